@@ -1,0 +1,40 @@
+// Whether generated/ is what modular/ says. The fast path compares digests; what they cannot vouch for is generated
+// anew and compared.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "checks/records.h"
+
+namespace modgen {
+
+struct CheckOptions {
+  Tree tree;
+  std::filesystem::path modgen;               // the program that generates
+  std::vector<std::string> modgen_arguments;  // passed on to it
+  std::vector<std::string> families;          // those to check; all, and the folder's other files, when empty
+  bool full = false;                          // trust no record
+  bool fix = false;                           // write what should be there
+};
+
+enum class Verdict {
+  drift,      // the tree is not what the specs say
+  fixed,      // it was not, and is now
+  unchecked,  // it could not be found out
+};
+
+struct Difference {
+  Verdict verdict;
+  std::string file;  // relative to the root
+  int line;          // the first that differs, or 1
+  std::string message;
+  std::string diff;  // unified, from what is there to what should be; may be empty
+};
+
+/// Everything in generated/ that differs from what modular/ says, in the order of the files' names. Throws
+/// std::runtime_error where the tree cannot be read at all.
+std::vector<Difference> check(const CheckOptions& options);
+
+}  // namespace modgen

@@ -1,0 +1,96 @@
+#include "checks/digest.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <stdexcept>
+#include <vector>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace modgen {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+[[noreturn]] void fail(const fs::path& path, const char* what, int error) {
+  throw std::runtime_error(path.string() + ": " + what + ": " + std::strerror(error));
+}
+
+}  // namespace
+
+std::string digest(std::string_view bytes) {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
+  std::string text;
+  for (unsigned char byte : canonical.digest) {
+    std::array<char, 3> digits;
+    std::snprintf(digits.data(), digits.size(), "%02x", byte);
+    text += digits.data();
+  }
+  return text;
+}
+
+std::optional<std::string> read_file_if_any(const fs::path& path) {
+  std::FILE* file = std::fopen(path.c_str(), "rb");
+  if (!file) {
+    if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+    fail(path, "cannot be opened", errno);
+  }
+  std::string bytes;
+  std::array<char, 1 << 16> buffer;
+  size_t count = 0;
+  do {
+    count = std::fread(buffer.data(), 1, buffer.size(), file);
+    bytes.append(buffer.data(), count);
+  } while (count == buffer.size());
+  const int error = std::ferror(file) ? errno : 0;
+  std::fclose(file);
+  if (error) fail(path, "cannot be read", error);
+  return bytes;
+}
+
+std::string read_file(const fs::path& path) {
+  std::optional<std::string> bytes = read_file_if_any(path);
+  if (!bytes) fail(path, "cannot be opened", ENOENT);
+  return *std::move(bytes);
+}
+
+void write_file(const fs::path& path, std::string_view bytes) {
+  if (path.has_parent_path()) fs::create_directories(path.parent_path());
+  const fs::path temporary = path.string() + ".new-" + std::to_string(getpid());
+  {
+    std::ofstream out(temporary, std::ios::binary);
+    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    out.close();
+    if (!out) {
+      const int error = errno;
+      std::error_code ignored;
+      fs::remove(temporary, ignored);
+      fail(path, "cannot be written", error);
+    }
+  }
+  fs::rename(temporary, path);
+}
+
+std::string digest_of_sources(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    const fs::path extension = entry.path().extension();
+    if (entry.is_regular_file() && (extension == ".h" || extension == ".cc"))
+      names.push_back(entry.path().lexically_relative(folder).generic_string());
+  }
+  std::sort(names.begin(), names.end());
+  std::string all;
+  for (const std::string& name : names) all += name + ' ' + digest(read_file(folder / name)) + '\n';
+  return digest(all);
+}
+
+}  // namespace modgen

@@ -1,0 +1,58 @@
+#include "checks/local_record.h"
+
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "checks/build_identity.h"
+#include "checks/digest.h"
+
+namespace modgen {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::optional<fs::path> file_of(const fs::path& root, const std::string& family) {
+  fs::path cache;
+  if (const char* folder = std::getenv("XDG_CACHE_HOME"); folder && *folder) {
+    cache = folder;
+  } else if (const char* home = std::getenv("HOME"); home && *home) {
+    cache = fs::path(home) / ".cache";
+  } else {
+    return std::nullopt;
+  }
+  return cache / "modgen" / "verified" / (digest(fs::weakly_canonical(root).string()) + "-" + family);
+}
+
+}  // namespace
+
+std::string identity_of_tools(const fs::path& modgen) {
+  std::ostringstream text;
+  for (const fs::path& file : {modgen, modgen.parent_path() / "modgen-generate", fs::path(MODULAR_CLANG_LIBRARY),
+                               fs::path(MODULAR_LLVM_LIBRARY)}) {
+    struct stat status{};
+    text << file.string();
+    if (stat(file.c_str(), &status) == 0)
+      text << ' ' << status.st_size << ' ' << status.st_mtim.tv_sec << '.' << status.st_mtim.tv_nsec;
+    text << '\n';
+  }
+  return digest(text.str());
+}
+
+std::optional<LocalRecord> read_local_record(const fs::path& root, const std::string& family) {
+  const std::optional<fs::path> file = file_of(root, family);
+  const std::optional<std::string> text = file ? read_file_if_any(*file) : std::nullopt;
+  if (!text) return std::nullopt;
+  LocalRecord record;
+  std::istringstream(*text) >> record.tools >> record.record;
+  return record;
+}
+
+void write_local_record(const fs::path& root, const std::string& family, const LocalRecord& record) {
+  if (const std::optional<fs::path> file = file_of(root, family))
+    write_file(*file, record.tools + '\n' + record.record + '\n');
+}
+
+}  // namespace modgen

@@ -1,0 +1,25 @@
+// What this machine remembers of its own checks, in the user's cache folder: which programs and libraries found a
+// committed record true. A record is the same on every machine; the programs are not, so a changed one makes modcheck
+// generate once more.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace modgen {
+
+struct LocalRecord {
+  std::string tools;   // identity of the programs and libraries that generated
+  std::string record;  // digest of the committed record that they reproduced
+};
+
+/// Names, sizes and times of modgen and of the Clang and LLVM libraries that it is linked to, in one digest.
+std::string identity_of_tools(const std::filesystem::path& modgen);
+
+/// Nothing where the family was not checked before, or where there is no cache folder ($XDG_CACHE_HOME or $HOME).
+std::optional<LocalRecord> read_local_record(const std::filesystem::path& root, const std::string& family);
+
+void write_local_record(const std::filesystem::path& root, const std::string& family, const LocalRecord& record);
+
+}  // namespace modgen

@@ -1,0 +1,16 @@
+// What modcheck says of what it found, for people and for other programs.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checks/check.h"
+
+namespace modgen {
+
+/// `format` is "text", "json", "github" (workflow annotations) or "sarif" (2.1.0). Diffs are in text and JSON only,
+/// where `with_diff`.
+std::string print(const std::vector<Difference>& differences, std::string_view format, bool with_diff);
+
+}  // namespace modgen

@@ -1,0 +1,191 @@
+#include "checks/records.h"
+
+#include <algorithm>
+#include <sstream>
+#include <stdexcept>
+
+#include "checks/build_identity.h"
+#include "checks/digest.h"
+
+namespace modgen {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view kShipped = "<shipped>/";
+constexpr std::string_view kFirstLine =
+    "# What generated/*.h of the same name was made from. Written by modgen, verified by modcheck; commit it.";
+constexpr std::string_view kFormat = "1";
+
+std::string spec_name(const std::string& family) { return "modular/" + family + ".h"; }
+
+/// The path below `folder`, or nothing where it is elsewhere.
+std::string below(const fs::path& path, const fs::path& folder) {
+  const std::string relative = path.lexically_relative(folder).generic_string();
+  return relative.starts_with("..") ? "" : relative;
+}
+
+}  // namespace
+
+std::string Tree::name_of(const fs::path& path) const {
+  if (path.is_relative()) return path.lexically_normal().generic_string();
+  const fs::path normal = path.lexically_normal();
+  if (std::string name = below(normal, fs::absolute(root).lexically_normal()); !name.empty()) return name;
+  if (std::string name = below(normal, fs::absolute(shipped).lexically_normal()); !name.empty())
+    return std::string(kShipped) + name;
+  throw std::runtime_error(
+      path.string() +
+      ": a spec depends on this file, which is neither in the project nor shipped with modgen: move it");
+}
+
+fs::path Tree::path_of(std::string_view name) const {
+  if (name.starts_with(kShipped)) return shipped / name.substr(kShipped.size());
+  return root / name;
+}
+
+fs::path program_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
+
+fs::path shipped_tree(const fs::path& root) {
+  if (fs::exists(root / "modular" / "modular.h")) return root;
+  const fs::path installed = program_folder().parent_path() / "include" / "modular";
+  return fs::exists(installed / "modular" / "modular.h") ? installed : fs::path(MODULAR_SOURCE_FOLDER);
+}
+
+GeneratorIdentity built_generator() { return {MODULAR_GENERATOR_DIGEST, MODULAR_LLVM_RELEASE, MODULAR_TORCH_RELEASE}; }
+
+Record make_record(const Tree& tree, const std::string& family, std::string_view output_bytes,
+                   const std::vector<std::string>& read, const std::vector<std::string>& absent) {
+  const GeneratorIdentity generator = built_generator();
+  Record record{.generator = generator.sources,
+                .llvm = generator.llvm,
+                .torch = generator.torch,
+                .output = digest(output_bytes),
+                .spec = {},
+                .read = {},
+                .absent = {}};
+  record.spec = {spec_name(family), digest(read_file(tree.root / spec_name(family)))};
+  for (const std::string& path : read) {
+    std::string name = tree.name_of(path);
+    if (name != record.spec.name) record.read.push_back({name, digest(read_file(tree.path_of(name)))});
+  }
+  for (const std::string& path : absent) record.absent.push_back(tree.name_of(path));
+  std::ranges::sort(record.read, {}, &FileDigest::name);
+  std::ranges::sort(record.absent);
+  record.absent.erase(std::ranges::unique(record.absent).begin(), record.absent.end());
+  return record;
+}
+
+std::string to_text(const Record& record) {
+  std::ostringstream text;
+  text << kFirstLine << "\nformat " << kFormat << "\ngenerator " << record.generator << "\nllvm " << record.llvm
+       << "\ntorch " << record.torch << "\noutput " << record.output << "\nspec " << record.spec.digest << ' '
+       << record.spec.name << '\n';
+  for (const FileDigest& file : record.read) text << "read " << file.digest << ' ' << file.name << '\n';
+  for (const std::string& name : record.absent) text << "absent " << name << '\n';
+  return text.str();
+}
+
+Record parse_record(std::string_view text) {
+  Record record;
+  std::string format;
+  std::istringstream lines{std::string(text)};
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    if (line.starts_with('#')) continue;
+    auto refuse = [&]() -> std::runtime_error {
+      return std::runtime_error("line " + std::to_string(number) +
+                                " of the record is damaged: run modgen to write it anew");
+    };
+    if (line.ends_with('\r')) throw refuse();
+    const size_t space = line.find(' ');
+    if (space == std::string::npos) throw refuse();
+    const std::string key = line.substr(0, space), value = line.substr(space + 1);
+    auto file = [&]() -> FileDigest {
+      const size_t gap = value.find(' ');
+      if (gap == std::string::npos) throw refuse();
+      return {value.substr(gap + 1), value.substr(0, gap)};
+    };
+    if (key == "format") {
+      format = value;
+      if (format != kFormat)
+        throw std::runtime_error("the record has format " + format + ", this modcheck knows " + std::string(kFormat));
+    } else if (key == "generator") {
+      record.generator = value;
+    } else if (key == "llvm") {
+      record.llvm = value;
+    } else if (key == "torch") {
+      record.torch = value;
+    } else if (key == "output") {
+      record.output = value;
+    } else if (key == "spec") {
+      record.spec = file();
+    } else if (key == "read") {
+      record.read.push_back(file());
+    } else if (key == "absent") {
+      record.absent.push_back(value);
+    } else {
+      throw refuse();
+    }
+  }
+  if (format.empty() || record.spec.name.empty() || record.output.empty())
+    throw std::runtime_error("the record is incomplete: run modgen to write it anew");
+  return record;
+}
+
+std::vector<std::string> reasons_to_regenerate(const Record& record, const Tree& tree, const std::string& family,
+                                               const fs::path& output_folder, const GeneratorIdentity& generator) {
+  std::vector<std::string> reasons;
+  if (record.generator != generator.sources) reasons.push_back("it was made by another state of the generator");
+  if (record.llvm != generator.llvm)
+    reasons.push_back("it was made with LLVM " + record.llvm + ", this is " + generator.llvm);
+  if (record.torch != generator.torch)
+    reasons.push_back("it was made for torch " + record.torch + ", this is " + generator.torch);
+  const std::optional<std::string> output = read_file_if_any(output_folder / (family + ".h"));
+  if (!output) {
+    reasons.push_back("it does not exist");
+  } else if (digest(*output) != record.output) {
+    reasons.push_back(output->find('\r') == std::string::npos ? "it was edited"
+                                                              : "it was edited: it has carriage returns");
+  }
+  if (record.spec.name != spec_name(family)) reasons.push_back("its record is that of " + record.spec.name);
+  auto verify = [&](const FileDigest& file) {
+    const std::optional<std::string> bytes = read_file_if_any(tree.path_of(file.name));
+    if (!bytes) {
+      reasons.push_back(file.name + " is gone");
+    } else if (digest(*bytes) != file.digest) {
+      reasons.push_back(file.name + " has changed");
+    }
+  };
+  verify(record.spec);
+  for (const FileDigest& file : record.read) verify(file);
+  for (const std::string& name : record.absent) {
+    if (fs::exists(tree.path_of(name))) reasons.push_back(name + " is new and shadows a file that was included");
+  }
+  return reasons;
+}
+
+bool is_current(const Tree& tree, const std::string& family, const fs::path& output_folder) {
+  const std::optional<std::string> text = read_file_if_any(output_folder / (family + ".lock"));
+  if (!text) return false;
+  try {
+    return reasons_to_regenerate(parse_record(*text), tree, family, output_folder, built_generator()).empty();
+  } catch (const std::runtime_error&) {
+    return false;  // a damaged record is written anew
+  }
+}
+
+std::vector<std::string> families_with_specs(const fs::path& root) {
+  std::vector<std::string> families;
+  if (!fs::is_directory(root / "modular"))
+    throw std::runtime_error((root / "modular").string() +
+                             ": no such folder: name the folder that holds modular/ with --root");
+  for (const fs::directory_entry& entry : fs::directory_iterator(root / "modular")) {
+    if (entry.is_regular_file() && entry.path().extension() == ".h" && entry.path().stem() != "modular")
+      families.push_back(entry.path().stem().string());
+  }
+  std::sort(families.begin(), families.end());
+  return families;
+}
+
+}  // namespace modgen

@@ -1,0 +1,30 @@
+# Installs programs, libraries and headers, and the package by which another project finds them: find_package(modular).
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/modular)
+
+get_property(libraries GLOBAL PROPERTY MODULAR_LIBRARIES)
+install(TARGETS ${libraries} EXPORT modularTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+foreach(program modgen modgen-generate modcheck)
+  if(TARGET ${program})
+    install(TARGETS ${program} EXPORT modularTargets RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+endforeach()
+if(TARGET modrun)
+  # Finds the torch that it was built with.
+  set_target_properties(modrun PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS modrun RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+if(TARGET modular_cuda)
+  set_target_properties(modular_cuda PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS modular_cuda LIBRARY DESTINATION lib)
+endif()
+# The layout of this tree, so that every include reads as it does here.
+install(DIRECTORY modular runtime generated DESTINATION include/modular FILES_MATCHING PATTERN "*.h")
+
+install(EXPORT modularTargets NAMESPACE modular:: DESTINATION ${package_folder})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/modularConfig.cmake.in ${PROJECT_BINARY_DIR}/modularConfig.cmake
+  INSTALL_DESTINATION ${package_folder} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/modularConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/modularConfig.cmake ${PROJECT_BINARY_DIR}/modularConfigVersion.cmake
+  cmake/Torch.cmake cmake/Modular.cmake DESTINATION ${package_folder})

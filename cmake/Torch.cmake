@@ -1,0 +1,31 @@
+# Finds libtorch in a Python installation of torch and defines
+#   modular::torch  libtorch's CPU part: headers, libtorch_cpu and libc10
+# An installed package includes this file too.
+# find_package(Torch) is not used: without a CUDA toolkit the wheel's package file stops with an error.
+set(MODULAR_TORCH_DIR "" CACHE PATH "Folder of an installed torch (the one that holds include/ and lib/)")
+
+if(NOT MODULAR_TORCH_DIR)
+  foreach(python ${PROJECT_SOURCE_DIR}/.venv/bin/python3 $ENV{VIRTUAL_ENV}/bin/python3 python3)
+    execute_process(COMMAND ${python} -c "import importlib.util as u, os; print(os.path.dirname(u.find_spec('torch').origin))"
+                    OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+    if(NOT failed AND EXISTS "${found}/lib/libtorch_cpu.so")
+      set(MODULAR_TORCH_DIR ${found} CACHE PATH "" FORCE)
+      break()
+    endif()
+  endforeach()
+endif()
+if(NOT EXISTS "${MODULAR_TORCH_DIR}/lib/libtorch_cpu.so")
+  message(FATAL_ERROR "No torch found. Run scripts/setup, or say where one is: -DMODULAR_TORCH_DIR=<site-packages>/torch")
+endif()
+file(STRINGS ${MODULAR_TORCH_DIR}/version.py torch_version REGEX "^__version__ = ")
+string(REGEX REPLACE "^__version__ = '([0-9.]+).*" "\\1" MODULAR_TORCH_VERSION "${torch_version}")
+message(STATUS "torch ${MODULAR_TORCH_VERSION}: ${MODULAR_TORCH_DIR}")
+
+add_library(modular::torch INTERFACE IMPORTED GLOBAL)
+target_include_directories(modular::torch SYSTEM INTERFACE
+  ${MODULAR_TORCH_DIR}/include ${MODULAR_TORCH_DIR}/include/torch/csrc/api/include)
+target_compile_definitions(modular::torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
+target_compile_features(modular::torch INTERFACE cxx_std_20)
+target_link_libraries(modular::torch INTERFACE ${MODULAR_TORCH_DIR}/lib/libtorch_cpu.so ${MODULAR_TORCH_DIR}/lib/libc10.so)
+# libtorch_cpu finds its own CUDA runtime when it is loaded; the linker need not.
+target_link_options(modular::torch INTERFACE -Wl,--unresolved-symbols=ignore-in-shared-libs)

@@ -1,0 +1,1 @@
+// The precompiled header of libtorch needs a source file to belong to.

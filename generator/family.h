@@ -1,0 +1,139 @@
+// The third stage, flatten: one family as text without inheritance.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "generator/fragment.h"
+#include "generator/specs.h"
+
+namespace clang {
+class CXXConstructorDecl;
+class CXXMethodDecl;
+class ParmVarDecl;
+}  // namespace clang
+
+namespace modgen {
+
+/// Code of one symbol as the flattened family sees it.
+struct Level {
+  const Symbol* symbol = nullptr;
+  std::vector<const Spec*> outward;  // the families that it is inherited through, nearest first, the flattened one
+                                     // last; empty in its own spec
+};
+
+/// What stands under one name in the flattened family.
+struct Entity {
+  std::string name;                  // of the holder where there is one: "GemmaMLP"
+  const Symbol* declared = nullptr;  // in the family's spec; null where it is inferred
+  std::vector<Level> levels;   // the classes that it is made of, most derived first; one level for what is no class
+  std::vector<Entity*> needs;  // in the order in which its text names them
+  std::map<std::string, SourceSpan> removed;  // members that a level removed, with the place
+  Fragment text;
+  bool is_module() const { return levels.front().symbol->kind == Symbol::Kind::module_class; }
+};
+
+/// Arguments that stand for parameters of a body that is written elsewhere.
+using Substitution = std::map<const clang::NamedDecl*, Fragment>;
+
+/// A change to spec text while it is rendered; it wins over the references inside of it.
+struct Replacement {
+  SourceSpan where;
+  Fragment text;
+};
+
+/// A name of a family in a comment or string of inherited text that became this family's.
+struct Renaming {
+  SourceSpan where;
+  std::string before, after;
+};
+
+class Family {
+ public:
+  Family(const Specs& specs, const Spec& spec);
+
+  /// The flattened text. What it refuses is added to the remarks of the parse.
+  Fragment flatten();
+
+  const std::vector<Renaming>& renamings() const { return renamings_; }
+  const Spec& spec() const { return spec_; }
+
+  // ---- For the parts of this stage ----------------------------------------------------------------------------------
+
+  /// `span` of `level`'s spec with every reference renamed to this family.
+  Fragment render(SourceSpan span, const Level& level, Entity& user, const Substitution& arguments = {},
+                  std::vector<Replacement> replacements = {});
+  /// The entity that `target` means in code of `level`.
+  Entity* resolve(const Symbol& target, const Level& level);
+  /// `text` with the words that name family `from` made this family's.
+  std::string renamed(std::string_view text, const Spec& from) const;
+  const Specs& specs() const { return specs_; }
+  const Parsed& parsed() const { return specs_.parsed(); }
+  const std::string& file_text(uint32_t file) const { return parsed().sources[file].text; }
+
+ private:
+  Entity* meant(const Symbol& symbol, const Level& level, Entity& user);
+  Entity* declared(const Symbol& symbol);
+  Entity* inferred(const Symbol& symbol, std::vector<const Spec*> outward);
+  Entity* add(std::string name, const Symbol* declared, const Symbol& first, std::vector<const Spec*> outward);
+  std::string reference_text(const Reference& reference, const Level& level, Entity& user);
+  void write(Entity& entity);
+  void check_uses();
+  void check_redefinitions();
+  std::vector<Entity*> in_order();
+  std::string includes() const;
+
+  struct Use {
+    Entity* owner;
+    std::string member;
+    SourceSpan where;
+  };
+
+  const Specs& specs_;
+  const Spec& spec_;
+  std::deque<std::unique_ptr<Entity>> entities_;  // in the order in which they were reached
+  std::map<const Symbol*, Entity*> by_symbol_;
+  std::map<std::string, Entity*> by_name_;
+  std::vector<Use> uses_;
+  std::vector<Renaming> renamings_;
+  std::set<std::pair<uint32_t, uint32_t>> told_;  // places that an error was given for
+};
+
+/// Classes of the standard forms.  (class_text.cc)
+Fragment class_text(Family& family, Entity& entity);
+
+/// The constructor `constructor` of level `index` with the constructors of its bases unravelled. `field_order` has the
+/// class's fields; what a level behind the one that `dropped` names for a field does to initialize it is left out.
+/// (constructor.cc)
+struct ConstructorContext {
+  Family& family;
+  Entity& entity;
+  std::vector<std::string> field_order;
+  std::map<std::string, size_t> dropped;
+};
+Fragment constructor_text(const ConstructorContext& context, size_t index, const clang::CXXConstructorDecl& constructor,
+                          SourceSpan slice);
+
+/// Super calls in a method's body.  (super_calls.cc)
+struct KeptMethod {
+  std::string name;
+  const void* origin;  // the base's method
+  Fragment text;
+};
+std::vector<Replacement> super_calls(Family& family, Entity& entity, size_t level, const clang::Decl& method,
+                                     const Substitution& arguments, std::vector<KeptMethod>& kept);
+
+/// `argument` may be written more than once, and anywhere: a name, a literal, a member of such.
+bool is_trivial_argument(const clang::Expr& argument);
+
+/// The name that register_module("name", …) or its like gives in `stmt`; empty where there is no such call.
+std::string registered_name(const clang::Stmt* stmt);
+
+/// The statements of a body with what stands at them; the last slice is what stands before the closing brace.
+std::vector<std::pair<const clang::Stmt*, SourceSpan>> statement_slices(const Family& family, const clang::Stmt& body);
+
+}  // namespace modgen

@@ -1,0 +1,285 @@
+#include "generator/generate.h"
+
+#include <clang/Frontend/CompilerInstance.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <tuple>
+
+#include "generator/build_config.h"
+#include "generator/family.h"
+#include "generator/model.h"
+#include "generator/stages.h"
+
+namespace fs = std::filesystem;
+
+namespace modgen {
+namespace {
+
+std::string default_cache() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value ? value : "");
+  };
+  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache + "/modgen";
+  if (const std::string home = variable("HOME"); !home.empty()) return home + "/.cache/modgen";
+  throw std::runtime_error("no cache folder: set XDG_CACHE_HOME or HOME, or give --cache-dir");
+}
+
+std::string real_folder(const std::string& path, const char* what) {
+  std::error_code failed;
+  const fs::path real = fs::canonical(path, failed);
+  if (failed || !fs::is_directory(real)) throw std::runtime_error(std::string(what) + " " + path + " is no folder");
+  return real.string();
+}
+
+ParseOptions resolved(const GenerateOptions& options) {
+  const auto or_else = [](const std::string& given, const char* otherwise) {
+    return given.empty() ? std::string(otherwise) : given;
+  };
+  ParseOptions result;
+  result.root = real_folder(options.root, "the root");
+  result.shipped = real_folder(or_else(options.shipped, MODGEN_SHIPPED), "modgen's own tree");
+  result.torch = real_folder(or_else(options.torch, MODGEN_TORCH), "torch's folder");
+  result.clang_resources =
+      real_folder(or_else(options.clang_resources, MODGEN_CLANG_RESOURCES), "Clang's resource folder");
+  result.cache = fs::absolute(options.cache.empty() ? default_cache() : options.cache).string();
+  return result;
+}
+
+std::string without_extra_namespace(std::string text) {
+  constexpr std::string_view kExtra = "modular::flattened::";
+  for (size_t at; (at = text.find(kExtra)) != std::string::npos;) text.replace(at, kExtra.size(), "modular::");
+  return text;
+}
+
+/// One parse of some families and all that follows from it.
+class Run {
+ public:
+  Run(const ParseOptions& options, std::vector<std::string> families)
+      : options_(options), families_(std::move(families)) {}
+
+  GenerateResult make() {
+    std::vector<std::string> paths;
+    for (const std::string& family : families_) paths.push_back("modular/" + family + ".h");
+    ParseSteps steps;
+    steps.flatten = [&](clang::CompilerInstance& compiler, Parsed& parsed) { return flatten(compiler, parsed); };
+    steps.finish = [&](clang::CompilerInstance& compiler, Parsed& parsed, const std::vector<uint32_t>& files) {
+      finish(compiler, parsed, files);
+    };
+    Parsed parsed = parse(options_, paths, steps);
+    check_cycles(parsed);
+
+    GenerateResult result;
+    result.built_prelude = parsed.built_prelude;
+    std::stable_sort(parsed.remarks.begin(), parsed.remarks.end(), [](const Remark& a, const Remark& b) {
+      return std::tie(a.where.file, a.where.begin) < std::tie(b.where.file, b.where.begin);
+    });
+    for (const Remark& remark : parsed.remarks) result.diagnostics.push_back(diagnostic(parsed, remark));
+    // Formatting is what takes time here, and each family's is its own.
+    std::vector<std::future<Output>> outputs;
+    for (size_t index = 0; index < families_.size(); ++index)
+      outputs.push_back(std::async(index + 1 == families_.size() ? std::launch::deferred : std::launch::async,
+                                   [&, index, ok = result.ok()] { return output(parsed, index, ok); }));
+    for (std::future<Output>& one : outputs) result.outputs.push_back(one.get());
+    return result;
+  }
+
+ private:
+  std::vector<std::string> flatten(clang::CompilerInstance& compiler, Parsed& parsed) {
+    specs_ = std::make_unique<Specs>(compiler, parsed);
+    if (!parsed.remarks.empty()) return {};
+    std::vector<std::string> texts;
+    for (const std::string& name : families_) {
+      auto family = std::make_unique<Family>(*specs_, *specs_->family(name));
+      fragments_.push_back(family->flatten());
+      renamings_.push_back(family->renamings());
+      prefixes_.push_back(family->spec().prefix);
+      family_lines_.push_back(family->spec().family);
+      spec_files_.push_back(family->spec().file);
+      texts.push_back(fragments_.back().text());
+    }
+    return parsed.remarks.empty() ? texts : std::vector<std::string>{};
+  }
+
+  void finish(clang::CompilerInstance& compiler, Parsed& parsed, const std::vector<uint32_t>& files) {
+    files_ = files;
+    for (const uint32_t file : files) check_holders(compiler, parsed, file);
+    if (!parsed.remarks.empty()) return;
+    for (size_t index = 0; index < files.size(); ++index) {
+      models_.push_back(read_model(compiler, parsed, files[index], families_[index], prefixes_[index]));
+      for (const Finding& finding : weave(models_.back())) parsed.remarks.push_back(remark(finding));
+    }
+  }
+
+  static Remark remark(const Finding& finding) {
+    Remark result{finding.is_error ? Diagnostic::Severity::error : Diagnostic::Severity::warning,
+                  finding.where,
+                  finding.message,
+                  finding.advice,
+                  {}};
+    for (const Finding& note : finding.notes) {
+      result.notes.push_back(remark(note));
+      result.notes.back().severity = Diagnostic::Severity::note;
+    }
+    return result;
+  }
+
+  /// Moves a remark on flattened text to the spec: to the text's own place, or where that is inherited, to the family
+  /// with a note.
+  Diagnostic diagnostic(const Parsed& parsed, const Remark& remark) const {
+    Diagnostic result{remark.severity, {}, without_extra_namespace(remark.message), remark.advice, {}};
+    SourceSpan where = remark.where;
+    for (size_t index = 0; index < fragments_.size(); ++index) {
+      if (where.file == 0 || parsed.sources[where.file].path != "/modgen-flattened/" + std::to_string(index) + ".h")
+        continue;
+      const SourceSpan origin = fragments_[index].origin(where.begin);
+      where = origin;
+      if (origin.file != spec_files_[index] && remark.severity != Diagnostic::Severity::note) {
+        result.notes.push_back({Diagnostic::Severity::note,
+                                parsed.sources.locate(origin),
+                                "in this inherited code, as flattened for the family",
+                                "",
+                                {}});
+        where = family_lines_[index];
+      }
+      break;
+    }
+    result.where = parsed.sources.locate(where);
+    for (const Remark& note : remark.notes) {
+      Diagnostic moved = diagnostic(parsed, note);
+      if (!moved.where.path.empty()) result.notes.push_back(std::move(moved));
+    }
+    return result;
+  }
+
+  /// A cycle of specs shows as missing names; what it is is said first.
+  void check_cycles(Parsed& parsed) const {
+    std::set<uint32_t> done;
+    std::vector<uint32_t> path;
+    bool told = false;
+    const std::function<void(uint32_t)> visit = [&](uint32_t file) {
+      path.push_back(file);
+      for (const Inclusion& inclusion : parsed.inclusions) {
+        if (inclusion.file != file || inclusion.target == 0 || told) continue;
+        const auto seen = std::find(path.begin(), path.end(), inclusion.target);
+        if (seen != path.end()) {
+          std::string circle;
+          for (auto at = seen; at != path.end(); ++at) circle += parsed.sources[*at].path + " -> ";
+          parsed.remarks.clear();
+          parsed.remarks.push_back(
+              {Diagnostic::Severity::error,
+               {file, inclusion.offset, inclusion.offset},
+               "specs include each other in a cycle: " + circle + parsed.sources[inclusion.target].path,
+               "move what both need into a spec of its own",
+               {}});
+          told = true;
+        } else if (!done.count(inclusion.target)) {
+          visit(inclusion.target);
+        }
+      }
+      path.pop_back();
+      done.insert(file);
+    };
+    for (uint32_t file = 1; file < parsed.sources.size(); ++file)
+      if (!done.count(file)) visit(file);
+  }
+
+  Output output(const Parsed& parsed, size_t index, bool ok) const {
+    Output result;
+    result.family = families_[index];
+    result.path = "generated/" + families_[index] + ".h";
+    if (ok && index < models_.size()) {
+      result.bytes = print(models_[index]);
+      result.plan_json = plan_json(models_[index]);
+      for (const Renaming& renaming : renamings_[index])
+        result.explanations.push_back({parsed.sources.locate(renaming.where), renaming.before, renaming.after});
+    }
+    const auto shown = [&](const std::string& path) {
+      const std::string root = options_.root + "/";
+      return path.compare(0, root.size(), root) == 0 ? path.substr(root.size()) : path;
+    };
+    std::set<uint32_t> reached;
+    std::vector<uint32_t> next;
+    for (const std::string& tree : {options_.root, options_.shipped})
+      if (const uint32_t file = parsed.sources.find(tree + "/modular/" + families_[index] + ".h")) next.push_back(file);
+    while (!next.empty()) {
+      const uint32_t file = next.back();
+      next.pop_back();
+      if (!reached.insert(file).second) continue;
+      for (const Inclusion& inclusion : parsed.inclusions)
+        if (inclusion.file == file && inclusion.target != 0) next.push_back(inclusion.target);
+    }
+    std::set<std::string> read, absent;
+    for (const uint32_t file : reached) read.insert(parsed.sources[file].path);
+    for (const std::string& path : parsed.prelude) read.insert(shown(path));
+    for (const Parsed::Absent& one : parsed.absent)
+      if (one.file == 0 || reached.count(one.file)) absent.insert(shown(one.path));
+    result.read.assign(read.begin(), read.end());
+    result.absent.assign(absent.begin(), absent.end());
+    return result;
+  }
+
+  const ParseOptions& options_;
+  std::vector<std::string> families_;
+  std::unique_ptr<Specs> specs_;
+  std::vector<Fragment> fragments_;
+  std::vector<std::vector<Renaming>> renamings_;
+  std::vector<std::string> prefixes_;
+  std::vector<SourceSpan> family_lines_;
+  std::vector<uint32_t> spec_files_;
+  std::vector<uint32_t> files_;
+  std::vector<FamilyModel> models_;
+};
+
+bool same(const Diagnostic& a, const Diagnostic& b) {
+  return a.where.path == b.where.path && a.where.line == b.where.line && a.where.column == b.where.column &&
+         a.message == b.message;
+}
+
+}  // namespace
+
+bool GenerateResult::ok() const {
+  return std::none_of(diagnostics.begin(), diagnostics.end(),
+                      [](const Diagnostic& one) { return one.severity == Diagnostic::Severity::error; });
+}
+
+GenerateResult generate(const GenerateOptions& options) {
+  const ParseOptions where = resolved(options);
+  for (const std::string& family : options.families)
+    if (!fs::exists(where.root + "/modular/" + family + ".h") &&
+        !fs::exists(where.shipped + "/modular/" + family + ".h"))
+      throw std::runtime_error("there is no spec modular/" + family + ".h below " + where.root);
+  GenerateResult result = Run(where, options.families).make();
+  if (result.ok() || options.families.size() == 1) return result;
+  // One spec's error may hide another's, or cause it: each is parsed alone.
+  std::vector<Diagnostic> all;
+  for (const std::string& family : options.families) {
+    GenerateResult alone = Run(where, {family}).make();
+    for (Diagnostic& one : alone.diagnostics)
+      if (std::none_of(all.begin(), all.end(), [&](const Diagnostic& known) { return same(known, one); }))
+        all.push_back(std::move(one));
+  }
+  if (!all.empty()) result.diagnostics = std::move(all);
+  return result;
+}
+
+std::vector<std::string> families_in(const std::string& root) {
+  std::vector<std::string> families;
+  const fs::path folder = fs::path(root) / "modular";
+  if (!fs::is_directory(folder)) throw std::runtime_error("there is no folder modular/ below " + root);
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".h" && entry.path().filename() != "modular.h")
+      families.push_back(entry.path().stem().string());
+  std::sort(families.begin(), families.end());
+  return families;
+}
+
+std::string generator_version() { return "modgen " MODGEN_VERSION ", LLVM " MODGEN_LLVM_VERSION; }
+
+}  // namespace modgen

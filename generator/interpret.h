@@ -1,0 +1,53 @@
+// Runs an entry's methods on shard types instead of tensors: finds where the parallel calls have to stand, and refuses
+// what is not the same computation on every mesh.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "generator/module_tree.h"
+#include "generator/pipeline.h"
+#include "generator/shard_types.h"
+#include "generator/stages.h"
+
+namespace modgen {
+
+/// A call into the parallel runtime that belongs around an expression.
+struct Placement {
+  Call call = Call::none;
+  const Expr* expr = nullptr;
+  // Of Call::enter on a local variable: its name, and a number that differs where it holds another value. Empty
+  // otherwise.
+  std::string variable;
+  uint64_t version = 0;
+  bool operator==(const Placement&) const = default;
+};
+
+/// Behind `statement`, a stage that is not the last hands on `carried`.
+struct PassOn {
+  const Stmt* statement = nullptr;
+  std::string carried;
+};
+
+struct MethodFindings {
+  const Class* owner = nullptr;       // null for free functions
+  std::vector<Placement> placements;  // in source order
+  std::vector<PassOn> pass_ons;       // where a call inside walks the split list
+  std::optional<Walk> walk;
+};
+
+/// What was found, by function of the family.
+using Interpretation = std::map<const Function*, MethodFindings>;
+
+/// Interprets `entry` from its forward on. Findings are added once each.
+void interpret_entry(const FamilyModel& family, const ModuleNode& root, Interpretation& interpretation,
+                     std::vector<Finding>& findings);
+
+/// Interprets the methods of `root`'s class that nothing before has reached, with arguments that are the same on every
+/// rank.
+void interpret_unreached(const FamilyModel& family, const ModuleNode& root, Interpretation& interpretation,
+                         std::vector<Finding>& findings);
+
+}  // namespace modgen

@@ -1,0 +1,23 @@
+// From the second parse to the plain model that weave and print work on.
+#pragma once
+
+#include "generator/family_model.h"
+#include "generator/parse.h"
+
+namespace modgen {
+
+/// Fills a model from the flattened text at index `file`, which `compiler` has parsed.
+FamilyModel read_model(clang::CompilerInstance& compiler, const Parsed& parsed, uint32_t file, std::string name,
+                       std::string prefix);
+
+/// Checks what TU_Prefix leaves out: that each construction of a module by its holder fits a constructor of its class.
+/// Errors go to the compiler's diagnostics.
+void check_holders(clang::CompilerInstance& compiler, const Parsed& parsed, uint32_t file);
+
+/// The woven text: the model's edits applied, plans and registrations added, formatted.
+std::string print(const FamilyModel& family);
+
+/// `code` in the project's style, formatted to a fixed point.
+std::string format(std::string code);
+
+}  // namespace modgen

@@ -1,0 +1,115 @@
+#include <cctype>
+
+#include "generator/stages.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace modgen {
+namespace {
+
+/// "LlamaForCausalLM" gives "llama_for_causal_lm".
+std::string snake_case(std::string_view name) {
+  std::string text;
+  for (size_t i = 0; i < name.size(); ++i) {
+    const auto at = [&](size_t j) { return j < name.size() ? static_cast<unsigned char>(name[j]) : 0; };
+    const bool word_begins =
+        std::isupper(at(i)) && i > 0 && (std::islower(at(i - 1)) || std::isdigit(at(i - 1)) || std::islower(at(i + 1)));
+    if (word_begins) text += '_';
+    text += static_cast<char>(std::tolower(at(i)));
+  }
+  return text;
+}
+
+std::string quoted(const std::string& text) { return "\"" + text + "\""; }
+
+/// `.name = {a, b},`: behind the last of several stands a comma too, so that the formatter gives each a line of its
+/// own.
+std::string member(const std::string& name, const std::vector<std::string>& elements) {
+  std::string text = "    ." + name + " = {";
+  for (size_t i = 0; i < elements.size(); ++i) text += (i ? ", " : "") + elements[i];
+  return text + (elements.size() > 1 && elements[0].starts_with("{") ? ",},\n" : "},\n");
+}
+
+template <class List, class Text>
+std::vector<std::string> each(const List& list, Text&& text) {
+  std::vector<std::string> result;
+  for (const auto& element : list) result.push_back(text(element));
+  return result;
+}
+
+void write_names(llvm::json::OStream& json, llvm::StringRef key, const std::vector<std::string>& names) {
+  json.attributeArray(key, [&] {
+    for (const std::string& name : names) json.value(name);
+  });
+}
+
+void write_plan(llvm::json::OStream& json, const EntryPlan& plan) {
+  json.attribute("task", plan.task);
+  json.attribute("config", plan.config);
+  write_names(json, "units", plan.units);
+  json.attributeArray("tensor_splits", [&] {
+    for (const EntryPlan::Split& split : plan.tensor_splits)
+      json.object([&] {
+        json.attribute("parameter", split.parameter);
+        json.attribute("dim", split.dim);
+      });
+  });
+  json.attributeArray("ties", [&] {
+    for (const EntryPlan::Tie& tie : plan.ties)
+      json.object([&] {
+        json.attribute("parameter", tie.parameter);
+        json.attribute("source", tie.source);
+        json.attribute("flag", tie.flag);
+      });
+  });
+  json.attribute("split_list", plan.split_list);
+  write_names(json, "first", plan.first);
+  write_names(json, "last", plan.last);
+  json.attributeArray("divides", [&] {
+    for (const EntryPlan::Divides& divides : plan.divides)
+      json.object([&] {
+        json.attribute("field", divides.field);
+        json.attribute("axis", divides.axis);
+      });
+  });
+}
+
+}  // namespace
+
+std::string plan_source(const FamilyModel& family, const EntryPlan& plan) {
+  const std::string name = snake_case(plan.entry);
+  std::string text = "// The parallel plan of " + plan.entry + ".\n";
+  text += "inline const Plan " + name + "_plan = {\n";
+  text += member("units", each(plan.units, quoted));
+  text += member("tensor_splits", each(plan.tensor_splits, [](const EntryPlan::Split& split) {
+                   return "{" + quoted(split.parameter) + ", " + std::to_string(split.dim) + "}";
+                 }));
+  text += member("ties", each(plan.ties, [](const EntryPlan::Tie& tie) {
+                   return "{" + quoted(tie.parameter) + ", " + quoted(tie.source) + ", " + quoted(tie.flag) + "}";
+                 }));
+  text += "    .split_list = " + quoted(plan.split_list) + ",\n";
+  text += member("first", each(plan.first, quoted));
+  text += member("last", each(plan.last, quoted));
+  text += member("divides", each(plan.divides, [](const EntryPlan::Divides& divides) {
+                   return "{" + quoted(divides.field) + ", " + quoted(divides.axis) + "}";
+                 }));
+  text += "};\n\n";
+  text += "inline const bool " + name + "_registered = register_entry<" + plan.entry + ", " + plan.config + ">(" +
+          quoted(family.name) + ", " + quoted(plan.entry) + ", " + quoted(plan.task) + ", " + quoted(family.name) +
+          ", " + name + "_plan);\n";
+  return text;
+}
+
+std::string plan_json(const FamilyModel& family) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  llvm::json::OStream json(out, 2);
+  json.object([&] {
+    for (const EntryPlan& plan : family.plans) json.attributeObject(plan.entry, [&] { write_plan(json, plan); });
+  });
+  out << "\n";
+  out.flush();
+  return text;
+}
+
+}  // namespace modgen

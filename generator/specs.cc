@@ -1,0 +1,508 @@
+#include "generator/specs.h"
+
+#include <clang/AST/Attr.h>
+#include <clang/AST/DeclCXX.h>
+#include <clang/AST/DeclTemplate.h>
+#include <clang/AST/ExprCXX.h>
+#include <clang/Frontend/CompilerInstance.h>
+#include <llvm/Support/ConvertUTF.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <functional>
+#include <set>
+
+#include "generator/slices.h"
+
+namespace modgen {
+
+namespace {
+
+bool is_valid_utf8(std::string_view text) {
+  const auto* at = reinterpret_cast<const llvm::UTF8*>(text.data());
+  return llvm::isLegalUTF8String(&at, at + text.size());
+}
+
+bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
+
+/// The record that a class made by TORCH_MODULE holds.
+const clang::CXXRecordDecl* held_by(const clang::CXXRecordDecl& record) {
+  if (!record.hasDefinition()) return nullptr;
+  for (const clang::CXXBaseSpecifier& base : record.bases()) {
+    const auto* special =
+        llvm::dyn_cast_or_null<clang::ClassTemplateSpecializationDecl>(base.getType()->getAsCXXRecordDecl());
+    if (special && special->getName() == "ModuleHolder")
+      return special->getTemplateArgs()[0].getAsType()->getAsCXXRecordDecl();
+  }
+  return nullptr;
+}
+
+std::string upper(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
+/// Replaces `from` by `to` where it is the whole of a word or one of its parts between underscores.
+std::string rename_parts(const std::string& word, const std::string& from, const std::string& to) {
+  std::string result;
+  for (size_t at = 0; at < word.size();) {
+    const bool begins = at == 0 || word[at - 1] == '_';
+    const size_t end = at + from.size();
+    if (begins && word.compare(at, from.size(), from) == 0 && (end == word.size() || word[end] == '_')) {
+      result += to;
+      at = end;
+    } else {
+      result += word[at++];
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string renamed_word(const std::string& word, const Spec& from, const Spec& to) {
+  for (const size_t skip : {size_t{0}, size_t{1}}) {  // LlamaMLP, kLlamaLimit
+    if (skip == 1 && word[0] != 'k') break;
+    const size_t end = skip + from.prefix.size();
+    if (word.compare(skip, from.prefix.size(), from.prefix) == 0 && !from.prefix.empty() &&
+        (end == word.size() || std::isupper(static_cast<unsigned char>(word[end])) || word[end] == '_'))
+      return word.substr(0, skip) + to.prefix + word.substr(end);
+  }
+  return rename_parts(rename_parts(word, from.name, to.name), upper(from.name), upper(to.name));
+}
+
+Symbol* covering(const Spec& family, const Symbol& symbol) {
+  const std::string own_name = renamed_word(symbol.name, *symbol.spec, family);
+  for (Symbol* candidate : family.symbols) {
+    if (candidate->stands_for && candidate->replaced == &symbol) return candidate;
+    const bool named_so = candidate->name == own_name || (!symbol.is_class() && candidate->name == symbol.name);
+    if (!candidate->stands_for && named_so) return candidate;
+  }
+  return nullptr;
+}
+
+bool Spec::sees(const Spec& other) const {
+  std::set<const Spec*> seen;
+  std::vector<const Spec*> next = {this};
+  while (!next.empty()) {
+    const Spec* spec = next.back();
+    next.pop_back();
+    if (spec == &other) return true;
+    if (seen.insert(spec).second) next.insert(next.end(), spec->includes.begin(), spec->includes.end());
+  }
+  return false;
+}
+
+std::vector<AnnotationMacro> annotations(const clang::Decl& decl, const clang::SourceManager& manager,
+                                         const Parsed& parsed) {
+  std::vector<AnnotationMacro> found;
+  for (const auto* attribute : decl.specific_attrs<clang::AnnotateAttr>()) {
+    if (!starts_with(std::string_view(attribute->getAnnotation()), "modular.")) continue;
+    const auto call = manager.getExpansionRange(attribute->getLocation());
+    AnnotationMacro macro{attribute->getAnnotation().substr(8).str(), parsed.span(manager, call.getAsRange()), {}, {}};
+    for (const clang::Expr* argument : attribute->args()) {
+      const clang::Expr* bare = argument->IgnoreParenImpCasts();
+      if (const auto* constant = llvm::dyn_cast<clang::ConstantExpr>(bare))
+        bare = constant->getSubExpr()->IgnoreParenImpCasts();
+      if (const auto* literal = llvm::dyn_cast<clang::StringLiteral>(bare))
+        macro.strings.push_back(literal->getString().str());
+      if (const auto* size = llvm::dyn_cast<clang::UnaryExprOrTypeTraitExpr>(bare))
+        macro.expressions.push_back(
+            parsed.span(manager, size->isArgumentType() ? size->getArgumentTypeInfo()->getTypeLoc().getSourceRange()
+                                                        : size->getArgumentExpr()->IgnoreParens()->getSourceRange()));
+    }
+    found.push_back(std::move(macro));
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.where.begin < b.where.begin; });
+  return found;
+}
+
+// ---- Reading one spec -----------------------------------------------------------------------------------------------
+
+class SpecReader {
+ public:
+  SpecReader(Specs& specs, Spec& spec)
+      : specs_(specs), spec_(spec), parsed_(specs.parsed()), manager_(specs.manager()) {}
+
+  void read() {
+    if (!is_valid_utf8(parsed_.sources[spec_.file].text))
+      return specs_.refuse({spec_.file, 0, 0}, "this spec is not UTF-8", "save it as UTF-8");
+    find_namespace();
+    read_head();
+    if (!spec_.space) return;
+    slice_namespace();
+    for (const Slice& slice : spec_.slices) read_slice(slice);
+    if (spec_.prefix.empty()) {
+      specs_.refuse(parsed_.token(manager_, spec_.space->getLocation()), "this spec does not name its family",
+                    "begin its namespace with MODULAR_FAMILY(…); and the prefix of its classes");
+    }
+    for (const Symbol* symbol : spec_.symbols)
+      if (symbol->is_class() && !spec_.prefix.empty() && !starts_with(symbol->name, spec_.prefix))
+        specs_.refuse(symbol->where,
+                      "class '" + symbol->name + "' does not begin with its family's prefix '" + spec_.prefix + "'",
+                      "name it '" + spec_.prefix + symbol->name + "'");
+    for (const MacroDefinition& macro : parsed_.macros)
+      if (macro.where.file == spec_.file && !macro.undefined)
+        specs_.refuse(macro.where, "macro '" + macro.name + "' outlives its spec and would leak into others",
+                      "write a constant or a function, or end the spec with #undef " + macro.name);
+  }
+
+ private:
+  SourceSpan core(const clang::Decl& decl) const { return parsed_.span(manager_, decl.getSourceRange()); }
+
+  void find_namespace() {
+    for (clang::Decl* decl : parsed_.top_level) {
+      if (core(*decl).file != spec_.file || llvm::isa<clang::EmptyDecl>(decl)) continue;
+      const auto* outer = llvm::dyn_cast<clang::NamespaceDecl>(decl);
+      if (!outer || outer->getName() != "modular") {
+        wrong_place(*decl);
+        continue;
+      }
+      for (clang::Decl* inner : outer->decls()) {
+        const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(inner);
+        if (!space || space->getName() != spec_.name)
+          wrong_place(*inner);
+        else if (spec_.space)
+          specs_.refuse(core(*inner), "a spec opens its namespace once",
+                        "move this into the first 'namespace modular::" + spec_.name + "'");
+        else
+          spec_.space = space;
+      }
+    }
+    if (!spec_.space)
+      specs_.refuse({spec_.file, 0, 0}, "this spec declares nothing in namespace 'modular::" + spec_.name + "'",
+                    "a spec's namespace has the name of its file");
+  }
+
+  void wrong_place(const clang::Decl& decl) {
+    specs_.refuse(core(decl), "this stands outside of namespace 'modular::" + spec_.name + "'",
+                  "a spec declares everything in the namespace that has the name of its file");
+  }
+
+  void read_head() {
+    const std::string& text = parsed_.sources[spec_.file].text;
+    const size_t pragma = text.find("#pragma once");
+    if (pragma == std::string::npos)
+      specs_.refuse({spec_.file, 0, 0}, "this spec may be read twice", "put #pragma once behind its opening comment");
+    else
+      spec_.file_comment = text.substr(0, pragma);
+    for (const Inclusion& inclusion : parsed_.inclusions) {
+      if (inclusion.file != spec_.file) continue;
+      if (Spec* other = specs_.of_file(inclusion.target))
+        spec_.includes.push_back(other);
+      else if (inclusion.spelling != "\"modular/modular.h\"")
+        spec_.libraries.push_back(inclusion.spelling);
+    }
+  }
+
+  void slice_namespace() {
+    const std::string& text = parsed_.sources[spec_.file].text;
+    const SourceSpan close = parsed_.token(manager_, spec_.space->getRBraceLoc());
+    // In `namespace modular::gemma {` the brace follows the name.
+    const uint32_t open = next_code(text, parsed_.token(manager_, spec_.space->getLocation()).end);
+    const uint32_t begin = behind_line_comment(text, open + 1);
+    std::vector<clang::Decl*> decls(spec_.space->decls_begin(), spec_.space->decls_end());
+    fill(spec_.slices, {spec_.file, begin, close.begin}, decls);
+  }
+
+ public:
+  /// Groups declarations that share tokens (several declarators, one macro) and gives every byte of `region` to a
+  /// slice.
+  void fill(std::vector<Slice>& slices, SourceSpan region, const std::vector<clang::Decl*>& decls) {
+    std::vector<SourceSpan> cores;
+    std::vector<std::vector<clang::Decl*>> groups;
+    for (clang::Decl* decl : decls) {
+      if (decl->isImplicit() || llvm::isa<clang::EmptyDecl>(decl)) continue;
+      const SourceSpan span = core(*decl);
+      if (span.file != region.file || span.begin < region.begin || span.end > region.end) continue;
+      if (!cores.empty() && span.begin < cores.back().end) {
+        cores.back().end = std::max(cores.back().end, span.end);
+        groups.back().push_back(decl);
+      } else {
+        cores.push_back(span);
+        groups.push_back({decl});
+      }
+    }
+    const auto wholes = own_gaps(parsed_.sources[region.file].text, region, cores);
+    for (size_t index = 0; index < wholes.size(); ++index)
+      slices.push_back({wholes[index], index < cores.size() ? cores[index] : wholes[index],
+                        index < groups.size() ? groups[index] : std::vector<clang::Decl*>{}});
+  }
+
+ private:
+  Symbol& add(const clang::NamedDecl& decl, Symbol::Kind kind, std::string name, const Slice& slice) {
+    auto symbol = std::make_unique<Symbol>();
+    symbol->kind = kind;
+    symbol->name = std::move(name);
+    symbol->spec = &spec_;
+    symbol->where = parsed_.token(manager_, decl.getLocation());
+    spec_.symbols.push_back(symbol.get());
+    specs_.symbols_.push_back(std::move(symbol));
+    extend(*spec_.symbols.back(), decl, slice);
+    return *spec_.symbols.back();
+  }
+
+  void extend(Symbol& symbol, const clang::NamedDecl& decl, const Slice& slice) {
+    if (symbol.slices.empty() || symbol.slices.back() != &slice) symbol.slices.push_back(&slice);
+    symbol.decls.push_back(&decl);
+    specs_.by_decl_[decl.getCanonicalDecl()] = &symbol;
+  }
+
+  Symbol* named(std::string_view name) {
+    for (Symbol* symbol : spec_.symbols)
+      if (symbol->name == name) return symbol;
+    return nullptr;
+  }
+
+  void read_slice(const Slice& slice) {
+    for (clang::Decl* decl : slice.decls) {
+      if (const auto* variable = llvm::dyn_cast<clang::VarDecl>(decl)) {
+        for (const auto* note : variable->specific_attrs<clang::AnnotateAttr>())
+          if (note->getAnnotation() == "modular.family") {
+            spec_.family = slice.core;
+            spec_.prefix = read_prefix(*note);
+            return;
+          }
+      }
+      if (made_by_macro(*decl)) continue;
+      if (const auto* record = llvm::dyn_cast<clang::CXXRecordDecl>(decl)) {
+        read_class(*record, slice);
+      } else if (const auto* function = llvm::dyn_cast<clang::FunctionDecl>(decl)) {
+        if (function->isCXXClassMember())
+          specs_.refuse(core(*decl), "a method of a spec is defined inside of its class",
+                        "move this definition into the class");
+        else if (Symbol* symbol = named(function->getNameAsString()))
+          extend(*symbol, *function, slice);
+        else
+          add(*function, Symbol::Kind::function, function->getNameAsString(), slice);
+      } else if (const auto* alias = llvm::dyn_cast<clang::TypeAliasDecl>(decl)) {
+        read_alias(*alias, slice);
+      } else if (const auto* templated = llvm::dyn_cast<clang::FunctionTemplateDecl>(decl)) {
+        Symbol* symbol = named(templated->getNameAsString());
+        if (symbol)
+          extend(*symbol, *templated, slice);
+        else
+          symbol = &add(*templated, Symbol::Kind::function, templated->getNameAsString(), slice);
+        specs_.by_decl_[templated->getTemplatedDecl()->getCanonicalDecl()] = symbol;
+      } else if (llvm::isa<clang::VarDecl, clang::EnumDecl>(decl)) {
+        const auto& value = llvm::cast<clang::NamedDecl>(*decl);
+        add(value, Symbol::Kind::value, value.getName().str(), slice);
+      } else if (!llvm::isa<clang::StaticAssertDecl>(decl)) {
+        const bool is_template = llvm::isa<clang::TemplateDecl>(decl);
+        specs_.refuse(core(*decl),
+                      is_template ? "modgen does not support class templates in a spec"
+                                  : "modgen does not support this form in a spec",
+                      "declare classes, functions, constants, enums and aliases only");
+      }
+    }
+  }
+
+  std::string read_prefix(const clang::AnnotateAttr& note) {
+    for (const clang::Expr* argument : note.args()) {
+      const clang::Expr* bare = argument->IgnoreParenImpCasts();
+      if (const auto* constant = llvm::dyn_cast<clang::ConstantExpr>(bare))
+        bare = constant->getSubExpr()->IgnoreParenImpCasts();
+      if (const auto* literal = llvm::dyn_cast<clang::StringLiteral>(bare)) return literal->getString().str();
+    }
+    return "";
+  }
+
+  /// Refuses declarations that a macro makes, but for TORCH_MODULE.
+  bool made_by_macro(const clang::Decl& decl) {
+    const clang::SourceLocation begin = decl.getBeginLoc();
+    if (!begin.isMacroID() || manager_.isMacroArgExpansion(begin)) return false;
+    // An annotation's macro in front of a declaration does not make it.
+    if (const auto* name = llvm::dyn_cast<clang::NamedDecl>(&decl); name && !name->getLocation().isMacroID())
+      return false;
+    const auto macro = clang::Lexer::getImmediateMacroName(begin, manager_, specs_.compiler().getLangOpts());
+    const SourceSpan call = core(decl);
+    const std::string_view text = parsed_.sources.text(call);
+    if (starts_with(text, "TORCH_MODULE(") || starts_with(text, "TORCH_MODULE_IMPL(")) return false;
+    specs_.refuse(call, "macro '" + macro.str() + "' makes a declaration here, and modgen cannot see into it",
+                  "write the declaration out; TORCH_MODULE is the one macro that may make one");
+    return true;
+  }
+
+  void read_class(const clang::CXXRecordDecl& record, const Slice& slice) {
+    if (!record.isThisDeclarationADefinition())
+      return;  // a forward declaration: the order of output makes it unnecessary
+    if (const clang::CXXRecordDecl* held = held_by(record)) {
+      Symbol* symbol = specs_.symbol(held);
+      if (!symbol || symbol->spec != &spec_)
+        return specs_.refuse(core(record), "TORCH_MODULE names a class that this spec does not define",
+                             "define the Impl class before it");
+      symbol->kind = Symbol::Kind::module_class;
+      symbol->name = record.getName().str();
+      symbol->holder = &record;
+      return extend(*symbol, record, slice);
+    }
+    Symbol& symbol = add(record, Symbol::Kind::plain_class, record.getName().str(), slice);
+    symbol.record = &record;
+    for (const clang::CXXBaseSpecifier& base : record.bases()) {
+      Symbol* from = type_symbol(base.getTypeSourceInfo()->getTypeLoc());
+      if (!from) continue;
+      if (symbol.base)
+        return specs_.refuse(parsed_.span(manager_, base.getSourceRange()),
+                             "'" + symbol.name + "' derives from two classes of specs",
+                             "derive from one and hold the other as a member");
+      symbol.base = symbol.replaced = from;
+    }
+    for (const auto* note : record.specific_attrs<clang::AnnotateAttr>())
+      if (note->getAnnotation() == "modular.stands_for") read_stands_for(symbol, *note);
+  }
+
+  void read_stands_for(Symbol& symbol, const clang::AnnotateAttr& note) {
+    symbol.stands_for = true;
+    for (const clang::Expr* argument : note.args()) {
+      const clang::Expr* bare = argument->IgnoreParenImpCasts();
+      if (const auto* constant = llvm::dyn_cast<clang::ConstantExpr>(bare))
+        bare = constant->getSubExpr()->IgnoreParenImpCasts();
+      const auto* size = llvm::dyn_cast<clang::UnaryExprOrTypeTraitExpr>(bare);
+      if (size && size->isArgumentType()) symbol.replaced = type_symbol(size->getArgumentTypeInfo()->getTypeLoc());
+    }
+  }
+
+  /// The symbol that a written type names, seen through the family's Its<…>.
+  Symbol* type_symbol(clang::TypeLoc loc) {
+    loc = loc.getUnqualifiedLoc();
+    if (const auto elaborated = loc.getAs<clang::ElaboratedTypeLoc>()) loc = elaborated.getNamedTypeLoc();
+    if (const auto alias = loc.getAs<clang::TypedefTypeLoc>()) return specs_.symbol(alias.getTypedefNameDecl());
+    if (const auto special = loc.getAs<clang::TemplateSpecializationTypeLoc>()) return its_symbol(special);
+    if (const auto* record = loc.getType()->getAsCXXRecordDecl()) return specs_.symbol(record);
+    return nullptr;
+  }
+
+  /// The class that `family::Its<base>` names: what the family declares in its place, or infers.
+  Symbol* its_symbol(clang::TemplateSpecializationTypeLoc loc) {
+    if (loc.getNumArgs() != 1 || !loc.getArgLoc(0).getTypeSourceInfo()) return nullptr;
+    Symbol* inner = type_symbol(loc.getArgLoc(0).getTypeSourceInfo()->getTypeLoc());
+    const auto* its = loc.getTypePtr()->getTemplateName().getAsTemplateDecl();
+    const auto* space = its ? llvm::dyn_cast<clang::NamespaceDecl>(its->getDeclContext()) : nullptr;
+    Spec* family = space ? specs_.of_namespace(space) : nullptr;
+    if (!inner || !family || family == &spec_ || family == inner->spec) return inner;
+    if (Symbol* declared = covering(*family, *inner)) return declared;
+    auto inferred = std::make_unique<Symbol>();
+    inferred->kind = inner->kind;
+    inferred->name = renamed_word(inner->name, *inner->spec, *family);
+    inferred->spec = family;
+    inferred->base = inferred->replaced = inner;
+    inferred->where = inner->where;
+    specs_.symbols_.push_back(std::move(inferred));
+    return specs_.symbols_.back().get();
+  }
+
+  void read_alias(const clang::TypeAliasDecl& alias, const Slice& slice) {
+    Symbol* target = type_symbol(alias.getTypeSourceInfo()->getTypeLoc());
+    std::string name = alias.getName().str();
+    if (!target || !target->is_class() || target->spec == &spec_) {
+      add(alias, Symbol::Kind::value, name, slice);
+      return;
+    }
+    // `using XImpl = base::YImpl` beside `using X = base::Y` is the same class.
+    const bool impl = target->kind == Symbol::Kind::module_class &&
+                      alias.getUnderlyingType()->getAsCXXRecordDecl() == target_record(*target);
+    if (impl) {
+      if (name.size() < 5 || name.substr(name.size() - 4) != "Impl")
+        return specs_.refuse(core(alias), "the alias of a module's class ends in Impl",
+                             "name it '" + name + "Impl', or alias the holder");
+      name.resize(name.size() - 4);
+    }
+    Symbol* symbol = named(name);
+    if (symbol && symbol->is_alias()) {
+      extend(*symbol, alias, slice);
+    } else {
+      symbol = &add(alias, target->kind, name, slice);
+      symbol->base = symbol->replaced = target;
+    }
+    symbol->aliases.push_back(&alias);
+  }
+
+  static const clang::CXXRecordDecl* target_record(const Symbol& symbol) {
+    const Symbol* at = &symbol;
+    while (at && !at->record) at = at->base;
+    return at ? at->record : nullptr;
+  }
+
+  Specs& specs_;
+  Spec& spec_;
+  Parsed& parsed_;
+  const clang::SourceManager& manager_;
+};
+
+// ---- All of them ----------------------------------------------------------------------------------------------------
+
+Specs::Specs(clang::CompilerInstance& compiler, Parsed& parsed) : compiler_(compiler), parsed_(parsed) {
+  std::set<uint32_t> seen;
+  const std::function<void(uint32_t)> visit = [&](uint32_t file) {
+    if (!seen.insert(file).second) return;
+    for (const Inclusion& inclusion : parsed.inclusions)
+      if (inclusion.file == file && inclusion.target != 0) visit(inclusion.target);
+    const std::filesystem::path path = parsed.sources[file].absolute;
+    if (path.parent_path().filename() != "modular" || path.filename() == "modular.h") return;
+    auto spec = std::make_unique<Spec>();
+    spec->name = path.stem().string();
+    spec->file = file;
+    specs_.push_back(std::move(spec));
+  };
+  for (uint32_t file = 1; file < parsed.sources.size(); ++file) visit(file);
+  for (const auto& spec : specs_) SpecReader(*this, *spec).read();
+  for (const auto& spec : specs_) {
+    if (!spec->space) continue;
+    spec->references = collect_references(*spec->space, manager(), parsed);
+    std::set<const Spec*> told;
+    for (const Reference& reference : spec->references) {
+      const Symbol* target = symbol(reference.target);
+      if (target && !spec->sees(*target->spec) && told.insert(target->spec).second)
+        refuse(reference.where, "family '" + target->spec->name + "' is used without its spec",
+               "add #include \"modular/" + target->spec->name + ".h\"");
+    }
+  }
+}
+
+const clang::SourceManager& Specs::manager() const { return compiler_.getSourceManager(); }
+
+Spec* Specs::family(const std::string& name) const {
+  for (const auto& spec : specs_)
+    if (spec->name == name) return spec.get();
+  return nullptr;
+}
+
+Spec* Specs::of_file(uint32_t file) const {
+  for (const auto& spec : specs_)
+    if (spec->file == file && file != 0) return spec.get();
+  return nullptr;
+}
+
+Symbol* Specs::symbol(const clang::Decl* decl) const {
+  if (!decl) return nullptr;
+  if (llvm::isa<clang::CXXConstructorDecl, clang::CXXDestructorDecl>(decl))
+    decl = llvm::cast<clang::CXXMethodDecl>(decl)->getParent();
+  const auto found = by_decl_.find(decl->getCanonicalDecl());
+  return found == by_decl_.end() ? nullptr : found->second;
+}
+
+Spec* Specs::of_namespace(const clang::NamespaceDecl* space) const {
+  for (const auto& spec : specs_)
+    if (spec->space && spec->space->getCanonicalDecl() == space->getCanonicalDecl()) return spec.get();
+  return nullptr;
+}
+
+void Specs::refuse(SourceSpan where, std::string message, std::string advice, std::vector<Remark> notes) const {
+  parsed_.remarks.push_back(
+      {Diagnostic::Severity::error, where, std::move(message), std::move(advice), std::move(notes)});
+}
+
+std::vector<Slice> Specs::members(const clang::CXXRecordDecl& record) const {
+  const SourceSpan open = parsed_.token(manager(), record.getBraceRange().getBegin());
+  const SourceSpan close = parsed_.token(manager(), record.getBraceRange().getEnd());
+  const uint32_t begin = behind_line_comment(parsed_.sources[open.file].text, open.end);
+  std::vector<clang::Decl*> decls(record.decls_begin(), record.decls_end());
+  std::vector<Slice> slices;
+  Spec scratch;
+  SpecReader(const_cast<Specs&>(*this), scratch).fill(slices, {open.file, begin, close.begin}, decls);
+  return slices;
+}
+
+}  // namespace modgen

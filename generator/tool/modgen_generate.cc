@@ -1,0 +1,113 @@
+// modgen's command line. Everything is generated in memory first; files are written last, and only where no error was
+// given.
+#include <llvm/Support/CommandLine.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <filesystem>
+#include <iostream>
+
+#include "checks/digest.h"
+#include "checks/records.h"
+#include "checks/unified_diff.h"
+#include "generator/build_config.h"
+#include "generator/generate.h"
+
+namespace cl = llvm::cl;
+namespace fs = std::filesystem;
+
+namespace {
+
+cl::OptionCategory category("modgen options");
+cl::list<std::string> families(cl::Positional, cl::desc("[family...]"), cl::cat(category));
+cl::opt<bool> all("all", cl::desc("Generate every family of the root's modular/"), cl::cat(category));
+cl::opt<std::string> root("root", cl::desc("The tree that holds modular/ and generated/ (default: .)"),
+                          cl::value_desc("dir"), cl::init("."), cl::cat(category));
+cl::opt<std::string> output_dir("output-dir", cl::desc("Write the generated files there (default: ROOT/generated)"),
+                                cl::value_desc("dir"), cl::cat(category));
+cl::opt<bool> check("check", cl::desc("Write nothing; exit with 1 where a generated file differs"), cl::cat(category));
+cl::opt<bool> diff("diff", cl::desc("Write nothing; print what would change as a unified diff"), cl::cat(category));
+enum class Emit { nothing, plan };
+cl::opt<Emit> emit("emit", cl::desc("Print to standard output instead of writing files"), cl::init(Emit::nothing),
+                   cl::values(clEnumValN(Emit::plan, "plan", "the parallel plans of the entries, as JSON")),
+                   cl::cat(category));
+cl::opt<bool> explain("explain", cl::desc("List every change to inherited text that is no resolved reference"),
+                      cl::cat(category));
+cl::opt<std::string> cache_dir(
+    "cache-dir", cl::desc("Cache of precompiled preludes (default: $XDG_CACHE_HOME/modgen or ~/.cache/modgen)"),
+    cl::value_desc("dir"), cl::cat(category));
+cl::opt<std::string> shipped("shipped",
+                             cl::desc("The tree that ships the prelude and runtime/model/ (default: as built)"),
+                             cl::value_desc("dir"), cl::cat(category));
+cl::opt<std::string> torch("torch", cl::desc("Folder of an installed torch (default: as configured)"),
+                           cl::value_desc("dir"), cl::cat(category));
+cl::opt<std::string> resource_dir("resource-dir", cl::desc("Clang's resource folder (default: as configured)"),
+                                  cl::value_desc("dir"), cl::cat(category));
+
+constexpr int kDrift = 1, kFailed = 2;
+
+int run() {
+  if (check && diff)
+    throw std::runtime_error("--check and --diff exclude each other: --diff shows what --check would find");
+  if (!families.empty() && all) throw std::runtime_error("name families or give --all, not both");
+  modgen::GenerateOptions options{
+      root,      shipped.empty() ? modgen::shipped_tree(root.getValue()).string() : shipped.getValue(),
+      torch,     resource_dir,
+      cache_dir, {families.begin(), families.end()}};
+  if (all) options.families = modgen::families_in(root);
+  if (options.families.empty()) throw std::runtime_error("nothing to do: name a family (modgen gemma) or give --all");
+
+  const modgen::GenerateResult result = modgen::generate(options);
+  for (const modgen::Diagnostic& diagnostic : result.diagnostics) std::cerr << modgen::to_text(diagnostic);
+  if (!result.ok()) {
+    std::cerr << "modgen: nothing was written\n";
+    return kFailed;
+  }
+  if (explain)
+    for (const modgen::Output& output : result.outputs)
+      for (const modgen::Explanation& one : output.explanations)
+        std::cout << output.path << ": " << one.where.path << ":" << one.where.line << ":" << one.where.column << ": "
+                  << one.before << "\n    becomes " << one.after << "\n";
+  if (emit == Emit::plan) {
+    for (const modgen::Output& output : result.outputs) std::cout << output.plan_json;
+    return 0;
+  }
+  const fs::path folder =
+      output_dir.empty() ? fs::path(root.getValue()) / "generated" : fs::path(output_dir.getValue());
+  const modgen::Tree tree{fs::canonical(root.getValue()), fs::canonical(options.shipped)};
+  bool differs = false;
+  for (const modgen::Output& output : result.outputs) {
+    const modgen::Record record = modgen::make_record(tree, output.family, output.bytes, output.read, output.absent);
+    for (const auto& [name, bytes] :
+         {std::pair{output.family + ".h", output.bytes}, std::pair{output.family + ".lock", modgen::to_text(record)}}) {
+      const std::string path = (folder / name).string();
+      const std::optional<std::string> before = modgen::read_file_if_any(path);
+      if (before == bytes) continue;
+      differs = true;
+      if (diff)
+        std::cout << modgen::unified_diff(path, before.value_or(""), path + " (generated)", bytes);
+      else if (check)
+        std::cerr << path << (before ? " is not what modular/" : " does not exist; it would come from modular/")
+                  << output.family << ".h" << (before ? " says" : "") << "\n";
+      else if (!explain)
+        modgen::write_file(path, bytes);
+    }
+  }
+  return differs && (check || diff) ? kDrift : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cl::HideUnrelatedOptions(category);
+  cl::SetVersionPrinter([](llvm::raw_ostream& out) { out << modgen::generator_version() << "\n"; });
+  cl::ParseCommandLineOptions(
+      argc, argv,
+      "modgen: flattens modular specs (modular/<family>.h) into self-contained models (generated/<family>.h)\n\n"
+      "exit codes: 0 done, 1 --check or --diff found a difference, 2 an error\n");
+  try {
+    return run();
+  } catch (const std::exception& error) {
+    std::cerr << "modgen: " << error.what() << "\n";
+    return kFailed;
+  }
+}

@@ -1,0 +1,408 @@
+// Places the parallel calls that interpretation found as edits of the family's text.
+#include <algorithm>
+#include <cassert>
+#include <set>
+
+#include "generator/interpret.h"
+#include "generator/module_tree.h"
+#include "generator/plan.h"
+#include "generator/stages.h"
+
+namespace modgen {
+namespace {
+
+/// Collects the edits of one function. Insertions at one place keep their order: statements first, then expressions
+/// from the outermost in.
+class Editor {
+ public:
+  Editor(const std::string& text, Function& function) : text_(text), function_(function) {}
+
+  void replace(SourceSpan where, std::string with) { edits_.push_back({where, std::move(with)}); }
+
+  /// Inserts `code` as a statement of its own before `statement`, above the comments that belong to it.
+  void insert_before(const Stmt& statement, const std::string& code) {
+    uint32_t place = statement.span.begin;
+    uint32_t line = line_start(place);
+    if (is_blank(line, place) && line > function_.body.span.begin) {
+      while (line > function_.body.span.begin) {
+        const uint32_t above = line_start(line - 1);
+        if (above <= function_.body.span.begin || !starts_comment(above)) break;
+        line = above;
+      }
+      place = line;
+    }
+    replace({statement.span.file, place, place}, code + "\n");
+  }
+
+  void insert_after(const Stmt& statement, const std::string& code) {
+    uint32_t place = statement.span.end;
+    const uint32_t line_end = static_cast<uint32_t>(std::min(text_.find('\n', place), text_.size()));
+    const size_t next = text_.find_first_not_of(" \t", place);
+    if (next == line_end || text_.compare(next, 2, "//") == 0) place = line_end;
+    replace({statement.span.file, place, place}, "\n" + code);
+  }
+
+  /// Writes `before` and `after` around an expression, once finish() is called.
+  void wrap(SourceSpan span, std::string before, std::string after) {
+    wraps_.push_back({span, std::move(before), std::move(after)});
+  }
+
+  void finish() {
+    struct Piece {
+      uint32_t place;
+      bool closes;
+      uint32_t length;
+      size_t order;
+      std::string text;
+    };
+    std::vector<Piece> pieces;
+    for (size_t i = 0; i < wraps_.size(); ++i) {
+      const Wrap& wrap = wraps_[i];
+      const uint32_t length = wrap.span.end - wrap.span.begin;
+      if (!wrap.before.empty()) pieces.push_back({wrap.span.begin, false, length, i, wrap.before});
+      if (!wrap.after.empty()) pieces.push_back({wrap.span.end, true, length, i, wrap.after});
+    }
+    std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+      if (a.place != b.place) return a.place < b.place;
+      if (a.closes != b.closes) return a.closes;
+      if (a.length != b.length) return a.closes ? a.length < b.length : a.length > b.length;
+      return a.closes ? a.order > b.order : a.order < b.order;
+    });
+    for (Piece& piece : pieces) replace({function_.body.span.file, piece.place, piece.place}, std::move(piece.text));
+    std::stable_sort(edits_.begin(), edits_.end(), [](const Edit& a, const Edit& b) {
+      return a.where.begin != b.where.begin ? a.where.begin < b.where.begin : a.where.empty() && !b.where.empty();
+    });
+    for (Edit& edit : edits_) {
+      const auto text = std::find_if(function_.text.begin(), function_.text.end(),
+                                     [&](const Text& t) { return t.slice.contains(edit.where); });
+      assert(text != function_.text.end());
+      text->edits.push_back(std::move(edit));
+    }
+  }
+
+  std::string source(SourceSpan span) const { return text_.substr(span.begin, span.end - span.begin); }
+
+  /// Whether the statement is the whole body of an `if` or a loop, without braces.
+  bool is_unbraced(const Stmt& statement) const {
+    const size_t before = text_.find_last_not_of(" \t\n", statement.span.begin - 1);
+    return before != std::string::npos && (text_[before] == ')' || text_.compare(before - 3, 4, "else") == 0);
+  }
+
+ private:
+  struct Wrap {
+    SourceSpan span;
+    std::string before, after;
+  };
+
+  uint32_t line_start(uint32_t place) const {
+    const size_t newline = place == 0 ? std::string::npos : text_.rfind('\n', place - 1);
+    return newline == std::string::npos ? 0 : static_cast<uint32_t>(newline + 1);
+  }
+  bool is_blank(uint32_t begin, uint32_t end) const { return text_.find_first_not_of(" \t", begin) >= end; }
+  bool starts_comment(uint32_t line) const {
+    const size_t first = text_.find_first_not_of(" \t", line);
+    return first != std::string::npos && text_.compare(first, 2, "//") == 0;
+  }
+
+  const std::string& text_;
+  Function& function_;
+  std::vector<Wrap> wraps_;
+  std::vector<Edit> edits_;
+};
+
+bool contains(const Stmt& statement, const Expr& expr) { return statement.span.contains(expr.span); }
+
+/// The innermost list of statements in which all of `uses` stand, and the index of the first statement there that holds
+/// one.
+std::pair<const std::vector<Stmt>*, size_t> common_block(const std::vector<Stmt>& statements,
+                                                         const std::vector<const Expr*>& uses) {
+  for (size_t i = 0; i < statements.size(); ++i) {
+    const bool holds_first = contains(statements[i], *uses.front());
+    if (!holds_first) continue;
+    const bool holds_all =
+        std::all_of(uses.begin(), uses.end(), [&](const Expr* use) { return contains(statements[i], *use); });
+    if (holds_all) {
+      for (const auto* body : {&statements[i].then_body, &statements[i].else_body}) {
+        const bool inside = std::all_of(uses.begin(), uses.end(), [&](const Expr* use) {
+          return std::any_of(body->begin(), body->end(), [&](const Stmt& inner) { return contains(inner, *use); });
+        });
+        if (inside && !body->empty()) return common_block(*body, uses);
+      }
+    }
+    return {&statements, i};
+  }
+  return {&statements, 0};
+}
+
+class Weaver {
+ public:
+  Weaver(FamilyModel& family, const Interpretation& interpretation)
+      : family_(family), interpretation_(interpretation) {}
+
+  void weave() {
+    for (Class& owner : family_.classes) {
+      for (Function& function : owner.functions) {
+        weave_calls(function, &owner);
+        if (function.is_constructor) weave_ties(owner, function);
+      }
+    }
+    for (Function& function : family_.functions) weave_calls(function, nullptr);
+  }
+
+ private:
+  // ---- Tensor parallelism ----
+
+  void weave_calls(Function& function, const Class* owner) {
+    Editor editor(family_.text, function);
+    const auto found = interpretation_.find(&function);
+    if (found != interpretation_.end()) {
+      weave_pipeline(editor, function, found->second);
+      weave_placements(editor, function, found->second);
+    }
+    if (owner && function.name == "forward" && find_annotation(owner->annotations, "fsdp_unit"))
+      weave_unit(editor, *owner, function);
+    editor.finish();
+  }
+
+  void weave_placements(Editor& editor, const Function& function, const MethodFindings& found) {
+    std::set<std::string> names = names_in(function);
+    std::set<std::pair<std::string, uint64_t>> done;
+    for (const Placement& placement : found.placements) {
+      const Expr& expr = *placement.expr;
+      switch (placement.call) {
+        case Call::enter:
+          if (placement.variable.empty())
+            editor.wrap(expr.span, "tp::enter(", ")");
+          else if (done.emplace(placement.variable, placement.version).second)
+            weave_enter(editor, function, found, placement, names);
+          break;
+        case Call::exit:
+        case Call::embedding:
+          weave_layer(editor, expr, placement.call == Call::exit ? "tp::exit(" : "tp::embedding(");
+          break;
+        case Call::cross_entropy: {
+          const std::string callee = editor.source({expr.span.file, expr.span.begin, expr.operands[0].span.begin});
+          const size_t name = callee.find("cross_entropy");
+          editor.replace({expr.span.file, expr.span.begin, expr.span.begin + static_cast<uint32_t>(name)}, "tp::");
+          break;
+        }
+        case Call::gather:
+          editor.wrap(expr.span, "tp::gather(", ")");
+          break;
+        case Call::local:
+          editor.wrap(expr.span, "tp::local(", ")");
+          break;
+        case Call::none:
+          break;
+      }
+    }
+  }
+
+  static std::set<std::string> names_in(const Function& function) {
+    std::set<std::string> names;
+    for (const Parameter& parameter : function.parameters) names.insert(parameter.name);
+    Body body = function.body;
+    for_each_stmt(body, [&](Stmt& statement) { names.insert(statement.names.begin(), statement.names.end()); });
+    return names;
+  }
+
+  /// One `auto x_tp = tp::enter(x);` for all layers that read the same value; in place where there is no room for a
+  /// statement or the name is taken.
+  void weave_enter(Editor& editor, const Function& function, const MethodFindings& found, const Placement& first,
+                   std::set<std::string>& names) {
+    std::vector<const Expr*> uses;
+    for (const Placement& other : found.placements)
+      if (other.call == Call::enter && other.variable == first.variable && other.version == first.version)
+        uses.push_back(other.expr);
+    const auto [block, index] = common_block(function.body.statements, uses);
+    const Stmt& statement = (*block)[index];
+    const std::string name = first.variable + "_tp";
+    if (editor.is_unbraced(statement) || !names.insert(name).second) {
+      for (const Expr* use : uses) editor.wrap(use->span, "tp::enter(", ")");
+      return;
+    }
+    editor.insert_before(statement, "auto " + name + " = tp::enter(" + first.variable + ");");
+    for (const Expr* use : uses) editor.wrap(use->span, "", "_tp");
+  }
+
+  /// `layer(x)` or `layer->forward(x)` becomes `call(layer, x)`.
+  static void weave_layer(Editor& editor, const Expr& expr, const std::string& call) {
+    const Expr &layer = expr.operands[0], &argument = expr.operands[1];
+    editor.wrap(expr.span, call, "");
+    editor.replace({expr.span.file, layer.span.end, argument.span.begin}, ", ");
+  }
+
+  // ---- Pipeline ----
+
+  static std::string return_from_stage(const Function& function, const std::string& carried) {
+    return "if (!pp::is_last()) return " +
+           (function.return_type == "Outputs" ? "pp::pass_on(" + carried + ");" : carried + ";");
+  }
+
+  static void weave_pipeline(Editor& editor, const Function& function, const MethodFindings& found) {
+    const std::vector<Stmt>& statements = function.body.statements;
+    if (found.walk) {
+      const Walk& walk = *found.walk;
+      weave_feed(editor, statements, walk);
+      const Expr& range = statements[walk.loop].exprs[0];
+      const Expr& list = range.kind == Expr::Kind::op ? range.operands[0] : range;
+      editor.replace({range.span.file, range.span.begin, list.span.begin}, "pp::local(");
+      editor.wrap(list.span, "", ")");
+      if (walk.cut) editor.insert_before(statements[*walk.cut], return_from_stage(function, walk.carried));
+    }
+    for (const PassOn& pass_on : found.pass_ons) {
+      if (pass_on.carried.empty()) continue;
+      const auto at = std::find_if(statements.begin(), statements.end(),
+                                   [&](const Stmt& statement) { return &statement == pass_on.statement; });
+      const std::string code = return_from_stage(function, pass_on.carried);
+      if (at + 1 != statements.end())
+        editor.insert_before(*(at + 1), code);
+      else
+        editor.insert_after(*at, code);
+    }
+  }
+
+  /// Behind the first stage the carried value is received instead of made.
+  static void weave_feed(Editor& editor, const std::vector<Stmt>& statements, const Walk& walk) {
+    const Stmt& first = statements[walk.feed.front()];
+    if (walk.feed.size() == 1 && first.kind == Stmt::Kind::declare && first.names.size() == 1 &&
+        first.exprs[0].type == "at::Tensor" && first.exprs[0].kind != Expr::Kind::list) {
+      editor.wrap(first.exprs[0].span, "pp::is_first() ? ", " : pp::received()");
+      return;
+    }
+    std::string opening;
+    for (const size_t i : walk.feed) {
+      const Stmt& statement = statements[i];
+      if (statement.kind != Stmt::Kind::declare || statement.names != std::vector<std::string>{walk.carried}) continue;
+      opening = "Tensor " + walk.carried + ";\n";
+      editor.replace({statement.span.file, statement.span.begin, statement.exprs[0].span.begin}, walk.carried + " = ");
+    }
+    editor.insert_before(first, opening + "if (pp::is_first()) {");
+    editor.insert_after(statements[walk.feed.back()], "} else {\n" + walk.carried + " = pp::received();\n}");
+  }
+
+  // ---- Units ----
+
+  /// A unit's `forward` hands its own body, now `forward_unit`, to the runtime.
+  void weave_unit(Editor& editor, const Class& owner, Function& function) {
+    const std::string signature = editor.source({function.where.file, function.where.end, function.body.span.begin});
+    std::string arguments;
+    for (const Parameter& parameter : function.parameters) arguments += ", " + parameter.name;
+    const std::string wrapper = function.return_type + " forward" + signature + "{\nreturn fsdp::unit(*this, &" +
+                                owner.name + "::forward_unit" + arguments + ");\n}";
+    editor.replace(function.where, "forward_unit");
+    function.method_before = wrapper;
+  }
+
+  // ---- Ties ----
+
+  void weave_ties(const Class& owner, Function& constructor) {
+    const std::string config = config_in(owner, constructor);
+    for (const Field& field : owner.fields) {
+      const Annotation* tied = find_annotation(field.annotations, "tied_to");
+      if (!tied || tied->arguments.empty()) continue;
+      const bool is_parameter = field.type == "Tensor";
+      const std::string parameter =
+          is_parameter ? "*this, " + field.name : "*" + field.name + ", " + field.name + "->weight";
+      constructor.appended_statements.push_back("if (" + config + "." + kTieFlag + ") tie_parameter(" + parameter +
+                                                ", " + tied->arguments[0] + ");");
+    }
+  }
+
+  std::string config_in(const Class& owner, const Function& constructor) const {
+    const auto is_config = [&](const std::string& type) {
+      return std::any_of(family_.classes.begin(), family_.classes.end(),
+                         [&](const Class& c) { return c.is_config && type.find(c.name) != std::string::npos; });
+    };
+    for (const Parameter& parameter : constructor.parameters)
+      if (is_config(parameter.type)) return parameter.name;
+    for (const Field& field : owner.fields)
+      if (is_config(field.type)) return field.name;
+    return "config";
+  }
+
+  FamilyModel& family_;
+  const Interpretation& interpretation_;
+};
+
+void check_units(const FamilyModel& family, std::vector<Finding>& findings) {
+  for (const Class& owner : family.classes) {
+    if (!find_annotation(owner.annotations, "fsdp_unit")) continue;
+    const Function* forward = nullptr;
+    for (const Function& function : owner.functions) {
+      if (function.is_constructor || function.name != "forward") continue;
+      if (forward)
+        findings.push_back({true,
+                            function.where,
+                            "an FSDP_UNIT class with two methods named forward",
+                            "keep one, and give the other a name of its own",
+                            {{false, forward->where, "the first one is here", "", {}}}});
+      forward = &function;
+      const std::string signature =
+          family.text.substr(function.where.end, function.body.span.begin - function.where.end);
+      if (signature.substr(signature.rfind(')') + 1).find("const") != std::string::npos)
+        findings.push_back({true,
+                            function.where,
+                            "the forward of an FSDP_UNIT class is const",
+                            "drop the const: the runtime fills and frees its parameters",
+                            {}});
+    }
+    if (!forward)
+      findings.push_back({true,
+                          owner.where,
+                          "FSDP_UNIT marks " + owner.name + ", which has no forward",
+                          "mark the class whose forward runs the layers",
+                          {}});
+  }
+}
+
+void check_walked(const ModuleNode& root, const Interpretation& interpretation, std::vector<Finding>& findings) {
+  for_each_node(root, [&](const ModuleNode& node) {
+    if (node.kind != ModuleNode::Kind::list || !find_annotation(node.field->annotations, "pp_split")) return;
+    for (const Function& function : node.parent->type->functions) {
+      const auto found = interpretation.find(&function);
+      if (found != interpretation.end() && found->second.walk && found->second.walk->list == node.field->name) return;
+    }
+    findings.push_back({true,
+                        node.field->where,
+                        "no forward walks the PP_SPLIT list " + node.field->name + " in order",
+                        "walk it: for (auto& element : *" + node.field->name + ")",
+                        {}});
+  });
+}
+
+}  // namespace
+
+std::vector<Finding> weave(FamilyModel& family) {
+  std::vector<Finding> findings;
+  check_annotations(family, findings);
+  check_units(family, findings);
+
+  Interpretation interpretation;
+  std::vector<EntryPlan> plans;
+  std::set<const Class*> reached;
+  std::vector<std::unique_ptr<ModuleNode>> trees;
+  for (const Class& entry : family.classes) {
+    if (!find_annotation(entry.annotations, "entry") || entry.holder.empty()) continue;
+    const ModuleNode& root = *trees.emplace_back(build_tree(family, entry));
+    interpret_entry(family, root, interpretation, findings);
+    plans.push_back(derive_plan(family, root, findings));
+    for_each_node(root, [&](const ModuleNode& node) { reached.insert(node.type); });
+    if (findings.empty()) check_walked(root, interpretation, findings);
+  }
+  for (const Class& owner : family.classes) {
+    if (owner.holder.empty()) continue;
+    const ModuleNode& root = *trees.emplace_back(build_tree(family, owner));
+    interpret_unreached(family, root, interpretation, findings);
+  }
+  std::stable_sort(findings.begin(), findings.end(),
+                   [](const Finding& a, const Finding& b) { return a.where.begin < b.where.begin; });
+  const bool failed =
+      std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.is_error; });
+  if (failed) return findings;
+  family.plans = std::move(plans);
+  Weaver(family, interpretation).weave();
+  return findings;
+}
+
+}  // namespace modgen

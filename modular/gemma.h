@@ -1,0 +1,69 @@
+// Gemma (Gemma Team, 2024), as in Hugging Face transformers: Llama with an offset norm, a scaled and tied embedding,
+// wide heads and GeLU.
+#pragma once
+
+#include "modular/llama.h"
+
+namespace modular::gemma {
+MODULAR_FAMILY(Gemma);
+
+struct GemmaConfig : llama::LlamaConfig {
+  int64_t vocab_size = 256000;
+  int64_t hidden_size = 3072;
+  int64_t intermediate_size = 24576;
+  int64_t num_hidden_layers = 28;
+  int64_t num_attention_heads = 16;
+  std::optional<int64_t> num_key_value_heads = 16;
+  std::optional<int64_t> head_dim = 256;
+  std::string hidden_act = "gelu_pytorch_tanh";
+  int64_t max_position_embeddings = 8192;
+  std::optional<int64_t> pad_token_id = 0;
+  bool tie_word_embeddings = true;
+
+  void finish() {
+    if (hidden_act == "gelu") hidden_act = "gelu_pytorch_tanh";  // a legacy value of the official releases
+    LlamaConfig::finish();
+  }
+
+ private:
+  using LlamaConfig::mlp_bias;
+};
+
+/// Root mean square norm whose learned scale is stored less 1.
+class GemmaRMSNormImpl : public llama::LlamaRMSNormImpl {
+ public:
+  GemmaRMSNormImpl(int64_t hidden_size, double eps) : LlamaRMSNormImpl(hidden_size, eps) {
+    weight = register_parameter("weight", torch::zeros({hidden_size}));
+  }
+
+  Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight + 1.0, eps); }
+
+  void reset_parameters() override { init::zeros_(weight); }
+};
+TORCH_MODULE(GemmaRMSNorm);
+
+class GemmaMLPImpl : public llama::LlamaMLPImpl {
+ public:
+  explicit GemmaMLPImpl(const GemmaConfig& config) : LlamaMLPImpl(config) {
+    gate_proj = register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false));
+    up_proj = register_module("up_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false));
+    down_proj = register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/false));
+  }
+};
+TORCH_MODULE(GemmaMLP);
+
+class GemmaModelImpl : public llama::LlamaModelImpl {
+ public:
+  using LlamaModelImpl::LlamaModelImpl;
+
+  Tensor embed(const Tensor& input_ids) {
+    const Tensor embedded = LlamaModelImpl::embed(input_ids);
+    // A tensor, not a number: the original rounds the factor to the embedding's type.
+    return embedded * torch::scalar_tensor(std::sqrt(static_cast<double>(config.hidden_size)), embedded.options());
+  }
+};
+TORCH_MODULE(GemmaModel);
+
+using GemmaForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
+
+}  // namespace modular::gemma

@@ -1,0 +1,215 @@
+// Llama (Touvron et al., 2023), as in Hugging Face transformers.
+#pragma once
+
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "modular/modular.h"
+
+namespace modular::llama {
+MODULAR_FAMILY(Llama);
+
+struct LlamaConfig : Config {
+  int64_t vocab_size = 32000;
+  int64_t hidden_size = 4096;
+  int64_t intermediate_size = 11008;
+  int64_t num_hidden_layers = 32;
+  int64_t num_attention_heads = 32;
+  std::optional<int64_t> num_key_value_heads;  // as many as attention heads when not given
+  std::optional<int64_t> head_dim;             // hidden_size / num_attention_heads when not given
+  std::string hidden_act = "silu";
+  int64_t max_position_embeddings = 2048;
+  double initializer_range = 0.02;
+  double rms_norm_eps = 1e-6;
+  std::optional<int64_t> pad_token_id;
+  bool tie_word_embeddings = false;
+  RopeParameters rope_parameters;
+  bool attention_bias = false;
+  double attention_dropout = 0.0;
+  bool mlp_bias = false;
+
+  void finish() {
+    if (num_attention_heads < 1) throw ConfigError("num_attention_heads must be at least 1");
+    if (!num_key_value_heads) num_key_value_heads = num_attention_heads;
+    if (num_attention_heads % *num_key_value_heads != 0)
+      throw ConfigError("num_attention_heads must be a multiple of num_key_value_heads");
+    if (!head_dim) {
+      if (hidden_size % num_attention_heads != 0)
+        throw ConfigError("hidden_size must be a multiple of num_attention_heads, or give head_dim");
+      head_dim = hidden_size / num_attention_heads;
+    }
+    if (attention_dropout != 0.0) throw ConfigError("attention_dropout is not supported: set it to 0.0");
+  }
+};
+
+/// Root mean square norm with a learned scale.
+class LlamaRMSNormImpl : public Module {
+ public:
+  LlamaRMSNormImpl(int64_t hidden_size, double eps)
+      : weight(register_parameter("weight", torch::ones({hidden_size}))), eps(eps) {}
+
+  Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight, eps); }
+
+  void reset_parameters() override { init::ones_(weight); }
+
+  Tensor weight;  // [hidden]
+  double eps;
+};
+TORCH_MODULE(LlamaRMSNorm);
+
+/// Gated feed-forward network.
+class LlamaMLPImpl : public Module {
+ public:
+  explicit LlamaMLPImpl(const LlamaConfig& config)
+      : gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, config.mlp_bias))),
+        up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, config.mlp_bias))),
+        down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, config.mlp_bias))),
+        hidden_act(config.hidden_act),
+        initializer_range(config.initializer_range) {}
+
+  Tensor forward(const Tensor& x) { return down_proj(gated_activation(hidden_act, gate_proj(x), up_proj(x))); }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  TP_COLWISE nn::Linear gate_proj;
+  TP_COLWISE nn::Linear up_proj;
+  TP_ROWWISE nn::Linear down_proj;
+  std::string hidden_act;
+  double initializer_range;
+};
+TORCH_MODULE(LlamaMLP);
+
+/// Causal self-attention with rotary positions and grouped key and value heads.
+class LlamaAttentionImpl : public Module {
+ public:
+  explicit LlamaAttentionImpl(const LlamaConfig& config)
+      : num_heads(config.num_attention_heads),
+        num_key_value_heads(*config.num_key_value_heads),
+        head_dim(*config.head_dim),
+        scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
+        initializer_range(config.initializer_range),
+        q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, config.attention_bias))),
+        k_proj(register_module("k_proj",
+                               linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
+        v_proj(register_module("v_proj",
+                               linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
+        o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, config.attention_bias))) {}
+
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    Tensor query = q_proj(hidden_states).view({batch, seq, num_heads, head_dim}).transpose(1, 2);
+    Tensor key = k_proj(hidden_states).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
+    Tensor value = v_proj(hidden_states).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
+
+    const auto& [cos, sin] = rotary_embeddings;
+    query = rotary(query, cos, sin);
+    key = rotary(key, cos, sin);
+    return o_proj(attention(query, key, value, mask, scaling));
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  TP_LOCAL int64_t num_heads;
+  TP_LOCAL int64_t num_key_value_heads;
+  int64_t head_dim;
+  double scaling;
+  double initializer_range;
+  TP_COLWISE nn::Linear q_proj;
+  TP_COLWISE nn::Linear k_proj;
+  TP_COLWISE nn::Linear v_proj;
+  TP_ROWWISE nn::Linear o_proj;
+};
+TORCH_MODULE(LlamaAttention);
+
+/// Attention and feed-forward network, each behind a norm and beside a residual path.
+class FSDP_UNIT LlamaDecoderLayerImpl : public Module {
+ public:
+  explicit LlamaDecoderLayerImpl(const LlamaConfig& config)
+      : self_attn(register_module("self_attn", LlamaAttention(config))),
+        mlp(register_module("mlp", LlamaMLP(config))),
+        input_layernorm(register_module("input_layernorm", LlamaRMSNorm(config.hidden_size, config.rms_norm_eps))),
+        post_attention_layernorm(
+            register_module("post_attention_layernorm", LlamaRMSNorm(config.hidden_size, config.rms_norm_eps))) {}
+
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+    Tensor residual = hidden_states + self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
+    return residual + mlp(post_attention_layernorm(residual));
+  }
+
+  LlamaAttention self_attn;
+  LlamaMLP mlp;
+  LlamaRMSNorm input_layernorm;
+  LlamaRMSNorm post_attention_layernorm;
+};
+TORCH_MODULE(LlamaDecoderLayer);
+
+/// Embedding, decoder layers and final norm.
+class LlamaModelImpl : public Module {
+ public:
+  explicit LlamaModelImpl(const LlamaConfig& config)
+      : config(config),
+        embed_tokens(
+            register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
+        layers(register_module("layers", ModuleListOf<LlamaDecoderLayer>())),
+        norm(register_module("norm", LlamaRMSNorm(config.hidden_size, config.rms_norm_eps))) {
+    for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) layers->push_back(LlamaDecoderLayer(config));
+  }
+
+  /// Token embeddings: [batch, seq, hidden].
+  Tensor embed(const Tensor& input_ids) { return embed_tokens(input_ids); }
+
+  /// Which keys each query sees, as causal_mask returns it.
+  Tensor attention_mask(const Batch& batch) {
+    return causal_mask(batch.attention_mask, batch.input_ids.size(1), /*window=*/0, batch.input_ids.device());
+  }
+
+  Tensor forward(const Batch& batch) {
+    Tensor hidden_states = embed(batch.input_ids);
+    const RotaryTables rotary_embeddings =
+        rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, position_ids(batch),
+                      hidden_states.scalar_type());
+    const Tensor mask = attention_mask(batch);
+    for (auto& layer : *layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);
+    return norm(hidden_states);
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  LlamaConfig config;
+  PP_FIRST TP_VOCAB nn::Embedding embed_tokens;
+  PP_SPLIT ModuleListOf<LlamaDecoderLayer> layers;
+  PP_LAST LlamaRMSNorm norm;
+};
+TORCH_MODULE(LlamaModel);
+
+/// Predicts the next token.
+class MODEL_ENTRY("causal-lm") FSDP_UNIT LlamaForCausalLMImpl : public Module {
+ public:
+  explicit LlamaForCausalLMImpl(const LlamaConfig& config)
+      : config(config),
+        model(register_module("model", LlamaModel(config))),
+        lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {}
+
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    Tensor logits = lm_head(hidden_states);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      const Tensor targets = next_tokens(batch.labels);
+      outputs.loss_sum = cross_entropy(logits, targets);
+      outputs.token_count = count_targets(targets);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  LlamaConfig config;
+  LlamaModel model;
+  PP_LAST TP_VOCAB TIED_TO(model->embed_tokens->weight) nn::Linear lm_head;
+};
+TORCH_MODULE(LlamaForCausalLM);
+
+}  // namespace modular::llama

@@ -1,0 +1,76 @@
+// The prelude of the modular spec language (docs/language.md). Specs include it; no program does.
+#pragma once
+
+#include "runtime/model/model.h"
+
+#ifdef __clang__
+#define MODULAR_ANNOTATE(...) [[clang::annotate(__VA_ARGS__)]]
+#else
+#define MODULAR_ANNOTATE(...)
+#endif
+
+// ---- Families
+// -------------------------------------------------------------------------------------------------------------------
+
+/// Names the family's class prefix; its snake-case name is the file's.
+#define MODULAR_FAMILY(prefix)                                                         \
+  MODULAR_ANNOTATE("modular.family", #prefix) inline constexpr int modular_family = 0; \
+  template <class Base>                                                                \
+  using Its = Base
+
+namespace modular {
+
+/// Base of a root family's config. A config converts to every other config, as configs are duck-typed: modgen checks
+/// the fields.
+struct Config {
+  template <class Other>
+    requires std::is_base_of_v<Config, Other>
+  operator const Other&() const;
+};
+
+/// Removes an inherited field in a constructor that creates it anew afterwards.
+template <class Member>
+void remove(Member& member);
+
+/// A super call's result in the family's own type; vanishes when flattened.
+template <class Own, class Inherited>
+Own own(Inherited&& value);
+
+}  // namespace modular
+
+// ---- What a class is
+// ------------------------------------------------------------------------------------------------------------
+
+/// What the runtime can train: "causal-lm", … Never inherited.
+#define MODEL_ENTRY(task) MODULAR_ANNOTATE("modular.entry", task)
+/// One all-gather and reduce-scatter group, and the default unit of recomputation.
+#define FSDP_UNIT MODULAR_ANNOTATE("modular.fsdp_unit")
+/// Says which class this one replaces, where the name does not.
+#define STANDS_FOR(...) MODULAR_ANNOTATE("modular.stands_for", sizeof(__VA_ARGS__))
+
+// ---- How a member is split over tensor-parallel ranks
+// ---------------------------------------------------------------------------
+
+/// A linear layer split by output feature.
+#define TP_COLWISE MODULAR_ANNOTATE("modular.tp_colwise")
+/// A linear layer split by input feature.
+#define TP_ROWWISE MODULAR_ANNOTATE("modular.tp_rowwise")
+/// An embedding or output projection split by vocabulary.
+#define TP_VOCAB MODULAR_ANNOTATE("modular.tp_vocab")
+/// A count of which a rank holds its share: reads in forward are local.
+#define TP_LOCAL MODULAR_ANNOTATE("modular.tp_local")
+/// Drops an inherited tensor-parallel annotation.
+#define TP_NONE MODULAR_ANNOTATE("modular.tp_none")
+
+// ---- Where a member stands in the pipeline
+// --------------------------------------------------------------------------------------
+
+/// Only in the first stage.
+#define PP_FIRST MODULAR_ANNOTATE("modular.pp_first")
+/// The list that may be cut between its elements.
+#define PP_SPLIT MODULAR_ANNOTATE("modular.pp_split")
+/// Only in the last stage.
+#define PP_LAST MODULAR_ANNOTATE("modular.pp_last")
+
+/// Shares the parameter `other` of this class's members where `config.tie_word_embeddings` says so.
+#define TIED_TO(other) MODULAR_ANNOTATE("modular.tied_to", sizeof(other))

@@ -1,0 +1,103 @@
+#include "runtime/checkpoint/atomic_folder.h"
+
+#include <fmt/format.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse_system(const fs::path& path, std::string_view verb) {
+  throw std::runtime_error(fmt::format("{} cannot be {}: {}", path.string(), verb, std::strerror(errno)));
+}
+
+/// A path without a trailing slash, whose file name is then the folder's.
+fs::path named(const fs::path& folder) { return folder.has_filename() ? folder : folder.parent_path(); }
+
+fs::path beside(const fs::path& folder, const char* suffix) {
+  fs::path path = named(folder);
+  path += suffix;
+  return path;
+}
+
+/// Has the file system store a folder's entries, without which a rename may be forgotten.
+void store_entries(const fs::path& folder) {
+  const int file = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) refuse_system(folder, "opened");
+  const int failed = ::fsync(file);
+  ::close(file);
+  if (failed && errno != EINVAL) refuse_system(folder, "written");  // EINVAL: a file system that cannot
+}
+
+}  // namespace
+
+fs::path partial_folder(const fs::path& folder) { return beside(folder, ".partial"); }
+
+fs::path begin_folder(const fs::path& folder) {
+  const fs::path partial = partial_folder(folder);
+  std::error_code error;
+  fs::remove_all(partial, error);
+  if (!error) fs::create_directories(partial, error);
+  if (error) throw std::runtime_error(fmt::format("{} cannot be made: {}", partial.string(), error.message()));
+  return partial;
+}
+
+void publish_folder(const fs::path& folder) {
+  const fs::path partial = partial_folder(folder), final = named(folder);
+  store_entries(partial);
+  if (!fs::exists(final)) {
+    fs::rename(partial, final);
+  } else {
+    if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) != 0)
+      refuse_system(final, "replaced");
+    fs::remove_all(partial);  // now the old one
+  }
+  store_entries(final.parent_path());
+}
+
+void remove_folder(const fs::path& folder) {
+  const fs::path removed = partial_folder(folder);
+  fs::remove_all(removed);
+  fs::rename(named(folder), removed);
+  fs::remove_all(removed);
+}
+
+void write_file(const fs::path& path, std::string_view text) {
+  const fs::path partial = beside(path, ".partial");
+  const int file = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file < 0) refuse_system(partial, "written");
+  bool written = true;
+  for (std::string_view rest = text; written && !rest.empty();) {
+    const ssize_t count = ::write(file, rest.data(), rest.size());
+    if (count < 0 && errno == EINTR) continue;
+    written = count > 0;
+    if (written) rest.remove_prefix(static_cast<size_t>(count));
+  }
+  written = written && ::fsync(file) == 0;
+  const int error = errno;
+  ::close(file);
+  errno = error;
+  if (!written || ::rename(partial.c_str(), path.c_str()) != 0) refuse_system(path, "written");
+  store_entries(path.parent_path());
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  if (file) text << file.rdbuf();
+  if (!file) throw std::runtime_error(fmt::format("{} cannot be read", path.string()));
+  return text.str();
+}
+
+}  // namespace modular

@@ -1,0 +1,29 @@
+// Folders and small files that appear under their names only when they are complete.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace modular {
+
+/// Where a folder is prepared that will be called `folder`: beside it, so that a rename suffices.
+std::filesystem::path partial_folder(const std::filesystem::path& folder);
+
+/// Makes an empty partial_folder(folder), in place of one that an interrupted program left. Throws std::runtime_error
+/// where it cannot.
+std::filesystem::path begin_folder(const std::filesystem::path& folder);
+
+/// Gives a complete partial_folder its name; a folder that has it already is replaced in one step and removed.
+void publish_folder(const std::filesystem::path& folder);
+
+/// Removes a folder in such a way that an interruption leaves none that looks complete.
+void remove_folder(const std::filesystem::path& folder);
+
+/// Writes a file that is either the old or the new one at any time, and stored when this returns.
+void write_file(const std::filesystem::path& path, std::string_view text);
+
+/// The whole of a file. Throws std::runtime_error where it cannot be read.
+std::string read_file(const std::filesystem::path& path);
+
+}  // namespace modular

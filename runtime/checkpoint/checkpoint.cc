@@ -1,0 +1,219 @@
+#include "runtime/checkpoint/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <ATen/Context.h>
+
+#include <algorithm>
+#include <charconv>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+
+#include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/checkpoint/checkpoint_files.h"
+#include "runtime/checkpoint/pretrained.h"
+#include "runtime/mesh/collectives.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kStepPrefix = "step-";
+constexpr std::string_view kGeneratorPrefix = "generator.";
+
+/// The random generators that this rank draws from, by the name of their device.
+std::vector<std::pair<std::string, at::Generator>> generators(const at::Device& device) {
+  std::vector<std::pair<std::string, at::Generator>> found = {
+      {fmt::format("{}cpu", kGeneratorPrefix), at::globalContext().defaultGenerator(at::kCPU)}};
+  if (!device.is_cpu())
+    found.emplace_back(fmt::format("{}{}", kGeneratorPrefix, c10::DeviceTypeName(device.type(), /*lower_case=*/true)),
+                       at::globalContext().defaultGenerator(device));
+  return found;
+}
+
+void write_rank_file(const fs::path& path, std::span<const TensorBox> tensors, const at::Device& device) {
+  std::vector<TensorBox> owned;
+  std::vector<SafetensorsWriter::Tensor> headers;
+  for (const TensorBox& box : tensors) {
+    if (!box.owner || box.local.numel() == 0) continue;
+    owned.push_back(box);
+    headers.push_back({box.name, box.local.scalar_type(), box.local.sizes().vec()});
+  }
+  std::vector<std::pair<std::string, at::Tensor>> states;
+  for (auto& [name, generator] : generators(device)) {
+    const std::lock_guard lock(generator.mutex());
+    states.emplace_back(name, generator.get_state());
+    headers.push_back({name, at::kByte, states.back().second.sizes().vec()});
+  }
+  auto writer = SafetensorsWriter::create(path, headers, box_metadata(owned));
+  for (const TensorBox& box : owned) writer.write(box.name, box.local);
+  for (const auto& [name, state] : states) writer.write(name, state);
+  writer.close();
+}
+
+void restore_generators(const fs::path& rank_file, const at::Device& device) {
+  const SafetensorsFile file(rank_file);
+  for (auto& [name, generator] : generators(device)) {
+    if (!file.tensors().contains(name)) continue;  // saved on another kind of device
+    const std::lock_guard lock(generator.mutex());
+    generator.set_state(file.tensor(name).clone());
+  }
+}
+
+/// Runs `work` here, then agrees over all ranks: where one failed, it throws its own error and the others say that one
+/// failed.
+template <class Work>
+void together(Mesh& mesh, const std::string& what, const Work& work) {
+  std::exception_ptr error;
+  try {
+    work();
+  } catch (const std::exception&) {
+    error = std::current_exception();
+  }
+  at::Tensor failed = at::full({1}, error ? 1 : 0, at::TensorOptions().dtype(at::kInt).device(mesh.device()));
+  all_reduce(mesh.world(), failed, what, c10d::ReduceOp::MAX).wait();
+  if (error) std::rethrow_exception(error);
+  if (failed.item<int>() != 0) throw std::runtime_error(fmt::format("another rank failed in {}", what));
+}
+
+/// The step of a checkpoint's folder name; nothing for other names.
+std::optional<int64_t> step_of(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  if (!name.starts_with(kStepPrefix)) return {};
+  int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data() + kStepPrefix.size(), end, step);
+  if (error != std::errc() || rest != end) return {};
+  return step;
+}
+
+/// Complete checkpoints, the newest first.
+std::vector<fs::path> complete_checkpoints(const fs::path& folder) {
+  std::vector<std::tuple<fs::file_time_type, int64_t, fs::path>> found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const auto step = step_of(entry.path());
+    const fs::path index = entry.path() / "checkpoint.json";
+    if (step && fs::exists(index)) found.emplace_back(fs::last_write_time(index), *step, entry.path());
+  }
+  std::ranges::sort(found, std::greater<>());
+  std::vector<fs::path> paths;
+  for (auto& [time, step, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+void remove_leftovers(const fs::path& folder) {
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".partial" && step_of(entry.path().stem())) fs::remove_all(entry.path());
+}
+
+void remove_old(const fs::path& folder, const fs::path& newest, int64_t keep_last) {
+  if (keep_last <= 0) return;
+  int64_t kept = 1;
+  for (const fs::path& checkpoint : complete_checkpoints(folder))
+    if (checkpoint.filename() != newest.filename() && ++kept > keep_last) remove_folder(checkpoint);
+}
+
+std::runtime_error does_not_fit(const fs::path& checkpoint, const std::string& why) {
+  return std::runtime_error(fmt::format("checkpoint {} does not fit: {}", checkpoint.string(), why));
+}
+
+/// Reads the boxes that the checkpoint's tensors hold.
+void read_boxes(const fs::path& checkpoint, const StoredTensors& stored, std::span<const TensorBox> boxes) {
+  for (const TensorBox& box : boxes) {
+    const auto found = stored.find(box.name);
+    if (found == stored.end())
+      throw does_not_fit(checkpoint,
+                         fmt::format("it has no \"{}\"; only the weights of a run with another optimizer or of an "
+                                     "imported model can be taken over, into a new run",
+                                     box.name));
+    if (found->second.shape != box.global_shape)
+      throw does_not_fit(checkpoint, fmt::format("\"{}\" is {} in it and {} in the run", box.name,
+                                                 shape_text(found->second.shape), shape_text(box.global_shape)));
+    read_box(box.name, found->second, box.offset, box.local);
+  }
+}
+
+}  // namespace
+
+TensorBox box_of(const ShardedParameter& parameter) {
+  return {parameter.name, parameter.global_shape, parameter.offset, parameter.local, parameter.owner};
+}
+
+TensorBox box_like(const ShardedParameter& parameter, std::string_view prefix, const at::Tensor& local) {
+  return {fmt::format("{}.{}", prefix, parameter.name), parameter.global_shape, parameter.offset, local,
+          parameter.owner};
+}
+
+fs::path save_checkpoint(const fs::path& folder, const ModelConfig& model, const TrainingState& state,
+                         std::span<const TensorBox> tensors, Mesh& mesh, int64_t keep_last) {
+  const fs::path checkpoint = folder / fmt::format("{}{:08}", kStepPrefix, state.step);
+  const fs::path partial = partial_folder(checkpoint);
+  const bool first = mesh.rank() == 0;
+  together(mesh, "preparing a checkpoint", [&] {
+    if (!first) return;
+    fs::create_directories(folder);
+    remove_leftovers(folder);
+    begin_folder(checkpoint);
+  });
+  together(mesh, "writing a checkpoint",
+           [&] { write_rank_file(partial / rank_file_name(mesh.rank()), tensors, mesh.device()); });
+  together(mesh, "completing a checkpoint", [&] {
+    if (!first) return;
+    write_file(partial / "config.json", format_config(model, "float32"));
+    write_index(partial, state, mesh.shape(), mesh.world_size());
+    publish_folder(checkpoint);
+    write_file(folder / "latest", checkpoint.filename().string() + "\n");
+    remove_old(folder, checkpoint, keep_last);
+  });
+  return checkpoint;
+}
+
+fs::path find_checkpoint(const fs::path& path) {
+  if (fs::exists(path / "checkpoint.json")) return path;
+  if (fs::exists(path / "latest")) {
+    std::string name = read_file(path / "latest");
+    while (!name.empty() && std::isspace(static_cast<unsigned char>(name.back()))) name.pop_back();
+    if (!fs::exists(path / name / "checkpoint.json"))
+      throw std::runtime_error(
+          fmt::format("{} names the checkpoint \"{}\", which is not there: name another one of the folder",
+                      (path / "latest").string(), name));
+    return path / name;
+  }
+  if (!fs::is_directory(path)) return {};
+  const auto complete = complete_checkpoints(path);  // a save that was interrupted before it wrote `latest`
+  return complete.empty() ? fs::path() : complete.front();
+}
+
+std::string checkpoint_refusal(const fs::path& checkpoint, const ModelConfig& model) {
+  try {
+    const std::string difference = config_difference(read_config(checkpoint), model);
+    if (!difference.empty()) return does_not_fit(checkpoint, difference).what();
+    return parameter_refusal(open_checkpoint(checkpoint).tensors, model, checkpoint.string());
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+}
+
+TrainingState load_checkpoint(const fs::path& checkpoint, const ModelConfig& model, std::span<const TensorBox> tensors,
+                              const Mesh& mesh) {
+  const std::string difference = config_difference(read_config(checkpoint), model);
+  if (!difference.empty()) throw does_not_fit(checkpoint, difference);
+  CheckpointIndex index = open_checkpoint(checkpoint);
+  read_boxes(checkpoint, index.tensors, tensors);
+  if (index.mesh.size == mesh.shape().size) restore_generators(checkpoint / rank_file_name(mesh.rank()), mesh.device());
+  return std::move(index.state);
+}
+
+void load_parameters(const fs::path& folder, const ModelConfig& model, std::span<const TensorBox> parameters) {
+  const fs::path checkpoint = find_checkpoint(folder);
+  if (checkpoint.empty()) return load_pretrained(folder, model, parameters);
+  const StoredTensors stored = open_checkpoint(checkpoint).tensors;
+  if (const auto refusal = parameter_refusal(stored, model, checkpoint.string()); !refusal.empty())
+    throw std::runtime_error(refusal);
+  read_boxes(checkpoint, stored, parameters);
+}
+
+}  // namespace modular

@@ -1,0 +1,76 @@
+// Checkpoints of a training run: each rank writes the boxes it owns, and any number of ranks reads them back.
+//
+//   <folder>/latest                   the name of the newest complete checkpoint
+//   <folder>/step-00000100/
+//     config.json                     the model, as in a Hugging Face folder
+//     checkpoint.json                 step, state, and of each tensor its shape and where its boxes lie
+//     rank-00000.safetensors …        the boxes that a rank owns, and its random generators
+//
+// All ranks see one file system. A checkpoint appears under its name only when it is complete.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/checkpoint/model_config.h"
+#include "runtime/mesh/mesh.h"
+#include "runtime/parallel/sharded_parameter.h"
+
+namespace modular {
+
+/// The part of a tensor that this rank keeps: global[offset, offset + local.sizes()). Parameters, and whatever the
+/// optimizer keeps beside them in any layout of its own.
+struct TensorBox {
+  std::string name;  // "model.norm.weight"; of an optimizer "optimizer.exp_avg.model.norm.weight"
+  std::vector<int64_t> global_shape;
+  std::vector<int64_t> offset;
+  at::Tensor local;   // any dtype; loading writes into it
+  bool owner = true;  // true on exactly one of the ranks that hold this box
+};
+
+/// The box of a parameter; shares its storage.
+TensorBox box_of(const ShardedParameter& parameter);
+
+/// A box laid out like a parameter's, under "<prefix>.<parameter's name>".
+TensorBox box_like(const ShardedParameter& parameter, std::string_view prefix, const at::Tensor& local);
+
+/// What a run needs to go on beside tensors, the same on every rank.
+struct TrainingState {
+  int64_t step = 0;
+  std::map<std::string, std::string>
+      values;  // small texts: the position in the data, counters, the resolved run config
+};
+
+/// Writes <folder>/step-<step> with the tensors, the state, and this rank's random generators (the CPU's and the
+/// device's), then points `latest` to it and removes all but the newest `keep_last` (0 keeps all). Collective. An
+/// interrupted save leaves the older checkpoints and `latest` as they were. Returns the new checkpoint's folder. Throws
+/// std::runtime_error where a file cannot be written.
+std::filesystem::path save_checkpoint(const std::filesystem::path& folder, const ModelConfig& model,
+                                      const TrainingState& state, std::span<const TensorBox> tensors, Mesh& mesh,
+                                      int64_t keep_last);
+
+/// The checkpoint that `path` means: itself, or the latest one of a folder of checkpoints. Empty where `path` holds
+/// none. Throws std::runtime_error where `latest` names a checkpoint that is not there.
+std::filesystem::path find_checkpoint(const std::filesystem::path& path);
+
+/// Says in one sentence why a checkpoint cannot be continued with this model, or nothing. Needs no process group.
+std::string checkpoint_refusal(const std::filesystem::path& checkpoint, const ModelConfig& model);
+
+/// Reads what `save_checkpoint` wrote into the boxes' `local`, wherever the boxes lay when they were saved, and on a
+/// mesh of the same shape the random generators too. Each rank reads only what meets its own boxes. Call
+/// ParallelModel::parameters_changed() afterwards. Throws std::runtime_error in one sentence where the checkpoint does
+/// not fit or a file is damaged.
+TrainingState load_checkpoint(const std::filesystem::path& checkpoint, const ModelConfig& model,
+                              std::span<const TensorBox> tensors, const Mesh& mesh);
+
+/// Reads the parameters alone, of a checkpoint or of a Hugging Face folder (pretrained.h), into their boxes.
+void load_parameters(const std::filesystem::path& folder, const ModelConfig& model,
+                     std::span<const TensorBox> parameters);
+
+}  // namespace modular

@@ -1,0 +1,112 @@
+#include "runtime/checkpoint/checkpoint_files.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <stdexcept>
+
+#include "runtime/checkpoint/atomic_folder.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using Sizes = std::vector<int64_t>;
+
+constexpr int64_t kFormat = 1;
+constexpr const char* kIndexName = "checkpoint.json";
+
+int64_t volume(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+void check_complete(const std::string& name, const StoredTensor& tensor, const fs::path& folder) {
+  int64_t held = 0;
+  for (const StoredBox& box : tensor.boxes) held += volume(box.shape);
+  if (held != volume(tensor.shape))
+    throw std::runtime_error(
+        fmt::format("the files of {} hold {} values of \"{}\", which has {}: it has no owner or several",
+                    folder.string(), held, name, volume(tensor.shape)));
+}
+
+}  // namespace
+
+std::string rank_file_name(int64_t rank) { return fmt::format("rank-{:05}.safetensors", rank); }
+
+std::map<std::string, std::string> box_metadata(std::span<const TensorBox> boxes) {
+  json metadata = json::object();
+  for (const TensorBox& box : boxes) metadata[box.name] = {{"shape", box.global_shape}, {"offset", box.offset}};
+  return {{"boxes", metadata.dump()}};
+}
+
+void write_index(const fs::path& folder, const TrainingState& state, const MeshShape& mesh, int64_t ranks) {
+  json tensors = json::object();
+  StoredTensors found;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const auto file = std::make_shared<const SafetensorsFile>(folder / rank_file_name(rank));
+    const json boxes = json::parse(file->metadata().at("boxes"));
+    for (const auto& [name, box] : boxes.items()) {
+      const std::vector<int64_t>& shape = file->tensors().find(name)->second.shape;
+      StoredTensor& tensor = found[name];
+      tensor.shape = box["shape"].get<Sizes>();
+      tensor.boxes.push_back({nullptr, name, box["offset"].get<Sizes>(), shape});
+      tensors[name]["shape"] = tensor.shape;
+      tensors[name]["boxes"].push_back({{"file", rank_file_name(rank)}, {"offset", box["offset"]}, {"shape", shape}});
+    }
+  }
+  for (const auto& [name, tensor] : found) check_complete(name, tensor, folder);
+  const json index = {
+      {"format", kFormat}, {"step", state.step}, {"state", state.values}, {"mesh", mesh.size}, {"tensors", tensors}};
+  write_file(folder / kIndexName, index.dump(1) + "\n");
+}
+
+CheckpointIndex open_checkpoint(const fs::path& checkpoint) {
+  const fs::path path = checkpoint / kIndexName;
+  const json index = json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  CheckpointIndex opened;
+  std::map<std::string, std::shared_ptr<const SafetensorsFile>> files;
+  try {
+    if (index.at("format") != kFormat)
+      throw std::runtime_error(fmt::format("{} has the format {}: this program reads format {}", path.string(),
+                                           index.at("format").dump(), kFormat));
+    index.at("step").get_to(opened.state.step);
+    opened.state.values = index.at("state").get<std::map<std::string, std::string>>();
+    index.at("mesh").get_to(opened.mesh.size);
+    for (const auto& [name, entry] : index.at("tensors").items()) {
+      StoredTensor& tensor = opened.tensors[name];
+      tensor.shape = entry.at("shape").get<Sizes>();
+      for (const json& box : entry.at("boxes")) {
+        const auto file_name = box.at("file").get<std::string>();
+        auto& file = files[file_name];
+        if (!file) file = std::make_shared<const SafetensorsFile>(checkpoint / file_name);
+        tensor.boxes.push_back({file, name, box.at("offset").get<Sizes>(), box.at("shape").get<Sizes>()});
+        const auto stored = file->tensors().find(name);
+        if (stored == file->tensors().end() || stored->second.shape != tensor.boxes.back().shape)
+          throw std::runtime_error(
+              fmt::format("{} does not hold the box of \"{}\" that {} says", file->path().string(), name, kIndexName));
+      }
+    }
+  } catch (const json::exception& error) {
+    throw std::runtime_error(fmt::format("{} is damaged: {}", path.string(), error.what()));
+  }
+  for (const auto& [name, tensor] : opened.tensors) check_complete(name, tensor, checkpoint);
+  return opened;
+}
+
+std::string parameter_refusal(const StoredTensors& tensors, const ModelConfig& model, const std::string& where) {
+  for (const ModelParameter& parameter : model_parameters(model)) {
+    const auto found = tensors.find(parameter.name);
+    if (found == tensors.end())
+      return fmt::format("{} has no \"{}\" {}, which the {} has", where, parameter.name,
+                         shape_text(parameter.global_shape), model.entry->architecture);
+    if (found->second.shape != parameter.global_shape)
+      return fmt::format("{}: \"{}\" is {} and the {}'s is {}: give the run the settings of the saved model", where,
+                         parameter.name, shape_text(found->second.shape), model.entry->architecture,
+                         shape_text(parameter.global_shape));
+  }
+  return {};
+}
+
+}  // namespace modular

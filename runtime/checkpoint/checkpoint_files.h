@@ -1,0 +1,37 @@
+// The files of one checkpoint: writing a rank's, indexing all ranks', and opening them.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/stored_tensors.h"
+
+namespace modular {
+
+/// checkpoint.json of a checkpoint.
+struct CheckpointIndex {
+  TrainingState state;
+  MeshShape mesh;  // that it was saved on
+  StoredTensors tensors;
+};
+
+/// "rank-00003.safetensors"
+std::string rank_file_name(int64_t rank);
+
+/// The metadata of a rank's file: where each of its boxes lies. Keys of the file are the tensors' names.
+std::map<std::string, std::string> box_metadata(std::span<const TensorBox> boxes);
+
+/// Reads the headers of `ranks` files in `folder` and writes checkpoint.json beside them.
+/// Throws std::runtime_error where boxes are missing or overlap.
+void write_index(const std::filesystem::path& folder, const TrainingState& state, const MeshShape& mesh, int64_t ranks);
+
+/// Reads checkpoint.json and the headers of all files that it names.
+/// Throws std::runtime_error in one sentence where one is damaged.
+CheckpointIndex open_checkpoint(const std::filesystem::path& checkpoint);
+
+/// Says in one sentence why these tensors cannot be the parameters of `model`, or nothing. `where` begins it.
+std::string parameter_refusal(const StoredTensors& tensors, const ModelConfig& model, const std::string& where);
+
+}  // namespace modular

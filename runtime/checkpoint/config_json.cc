@@ -1,0 +1,228 @@
+#include "runtime/checkpoint/config_json.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace modular {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kSpecialFloat = "__float__";  // transformers writes {"__float__": "Infinity"}
+
+std::optional<double> to_double(const json& value) {
+  if (value.is_number()) return value.get<double>();
+  if (!value.is_object() || value.size() != 1 || !value.contains(kSpecialFloat)) return {};
+  const json& text = value[kSpecialFloat];
+  if (text == "Infinity") return std::numeric_limits<double>::infinity();
+  if (text == "-Infinity") return -std::numeric_limits<double>::infinity();
+  if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  return {};
+}
+
+json from_double(double value) {
+  if (std::isfinite(value)) return value;
+  return {{kSpecialFloat, std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity"}};
+}
+
+/// Reads one value, or says what it should have been.
+struct Converter {
+  std::string where;
+
+  [[noreturn]] void refuse(std::string_view key, const json& value, std::string_view what) const {
+    std::string text = value.dump();
+    if (text.size() > 60) text = text.substr(0, 57) + "…";
+    throw ConfigError(fmt::format("{}: \"{}\" is {}: write {}", where, key, text, what));
+  }
+
+  void operator()(std::string_view key, const json& from, bool& to) const {
+    if (!from.is_boolean()) refuse(key, from, "true or false");
+    to = from.get<bool>();
+  }
+  void operator()(std::string_view key, const json& from, int64_t& to) const {
+    if (!from.is_number_integer()) refuse(key, from, "an integer");
+    to = from.get<int64_t>();
+  }
+  void operator()(std::string_view key, const json& from, double& to) const {
+    const auto value = to_double(from);
+    if (!value) refuse(key, from, "a number");
+    to = *value;
+  }
+  void operator()(std::string_view key, const json& from, std::string& to) const {
+    if (!from.is_string()) refuse(key, from, "a string");
+    to = from.get<std::string>();
+  }
+  template <class T>
+  void operator()(std::string_view key, const json& from, std::optional<T>& to) const {
+    T value{};
+    (*this)(key, from, value);
+    to = std::move(value);
+  }
+  template <class T>
+  void operator()(std::string_view key, const json& from, std::vector<T>& to) const {
+    if (!from.is_array()) refuse(key, from, "a list");
+    to.clear();
+    for (const json& element : from) (*this)(key, element, to.emplace_back());
+  }
+};
+
+template <class T>
+constexpr bool is_optional = false;
+template <class T>
+constexpr bool is_optional<std::optional<T>> = true;
+
+/// Takes `key` out of `object` into `to`; null and absence leave a plain field's default and empty an optional one only
+/// when null is written.
+template <class T>
+void take(json& object, std::string_view key, const std::string& path, const Converter& convert, T& to) {
+  const auto found = object.find(key);
+  if (found == object.end()) return;
+  const json value = std::move(*found);
+  object.erase(found);
+  if (!value.is_null()) return convert(path, value, to);
+  if constexpr (is_optional<T>) to.reset();
+}
+
+/// Unites the old and new places of rotary settings into one object, with the names of the new one.
+json take_rope_object(json& object, const Converter& convert) {
+  json rope = json::object();
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {  // the later wins
+    const auto found = object.find(key);
+    if (found == object.end()) continue;
+    if (!found->is_null() && !found->is_object())
+      convert.refuse(key, *found, "an object with rope_type and rope_theta");
+    if (found->is_object() && !found->empty()) rope = *found;
+    object.erase(found);
+  }
+  for (const auto& [key, value] : rope.items())
+    if (value.is_object() && !value.contains(kSpecialFloat))
+      convert.refuse("rope_parameters." + key, value,
+                     "one set of rotary settings for all layers, as this model has no others");
+  if (const auto type = rope.find("type"); type != rope.end()) {
+    if (!rope.contains("rope_type")) rope["rope_type"] = *type;
+    rope.erase("type");
+  }
+  if (rope.contains("rope_type") && rope["rope_type"] == "su") rope["rope_type"] = "longrope";  // its first name
+  for (const char* key : {"rope_theta", "partial_rotary_factor"}) {
+    const auto found = object.find(key);
+    if (found == object.end()) continue;
+    if (!found->is_null() && !rope.contains(key)) rope[key] = *found;
+    object.erase(found);
+  }
+  if (const auto original = object.find("original_max_position_embeddings"); original != object.end()) {
+    if (!original->is_null()) rope["original_max_position_embeddings"] = *original;
+    object.erase(original);
+  }
+  return rope;
+}
+
+class Reader final : public FieldVisitor {
+ public:
+  Reader(json& object, const std::string& where) : object_(object), convert_{where} {}
+
+  void operator()(std::string_view name, bool& value) override { read(name, value); }
+  void operator()(std::string_view name, int64_t& value) override { read(name, value); }
+  void operator()(std::string_view name, double& value) override { read(name, value); }
+  void operator()(std::string_view name, std::string& value) override { read(name, value); }
+  void operator()(std::string_view name, std::optional<bool>& value) override { read(name, value); }
+  void operator()(std::string_view name, std::optional<int64_t>& value) override { read(name, value); }
+  void operator()(std::string_view name, std::optional<double>& value) override { read(name, value); }
+  void operator()(std::string_view name, std::optional<std::string>& value) override { read(name, value); }
+  void operator()(std::string_view name, std::vector<int64_t>& value) override { read(name, value); }
+  void operator()(std::string_view name, std::vector<std::string>& value) override { read(name, value); }
+  void operator()(std::string_view name, std::optional<std::vector<double>>& value) override { read(name, value); }
+  void operator()(std::string_view name, RopeParameters& value) override {
+    rope_name_ = name;
+    rope_ = &value;
+  }
+
+  /// Rotary settings come last: their old names may be those of fields that the config has itself.
+  void finish() {
+    if (!rope_) return;
+    json rope = take_rope_object(object_, convert_);
+    rope_->fields([&](std::string_view key, auto& value) {
+      take(rope, key, fmt::format("{}.{}", rope_name_, key), convert_, value);
+    });
+    if (!rope.empty()) object_[std::string(rope_name_)] = std::move(rope);
+  }
+
+ private:
+  template <class T>
+  void read(std::string_view name, T& value) {
+    take(object_, name, std::string(name), convert_, value);
+  }
+
+  json& object_;
+  Converter convert_;
+  std::string_view rope_name_;
+  RopeParameters* rope_ = nullptr;
+};
+
+class Printer final : public FieldVisitor {
+ public:
+  json object = json::object();
+
+  void operator()(std::string_view name, bool& value) override { print(object, name, value); }
+  void operator()(std::string_view name, int64_t& value) override { print(object, name, value); }
+  void operator()(std::string_view name, double& value) override { print(object, name, value); }
+  void operator()(std::string_view name, std::string& value) override { print(object, name, value); }
+  void operator()(std::string_view name, std::optional<bool>& value) override { print(object, name, value); }
+  void operator()(std::string_view name, std::optional<int64_t>& value) override { print(object, name, value); }
+  void operator()(std::string_view name, std::optional<double>& value) override { print(object, name, value); }
+  void operator()(std::string_view name, std::optional<std::string>& value) override { print(object, name, value); }
+  void operator()(std::string_view name, std::vector<int64_t>& value) override { print(object, name, value); }
+  void operator()(std::string_view name, std::vector<std::string>& value) override { print(object, name, value); }
+  void operator()(std::string_view name, std::optional<std::vector<double>>& value) override {
+    print(object, name, value);
+  }
+  void operator()(std::string_view name, RopeParameters& value) override {
+    json rope = json::object();
+    value.fields([&](std::string_view key, auto& setting) {
+      using Setting = std::decay_t<decltype(setting)>;
+      if constexpr (is_optional<Setting>) {
+        if (!setting) return;
+      }
+      if constexpr (std::is_same_v<Setting, double>) {
+        if (key == "partial_rotary_factor" && setting == 1.0) return;  // the original has it only where it matters
+      }
+      print(rope, key, setting);
+    });
+    object[std::string(name)] = std::move(rope);
+  }
+
+ private:
+  template <class T>
+  static void print(json& into, std::string_view name, const T& value) {
+    json& place = into[std::string(name)];
+    if constexpr (is_optional<T>) {
+      if (value) print(into, name, *value);
+    } else if constexpr (std::is_same_v<T, double>) {
+      place = from_double(value);
+    } else {
+      place = value;
+    }
+  }
+};
+
+}  // namespace
+
+void take_fields(AnyConfig& config, json& object, const std::string& where) {
+  Reader reader(object, where);
+  config.fields(reader);
+  reader.finish();
+}
+
+json fields_as_json(AnyConfig& config) {
+  Printer printer;
+  config.fields(printer);
+  return std::move(printer.object);
+}
+
+}  // namespace modular

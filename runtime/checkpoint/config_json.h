@@ -1,0 +1,19 @@
+// The fields of a config as JSON, with the conversions that config.json files of all ages need.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "runtime/model/config.h"
+
+namespace modular {
+
+/// Sets the fields of `config` that `object` has, and takes them out of `object`: what remains no field has. null means
+/// "not given". Rotary settings may be `rope_parameters`, or `rope_theta` and `rope_scaling` (which wins). `where`
+/// begins each error. Throws ConfigError naming the key, its value and what to write.
+void take_fields(AnyConfig& config, nlohmann::json& object, const std::string& where);
+
+/// Every field of `config` under its name, as transformers 5 writes it.
+nlohmann::json fields_as_json(AnyConfig& config);
+
+}  // namespace modular

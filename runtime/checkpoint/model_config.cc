@@ -1,0 +1,258 @@
+#include "runtime/checkpoint/model_config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+
+#include "runtime/checkpoint/config_json.h"
+#include "runtime/model/functions.h"
+#include "runtime/model/rope.h"
+
+namespace modular {
+namespace {
+
+using nlohmann::json;
+
+/// Keys of published config.json files that say nothing about what the model computes here: what made the file,
+/// generation, and transformers' own switches.
+constexpr std::array kIrrelevantKeys = {
+    "add_cross_attention",
+    "auto_map",
+    "bad_words_ids",
+    "begin_suppress_tokens",
+    "bos_token_id",
+    "chunk_size_feed_forward",
+    "cross_attention_hidden_size",
+    "decoder_start_token_id",
+    "diversity_penalty",
+    "do_sample",
+    "early_stopping",
+    "encoder_no_repeat_ngram_size",
+    "eos_token_id",
+    "exponential_decay_length_penalty",
+    "finetuning_task",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "id2label",
+    "is_decoder",
+    "is_encoder_decoder",
+    "label2id",
+    "length_penalty",
+    "max_length",
+    "max_sequence_length",
+    "min_length",
+    "no_repeat_ngram_size",
+    "num_beam_groups",
+    "num_beams",
+    "num_return_sequences",
+    "output_attentions",
+    "output_hidden_states",
+    "output_scores",
+    "prefix",
+    "pretraining_tp",
+    "problem_type",
+    "remove_invalid_values",
+    "repetition_penalty",
+    "return_dict",
+    "return_dict_in_generate",
+    "sep_token_id",
+    "suppress_tokens",
+    "task_specific_params",
+    "temperature",
+    "tf_legacy_loss",
+    "tokenizer_class",
+    "top_k",
+    "top_p",
+    "torchscript",
+    "transformers_version",
+    "typical_p",
+    "unk_token_id",
+    "use_bfloat16",
+    "use_cache",
+    "vocab_padding",
+};
+
+bool is_irrelevant(const std::string& key) {
+  return key.starts_with('_') || std::ranges::find(kIrrelevantKeys, key) != kIrrelevantKeys.end();
+}
+
+/// The first value of a "architectures" list, or an empty text.
+std::string named_architecture(const json& object, const std::string& where) {
+  const auto found = object.find("architectures");
+  if (found == object.end() || found->is_null()) return {};
+  if (!found->is_array() || !std::ranges::all_of(*found, [](const json& name) { return name.is_string(); }))
+    throw ConfigError(
+        fmt::format("{}: \"architectures\" is {}: write a list with a model's name", where, found->dump()));
+  return found->empty() ? std::string() : found->front().get<std::string>();
+}
+
+const Entry& find_entry(const json& object, const std::string& where) {
+  const std::string architecture = named_architecture(object, where);
+  const std::string model_type = object.value("model_type", json()).is_string() ? object["model_type"] : json("");
+  for (const Entry& entry : entries())
+    if (entry.architecture == architecture) return entry;
+  for (const Entry& entry : entries())  // a base model's checkpoint names a class that is no entry
+    if (entry.model_type == model_type) return entry;
+  std::vector<std::string_view> known;
+  for (const Entry& entry : entries()) known.push_back(entry.architecture);
+  throw ConfigError(fmt::format("{}: \"architectures\" names {} and \"model_type\" is {}: this program has {}", where,
+                                architecture.empty() ? "nothing" : "\"" + architecture + "\"",
+                                model_type.empty() ? "not given" : "\"" + model_type + "\"",
+                                known.empty() ? "no models" : fmt::format("{}", fmt::join(known, ", "))));
+}
+
+/// What every family's numbers must be, whatever else its own finish() checks.
+void check_values(AnyConfig& config, const std::string& where) {
+  const json fields = fields_as_json(config);
+  for (const auto& [key, value] : fields.items()) {
+    if (!value.is_number_integer()) continue;
+    const bool is_size =
+        key.ends_with("_size") || key.starts_with("num_") || key == "head_dim" || key == "max_position_embeddings";
+    if (is_size && value.get<int64_t>() < 1)
+      throw ConfigError(fmt::format("{}: \"{}\" is {}: write at least 1", where, key, value.dump()));
+  }
+  if (const auto padding = fields.find("pad_token_id"); padding != fields.end() && padding->is_number_integer()) {
+    const auto id = padding->get<int64_t>(), rows = fields.value("vocab_size", int64_t{0});
+    if (id >= rows || id < -rows)
+      throw ConfigError(
+          fmt::format("{}: \"pad_token_id\" is {}: write null or an id below vocab_size, {}", where, id, rows));
+  }
+  if (const auto name = fields.find("hidden_act"); name != fields.end()) try {
+      activation(name->get<std::string>(), at::zeros({1}));
+    } catch (const c10::Error& error) {
+      throw ConfigError(fmt::format("{}: \"hidden_act\": {}", where, error.what_without_backtrace()));
+    }
+}
+
+/// Finds a config's rotary settings and what they depend on, and computes the frequencies once, so that a mistake shows
+/// here.
+class RopeCheck final : public FieldVisitor {
+ public:
+  void operator()(std::string_view name, int64_t& value) override { size(name, value); }
+  void operator()(std::string_view name, std::optional<int64_t>& value) override {
+    if (value) size(name, *value);
+  }
+  void operator()(std::string_view, RopeParameters& value) override { rope_ = &value; }
+  void operator()(std::string_view, bool&) override {}
+  void operator()(std::string_view, double&) override {}
+  void operator()(std::string_view, std::string&) override {}
+  void operator()(std::string_view, std::optional<bool>&) override {}
+  void operator()(std::string_view, std::optional<double>&) override {}
+  void operator()(std::string_view, std::optional<std::string>&) override {}
+  void operator()(std::string_view, std::vector<int64_t>&) override {}
+  void operator()(std::string_view, std::vector<std::string>&) override {}
+  void operator()(std::string_view, std::optional<std::vector<double>>&) override {}
+
+  void run(const std::string& where) const {
+    if (!rope_ || head_dim_ == 0) return;
+    if (rope_->rope_theta <= 0.0)
+      throw ConfigError(fmt::format("{}: \"rope_theta\" is {}: write a number above 0", where, rope_->rope_theta));
+    if (rope_->factor && *rope_->factor <= 0.0)
+      throw ConfigError(fmt::format("{}: \"factor\" of the rotary settings is {}: write a number of at least 1", where,
+                                    *rope_->factor));
+    if (head_dim_ % 2 != 0)
+      throw ConfigError(fmt::format("{}: \"head_dim\" is {}: write an even number, as rotary positions turn pairs",
+                                    where, head_dim_));
+    try {
+      for (const int64_t seq : {int64_t{1}, 2 * positions_ + 1})
+        rotary_frequencies(*rope_, head_dim_, positions_, seq, at::kCPU);
+    } catch (const ConfigError& error) {
+      throw ConfigError(fmt::format("{}: {}", where, error.what()));
+    }
+  }
+
+ private:
+  void size(std::string_view name, int64_t value) {
+    if (name == "head_dim") head_dim_ = value;
+    if (name == "max_position_embeddings") positions_ = value;
+  }
+
+  RopeParameters* rope_ = nullptr;
+  int64_t head_dim_ = 0;
+  int64_t positions_ = 1;
+};
+
+}  // namespace
+
+ModelConfig parse_config(std::string_view text, const std::string& where) {
+  json object;
+  try {
+    object = json::parse(text);
+  } catch (const json::parse_error& error) {
+    throw ConfigError(fmt::format("{} is no JSON: {}", where, error.what()));
+  }
+  if (!object.is_object()) throw ConfigError(fmt::format("{} is no JSON object", where));
+  if (object.contains("quantization_config") && !object["quantization_config"].is_null())
+    throw ConfigError(
+        fmt::format("{}: \"quantization_config\" says that the weights are quantized, which is not supported: "
+                    "use the unquantized checkpoint",
+                    where));
+
+  ModelConfig model;
+  model.entry = &find_entry(object, where);
+  model.config = model.entry->make_config();
+  for (const char* known : {"architectures", "model_type", "dtype", "torch_dtype", "quantization_config"})
+    object.erase(known);
+  take_fields(*model.config, object, where);
+  check_values(*model.config, where);
+  try {
+    model.config->finish();
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{}: {}", where, error.what()));
+  }
+  RopeCheck rope;
+  model.config->fields(rope);
+  rope.run(where);
+
+  for (const auto& [key, value] : object.items())
+    if (!is_irrelevant(key)) model.unknown_keys.push_back(key);
+  model.other_keys = object.dump();
+  return model;
+}
+
+ModelConfig read_config(const std::filesystem::path& folder) {
+  const auto path = folder / "config.json";
+  std::ifstream file(path);
+  if (!file)
+    throw ConfigError(fmt::format("{} cannot be read: name a folder that holds a model's config.json", path.string()));
+  std::stringstream text;
+  text << file.rdbuf();
+  return parse_config(text.str(), path.string());
+}
+
+std::string format_config(const ModelConfig& model, std::string_view dtype) {
+  json object = json::parse(model.other_keys);
+  json fields = fields_as_json(*model.config);
+  for (auto& [key, value] : fields.items()) {
+    if (object.contains(key) && object[key].is_object()) value.update(object[key]);  // unknown rotary settings
+    object[key] = value;
+  }
+  object["architectures"] = {model.entry->architecture};
+  object["model_type"] = model.entry->model_type;
+  object["dtype"] = dtype;
+  return object.dump(2) + "\n";
+}
+
+std::string unknown_keys_note(const ModelConfig& model) {
+  if (model.unknown_keys.empty()) return {};
+  return fmt::format("config.json has keys that {} does not know; they are kept and change nothing: {}",
+                     model.entry->architecture, fmt::join(model.unknown_keys, ", "));
+}
+
+std::string config_difference(const ModelConfig& saved, const ModelConfig& run) {
+  if (saved.entry->architecture != run.entry->architecture)
+    return fmt::format("it is a {} and the run trains a {}", saved.entry->architecture, run.entry->architecture);
+  const json fields = fields_as_json(*saved.config), wanted = fields_as_json(*run.config);
+  for (const auto& [key, value] : fields.items())
+    if (value != wanted.at(key) && key != "initializer_range")
+      return fmt::format("its \"{}\" is {} and the run's is {}", key, value.dump(), wanted.at(key).dump());
+  return {};
+}
+
+}  // namespace modular

@@ -1,0 +1,40 @@
+// A model's config.json: read into the family's config, and written back.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/model/registry.h"
+
+namespace modular {
+
+/// Which model, with which settings, and what else its config.json said.
+struct ModelConfig {
+  const Entry* entry = nullptr;
+  std::shared_ptr<AnyConfig> config;      // finished
+  std::string other_keys = "{}";          // JSON object of the keys that no field has; written back at export
+  std::vector<std::string> unknown_keys;  // those of them that may matter, to be reported once
+};
+
+/// Reads JSON as transformers writes it, old style (`rope_theta`, `rope_scaling` with `type` or `rope_type`) or new
+/// (`rope_parameters`). The entry is the one that "architectures" or "model_type" names among entries(). `where` begins
+/// each error: a file's name, say. Throws ConfigError naming the key, its value and what to write.
+ModelConfig parse_config(std::string_view json, const std::string& where);
+
+/// parse_config of `folder`/config.json.
+ModelConfig read_config(const std::filesystem::path& folder);
+
+/// config.json of a model as transformers 5 reads it, with the other keys kept and `dtype` ("float32", "bfloat16",
+/// "float16").
+std::string format_config(const ModelConfig& model, std::string_view dtype);
+
+/// A sentence that names the unknown keys, for a program to report once; empty where there are none.
+std::string unknown_keys_note(const ModelConfig& model);
+
+/// Says which field of a saved model differs from the run's in what it computes, or nothing.
+std::string config_difference(const ModelConfig& saved, const ModelConfig& run);
+
+}  // namespace modular

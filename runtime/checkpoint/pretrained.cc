@@ -1,0 +1,256 @@
+#include "runtime/checkpoint/pretrained.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+
+#include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/checkpoint/checkpoint_files.h"
+#include "runtime/checkpoint/stored_tensors.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kSingleName = "model.safetensors";
+constexpr const char* kIndexName = "model.safetensors.index.json";
+
+/// Buffers that old checkpoints hold and that are computed anew.
+constexpr std::array<std::string_view, 4> kIgnoredEndings = {"rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
+                                                             "embeddings.position_ids"};
+
+StoredTensor whole_tensor(const std::shared_ptr<const SafetensorsFile>& file, const std::string& name) {
+  const std::vector<int64_t>& shape = file->tensors().find(name)->second.shape;
+  return {shape, {{file, name, std::vector<int64_t>(shape.size(), 0), shape}}};
+}
+
+/// The tensors of a Hugging Face folder under the names that its files give them.
+StoredTensors open_folder(const fs::path& folder) {
+  StoredTensors tensors;
+  if (fs::exists(folder / kIndexName)) {
+    const json index = json::parse(read_file(folder / kIndexName), nullptr, /*allow_exceptions=*/false);
+    if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
+      throw std::runtime_error(fmt::format("{} has no weight_map", (folder / kIndexName).string()));
+    std::map<std::string, std::shared_ptr<const SafetensorsFile>> files;
+    for (const auto& [name, file_name] : index["weight_map"].items()) {
+      auto& file = files[file_name.get<std::string>()];
+      if (!file) file = std::make_shared<const SafetensorsFile>(folder / file_name.get<std::string>());
+      if (!file->tensors().contains(name))
+        throw std::runtime_error(
+            fmt::format("{} has no \"{}\", which {} says it has", file->path().string(), name, kIndexName));
+      tensors[name] = whole_tensor(file, name);
+    }
+    return tensors;
+  }
+  if (!fs::exists(folder / kSingleName))
+    throw std::runtime_error(fmt::format("{} holds neither {} nor {}: convert the checkpoint to safetensors",
+                                         folder.string(), kSingleName, kIndexName));
+  const auto file = std::make_shared<const SafetensorsFile>(folder / kSingleName);
+  for (const auto& [name, header] : file->tensors()) tensors[name] = whole_tensor(file, name);
+  return tensors;
+}
+
+/// The first component of a tensor's path.
+std::string_view head(std::string_view name) { return name.substr(0, name.find('.')); }
+
+/// Finds model names among a file's, which may have the base model's prefix or lack it.
+class Names {
+ public:
+  explicit Names(const StoredTensors& stored) : stored_(stored) {
+    for (const auto& [name, tensor] : stored) prefixes_.emplace(head(name));
+  }
+
+  /// The file's name of a parameter; empty where it has none.
+  std::string find(const std::string& name) const {
+    if (stored_.contains(name)) return name;
+    const auto dot = name.find('.');
+    if (dot != std::string::npos && stored_.contains(name.substr(dot + 1))) return name.substr(dot + 1);
+    for (const std::string& prefix : prefixes_)
+      if (std::string prefixed = prefix + "." + name; stored_.contains(prefixed)) return prefixed;
+    return {};
+  }
+
+ private:
+  const StoredTensors& stored_;
+  std::set<std::string> prefixes_;
+};
+
+bool same_values(const StoredTensor& one, const StoredTensor& other) {
+  return one.shape == other.shape &&
+         at::equal(one.boxes[0].file->tensor(one.boxes[0].key), other.boxes[0].file->tensor(other.boxes[0].key));
+}
+
+/// The folder's tensors under the model's names. Throws where they are not the model's.
+StoredTensors match(const fs::path& folder, const ModelConfig& model) {
+  StoredTensors stored = open_folder(folder);
+  const Names names(stored);
+  StoredTensors matched;
+  std::set<std::string> used;
+  std::vector<std::string> missing;
+  for (const ModelParameter& parameter : model_parameters(model)) {
+    const StoredTensor* source = nullptr;
+    std::string source_name;
+    for (const std::string& alias : parameter.names) {
+      const std::string name = names.find(alias);
+      if (name.empty() || !used.insert(name).second) continue;
+      const StoredTensor& tensor = stored.at(name);
+      if (tensor.shape != parameter.global_shape)
+        throw std::runtime_error(fmt::format("{}: \"{}\" is {} and the {} of its config.json has {}", folder.string(),
+                                             name, shape_text(tensor.shape), model.entry->architecture,
+                                             shape_text(parameter.global_shape)));
+      if (source && !same_values(*source, tensor))
+        throw std::runtime_error(
+            fmt::format("{}: \"{}\" and \"{}\" differ though the config ties them: write "
+                        "\"tie_word_embeddings\": false into config.json",
+                        folder.string(), source_name, name));
+      source = &tensor;
+      source_name = name;
+    }
+    if (source) {
+      matched[parameter.name] = *source;
+    } else {
+      missing.push_back(fmt::format("\"{}\" {}", parameter.name, shape_text(parameter.global_shape)));
+    }
+  }
+  if (!missing.empty())
+    throw std::runtime_error(fmt::format(
+        "{} lacks {}{}, which the {} of its config.json has", folder.string(), missing[0],
+        missing.size() > 1 ? fmt::format(" and {} more", missing.size() - 1) : "", model.entry->architecture));
+  std::vector<std::string> unexpected;
+  for (const auto& [name, tensor] : stored) {
+    const bool ignored =
+        std::ranges::any_of(kIgnoredEndings, [&](std::string_view ending) { return name.ends_with(ending); });
+    if (!ignored && !used.contains(name))
+      unexpected.push_back(fmt::format("\"{}\" {}", name, shape_text(tensor.shape)));
+  }
+  if (!unexpected.empty())
+    throw std::runtime_error(fmt::format(
+        "{} holds {}{}, which the {} of its config.json does not have", folder.string(), unexpected[0],
+        unexpected.size() > 1 ? fmt::format(" and {} more", unexpected.size() - 1) : "", model.entry->architecture));
+  return matched;
+}
+
+/// The parameters of a checkpoint or of a Hugging Face folder.
+StoredTensors open_parameters(const fs::path& folder, const ModelConfig& model) {
+  if (!fs::exists(folder / "checkpoint.json")) return match(folder, model);
+  StoredTensors stored = open_checkpoint(folder).tensors;
+  if (const auto refusal = parameter_refusal(stored, model, folder.string()); !refusal.empty())
+    throw std::runtime_error(refusal);
+  return stored;
+}
+
+at::Tensor read_whole(const std::string& name, const StoredTensor& tensor, at::ScalarType dtype) {
+  at::Tensor whole = at::empty(tensor.shape, at::TensorOptions().dtype(dtype));
+  read_box(name, tensor, std::vector<int64_t>(tensor.shape.size(), 0), whole);
+  return whole;
+}
+
+std::string_view dtype_name(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kFloat:
+      return "float32";
+    case at::kBFloat16:
+      return "bfloat16";
+    case at::kHalf:
+      return "float16";
+    default:
+      throw std::runtime_error("a model is exported as float32, bfloat16 or float16");
+  }
+}
+
+/// Parameters in the model's order, cut into files of at most `limit` bytes (one parameter at least).
+std::vector<std::vector<SafetensorsWriter::Tensor>> plan_files(const std::vector<ModelParameter>& parameters,
+                                                               at::ScalarType dtype, int64_t limit) {
+  std::vector<std::vector<SafetensorsWriter::Tensor>> files(1);
+  int64_t filled = 0;
+  for (const ModelParameter& parameter : parameters) {
+    const int64_t bytes =
+        c10::multiply_integers(parameter.global_shape) * static_cast<int64_t>(c10::elementSize(dtype));
+    if (!files.back().empty() && filled + bytes > limit) {
+      files.emplace_back();
+      filled = 0;
+    }
+    files.back().push_back({parameter.name, dtype, parameter.global_shape});
+    filled += bytes;
+  }
+  return files;
+}
+
+void refuse_existing(const fs::path& folder) {
+  if (fs::exists(folder) && !(fs::is_directory(folder) && fs::is_empty(folder)))
+    throw std::runtime_error(fmt::format("{} is there already: name a new folder", folder.string()));
+}
+
+}  // namespace
+
+std::string pretrained_refusal(const fs::path& folder, const ModelConfig& model) {
+  try {
+    match(folder, model);
+    return {};
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+}
+
+void load_pretrained(const fs::path& folder, const ModelConfig& model, std::span<const TensorBox> parameters) {
+  const StoredTensors stored = match(folder, model);
+  for (const TensorBox& box : parameters) read_box(box.name, stored.at(box.name), box.offset, box.local);
+}
+
+void export_pretrained(const fs::path& path, const fs::path& folder, const ExportOptions& options) {
+  const fs::path checkpoint = find_checkpoint(path), source = checkpoint.empty() ? path : checkpoint;
+  const ModelConfig model = read_config(source);
+  const StoredTensors stored = open_parameters(source, model);
+  const std::string_view dtype = dtype_name(options.dtype);
+  refuse_existing(folder);
+  const fs::path partial = begin_folder(folder);
+  const auto files = plan_files(model_parameters(model), options.dtype, options.max_shard_bytes);
+  json weight_map = json::object();
+  int64_t total = 0;
+  for (size_t index = 0; index < files.size(); ++index) {
+    const std::string name =
+        files.size() == 1 ? kSingleName : fmt::format("model-{:05}-of-{:05}.safetensors", index + 1, files.size());
+    auto writer = SafetensorsWriter::create(partial / name, files[index], {{"format", "pt"}});
+    for (const auto& tensor : files[index]) {
+      const at::Tensor whole = read_whole(tensor.name, stored.at(tensor.name), tensor.dtype);
+      writer.write(tensor.name, whole);
+      weight_map[tensor.name] = name;
+      total += static_cast<int64_t>(whole.nbytes());
+    }
+    writer.close();
+  }
+  if (files.size() > 1)
+    write_file(partial / kIndexName,
+               json{{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}}.dump(2) + "\n");
+  write_file(partial / "config.json", format_config(model, dtype));
+  publish_folder(folder);
+}
+
+void import_pretrained(const fs::path& folder, const fs::path& checkpoint) {
+  const ModelConfig model = read_config(folder);
+  const StoredTensors stored = match(folder, model);
+  refuse_existing(checkpoint);
+  const fs::path partial = begin_folder(checkpoint);
+  std::vector<TensorBox> boxes;
+  std::vector<SafetensorsWriter::Tensor> headers;
+  for (const ModelParameter& parameter : model_parameters(model)) {
+    boxes.push_back(
+        {parameter.name, parameter.global_shape, std::vector<int64_t>(parameter.global_shape.size(), 0), {}, true});
+    headers.push_back({parameter.name, at::kFloat, parameter.global_shape});
+  }
+  auto writer = SafetensorsWriter::create(partial / rank_file_name(0), headers, box_metadata(boxes));
+  for (const auto& tensor : headers)
+    writer.write(tensor.name, read_whole(tensor.name, stored.at(tensor.name), tensor.dtype));
+  writer.close();
+  write_file(partial / "config.json", format_config(model, "float32"));
+  write_index(partial, TrainingState(), MeshShape(), /*ranks=*/1);
+  publish_folder(checkpoint);
+}
+
+}  // namespace modular

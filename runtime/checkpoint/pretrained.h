@@ -1,0 +1,38 @@
+// Hugging Face folders: config.json and model.safetensors, single or sharded, read into a model's boxes and written
+// from a checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "runtime/checkpoint/checkpoint.h"
+
+namespace modular {
+
+/// Says in one sentence why the folder's tensors are not the model's (missing, unexpected or mis-shaped), or nothing.
+/// Reads headers only. Adds or strips the base model's prefix; tied tensors may be absent.
+std::string pretrained_refusal(const std::filesystem::path& folder, const ModelConfig& model);
+
+/// Reads a folder's tensors (float32, bfloat16 or float16) into the boxes; each rank reads only what its boxes hold.
+/// Throws std::runtime_error in one sentence where the folder's tensors are not the model's.
+void load_pretrained(const std::filesystem::path& folder, const ModelConfig& model,
+                     std::span<const TensorBox> parameters);
+
+struct ExportOptions {
+  at::ScalarType dtype = at::kFloat;
+  int64_t max_shard_bytes = int64_t{5} << 30;  // a larger model is written as several files with an index
+};
+
+/// Writes the parameters of a checkpoint (or of the latest in a folder of them, or of another Hugging Face folder) as a
+/// Hugging Face folder, one tensor in memory at a time. Tied tensors are left out. The folder appears only when it is
+/// complete. Throws std::runtime_error where it is already there, or where the tensors are not those of the config.json
+/// beside them.
+void export_pretrained(const std::filesystem::path& checkpoint, const std::filesystem::path& folder,
+                       const ExportOptions& options);
+
+/// Writes a Hugging Face folder as a checkpoint of step 0, without optimizer state, one tensor in memory at a time.
+void import_pretrained(const std::filesystem::path& folder, const std::filesystem::path& checkpoint);
+
+}  // namespace modular

@@ -1,0 +1,304 @@
+#include "runtime/checkpoint/safetensors.h"
+
+#include <fmt/format.h>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
+
+static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr uint64_t kLengthBytes = 8;
+constexpr uint64_t kLongestHeader = 100'000'000;  // the limit of the original implementation
+
+constexpr std::pair<std::string_view, at::ScalarType> kTypeNames[] = {
+    {"F64", at::kDouble},
+    {"F32", at::kFloat},
+    {"F16", at::kHalf},
+    {"BF16", at::kBFloat16},
+    {"I64", at::kLong},
+    {"I32", at::kInt},
+    {"I16", at::kShort},
+    {"I8", at::kChar},
+    {"U64", at::kUInt64},
+    {"U32", at::kUInt32},
+    {"U16", at::kUInt16},
+    {"U8", at::kByte},
+    {"BOOL", at::kBool},
+    {"F8_E4M3", at::kFloat8_e4m3fn},
+    {"F8_E5M2", at::kFloat8_e5m2},
+};
+
+std::string_view type_name(at::ScalarType type) {
+  for (const auto& [name, known] : kTypeNames)
+    if (known == type) return name;
+  throw std::runtime_error(fmt::format("a safetensors file cannot hold values of type {}", c10::toString(type)));
+}
+
+[[noreturn]] void refuse(const fs::path& path, const std::string& why) {
+  throw std::runtime_error(fmt::format("{} {}", path.string(), why));
+}
+
+[[noreturn]] void refuse_system(const fs::path& path, std::string_view verb) {
+  throw std::runtime_error(fmt::format("{} cannot be {}: {}", path.string(), verb, std::strerror(errno)));
+}
+
+/// Bytes of a tensor, or nothing where the product does not fit in 63 bits.
+std::optional<uint64_t> byte_count(const std::vector<int64_t>& shape, at::ScalarType dtype) {
+  uint64_t bytes = c10::elementSize(dtype);
+  for (const int64_t size : shape)
+    if (size < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes) || bytes > INT64_MAX) return {};
+  return bytes;
+}
+
+TensorHeader parse_tensor(const fs::path& path, const std::string& name, const json& entry) {
+  const auto damaged = [&](const std::string& what) {
+    refuse(path, fmt::format("is damaged: its header's entry of \"{}\" {}", name, what));
+  };
+  if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets"))
+    damaged("lacks dtype, shape or data_offsets");
+  TensorHeader header;
+  const json& dtype = entry["dtype"];
+  const auto* known = std::ranges::find_if(kTypeNames, [&](const auto& pair) { return dtype == pair.first; });
+  if (known == std::end(kTypeNames)) damaged(fmt::format("has the dtype {}, which is not known", dtype.dump()));
+  header.dtype = known->second;
+  const auto is_count = [](const json& value) { return value.is_number_unsigned(); };
+  const json& shape = entry["shape"];
+  if (!shape.is_array() || !std::ranges::all_of(shape, is_count)) damaged("has a shape that is no list of sizes");
+  header.shape = shape.get<std::vector<int64_t>>();
+  const json& offsets = entry["data_offsets"];
+  if (!offsets.is_array() || offsets.size() != 2 || !std::ranges::all_of(offsets, is_count))
+    damaged("has data_offsets that are no pair of positions");
+  header.begin = offsets[0];
+  header.end = offsets[1];
+  const auto bytes = byte_count(header.shape, header.dtype);
+  if (!bytes || header.end < header.begin || header.end - header.begin != *bytes)
+    damaged("has data_offsets that do not agree with its shape");
+  return header;
+}
+
+/// Checks that the tensors fill the data without holes or overlaps, and returns its size.
+uint64_t data_size(const fs::path& path, const std::map<std::string, TensorHeader, std::less<>>& tensors) {
+  std::vector<std::pair<uint64_t, uint64_t>> spans;
+  for (const auto& [name, header] : tensors) spans.emplace_back(header.begin, header.end);
+  std::ranges::sort(spans);
+  uint64_t filled = 0;
+  for (const auto& [begin, end] : spans) {
+    if (begin != filled) refuse(path, "is damaged: its tensors overlap or leave holes");
+    filled = end;
+  }
+  return filled;
+}
+
+struct Header {
+  uint64_t data_begin = 0;
+  std::map<std::string, TensorHeader, std::less<>> tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+Header parse_header(const fs::path& path, std::string_view file) {
+  if (file.size() < kLengthBytes) refuse(path, fmt::format("is cut off: it has {} bytes and no header", file.size()));
+  uint64_t length = 0;
+  std::memcpy(&length, file.data(), kLengthBytes);
+  if (length > kLongestHeader) refuse(path, "is no safetensors file: its first 8 bytes are not a header's length");
+  if (file.size() - kLengthBytes < length)
+    refuse(path, fmt::format("is cut off: its header needs {} bytes and the file has {}", kLengthBytes + length,
+                             file.size()));
+  const json parsed = json::parse(file.substr(kLengthBytes, length), nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object()) refuse(path, "is no safetensors file: its header is no JSON object");
+
+  Header header;
+  header.data_begin = kLengthBytes + length;
+  for (const auto& [name, entry] : parsed.items()) {
+    if (name != "__metadata__") {
+      header.tensors.emplace(name, parse_tensor(path, name, entry));
+      continue;
+    }
+    for (const auto& [key, value] : entry.items())
+      header.metadata.emplace(key, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  const uint64_t expected = header.data_begin + data_size(path, header.tensors);
+  if (file.size() < expected)
+    refuse(path, fmt::format("is cut off: it has {} bytes of {}; copy or download it again", file.size(), expected));
+  if (file.size() > expected)
+    refuse(path, fmt::format("is damaged: it has {} bytes where its header accounts for {}", file.size(), expected));
+  return header;
+}
+
+void write_at(const fs::path& path, int file, const std::byte* data, uint64_t size, uint64_t position) {
+  while (size > 0) {
+    const ssize_t written = ::pwrite(file, data, size, static_cast<off_t>(position));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) refuse_system(path, "written");
+    data += written;
+    size -= static_cast<uint64_t>(written);
+    position += static_cast<uint64_t>(written);
+  }
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(const fs::path& path) : path_(path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) refuse_system(path, "read");
+  struct stat status{};
+  if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(file);
+    refuse(path, "is not a file");
+  }
+  const auto size = static_cast<size_t>(status.st_size);
+  void* mapped = size == 0 ? nullptr : ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+  const int error = errno;
+  ::close(file);
+  if (mapped == MAP_FAILED) {
+    errno = error;
+    refuse_system(path, "mapped into memory");
+  }
+  mapping_ = std::shared_ptr<const std::byte>(static_cast<const std::byte*>(mapped), [size](const std::byte* bytes) {
+    if (bytes) ::munmap(const_cast<std::byte*>(bytes), size);
+  });
+  Header header = parse_header(path, {reinterpret_cast<const char*>(mapping_.get()), size});
+  data_begin_ = header.data_begin;
+  tensors_ = std::move(header.tensors);
+  metadata_ = std::move(header.metadata);
+}
+
+at::Tensor SafetensorsFile::tensor(std::string_view name) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) refuse(path_, fmt::format("has no tensor \"{}\"", name));
+  const TensorHeader& header = found->second;
+  const auto options = at::TensorOptions().dtype(header.dtype);
+  const std::byte* bytes = mapping_.get() + data_begin_ + header.begin;
+  if (reinterpret_cast<uintptr_t>(bytes) % c10::elementSize(header.dtype) !=
+      0) {  // the format does not ask for alignment
+    at::Tensor copy = at::empty(header.shape, options);
+    std::memcpy(copy.data_ptr(), bytes, header.end - header.begin);
+    return copy;
+  }
+  return at::from_blob(const_cast<std::byte*>(bytes), header.shape, [mapping = mapping_](void*) {}, options);
+}
+
+SafetensorsWriter SafetensorsWriter::create(const fs::path& path, const std::vector<Tensor>& tensors,
+                                            const std::map<std::string, std::string>& metadata) {
+  json header = json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  std::map<std::string, TensorHeader, std::less<>> placed;
+  uint64_t size = 0;
+  for (const Tensor& tensor : tensors) {
+    const auto bytes = byte_count(tensor.shape, tensor.dtype);
+    TORCH_INTERNAL_ASSERT(bytes, tensor.name, " is too large");
+    header[tensor.name] = {
+        {"dtype", type_name(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {size, size + *bytes}}};
+    TORCH_INTERNAL_ASSERT(
+        placed.emplace(tensor.name, TensorHeader{tensor.dtype, tensor.shape, size, size + *bytes}).second, tensor.name,
+        " is written twice");
+    size += *bytes;
+  }
+  std::string text = header.dump();
+  text.append((kLengthBytes - text.size() % kLengthBytes) % kLengthBytes, ' ');  // aligns the tensors' bytes
+
+  SafetensorsWriter writer(path, ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (writer.file_ < 0) refuse_system(path, "written");
+  writer.data_begin_ = kLengthBytes + text.size();
+  writer.tensors_ = std::move(placed);
+  if (const int error = ::posix_fallocate(writer.file_, 0, static_cast<off_t>(writer.data_begin_ + size))) {
+    errno = error;
+    refuse_system(path, "written");
+  }
+  const uint64_t length = text.size();
+  write_at(path, writer.file_, reinterpret_cast<const std::byte*>(&length), kLengthBytes, 0);
+  write_at(path, writer.file_, reinterpret_cast<const std::byte*>(text.data()), length, kLengthBytes);
+  return writer;
+}
+
+SafetensorsWriter SafetensorsWriter::open(const fs::path& path) {
+  const SafetensorsFile existing(path);
+  SafetensorsWriter writer(path, ::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (writer.file_ < 0) refuse_system(path, "written");
+  writer.tensors_ = existing.tensors();
+  uint64_t length = 0;
+  TORCH_INTERNAL_ASSERT(::pread(writer.file_, &length, kLengthBytes, 0) == static_cast<ssize_t>(kLengthBytes));
+  writer.data_begin_ = kLengthBytes + length;
+  return writer;
+}
+
+SafetensorsWriter::SafetensorsWriter(SafetensorsWriter&& other) noexcept
+    : path_(std::move(other.path_)),
+      file_(std::exchange(other.file_, -1)),
+      data_begin_(other.data_begin_),
+      tensors_(std::move(other.tensors_)) {}
+
+SafetensorsWriter::~SafetensorsWriter() {
+  if (file_ >= 0) ::close(file_);
+}
+
+void SafetensorsWriter::write(std::string_view name, at::IntArrayRef offset, const at::Tensor& values) {
+  const auto found = tensors_.find(name);
+  TORCH_INTERNAL_ASSERT(found != tensors_.end(), path_.string(), " has no tensor ", name);
+  const TensorHeader& header = found->second;
+  const auto dims = static_cast<int64_t>(header.shape.size());
+  TORCH_INTERNAL_ASSERT(values.dim() == dims && static_cast<int64_t>(offset.size()) == dims);
+  for (int64_t dim = 0; dim < dims; ++dim)
+    TORCH_INTERNAL_ASSERT(offset[dim] >= 0 && offset[dim] + values.size(dim) <= header.shape[dim], "box of ", name,
+                          " lies outside of it");
+  if (values.numel() == 0) return;
+  const at::Tensor ready = values.detach().to(at::kCPU, header.dtype).contiguous();
+
+  // The innermost dimensions that the box covers whole, and the one before them, lie in one piece in the file.
+  int64_t piece_dim = dims;
+  while (piece_dim > 0 && (piece_dim == dims || values.size(piece_dim) == header.shape[piece_dim])) --piece_dim;
+  const auto item = static_cast<int64_t>(c10::elementSize(header.dtype));
+  const auto sizes = ready.sizes();
+  const int64_t run = std::accumulate(sizes.begin() + piece_dim, sizes.end(), item, std::multiplies<>());
+  std::vector<int64_t> strides(dims, item);  // in the file, bytes
+  for (int64_t dim = dims - 2; dim >= 0; --dim) strides[dim] = strides[dim + 1] * header.shape[dim + 1];
+
+  const auto* bytes = static_cast<const std::byte*>(ready.const_data_ptr());
+  std::vector<int64_t> index(piece_dim, 0);
+  for (int64_t done = 0; done < static_cast<int64_t>(ready.nbytes()); done += run) {
+    int64_t position = 0;
+    for (int64_t dim = 0; dim < dims; ++dim)
+      position += (offset[dim] + (dim < piece_dim ? index[dim] : 0)) * strides[dim];
+    write_at(path_, file_, bytes + done, static_cast<uint64_t>(run),
+             data_begin_ + header.begin + static_cast<uint64_t>(position));
+    for (int64_t dim = piece_dim - 1; dim >= 0 && ++index[dim] == sizes[dim]; --dim) index[dim] = 0;
+  }
+}
+
+void SafetensorsWriter::write(std::string_view name, const at::Tensor& values) {
+  write(name, std::vector<int64_t>(values.dim(), 0), values);
+}
+
+void SafetensorsWriter::close() {
+  TORCH_INTERNAL_ASSERT(file_ >= 0);
+  const bool stored = ::fsync(file_) == 0;
+  const bool closed = ::close(std::exchange(file_, -1)) == 0;
+  if (!stored || !closed) refuse_system(path_, "written");
+}
+
+void write_safetensors(const fs::path& path, const std::vector<std::pair<std::string, at::Tensor>>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::vector<SafetensorsWriter::Tensor> headers;
+  for (const auto& [name, tensor] : tensors) headers.push_back({name, tensor.scalar_type(), tensor.sizes().vec()});
+  auto writer = SafetensorsWriter::create(path, headers, metadata);
+  for (const auto& [name, tensor] : tensors) writer.write(name, tensor);
+  writer.close();
+}
+
+}  // namespace modular

@@ -1,0 +1,87 @@
+// The safetensors format (https://github.com/huggingface/safetensors): a JSON header, then the tensors' bytes.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace modular {
+
+/// A tensor as a file's header describes it.
+struct TensorHeader {
+  at::ScalarType dtype = at::kFloat;
+  std::vector<int64_t> shape;
+  uint64_t begin = 0;  // of its bytes, from the end of the header
+  uint64_t end = 0;
+};
+
+/// A file that is read. The bytes are mapped, not loaded.
+class SafetensorsFile {
+ public:
+  /// Throws std::runtime_error in one sentence where the file is not there, cut off, or not what its header says.
+  explicit SafetensorsFile(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return path_; }
+  const std::map<std::string, TensorHeader, std::less<>>& tensors() const { return tensors_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+
+  /// The tensor's values in the mapped file, which stays mapped as long as they live. They must not be written.
+  at::Tensor tensor(std::string_view name) const;
+
+ private:
+  std::filesystem::path path_;
+  std::shared_ptr<const std::byte> mapping_;
+  uint64_t data_begin_ = 0;
+  std::map<std::string, TensorHeader, std::less<>> tensors_;
+  std::map<std::string, std::string> metadata_;
+};
+
+/// A file that is written: the header at once, then boxes of the tensors in any order, from any number of processes
+/// that see the file.
+class SafetensorsWriter {
+ public:
+  struct Tensor {
+    std::string name;
+    at::ScalarType dtype = at::kFloat;
+    std::vector<int64_t> shape;
+  };
+
+  /// Creates the file in its full size. Throws std::runtime_error where that cannot be done (no space, no permission).
+  static SafetensorsWriter create(const std::filesystem::path& path, const std::vector<Tensor>& tensors,
+                                  const std::map<std::string, std::string>& metadata);
+
+  /// A file that another process has created.
+  static SafetensorsWriter open(const std::filesystem::path& path);
+
+  SafetensorsWriter(SafetensorsWriter&& other) noexcept;
+  ~SafetensorsWriter();
+
+  /// Writes `values`, converted to the tensor's dtype, as tensor[offset, offset + values.sizes()).
+  void write(std::string_view name, at::IntArrayRef offset, const at::Tensor& values);
+  /// Writes a whole tensor.
+  void write(std::string_view name, const at::Tensor& values);
+
+  /// Has the file system store what was written. Throws std::runtime_error where it cannot.
+  void close();
+
+ private:
+  SafetensorsWriter(std::filesystem::path path, int file) : path_(std::move(path)), file_(file) {}
+
+  std::filesystem::path path_;
+  int file_ = -1;
+  uint64_t data_begin_ = 0;
+  std::map<std::string, TensorHeader, std::less<>> tensors_;
+};
+
+/// Writes a whole file.
+void write_safetensors(const std::filesystem::path& path,
+                       const std::vector<std::pair<std::string, at::Tensor>>& tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace modular

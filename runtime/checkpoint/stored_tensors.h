@@ -1,0 +1,43 @@
+// Tensors that lie in files, whole or in boxes, and how to read any box of them.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/checkpoint/model_config.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/parallel/parameter_table.h"
+
+namespace modular {
+
+/// tensor[offset, offset + shape), stored in `file` as `key`.
+struct StoredBox {
+  std::shared_ptr<const SafetensorsFile> file;
+  std::string key;
+  std::vector<int64_t> offset;
+  std::vector<int64_t> shape;
+};
+
+struct StoredTensor {
+  std::vector<int64_t> shape;
+  std::vector<StoredBox> boxes;  // disjoint
+};
+
+using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
+
+/// Writes tensor[offset, offset + into.sizes()) to `into`, converted to its dtype and device. Reads nothing else.
+/// Throws std::runtime_error where the stored boxes leave a part of it out.
+void read_box(const std::string& name, const StoredTensor& tensor, at::IntArrayRef offset, at::Tensor into);
+
+/// The parameters of a model, as its module tree and plan list them; nothing is allocated.
+std::vector<ModelParameter> model_parameters(const ModelConfig& model);
+
+/// "[2, 3]"
+std::string shape_text(const std::vector<int64_t>& shape);
+
+}  // namespace modular

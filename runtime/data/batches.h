@@ -1,0 +1,59 @@
+// Batches in an order that the seed alone decides: the global batch of a step is the same samples on every mesh, and
+// each data-parallel rank reads only its own.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/data/token_stream.h"
+#include "runtime/model/tensors.h"
+
+namespace modular {
+
+/// Where a run stands in its data: global samples consumed, whichever ranks consumed them.
+struct DataPosition {
+  int64_t samples = 0;
+};
+
+/// One data-parallel rank's part of every step.
+struct BatchShape {
+  int64_t seq_len = 0;        // tokens of a sample
+  int64_t micro_batch = 0;    // samples that one forward sees
+  int64_t micro_batches = 0;  // forwards of a step
+  int64_t dp_rank = 0;        // this rank's place among the ranks that read different data
+  int64_t dp_size = 1;        // how many of those there are
+  /// Samples of a step on all ranks together.
+  int64_t global() const { return micro_batch * micro_batches * dp_size; }
+};
+
+class BatchSource {
+ public:
+  /// Cuts `stream` into samples of shape.seq_len tokens; what is left over at its end is not used. Throws DataError
+  /// where there is not one whole sample. Reading throws DataError where a token is not below `vocab_size`.
+  BatchSource(const TokenStream& stream, const BatchShape& shape, uint64_t seed, int64_t vocab_size);
+
+  /// Samples in one pass over the data.
+  int64_t samples() const { return samples_; }
+
+  /// This rank's micro-batches of the step at `position`, on the CPU, labels set: input_ids [micro_batch, seq_len].
+  /// Sample k of the step goes to rank k modulo dp_size.
+  std::vector<Batch> at(const DataPosition& position) const;
+
+  /// The same for evaluation: as many steps as cover samples 0 … count - 1 of the order, each sample once; places
+  /// behind them have no targets.
+  std::vector<std::vector<Batch>> first(int64_t count) const;
+
+ private:
+  std::vector<Batch> read(int64_t position, int64_t end) const;
+
+  const TokenStream& stream_;
+  BatchShape shape_;
+  uint64_t seed_;
+  int64_t vocab_size_;
+  int64_t samples_;
+};
+
+/// Which sample stands at `position` when each pass over `samples` has its own order.
+int64_t sample_at(int64_t position, int64_t samples, uint64_t seed);
+
+}  // namespace modular

@@ -1,0 +1,155 @@
+#include "runtime/data/files.h"
+
+#include <fnmatch.h>
+#include <glob.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <map>
+
+#include "runtime/data/token_file.h"
+
+namespace modular {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool is_glob(const std::string& path) { return path.find_first_of("*?[") != std::string::npos; }
+
+std::vector<std::string> expand_glob(const std::string& pattern) {
+  glob_t found{};
+  const int failed = glob(pattern.c_str(), GLOB_TILDE, nullptr, &found);
+  std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + (failed ? 0 : found.gl_pathc));
+  globfree(&found);
+  if (paths.empty()) throw DataError("data.paths: nothing matches \"" + pattern + "\"");
+  return paths;
+}
+
+DataFile inspect(const fs::path& path, const std::string& format) {
+  struct stat status{};
+  if (stat(path.c_str(), &status) != 0) throw DataError(path.string() + ": " + std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) throw DataError(path.string() + ": is neither a file nor a folder");
+  if (access(path.c_str(), R_OK) != 0) throw DataError(path.string() + ": cannot be read: " + std::strerror(errno));
+  if (format == "tokens") return read_token_header(path);
+  return {path, status.st_size};
+}
+
+struct ManifestLine {
+  int64_t bytes = 0;
+  fs::path path;
+};
+
+std::vector<ManifestLine> read_manifest(const fs::path& manifest) {
+  std::ifstream in(manifest);
+  if (!in) throw DataError(manifest.string() + ": cannot be opened: " + std::strerror(errno));
+  std::vector<ManifestLine> lines;
+  for (std::string line; std::getline(in, line);) {
+    ManifestLine entry;
+    const auto [rest, error] = std::from_chars(line.data(), line.data() + line.size(), entry.bytes);
+    if (error != std::errc() || *rest != ' ')
+      throw DataError(manifest.string() + ":" + std::to_string(lines.size() + 1) + ": expected `<bytes> <path>`");
+    entry.path = manifest.parent_path() / fs::path(rest + 1);  // an absolute path replaces the folder
+    lines.push_back(std::move(entry));
+  }
+  return lines;
+}
+
+[[noreturn]] void refuse_size(const fs::path& path, int64_t bytes, int64_t recorded, const fs::path& manifest) {
+  throw DataError(path.string() + ": has " + std::to_string(bytes) + " bytes but " + manifest.string() + " says " +
+                  std::to_string(recorded) + ": the file was cut off or changed, restore it");
+}
+
+bool has_suffix(const fs::path& path, const std::vector<std::string>& suffixes) {
+  return suffixes.empty() ||
+         std::ranges::any_of(suffixes, [&](const auto& suffix) { return path.native().ends_with(suffix); });
+}
+
+void add_folder(const fs::path& folder, const DataOptions& options, std::vector<DataFile>& files) {
+  std::error_code error;
+  fs::recursive_directory_iterator entries(folder, error);
+  for (const fs::recursive_directory_iterator end; !error && entries != end; entries.increment(error))
+    if (has_suffix(entries->path(), options.suffixes) && entries->is_regular_file(error))
+      files.push_back(inspect(entries->path(), options.format));
+  if (error) throw DataError(folder.string() + ": cannot be searched: " + error.message());
+}
+
+void add_path(const fs::path& path, const DataOptions& options, std::vector<DataFile>& files) {
+  if (fs::is_directory(path)) return add_folder(path, options, files);
+  if (path.extension() != ".manifest") return files.push_back(inspect(path, options.format));
+  for (const auto& line : read_manifest(path)) {
+    files.push_back(inspect(line.path, options.format));
+    if (files.back().bytes != line.bytes) refuse_size(line.path, files.back().bytes, line.bytes, path);
+  }
+}
+
+bool is_held_out(const DataFile& file, size_t index, const DataOptions& options) {
+  if (options.held_out_every > 0 && (index + 1) % static_cast<size_t>(options.held_out_every) == 0) return true;
+  return std::ranges::any_of(options.held_out,
+                             [&](const auto& pattern) { return fnmatch(pattern.c_str(), file.path.c_str(), 0) == 0; });
+}
+
+}  // namespace
+
+DataFiles find_data_files(const DataOptions& options) {
+  if (options.format != "bytes" && options.format != "tokens")
+    throw DataError("data.format is \"" + options.format + "\": use \"bytes\" or \"tokens\"");
+  if (options.paths.empty()) throw DataError("data.paths is empty: name files, folders or globs to train on");
+
+  std::vector<DataFile> found;
+  for (const auto& path : options.paths) {
+    if (is_glob(path)) {
+      for (const auto& match : expand_glob(path)) add_path(match, options, found);
+    } else {
+      add_path(path, options, found);
+    }
+  }
+  std::ranges::sort(found, {}, [](const DataFile& file) -> const std::string& { return file.path.native(); });
+  const auto repeated = std::ranges::unique(found, {}, &DataFile::path);
+  found.erase(repeated.begin(), repeated.end());
+  std::erase_if(found, [](const DataFile& file) { return file.tokens() == 0; });
+
+  DataFiles files;
+  for (size_t i = 0; i < found.size(); ++i)
+    (is_held_out(found[i], i, options) ? files.held_out : files.training).push_back(std::move(found[i]));
+  if (files.training.empty())
+    throw DataError("data.paths: no file with text is left to train on: check data.suffixes and data.held_out");
+  if (files.held_out.empty() && (options.held_out_every > 0 || !options.held_out.empty()))
+    throw DataError(
+        "data.held_out: no file is held out: the patterns match none, or there are fewer than data.held_out_every "
+        "files");
+  return files;
+}
+
+void write_manifest(const fs::path& manifest, const DataFiles& files) {
+  std::ofstream out(manifest);
+  for (const auto* list : {&files.training, &files.held_out})
+    for (const auto& file : *list) out << file.bytes << ' ' << fs::absolute(file.path).native() << '\n';
+  out.close();
+  if (!out) throw DataError(manifest.string() + ": cannot be written: " + std::strerror(errno));
+}
+
+void check_manifest(const fs::path& manifest, const DataFiles& files) {
+  std::map<fs::path, int64_t> recorded;
+  for (auto& line : read_manifest(manifest)) recorded[std::move(line.path)] = line.bytes;
+  for (const auto* list : {&files.training, &files.held_out}) {
+    for (const auto& file : *list) {
+      const auto path = fs::absolute(file.path);
+      const auto line = recorded.find(path);
+      if (line == recorded.end())
+        throw DataError(path.string() + ": is not in " + manifest.string() + ": the run began without this file");
+      if (line->second != file.bytes) refuse_size(path, file.bytes, line->second, manifest);
+      recorded.erase(line);
+    }
+  }
+  if (!recorded.empty())
+    throw DataError(recorded.begin()->first.string() + ": is in " + manifest.string() +
+                    " but is gone: restore the file that the run began with");
+}
+
+}  // namespace modular

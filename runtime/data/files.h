@@ -1,0 +1,50 @@
+// The files that a run reads: found, checked and split into training and held-out ones before the first step.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace modular {
+
+/// Data that cannot be used: which file, what is wrong with it, what to do.
+class DataError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct DataOptions {
+  std::string format = "bytes";       // "bytes": any file, a token is a byte; "tokens": token files (token_file.h)
+  std::vector<std::string> paths;     // files, folders (searched through), globs, and manifests (*.manifest)
+  std::vector<std::string> suffixes;  // which files of a folder count, e.g. ".h"; all when empty
+  int64_t held_out_every = 0;         // every n-th file, in the order of their paths, is held out of training; 0: none
+  std::vector<std::string> held_out;  // files whose path matches one of these globs are held out
+};
+
+/// A file as it was when it was found. Reading it later checks that it still is.
+struct DataFile {
+  std::filesystem::path path;
+  int64_t bytes = 0;        // size of the file
+  int64_t header = 0;       // bytes before the first token
+  int64_t token_bytes = 1;  // 1, 2 or 4
+  int64_t tokens() const { return (bytes - header) / token_bytes; }
+};
+
+struct DataFiles {
+  std::vector<DataFile> training, held_out;
+};
+
+/// Finds and checks the files that `options` names, ordered by path. Throws DataError where one is missing, unreadable,
+/// cut off or unlike its manifest, or where nothing is left to train on.
+DataFiles find_data_files(const DataOptions& options);
+
+/// Writes sizes and paths, a file a line: `<bytes> <absolute path>`. Given as a path, a manifest stands for its files
+/// and refuses one whose size has changed.
+void write_manifest(const std::filesystem::path& manifest, const DataFiles& files);
+
+/// Throws DataError naming the first file that is not as `manifest` says; the two may order files differently.
+void check_manifest(const std::filesystem::path& manifest, const DataFiles& files);
+
+}  // namespace modular

@@ -1,0 +1,24 @@
+// A file of token ids: a header of 24 bytes, then the ids. All numbers little-endian.
+//   8 bytes  "MODTOKEN"
+//   4 bytes  version, 1
+//   4 bytes  bytes of an id: 1, 2 or 4 (unsigned)
+//   8 bytes  number of ids
+// The count in the header makes a file that was cut off known before a step is run.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+#include "runtime/data/files.h"
+
+namespace modular {
+
+/// Reads and checks the header of `path`. Throws DataError where it is no token file, or is shorter or longer than its
+/// header says.
+DataFile read_token_header(const std::filesystem::path& path);
+
+/// Writes `tokens` with the narrowest id that holds them.
+void write_token_file(const std::filesystem::path& path, std::span<const int64_t> tokens);
+
+}  // namespace modular

@@ -1,0 +1,29 @@
+// All tokens of a list of files, end to end.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/data/files.h"
+
+namespace modular {
+
+class TokenStream {
+ public:
+  explicit TokenStream(std::vector<DataFile> files);
+
+  /// Number of tokens.
+  int64_t size() const { return begin_.back(); }
+  const std::vector<DataFile>& files() const { return files_; }
+
+  /// Writes tokens [begin, begin + out.size()). Throws DataError where a file has changed since it was found or cannot
+  /// be read.
+  void read(int64_t begin, std::span<int64_t> out) const;
+
+ private:
+  std::vector<DataFile> files_;
+  std::vector<int64_t> begin_;  // where each file begins, and behind them the whole size
+};
+
+}  // namespace modular

@@ -1,0 +1,114 @@
+#include "runtime/launch/failure.h"
+
+#include <c10/util/Exception.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "runtime/mesh/collectives.h"
+#include "runtime/mesh/status.h"
+
+namespace modular {
+namespace {
+
+using Json = nlohmann::json;
+
+/// "file.cc:12" from "Exception raised from function at /path/file.cc:12 (most recent call first)".
+std::string place_in(const std::string& text) {
+  const size_t raised = text.find("Exception raised from ");
+  const size_t at = raised == std::string::npos ? raised : text.find(" at ", raised);
+  if (at == std::string::npos) return {};
+  return text.substr(at + 4, text.find_first_of(" \n", at + 4) - at - 4);
+}
+
+FailureReport describe(const std::exception_ptr& exception) {
+  FailureReport report;
+  const Status status = current_status();
+  report.phase = status.phase;
+  report.waiting = status.waiting;
+  report.nanoseconds =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  report.message = "terminated without an exception";
+  try {
+    if (exception) std::rethrow_exception(exception);
+  } catch (const CollectiveError& error) {
+    report.message = error.what();
+    report.consequence = true;
+  } catch (const c10::Error& error) {
+    report.message = error.what_without_backtrace();
+    report.place = place_in(error.what());
+  } catch (const std::exception& error) {
+    report.message = error.what();
+  } catch (...) {
+    report.message = "an exception of an unknown type";
+  }
+  return report;
+}
+
+[[noreturn]] void end_rank() {
+  const FailureReport report = describe(std::current_exception());
+  if (const char* file = std::getenv("TORCHELASTIC_ERROR_FILE"); file && *file) write_failure(file, report);
+  const char* rank = std::getenv("RANK");
+  fflush(stdout);
+  if (rank) {
+    fprintf(stderr, "error on rank %s: %s\n", rank, report.message.c_str());
+  } else {
+    fprintf(stderr, "error: %s\n", report.message.c_str());
+  }
+  fflush(stderr);
+  _exit(1);
+}
+
+std::string text_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end()) return {};
+  return found->is_string() ? found->get<std::string>() : found->dump();
+}
+
+}  // namespace
+
+void write_failure(const std::string& file, const FailureReport& report) {
+  const Json extra = {{"timestamp", std::to_string(report.nanoseconds / 1'000'000'000)},
+                      {"nanoseconds", report.nanoseconds},
+                      {"py_callstack", report.place},
+                      {"phase", report.phase},
+                      {"waiting", report.waiting},
+                      {"consequence", report.consequence}};
+  const Json json = {{"message", {{"message", report.message}, {"extraInfo", extra}}}};
+  // Texts of libraries may hold bytes that are no UTF-8.
+  std::ofstream(file) << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
+std::optional<FailureReport> read_failure(const std::string& file) {
+  std::ifstream stream(file);
+  if (!stream) return std::nullopt;
+  const Json json = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("message")) return std::nullopt;
+  FailureReport report;
+  const Json& message = json["message"];
+  if (!message.is_object()) {
+    report.message = text_of(json, "message");
+    return report;
+  }
+  report.message = text_of(message, "message");
+  const Json extra = message.value("extraInfo", Json::object());
+  report.place = text_of(extra, "py_callstack");
+  report.phase = text_of(extra, "phase");
+  report.waiting = text_of(extra, "waiting");
+  report.consequence = extra.value("consequence", false);
+  report.nanoseconds = extra.value("nanoseconds", int64_t{0});
+  if (report.nanoseconds == 0) report.nanoseconds = std::atoll(text_of(extra, "timestamp").c_str()) * 1'000'000'000;
+  return report;
+}
+
+int run_rank(const std::function<int()>& body) {
+  std::set_terminate(end_rank);
+  return body();
+}
+
+}  // namespace modular

@@ -1,0 +1,103 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <limits>
+#include <stdexcept>
+
+#include "runtime/launch/launcher.h"
+
+namespace modular {
+namespace {
+
+int64_t number(const std::string& flag, const std::string& text, int64_t smallest, int64_t largest) {
+  int64_t value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() || value < smallest || value > largest)
+    throw std::runtime_error(
+        fmt::format("{} is \"{}\": it must be a whole number from {} to {}", flag, text, smallest, largest));
+  return value;
+}
+
+constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+
+/// Sets what `flag` names; false where it is none of the launcher's.
+bool set(LaunchOptions& options, const std::string& flag, const std::string& value) {
+  if (flag == "--nproc-per-node") {
+    options.ranks_per_node = number(flag, value, 1, kMost);
+  } else if (flag == "--nnodes") {
+    options.nodes = number(flag, value, 1, kMost);
+  } else if (flag == "--node-rank") {
+    options.node_rank = number(flag, value, 0, kMost);
+  } else if (flag == "--master-addr") {
+    options.master_addr = value;
+  } else if (flag == "--master-port") {
+    options.master_port = static_cast<uint16_t>(number(flag, value, 1, std::numeric_limits<uint16_t>::max()));
+  } else if (flag == "--log-dir") {
+    options.log_folder = value;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool takes_value(const std::string& flag) {
+  LaunchOptions unused;
+  return set(unused, flag, "1");
+}
+
+void check(const LaunchOptions& options) {
+  if (options.node_rank >= options.nodes)
+    throw std::runtime_error(fmt::format("--node-rank {} must be below --nnodes {}", options.node_rank, options.nodes));
+  if (options.nodes > 1 && (options.master_addr.empty() || options.master_port == 0))
+    throw std::runtime_error(
+        "--nnodes above 1 needs --master-addr and --master-port: node 0's host name and a free port of it, the same on "
+        "all nodes");
+}
+
+}  // namespace
+
+LaunchCommandLine parse_launch_flags(const std::vector<std::string>& arguments) {
+  LaunchCommandLine line;
+  size_t next = 0;
+  while (next < arguments.size() && arguments[next].starts_with("--")) {
+    const size_t equals = arguments[next].find('=');
+    std::string flag = arguments[next].substr(0, equals);
+    std::ranges::replace(flag, '_', '-');
+    if (flag == "--show-all" && equals == std::string::npos) {
+      line.options.show_all = true;
+    } else if (!takes_value(flag)) {
+      break;
+    } else if (equals != std::string::npos) {
+      set(line.options, flag, arguments[next].substr(equals + 1));
+    } else {
+      if (++next == arguments.size()) throw std::runtime_error(fmt::format("{} needs a value", flag));
+      set(line.options, flag, arguments[next]);
+    }
+    line.given = true;
+    ++next;
+  }
+  line.rest.assign(arguments.begin() + static_cast<std::ptrdiff_t>(next), arguments.end());
+  if (!line.given) return line;
+  check(line.options);
+  if (std::getenv("RANK"))
+    throw std::runtime_error(
+        "another launcher has started this process (RANK is set): leave out the flags of modrun's own launcher");
+  return line;
+}
+
+const char* launch_flags_help() {
+  return R"(Launcher flags, before the command:
+  --nproc-per-node N   ranks to start on this machine
+  --nnodes N           machines of the job; start modrun on each with the same flags but --node-rank
+  --node-rank I        which of them this is, from 0
+  --master-addr HOST   host name of machine 0
+  --master-port PORT   a free port of machine 0
+  --log-dir DIR        where each rank's output goes (otherwise a temporary folder)
+  --show-all           show the output of all ranks, not only of rank 0
+Without them modrun runs as one rank, or as the rank that torchrun, srun or mpirun started.
+)";
+}
+
+}  // namespace modular

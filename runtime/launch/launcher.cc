@@ -1,0 +1,257 @@
+#include "runtime/launch/launcher.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <stdexcept>
+
+#include "runtime/launch/job_store.h"
+#include "runtime/launch/process.h"
+#include "runtime/launch/rank.h"
+
+namespace modular {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+namespace fs = std::filesystem;
+
+// Ranks whose collectives broke because a peer went away may end before the peer's own end is seen.
+constexpr milliseconds kCauseMayFollow = std::chrono::seconds(2);
+// After SIGINT or SIGTERM, for ranks to write what they want to keep.
+constexpr milliseconds kInterruptGrace = std::chrono::seconds(30);
+constexpr milliseconds kOtherNodesPoll = milliseconds(500);
+// For other nodes to hear of a failure and stop.
+constexpr milliseconds kOthersStop = std::chrono::seconds(5);
+
+constexpr int kCannotStart = 2;
+
+/// Blocks the signals that the launcher handles and gives them through a descriptor.
+class Signals {
+ public:
+  Signals() {
+    sigemptyset(&set_);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&set_, signal);
+    sigprocmask(SIG_BLOCK, &set_, &before_);
+    descriptor_ = signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK);
+  }
+  ~Signals() {
+    close(descriptor_);
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
+  int descriptor() const { return descriptor_; }
+  std::optional<int> next() const {
+    signalfd_siginfo info;
+    if (read(descriptor_, &info, sizeof(info)) != sizeof(info)) return std::nullopt;
+    return static_cast<int>(info.ssi_signo);
+  }
+
+ private:
+  sigset_t set_ = {}, before_ = {};
+  int descriptor_ = -1;
+};
+
+/// Where the ranks' logs and error files go; a temporary folder is removed unless it is kept.
+class LogFolder {
+ public:
+  explicit LogFolder(const std::string& given) : path_(given), temporary_(given.empty()) {
+    if (temporary_) {
+      std::string pattern = (fs::temp_directory_path() / "modrun-XXXXXX").string();
+      if (!mkdtemp(pattern.data()))
+        throw std::runtime_error(fmt::format("cannot make a folder for logs in {}: {}; give one by --log-dir",
+                                             fs::temp_directory_path().string(), std::strerror(errno)));
+      path_ = pattern;
+    } else {
+      fs::create_directories(path_);
+    }
+  }
+  ~LogFolder() {
+    std::error_code ignored;
+    if (temporary_) fs::remove_all(path_, ignored);
+  }
+  LogFolder(const LogFolder&) = delete;
+  LogFolder& operator=(const LogFolder&) = delete;
+  void keep() { temporary_ = false; }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+  bool temporary_;
+};
+
+/// Threads for each rank: the cores of this machine that this process may use, shared out.
+int64_t threads_per_rank(int64_t ranks) {
+  cpu_set_t usable;
+  CPU_ZERO(&usable);
+  if (sched_getaffinity(0, sizeof(usable), &usable) != 0) return 1;
+  return std::max<int64_t>(1, CPU_COUNT(&usable) / ranks);
+}
+
+/// The ranks of this machine, from their start to their end.
+class Job {
+ public:
+  explicit Job(const LaunchOptions& options) : options_(options), folder_(options.log_folder), store_(options) {}
+  ~Job() {
+    for (Rank& rank : ranks_) rank.signal(SIGKILL);
+    for (Rank& rank : ranks_) rank.wait();
+  }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  int run(const std::vector<std::string>& command) {
+    for (int64_t local = 0; local < options_.ranks_per_node; ++local) start(local, command);
+    while (std::ranges::any_of(ranks_, &Rank::running)) {
+      wait_for_event();
+      while (const auto signal = signals_.next()) pass_on(*signal);
+      for (Rank& rank : ranks_) rank.reap();
+      if (!stopping_) look_for_failure();
+      if (kill_at_ && Clock::now() >= *kill_at_)
+        for (Rank& rank : ranks_) rank.signal(SIGKILL);
+    }
+    for (Rank& rank : ranks_) rank.show_output();
+    if (!stopping_) look_for_failure();
+    return finish();
+  }
+
+ private:
+  void start(int64_t local, const std::vector<std::string>& command) {
+    const int64_t rank = options_.node_rank * options_.ranks_per_node + local;
+    std::vector<std::string> variables = {
+        fmt::format("RANK={}", rank),
+        fmt::format("LOCAL_RANK={}", local),
+        fmt::format("WORLD_SIZE={}", options_.world_size()),
+        fmt::format("LOCAL_WORLD_SIZE={}", options_.ranks_per_node),
+        fmt::format("GROUP_RANK={}", options_.node_rank),
+        fmt::format("GROUP_WORLD_SIZE={}", options_.nodes),
+        fmt::format("MASTER_ADDR={}", store_.host()),
+        fmt::format("MASTER_PORT={}", store_.port()),
+        "TORCHELASTIC_USE_AGENT_STORE=True",
+        "TORCHELASTIC_RESTART_COUNT=0",
+    };
+    if (!std::getenv("OMP_NUM_THREADS"))
+      variables.push_back(fmt::format("OMP_NUM_THREADS={}", threads_per_rank(options_.ranks_per_node)));
+    const auto output = options_.show_all ? Rank::Output::prefixed
+                        : rank == 0       ? Rank::Output::inherited
+                                          : Rank::Output::log_only;
+    ranks_.emplace_back(rank, folder_.path(), output);
+    ranks_.back().start(command, std::move(variables));
+  }
+
+  void wait_for_event() {
+    std::vector<pollfd> events = {{signals_.descriptor(), POLLIN, 0}};
+    for (const Rank& rank : ranks_) {
+      if (rank.running()) events.push_back({rank.end_descriptor(), POLLIN, 0});
+      if (rank.output_descriptor() >= 0) events.push_back({rank.output_descriptor(), POLLIN, 0});
+    }
+    std::optional<Clock::time_point> wake = kill_at_;
+    if (!stopping_ && settle_at_) wake = wake ? std::min(*wake, *settle_at_) : *settle_at_;
+    auto timeout = options_.nodes > 1 && !stopping_ ? kOtherNodesPoll : milliseconds(-1);
+    if (wake) {
+      const auto left = std::max(milliseconds(0), std::chrono::ceil<milliseconds>(*wake - Clock::now()));
+      timeout = timeout.count() < 0 ? left : std::min(timeout, left);
+    }
+    poll(events.data(), events.size(), static_cast<int>(timeout.count()));
+    for (Rank& rank : ranks_) rank.show_output();
+  }
+
+  void pass_on(int signal) {
+    for (Rank& rank : ranks_) rank.signal(signal);
+    if (signal == SIGUSR1 || signal == SIGUSR2) return;
+    kill_at_ = interrupted_by_ ? Clock::now() : Clock::now() + kInterruptGrace;  // a second one means: at once
+    interrupted_by_ = signal;
+    stopping_ = true;
+  }
+
+  /// Stops the job when a rank, here or on another machine, has failed and the cause is known or has had time to show
+  /// up.
+  void look_for_failure() {
+    if (options_.nodes > 1) remote_failure_ = store_.failure_elsewhere();
+    const Rank* first = first_cause(ranks_);
+    if (!first && remote_failure_.empty()) return;
+    if (remote_failure_.empty() && first->is_consequence()) {
+      if (!settle_at_) settle_at_ = Clock::now() + kCauseMayFollow;
+      const bool others_run = options_.nodes > 1 || std::ranges::any_of(ranks_, &Rank::running);
+      if (others_run && Clock::now() < *settle_at_) return;
+    }
+    stopping_ = true;
+    if (first) failed_rank_ = first->number();
+    for (Rank& rank : ranks_) rank.note_state_at_failure();
+    if (first && remote_failure_.empty()) store_.tell_failure(first->summary(options_.world_size(), ranks_));
+    for (Rank& rank : ranks_) rank.signal(SIGTERM);
+    kill_at_ = Clock::now() + options_.stop_grace;
+  }
+
+  /// Keeps the store open while other nodes use it: as long as they take to end well, or some seconds after a failure.
+  void leave() {
+    store_.tell_done();
+    const bool well = !failed_rank_ && remote_failure_.empty() && !interrupted_by_;
+    const auto deadline = Clock::now() + kOthersStop;
+    while (!store_.may_close() && (well || Clock::now() < deadline)) {
+      pollfd event = {signals_.descriptor(), POLLIN, 0};
+      if (poll(&event, 1, static_cast<int>(kOtherNodesPoll.count())) == 1) break;
+    }
+  }
+
+  int finish() {
+    leave();
+    if (interrupted_by_) {
+      fmt::print(stderr, "modrun: stopped by SIG{}\n", sigabbrev_np(*interrupted_by_));
+      return 128 + *interrupted_by_;
+    }
+    if (!remote_failure_.empty()) {
+      folder_.keep();
+      fmt::print(stderr, "{}", remote_failure_);
+      return 1;
+    }
+    if (!failed_rank_) return 0;
+    folder_.keep();
+    const Rank& rank = *std::ranges::find(ranks_, *failed_rank_, &Rank::number);
+    const std::string summary = rank.summary(options_.world_size(), ranks_);
+    fmt::print(stderr, "{}{}", rank.last_output(), summary);
+    return rank.exit_status();
+  }
+
+  const LaunchOptions& options_;
+  Signals signals_;  // before the store, whose thread inherits the mask
+  LogFolder folder_;
+  JobStore store_;
+  std::vector<Rank> ranks_;
+  bool stopping_ = false;
+  std::optional<int64_t> failed_rank_;
+  std::string remote_failure_;
+  std::optional<int> interrupted_by_;
+  std::optional<Clock::time_point> settle_at_, kill_at_;
+};
+
+}  // namespace
+
+int launch(const LaunchOptions& options, const std::vector<std::string>& command) {
+  try {
+    return Job(options).run(command);
+  } catch (const std::runtime_error& error) {
+    fmt::print(stderr, "modrun: {}\n", error.what());
+    return kCannotStart;
+  }
+}
+
+int launch_self(const LaunchOptions& options, const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {fs::read_symlink("/proc/self/exe").string()};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return launch(options, command);
+}
+
+}  // namespace modular

@@ -1,0 +1,78 @@
+// One rank as its launcher sees it: process, output, and what it left when it ended.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/launch/failure.h"
+#include "runtime/mesh/status.h"
+
+namespace modular {
+
+class Rank {
+ public:
+  /// Where standard output and error go: to the launcher's, to a log file, or both with the rank before each line.
+  enum class Output { inherited, log_only, prefixed };
+
+  Rank(int64_t number, const std::filesystem::path& folder, Output output);
+
+  /// Starts `command` with `variables` and the names of the files in which it leaves its status and its failure.
+  void start(const std::vector<std::string>& command, std::vector<std::string> variables);
+
+  int64_t number() const { return number_; }
+  bool running() const { return pid_ > 0 && !ended_; }
+  int end_descriptor() const { return end_; }
+  /// Readable when there is output to show; -1 where the launcher shows none.
+  int output_descriptor() const { return output_pipe_; }
+
+  /// Passes on what the rank has written so far.
+  void show_output();
+  /// Sends a signal to the rank's process group while it runs.
+  void signal(int number) const;
+  /// Notes its end, if it has ended.
+  void reap();
+  void wait();
+
+  /// Records whether it still ran, and what it did, when the launcher decided to stop the job.
+  void note_state_at_failure();
+
+  /// Whether it ended other than by exit status 0.
+  bool failed() const;
+  /// Whether it failed because a collective did: some other rank may be the cause.
+  bool is_consequence() const;
+  /// When it failed, in nanoseconds since 1970.
+  int64_t failed_at() const;
+  /// As a shell has it: the exit status, or 128 + the signal.
+  int exit_status() const;
+
+  /// The last lines of a log that was not shown, with a heading; empty otherwise.
+  std::string last_output() const;
+  /// Which rank failed, where and why: lines for the end of the screen. `all` are the ranks of this machine.
+  std::string summary(int64_t world_size, const std::vector<Rank>& all) const;
+
+ private:
+  std::string why() const;
+
+  int64_t number_;
+  Output output_;
+  std::filesystem::path log_, failure_file_, status_file_;
+  pid_t pid_ = -1;
+  int end_ = -1, output_pipe_ = -1, log_descriptor_ = -1;
+  bool ended_ = false, ran_at_failure_ = false;
+  int wait_status_ = 0;
+  int64_t ended_at_ = 0;
+  std::string unfinished_line_;
+  std::optional<FailureReport> report_;
+  Status status_;
+};
+
+/// The failed rank that is the cause: the first of those that failed by themselves, or else the first. Null where none failed.
+const Rank* first_cause(const std::vector<Rank>& ranks);
+
+}  // namespace modular

@@ -1,0 +1,57 @@
+// Collectives whose failures say what they were for. Each is started at once and done when `wait` returns; on a GPU,
+// `wait` orders the current stream behind it. With a null group (one rank) each is done at once.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "runtime/mesh/rendezvous.h"
+
+namespace modular {
+
+/// A collective that failed because a peer went away or did not come in time: a consequence, seldom a cause.
+class CollectiveError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A collective under way. Hold it, and the tensors, until `wait`.
+class Pending {
+ public:
+  Pending() = default;
+  Pending(c10::intrusive_ptr<c10d::Work> work, std::string what) : work_(std::move(work)), what_(std::move(what)) {}
+  /// Throws CollectiveError naming the collective, its group and the reason. A second call does nothing.
+  void wait();
+  bool active() const { return work_.defined(); }
+
+ private:
+  c10::intrusive_ptr<c10d::Work> work_;
+  std::string what_;
+};
+
+// `what` names the value in messages: "the loss", "the gradients of model.layers.3".
+
+/// `tensor` becomes the sum (or what `op` says) over the group.
+Pending all_reduce(const ProcessGroup& group, at::Tensor tensor, const std::string& what,
+                   c10d::ReduceOp op = c10d::ReduceOp::SUM);
+
+/// `output` [size * n] becomes the ranks' `input` [n], one after the other. Both contiguous.
+Pending all_gather(const ProcessGroup& group, at::Tensor output, at::Tensor input, const std::string& what);
+
+/// `output` [n] becomes this rank's part of the sum (or what `op` says) of the ranks' `input` [size * n]. Both contiguous.
+Pending reduce_scatter(const ProcessGroup& group, at::Tensor output, at::Tensor input, const std::string& what,
+                       c10d::ReduceOp op = c10d::ReduceOp::SUM);
+
+/// `tensor` becomes that of the group's rank `source`.
+Pending broadcast(const ProcessGroup& group, at::Tensor tensor, int64_t source, const std::string& what);
+
+/// Sends to, or receives from, the group's rank `peer`. Messages between two ranks with the same tag keep their order.
+Pending send(const ProcessGroup& group, at::Tensor tensor, int64_t peer, int tag, const std::string& what);
+Pending receive(const ProcessGroup& group, at::Tensor tensor, int64_t peer, int tag, const std::string& what);
+
+/// Returns when all ranks of the group are here.
+void barrier(const ProcessGroup& group, const std::string& what);
+
+}  // namespace modular

@@ -1,0 +1,36 @@
+// libmodular_cuda's entry: NCCL's backend and the choice of a GPU.
+#include <c10/cuda/CUDAFunctions.h>
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+#include "runtime/mesh/cuda_library.h"
+
+namespace modular {
+namespace {
+
+class NvidiaLibrary final : public CudaLibrary {
+ public:
+  int64_t device_count() const override { return c10::cuda::device_count(); }
+
+  void use_device(const at::Device& device) const override { c10::cuda::set_device(device.index()); }
+
+  c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const Store& store, const GroupSpec& spec,
+                                                      const at::Device& device) const override {
+    auto options = c10d::ProcessGroupNCCL::Options::create();
+    options->timeout = spec.timeout;
+    options->group_name = spec.name;
+    options->group_desc = spec.description;
+    options->global_ranks_in_group.assign(spec.ranks.begin(), spec.ranks.end());
+    auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, spec.rank, static_cast<int>(spec.ranks.size()),
+                                                               options);
+    backend->setBoundDeviceId(device);
+    return backend;
+  }
+};
+
+}  // namespace
+}  // namespace modular
+
+extern "C" __attribute__((visibility("default"))) const modular::CudaLibrary* modular_cuda_library() {
+  static const modular::NvidiaLibrary library;
+  return &library;
+}

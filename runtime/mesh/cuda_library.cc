@@ -1,0 +1,72 @@
+#include "runtime/mesh/cuda_library.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace modular {
+namespace {
+
+constexpr const char* kLibrary = "libmodular_cuda.so";
+
+/// Beside the program, or where an installation puts it.
+std::vector<std::string> candidates() {
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  return {(folder / kLibrary).string(), (folder.parent_path() / "lib" / kLibrary).string(), kLibrary};
+}
+
+struct Loaded {
+  const CudaLibrary* library = nullptr;
+  std::string failure;
+};
+
+const Loaded& load() {
+  static const Loaded loaded = [] {
+    Loaded result;
+    for (const std::string& path : candidates()) {
+      // GLOBAL: its operators and libtorch_cuda's backends register themselves with the copy of libtorch that is loaded.
+      void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+      if (!handle) {
+        const bool exists = path != kLibrary && std::filesystem::exists(path);
+        if (exists || result.failure.empty()) result.failure = dlerror();
+        if (exists) break;
+        continue;
+      }
+      using Function = const CudaLibrary* (*)();
+      const auto function = reinterpret_cast<Function>(dlsym(handle, "modular_cuda_library"));
+      if (function) {
+        result.library = function();
+      } else {
+        result.failure = fmt::format("{} is of another release: it lacks modular_cuda_library", path);
+      }
+      break;
+    }
+    return result;
+  }();
+  return loaded;
+}
+
+bool driver_is_present() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible && (!*visible || std::string(visible) == "-1")) return false;
+  return std::filesystem::exists("/dev/nvidiactl") || std::filesystem::exists("/dev/dxg");
+}
+
+}  // namespace
+
+int64_t gpu_count() {
+  if (!driver_is_present() || !load().library) return 0;
+  return load().library->device_count();
+}
+
+const CudaLibrary& cuda_library() {
+  if (!load().library) throw std::runtime_error(fmt::format("cannot use a GPU: {}", load().failure));
+  return *load().library;
+}
+
+}  // namespace modular

@@ -1,0 +1,125 @@
+#include "runtime/mesh/mesh.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <stdexcept>
+
+#include "runtime/mesh/cuda_library.h"
+#include "runtime/mesh/status.h"
+
+namespace modular {
+namespace {
+
+at::Device choose_device(const Environment& environment, const MeshOptions& options) {
+  if (options.device && !options.device->is_cuda()) return *options.device;
+  if (options.device && options.device->has_index()) {
+    cuda_library().use_device(*options.device);
+    return *options.device;
+  }
+  const int64_t gpus = gpu_count();
+  if (gpus == 0) {
+    if (!options.device) return at::kCPU;
+    throw std::runtime_error("device cuda was asked for, but this process sees no GPU: use device cpu, or look at "
+                             "CUDA_VISIBLE_DEVICES and the driver");
+  }
+  // Some launchers show each rank only its own GPU.
+  const bool one_each = gpus == 1 && environment.local_world_size > 1;
+  if (!one_each && environment.local_rank >= gpus)
+    throw std::runtime_error(fmt::format("{} ranks on a machine with {} GPUs: start at most {} ranks on each machine",
+                                         environment.local_world_size, gpus, gpus));
+  const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(one_each ? 0 : environment.local_rank));
+  cuda_library().use_device(device);
+  return device;
+}
+
+}  // namespace
+
+int64_t MeshShape::ranks() const {
+  int64_t product = 1;
+  for (const int64_t length : size) product *= length;
+  return product;
+}
+
+std::array<int64_t, 6> MeshShape::coordinates(int64_t rank) const {
+  std::array<int64_t, 6> result = {};
+  for (size_t axis = size.size(); axis-- > 0;) {
+    result[axis] = rank % size[axis];
+    rank /= size[axis];
+  }
+  return result;
+}
+
+std::vector<int64_t> MeshShape::members(int64_t rank, const std::vector<Axis>& axes) const {
+  const auto own = coordinates(rank);
+  std::vector<int64_t> result;
+  for (int64_t other = 0; other < ranks(); ++other) {
+    const auto place = coordinates(other);
+    bool member = true;
+    for (size_t axis = 0; axis < size.size(); ++axis)
+      member = member && (place[axis] == own[axis] || std::ranges::count(axes, static_cast<Axis>(axis)));
+    if (member) result.push_back(other);
+  }
+  return result;
+}
+
+std::string MeshShape::describe() const {
+  std::string text;
+  for (size_t axis = 0; axis < size.size(); ++axis)
+    if (size[axis] != 1) text += fmt::format("{}{} {}", text.empty() ? "" : " x ", kAxisNames[axis], size[axis]);
+  return text.empty() ? "1 rank" : text;
+}
+
+Mesh::Mesh(const Environment& environment, const MeshShape& shape, const MeshOptions& options)
+    : environment_(environment),
+      shape_(shape),
+      options_(options),
+      exceptions_at_start_(std::uncaught_exceptions()) {
+  for (size_t axis = 0; axis < shape.size.size(); ++axis)
+    if (shape.size[axis] < 1)
+      throw std::runtime_error(fmt::format("mesh axis {} has size {}: it must be at least 1", kAxisNames[axis],
+                                           shape.size[axis]));
+  if (shape.ranks() != environment.world_size)
+    throw std::runtime_error(fmt::format("the mesh {} has {} ranks but {} were started: start {} or change the mesh",
+                                         shape.describe(), shape.ranks(), environment.world_size, shape.ranks()));
+  device_ = choose_device(environment, options);
+  if (environment.world_size > 1) {
+    set_phase("joining the job");
+    store_ = connect_store(environment, options.rendezvous_timeout);
+  }
+}
+
+Mesh::~Mesh() {
+  if (!store_ || std::uncaught_exceptions() > exceptions_at_start_) return;
+  try {
+    for (auto& [description, group] : groups_) group->shutdown();
+    if (environment_.launcher_hosts_store) return;
+    const bool last = store_->add("left", 1) == environment_.world_size;
+    if (last) store_->set("all left", std::vector<uint8_t>{1});
+    if (rank() == 0 && !last) store_->wait({"all left"}, options_.collective_timeout);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "rank {} did not leave the job in order: {}\n", rank(), error.what());
+  }
+}
+
+int64_t Mesh::coordinate(Axis axis) const { return shape_.coordinates(rank())[static_cast<size_t>(axis)]; }
+
+ProcessGroup Mesh::group(std::vector<Axis> axes, const std::string& purpose) {
+  GroupSpec spec;
+  for (size_t axis = 0; axis < kAxisNames.size(); ++axis)
+    if (shape_.size[axis] > 1 && std::ranges::count(axes, static_cast<Axis>(axis)))
+      spec.description += fmt::format("{}{}", spec.description.empty() ? "" : " x ", kAxisNames[axis]);
+  if (spec.description.empty()) return {};
+  if (!purpose.empty()) spec.description += fmt::format(" ({})", purpose);
+  if (const auto known = groups_.find(spec.description); known != groups_.end()) return known->second;
+
+  spec.ranks = shape_.members(rank(), axes);
+  spec.rank = static_cast<int>(std::ranges::find(spec.ranks, rank()) - spec.ranks.begin());
+  spec.name = fmt::format("{}:{}", spec.description, spec.ranks.front());
+  spec.one_machine = environment_.local_world_size == environment_.world_size;
+  spec.timeout = options_.collective_timeout;
+  return groups_[spec.description] = make_group(store_, spec, device_);
+}
+
+}  // namespace modular

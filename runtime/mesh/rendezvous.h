@@ -1,0 +1,39 @@
+// How the ranks of a job find each other: one key-value store, and process groups made through it.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/mesh/environment.h"
+
+namespace modular {
+
+using ProcessGroup = c10::intrusive_ptr<c10d::ProcessGroup>;
+using Store = c10::intrusive_ptr<c10d::Store>;
+
+/// Connects to the job's store; rank 0 hosts it where no launcher does. Throws std::runtime_error naming the address
+/// that could not be reached within `timeout`.
+Store connect_store(const Environment& environment, std::chrono::milliseconds timeout);
+
+/// What tells a process group's ranks from those of all other groups.
+struct GroupSpec {
+  std::string name;            // unique in the job, the same on all members, e.g. "dp_shard:0"
+  std::string description;     // for messages, e.g. "dp_shard"
+  std::vector<int64_t> ranks;  // global ranks of the members, ascending
+  int rank = 0;                // this rank's index in `ranks`
+  bool one_machine = false;    // all ranks of the job are on this machine
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);
+};
+
+/// Gloo's backend for tensors in host memory. Collective over the members.
+c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const Store& store, const GroupSpec& spec);
+
+/// A group with Gloo for host memory and, where `device` is a GPU, NCCL for its memory. Collective over the members.
+ProcessGroup make_group(const Store& store, const GroupSpec& spec, const at::Device& device);
+
+}  // namespace modular

@@ -1,0 +1,95 @@
+// Model configurations: plain structs whose fields the generated files list, so that JSON, command line and validation
+// come from one visitor. Names and defaults are those of Hugging Face's config.json.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace modular {
+
+/// Settings of rotary position embeddings, as `rope_parameters` of transformers 5 (older files spread them over
+/// `rope_theta` and `rope_scaling`; the reader unites them).
+struct RopeParameters {
+  std::string rope_type = "default";  // default, linear, dynamic, yarn, longrope, llama3
+  double rope_theta = 10000.0;
+  double partial_rotary_factor = 1.0;
+  std::optional<double> factor;
+  std::optional<int64_t> original_max_position_embeddings;
+  std::optional<double> attention_factor;
+  std::optional<double> beta_fast, beta_slow;                    // yarn
+  std::optional<double> mscale, mscale_all_dim;                  // yarn
+  std::optional<bool> truncate;                                  // yarn
+  std::optional<double> low_freq_factor, high_freq_factor;       // llama3
+  std::optional<std::vector<double>> short_factor, long_factor;  // longrope
+
+  template <class Visitor>
+  void fields(Visitor&& visit) {
+    visit("rope_type", rope_type);
+    visit("rope_theta", rope_theta);
+    visit("partial_rotary_factor", partial_rotary_factor);
+    visit("factor", factor);
+    visit("original_max_position_embeddings", original_max_position_embeddings);
+    visit("attention_factor", attention_factor);
+    visit("beta_fast", beta_fast);
+    visit("beta_slow", beta_slow);
+    visit("mscale", mscale);
+    visit("mscale_all_dim", mscale_all_dim);
+    visit("truncate", truncate);
+    visit("low_freq_factor", low_freq_factor);
+    visit("high_freq_factor", high_freq_factor);
+    visit("short_factor", short_factor);
+    visit("long_factor", long_factor);
+  }
+};
+
+/// A user's mistake in a config: which field, what is wrong, what to write.
+class ConfigError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Sees every field of a config by name. One overload for each type that a field may have.
+class FieldVisitor {
+ public:
+  virtual ~FieldVisitor() = default;
+  virtual void operator()(std::string_view name, bool& value) = 0;
+  virtual void operator()(std::string_view name, int64_t& value) = 0;
+  virtual void operator()(std::string_view name, double& value) = 0;
+  virtual void operator()(std::string_view name, std::string& value) = 0;
+  virtual void operator()(std::string_view name, std::optional<bool>& value) = 0;
+  virtual void operator()(std::string_view name, std::optional<int64_t>& value) = 0;
+  virtual void operator()(std::string_view name, std::optional<double>& value) = 0;
+  virtual void operator()(std::string_view name, std::optional<std::string>& value) = 0;
+  virtual void operator()(std::string_view name, std::vector<int64_t>& value) = 0;
+  virtual void operator()(std::string_view name, std::vector<std::string>& value) = 0;
+  virtual void operator()(std::string_view name, std::optional<std::vector<double>>& value) = 0;
+  virtual void operator()(std::string_view name, RopeParameters& value) = 0;
+};
+
+/// A config whose type is not known. Copied by clone().
+class AnyConfig {
+ public:
+  virtual ~AnyConfig() = default;
+  virtual std::unique_ptr<AnyConfig> clone() const = 0;
+  virtual void fields(FieldVisitor& visit) = 0;
+  /// Fills what depends on other fields and was not given. Throws ConfigError where values contradict each other.
+  virtual void finish() = 0;
+};
+
+template <class Config>
+class ConfigOf final : public AnyConfig {
+ public:
+  Config value;
+  std::unique_ptr<AnyConfig> clone() const override { return std::make_unique<ConfigOf>(*this); }
+  void fields(FieldVisitor& visit) override { value.fields(visit); }
+  void finish() override {
+    if constexpr (requires { value.finish(); }) value.finish();
+  }
+};
+
+}  // namespace modular

@@ -1,0 +1,61 @@
+// Initialization of parameters. A model's reset_parameters() calls these; the runtime may take over what they do, so
+// that one parameter at a time is whole and every mesh starts from the same numbers.
+#pragma once
+
+#include <functional>
+
+#include "runtime/model/module.h"
+
+namespace modular::init {
+
+/// What the runtime installs to initialize sharded or not yet materialized parameters.
+class Initializer {
+ public:
+  virtual ~Initializer() = default;
+  /// Has `fill` write the whole parameter (in its global shape), or a part of it, and keeps what belongs to this rank.
+  virtual void fill(const Tensor& parameter, const std::function<void(Tensor& whole)>& fill) = 0;
+};
+
+inline Initializer* initializer = nullptr;
+
+inline void fill(const Tensor& parameter, const std::function<void(Tensor& whole)>& write) {
+  if (!parameter.defined()) return;
+  if (initializer) return initializer->fill(parameter, write);
+  at::NoGradGuard no_grad;
+  Tensor whole = parameter.detach();
+  write(whole);
+}
+
+inline void normal_(const Tensor& parameter, double mean, double std) {
+  fill(parameter, [=](Tensor& whole) { whole.normal_(mean, std); });
+}
+inline void constant_(const Tensor& parameter, double value) {
+  fill(parameter, [=](Tensor& whole) { whole.fill_(value); });
+}
+inline void zeros_(const Tensor& parameter) { constant_(parameter, 0.0); }
+inline void ones_(const Tensor& parameter) { constant_(parameter, 1.0); }
+
+/// Hugging Face's usual rule for the Linear and Embedding layers that `module` holds directly: weights from N(0, std),
+/// biases 0, and the row of an embedding's padding index 0.
+inline void linear_and_embedding_(nn::Module& module, double std) {
+  for (const auto& child : module.children()) {
+    if (auto* linear = child->as<nn::Linear>()) {
+      normal_(linear->weight, 0.0, std);
+      zeros_(linear->bias);
+    } else if (auto* embedding = child->as<nn::Embedding>()) {
+      const auto padding = embedding->options.padding_idx();
+      fill(embedding->weight, [=](Tensor& whole) {
+        whole.normal_(0.0, std);
+        if (padding) whole.select(0, *padding < 0 ? *padding + whole.size(0) : *padding).zero_();
+      });
+    }
+  }
+}
+
+/// Runs reset_parameters() of every model class in `root`, outermost first.
+inline void reset(nn::Module& root) {
+  for (const auto& module : root.modules())
+    if (auto* model_class = dynamic_cast<Module*>(module.get())) model_class->reset_parameters();
+}
+
+}  // namespace modular::init

@@ -1,0 +1,82 @@
+// The module classes that models are made of beside libtorch's own, and tying of parameters.
+#pragma once
+
+#include <torch/nn/init.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/model/tensors.h"
+
+namespace modular {
+
+namespace nn = torch::nn;
+
+/// Base of every model class.
+class Module : public nn::Module {
+ public:
+  /// Initializes the class's own parameters and those of its libtorch children (Linear, Embedding) through `init::`.
+  /// Children that are Modules initialize themselves. Constructors never read or write a tensor's values.
+  virtual void reset_parameters() {}
+};
+
+/// A linear layer with or without a bias.
+inline nn::Linear linear(int64_t in_features, int64_t out_features, bool bias) {
+  return nn::Linear(nn::LinearOptions(in_features, out_features).bias(bias));
+}
+
+/// An embedding table; the row of `padding_idx` gets no gradient.
+inline nn::Embedding embedding(int64_t rows, int64_t dim, std::optional<int64_t> padding_idx) {
+  return nn::Embedding(nn::EmbeddingOptions(rows, dim).padding_idx(padding_idx));
+}
+
+/// A list of modules of one class, registered as "0", "1", …, like Python's nn.ModuleList.
+template <class Holder>
+class ModuleListOfImpl : public nn::Module {
+ public:
+  void push_back(Holder module) {
+    register_module(std::to_string(modules_.size()), module);
+    modules_.push_back(std::move(module));
+  }
+  auto begin() { return modules_.begin(); }
+  auto end() { return modules_.end(); }
+  Holder& operator[](size_t index) { return modules_[index]; }
+  size_t size() const { return modules_.size(); }
+
+ private:
+  std::vector<Holder> modules_;
+};
+
+template <class Holder>
+class ModuleListOf : public nn::ModuleHolder<ModuleListOfImpl<Holder>> {
+ public:
+  using nn::ModuleHolder<ModuleListOfImpl<Holder>>::ModuleHolder;
+};
+
+namespace detail {
+// A class may name its bases' protected members; this lets tie_parameter reach the registry that libtorch keeps protected.
+struct ModuleRegistry : nn::Module {
+  static torch::OrderedDict<std::string, Tensor>& parameters_of(nn::Module& module) {
+    return module.*(&ModuleRegistry::parameters_);
+  }
+};
+}  // namespace detail
+
+/// Makes `parameter`, which `owner` registers, the same tensor as `source`, in the member and in the registry alike.
+inline void tie_parameter(nn::Module& owner, Tensor& parameter, const Tensor& source) {
+  for (auto& item : detail::ModuleRegistry::parameters_of(owner)) {
+    if (item.value().is_same(parameter)) {
+      item.value() = source;
+      parameter = source;
+      return;
+    }
+  }
+  TORCH_CHECK(false, "tie_parameter: the parameter is not registered by the module that was named as its owner");
+}
+
+}  // namespace modular

@@ -1,0 +1,42 @@
+// The static parallel plan that modgen derives for an entry and writes into the generated file. Everything the runtime
+// knows of a model's structure it reads here. Names are paths in the module tree as named_parameters() spells them; "*"
+// is one component.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace modular {
+
+/// A parameter of which each tp rank holds an equal slice along `dim`. What the plan does not name is replicated.
+struct TensorSplit {
+  std::string_view parameter;
+  int64_t dim;
+};
+
+/// Two names of one parameter when the config's boolean `flag` is set. The file keeps `source`.
+struct Tie {
+  std::string_view parameter;
+  std::string_view source;
+  std::string_view flag;
+};
+
+/// A config field that the size of a mesh axis must divide.
+struct Divides {
+  std::string_view field;
+  std::string_view axis;
+};
+
+struct Plan {
+  std::vector<std::string_view>
+      units;  // FSDP units, e.g. "model.layers.*"; the root unit is the entry and is not listed
+  std::vector<TensorSplit> tensor_splits;  // tp
+  std::vector<Tie> ties;
+  std::string_view split_list;  // pp: the list that is cut between stages, e.g. "model.layers"; empty: cannot be cut
+  std::vector<std::string_view> first;  // pp: modules that only the first stage holds
+  std::vector<std::string_view> last;   // pp: modules that only the last stage holds
+  std::vector<Divides> divides;
+};
+
+}  // namespace modular

@@ -1,0 +1,43 @@
+// Pipeline parallelism (Narayanan et al., PipeDream-Flush / 1F1B). modgen weaves stage regions into the models; without
+// a pipeline there is one stage that is the first and the last.
+#pragma once
+
+#include <ranges>
+#include <utility>
+
+#include "runtime/model/module.h"
+
+namespace modular::pp {
+
+/// What the runtime installs on a mesh whose `pp` axis is larger than 1.
+class Stage {
+ public:
+  virtual ~Stage() = default;
+  virtual bool is_first() const = 0;
+  virtual bool is_last() const = 0;
+  /// The value that the stage before sent for the micro-batch that is being run.
+  virtual Tensor received() = 0;
+  /// First and one past the last index of the split list's elements that this stage runs.
+  virtual std::pair<int64_t, int64_t> span(int64_t list_size) const = 0;
+};
+
+inline Stage* stage = nullptr;
+
+inline bool is_first() { return !stage || stage->is_first(); }
+inline bool is_last() { return !stage || stage->is_last(); }
+inline Tensor received() { return stage->received(); }
+
+/// The elements of a list, split between stages, that this stage runs, in order.
+template <class List>
+auto local(List& list) {
+  const auto size = static_cast<int64_t>(list->size());
+  const auto [first, last] = stage ? stage->span(size) : std::pair<int64_t, int64_t>{0, size};
+  return std::ranges::subrange(list->begin() + first, list->begin() + last);
+}
+
+/// What an entry returns from a stage that is not the last.
+inline Outputs pass_on(const Tensor& carried) {
+  return {.logits = {}, .loss_sum = {}, .token_count = {}, .carried = carried};
+}
+
+}  // namespace modular::pp

@@ -1,0 +1,132 @@
+// Tables of rotary position embeddings (Su et al., RoFormer) for every published kind of `rope_parameters`.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <string>
+#include <utility>
+
+#include "runtime/model/config.h"
+#include "runtime/model/tensors.h"
+
+namespace modular {
+
+/// Cosine and sine by position: each [batch or 1, seq, head_dim].
+using RotaryTables = std::pair<Tensor, Tensor>;
+
+/// Radians per position of each pair of features, and what cosine and sine are multiplied by.
+struct RotaryFrequencies {
+  Tensor by_pair;  // [head_dim / 2] float32
+  double scale = 1.0;
+};
+
+/// 0 … seq - 1 as [1, seq], or what the batch gives.
+inline Tensor position_ids(const Batch& batch) {
+  if (batch.position_ids.defined()) return batch.position_ids;
+  return at::arange(batch.input_ids.size(1), batch.input_ids.options()).unsqueeze(0);
+}
+
+namespace detail {
+
+template <class T>
+const T& rope_setting(const RopeParameters& rope, std::string_view name, const std::optional<T>& value) {
+  if (value) return *value;
+  throw ConfigError("rope_parameters of rope_type \"" + rope.rope_type + "\" need \"" + std::string(name) +
+                    "\": write it beside rope_type");
+}
+
+/// Peng et al., YaRN: pairs that turn often keep their frequency, those that turn seldom are interpolated, and between
+/// the two the share changes linearly with the pair's index.
+inline RotaryFrequencies yarn_frequencies(const RopeParameters& rope, int64_t dim, int64_t max_position_embeddings,
+                                          const Tensor& frequencies) {
+  const double original = static_cast<double>(rope.original_max_position_embeddings.value_or(max_position_embeddings));
+  const double factor = rope.factor.value_or(static_cast<double>(max_position_embeddings) / original);
+  const auto pair_that_turns = [&](double turns) {
+    return static_cast<double>(dim) * std::log(original / (turns * 2 * std::numbers::pi)) /
+           (2 * std::log(rope.rope_theta));
+  };
+  const auto given_or = [](const std::optional<double>& value, double otherwise) {
+    return value && *value != 0.0 ? *value : otherwise;
+  };
+  double low = pair_that_turns(given_or(rope.beta_fast, 32.0));
+  double high = pair_that_turns(given_or(rope.beta_slow, 1.0));
+  if (rope.truncate.value_or(true)) low = std::floor(low), high = std::ceil(high);
+  low = std::max(low, 0.0);
+  high = std::min(high, static_cast<double>(dim - 1));
+  if (low == high) high += 0.001;
+  const Tensor interpolated = ((at::arange(dim / 2, frequencies.options()) - low) / (high - low)).clamp(0, 1);
+
+  const auto magnitude = [&](double weight) { return factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0; };
+  const double mscale = rope.mscale.value_or(0.0), mscale_all_dim = rope.mscale_all_dim.value_or(0.0);
+  const double scale =
+      mscale != 0.0 && mscale_all_dim != 0.0 ? magnitude(mscale) / magnitude(mscale_all_dim) : magnitude(1.0);
+  return {frequencies / factor * interpolated + frequencies * (1 - interpolated),
+          rope.attention_factor.value_or(scale)};
+}
+
+/// Ding et al., LongRoPE: a searched factor for each pair, another list of them for sequences longer than the original.
+inline RotaryFrequencies longrope_frequencies(const RopeParameters& rope, int64_t dim, int64_t max_position_embeddings,
+                                              const Tensor& exponents, int64_t seq) {
+  const int64_t original = rope.original_max_position_embeddings.value_or(max_position_embeddings);
+  const bool is_long = seq > original;
+  const auto& factors = is_long ? rope_setting(rope, "long_factor", rope.long_factor)
+                                : rope_setting(rope, "short_factor", rope.short_factor);
+  if (static_cast<int64_t>(factors.size()) != dim / 2)
+    throw ConfigError(std::string(is_long ? "long_factor" : "short_factor") + " of rope_parameters has " +
+                      std::to_string(factors.size()) + " numbers: write " + std::to_string(dim / 2) +
+                      ", one for each pair of a head's rotated features");
+  const double factor =
+      rope.factor.value_or(static_cast<double>(max_position_embeddings) / static_cast<double>(original));
+  const double scale = factor <= 1.0 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(original)));
+  const Tensor by_pair = at::tensor(at::ArrayRef<double>(factors)).to(exponents.options());
+  return {1.0 / (by_pair * at::pow(rope.rope_theta, exponents)), rope.attention_factor.value_or(scale)};
+}
+
+/// Llama 3.1: long wavelengths are interpolated, short ones kept, and between the two blended by wavelength.
+inline Tensor llama3_frequencies(const RopeParameters& rope, int64_t max_position_embeddings,
+                                 const Tensor& frequencies) {
+  const double factor = rope_setting(rope, "factor", rope.factor);
+  const double low = rope_setting(rope, "low_freq_factor", rope.low_freq_factor);
+  const double high = rope_setting(rope, "high_freq_factor", rope.high_freq_factor);
+  const double original = static_cast<double>(rope.original_max_position_embeddings.value_or(max_position_embeddings));
+  const Tensor turns = original / (2 * std::numbers::pi / frequencies);
+  const Tensor kept = ((turns - low) / (high - low)).clamp(0, 1);
+  return (1 - kept) * frequencies / factor + kept * frequencies;
+}
+
+}  // namespace detail
+
+/// Frequencies for sequences of `seq` positions. Throws ConfigError where the settings lack what their kind needs.
+inline RotaryFrequencies rotary_frequencies(const RopeParameters& rope, int64_t head_dim,
+                                            int64_t max_position_embeddings, int64_t seq, const at::Device& device) {
+  const auto dim = static_cast<int64_t>(static_cast<double>(head_dim) * rope.partial_rotary_factor);
+  const Tensor exponents = at::arange(0, dim, 2, at::TensorOptions().dtype(at::kFloat).device(device)) / dim;
+  const auto of_base = [&](double base) -> Tensor { return 1.0 / at::pow(base, exponents); };
+  const std::string& type = rope.rope_type;
+  if (type == "default") return {of_base(rope.rope_theta)};
+  if (type == "linear") return {of_base(rope.rope_theta) / detail::rope_setting(rope, "factor", rope.factor)};
+  if (type == "dynamic") {  // NTK-aware: the base grows with the sequence
+    const double factor = detail::rope_setting(rope, "factor", rope.factor);
+    const auto longest = static_cast<double>(max_position_embeddings);
+    const double growth = factor * std::max(static_cast<double>(seq), longest) / longest - (factor - 1);
+    return {of_base(rope.rope_theta * std::pow(growth, static_cast<double>(dim) / static_cast<double>(dim - 2)))};
+  }
+  if (type == "yarn") return detail::yarn_frequencies(rope, dim, max_position_embeddings, of_base(rope.rope_theta));
+  if (type == "longrope") return detail::longrope_frequencies(rope, dim, max_position_embeddings, exponents, seq);
+  if (type == "llama3") return {detail::llama3_frequencies(rope, max_position_embeddings, of_base(rope.rope_theta))};
+  throw ConfigError("rope_type is \"" + type + "\": write default, linear, dynamic, yarn, longrope or llama3");
+}
+
+/// Tables for `positions` [batch or 1, seq], computed in float32 and returned in `type`.
+inline RotaryTables rotary_tables(const RopeParameters& rope, int64_t head_dim, int64_t max_position_embeddings,
+                                  const Tensor& positions, at::ScalarType type) {
+  const bool depends_on_length = rope.rope_type == "dynamic" || rope.rope_type == "longrope";
+  const int64_t seq = depends_on_length ? positions.max().item<int64_t>() + 1 : positions.size(-1);
+  const auto [by_pair, scale] = rotary_frequencies(rope, head_dim, max_position_embeddings, seq, positions.device());
+  const Tensor angles = positions.unsqueeze(-1).to(at::kFloat) * by_pair;
+  const Tensor doubled = at::cat({angles, angles}, -1);
+  return {(doubled.cos() * scale).to(type), (doubled.sin() * scale).to(type)};
+}
+
+}  // namespace modular

@@ -1,0 +1,65 @@
+// The values that go into a model and come out of it, and how to reach the tensors inside of an argument list.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace modular {
+
+using at::Tensor;
+
+/// A target that counts for nothing in the loss.
+inline constexpr int64_t kIgnoredTarget = -100;
+
+/// What an entry's forward reads. An undefined tensor means "not given".
+struct Batch {
+  Tensor input_ids;       // [batch, seq] int64
+  Tensor labels;          // [batch, seq] int64, not shifted; kIgnoredTarget where there is no target
+  Tensor attention_mask;  // [batch, seq] int64 or bool, 0 for padding
+  Tensor position_ids;    // [batch, seq] int64; 0 … seq - 1 when not given
+  bool want_logits = false;
+
+  template <class Visitor>
+  void tensors(Visitor&& visit) {
+    visit(input_ids), visit(labels), visit(attention_mask), visit(position_ids);
+  }
+};
+
+/// What an entry's forward returns. The loss is a sum: its normalization is the runtime's, global over the mesh.
+struct Outputs {
+  Tensor logits;       // [batch, seq, vocab], the whole vocabulary on every rank; only when Batch::want_logits
+  Tensor loss_sum;     // [] float32, the sum over all targets; only with labels
+  Tensor token_count;  // [] int64, the number of targets; only with labels
+  Tensor carried;      // what the next pipeline stage receives; only in a stage that is not the last
+
+  template <class Visitor>
+  void tensors(Visitor&& visit) {
+    visit(logits), visit(loss_sum), visit(token_count), visit(carried);
+  }
+};
+
+/// Calls `visit(Tensor&)` for every tensor inside `value`, in a fixed order; other types hold none.
+template <class Visitor, class T>
+void for_each_tensor(T& value, Visitor&& visit) {
+  if constexpr (std::is_same_v<T, Tensor>) {
+    visit(value);
+  } else if constexpr (requires { value.tensors(visit); }) {
+    value.tensors(visit);
+  } else if constexpr (requires { std::tuple_size<T>::value; }) {
+    std::apply([&](auto&... element) { (for_each_tensor(element, visit), ...); }, value);
+  } else if constexpr (requires {
+                         typename T::value_type;
+                         value.has_value();
+                       }) {
+    if (value.has_value()) for_each_tensor(*value, visit);
+  } else if constexpr (std::is_same_v<T, std::vector<Tensor>>) {
+    for (Tensor& element : value) visit(element);
+  }
+}
+
+}  // namespace modular

@@ -1,0 +1,59 @@
+// Tensor parallelism (Shoeybi et al., Megatron-LM). modgen weaves these calls into the models; without a mesh each is
+// the identity.
+#pragma once
+
+#include "runtime/model/functions.h"
+#include "runtime/model/module.h"
+
+namespace modular::tp {
+
+/// What the runtime installs on a mesh whose `tp` axis is larger than 1. All parameters that the plan splits have their
+/// local shapes.
+class TensorParallel {
+ public:
+  virtual ~TensorParallel() = default;
+  virtual int64_t size() const = 0;
+  virtual int64_t rank() const = 0;
+  /// Identity; backward all-reduces the gradient over tp.
+  virtual Tensor enter(const Tensor& x) = 0;
+  /// All-reduce over tp; backward is the identity.
+  virtual Tensor reduce(const Tensor& partial) = 0;
+  /// All-gather along `dim`; backward keeps this rank's slice.
+  virtual Tensor gather(const Tensor& shard, int64_t dim) = 0;
+  /// Rows of a table that is split by row, summed over tp. `ids` and `padding_idx`, whose row gets no gradient, are global.
+  virtual Tensor embedding(const Tensor& ids, const Tensor& table_shard, std::optional<int64_t> padding_idx) = 0;
+  /// The sum of -log softmax over a vocabulary of which every rank holds a slice.
+  virtual Tensor cross_entropy(const Tensor& logits_shard, const Tensor& targets) = 0;
+};
+
+inline TensorParallel* context = nullptr;
+
+/// This rank's share of a count that is split over tp. The plan has proven that it divides.
+inline int64_t local(int64_t count) { return context ? count / context->size() : count; }
+
+/// Stands where a replicated value flows into layers that are split by output feature.
+inline Tensor enter(const Tensor& x) { return context ? context->enter(x) : x; }
+
+/// Applies a layer that is split by input feature to this rank's features, sums over tp, and adds the bias once.
+template <class Linear>
+Tensor exit(Linear& row_wise, const Tensor& x) {
+  if (!context) return row_wise->forward(x);
+  const Tensor sum = context->reduce(at::linear(x, row_wise->weight));
+  return row_wise->bias.defined() ? sum + row_wise->bias : sum;
+}
+
+/// Looks up an embedding whose table is split by vocabulary.
+template <class Embedding>
+Tensor embedding(Embedding& table, const Tensor& ids) {
+  return context ? context->embedding(ids, table->weight, table->options.padding_idx()) : table->forward(ids);
+}
+
+/// Cross entropy over logits that are split by vocabulary: the sum over all targets, float32.
+inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
+  return context ? context->cross_entropy(logits, targets) : modular::cross_entropy(logits, targets);
+}
+
+/// The whole of a value that is split along its last dimension.
+inline Tensor gather(const Tensor& shard) { return context ? context->gather(shard, -1) : shard; }
+
+}  // namespace modular::tp

@@ -1,0 +1,122 @@
+#include "runtime/modrun/command_line.h"
+
+#include <CLI/CLI.hpp>
+
+#include "runtime/launch/launcher.h"
+
+namespace modular {
+
+namespace {
+
+/// --tp 2 is --set parallel.tp=2, and so on.
+void add_mesh_options(CLI::App* command, Arguments& arguments) {
+  for (const auto& [flag, key] : {std::pair("--pp", "pp"), std::pair("--dp-replicate", "dp_replicate"),
+                                  std::pair("--dp-shard", "dp_shard"), std::pair("--tp", "tp")})
+    command->add_option_function<std::string>(
+        flag,
+        [&arguments, key = key](const std::string& size) {
+          arguments.settings.push_back(std::string("parallel.") + key + "=" + size);
+        },
+        std::string("size of the mesh's axis: short for --set parallel.") + key + "=N");
+}
+
+void add_run_options(CLI::App* command, Arguments& arguments) {
+  command->add_option("CONFIG,-c,--config", arguments.config, "TOML file, or the folder of an earlier run");
+  command
+      ->add_option("--set", arguments.settings,
+                   "KEY=VALUE: a setting that wins over the file's (`modrun settings` lists them)")
+      ->allow_extra_args(false);
+  add_mesh_options(command, arguments);
+}
+
+void add_checkpoint_option(CLI::App* command, Arguments& arguments) {
+  command->add_option(
+      "--checkpoint", arguments.checkpoint,
+      "a checkpoint, a folder of checkpoints, or a Hugging Face folder; the run's newest when not given");
+}
+
+/// Help of the program with the launcher's flags, which stand before the command and are read before CLI11 sees
+/// anything.
+const char* footer() {
+  static const std::string text =
+      launch_flags_help() +
+      std::string(
+          "\nExit status: 0 done; 1 the command failed while it ran; 2 refused before anything ran "
+          "(command line, config, data, mesh, checkpoint); 128 + n stopped by signal n.");
+  return text.c_str();
+}
+
+}  // namespace
+
+ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
+  ParsedCommandLine result;
+  auto& arguments = result.arguments;
+  CLI::App app("Trains, evaluates and converts the models that modgen generates, on one process or many.",
+               "modrun [LAUNCHER FLAGS]");
+  app.footer(footer());
+  app.set_version_flag("--version", MODULAR_VERSION);
+  app.require_subcommand(1);
+
+  auto* train = app.add_subcommand("train", "Train a model");
+  add_run_options(train, arguments);
+  auto* resume = train->add_flag("--resume", arguments.resume, "go on from the newest checkpoint of train.dir");
+  train->add_flag("--overwrite", arguments.overwrite, "begin anew in a folder that holds a run")->excludes(resume);
+
+  auto* eval = app.add_subcommand("eval", "Compute the loss on the held-out files");
+  add_run_options(eval, arguments);
+  add_checkpoint_option(eval, arguments);
+
+  auto* sample = app.add_subcommand("sample", "Have a model write text");
+  add_run_options(sample, arguments);
+  add_checkpoint_option(sample, arguments);
+  sample->add_option("--prompt", arguments.prompt, "text to go on from; sample.prompt when not given");
+
+  auto* forward =
+      app.add_subcommand("forward", "Run one batch from a file and write logits, loss and gradients to a file");
+  add_run_options(forward, arguments);
+  add_checkpoint_option(forward, arguments);
+  forward->get_option("--checkpoint")->required();
+  forward
+      ->add_option("--inputs", arguments.inputs,
+                   "safetensors file: input_ids, and labels, attention_mask, position_ids")
+      ->required();
+  forward->add_option("--outputs", arguments.outputs, "safetensors file to write")->required();
+  forward->add_flag("--gradients", arguments.gradients, "also write gradients.<parameter>, of the mean loss");
+
+  auto* export_command = app.add_subcommand("export", "Write a checkpoint as a Hugging Face folder");
+  export_command->add_option("CHECKPOINT", arguments.source, "a checkpoint, or a folder of checkpoints")->required();
+  export_command->add_option("FOLDER", arguments.target, "Hugging Face folder to write")->required();
+  export_command->add_option("--dtype", arguments.dtype, "float32, bfloat16 or float16")
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}))
+      ->capture_default_str();
+
+  export_command
+      ->add_option("--max-shard-size", arguments.max_shard_bytes, "a larger model becomes several files, e.g. 5GB")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->capture_default_str();
+
+  auto* import_command = app.add_subcommand("import", "Write a Hugging Face folder as a checkpoint");
+  import_command->add_option("FOLDER", arguments.source, "Hugging Face folder")->required();
+  import_command->add_option("CHECKPOINT", arguments.target, "checkpoint to write")->required();
+
+  auto* plan = app.add_subcommand("plan", "Show how a run is laid over its ranks, without starting any");
+  add_run_options(plan, arguments);
+  plan->add_option("--ranks", arguments.ranks, "number of ranks; those of the launcher's flags when not given")
+      ->check(CLI::PositiveNumber);
+
+  app.add_subcommand("entries", "List the models of this program")->add_flag("--json", arguments.json, "as JSON");
+
+  auto* settings = app.add_subcommand("settings", "List all settings with their defaults and meanings");
+  add_run_options(settings, arguments);
+
+  try {
+    std::vector<std::string> reversed(words.rbegin(), words.rend());
+    app.parse(reversed);
+    arguments.command = app.get_subcommands().front()->get_name();
+  } catch (const CLI::ParseError& error) {
+    result.exit_status = app.exit(error) == 0 ? 0 : 2;
+  }
+  return result;
+}
+
+}  // namespace modular

@@ -1,0 +1,39 @@
+// The command line of modrun, behind the launcher's flags.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace modular {
+
+/// What the command line asks for. Which members mean something depends on the command.
+struct Arguments {
+  std::string command;  // "train", "eval", …
+
+  std::filesystem::path config;       // a TOML file, or a run's folder, whose config.toml counts; may be empty
+  std::vector<std::string> settings;  // "key=value"
+  bool resume = false, overwrite = false;
+
+  std::filesystem::path checkpoint;              // eval, sample, forward, export
+  std::optional<std::string> prompt;             // sample
+  std::filesystem::path inputs, outputs;         // forward
+  bool gradients = false;                        // forward
+  std::filesystem::path source, target;          // export, import
+  std::string dtype = "float32";                 // export
+  uint64_t max_shard_bytes = uint64_t{5} << 30;  // export
+  int64_t ranks = 0;                             // plan; 0: those of the launcher's flags
+  bool json = false;                             // plan, entries
+};
+
+/// Parses `arguments` (without the program and the launcher's flags). Returns an exit status instead where the command
+/// line is wrong (2) or asked for help or the version (0), which are printed.
+struct ParsedCommandLine {
+  Arguments arguments;
+  std::optional<int> exit_status;
+};
+ParsedCommandLine parse_command_line(const std::vector<std::string>& arguments);
+
+}  // namespace modular

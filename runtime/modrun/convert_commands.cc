@@ -1,0 +1,28 @@
+#include <fmt/format.h>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/pretrained.h"
+#include "runtime/modrun/commands.h"
+
+namespace modular {
+
+void export_checkpoint(const Arguments& arguments) {
+  const auto checkpoint = find_checkpoint(arguments.source);
+  if (checkpoint.empty())
+    throw ConfigError(
+        fmt::format("{}: holds no checkpoint: name one, e.g. runs/demo/checkpoints", arguments.source.string()));
+  ExportOptions options;
+  if (arguments.dtype == "bfloat16") options.dtype = at::kBFloat16;
+  if (arguments.dtype == "float16") options.dtype = at::kHalf;
+  options.max_shard_bytes = static_cast<int64_t>(arguments.max_shard_bytes);
+  export_pretrained(checkpoint, arguments.target, options);
+  fmt::print("{} is now the Hugging Face folder {}\n", checkpoint.string(), arguments.target.string());
+}
+
+void import_checkpoint(const Arguments& arguments) {
+  import_pretrained(arguments.source, arguments.target);
+  if (const auto note = unknown_keys_note(read_config(arguments.source)); !note.empty()) fmt::print("{}\n", note);
+  fmt::print("{} is now the checkpoint {}\n", arguments.source.string(), arguments.target.string());
+}
+
+}  // namespace modular

@@ -1,0 +1,93 @@
+#include <fmt/format.h>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/modrun/commands.h"
+#include "runtime/modrun/run_config.h"
+#include "runtime/train/evaluation.h"
+#include "runtime/train/preflight.h"
+#include "runtime/train/sampling.h"
+
+namespace modular {
+
+namespace {
+
+/// A config whose weights and mesh have been checked.
+struct TrainedModel {
+  RunConfig config;
+  MeshShape mesh;
+};
+
+TrainedModel prepare_model(const Arguments& arguments, int64_t world_size) {
+  TrainedModel model{read_config_of(arguments), {}};
+  choose_weights(model.config, arguments);
+  check_reading(model.config);
+  model.mesh = model.config.mesh_shape(world_size);
+  const auto& network = model.config.network;
+  const auto refusal = ParallelModel::refusal(*network.entry, *network.config, model.mesh);
+  if (!refusal.empty()) throw ConfigError(refusal);
+  return model;
+}
+
+std::unique_ptr<ParallelModel> load_model(const RunConfig& config, Mesh& mesh) {
+  auto model = std::make_unique<ParallelModel>(*config.network.entry, *config.network.config, mesh,
+                                               config.parallel_options(), static_cast<uint64_t>(config.train.seed));
+  std::vector<TensorBox> boxes;
+  for (const auto& parameter : model->parameters()) boxes.push_back(box_of(parameter));
+  load_parameters(config.model.checkpoint, config.network, boxes);
+  model->parameters_changed();
+  return model;
+}
+
+}  // namespace
+
+PreparedCommand prepare_eval(const Arguments& arguments, int64_t world_size) {
+  const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, world_size));
+  const auto stream = std::make_shared<TokenStream>(find_data_files(trained->config.data).held_out);
+  if (stream->size() == 0)
+    throw ConfigError("no file is held out: set data.held_out_every or data.held_out to say what to evaluate on");
+  const auto shape = trained->config.batch_shape(trained->mesh, 0);
+  BatchSource(*stream, shape, 0, 1);
+
+  PreparedCommand command;
+  command.mesh = trained->mesh;
+  command.note = unknown_keys_note(trained->config.network);
+  command.run = [=](Mesh& mesh) {
+    const auto& config = trained->config;
+    const auto model = load_model(config, mesh);
+    const BatchSource source(*stream, config.batch_shape(mesh.shape(), data_parallel_rank(mesh)), /*seed=*/0,
+                             vocab_size(config.network));
+    const auto result = evaluate_samples(*model, source, config.eval.samples);
+    if (mesh.rank() == 0)
+      fmt::print("held-out loss {:.6f} nats a token over {} tokens, with {}\n", result.loss, result.target_count,
+                 config.model.checkpoint);
+  };
+  return command;
+}
+
+PreparedCommand prepare_sample(const Arguments& arguments, int64_t world_size) {
+  const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, world_size));
+  auto& config = trained->config;
+  if (arguments.prompt) config.sample.prompt = *arguments.prompt;
+  if (config.sample.prompt.empty()) throw ConfigError("there is nothing to go on from: give --prompt TEXT");
+  if (config.data.format != "bytes") throw ConfigError("sampling writes bytes, but data.format is \"tokens\"");
+
+  PreparedCommand command;
+  command.mesh = trained->mesh;
+  command.note = unknown_keys_note(trained->config.network);
+  command.run = [trained](Mesh& mesh) {
+    const auto& config = trained->config;
+    const auto model = load_model(config, mesh);
+    const auto show = [&](const std::string& text) {
+      if (mesh.rank() != 0) return;
+      fmt::print("{}", text);
+      std::fflush(stdout);
+    };
+    show(config.sample.prompt);
+    sample(*model, tokens_of(config.sample.prompt), config.sample, config.train.seq_len,
+           static_cast<uint64_t>(config.train.seed), [&](int64_t token) { show(text_of({token})); });
+    show("\n");
+  };
+  return command;
+}
+
+}  // namespace modular

@@ -1,0 +1,32 @@
+// `modrun forward`: one batch through a checkpoint's model on any mesh, and its numbers in a file, for comparison by
+// anyone.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "runtime/mesh/mesh.h"
+#include "runtime/parallel/parallel_model.h"
+
+namespace modular {
+
+struct ForwardOptions {
+  std::filesystem::path checkpoint;  // of a run, or a Hugging Face folder
+  std::filesystem::path
+      inputs;  // safetensors: input_ids [batch, seq]; labels, attention_mask, position_ids alike, each optional
+  std::filesystem::path
+      outputs;             // safetensors: logits [batch, seq, vocab]; with labels loss [], the mean over all targets
+  bool gradients = false;  // also gradients.<parameter's name>, of the loss
+  ParallelOptions parallel;
+};
+
+/// Says in one sentence why the command cannot be carried out on a mesh of this shape, or nothing. Needs no process
+/// group.
+std::string forward_refusal(const ForwardOptions& options, const MeshShape& shape);
+
+/// Runs the command. Collective; the batch's rows are dealt to the data-parallel ranks. `outputs` appears when it is
+/// complete. Throws std::runtime_error in one sentence where forward_refusal would have said it or a file cannot be
+/// written.
+void run_forward(const ForwardOptions& options, Mesh& mesh);
+
+}  // namespace modular

@@ -1,0 +1,23 @@
+#include "runtime/modrun/commands.h"
+#include "runtime/modrun/forward.h"
+#include "runtime/modrun/run_config.h"
+
+namespace modular {
+
+PreparedCommand prepare_forward(const Arguments& arguments, int64_t world_size) {
+  const auto config = read_config_of(arguments);
+  const ForwardOptions options{.checkpoint = arguments.checkpoint,
+                               .inputs = arguments.inputs,
+                               .outputs = arguments.outputs,
+                               .gradients = arguments.gradients,
+                               .parallel = config.parallel_options()};
+  PreparedCommand command;
+  command.mesh = config.mesh_shape(world_size);
+  command.note = unknown_keys_note(config.network);
+  const auto refusal = forward_refusal(options, command.mesh);
+  if (!refusal.empty()) throw ConfigError(refusal);
+  command.run = [options](Mesh& mesh) { run_forward(options, mesh); };
+  return command;
+}
+
+}  // namespace modular

@@ -1,0 +1,101 @@
+// modrun: reads the launcher's flags and the command, checks everything that can be checked, and only then starts ranks
+// or runs.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include "runtime/launch/failure.h"
+#include "runtime/launch/launcher.h"
+#include "runtime/modrun/commands.h"
+#include "runtime/ops/fused.h"
+
+namespace modular {
+namespace {
+
+constexpr int kRefused = 2;
+
+/// What one process does; nothing where the command runs on ranks.
+std::function<void()> local_command(const Arguments& arguments, int64_t world_size) {
+  const std::map<std::string, std::function<void()>> commands = {
+      {"plan", [&, world_size] { show_plan(arguments, world_size); }},
+      {"entries", [&] { show_entries(arguments); }},
+      {"settings", [&] { show_settings(arguments); }},
+      {"export", [&] { export_checkpoint(arguments); }},
+      {"import", [&] { import_checkpoint(arguments); }},
+  };
+  const auto found = commands.find(arguments.command);
+  return found == commands.end() ? nullptr : found->second;
+}
+
+PreparedCommand prepare(const Arguments& arguments, int64_t world_size) {
+  const std::map<std::string, PreparedCommand (*)(const Arguments&, int64_t)> commands = {
+      {"train", prepare_train}, {"eval", prepare_eval}, {"sample", prepare_sample}, {"forward", prepare_forward}};
+  return commands.at(arguments.command)(arguments, world_size);
+}
+
+int refuse(const char* sentence) {
+  // Under torchrun all ranks find the same: one of them says it.
+  const char* local_rank = std::getenv("LOCAL_RANK");
+  if (!local_rank || std::string(local_rank) == "0") fmt::print(stderr, "modrun: {}\n", sentence);
+  return kRefused;
+}
+
+/// All that happens before a rank runs, in a try block that must be left before one does (see run_rank).
+struct Start {
+  int status = 0;
+  LaunchCommandLine launch;
+  Environment environment;
+  PreparedCommand command;  // run is empty where nothing is left to do
+};
+
+Start start(const std::vector<std::string>& words) {
+  Start result;
+  try {
+    result.launch = parse_launch_flags(words);
+    auto [arguments, exit_status] = parse_command_line(result.launch.rest);
+    if (exit_status) {
+      result.status = *exit_status;
+      return result;
+    }
+    result.environment = Environment::from_process();
+    const bool launches = result.launch.needs_launcher();
+    const int64_t world_size = launches ? result.launch.options.world_size() : result.environment.world_size;
+    if (const auto local = local_command(arguments, world_size)) {
+      local();
+      return result;
+    }
+    result.command = prepare(arguments, world_size);
+    // A rank of our own launcher need not say or ask this again, and must not: rank 0 may have begun to write.
+    if (result.environment.rank == 0 && !std::getenv("MODULAR_LAUNCHED")) {
+      if (result.command.before_ranks) result.command.before_ranks();
+      if (!result.command.note.empty()) fmt::print("{}\n", result.command.note);
+    }
+  } catch (const c10::Error& error) {
+    result.status = refuse(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    result.status = refuse(error.what());
+  }
+  return result;
+}
+
+int run(const std::vector<std::string>& words) {
+  auto [status, launch_line, environment, command] = start(words);
+  if (status != 0 || !command.run) return status;
+  if (launch_line.needs_launcher()) {
+    setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);
+    return launch_self(launch_line.options, launch_line.rest);
+  }
+  install_fused_functions();
+  return run_rank([&, &environment = environment, &command = command] {
+    Mesh mesh(environment, command.mesh);
+    command.run(mesh);
+    return 0;
+  });
+}
+
+}  // namespace
+}  // namespace modular
+
+int main(int argc, char** argv) { return modular::run({argv + 1, argv + argc}); }

@@ -1,0 +1,35 @@
+#include "runtime/modrun/run_config.h"
+
+#include <fmt/format.h>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/train/preflight.h"
+
+namespace modular {
+
+namespace fs = std::filesystem;
+
+RunConfig read_config_of(const Arguments& arguments) {
+  auto file = arguments.config;
+  if (fs::is_directory(file)) {
+    file /= "config.toml";
+    if (!fs::exists(file))
+      throw ConfigError(fmt::format("{}: is not there: name a TOML file, or the folder of a run", file.string()));
+  }
+  auto settings = arguments.settings;
+  if (!arguments.checkpoint.empty()) settings.push_back("model.checkpoint=" + arguments.checkpoint.string());
+  return read_run_config(file, settings);
+}
+
+void choose_weights(RunConfig& config, const Arguments& arguments) {
+  if (arguments.checkpoint.empty()) {
+    const auto newest = find_checkpoint(config.checkpoints());
+    if (!newest.empty()) config.model.checkpoint = newest;
+  }
+  if (config.model.checkpoint.empty())
+    throw ConfigError(fmt::format("{} holds no checkpoint: train first, or name weights with --checkpoint",
+                                  config.checkpoints().string()));
+  check_weights(config.model.checkpoint, config.network);
+}
+
+}  // namespace modular

@@ -1,0 +1,18 @@
+// The config that a command line means, and the weights that go with it.
+#pragma once
+
+#include <filesystem>
+
+#include "runtime/modrun/command_line.h"
+#include "runtime/train/config.h"
+
+namespace modular {
+
+/// Reads arguments.config (for a folder, its config.toml) and arguments.settings. Throws ConfigError.
+RunConfig read_config_of(const Arguments& arguments);
+
+/// For a command on a trained model: unless --checkpoint names weights, sets model.checkpoint to the run's newest
+/// checkpoint, where it has one; checks that the weights fit. Throws ConfigError where there are none.
+void choose_weights(RunConfig& config, const Arguments& arguments);
+
+}  // namespace modular

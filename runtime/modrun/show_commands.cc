@@ -1,0 +1,94 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "runtime/modrun/commands.h"
+#include "runtime/modrun/run_config.h"
+#include "runtime/parallel/meta_construction.h"
+#include "runtime/parallel/parameter_table.h"
+#include "runtime/train/device_usage.h"
+
+namespace modular {
+
+namespace {
+
+int64_t elements(const ModelParameter& parameter) {
+  return std::accumulate(parameter.global_shape.begin(), parameter.global_shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+/// What one rank keeps of a parameter between steps, in elements, for the largest of the ranks that hold it.
+int64_t kept(const ModelParameter& parameter, const MeshShape& mesh) {
+  const int64_t of_tp = elements(parameter) / (parameter.tensor_split ? mesh[Axis::tp] : 1);
+  return (of_tp + mesh[Axis::dp_shard] - 1) / mesh[Axis::dp_shard];
+}
+
+std::string mebibytes(int64_t floats) { return fmt::format("{:.1f} MiB", static_cast<double>(floats) * 4 / (1 << 20)); }
+
+}  // namespace
+
+void show_plan(const Arguments& arguments, int64_t world_size) {
+  auto config = read_config_of(arguments);
+  const auto& network = config.network;
+  const auto mesh = config.mesh_shape(arguments.ranks > 0 ? arguments.ranks : world_size);
+  const auto refusal = ParallelModel::refusal(*network.entry, *network.config, mesh);
+  if (!refusal.empty()) throw ConfigError(refusal);
+  const auto batch = config.batch_shape(mesh, 0);
+  const auto model = build_on_meta(*network.entry, *network.config);
+  const auto table = parameter_table(*model.module, *network.entry->plan, /*stage=*/nullptr);
+
+  int64_t all = 0, per_rank = 0;
+  for (const auto& parameter : table.parameters) all += elements(parameter), per_rank += kept(parameter, mesh);
+  fmt::print("{} on {}\n", network.entry->architecture, mesh.describe());
+  fmt::print("  a step        {} samples x {} tokens; a rank runs {} micro-batches of {} samples\n", batch.global(),
+             batch.seq_len, batch.micro_batches, batch.micro_batch);
+  fmt::print("  parameters    {} ({} in float32)\n", all, mebibytes(all));
+  if (mesh[Axis::pp] == 1)
+    fmt::print("  a rank keeps  {} of parameters, {} of gradients, {} of AdamW's moments\n", mebibytes(per_rank),
+               mebibytes(per_rank), mebibytes(2 * per_rank));
+
+  fmt::print("\n  {:<36} {:>12} {:>12} {:>14}\n", "unit", "parameters", "split by tp", "kept by a rank");
+  for (size_t unit = 0; unit < table.units.size(); ++unit) {
+    int64_t whole = 0, split = 0, rank = 0;
+    for (const auto& parameter : table.parameters) {
+      if (parameter.unit != unit) continue;
+      whole += elements(parameter);
+      if (parameter.tensor_split) split += elements(parameter);
+      rank += kept(parameter, mesh);
+    }
+    const auto& name = table.units[unit].name;
+    fmt::print("  {:<36} {:>12} {:>12} {:>14}\n", name.empty() ? "(root)" : name, whole, split, rank);
+  }
+  fmt::print("\n");
+  for (const auto& [field, axis] : network.entry->plan->divides)
+    fmt::print("  {} must divide model.config.{}\n", axis, field);
+}
+
+void show_entries(const Arguments& arguments) {
+  auto list = entries();
+  std::ranges::sort(list, {}, &Entry::architecture);
+  auto json = nlohmann::ordered_json::array();
+  for (const auto& entry : list) {
+    if (arguments.json)
+      json.push_back({{"architecture", entry.architecture},
+                      {"family", entry.family},
+                      {"task", entry.task},
+                      {"model_type", entry.model_type}});
+    else
+      fmt::print("{:<32} {:<16} {}\n", entry.architecture, entry.family, entry.task);
+  }
+  if (arguments.json) fmt::print("{}\n", json.dump(2));
+}
+
+void show_settings(const Arguments& arguments) {
+  const bool has_model = !arguments.config.empty() || !arguments.settings.empty();
+  auto config = has_model ? read_config_of(arguments) : RunConfig{};
+  fmt::print("{}", format_reference(config));
+  if (!has_model)
+    fmt::print(
+        "  model.config.*                     the model's own: see them with `modrun settings --set "
+        "model.entry=llama`\n");
+}
+
+}  // namespace modular

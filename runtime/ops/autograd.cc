@@ -1,0 +1,184 @@
+// The fused operations as differentiable functions: one autograd node each, whose backward is written out and which
+// keeps only what that needs.
+#include <ATen/record_function.h>
+#include <dlfcn.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <optional>
+
+#include "runtime/model/functions.h"
+#include "runtime/ops/fused.h"
+#include "runtime/ops/operations.h"
+
+namespace modular {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+void refuse_second_derivative() {
+  TORCH_CHECK(!at::GradMode::is_enabled(),
+              "fused functions have no second derivative: use the plain ATen forms, or create_graph=false");
+}
+
+bool is_fusable(const Tensor& tensor) {
+  return tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kBFloat16;
+}
+
+bool alike(const Tensor& one, const Tensor& other) {
+  return one.scalar_type() == other.scalar_type() && one.device() == other.device();
+}
+
+struct RmsNorm : Function<RmsNorm> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, double eps) {
+    auto [y, inverse_rms] = operations_for(x.device())->rms_norm(x, weight, eps);
+    context->save_for_backward({x, weight, inverse_rms});
+    return y;
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    refuse_second_derivative();
+    const auto saved = context->get_saved_variables();
+    auto [dx, dweight] = operations_for(saved[0].device())->rms_norm_backward(grads[0], saved[0], saved[1], saved[2]);
+    return {dx, dweight, {}};
+  }
+};
+
+struct GatedActivation : Function<GatedActivation> {
+  static Tensor forward(AutogradContext* context, const Tensor& gate, const Tensor& up, int64_t gate_function) {
+    context->save_for_backward({gate, up});
+    context->saved_data["gate_function"] = gate_function;
+    return operations_for(gate.device())->gated(static_cast<Gate>(gate_function), gate, up);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    refuse_second_derivative();
+    const auto saved = context->get_saved_variables();
+    const auto function = static_cast<Gate>(context->saved_data["gate_function"].toInt());
+    auto [dgate, dup] = operations_for(saved[0].device())->gated_backward(function, grads[0], saved[0], saved[1]);
+    return {dgate, dup, {}};
+  }
+};
+
+struct Rotary : Function<Rotary> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& cos, const Tensor& sin) {
+    context->save_for_backward({cos, sin});
+    return operations_for(x.device())->rotary(x, cos, sin, /*inverse=*/false);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    refuse_second_derivative();
+    const auto saved = context->get_saved_variables();
+    return {operations_for(grads[0].device())->rotary(grads[0], saved[0], saved[1], /*inverse=*/true), {}, {}};
+  }
+};
+
+struct CrossEntropy : Function<CrossEntropy> {
+  static Tensor forward(AutogradContext* context, const Tensor& logits, const Tensor& targets) {
+    auto [loss_sum, log_sum_exp] = operations_for(logits.device())->cross_entropy(logits, targets);
+    context->save_for_backward({logits, targets, log_sum_exp});
+    return loss_sum;
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    refuse_second_derivative();
+    const auto saved = context->get_saved_variables();
+    return {operations_for(saved[0].device())->cross_entropy_backward(grads[0], saved[0], saved[1], saved[2]), {}};
+  }
+};
+
+struct Attention : Function<Attention> {
+  static Tensor forward(AutogradContext* context, const Tensor& query, const Tensor& key, const Tensor& value,
+                        const std::optional<Tensor>& given_mask, double scale) {
+    const Tensor mask = given_mask.value_or(Tensor());
+    auto [output, log_sum_exp] = operations_for(query.device())->attention(query, key, value, mask, scale);
+    context->save_for_backward({query, key, value, mask, output, log_sum_exp});
+    context->saved_data["scale"] = scale;
+    return output;
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    refuse_second_derivative();
+    const auto saved = context->get_saved_variables();
+    auto [dquery, dkey, dvalue] = operations_for(saved[0].device())
+                                      ->attention_backward(grads[0], saved[0], saved[1], saved[2], saved[3],
+                                                           context->saved_data["scale"].toDouble(), saved[4], saved[5]);
+    return {dquery, dkey, dvalue, {}, {}};
+  }
+};
+
+Tensor fused_rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+  if (!operations_for(x.device()) || !is_fusable(x) || !alike(x, weight) || x.dim() == 0 || weight.dim() != 1 ||
+      weight.size(0) != x.size(-1))
+    return plain::rms_norm(x, weight, eps);
+  RECORD_USER_SCOPE("modular::RmsNorm");
+  return RmsNorm::apply(x, weight, eps);
+}
+
+Tensor fused_gated_activation(std::string_view name, const Tensor& gate, const Tensor& up) {
+  const bool is_silu = name == "silu" || name == "swish",
+             is_gelu_tanh = name == "gelu_pytorch_tanh" || name == "gelu_new";
+  if (!operations_for(gate.device()) || !is_fusable(gate) || !alike(gate, up) || gate.sizes() != up.sizes() ||
+      !(is_silu || is_gelu_tanh))
+    return plain::gated_activation(name, gate, up);
+  RECORD_USER_SCOPE("modular::GatedActivation");
+  return GatedActivation::apply(gate, up, static_cast<int64_t>(is_silu ? Gate::silu : Gate::gelu_tanh));
+}
+
+Tensor fused_rotary(const Tensor& x, const Tensor& cos, const Tensor& sin) {
+  const bool fits = x.dim() == 4 && cos.dim() == 3 && cos.sizes() == sin.sizes() && cos.size(1) == x.size(2) &&
+                    cos.size(2) == x.size(3) && x.size(3) % 2 == 0 && (cos.size(0) == 1 || cos.size(0) == x.size(0));
+  if (!operations_for(x.device()) || !is_fusable(x) || !alike(x, cos) || !alike(x, sin) || !fits ||
+      cos.requires_grad() || sin.requires_grad())
+    return plain::rotary(x, cos, sin);
+  RECORD_USER_SCOPE("modular::Rotary");
+  return Rotary::apply(x, cos, sin);
+}
+
+Tensor fused_cross_entropy(const Tensor& logits, const Tensor& targets) {
+  if (!operations_for(logits.device()) || !is_fusable(logits) || targets.scalar_type() != at::kLong ||
+      targets.device() != logits.device() || logits.dim() != targets.dim() + 1 || logits.size(-1) == 0)
+    return plain::cross_entropy(logits, targets);
+  RECORD_USER_SCOPE("modular::CrossEntropy");
+  return CrossEntropy::apply(logits.flatten(0, -2), targets.flatten());
+}
+
+Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale) {
+  const Operations* operations = operations_for(query.device());
+  const auto fits = [&] {
+    if (query.dim() != 4 || key.dim() != 4 || key.sizes() != value.sizes() || query.numel() == 0) return false;
+    const int64_t seq = query.size(2);
+    return key.size(0) == query.size(0) && key.size(2) == seq && key.size(3) == query.size(3) &&
+           query.size(1) % key.size(1) == 0 &&
+           (!mask.defined() ||
+            (mask.scalar_type() == at::kBool && mask.dim() == 4 && mask.size(1) == 1 && mask.size(2) == seq &&
+             mask.size(3) == seq && (mask.size(0) == 1 || mask.size(0) == query.size(0))));
+  };
+  if (!operations || !operations->attention || !is_fusable(query) || !alike(query, key) || !alike(query, value) ||
+      !fits())
+    return plain::attention(query, key, value, mask, scale);
+  RECORD_USER_SCOPE("modular::Attention");
+  return Attention::apply(query, key, value, mask.defined() ? std::optional<Tensor>(mask) : std::nullopt, scale);
+}
+
+// libmodular_cuda's table, once that library has been loaded: there are no CUDA tensors before.
+const Operations* cuda_operations() {
+  static const auto* const operations = [] {
+    const auto function = reinterpret_cast<const Operations* (*)()>(dlsym(RTLD_DEFAULT, "modular_cuda_operations"));
+    return function ? function() : nullptr;
+  }();
+  return operations;
+}
+
+}  // namespace
+
+const Operations* operations_for(const at::Device& device) {
+  if (device.is_cpu()) return &cpu_operations();
+  return device.is_cuda() ? cuda_operations() : nullptr;
+}
+
+void install_fused_functions() {
+  fused.rms_norm = fused_rms_norm;
+  fused.gated_activation = fused_gated_activation;
+  fused.rotary = fused_rotary;
+  fused.attention = fused_attention;
+  fused.cross_entropy = fused_cross_entropy;
+}
+
+}  // namespace modular

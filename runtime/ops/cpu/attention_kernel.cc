@@ -1,0 +1,306 @@
+// Compiled once for each instruction set; see kernels.cc for what that forbids.
+#include "runtime/ops/cpu/attention_kernel.h"
+
+#include "runtime/ops/cpu/vector_math.h"
+
+namespace modular::cpu {
+namespace {
+
+// A product's tile: kTileRows x 2 vectors of accumulators, as many as the registers hold beside the operands.
+#if defined(__AVX512F__)
+constexpr int64_t kVector = 16, kTileRows = 8;
+#elif defined(__AVX2__)
+constexpr int64_t kVector = 8, kTileRows = 4;
+#else
+constexpr int64_t kVector = 4, kTileRows = 4;
+#endif
+constexpr int64_t kPanel = 2 * kVector;  // columns of a tile
+static_assert(kQueryBlock % kPanel == 0 && kQueryBlock % kTileRows == 0);
+
+typedef float Vector __attribute__((vector_size(kVector * sizeof(float)), aligned(sizeof(float)), may_alias));
+
+inline Vector load_vector(const float* p) { return *reinterpret_cast<const Vector*>(p); }
+inline void store_vector(float* p, Vector value) { *reinterpret_cast<Vector*>(p) = value; }
+
+// One tile of c (+)= a b: a's element (r, k) is a[r * a_row + k * a_step], b's row k starts at b + k * b_step.
+template <bool accumulate>
+inline void tile(int64_t depth, const float* a, int64_t a_row, int64_t a_step, const float* b, int64_t b_step, float* c,
+                 int64_t c_row) {
+  Vector sums[kTileRows][2];
+#pragma GCC unroll 8
+  for (int64_t r = 0; r < kTileRows; ++r)
+    for (int64_t v = 0; v < 2; ++v) sums[r][v] = accumulate ? load_vector(c + r * c_row + v * kVector) : Vector{};
+  for (int64_t k = 0; k < depth; ++k, a += a_step, b += b_step) {
+    const Vector left = load_vector(b), right = load_vector(b + kVector);
+#pragma GCC unroll 8
+    for (int64_t r = 0; r < kTileRows; ++r) {
+      const float factor = a[r * a_row];
+      sums[r][0] += left * factor;
+      sums[r][1] += right * factor;
+    }
+  }
+#pragma GCC unroll 8
+  for (int64_t r = 0; r < kTileRows; ++r)
+    for (int64_t v = 0; v < 2; ++v) store_vector(c + r * c_row + v * kVector, sums[r][v]);
+}
+
+// Asks for rows that are needed soon. They are short and far apart, which the hardware does not foresee.
+template <bool to_write, class T>
+inline void prefetch_rows(const T* x, int64_t row, int64_t count, int64_t dim) {
+  constexpr int64_t line = 64 / sizeof(T);
+  for (int64_t s = 0; s < count; ++s)
+    for (int64_t d = 0; d < dim; d += line) __builtin_prefetch(x + s * row + d, to_write ? 1 : 0, 2);
+}
+
+constexpr int64_t kAhead = 24;  // rows that a packing loop asks for ahead
+
+// Rows of x as float32 [padded(seq)][padded_dim], times `factor`; 0 beyond seq and dim.
+template <class T>
+void pack_rows(const T* x, int64_t row, int64_t count, int64_t dim, int64_t rows, int64_t width, float factor,
+               float* packed) {
+  for (int64_t s = 0; s < rows; ++s, packed += width) {
+    if (s + kAhead < count) prefetch_rows<false>(x + (s + kAhead) * row, row, 1, dim);
+    const int64_t real = s < count ? dim : 0;
+    for (int64_t d = 0; d < real; ++d) packed[d] = load(x + s * row + d) * factor;
+    for (int64_t d = real; d < width; ++d) packed[d] = 0.0f;
+  }
+}
+
+// The transpose of x in panels of kPanel positions: [padded(seq) / kPanel][dim][kPanel].
+template <class T>
+void pack_panels(const T* x, int64_t row, int64_t count, int64_t dim, float* packed) {
+  for (int64_t first = 0; first < padded(count); first += kPanel, packed += dim * kPanel)
+    for (int64_t s = 0; s < kPanel; ++s) {
+      if (first + s + kAhead < count) prefetch_rows<false>(x + (first + s + kAhead) * row, row, 1, dim);
+      if (first + s < count)
+        for (int64_t d = 0; d < dim; ++d) packed[d * kPanel + s] = load(x + (first + s) * row + d);
+      else
+        for (int64_t d = 0; d < dim; ++d) packed[d * kPanel + s] = 0.0f;
+    }
+}
+
+// A block of queries and the keys that it meets.
+struct Block {
+  const AttentionShape& shape;
+  int64_t start;  // of its queries
+  int64_t first_key, last_key;
+
+  Block(const AttentionShape& shape, int64_t start)
+      : shape(shape),
+        start(start),
+        first_key(shape.mask ? shape.ranges[start / kQueryBlock].first : 0),
+        last_key(shape.mask ? shape.ranges[start / kQueryBlock].last : start + kQueryBlock) {}
+
+  // One past the last key of which the scores of a tile of queries are computed. Without a mask that is the tile's last
+  // query, so that the triangle above the diagonal costs next to nothing.
+  int64_t last_key_of_tile(int64_t tile_start) const { return shape.mask ? last_key : start + tile_start + kTileRows; }
+
+  // One past the last key that a query may see.
+  int64_t end_of_row(int64_t i) const {
+    const int64_t end = shape.mask ? last_key : start + i + 1;
+    return end < shape.seq ? end : shape.seq;
+  }
+};
+
+// scores [kQueryBlock][width] = rows [kQueryBlock][rows_width] times the panels.
+void multiply_panels(const Block& block, const float* rows, int64_t rows_width, const float* panels, float* scores,
+                     int64_t width) {
+  const int64_t dim = block.shape.dim;
+  for (int64_t key = block.first_key; key < block.last_key; key += kPanel)
+    for (int64_t t = 0; t < kQueryBlock; t += kTileRows)
+      if (key < block.last_key_of_tile(t))
+        tile<false>(dim, rows + t * rows_width, rows_width, 1, panels + key * dim, kPanel, scores + t * width + key,
+                    width);
+}
+
+// result [kQueryBlock][dim_width] = weights [kQueryBlock][width] times rows [keys][dim_width].
+void multiply_rows(const Block& block, const float* weights, int64_t width, const float* rows, float* result,
+                   int64_t dim_width) {
+  for (int64_t t = 0; t < kQueryBlock; t += kTileRows)
+    for (int64_t d = 0; d < dim_width; d += kPanel)
+      tile<false>(block.last_key_of_tile(t) - block.first_key, weights + t * width + block.first_key, width, 1,
+                  rows + block.first_key * dim_width + d, dim_width, result + t * dim_width + d, dim_width);
+}
+
+// sums [keys][dim_width] += the transpose of weights [kQueryBlock][width] times rows [kQueryBlock][dim_width].
+void add_transposed(const Block& block, const float* weights, int64_t width, const float* rows, float* sums,
+                    int64_t dim_width) {
+  for (int64_t key = block.first_key; key < block.last_key; key += kTileRows) {
+    // Without a mask, tiles of queries before this key have not computed its scores.
+    const int64_t skip = block.shape.mask || key < block.start ? 0 : key - block.start;
+    for (int64_t d = 0; d < dim_width; d += kPanel)
+      tile<true>(kQueryBlock - skip, weights + skip * width + key, 1, width, rows + skip * dim_width + d, dim_width,
+                 sums + key * dim_width + d, dim_width);
+  }
+}
+
+void zero(float* row, int64_t first, int64_t last) {
+  for (int64_t j = first; j < last; ++j) row[j] = 0.0f;
+}
+
+// Scores that a query must not see become -infinity, also those that fill its last vector up. Returns one past them:
+// the loops over a row take whole vectors, because a scalar exponential at each row's end costs as much as the row.
+int64_t hide(const Block& block, int64_t i, float* scores) {
+  const int64_t first = block.first_key, last = block.end_of_row(i);
+  if (block.shape.mask) {
+    const bool* mask = block.shape.mask + (block.start + i) * block.shape.seq;
+#pragma omp simd
+    for (int64_t j = first; j < last; ++j) scores[j] = mask[j] ? scores[j] : -__builtin_inff();
+  }
+  const int64_t end = first + (last - first + kVector - 1) / kVector * kVector;
+  for (int64_t j = last; j < end; ++j) scores[j] = -__builtin_inff();
+  return end;
+}
+
+// Leaves exp(score - largest) in the row, and returns 1 / their sum; 0 for a query that sees nothing.
+float exponentiate(const Block& block, int64_t i, float* row, float* log_sum_exp) {
+  const int64_t first = block.first_key, end = hide(block, i, row);
+  float largest_of[kVector], sum_of[kVector];
+  for (int64_t v = 0; v < kVector; ++v) largest_of[v] = -__builtin_inff(), sum_of[v] = 0.0f;
+  for (int64_t j = first; j < end; j += kVector)
+    for (int64_t v = 0; v < kVector; ++v) largest_of[v] = row[j + v] > largest_of[v] ? row[j + v] : largest_of[v];
+  float largest = largest_of[0];
+  for (int64_t v = 1; v < kVector; ++v) largest = largest_of[v] > largest ? largest_of[v] : largest;
+  if (largest == -__builtin_inff()) {
+    zero(row, first, end);
+    *log_sum_exp = __builtin_inff();  // so that the backward's weights are 0 as well
+    return 0.0f;
+  }
+  for (int64_t j = first; j < end; j += kVector)
+    for (int64_t v = 0; v < kVector; ++v) {
+      const float weight = exponential(row[j + v] - largest);
+      row[j + v] = weight;
+      sum_of[v] += weight;
+    }
+  float sum = 0.0f;
+  for (int64_t v = 0; v < kVector; ++v) sum += sum_of[v];
+  *log_sum_exp = largest + __builtin_logf(sum);
+  return 1.0f / sum;
+}
+
+template <class T>
+void forward(const AttentionShape& shape, const T* query, const T* key, const T* value, T* output, float* log_sum_exp,
+             float* scratch) {
+  const int64_t width = padded(shape.seq), dim = shape.dim, dim_width = padded_dim(dim);
+  float* key_panels = scratch;
+  float* values = key_panels + width * dim_width;
+  float* scores = values + width * dim_width;
+  float* queries = scores + kQueryBlock * width;
+  float* mixed = queries + kQueryBlock * dim_width;
+  pack_panels(key, shape.key_row, shape.seq, dim, key_panels);
+  pack_rows(value, shape.value_row, shape.seq, dim, width, dim_width, 1.0f, values);
+
+  for (int64_t head = 0; head < shape.group; ++head)
+    for (int64_t start = 0; start < shape.seq; start += kQueryBlock) {
+      const Block block(shape, start);
+      const int64_t count = shape.seq - start < kQueryBlock ? shape.seq - start : kQueryBlock;
+      pack_rows(query + head * shape.query.head + start * shape.query.row, shape.query.row, count, dim, kQueryBlock,
+                dim_width, shape.scale, queries);
+      const int64_t next = start + kQueryBlock < shape.seq ? start + kQueryBlock : start;
+      prefetch_rows<true>(output + head * shape.output.head + start * shape.output.row, shape.output.row, count, dim);
+      prefetch_rows<false>(query + head * shape.query.head + next * shape.query.row, shape.query.row,
+                           shape.seq - next < kQueryBlock ? shape.seq - next : kQueryBlock, dim);
+      multiply_panels(block, queries, dim_width, key_panels, scores, width);
+      float factors[kQueryBlock];
+      for (int64_t i = 0; i < kQueryBlock; ++i) {
+        float* row = scores + i * width;
+        const int64_t filled = block.last_key_of_tile(i / kTileRows * kTileRows);
+        if (i < count) factors[i] = exponentiate(block, i, row, log_sum_exp + head * shape.seq + start + i);
+        zero(row, i < count ? block.end_of_row(i) : block.first_key, filled);
+      }
+      multiply_rows(block, scores, width, values, mixed, dim_width);
+      for (int64_t i = 0; i < count; ++i) {
+        T* to = output + head * shape.output.head + (start + i) * shape.output.row;
+        for (int64_t d = 0; d < dim; ++d) store(to + d, mixed[i * dim_width + d] * factors[i]);
+      }
+    }
+}
+
+template <class T>
+void backward(const AttentionShape& shape, const T* query, const T* key, const T* value, const T* output, const T* grad,
+              const float* log_sum_exp, T* dquery, T* dkey, T* dvalue, int64_t dkey_row, float* scratch) {
+  const int64_t width = padded(shape.seq), dim = shape.dim, dim_width = padded_dim(dim);
+  float* key_panels = scratch;
+  float* value_panels = key_panels + width * dim_width;
+  float* keys = value_panels + width * dim_width;
+  float* dkeys = keys + width * dim_width;
+  float* dvalues = dkeys + width * dim_width;
+  float* weights = dvalues + width * dim_width;
+  float* dweights = weights + kQueryBlock * width;
+  float* queries = dweights + kQueryBlock * width;
+  float* upstream = queries + kQueryBlock * dim_width;
+  float* dqueries = upstream + kQueryBlock * dim_width;
+  pack_panels(key, shape.key_row, shape.seq, dim, key_panels);
+  pack_panels(value, shape.value_row, shape.seq, dim, value_panels);
+  pack_rows(key, shape.key_row, shape.seq, dim, width, dim_width, 1.0f, keys);
+  zero(dkeys, 0, 2 * width * dim_width);
+
+  for (int64_t head = 0; head < shape.group; ++head)
+    for (int64_t start = 0; start < shape.seq; start += kQueryBlock) {
+      const Block block(shape, start);
+      const int64_t count = shape.seq - start < kQueryBlock ? shape.seq - start : kQueryBlock;
+      const T* given = grad + head * shape.output.head + start * shape.output.row;
+      const T* mixed = output + head * shape.output.head + start * shape.output.row;
+      pack_rows(query + head * shape.query.head + start * shape.query.row, shape.query.row, count, dim, kQueryBlock,
+                dim_width, shape.scale, queries);
+      pack_rows(given, shape.output.row, count, dim, kQueryBlock, dim_width, 1.0f, upstream);
+      const int64_t next = start + kQueryBlock < shape.seq ? start + kQueryBlock : start;
+      const int64_t next_count = shape.seq - next < kQueryBlock ? shape.seq - next : kQueryBlock;
+      prefetch_rows<true>(dquery + head * shape.output.head + start * shape.output.row, shape.output.row, count, dim);
+      prefetch_rows<false>(query + head * shape.query.head + next * shape.query.row, shape.query.row, next_count, dim);
+      const int64_t of_next = head * shape.output.head + next * shape.output.row;
+      prefetch_rows<false>(grad + of_next, shape.output.row, next_count, dim);
+      prefetch_rows<false>(output + of_next, shape.output.row, next_count, dim);
+      multiply_panels(block, queries, dim_width, key_panels, weights, width);
+      multiply_panels(block, upstream, dim_width, value_panels, dweights, width);
+      for (int64_t i = 0; i < kQueryBlock; ++i) {
+        float *weight = weights + i * width, *dweight = dweights + i * width;
+        const int64_t first = block.first_key, last = i < count ? block.end_of_row(i) : first;
+        if (i < count) {
+          const int64_t end = hide(block, i, weight);
+          float dot = 0.0f;  // of the output and its gradient: the softmax's backward needs it
+#pragma omp simd reduction(+ : dot)
+          for (int64_t d = 0; d < dim; ++d)
+            dot += load(given + i * shape.output.row + d) * load(mixed + i * shape.output.row + d);
+          const float normalizer = log_sum_exp[head * shape.seq + start + i];
+          for (int64_t j = first; j < end; j += kVector)
+#pragma omp simd
+            for (int64_t v = 0; v < kVector; ++v) {
+              weight[j + v] = exponential(weight[j + v] - normalizer);
+              dweight[j + v] = weight[j + v] * (dweight[j + v] - dot);
+            }
+        }
+        const int64_t filled = block.last_key_of_tile(i / kTileRows * kTileRows);
+        zero(weight, last, filled);
+        zero(dweight, last, filled);
+      }
+      multiply_rows(block, dweights, width, keys, dqueries, dim_width);
+      add_transposed(block, weights, width, upstream, dvalues, dim_width);
+      add_transposed(block, dweights, width, queries, dkeys, dim_width);
+      for (int64_t i = 0; i < count; ++i) {
+        T* to = dquery + head * shape.output.head + (start + i) * shape.output.row;
+        for (int64_t d = 0; d < dim; ++d) store(to + d, dqueries[i * dim_width + d] * shape.scale);
+      }
+    }
+  for (int64_t s = 0; s < shape.seq; ++s) {
+    if (s + kAhead < shape.seq) {
+      prefetch_rows<true>(dkey + (s + kAhead) * dkey_row, dkey_row, 1, dim);
+      prefetch_rows<true>(dvalue + (s + kAhead) * dkey_row, dkey_row, 1, dim);
+    }
+    for (int64_t d = 0; d < dim; ++d) {
+      store(dkey + s * dkey_row + d, dkeys[s * dim_width + d]);
+      store(dvalue + s * dkey_row + d, dvalues[s * dim_width + d]);
+    }
+  }
+}
+
+}  // namespace
+
+#define MODULAR_JOIN(name, level) name##_##level
+#define MODULAR_NAME(name, level) MODULAR_JOIN(name, level)
+extern const AttentionKernels<float> MODULAR_NAME(float_attention, MODULAR_LEVEL);
+extern const AttentionKernels<Bf16> MODULAR_NAME(bf16_attention, MODULAR_LEVEL);
+const AttentionKernels<float> MODULAR_NAME(float_attention, MODULAR_LEVEL) = {forward<float>, backward<float>};
+const AttentionKernels<Bf16> MODULAR_NAME(bf16_attention, MODULAR_LEVEL) = {forward<Bf16>, backward<Bf16>};
+
+}  // namespace modular::cpu

@@ -1,0 +1,64 @@
+// Attention of one key/value head and the query heads that share it, over plain memory. Like FlashAttention (Dao et
+// al.) it never holds all scores: a block of queries at a time meets all keys that it sees, which fit in a core's
+// cache.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/ops/cpu/kernels.h"
+
+namespace modular::cpu {
+
+/// Queries of a block. Scratch and key ranges are laid out by it.
+inline constexpr int64_t kQueryBlock = 32;
+
+/// Rounded up to whole blocks.
+constexpr int64_t padded(int64_t count) { return (count + kQueryBlock - 1) / kQueryBlock * kQueryBlock; }
+
+/// The keys that some query of a block sees; both ends are multiples of kQueryBlock.
+struct KeyRange {
+  int64_t first, last;
+};
+
+/// Where a vector of position s of query head g lies: pointer + g * head + s * row.
+struct Strides {
+  int64_t head, row;
+};
+
+struct AttentionShape {
+  int64_t seq, dim;
+  int64_t group;  // query heads that share the key/value head
+  float scale;
+  const bool* mask;        // [seq, seq], true where a query sees a key; null: all before and itself
+  const KeyRange* ranges;  // [blocks]; only with a mask
+  Strides query, output;   // of query heads; `output` holds for its gradient as well
+  int64_t key_row, value_row;
+};
+
+template <class T>
+struct AttentionKernels {
+  /// Writes output and log(sum(exp(scores))) [group, seq]. Scratch holds forward_scratch(shape) floats.
+  void (*forward)(const AttentionShape& shape, const T* query, const T* key, const T* value, T* output,
+                  float* log_sum_exp, float* scratch);
+  /// Writes dquery (laid out as shape.output), and dkey and dvalue with `dkey_row` elements between positions.
+  void (*backward)(const AttentionShape& shape, const T* query, const T* key, const T* value, const T* output,
+                   const T* grad, const float* log_sum_exp, T* dquery, T* dkey, T* dvalue, int64_t dkey_row,
+                   float* scratch);
+};
+
+/// Head sizes are padded to whole panels of the products.
+constexpr int64_t padded_dim(int64_t dim) { return padded(dim); }
+
+constexpr int64_t forward_scratch(const AttentionShape& shape) {
+  return 2 * padded(shape.seq) * padded_dim(shape.dim) + kQueryBlock * (padded(shape.seq) + 2 * padded_dim(shape.dim));
+}
+constexpr int64_t backward_scratch(const AttentionShape& shape) {
+  return 5 * padded(shape.seq) * padded_dim(shape.dim) +
+         kQueryBlock * (2 * padded(shape.seq) + 3 * padded_dim(shape.dim));
+}
+
+/// The kernels for this processor. T is float or Bf16.
+template <class T>
+const AttentionKernels<T>& attention_kernels();
+
+}  // namespace modular::cpu

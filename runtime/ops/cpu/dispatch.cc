@@ -1,0 +1,91 @@
+#include "runtime/ops/cpu/attention_kernel.h"
+#include "runtime/ops/cpu/kernels.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace modular::cpu {
+
+#define MODULAR_DECLARE(level)                                  \
+  extern const Kernels<float> float_kernels_##level;            \
+  extern const Kernels<Bf16> bf16_kernels_##level;              \
+  extern const AttentionKernels<float> float_attention_##level; \
+  extern const AttentionKernels<Bf16> bf16_attention_##level;
+
+MODULAR_DECLARE(baseline)
+#ifdef MODULAR_X86_LEVELS
+MODULAR_DECLARE(v3)
+MODULAR_DECLARE(v4)
+#endif
+#undef MODULAR_DECLARE
+
+namespace {
+
+enum class Level { baseline, v3, v4 };
+
+Level detect() {
+#ifdef MODULAR_X86_LEVELS
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    return Level::v4;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
+    return Level::v3;
+#endif
+  return Level::baseline;
+}
+
+// MODULAR_CPU_LEVEL (baseline, v3, v4) asks for less than the processor has, as ATEN_CPU_CAPABILITY does for libtorch.
+Level choose() {
+  const Level best = detect();
+  const char* asked = std::getenv("MODULAR_CPU_LEVEL");
+  if (!asked) return best;
+  const Level level = std::strcmp(asked, "baseline") == 0 ? Level::baseline
+                      : std::strcmp(asked, "v3") == 0     ? Level::v3
+                                                          : best;
+  return level < best ? level : best;
+}
+
+Level level() {
+  static const Level chosen = choose();
+  return chosen;
+}
+
+}  // namespace
+
+// The table of this processor's level.
+#ifdef MODULAR_X86_LEVELS
+#define MODULAR_SELECT(table) (level() == Level::v4 ? table##_v4 : level() == Level::v3 ? table##_v3 : table##_baseline)
+#else
+#define MODULAR_SELECT(table) table##_baseline
+#endif
+
+template <>
+const Kernels<float>& kernels<float>() {
+  return MODULAR_SELECT(float_kernels);
+}
+template <>
+const Kernels<Bf16>& kernels<Bf16>() {
+  return MODULAR_SELECT(bf16_kernels);
+}
+template <>
+const AttentionKernels<float>& attention_kernels<float>() {
+  return MODULAR_SELECT(float_attention);
+}
+template <>
+const AttentionKernels<Bf16>& attention_kernels<Bf16>() {
+  return MODULAR_SELECT(bf16_attention);
+}
+
+const char* instruction_set() {
+  switch (level()) {
+    case Level::v4:
+      return "x86-64-v4";
+    case Level::v3:
+      return "x86-64-v3";
+    default:
+      return "baseline";
+  }
+}
+
+}  // namespace modular::cpu

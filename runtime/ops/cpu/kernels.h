@@ -1,0 +1,47 @@
+// The inner loops of the fused operations on CPUs, over plain rows of memory. kernels.cc is compiled once for each
+// instruction set; kernels() picks at run time, so one binary runs on any x86-64 and uses what is there.
+#pragma once
+
+#include <cstdint>
+
+namespace modular::cpu {
+
+/// bfloat16 as it lies in memory.
+struct Bf16 {
+  uint16_t bits;
+};
+
+/// Gates of gated feed-forward networks. GELU is its tanh form.
+enum class Gate { silu, gelu_tanh };
+
+/// Loops for one element type. All compute in float32. Rows are contiguous.
+template <class T>
+struct Kernels {
+  /// y = weight * round(x / rms(x)); inverse_rms [rows].
+  void (*rms_norm)(const T* x, const T* weight, T* y, float* inverse_rms, int64_t rows, int64_t hidden, float eps);
+  /// Writes dx and adds to weight_gradient [hidden].
+  void (*rms_norm_backward)(const T* grad, const T* x, const T* weight, const float* inverse_rms, T* dx,
+                            float* weight_gradient, int64_t rows, int64_t hidden);
+  /// y = gate_function(gate) * up, over `count` elements.
+  void (*gated)(Gate function, const T* gate, const T* up, T* y, int64_t count);
+  void (*gated_backward)(Gate function, const T* grad, const T* gate, const T* up, T* dgate, T* dup, int64_t count);
+  /// Rotates one head's vector of 2 * half elements; `direction` -1 rotates back (the gradient).
+  void (*rotate)(const T* x, const T* cos, const T* sin, T* y, int64_t half, float direction);
+  /// log(sum(exp(row))).
+  float (*log_sum_exp)(const T* logits, int64_t count);
+  /// log_sum_exp - logits[target].
+  float (*negative_log_likelihood)(const T* logits, int64_t target, float log_sum_exp);
+  /// y = scale * (softmax(logits) - one_hot(target)).
+  void (*negative_log_likelihood_backward)(const T* logits, T* y, int64_t count, int64_t target, float log_sum_exp,
+                                           float scale);
+};
+
+/// The loops for this processor. T is float or Bf16.
+template <class T>
+const Kernels<T>& kernels();
+
+/// The name of the instruction set that kernels() picked, as -march takes it. The environment's MODULAR_CPU_LEVEL
+/// (baseline, v3, v4) asks for less than the processor has.
+const char* instruction_set();
+
+}  // namespace modular::cpu

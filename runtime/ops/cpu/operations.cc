@@ -1,0 +1,195 @@
+// The CPU's fused operations: rows are split over threads, the loops are in kernels.cc.
+#include "runtime/ops/operations.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "runtime/model/tensors.h"
+#include "runtime/ops/cpu/kernels.h"
+#include "runtime/ops/cpu/parallel.h"
+#include "runtime/ops/cpu/tensors.h"
+
+namespace modular {
+namespace {
+
+using at::Tensor;
+using cpu::read, cpu::with_element_type, cpu::write;
+
+// A piece of work smaller than this many elements is not worth a thread.
+constexpr int64_t kGrain = 16384;
+
+int64_t rows_per_piece(int64_t row_length) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, row_length)); }
+
+std::pair<Tensor, Tensor> rms_norm(const Tensor& x_given, const Tensor& weight_given, double eps) {
+  const Tensor x = x_given.contiguous(), weight = weight_given.contiguous();
+  const int64_t hidden = x.size(-1), rows = hidden ? x.numel() / hidden : 0;
+  const Tensor y = at::empty_like(x), inverse_rms = at::empty({rows}, x.options().dtype(at::kFloat));
+  with_element_type(x, [&](auto element) {
+    using T = decltype(element);
+    const T *from = read<T>(x), *scale = read<T>(weight);
+    T* to = write<T>(y);
+    float* inverse = write<float>(inverse_rms);
+    cpu::parallel_ranges(rows, rows_per_piece(hidden), [&](int64_t first, int64_t last) {
+      cpu::kernels<T>().rms_norm(from + first * hidden, scale, to + first * hidden, inverse + first, last - first,
+                                 hidden, static_cast<float>(eps));
+    });
+  });
+  return {y, inverse_rms};
+}
+
+std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& grad_given, const Tensor& x_given, const Tensor& weight_given,
+                                            const Tensor& inverse_rms) {
+  const Tensor grad = grad_given.contiguous(), x = x_given.contiguous(), weight = weight_given.contiguous();
+  const int64_t hidden = x.size(-1), rows = inverse_rms.numel();
+  const Tensor dx = at::empty_like(x);
+  // One row of partial sums for each piece, so that the result depends on the number of threads but on nothing else.
+  const int64_t pieces = std::max<int64_t>(1, std::min(cpu::parallel_width(), rows / rows_per_piece(hidden)));
+  const int64_t piece_rows = (rows + pieces - 1) / pieces;
+  const Tensor partial = at::zeros({pieces, hidden}, x.options().dtype(at::kFloat));
+  with_element_type(x, [&](auto element) {
+    using T = decltype(element);
+    const T *upstream = read<T>(grad), *from = read<T>(x), *scale = read<T>(weight);
+    T* to = write<T>(dx);
+    const float* inverse = read<float>(inverse_rms);
+    float* sums = write<float>(partial);
+    cpu::parallel_ranges(pieces, 1, [&](int64_t first_piece, int64_t last_piece) {
+      for (int64_t piece = first_piece; piece < last_piece; ++piece) {
+        const int64_t first = std::min(rows, piece * piece_rows), last = std::min(rows, first + piece_rows);
+        cpu::kernels<T>().rms_norm_backward(upstream + first * hidden, from + first * hidden, scale, inverse + first,
+                                            to + first * hidden, sums + piece * hidden, last - first, hidden);
+      }
+    });
+  });
+  return {dx, partial.sum(0).to(weight.scalar_type())};
+}
+
+Tensor gated(Gate function, const Tensor& gate_given, const Tensor& up_given) {
+  const Tensor gate = gate_given.contiguous(), up = up_given.contiguous();
+  const Tensor y = at::empty_like(gate);
+  with_element_type(gate, [&](auto element) {
+    using T = decltype(element);
+    const T *gates = read<T>(gate), *ups = read<T>(up);
+    T* to = write<T>(y);
+    cpu::parallel_ranges(gate.numel(), kGrain, [&](int64_t first, int64_t last) {
+      cpu::kernels<T>().gated(function, gates + first, ups + first, to + first, last - first);
+    });
+  });
+  return y;
+}
+
+std::pair<Tensor, Tensor> gated_backward(Gate function, const Tensor& grad_given, const Tensor& gate_given,
+                                         const Tensor& up_given) {
+  const Tensor grad = grad_given.contiguous(), gate = gate_given.contiguous(), up = up_given.contiguous();
+  const Tensor dgate = at::empty_like(gate), dup = at::empty_like(up);
+  with_element_type(gate, [&](auto element) {
+    using T = decltype(element);
+    const T *upstream = read<T>(grad), *gates = read<T>(gate), *ups = read<T>(up);
+    T *to_gate = write<T>(dgate), *to_up = write<T>(dup);
+    cpu::parallel_ranges(gate.numel(), kGrain, [&](int64_t first, int64_t last) {
+      cpu::kernels<T>().gated_backward(function, upstream + first, gates + first, ups + first, to_gate + first,
+                                       to_up + first, last - first);
+    });
+  });
+  return {dgate, dup};
+}
+
+Tensor rotary(const Tensor& x_given, const Tensor& cos_given, const Tensor& sin_given, bool inverse) {
+  const Tensor x = x_given.stride(-1) == 1 ? x_given : x_given.contiguous();
+  const Tensor cos = cos_given.contiguous(), sin = sin_given.contiguous();
+  const int64_t batch = x.size(0), heads = x.size(1), seq = x.size(2), dim = x.size(3);
+  const Tensor y = at::empty({batch, seq, heads, dim}, x.options());
+  const int64_t table_batch_stride = cos.size(0) == 1 ? 0 : seq * dim;
+  with_element_type(x, [&](auto element) {
+    using T = decltype(element);
+    const T *from = read<T>(x), *cosines = read<T>(cos), *sines = read<T>(sin);
+    T* to = write<T>(y);
+    const auto rotate = cpu::kernels<T>().rotate;
+    cpu::parallel_ranges(batch * seq, rows_per_piece(heads * dim), [&](int64_t first, int64_t last) {
+      for (int64_t row = first; row < last; ++row) {
+        const int64_t sequence = row / seq, position = row % seq;
+        const int64_t entry = sequence * table_batch_stride + position * dim;
+        const T* vector = from + sequence * x.stride(0) + position * x.stride(2);
+        for (int64_t head = 0; head < heads; ++head)
+          rotate(vector + head * x.stride(1), cosines + entry, sines + entry, to + (row * heads + head) * dim, dim / 2,
+                 inverse ? -1.0f : 1.0f);
+      }
+    });
+  });
+  return y.transpose(1, 2);
+}
+
+std::pair<Tensor, Tensor> cross_entropy(const Tensor& logits_given, const Tensor& targets_given) {
+  const Tensor logits = logits_given.contiguous(), targets = targets_given.contiguous();
+  const int64_t rows = logits.size(0), vocab = logits.size(1);
+  const Tensor log_sum_exp = at::empty({rows}, logits.options().dtype(at::kFloat));
+  const int64_t* target = targets.const_data_ptr<int64_t>();
+  // Summed in float64 row by row: the loss of a large batch keeps its digits and does not depend on the threads.
+  std::vector<float> losses(static_cast<size_t>(rows), 0.0f);
+  with_element_type(logits, [&](auto element) {
+    using T = decltype(element);
+    const T* from = read<T>(logits);
+    float* normalizer = write<float>(log_sum_exp);
+    cpu::parallel_ranges(rows, rows_per_piece(vocab), [&](int64_t first, int64_t last) {
+      for (int64_t row = first; row < last; ++row) {
+        if (target[row] == kIgnoredTarget) {
+          normalizer[row] = 0.0f;
+          continue;
+        }
+        TORCH_CHECK_INDEX(target[row] >= 0 && target[row] < vocab, "Target ", target[row],
+                          " is out of bounds: there are ", vocab, " classes");
+        normalizer[row] = cpu::kernels<T>().log_sum_exp(from + row * vocab, vocab);
+        losses[static_cast<size_t>(row)] =
+            cpu::kernels<T>().negative_log_likelihood(from + row * vocab, target[row], normalizer[row]);
+      }
+    });
+  });
+  double sum = 0.0;
+  for (const float loss : losses) sum += loss;
+  return {at::scalar_tensor(sum, logits.options().dtype(at::kFloat)), log_sum_exp};
+}
+
+Tensor cross_entropy_backward(const Tensor& grad, const Tensor& logits_given, const Tensor& targets_given,
+                              const Tensor& log_sum_exp) {
+  const Tensor logits = logits_given.contiguous(), targets = targets_given.contiguous();
+  const int64_t rows = logits.size(0), vocab = logits.size(1);
+  const Tensor dlogits = at::empty_like(logits);
+  const int64_t* target = targets.const_data_ptr<int64_t>();
+  const float scale = grad.item<float>();
+  with_element_type(logits, [&](auto element) {
+    using T = decltype(element);
+    const T* from = read<T>(logits);
+    T* to = write<T>(dlogits);
+    const float* normalizer = read<float>(log_sum_exp);
+    cpu::parallel_ranges(rows, rows_per_piece(vocab), [&](int64_t first, int64_t last) {
+      for (int64_t row = first; row < last; ++row) {
+        if (target[row] == kIgnoredTarget) {
+          std::fill_n(reinterpret_cast<char*>(to + row * vocab), vocab * static_cast<int64_t>(sizeof(T)), '\0');
+          continue;
+        }
+        cpu::kernels<T>().negative_log_likelihood_backward(from + row * vocab, to + row * vocab, vocab, target[row],
+                                                           normalizer[row], scale);
+      }
+    });
+  });
+  return dlogits;
+}
+
+}  // namespace
+
+const Operations& cpu_operations() {
+  static const Operations operations = {
+      .rms_norm = rms_norm,
+      .rms_norm_backward = rms_norm_backward,
+      .gated = gated,
+      .gated_backward = gated_backward,
+      .rotary = rotary,
+      .cross_entropy = cross_entropy,
+      .cross_entropy_backward = cross_entropy_backward,
+      .attention = cpu_attention,
+      .attention_backward = cpu_attention_backward,
+  };
+  return operations;
+}
+
+}  // namespace modular

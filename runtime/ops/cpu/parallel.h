@@ -1,0 +1,17 @@
+// Work over ranges on libtorch's own threads.
+#pragma once
+
+#include <c10/util/FunctionRef.h>
+
+#include <cstdint>
+
+namespace modular::cpu {
+
+/// Calls `work(first, last)` on disjoint pieces of [0, count) from libtorch's intra-op threads; pieces of at least
+/// `grain`.
+void parallel_ranges(int64_t count, int64_t grain, c10::function_ref<void(int64_t first, int64_t last)> work);
+
+/// The most pieces that parallel_ranges makes.
+int64_t parallel_width();
+
+}  // namespace modular::cpu

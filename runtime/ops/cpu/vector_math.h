@@ -1,0 +1,49 @@
+// What the kernels share: element types and an exponential that compilers turn into vector code. Included only by files
+// that are compiled once for each instruction set, so everything is static (see kernels.cc).
+#pragma once
+
+#include <stdint.h>
+
+#include "runtime/ops/cpu/kernels.h"
+
+namespace modular::cpu {
+namespace {
+
+inline float load(const float* p) { return *p; }
+inline void store(float* p, float value) { *p = value; }
+inline float round_to(const float*, float value) { return value; }
+
+inline float load(const Bf16* p) { return __builtin_bit_cast(float, static_cast<uint32_t>(p->bits) << 16); }
+inline uint16_t bf16_bits(float value) {
+  const uint32_t bits = __builtin_bit_cast(uint32_t, value);
+  const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;  // to nearest, ties to even
+  return static_cast<uint16_t>(value == value ? rounded : 0x7fc0u);
+}
+inline void store(Bf16* p, float value) { p->bits = bf16_bits(value); }
+inline float round_to(const Bf16*, float value) {
+  return __builtin_bit_cast(float, static_cast<uint32_t>(bf16_bits(value)) << 16);
+}
+
+// exp within 2 units in the last place: 2^n * exp(r) by range reduction (Cody & Waite) and a polynomial on
+// [-ln2/2, ln2/2] (Cephes' coefficients). Below the smallest normal number it is 0.
+inline float exponential(float x) {
+  const float clamped = x < -87.3f ? -87.3f : (x > 88.0f ? 88.0f : x);
+  const float shifted = clamped * 1.44269504088896341f + 12582912.0f;  // 1.5 * 2^23: the integer is in the low bits
+  const float n = shifted - 12582912.0f;
+  float r = clamped - n * 0.693359375f;
+  r = r + n * 2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  const uint32_t power = __builtin_bit_cast(uint32_t, shifted) << 23;
+  const float result = __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, p) + power);
+  // Written so that NaN comes through.
+  return x < -87.3f ? 0.0f : (x > 88.0f ? __builtin_inff() : (x == x ? result : x));
+}
+
+}  // namespace
+}  // namespace modular::cpu

@@ -1,0 +1,42 @@
+// CUDA kernels of the fused operations, launched on plain memory. No libtorch here, so that nvcc has little to compile.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace modular::cuda {
+
+/// x [batch, heads, seq, dim] with any strides but the last, which is 1.
+struct RotaryShape {
+  int64_t batch, heads, seq, dim;
+  int64_t batch_stride, head_stride, seq_stride;
+  int64_t table_batch_stride;  // 0 where all sequences share one table
+};
+
+/// Launches for one element type, float or __nv_bfloat16. All compute in float32; rows are contiguous.
+template <class T>
+struct Launch {
+  static void rms_norm(const T* x, const T* weight, T* y, float* inverse_rms, int64_t rows, int64_t hidden, float eps,
+                       cudaStream_t stream);
+  static void rms_norm_backward(const T* grad, const T* x, const T* weight, const float* inverse_rms, T* dx,
+                                int64_t rows, int64_t hidden, cudaStream_t stream);
+  /// partial [pieces, hidden]: sums over the rows of each piece.
+  static void rms_norm_weight_backward(const T* grad, const T* x, const float* inverse_rms, float* partial,
+                                       int64_t pieces, int64_t rows, int64_t hidden, cudaStream_t stream);
+  static void gated(bool is_silu, const T* gate, const T* up, T* y, int64_t count, cudaStream_t stream);
+  static void gated_backward(bool is_silu, const T* grad, const T* gate, const T* up, T* dgate, T* dup, int64_t count,
+                             cudaStream_t stream);
+  /// y [batch, seq, heads, dim]; `direction` -1 rotates back (the gradient).
+  static void rotary(const T* x, const T* cos, const T* sin, T* y, const RotaryShape& shape, float direction,
+                     cudaStream_t stream);
+  /// losses and log_sum_exp [rows]; both 0 where the target is `ignored`.
+  static void cross_entropy(const T* logits, const int64_t* targets, float* losses, float* log_sum_exp, int64_t rows,
+                            int64_t vocab, int64_t ignored, cudaStream_t stream);
+  static void cross_entropy_backward(const float* grad, const T* logits, const int64_t* targets,
+                                     const float* log_sum_exp, T* dlogits, int64_t rows, int64_t vocab, int64_t ignored,
+                                     cudaStream_t stream);
+};
+
+}  // namespace modular::cuda

@@ -1,0 +1,146 @@
+// The fused operations on CUDA tensors, part of libmodular_cuda. Attention is libtorch's own there.
+#include "runtime/ops/operations.h"
+
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <algorithm>
+
+#include "runtime/model/tensors.h"
+#include "runtime/ops/cuda/kernels.h"
+
+namespace modular {
+namespace {
+
+using at::Tensor;
+
+template <class Body>
+void with_element_type(const Tensor& tensor, Body&& body) {
+  const c10::cuda::CUDAGuard on_its_device(tensor.device());
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
+  if (tensor.scalar_type() == at::kFloat) {
+    body(float{}, stream);
+  } else {
+    TORCH_INTERNAL_ASSERT(tensor.scalar_type() == at::kBFloat16);
+    body(__nv_bfloat16{}, stream);
+  }
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
+template <class T>
+const T* read(const Tensor& tensor) {
+  return static_cast<const T*>(tensor.const_data_ptr());
+}
+template <class T>
+T* write(const Tensor& tensor) {
+  return static_cast<T*>(tensor.mutable_data_ptr());
+}
+
+std::pair<Tensor, Tensor> rms_norm(const Tensor& x_given, const Tensor& weight_given, double eps) {
+  const Tensor x = x_given.contiguous(), weight = weight_given.contiguous();
+  const int64_t hidden = x.size(-1), rows = hidden ? x.numel() / hidden : 0;
+  const Tensor y = at::empty_like(x), inverse_rms = at::empty({rows}, x.options().dtype(at::kFloat));
+  with_element_type(x, [&](auto element, cudaStream_t stream) {
+    using T = decltype(element);
+    cuda::Launch<T>::rms_norm(read<T>(x), read<T>(weight), write<T>(y), write<float>(inverse_rms), rows, hidden,
+                              static_cast<float>(eps), stream);
+  });
+  return {y, inverse_rms};
+}
+
+std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& grad_given, const Tensor& x_given, const Tensor& weight_given,
+                                            const Tensor& inverse_rms) {
+  const Tensor grad = grad_given.contiguous(), x = x_given.contiguous(), weight = weight_given.contiguous();
+  const int64_t hidden = x.size(-1), rows = inverse_rms.numel();
+  const int64_t pieces = std::clamp<int64_t>(rows / 32, 1, 256);
+  const Tensor dx = at::empty_like(x), partial = at::empty({pieces, hidden}, x.options().dtype(at::kFloat));
+  with_element_type(x, [&](auto element, cudaStream_t stream) {
+    using T = decltype(element);
+    cuda::Launch<T>::rms_norm_backward(read<T>(grad), read<T>(x), read<T>(weight), read<float>(inverse_rms),
+                                       write<T>(dx), rows, hidden, stream);
+    cuda::Launch<T>::rms_norm_weight_backward(read<T>(grad), read<T>(x), read<float>(inverse_rms),
+                                              write<float>(partial), pieces, rows, hidden, stream);
+  });
+  return {dx, partial.sum(0).to(weight.scalar_type())};
+}
+
+Tensor gated(Gate function, const Tensor& gate_given, const Tensor& up_given) {
+  const Tensor gate = gate_given.contiguous(), up = up_given.contiguous(), y = at::empty_like(gate);
+  with_element_type(gate, [&](auto element, cudaStream_t stream) {
+    using T = decltype(element);
+    cuda::Launch<T>::gated(function == Gate::silu, read<T>(gate), read<T>(up), write<T>(y), gate.numel(), stream);
+  });
+  return y;
+}
+
+std::pair<Tensor, Tensor> gated_backward(Gate function, const Tensor& grad_given, const Tensor& gate_given,
+                                         const Tensor& up_given) {
+  const Tensor grad = grad_given.contiguous(), gate = gate_given.contiguous(), up = up_given.contiguous();
+  const Tensor dgate = at::empty_like(gate), dup = at::empty_like(up);
+  with_element_type(gate, [&](auto element, cudaStream_t stream) {
+    using T = decltype(element);
+    cuda::Launch<T>::gated_backward(function == Gate::silu, read<T>(grad), read<T>(gate), read<T>(up), write<T>(dgate),
+                                    write<T>(dup), gate.numel(), stream);
+  });
+  return {dgate, dup};
+}
+
+Tensor rotary(const Tensor& x_given, const Tensor& cos_given, const Tensor& sin_given, bool inverse) {
+  const Tensor x = x_given.stride(-1) == 1 ? x_given : x_given.contiguous();
+  const Tensor cos = cos_given.contiguous(), sin = sin_given.contiguous();
+  const cuda::RotaryShape shape{x.size(0),   x.size(1),   x.size(2),   x.size(3),
+                                x.stride(0), x.stride(1), x.stride(2), cos.size(0) == 1 ? 0 : x.size(2) * x.size(3)};
+  const Tensor y = at::empty({shape.batch, shape.seq, shape.heads, shape.dim}, x.options());
+  with_element_type(x, [&](auto element, cudaStream_t stream) {
+    using T = decltype(element);
+    cuda::Launch<T>::rotary(read<T>(x), read<T>(cos), read<T>(sin), write<T>(y), shape, inverse ? -1.0f : 1.0f, stream);
+  });
+  return y.transpose(1, 2);
+}
+
+std::pair<Tensor, Tensor> cross_entropy(const Tensor& logits_given, const Tensor& targets_given) {
+  const Tensor logits = logits_given.contiguous(), targets = targets_given.contiguous();
+  const int64_t rows = logits.size(0), vocab = logits.size(1);
+  const auto float32 = logits.options().dtype(at::kFloat);
+  const Tensor losses = at::empty({rows}, float32), log_sum_exp = at::empty({rows}, float32);
+  with_element_type(logits, [&](auto element, cudaStream_t stream) {
+    using T = decltype(element);
+    cuda::Launch<T>::cross_entropy(read<T>(logits), read<int64_t>(targets), write<float>(losses),
+                                   write<float>(log_sum_exp), rows, vocab, kIgnoredTarget, stream);
+  });
+  return {losses.sum(at::kDouble).to(at::kFloat), log_sum_exp};
+}
+
+Tensor cross_entropy_backward(const Tensor& grad, const Tensor& logits_given, const Tensor& targets_given,
+                              const Tensor& log_sum_exp) {
+  const Tensor logits = logits_given.contiguous(), targets = targets_given.contiguous();
+  const Tensor dlogits = at::empty_like(logits);
+  with_element_type(logits, [&](auto element, cudaStream_t stream) {
+    using T = decltype(element);
+    cuda::Launch<T>::cross_entropy_backward(read<float>(grad), read<T>(logits), read<int64_t>(targets),
+                                            read<float>(log_sum_exp), write<T>(dlogits), logits.size(0), logits.size(1),
+                                            kIgnoredTarget, stream);
+  });
+  return dlogits;
+}
+
+}  // namespace
+}  // namespace modular
+
+/// Found by name by the fused functions when they first meet a CUDA tensor.
+extern "C" __attribute__((visibility("default"))) const modular::Operations* modular_cuda_operations() {
+  using namespace modular;
+  static const Operations operations = {
+      .rms_norm = rms_norm,
+      .rms_norm_backward = rms_norm_backward,
+      .gated = gated,
+      .gated_backward = gated_backward,
+      .rotary = rotary,
+      .cross_entropy = cross_entropy,
+      .cross_entropy_backward = cross_entropy_backward,
+      .attention = nullptr,
+      .attention_backward = nullptr,
+  };
+  return &operations;
+}

@@ -1,0 +1,11 @@
+// Fused operations for the functions that models are made of (runtime/model/functions.h).
+#pragma once
+
+namespace modular {
+
+/// From now on the model functions of this program run fused, with explicit gradients, on CPUs and, where
+/// libmodular_cuda.so lies beside the program and a GPU is there, on CUDA. Types other than float32 and bfloat16 keep
+/// the plain ATen form.
+void install_fused_functions();
+
+}  // namespace modular

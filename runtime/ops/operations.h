@@ -1,0 +1,61 @@
+// What a device brings for the fused operations: forward and backward on tensors, without autograd, which is added once
+// for all devices (autograd.cc). CPUs have theirs in cpu/, CUDA in a library of its own (cuda/), loaded where there is
+// a GPU.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <utility>
+
+#include "runtime/ops/cpu/kernels.h"
+
+namespace modular {
+
+using Gate = cpu::Gate;
+
+/// All tensors are float32 or bfloat16, of one type where not said otherwise, and any strides.
+struct Operations {
+  /// y and float32 1 / rms(x) [rows] of x [..., hidden].
+  std::pair<at::Tensor, at::Tensor> (*rms_norm)(const at::Tensor& x, const at::Tensor& weight, double eps);
+  /// The gradients of x and weight.
+  std::pair<at::Tensor, at::Tensor> (*rms_norm_backward)(const at::Tensor& grad, const at::Tensor& x,
+                                                         const at::Tensor& weight, const at::Tensor& inverse_rms);
+  at::Tensor (*gated)(Gate gate_function, const at::Tensor& gate, const at::Tensor& up);
+  /// The gradients of gate and up.
+  std::pair<at::Tensor, at::Tensor> (*gated_backward)(Gate gate_function, const at::Tensor& grad,
+                                                      const at::Tensor& gate, const at::Tensor& up);
+  /// x [batch, heads, seq, head_dim], cos and sin [batch or 1, seq, head_dim]; `inverse` gives the gradient. The result
+  /// lies in memory as [batch, seq, heads, head_dim], which is how projections produce and consume it.
+  at::Tensor (*rotary)(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, bool inverse);
+  /// Float32 loss sum [] and log(sum(exp)) [rows] of logits [rows, vocab] and int64 targets [rows].
+  std::pair<at::Tensor, at::Tensor> (*cross_entropy)(const at::Tensor& logits, const at::Tensor& targets);
+  /// The gradient of the logits; `grad` is float32 [].
+  at::Tensor (*cross_entropy_backward)(const at::Tensor& grad, const at::Tensor& logits, const at::Tensor& targets,
+                                       const at::Tensor& log_sum_exp);
+  /// Output [batch, seq, heads * head_dim] and float32 log(sum(exp(scores))) [batch, heads, seq] of query [batch,
+  /// heads, seq, head_dim] and key and value [batch, key_value_heads, seq, head_dim]; `mask` is bool [batch or 1, 1,
+  /// seq, seq], or undefined: all before and itself. Null where a device has none of its own.
+  std::pair<at::Tensor, at::Tensor> (*attention)(const at::Tensor& query, const at::Tensor& key,
+                                                 const at::Tensor& value, const at::Tensor& mask, double scale);
+  /// The gradients of query, key and value.
+  std::array<at::Tensor, 3> (*attention_backward)(const at::Tensor& grad, const at::Tensor& query,
+                                                  const at::Tensor& key, const at::Tensor& value,
+                                                  const at::Tensor& mask, double scale, const at::Tensor& output,
+                                                  const at::Tensor& log_sum_exp);
+};
+
+/// The CPU's attention, which cpu_operations() names.
+std::pair<at::Tensor, at::Tensor> cpu_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                                const at::Tensor& mask, double scale);
+std::array<at::Tensor, 3> cpu_attention_backward(const at::Tensor& grad, const at::Tensor& query, const at::Tensor& key,
+                                                 const at::Tensor& value, const at::Tensor& mask, double scale,
+                                                 const at::Tensor& output, const at::Tensor& log_sum_exp);
+
+/// The CPU's operations.
+const Operations& cpu_operations();
+
+/// The operations for tensors on `device`, or null: the caller then takes the plain ATen form.
+const Operations* operations_for(const at::Device& device);
+
+}  // namespace modular

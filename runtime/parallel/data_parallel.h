@@ -1,0 +1,17 @@
+// The ranks that share the work of one copy of the model, and those that repeat it.
+#pragma once
+
+#include "runtime/mesh/mesh.h"
+
+namespace modular {
+
+/// A rank's groups for parameters and gradients. A null group is this rank alone.
+struct DataParallelGroups {
+  ProcessGroup shard;  // ranks among which each parameter is divided
+  int64_t shard_size = 1;
+  int64_t shard_rank = 0;
+  ProcessGroup replicate;  // ranks that keep the same shard
+  int64_t replicate_size = 1;
+};
+
+}  // namespace modular

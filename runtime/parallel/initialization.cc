@@ -1,0 +1,70 @@
+#include "runtime/parallel/initialization.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <c10/util/ConstexprCrc.h>
+#include <c10/util/ScopeExit.h>
+
+#include <mutex>
+#include <utility>
+
+namespace modular {
+namespace {
+
+/// Seeds the default CPU generator for a scope; what it would have drawn outside of the scope stays as it was.
+class SeededCpuGenerator {
+ public:
+  explicit SeededCpuGenerator(uint64_t seed) : generator_(at::detail::getDefaultCPUGenerator()) {
+    std::lock_guard lock(generator_.mutex());
+    state_ = generator_.get_state();
+    generator_.set_current_seed(seed);
+  }
+  ~SeededCpuGenerator() {
+    std::lock_guard lock(generator_.mutex());
+    generator_.set_state(state_);
+  }
+  SeededCpuGenerator(const SeededCpuGenerator&) = delete;
+  SeededCpuGenerator& operator=(const SeededCpuGenerator&) = delete;
+
+ private:
+  at::Generator generator_;
+  at::Tensor state_;
+};
+
+}  // namespace
+
+at::Tensor box_of(const at::Tensor& whole, const ShardedParameter& box) {
+  at::Tensor part = whole;
+  for (size_t dim = 0; dim < box.offset.size(); ++dim)
+    part = part.narrow(static_cast<int64_t>(dim), box.offset[dim], box.local.size(static_cast<int64_t>(dim)));
+  return part;
+}
+
+void BoxInitializer::add(const at::Tensor& registered, ShardedParameter& box) {
+  boxes_.emplace(registered.unsafeGetTensorImpl(), &box);
+}
+
+void BoxInitializer::run(nn::Module& root) {
+  init::Initializer* const outer = std::exchange(init::initializer, this);
+  const auto restore = c10::make_scope_exit([&] { init::initializer = outer; });
+  init::reset(root);
+  for (const auto& [registered, box] : boxes_) {
+    if (!filled_.contains(box))
+      throw std::runtime_error("no reset_parameters() initializes " + box->name +
+                               ": the class that registers it must do so through init::");
+  }
+}
+
+void BoxInitializer::fill(const at::Tensor& parameter, const std::function<void(at::Tensor& whole)>& write) {
+  const auto found = boxes_.find(parameter.unsafeGetTensorImpl());
+  if (found == boxes_.end()) return;
+  ShardedParameter& box = *found->second;
+  at::NoGradGuard no_grad;
+  const auto name = std::to_string(seed_) + "/" + box.name;
+  const SeededCpuGenerator seeded(c10::util::crc64(name).checksum());
+  at::Tensor whole = at::empty(box.global_shape, at::kFloat);
+  write(whole);
+  box.local.copy_(box_of(whole, box));
+  filled_.insert(&box);
+}
+
+}  // namespace modular

@@ -1,0 +1,293 @@
+#include "runtime/parallel/parallel_model.h"
+
+#include <torch/csrc/autograd/autograd.h>
+
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "runtime/mesh/collectives.h"
+#include "runtime/parallel/bucketed_reduction.h"
+#include "runtime/parallel/contexts.h"
+#include "runtime/parallel/initialization.h"
+#include "runtime/parallel/meta_construction.h"
+#include "runtime/parallel/parameter_table.h"
+#include "runtime/parallel/pipeline.h"
+#include "runtime/parallel/tensor_parallel.h"
+#include "runtime/parallel/unit_parameters.h"
+#include "runtime/parallel/unit_runner.h"
+
+namespace modular {
+namespace {
+
+/// Targets of a batch before its forward has run; equal to the Outputs::token_count that the forward returns.
+int64_t targets_of(const Entry& entry, const Batch& batch) {
+  if (!batch.labels.defined()) return 0;
+  TORCH_CHECK(entry.task == "causal-lm", "the task \"", entry.task, "\" cannot be trained: its targets are not known");
+  return count_targets(next_tokens(batch.labels)).item<int64_t>();
+}
+
+DataParallelGroups data_parallel_groups(Mesh& mesh) {
+  DataParallelGroups groups;
+  groups.shard = mesh.group({Axis::dp_shard});
+  groups.shard_size = mesh.size(Axis::dp_shard);
+  groups.shard_rank = mesh.coordinate(Axis::dp_shard);
+  groups.replicate = mesh.group({Axis::dp_replicate});
+  groups.replicate_size = mesh.size(Axis::dp_replicate);
+  return groups;
+}
+
+/// The sum of what forwards returned, without waiting for each of them.
+class RunningSum {
+ public:
+  void add(const at::Tensor& value) {
+    if (value.defined()) sum_ = sum_.defined() ? sum_ + value.detach() : value.detach().to(at::kDouble);
+  }
+  double value() const { return sum_.defined() ? sum_.item<double>() : 0.0; }
+
+ private:
+  at::Tensor sum_;
+};
+
+}  // namespace
+
+struct ParallelModel::State {
+  const Entry& entry;
+  Mesh& mesh;
+  ParallelOptions options;
+  Model model;
+  ParameterTable table;
+  std::vector<UnitParameters> units;  // beside table.units
+  std::vector<ShardedParameter> boxes;
+  std::vector<std::pair<size_t, size_t>> places;  // beside boxes: unit, and number in its layout
+  std::vector<size_t> shared_between_stages;      // boxes whose gradient is a sum over the first and the last stage
+  // Whether the modules compute with the boxes themselves, so that the backward leaves gradients where they belong.
+  bool in_place = false;
+  std::optional<UnitRunner> runner;
+  std::optional<BucketedReduction> buckets;
+  std::unique_ptr<tp::TensorParallel> tensor_parallel;
+  std::unique_ptr<Pipeline> pipeline;
+  ProcessGroup data_parallel;  // the ranks whose batches make up a step's
+
+  State(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options)
+      : entry(entry), mesh(mesh), options(options), model(build_on_meta(entry, config)) {}
+
+  const ParameterPlacement& placement(size_t box) const {
+    return units[places[box].first].layout().parameters[places[box].second];
+  }
+  Contexts contexts() { return {runner ? &*runner : nullptr, tensor_parallel.get(), pipeline.get()}; }
+
+  void lay_out();
+  void describe_boxes();
+  void choose_reduction();
+
+  void begin_step();
+  void backward(const at::Tensor& output, const at::Tensor& gradient, bool last);
+  void end_step();
+  PipelineSums train(std::span<const Batch> micro_batches, double scale);
+  PipelineSums evaluate(std::span<const Batch> batches);
+  /// Sums over the ranks whose batches make up a step.
+  std::vector<double> sum(std::vector<double> values, const char* what);
+};
+
+/// Divides every unit's parameters and allocates this rank's part of them.
+void ParallelModel::State::lay_out() {
+  const DataParallelGroups groups = data_parallel_groups(mesh);
+  const int64_t tp = mesh.size(Axis::tp);
+  std::vector<UnitLayout> layouts(table.units.size(), UnitLayout(groups.shard_size));
+  for (ModelParameter& parameter : table.parameters) {
+    if (!parameter.held) continue;
+    std::vector<int64_t> shape = parameter.global_shape;
+    if (parameter.tensor_split) shape[static_cast<size_t>(*parameter.tensor_split)] /= tp;
+    places.emplace_back(parameter.unit, layouts[parameter.unit].parameters.size());
+    layouts[parameter.unit].add(parameter.tensor, std::move(shape));
+  }
+  const auto type = options.bf16 ? at::kBFloat16 : at::kFloat;
+  for (size_t unit = 0; unit < layouts.size(); ++unit) {
+    const std::string name = unit == 0 ? std::string(entry.architecture) : table.units[unit].name;
+    units.emplace_back(name, std::move(layouts[unit]), groups, type, mesh.device());
+  }
+}
+
+void ParallelModel::State::describe_boxes() {
+  const int64_t tp = mesh.size(Axis::tp), tp_rank = mesh.coordinate(Axis::tp);
+  boxes.reserve(places.size());
+  for (ModelParameter& parameter : table.parameters) {
+    if (!parameter.held) continue;
+    const size_t index = boxes.size();
+    const ParameterPlacement& place = placement(index);
+    ShardedParameter& box = boxes.emplace_back();
+    box.name = parameter.name;
+    box.global_shape = parameter.global_shape;
+    box.local = units[parameter.unit].local(place);
+    box.offset.assign(box.global_shape.size(), 0);
+    const auto split = static_cast<size_t>(parameter.tensor_split.value_or(0));
+    if (parameter.tensor_split) box.offset[split] = tp_rank * (box.global_shape[split] / tp);
+    box.offset[0] += units[parameter.unit].layout().rows_of(place, mesh.coordinate(Axis::dp_shard)).first;
+    if (parameter.shared_between_stages) shared_between_stages.push_back(index);
+    box.owner = mesh.coordinate(Axis::dp_replicate) == 0 && (parameter.tensor_split || tp_rank == 0) &&
+                !(parameter.shared_between_stages && mesh.coordinate(Axis::pp) > 0);
+  }
+}
+
+void ParallelModel::State::choose_reduction() {
+  const bool sharded = mesh.size(Axis::dp_shard) > 1, replicated = mesh.size(Axis::dp_replicate) > 1;
+  in_place = !sharded && !options.bf16;
+  if (sharded || options.recompute || (replicated && !in_place))
+    runner.emplace(table.units, units,
+                   UnitOptions{.reshard_after_forward = options.reshard_after_forward,
+                               .prefetch = static_cast<size_t>(options.prefetch),
+                               .recompute = options.recompute,
+                               .reduce = !in_place},
+                   mesh.device());
+  if (!in_place || !replicated) return;
+  // The Reducer sums in the parameters' own type, so with bfloat16 the units reduce instead.
+  std::vector<at::Tensor> parameters;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    parameters.push_back(placement(i).registered);
+    names.push_back(boxes[i].name);
+  }
+  buckets.emplace(parameters, names, mesh.group({Axis::dp_replicate}));
+}
+
+ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options,
+                             uint64_t seed) {
+  if (const std::string reason = refusal(entry, config, mesh.shape()); !reason.empty())
+    throw std::runtime_error(reason);
+  state_ = std::make_unique<State>(entry, config, mesh, options);
+  State& state = *state_;
+  if (mesh.size(Axis::tp) > 1) state.tensor_parallel = make_tensor_parallel(mesh.group({Axis::tp}));
+  if (mesh.size(Axis::pp) > 1) state.pipeline = std::make_unique<Pipeline>(mesh);
+  state.data_parallel = mesh.group({Axis::dp_replicate, Axis::dp_shard});
+  state.table = parameter_table(*state.model.module, *entry.plan, state.pipeline.get());
+  state.lay_out();
+  state.describe_boxes();
+  state.choose_reduction();
+
+  BoxInitializer initializer(seed);
+  for (size_t i = 0; i < state.boxes.size(); ++i) initializer.add(state.placement(i).registered, state.boxes[i]);
+  initializer.run(*state.model.module);
+  parameters_changed();
+}
+
+ParallelModel::~ParallelModel() = default;
+
+std::vector<ShardedParameter>& ParallelModel::parameters() { return state_->boxes; }
+Mesh& ParallelModel::mesh() { return state_->mesh; }
+
+void ParallelModel::parameters_changed() {
+  at::NoGradGuard no_grad;
+  for (UnitParameters& unit : state_->units) unit.refresh();
+}
+
+void ParallelModel::State::begin_step() {
+  for (ShardedParameter& box : boxes) box.grad.reset();
+  for (UnitParameters& unit : units) unit.begin_step();
+  if (runner) runner->begin_step();
+  if (buckets) buckets->begin_step();
+}
+
+void ParallelModel::State::backward(const at::Tensor& output, const at::Tensor& gradient, bool last) {
+  if (runner) runner->begin_backward(last);
+  if (buckets && last) buckets->begin_last_backward();
+  torch::autograd::backward({output}, {gradient});
+  if (runner) {
+    runner->end_backward();
+  } else if (!in_place) {
+    for (UnitParameters& unit : units) unit.start_reduction();
+  }
+}
+
+void ParallelModel::State::end_step() {
+  if (runner) runner->end_step();
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    if (in_place) {
+      boxes[i].grad = placement(i).registered.grad();
+      if (!boxes[i].grad.defined()) boxes[i].grad = at::zeros_like(boxes[i].local);
+    } else {
+      boxes[i].grad = units[places[i].first].gradient(placement(i));
+    }
+  }
+  if (shared_between_stages.empty()) return;
+  std::vector<at::Tensor> shared;
+  for (const size_t box : shared_between_stages) shared.push_back(boxes[box].grad);
+  pipeline->sum_between_ends(shared);
+}
+
+PipelineSums ParallelModel::State::train(std::span<const Batch> micro_batches, double scale) {
+  if (pipeline) {
+    size_t done = 0;
+    const auto run_backward = [&](const at::Tensor& output, const at::Tensor& gradient) {
+      backward(output, gradient, /*last=*/++done == micro_batches.size());
+    };
+    return pipeline->train(micro_batches, {model.forward, run_backward}, scale);
+  }
+  RunningSum loss, count;
+  for (const Batch& batch : micro_batches) {
+    const Outputs outputs = model.forward(batch);
+    loss.add(outputs.loss_sum);
+    count.add(outputs.token_count);
+    backward(outputs.loss_sum, at::full_like(outputs.loss_sum, scale), &batch == &micro_batches.back());
+  }
+  return {loss.value(), static_cast<int64_t>(count.value())};
+}
+
+PipelineSums ParallelModel::State::evaluate(std::span<const Batch> batches) {
+  if (pipeline) return pipeline->evaluate(batches, {model.forward, nullptr});
+  RunningSum loss, count;
+  for (const Batch& batch : batches) {
+    const Outputs outputs = model.forward(batch);
+    loss.add(outputs.loss_sum);
+    count.add(outputs.token_count);
+  }
+  return {loss.value(), static_cast<int64_t>(count.value())};
+}
+
+std::vector<double> ParallelModel::State::sum(std::vector<double> values, const char* what) {
+  if (!data_parallel) return values;
+  at::Tensor total = at::tensor(values, at::kDouble).to(mesh.device());
+  all_reduce(data_parallel, total, what).wait();
+  total = total.cpu();
+  return {total.data_ptr<double>(), total.data_ptr<double>() + total.numel()};
+}
+
+StepResult ParallelModel::step(std::span<const Batch> micro_batches) {
+  State& state = *state_;
+  const InstalledContexts installed(state.contexts());
+  state.begin_step();
+
+  int64_t targets = 0;
+  for (const Batch& batch : micro_batches) targets += targets_of(state.entry, batch);
+  const double total = state.sum({static_cast<double>(targets)}, "the number of targets").front();
+  const double scale = total > 0 ? 1.0 / total : 0.0;
+
+  const PipelineSums sums = state.train(micro_batches, scale);
+  state.end_step();
+  TORCH_INTERNAL_ASSERT(sums.token_count == targets, "the model counts other targets than the runtime");
+  return {state.sum({sums.loss_sum}, "the loss").front() * scale, static_cast<int64_t>(total)};
+}
+
+StepResult ParallelModel::evaluate(std::span<const Batch> batches) {
+  State& state = *state_;
+  const InstalledContexts installed(state.contexts());
+  const at::NoGradGuard no_grad;
+  const PipelineSums own = state.evaluate(batches);
+  if (state.runner) state.runner->release_all();
+  const auto sums = state.sum({own.loss_sum, static_cast<double>(own.token_count)}, "the evaluation's loss");
+  return {sums[1] > 0 ? sums[0] / sums[1] : 0.0, static_cast<int64_t>(sums[1])};
+}
+
+at::Tensor ParallelModel::logits(const Batch& batch) {
+  State& state = *state_;
+  const InstalledContexts installed(state.contexts());
+  const at::NoGradGuard no_grad;
+  Batch asked = batch;
+  asked.want_logits = true;
+  const at::Tensor logits = state.pipeline ? state.pipeline->logits(asked, {state.model.forward, nullptr})
+                                           : state.model.forward(asked).logits;
+  if (state.runner) state.runner->release_all();
+  return logits;
+}
+
+}  // namespace modular

@@ -1,0 +1,67 @@
+// A model on a mesh: built without ever being whole on one rank, sharded as its plan and the options say, and run.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/mesh/mesh.h"
+#include "runtime/model/registry.h"
+#include "runtime/parallel/sharded_parameter.h"
+
+namespace modular {
+
+/// How a model is laid over a mesh. The mesh's shape says the rest.
+struct ParallelOptions {
+  bool reshard_after_forward = true;  // FSDP: free a unit's parameters between forward and backward, not after the step
+  int64_t prefetch = 1;               // FSDP: units that are gathered ahead
+  bool recompute = false;     // run each unit's forward again in the backward instead of keeping its activations
+  bool bf16 = false;          // compute in bfloat16; parameters, optimizer and reductions stay float32
+  int64_t micro_batches = 1;  // PP: micro-batches in flight per step are the batches given to step()
+};
+
+/// What one optimizer step's forward and backward found, over the whole mesh.
+struct StepResult {
+  double loss = 0.0;         // mean over all targets of all ranks' batches
+  int64_t target_count = 0;  // number of those targets
+};
+
+/// Every rank constructs and calls it alike. Errors that a user can cause are std::runtime_error in one sentence.
+class ParallelModel {
+ public:
+  /// Says in one sentence why `shape` cannot carry the entry with this config, or nothing. Needs no process group: the
+  /// launcher asks before it starts a rank.
+  static std::string refusal(const Entry& entry, const AnyConfig& config, const MeshShape& shape);
+
+  /// Builds on meta, then materializes this rank's boxes; initial values depend on `seed` and the parameter's name
+  /// alone.
+  ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options, uint64_t seed);
+  ~ParallelModel();
+
+  /// This rank's boxes, in the order of the module tree.
+  std::vector<ShardedParameter>& parameters();
+
+  /// Forward and backward over this rank's micro-batches. Leaves in parameters() the gradient of the mean loss over all
+  /// targets of the mesh's step. FSDP reduces after each micro-batch, so that no rank keeps whole gradients; DDP once.
+  StepResult step(std::span<const Batch> micro_batches);
+
+  /// Makes what the optimizer or a checkpoint wrote into `local` what the next forward reads.
+  void parameters_changed();
+
+  /// Forward without gradients; loss summed over the data-parallel ranks where the batch has labels.
+  StepResult evaluate(std::span<const Batch> batches);
+
+  /// Logits [batch, seq, vocab] of one batch, on every rank.
+  at::Tensor logits(const Batch& batch);
+
+  /// The mesh that it was built on.
+  Mesh& mesh();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace modular

@@ -1,0 +1,109 @@
+#include "runtime/parallel/parameter_table.h"
+
+#include <algorithm>
+#include <charconv>
+#include <unordered_map>
+
+namespace modular {
+namespace {
+
+std::string_view first_component(std::string_view& path) {
+  const size_t dot = path.find('.');
+  const std::string_view component = path.substr(0, dot);
+  path = dot == std::string_view::npos ? std::string_view() : path.substr(dot + 1);
+  return component;
+}
+
+bool starts_with_path(std::string_view name, std::string_view path) {
+  return path.empty() || (name.starts_with(path) && (name.size() == path.size() || name[path.size()] == '.'));
+}
+
+bool any_holds(const std::vector<std::string_view>& patterns, std::string_view name) {
+  return std::ranges::any_of(patterns, [&](std::string_view pattern) { return lies_in(pattern, name); });
+}
+
+bool stage_uses(std::string_view name, const Plan& plan, const pp::Stage& stage, int64_t list_size) {
+  if (any_holds(plan.first, name)) return stage.is_first();
+  if (any_holds(plan.last, name)) return stage.is_last();
+  if (!starts_with_path(name, plan.split_list)) return true;
+  const std::string_view rest = name.substr(plan.split_list.size() + 1);
+  int64_t index = 0;
+  std::from_chars(rest.data(), rest.data() + rest.size(), index);
+  const auto [first, last] = stage.span(list_size);
+  return first <= index && index < last;
+}
+
+std::string canonical_name(const std::vector<std::string>& names, const Plan& plan) {
+  if (names.size() > 1)
+    for (const Tie& tie : plan.ties)
+      for (const std::string& name : names)
+        if (matches(tie.source, name)) return name;
+  return names.front();
+}
+
+// Units are in the order of the tree, so an inner unit comes after the one that holds it.
+size_t smallest_common_unit(const std::vector<std::string>& names, const std::vector<ModelUnit>& units) {
+  for (size_t unit = units.size(); unit-- > 0;)
+    if (std::ranges::all_of(names, [&](const std::string& name) { return starts_with_path(name, units[unit].name); }))
+      return unit;
+  TORCH_INTERNAL_ASSERT(false, "the root unit holds every parameter");
+}
+
+}  // namespace
+
+bool matches(std::string_view pattern, std::string_view name) {
+  while (!pattern.empty() && !name.empty()) {
+    const std::string_view wanted = first_component(pattern);
+    const std::string_view found = first_component(name);
+    if (wanted != "*" && wanted != found) return false;
+  }
+  return pattern.empty() && name.empty();
+}
+
+bool lies_in(std::string_view pattern, std::string_view name) {
+  for (size_t end = name.find('.'); end != std::string_view::npos; end = name.find('.', end + 1))
+    if (matches(pattern, name.substr(0, end))) return true;
+  return matches(pattern, name);
+}
+
+ParameterTable parameter_table(nn::Module& root, const Plan& plan, const pp::Stage* stage) {
+  ParameterTable table;
+  table.units.push_back({"", &root});
+  int64_t list_size = 0;
+  for (const auto& item : root.named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
+    if (std::ranges::any_of(plan.units, [&](std::string_view pattern) { return matches(pattern, item.key()); }))
+      table.units.push_back({item.key(), item.value().get()});
+    if (item.key() == plan.split_list) list_size = static_cast<int64_t>(item.value()->children().size());
+  }
+
+  std::unordered_map<const at::TensorImpl*, size_t> seen;
+  for (const auto& item : root.named_parameters()) {
+    const auto [found, is_new] = seen.try_emplace(item.value().unsafeGetTensorImpl(), table.parameters.size());
+    if (is_new) {
+      ModelParameter parameter;
+      parameter.tensor = item.value();
+      parameter.global_shape = item.value().sizes().vec();
+      table.parameters.push_back(std::move(parameter));
+    }
+    table.parameters[found->second].names.push_back(item.key());
+  }
+
+  for (ModelParameter& parameter : table.parameters) {
+    parameter.name = canonical_name(parameter.names, plan);
+    parameter.unit = smallest_common_unit(parameter.names, table.units);
+    for (const TensorSplit& split : plan.tensor_splits)
+      for (const std::string& name : parameter.names)
+        if (matches(split.parameter, name)) parameter.tensor_split = split.dim;
+    if (stage) {
+      parameter.held = std::ranges::any_of(
+          parameter.names, [&](const std::string& name) { return stage_uses(name, plan, *stage, list_size); });
+      const auto used_by = [&](const std::vector<std::string_view>& patterns) {
+        return std::ranges::any_of(parameter.names, [&](const std::string& name) { return any_holds(patterns, name); });
+      };
+      parameter.shared_between_stages = used_by(plan.first) && used_by(plan.last);
+    }
+  }
+  return table;
+}
+
+}  // namespace modular

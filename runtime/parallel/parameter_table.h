@@ -1,0 +1,49 @@
+// What a model's parameters are, read off the module tree and the plan: names, shapes, owners.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/model/module.h"
+#include "runtime/model/plan.h"
+#include "runtime/model/pp.h"
+
+namespace modular {
+
+/// Whether `name` is what `pattern` says, component by component; "*" is any one component.
+bool matches(std::string_view pattern, std::string_view name);
+
+/// Whether `name` or one of the paths that lead to it matches `pattern`.
+bool lies_in(std::string_view pattern, std::string_view name);
+
+/// A module whose parameters are gathered together.
+struct ModelUnit {
+  std::string name;  // path in the module tree; empty for the root
+  nn::Module* module = nullptr;
+};
+
+/// One parameter, whatever the number of its names.
+struct ModelParameter {
+  std::string name;                     // canonical: the one that checkpoints use
+  std::vector<std::string> names;       // all, in the order of the module tree
+  at::Tensor tensor;                    // as registered; on meta until made real
+  std::vector<int64_t> global_shape;    // of the whole parameter
+  std::optional<int64_t> tensor_split;  // the dimension that tp splits
+  size_t unit = 0;                      // index in ParameterTable::units of the smallest unit that holds all its uses
+  bool held = true;                     // whether this pipeline stage has it
+  bool shared_between_stages = false;   // tied, with uses on the first and on the last stage
+};
+
+struct ParameterTable {
+  std::vector<ModelUnit> units;  // the root first, then as in the module tree
+  std::vector<ModelParameter> parameters;
+};
+
+/// Reads the table of a model that was built on meta. `stage` is this rank's stage of a pipeline, or null without one.
+ParameterTable parameter_table(nn::Module& root, const Plan& plan, const pp::Stage* stage);
+
+}  // namespace modular

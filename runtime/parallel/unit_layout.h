@@ -1,0 +1,47 @@
+// Where the parameters of a unit lie in memory: this rank's shards in one flat tensor, the whole parameters in another.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace modular {
+
+/// Where one parameter lies. Rows are slices along dimension 0; each rank holds `chunk` elements of the flat shard, the
+/// last ones partly or wholly padding where the ranks do not divide the rows.
+struct ParameterPlacement {
+  at::Tensor registered;       // the tensor that the module computes with
+  std::vector<int64_t> shape;  // of `registered`: the whole parameter, or this tp rank's slice of it
+  int64_t rows = 0;            // shape[0]
+  int64_t row_size = 0;        // elements of a row
+  int64_t chunk_rows = 0;      // rows of a rank, the same on all
+  int64_t offset = 0;          // in the flat shard
+  int64_t chunk() const { return chunk_rows * row_size; }
+  int64_t elements() const { return rows * row_size; }
+};
+
+/// Lays out the parameters of a unit over `ranks` ranks. Each begins at a multiple of a cache line, in every type.
+struct UnitLayout {
+  std::vector<ParameterPlacement> parameters;
+  int64_t ranks = 1;
+  int64_t shard_size = 0;  // elements of a rank's flat shard
+
+  UnitLayout() = default;
+  explicit UnitLayout(int64_t ranks) : ranks(ranks) {}
+  /// Appends a parameter of `shape`, which has at least one dimension.
+  void add(at::Tensor registered, std::vector<int64_t> shape);
+
+  /// The rows of a parameter that `rank` keeps: first and number, which may be 0.
+  std::pair<int64_t, int64_t> rows_of(const ParameterPlacement& parameter, int64_t rank) const;
+  /// What `rank` keeps of a parameter, as a view of its flat shard.
+  at::Tensor local(const at::Tensor& flat_shard, const ParameterPlacement& parameter, int64_t rank) const;
+  /// All ranks' chunks of a parameter, [ranks, chunk], as a view of ranks * shard_size elements in which each parameter
+  /// is whole.
+  at::Tensor chunks(const at::Tensor& flat_whole, const ParameterPlacement& parameter) const;
+  /// The parameter itself as a view of the same.
+  at::Tensor whole(const at::Tensor& flat_whole, const ParameterPlacement& parameter) const;
+};
+
+}  // namespace modular

@@ -1,0 +1,147 @@
+#include "runtime/parallel/unit_parameters.h"
+
+#include <utility>
+
+#include "runtime/parallel/meta_construction.h"
+
+namespace modular {
+namespace {
+
+void allocate(const at::Tensor& flat) {
+  c10::StorageImpl* storage = flat.storage().unsafeGetStorageImpl();
+  const size_t bytes = static_cast<size_t>(flat.numel()) * flat.element_size();
+  storage->set_data_ptr_noswap(storage->allocator()->allocate(bytes));
+  storage->set_nbytes(bytes);
+}
+
+void free(const at::Tensor& flat) {
+  c10::StorageImpl* storage = flat.storage().unsafeGetStorageImpl();
+  storage->set_data_ptr_noswap(storage->allocator()->allocate(0));
+  storage->set_nbytes(0);
+}
+
+/// Writes `rows` [rows * row_size] into `chunks` [ranks, chunk], whose rest becomes 0.
+void copy_rows(const at::Tensor& chunks, const at::Tensor& rows) {
+  const int64_t chunk = chunks.size(1), full = rows.numel() / chunk, rest = rows.numel() % chunk;
+  chunks.narrow(0, 0, full).copy_(rows.narrow(0, 0, full * chunk).view({full, chunk}));
+  if (full == chunks.size(0)) return;
+  chunks.select(0, full).narrow(0, 0, rest).copy_(rows.narrow(0, full * chunk, rest));
+  chunks.select(0, full).narrow(0, rest, chunk - rest).zero_();
+  chunks.narrow(0, full + 1, chunks.size(0) - full - 1).zero_();
+}
+
+}  // namespace
+
+UnitParameters::UnitParameters(std::string name, UnitLayout layout, const DataParallelGroups& groups,
+                               at::ScalarType compute, const at::Device& device)
+    : name_(std::move(name)), layout_(std::move(layout)), groups_(groups) {
+  const auto float32 = at::TensorOptions().dtype(at::kFloat).device(device);
+  shard_ = at::zeros({layout_.shard_size}, float32);
+  if (sharded() || compute != at::kFloat)
+    whole_ = at::empty({layout_.ranks * layout_.shard_size}, float32.dtype(compute));
+  for (ParameterPlacement& parameter : layout_.parameters)
+    make_real(parameter.registered, layout_.whole(whole_.defined() ? whole_ : shard_, parameter));
+  if (sharded()) free(whole_);
+}
+
+at::Tensor UnitParameters::local(const ParameterPlacement& parameter) const {
+  return layout_.local(shard_, parameter, groups_.shard_rank);
+}
+
+at::Tensor UnitParameters::gradient(const ParameterPlacement& parameter) const {
+  return layout_.local(gradient_, parameter, groups_.shard_rank);
+}
+
+void UnitParameters::prefetch() {
+  if (is_whole() || gathering_.active()) return;
+  gathered_ = at::empty(whole_.sizes(), whole_.options());
+  sent_ = shard_.to(whole_.scalar_type());
+  // As bytes: Gloo knows not every type.
+  gathering_ =
+      all_gather(groups_.shard, gathered_.view(at::kByte), sent_.view(at::kByte), "the parameters of " + name_);
+}
+
+void UnitParameters::gather() {
+  prefetch();
+  if (is_whole()) return;
+  gathering_.wait();
+  sent_.reset();
+  allocate(whole_);
+  const at::Tensor by_rank = gathered_.view({layout_.ranks, layout_.shard_size});
+  for (const ParameterPlacement& parameter : layout_.parameters)
+    layout_.chunks(whole_, parameter).copy_(by_rank.narrow(1, parameter.offset, parameter.chunk()));
+  gathered_.reset();
+}
+
+void UnitParameters::release() {
+  if (gathering_.active()) {
+    gathering_.wait();
+    sent_.reset();
+    gathered_.reset();
+  }
+  if (sharded() && is_whole()) free(whole_);
+}
+
+void UnitParameters::refresh() {
+  if (!sharded() && whole_.defined()) whole_.copy_(shard_);
+}
+
+void UnitParameters::begin_step() {
+  gradient_.reset();
+  replicas_started_ = false;
+  for (ParameterPlacement& parameter : layout_.parameters) parameter.registered.mutable_grad().reset();
+}
+
+void UnitParameters::start_reduction() {
+  if (!sharded()) return accumulate_gradients();
+  TORCH_INTERNAL_ASSERT(!reducing_.active());
+  unreduced_ = at::empty({layout_.ranks * layout_.shard_size}, shard_.options());
+  const at::Tensor by_rank = unreduced_.view({layout_.ranks, layout_.shard_size});
+  for (ParameterPlacement& parameter : layout_.parameters) {
+    const at::Tensor chunks = by_rank.narrow(1, parameter.offset, parameter.chunk());
+    const at::Tensor grad = std::exchange(parameter.registered.mutable_grad(), {});
+    if (grad.defined()) {
+      copy_rows(chunks, grad.reshape(-1));
+    } else {
+      chunks.zero_();
+    }
+  }
+  reduced_ = at::empty_like(shard_);
+  reducing_ = reduce_scatter(groups_.shard, reduced_, unreduced_, "the gradients of " + name_);
+}
+
+void UnitParameters::accumulate_gradients() {
+  const bool first = !gradient_.defined();
+  if (first) gradient_ = at::zeros_like(shard_);
+  for (ParameterPlacement& parameter : layout_.parameters) {
+    const at::Tensor grad = std::exchange(parameter.registered.mutable_grad(), {});
+    if (!grad.defined()) continue;
+    const at::Tensor sum = layout_.whole(gradient_, parameter);
+    if (first) {
+      sum.copy_(grad);
+    } else {
+      sum.add_(grad);
+    }
+  }
+}
+
+void UnitParameters::finish_reduction(bool last) {
+  if (reducing_.active()) {
+    reducing_.wait();
+    gradient_ = gradient_.defined() ? gradient_.add_(reduced_) : reduced_;
+    reduced_.reset();
+    unreduced_.reset();
+  }
+  if (!last || replicas_started_) return;
+  replicas_started_ = true;
+  if (!gradient_.defined()) gradient_ = at::zeros_like(shard_);
+  if (groups_.replicate && layout_.shard_size > 0)
+    over_replicas_ = all_reduce(groups_.replicate, gradient_, "the gradients of " + name_);
+}
+
+void UnitParameters::finish_step() {
+  finish_reduction(/*last=*/true);
+  over_replicas_.wait();
+}
+
+}  // namespace modular

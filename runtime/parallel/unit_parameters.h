@@ -1,0 +1,73 @@
+// The parameters and gradients of one FSDP unit (Zhao et al., PyTorch FSDP; Rajbhandari et al., ZeRO): gathered whole
+// in one collective, freed, and their gradients summed and scattered in one collective.
+#pragma once
+
+#include <string>
+
+#include "runtime/mesh/collectives.h"
+#include "runtime/parallel/data_parallel.h"
+#include "runtime/parallel/unit_layout.h"
+
+namespace modular {
+
+/// Between gather and release the registered tensors hold the whole parameters; else their storage is empty. Where each
+/// rank keeps whole parameters anyway, these calls do nothing.
+class UnitParameters {
+ public:
+  /// Allocates this rank's shards in float32 and makes the layout's registered meta tensors real, in type `compute`.
+  UnitParameters(std::string name, UnitLayout layout, const DataParallelGroups& groups, at::ScalarType compute,
+                 const at::Device& device);
+  UnitParameters(UnitParameters&&) = default;
+
+  const std::string& name() const { return name_; }
+  const UnitLayout& layout() const { return layout_; }
+
+  /// This rank's part of a parameter, float32.
+  at::Tensor local(const ParameterPlacement& parameter) const;
+  /// Its gradient after finish_step; a view like local().
+  at::Tensor gradient(const ParameterPlacement& parameter) const;
+
+  /// Begins to gather; gather() then waits for less. No effect where that was done or is under way.
+  void prefetch();
+  /// Returns with whole parameters.
+  void gather();
+  /// Frees them.
+  void release();
+  /// Takes over new values of the shards.
+  void refresh();
+
+  /// Forgets the gradients of the step before.
+  void begin_step();
+  /// Takes the gradients that the backward left in the registered tensors, and begins to sum them over the ranks that
+  /// share the parameters. Adds to what earlier micro-batches of this step left.
+  void start_reduction();
+  /// Waits for that sum. With `last`, for which the step has no further gradients of this unit, begins the sum over
+  /// replicas.
+  void finish_reduction(bool last);
+  /// Waits for all sums.
+  void finish_step();
+
+ private:
+  bool sharded() const { return layout_.ranks > 1 && layout_.shard_size > 0; }
+  bool is_whole() const { return !sharded() || whole_.storage().nbytes() > 0; }
+  void accumulate_gradients();
+
+  std::string name_;
+  UnitLayout layout_;
+  DataParallelGroups groups_;
+  at::Tensor shard_;  // [shard_size] float32
+  at::Tensor
+      whole_;  // [ranks * shard_size] in the type of the computation; undefined where the modules use shard_ itself
+  at::Tensor gradient_;  // [shard_size] float32, summed over the micro-batches so far; undefined before the first
+
+  at::Tensor sent_;      // [shard_size] in the type of the computation, while a gather is under way
+  at::Tensor gathered_;  // [ranks * shard_size], what it gives
+  Pending gathering_;
+  at::Tensor unreduced_;  // [ranks * shard_size] float32, while a reduction is under way
+  at::Tensor reduced_;    // [shard_size], what it gives
+  Pending reducing_;
+  bool replicas_started_ = false;
+  Pending over_replicas_;
+};
+
+}  // namespace modular

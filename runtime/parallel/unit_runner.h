@@ -1,0 +1,73 @@
+// Runs the units of a model: parameters are whole around each unit's forward and backward and nowhere else, and a
+// unit's forward may be run again in the backward (Chen et al., Training Deep Nets with Sublinear Memory Cost).
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/model/fsdp.h"
+#include "runtime/parallel/parameter_table.h"
+#include "runtime/parallel/unit_parameters.h"
+
+namespace modular {
+
+struct UnitOptions {
+  bool reshard_after_forward =
+      true;             // free parameters between forward and backward; else they stay until the step ends
+  size_t prefetch = 1;  // units that are gathered ahead, in the order in which they ran last time
+  bool recompute = false;
+  bool reduce = true;  // hand gradients to UnitParameters; false where they are complete as the backward leaves them
+};
+
+/// A unit's forward under grad becomes one node of the outer graph; the unit's own graph lives in that node, so that
+/// each of several outstanding forwards has its state, and a unit's gradients are complete when its node is done. The
+/// root is not a node: its parameters stay whole until the step ends, and it is not recomputed.
+class UnitRunner final : public fsdp::Units {
+ public:
+  /// `units` beside `parameters`, the root first; both outlive the runner.
+  UnitRunner(const std::vector<ModelUnit>& units, std::span<UnitParameters> parameters, const UnitOptions& options,
+             const at::Device& device);
+
+  std::vector<at::Tensor> run(nn::Module& unit, const std::vector<at::Tensor>& inputs, const Body& body) override;
+
+  /// Before the forwards of a step.
+  void begin_step();
+  /// Before a micro-batch's backward. `last`: no other follows in this step, so sums over replicas may begin.
+  void begin_backward(bool last);
+  /// After it.
+  void end_backward();
+  /// Waits until all gradients are complete, and frees what is still whole.
+  void end_step();
+  /// After forwards without backward: frees what is still whole.
+  void release_all();
+
+ private:
+  friend class UnitNode;
+  std::vector<at::Tensor> run_root(const std::vector<at::Tensor>& inputs, const Body& body);
+  std::vector<at::Tensor> run_with_graph(size_t unit, size_t position, const std::vector<at::Tensor>& inputs,
+                                         const Body& body);
+  /// The number of this call among the units' calls in the forward that is running.
+  size_t next_position(size_t unit);
+  /// Gathers `unit`, which runs as number `position`, and begins to gather those that come next in `direction`, 1 or
+  /// -1.
+  void enter(size_t unit, size_t position, int direction);
+  /// Takes the gradients of `unit` after its backward.
+  void reduce(size_t unit);
+  void finish_reducing();
+
+  std::span<UnitParameters> parameters_;
+  UnitOptions options_;
+  at::Device device_;
+  std::unordered_map<const nn::Module*, size_t> index_;
+  std::vector<size_t> order_;    // units as they ran in the last forward; before the first, as in the module tree
+  bool order_is_known_ = true;   // false from a deviation on to the end of that forward
+  size_t position_ = 0;          // in the forward that is running
+  std::vector<size_t> awaited_;  // by unit: forwards of this step whose backward is to come
+  bool last_backward_ = false;
+  std::optional<size_t> reducing_;  // the unit whose gradients are under way
+};
+
+}  // namespace modular

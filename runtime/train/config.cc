@@ -1,0 +1,111 @@
+#include "runtime/train/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/train/config_field.h"
+
+namespace modular {
+
+namespace {
+
+std::vector<ConfigField> all_fields(RunConfig& config) {
+  auto fields = section_fields(config);
+  if (!config.network.config) return fields;
+  const auto of_model = model_fields(*config.network.config);
+  const auto behind = std::ranges::find_if(fields, [](const auto& field) { return !field.path.starts_with("model."); });
+  fields.insert(behind, of_model.begin(), of_model.end());
+  return fields;
+}
+
+}  // namespace
+
+Schedule RunConfig::schedule() const {
+  return {.lr = optim.lr, .min_lr = optim.min_lr, .warmup_steps = optim.warmup_steps, .steps = train.steps};
+}
+
+ParallelOptions RunConfig::parallel_options() const {
+  ParallelOptions options;
+  options.reshard_after_forward = parallel.reshard_after_forward;
+  options.prefetch = parallel.prefetch;
+  options.recompute = parallel.recompute;
+  options.bf16 = parallel.bf16;
+  options.micro_batches = train.micro_batches;
+  return options;
+}
+
+MeshShape RunConfig::mesh_shape(int64_t world_size) const {
+  MeshShape shape;
+  shape[Axis::pp] = parallel.pp;
+  shape[Axis::dp_replicate] = parallel.dp_replicate;
+  shape[Axis::tp] = parallel.tp;
+  const int64_t others = parallel.pp * parallel.dp_replicate * parallel.tp;
+  const auto axes =
+      fmt::format("parallel.pp = {}, dp_replicate = {}, tp = {}", parallel.pp, parallel.dp_replicate, parallel.tp);
+  if (parallel.dp_shard != -1) {
+    shape[Axis::dp_shard] = parallel.dp_shard;
+    if (others * parallel.dp_shard != world_size)
+      throw ConfigError(
+          fmt::format("{}, dp_shard = {} make {} ranks, but the job has {}: change an axis or --nproc-per-node", axes,
+                      parallel.dp_shard, others * parallel.dp_shard, world_size));
+  } else {
+    if (world_size % others != 0)
+      throw ConfigError(
+          fmt::format("{} need a multiple of {} ranks, but the job has {}: change an axis or --nproc-per-node", axes,
+                      others, world_size));
+    shape[Axis::dp_shard] = world_size / others;
+  }
+  return shape;
+}
+
+BatchShape RunConfig::batch_shape(const MeshShape& mesh, int64_t dp_rank) const {
+  const int64_t dp_size = mesh[Axis::dp_replicate] * mesh[Axis::dp_shard];
+  const int64_t parts = dp_size * train.micro_batches;
+  if (train.batch_size % parts != 0)
+    throw ConfigError(
+        fmt::format("train.batch_size = {} does not divide into {} data-parallel ranks x {} micro-batches: "
+                    "make it a multiple of {}",
+                    train.batch_size, dp_size, train.micro_batches, parts));
+  return {train.seq_len, train.batch_size / parts, train.micro_batches, dp_rank, dp_size};
+}
+
+std::string format_toml(RunConfig& config) {
+  std::vector<std::pair<std::string, std::string>> sections;  // name and lines; TOML wants each header once
+  for (const auto& field : all_fields(config)) {
+    const auto value = toml_value(field.value);
+    if (value.empty()) continue;
+    const auto dot = field.path.rfind('.');
+    const auto name = field.path.substr(0, dot);
+    auto section = std::ranges::find(sections, name, &std::pair<std::string, std::string>::first);
+    if (section == sections.end()) section = sections.insert(section, {name, ""});
+    section->second += fmt::format("{} = {}\n", field.path.substr(dot + 1), value);
+  }
+  std::string text;
+  for (const auto& [name, lines] : sections) text += fmt::format("{}[{}]\n{}", text.empty() ? "" : "\n", name, lines);
+  return text;
+}
+
+std::string format_table(RunConfig& config) {
+  std::string text;
+  for (const auto& field : all_fields(config)) {
+    const auto value = toml_value(field.value);
+    if (value.empty()) continue;
+    const auto origin = config.origins.find(field.path);
+    if (origin == config.origins.end()) {
+      text += fmt::format("  {:<44} {}\n", field.path, value);
+    } else {
+      text += fmt::format("  {:<44} {:<24} {}\n", field.path, value, origin->second);
+    }
+  }
+  return text;
+}
+
+std::string format_reference(RunConfig& config) {
+  std::string text;
+  for (const auto& field : all_fields(config))
+    text += fmt::format("  {:<34} {:<16} {}\n", field.path, toml_value(field.value), field.help);
+  return text;
+}
+
+}  // namespace modular

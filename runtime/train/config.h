@@ -1,0 +1,185 @@
+// Everything that a run can be told, in sections as the TOML file has them, and what they mean.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/checkpoint/model_config.h"
+#include "runtime/data/batches.h"
+#include "runtime/data/files.h"
+#include "runtime/mesh/mesh.h"
+#include "runtime/optim/adamw.h"
+#include "runtime/optim/schedule.h"
+#include "runtime/parallel/parallel_model.h"
+
+namespace modular {
+
+// Each section lists its fields as visit(name, value, what it means[, the least value]).
+
+struct ModelSection {
+  std::string entry, checkpoint;
+
+  template <class Visitor>
+  void fields(Visitor&& visit) {
+    visit("entry", entry, "the model's class or family: modrun entries lists them");
+    visit("checkpoint", checkpoint, "start from these weights: a checkpoint or a Hugging Face folder");
+  }
+};
+
+struct DataSection : DataOptions {
+  template <class Visitor>
+  void fields(Visitor&& visit) {
+    visit("format", format, "bytes (a token is a byte) or tokens (token files)");
+    visit("paths", paths, "files, folders, globs and manifests");
+    visit("suffixes", suffixes, "which files of a folder count; all when empty");
+    visit("held_out_every", held_out_every, "hold out every n-th file; 0 for none", 0);
+    visit("held_out", held_out, "hold out the files whose path matches one of these globs");
+  }
+};
+
+struct TrainSection {
+  std::string dir = "runs/default";
+  int64_t steps = 1000, batch_size = 16, micro_batches = 1, seq_len = 256, seed = 1;
+
+  template <class Visitor>
+  void fields(Visitor&& visit) {
+    visit("dir", dir, "folder of the run's files");
+    visit("steps", steps, "optimizer steps of the whole run", 1);
+    visit("batch_size", batch_size, "samples of a step, over all ranks", 1);
+    visit("micro_batches", micro_batches, "forwards that a rank's share of a step is cut into", 1);
+    visit("seq_len", seq_len, "tokens of a sample", 2);
+    visit("seed", seed, "of the initial weights, the data's order and sampling", 0);
+  }
+};
+
+struct OptimSection : AdamWOptions {
+  double lr = 3e-4, min_lr = 0.0, max_grad_norm = 1.0;
+  int64_t warmup_steps = 0;
+
+  template <class Visitor>
+  void fields(Visitor&& visit) {
+    visit("lr", lr, "highest learning rate", 0);
+    visit("min_lr", min_lr, "learning rate at the end of the cosine", 0);
+    visit("warmup_steps", warmup_steps, "steps of linear warm-up", 0);
+    visit("beta1", beta1, "AdamW's decay of the first moment", 0);
+    visit("beta2", beta2, "AdamW's decay of the second moment", 0);
+    visit("eps", eps, "AdamW's epsilon", 0);
+    visit("weight_decay", weight_decay, "decoupled decay of matrices and tables; norms and biases have none", 0);
+    visit("max_grad_norm", max_grad_norm, "clip the gradient to this norm; 0 for never", 0);
+  }
+};
+
+struct ParallelSection {
+  int64_t pp = 1, dp_replicate = 1, dp_shard = -1, tp = 1;
+  bool reshard_after_forward = true, recompute = false, bf16 = false;
+  int64_t prefetch = 1;
+
+  template <class Visitor>
+  void fields(Visitor&& visit) {
+    visit("pp", pp, "pipeline stages", 1);
+    visit("dp_replicate", dp_replicate, "data-parallel replicas (DDP; HSDP with dp_shard)", 1);
+    visit("dp_shard", dp_shard, "ranks that shard the parameters (FSDP); -1 for all that the other axes leave", -1);
+    visit("tp", tp, "tensor-parallel ranks", 1);
+    visit("reshard_after_forward", reshard_after_forward, "FSDP: free parameters between forward and backward");
+    visit("prefetch", prefetch, "FSDP: units gathered ahead", 0);
+    visit("recompute", recompute, "run each unit's forward again in the backward");
+    visit("bf16", bf16, "compute in bfloat16; parameters and reductions stay float32");
+  }
+};
+
+struct CheckpointSection {
+  int64_t every = 0, keep = 2;
+
+  template <class Visitor>
+  void fields(Visitor&& visit) {
+    visit("every", every, "steps between checkpoints; 0 for one at the end only, -1 for none", -1);
+    visit("keep", keep, "how many of the newest to keep; 0 for all", 0);
+  }
+};
+
+struct EvalSection {
+  int64_t every = 0, samples = 64;
+
+  template <class Visitor>
+  void fields(Visitor&& visit) {
+    visit("every", every, "steps between evaluations on held-out files; 0 for one at the end only", 0);
+    visit("samples", samples, "held-out samples of an evaluation; 0 for all", 0);
+  }
+};
+
+struct SampleSection {
+  std::string prompt;
+  int64_t tokens = 256, top_k = 0;
+  double temperature = 1.0;
+
+  template <class Visitor>
+  void fields(Visitor&& visit) {
+    visit("prompt", prompt, "text that the model continues at the run's end; none when empty");
+    visit("tokens", tokens, "tokens to write", 1);
+    visit("temperature", temperature, "0 always takes the likeliest token", 0);
+    visit("top_k", top_k, "choose among the k likeliest tokens; 0 for all", 0);
+  }
+};
+
+struct MetricsSection {
+  int64_t every = 10;
+  double peak_tflops = 0.0;
+
+  template <class Visitor>
+  void fields(Visitor&& visit) {
+    visit("every", every, "steps between lines on the terminal; metrics.jsonl has all steps", 1);
+    visit("peak_tflops", peak_tflops, "peak of one rank's device, for MFU; 0 for the known peak of the device", 0);
+  }
+};
+
+struct RunConfig {
+  ModelSection model;
+  DataSection data;
+  TrainSection train;
+  OptimSection optim;
+  ParallelSection parallel;
+  CheckpointSection checkpoint;
+  EvalSection eval;
+  SampleSection sample;
+  MetricsSection metrics;
+  ModelConfig network;                         // model.entry with the fields of model.config, finished
+  std::map<std::string, std::string> origins;  // where a key that is not at its default was set
+
+  /// Calls visit(section's name, section) for each section.
+  template <class Visitor>
+  void sections(Visitor&& visit) {
+    visit("model", model), visit("data", data), visit("train", train), visit("optim", optim);
+    visit("parallel", parallel), visit("checkpoint", checkpoint), visit("eval", eval), visit("sample", sample);
+    visit("metrics", metrics);
+  }
+
+  Schedule schedule() const;
+  ParallelOptions parallel_options() const;
+  std::filesystem::path checkpoints() const { return std::filesystem::path(train.dir) / "checkpoints"; }
+
+  /// The mesh on `world_size` ranks. Throws ConfigError where the axes do not make that many.
+  MeshShape mesh_shape(int64_t world_size) const;
+
+  /// What the rank at `dp_rank` reads of each step. Throws ConfigError where the batch does not divide.
+  BatchShape batch_shape(const MeshShape& mesh, int64_t dp_rank) const;
+};
+
+/// Reads `file` (TOML; none when empty), then `settings` ("a.b=c"; later ones win), and checks every value. model.entry
+/// may be left out where model.checkpoint names a folder with a config.json. Paths are relative to the working
+/// directory and come out absolute. Throws ConfigError saying where and, for an unknown key, which known one is
+/// nearest.
+RunConfig read_run_config(const std::filesystem::path& file, const std::vector<std::string>& settings);
+
+/// The config as a TOML file that reads back as the same config.
+std::string format_toml(RunConfig& config);
+
+/// The config as lines of key, value and where the value was set.
+std::string format_table(RunConfig& config);
+
+/// All keys with their defaults and meanings.
+std::string format_reference(RunConfig& config);
+
+}  // namespace modular

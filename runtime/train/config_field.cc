@@ -1,0 +1,118 @@
+#include "runtime/train/config_field.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace modular {
+
+namespace {
+
+class Collector final : public FieldVisitor {
+ public:
+  Collector(std::string prefix, std::vector<ConfigField>& fields) : prefix_(std::move(prefix)), fields_(fields) {}
+
+  template <class T>
+  void add(std::string_view name, T& value) {
+    fields_.push_back({prefix_ + std::string(name), &value, {}, {}});
+  }
+  void operator()(std::string_view name, bool& value) override { add(name, value); }
+  void operator()(std::string_view name, int64_t& value) override { add(name, value); }
+  void operator()(std::string_view name, double& value) override { add(name, value); }
+  void operator()(std::string_view name, std::string& value) override { add(name, value); }
+  void operator()(std::string_view name, std::optional<bool>& value) override { add(name, value); }
+  void operator()(std::string_view name, std::optional<int64_t>& value) override { add(name, value); }
+  void operator()(std::string_view name, std::optional<double>& value) override { add(name, value); }
+  void operator()(std::string_view name, std::optional<std::string>& value) override { add(name, value); }
+  void operator()(std::string_view name, std::vector<int64_t>& value) override { add(name, value); }
+  void operator()(std::string_view name, std::vector<std::string>& value) override { add(name, value); }
+  void operator()(std::string_view name, std::optional<std::vector<double>>& value) override { add(name, value); }
+  void operator()(std::string_view name, RopeParameters& value) override {
+    value.fields(Collector(prefix_ + std::string(name) + ".", fields_));
+  }
+
+ private:
+  std::string prefix_;
+  std::vector<ConfigField>& fields_;
+};
+
+std::string toml_text(bool value) { return value ? "true" : "false"; }
+std::string toml_text(int64_t value) { return fmt::format("{}", value); }
+std::string toml_text(double value) {
+  auto text = fmt::format("{}", value);
+  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+}
+std::string toml_text(const std::string& value) {
+  std::string quoted = "\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') {
+      quoted += '\\', quoted += c;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      quoted += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
+template <class T>
+std::string toml_text(const std::vector<T>& values) {
+  std::string text = "[";
+  for (const T& value : values) text += (text.size() > 1 ? ", " : "") + toml_text(value);
+  return text + "]";
+}
+template <class T>
+std::string toml_text(const std::optional<T>& value) {
+  return value ? toml_text(*value) : "";
+}
+
+size_t edit_distance(std::string_view one, std::string_view other) {
+  std::vector<size_t> row(other.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 0; i < one.size(); ++i) {
+    size_t diagonal = row[0]++;
+    for (size_t j = 0; j < other.size(); ++j) {
+      const size_t replaced = diagonal + (one[i] != other[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string_view leaf(std::string_view path) { return path.substr(path.rfind('.') + 1); }
+
+}  // namespace
+
+std::vector<ConfigField> section_fields(RunConfig& config) {
+  std::vector<ConfigField> fields;
+  config.sections([&](std::string_view section, auto& values) {
+    values.fields([&](std::string_view name, auto& value, std::string_view help, std::optional<double> at_least = {}) {
+      fields.push_back({fmt::format("{}.{}", section, name), &value, help, at_least});
+    });
+  });
+  return fields;
+}
+
+std::vector<ConfigField> model_fields(AnyConfig& config) {
+  std::vector<ConfigField> fields;
+  Collector collector("model.config.", fields);
+  config.fields(collector);
+  return fields;
+}
+
+std::string toml_value(const FieldPointer& value) {
+  return std::visit([](const auto* held) { return toml_text(*held); }, value);
+}
+
+std::optional<std::string> nearest_name(std::string_view name, const std::vector<ConfigField>& known) {
+  const auto distance = [&](const ConfigField& field) {
+    return std::min(edit_distance(name, field.path), edit_distance(leaf(name), leaf(field.path)) + 1);
+  };
+  const auto nearest = std::ranges::min_element(known, {}, distance);
+  if (nearest == known.end() || distance(*nearest) > std::max<size_t>(2, leaf(name).size() / 3 + 1)) return {};
+  return nearest->path;
+}
+
+}  // namespace modular

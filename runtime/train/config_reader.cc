@@ -1,0 +1,264 @@
+// Reads the TOML file and the settings of the command line into a RunConfig.
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/train/config_field.h"
+
+namespace modular {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A key that was set, and where.
+struct Assignment {
+  std::string path;
+  toml::node* value = nullptr;
+  std::string where;  // "demo.toml:3:9" or "--set train.steps=x"
+  std::string text;   // of a --set, as it was written
+};
+
+[[noreturn]] void refuse(const std::string& where, const std::string& sentence) {
+  throw ConfigError(where + ": " + sentence);
+}
+
+std::string describe(const toml::node& node) {
+  if (node.is_table()) return "a table";
+  if (node.is_array()) return "an array";
+  if (const auto* text = node.as_string()) return fmt::format("the string \"{}\"", text->get());
+  if (const auto* number = node.as_integer()) return fmt::format("the integer {}", number->get());
+  if (const auto* number = node.as_floating_point()) return fmt::format("the number {}", number->get());
+  if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
+  return "a date or time";
+}
+
+// Each returns what the value should have been, or nothing when it fits.
+std::string assign(bool& value, const toml::node& node) {
+  if (!node.is_boolean()) return "true or false";
+  value = node.as_boolean()->get();
+  return {};
+}
+std::string assign(int64_t& value, const toml::node& node) {
+  if (!node.is_integer()) return "an integer";
+  value = node.as_integer()->get();
+  return {};
+}
+std::string assign(double& value, const toml::node& node) {
+  if (!node.is_number()) return "a number";
+  value = *node.value<double>();
+  return {};
+}
+std::string assign(std::string& value, const toml::node& node) {
+  if (!node.is_string()) return "a string";
+  value = node.as_string()->get();
+  return {};
+}
+template <class T>
+std::string assign(std::vector<T>& value, const toml::node& node) {
+  const auto* array = node.as_array();
+  std::vector<T> read(array ? array->size() : 1);  // one element may stand without brackets
+  for (size_t i = 0; i < read.size(); ++i) {
+    const auto expected = assign(read[i], array ? *array->get(i) : node);
+    if (!expected.empty()) return "an array, each element " + expected;
+  }
+  value = std::move(read);
+  return {};
+}
+template <class T>
+std::string assign(std::optional<T>& value, const toml::node& node) {
+  T read{};
+  auto expected = assign(read, node);
+  if (expected.empty()) value = std::move(read);
+  return expected;
+}
+
+void flatten(const std::string& file, const std::string& prefix, toml::table& table, std::vector<Assignment>& result) {
+  for (auto&& [key, value] : table) {
+    const auto path = prefix + std::string(key.str());
+    if (auto* inner = value.as_table()) {
+      flatten(file, path + ".", *inner, result);
+    } else {
+      const auto& begin = key.source().begin;
+      result.push_back({path, &value, fmt::format("{}:{}:{}", file, begin.line, begin.column), {}});
+    }
+  }
+}
+
+toml::table parse_file(const fs::path& file) {
+  std::ifstream in(file);
+  if (!in || fs::is_directory(file))
+    throw ConfigError(
+        fmt::format("{}: cannot be opened: {}", file.string(), in ? "it is a folder" : std::strerror(errno)));
+  try {
+    return toml::parse(in, file.string());
+  } catch (const toml::parse_error& error) {
+    const auto& begin = error.source().begin;
+    refuse(fmt::format("{}:{}:{}", file.string(), begin.line, begin.column), std::string(error.description()));
+  }
+}
+
+/// A setting's value under the key "value". What is no TOML is text.
+toml::table parse_setting(const std::string& text) {
+  try {
+    auto table = toml::parse("value = " + text);
+    if (table.size() == 1) return table;
+  } catch (const toml::parse_error&) {
+  }
+  toml::table table;
+  table.insert("value", text);
+  return table;
+}
+
+bool takes_text(const FieldPointer& value) {
+  return std::holds_alternative<std::string*>(value) || std::holds_alternative<std::optional<std::string>*>(value);
+}
+
+void apply(const Assignment& assignment, const ConfigField& field, RunConfig& config) {
+  const toml::value<std::string> text(assignment.text);
+  const bool as_text = !assignment.text.empty() && takes_text(field.value) && !assignment.value->is_string();
+  const toml::node& node = as_text ? static_cast<const toml::node&>(text) : *assignment.value;
+  const auto expected = std::visit([&](auto* value) { return assign(*value, node); }, field.value);
+  if (!expected.empty())
+    refuse(assignment.where, fmt::format("{} must be {}, but is {}", field.path, expected, describe(node)));
+  if (field.at_least && node.is_number() && !(*node.value<double>() >= *field.at_least)) {
+    const auto value = toml_value(field.value);
+    refuse(assignment.where, fmt::format("{} must be at least {}, but is {}", field.path, *field.at_least, value));
+  }
+  config.origins[field.path] = assignment.where;
+}
+
+[[noreturn]] void refuse_unknown(const Assignment& assignment, const std::vector<ConfigField>& known) {
+  const auto unknown = "unknown key " + assignment.path;
+  if (const auto nearest = nearest_name(assignment.path, known))
+    refuse(assignment.where, fmt::format("{}: did you mean {}?", unknown, *nearest));
+  const auto section = assignment.path.substr(0, assignment.path.rfind('.') + 1);
+  std::string names;
+  for (const auto& field : known)
+    if (!section.empty() && field.path.starts_with(section))
+      names += (names.empty() ? "" : ", ") + field.path.substr(section.size());
+  if (names.empty()) refuse(assignment.where, unknown + ": `modrun settings` lists all keys");
+  refuse(assignment.where, fmt::format("{}: [{}] has {}", unknown, section.substr(0, section.size() - 1), names));
+}
+
+const Entry& entry_named(const std::string& name, const std::string& where) {
+  const Entry* found = nullptr;
+  std::string names;
+  for (const auto& entry : entries()) {
+    if (entry.architecture == name) return entry;
+    if (entry.family == name && found)
+      refuse(where, fmt::format("the family {} has several entries: name one, e.g. {}", name, found->architecture));
+    if (entry.family == name) found = &entry;
+    names += (names.empty() ? "" : ", ") + std::string(entry.architecture);
+  }
+  if (!found) refuse(where, fmt::format("model.entry \"{}\" is not in this program, which has {}", name, names));
+  return *found;
+}
+
+void choose_model(RunConfig& config, const fs::path& file) {
+  auto& [entry, checkpoint] = config.model;
+  const auto origin = config.origins.find("model.entry");
+  const auto where = origin != config.origins.end() ? origin->second : file.empty() ? "--set" : file.string();
+  if (!checkpoint.empty()) {
+    const auto newest = find_checkpoint(checkpoint);
+    config.network = read_config(newest.empty() ? fs::path(checkpoint) : newest);
+    if (!entry.empty() && &entry_named(entry, where) != config.network.entry)
+      refuse(where, fmt::format("model.entry is {} but model.checkpoint holds a {}: leave one of the two out", entry,
+                                config.network.entry->architecture));
+  } else if (!entry.empty()) {
+    config.network.entry = &entry_named(entry, where);
+    config.network.config = config.network.entry->make_config();
+  } else {
+    refuse(where,
+           "model.entry is not set: name the model, e.g. model.entry = \"llama\", or a folder with model.checkpoint");
+  }
+  config.model.entry = config.network.entry->architecture;
+}
+
+const ConfigField* find(const std::vector<ConfigField>& fields, std::string_view path) {
+  for (const auto& field : fields)
+    if (field.path == path) return &field;
+  return nullptr;
+}
+
+/// What no field shows alone.
+void check_together(const RunConfig& config) {
+  const auto unless = [&](bool fine, std::initializer_list<const char*> keys, const std::string& sentence) {
+    if (fine) return;
+    for (const char* key : keys)
+      if (const auto origin = config.origins.find(key); origin != config.origins.end())
+        refuse(origin->second, sentence);
+    refuse("config", sentence);
+  };
+  const auto& optim = config.optim;
+  unless(optim.beta1 < 1.0, {"optim.beta1"}, fmt::format("optim.beta1 must be less than 1, but is {}", optim.beta1));
+  unless(optim.beta2 < 1.0, {"optim.beta2"}, fmt::format("optim.beta2 must be less than 1, but is {}", optim.beta2));
+  unless(optim.min_lr <= optim.lr, {"optim.min_lr", "optim.lr"},
+         fmt::format("optim.min_lr ({}) must not be above optim.lr ({})", optim.min_lr, optim.lr));
+  unless(config.parallel.dp_shard != 0, {"parallel.dp_shard"}, "parallel.dp_shard must be -1 or at least 1, but is 0");
+  unless(config.data.format == "bytes" || config.data.format == "tokens", {"data.format"},
+         fmt::format("data.format must be \"bytes\" or \"tokens\", but is \"{}\"", config.data.format));
+}
+
+std::string absolute(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }
+
+}  // namespace
+
+RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& settings) {
+  toml::table table;
+  std::vector<toml::table> set_tables;
+  std::vector<Assignment> assignments;
+  if (!file.empty()) {
+    table = parse_file(file);
+    flatten(file.string(), "", table, assignments);
+  }
+  set_tables.reserve(settings.size());
+  for (const auto& setting : settings) {
+    const auto where = "--set " + setting;
+    const auto equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0) refuse(where, "expected key=value, e.g. --set train.steps=100");
+    const auto text = setting.substr(equals + 1);
+    set_tables.push_back(parse_setting(text));
+    assignments.push_back({setting.substr(0, equals), set_tables.back().get("value"), where, text});
+  }
+
+  RunConfig config;
+  auto known = section_fields(config);
+  std::vector<const Assignment*> of_model;
+  for (const auto& assignment : assignments) {
+    if (assignment.path.starts_with("model.config.")) {
+      of_model.push_back(&assignment);
+    } else if (const auto* field = find(known, assignment.path)) {
+      apply(assignment, *field, config);
+    } else {
+      refuse_unknown(assignment, known);
+    }
+  }
+
+  choose_model(config, file);
+  const auto of_entry = model_fields(*config.network.config);
+  known.insert(known.end(), of_entry.begin(), of_entry.end());
+  for (const auto* assignment : of_model) {
+    const auto* field = find(of_entry, assignment->path);
+    if (!field) refuse_unknown(*assignment, known);
+    apply(*assignment, *field, config);
+  }
+  try {
+    config.network.config->finish();
+  } catch (const ConfigError& error) {
+    refuse(of_model.empty() ? config.model.entry : of_model.front()->where,
+           std::string("model.config: ") + error.what());
+  }
+  check_together(config);
+
+  config.train.dir = absolute(config.train.dir);
+  if (!config.model.checkpoint.empty()) config.model.checkpoint = absolute(config.model.checkpoint);
+  for (auto& path : config.data.paths) path = absolute(path);
+  return config;
+}
+
+}  // namespace modular

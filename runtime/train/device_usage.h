@@ -1,0 +1,26 @@
+// How much of a device a run uses: memory and arithmetic.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "runtime/train/config.h"
+
+namespace modular {
+
+/// The most memory that this process has held so far: on a GPU what the caching allocator had given out, on the CPU the
+/// resident set.
+int64_t memory_peak(const at::Device& device);
+
+/// Floating-point operations that training on one token takes: 6 per parameter that multiplies it, and attention's 12 *
+/// layers * heads * head_dim * seq_len (Chowdhery et al., PaLM, appendix B). `parameters` counts those of the whole
+/// model without an embedding table that is only looked up.
+double flops_per_token(const ModelConfig& model, int64_t parameters, int64_t seq_len);
+
+/// The peak of one device in operations per second for the type that is computed in, from NVIDIA's data sheets (dense);
+/// nothing where the device is not known.
+std::optional<double> device_peak(const at::Device& device, bool bf16);
+
+}  // namespace modular

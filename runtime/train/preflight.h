@@ -1,0 +1,43 @@
+// All that can be found wrong with a run before a rank is started.
+#pragma once
+
+#include <filesystem>
+
+#include "runtime/train/config.h"
+
+namespace modular {
+
+struct RunRequest {
+  bool resume = false;     // go on from the newest checkpoint of train.dir
+  bool overwrite = false;  // begin anew in a folder that holds a run
+};
+
+/// A run that has been checked.
+struct Run {
+  RunConfig config;
+  RunRequest request;
+  MeshShape mesh;
+  DataFiles files;
+  std::filesystem::path checkpoint;  // that is resumed; empty when the run begins anew
+};
+
+/// Checks mesh, batch, data and checkpoints of a run on `world_size` ranks. Throws ConfigError, DataError or
+/// std::runtime_error in one sentence that says what to change. Changes nothing and needs no process group.
+Run prepare_run(RunConfig config, const RunRequest& request, int64_t world_size);
+
+/// Throws ConfigError where train.dir already holds a run that is neither resumed nor overwritten. Asked once a job,
+/// before its first rank writes.
+void check_run_folder(const Run& run);
+
+/// Throws ConfigError where `folder` holds neither a checkpoint nor a Hugging Face folder whose tensors are this
+/// model's.
+void check_weights(const std::filesystem::path& folder, const ModelConfig& model);
+
+/// Throws ConfigError where the model cannot read what data and train say: its vocabulary has no place for bytes, or
+/// its positions end before train.seq_len.
+void check_reading(const RunConfig& config);
+
+/// model.config.vocab_size, or nothing where the model has none.
+int64_t vocab_size(const ModelConfig& model);
+
+}  // namespace modular

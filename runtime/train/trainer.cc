@@ -1,0 +1,245 @@
+#include "runtime/train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/mesh/collectives.h"
+#include "runtime/mesh/status.h"
+#include "runtime/optim/clip.h"
+#include "runtime/train/config_field.h"
+#include "runtime/train/device_usage.h"
+#include "runtime/train/evaluation.h"
+#include "runtime/train/metrics.h"
+#include "runtime/train/sampling.h"
+
+namespace modular {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+double seconds_between(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+/// The boxes that a checkpoint of the run holds.
+std::vector<TensorBox> boxes_of(const std::vector<ShardedParameter>& parameters) {
+  std::vector<TensorBox> boxes;
+  for (const auto& parameter : parameters) boxes.push_back(box_of(parameter));
+  return boxes;
+}
+
+/// The modules of the first stage whose tables are no matrix of another layer, too: embeddings that are not tied.
+std::vector<std::string> looked_up_tables(const ModelConfig& network) {
+  std::vector<std::string> modules;
+  for (const auto module : network.entry->plan->first) modules.emplace_back(module);
+  for (const auto& tie : network.entry->plan->ties)
+    for (const auto& field : model_fields(*network.config))
+      if (const auto* const* flag = std::get_if<bool*>(&field.value);
+          flag && **flag && field.path == "model.config." + std::string(tie.flag))
+        std::erase_if(modules, [&](const std::string& module) { return tie.source.starts_with(module + "."); });
+  return modules;
+}
+
+/// Elements of the whole model, and those of them that are not only looked up.
+struct ParameterCounts {
+  int64_t all = 0, multiplied = 0;
+};
+
+ParameterCounts count_parameters(ParallelModel& model, const ModelConfig& network) {
+  const auto looked_up = looked_up_tables(network);
+  auto counts = at::zeros({2}, at::TensorOptions().dtype(at::kLong).device(model.mesh().device()));
+  for (const auto& parameter : model.parameters()) {
+    if (!parameter.owner) continue;
+    counts[0] += parameter.local.numel();
+    const auto is_prefix = [&](const std::string& module) { return parameter.name.starts_with(module + "."); };
+    if (std::ranges::none_of(looked_up, is_prefix)) counts[1] += parameter.local.numel();
+  }
+  all_reduce(model.mesh().world(), counts, "the number of parameters").wait();
+  return {counts[0].item<int64_t>(), counts[1].item<int64_t>()};
+}
+
+class Trainer {
+ public:
+  Trainer(Run& run, Mesh& mesh)
+      : run_(run),
+        config_(run.config),
+        mesh_(mesh),
+        model_(*config_.network.entry, *config_.network.config, mesh, config_.parallel_options(),
+               static_cast<uint64_t>(config_.train.seed)),
+        optimizer_(model_.parameters(), config_.optim),
+        training_(run.files.training),
+        held_out_(run.files.held_out),
+        shape_(config_.batch_shape(run.mesh, data_parallel_rank(mesh))),
+        source_(training_, shape_, static_cast<uint64_t>(config_.train.seed), vocab_size(config_.network)) {
+    boxes_ = boxes_of(model_.parameters());
+    const auto moments = boxes_of(optimizer_.state());
+    boxes_.insert(boxes_.end(), moments.begin(), moments.end());
+  }
+
+  void run() {
+    load();
+    const auto counts = count_parameters(model_, config_.network);
+    if (mesh_.rank() == 0) open_folder();  // all ranks have read what it may replace: the count waits for them
+    const auto peak = config_.metrics.peak_tflops > 0.0 ? std::optional(config_.metrics.peak_tflops * 1e12)
+                                                        : device_peak(mesh_.device(), config_.parallel.bf16);
+    flops_per_token_ = flops_per_token(config_.network, counts.multiplied, shape_.seq_len);
+    if (peak) peak_ = *peak * static_cast<double>(mesh_.world_size());
+    announce(counts.all);
+
+    const int64_t steps = config_.train.steps;
+    while (step_ < steps) {
+      take_step();
+      const bool last = step_ == steps;
+      if (due(config_.eval.every, last)) evaluate();
+      if (due(config_.checkpoint.every, last)) save();
+    }
+    write_sample();
+  }
+
+ private:
+  /// Whether something that happens every `every` steps (0: at the end only, -1: never) happens behind this one.
+  bool due(int64_t every, bool last) const { return every >= 0 && (last || (every > 0 && step_ % every == 0)); }
+
+  void load() {
+    if (!run_.checkpoint.empty()) {
+      set_phase("loading " + run_.checkpoint.string());
+      const auto state = load_checkpoint(run_.checkpoint, config_.network, boxes_, mesh_);
+      step_ = state.step;
+      position_.samples = std::stoll(state.values.at("samples"));
+      optimizer_.set_steps(std::stoll(state.values.at("optimizer_steps")));
+      model_.parameters_changed();
+    } else if (!config_.model.checkpoint.empty()) {
+      set_phase("loading " + config_.model.checkpoint);
+      load_parameters(config_.model.checkpoint, config_.network, boxes_of(model_.parameters()));
+      model_.parameters_changed();
+    }
+  }
+
+  void save() {
+    if (config_.checkpoint.every < 0) return;
+    set_phase(fmt::format("saving step {}", step_));
+    TrainingState state;
+    state.step = step_;
+    state.values["samples"] = std::to_string(position_.samples);
+    state.values["optimizer_steps"] = std::to_string(optimizer_.steps());
+    state.values["config"] = format_toml(config_);
+    const auto folder =
+        save_checkpoint(config_.checkpoints(), config_.network, state, boxes_, mesh_, config_.checkpoint.keep);
+    print("checkpoint {}\n", folder.string());
+  }
+
+  void open_folder() {
+    const fs::path folder = config_.train.dir;
+    if (run_.checkpoint.empty()) fs::remove_all(config_.checkpoints());
+    fs::create_directories(folder);
+    std::ofstream(folder / "config.toml") << format_toml(config_);
+    write_manifest(folder / "data.manifest", run_.files);
+    metrics_.emplace(folder / "metrics.jsonl", step_);
+  }
+
+  void announce(int64_t parameters) {
+    const double start = seconds_since_start();
+    if (metrics_) metrics_->start(step_, mesh_.world_size(), mesh_.shape().describe(), parameters, start);
+    print(
+        "{} with {:.2f} M parameters on {} ({}); {:.1f} M tokens to train on, {:.1f} M held out\n"
+        "first step {:.2f} s after the start; the run's files are in {}\n",
+        config_.network.entry->architecture, static_cast<double>(parameters) * 1e-6, mesh_.shape().describe(),
+        mesh_.device().str(), static_cast<double>(training_.size()) * 1e-6,
+        static_cast<double>(held_out_.size()) * 1e-6, start, config_.train.dir);
+  }
+
+  void take_step() {
+    set_phase(fmt::format("step {}", step_ + 1));
+    const auto begin = Clock::now();
+    auto batches = source_.at(position_);
+    to_device(batches, mesh_.device());
+    const auto result = model_.step(batches);
+    const double norm = gradient_norm(model_.parameters(), mesh_);
+    if (!std::isfinite(result.loss) || !std::isfinite(norm))
+      throw std::runtime_error(
+          fmt::format("step {}: the loss is {} and the gradient's norm {}: lower optim.lr, lengthen "
+                      "optim.warmup_steps, or set optim.max_grad_norm",
+                      step_ + 1, result.loss, norm));
+    clip_gradients(model_.parameters(), norm, config_.optim.max_grad_norm);
+    const double lr = config_.schedule().at(step_);
+    optimizer_.step(lr);
+    model_.parameters_changed();
+    position_.samples += shape_.global();
+    ++step_;
+    if (metrics_) report(result.loss, norm, lr, seconds_between(begin, Clock::now()));
+  }
+
+  void report(double loss, double norm, double lr, double seconds) {
+    StepMetrics metrics{.step = step_, .loss = loss, .grad_norm = norm, .lr = lr, .seconds = seconds};
+    metrics.tokens = shape_.global() * shape_.seq_len;
+    metrics.samples = position_.samples;
+    metrics.memory_peak = memory_peak(mesh_.device());
+    if (peak_) metrics.mfu = flops_per_token_ * static_cast<double>(metrics.tokens) / seconds / *peak_;
+    metrics_->step(metrics);
+
+    seconds_since_line_ += seconds;
+    tokens_since_line_ += metrics.tokens;
+    if (step_ % config_.metrics.every != 0 && step_ != config_.train.steps && seconds_since_line_ < 10.0) return;
+    print("{}\n",
+          format_step(metrics, config_.train.steps, static_cast<double>(tokens_since_line_) / seconds_since_line_));
+    seconds_since_line_ = 0.0;
+    tokens_since_line_ = 0;
+  }
+
+  void evaluate() {
+    if (held_out_.size() == 0) return;
+    set_phase(fmt::format("evaluating behind step {}", step_));
+    const BatchSource source(held_out_, shape_, /*seed=*/0, vocab_size(config_.network));
+    const auto result = evaluate_samples(model_, source, config_.eval.samples);
+    if (metrics_) metrics_->evaluation(step_, result.loss, result.target_count);
+    print("held-out loss {:.4f} nats a token behind step {}\n", result.loss, step_);
+  }
+
+  void write_sample() {
+    if (config_.sample.prompt.empty() || config_.data.format != "bytes") return;
+    set_phase("sampling");
+    print("the model goes on from {:?}:\n", config_.sample.prompt);
+    const auto tokens = sample(model_, tokens_of(config_.sample.prompt), config_.sample, shape_.seq_len,
+                               static_cast<uint64_t>(config_.train.seed));
+    const auto text = config_.sample.prompt + text_of(tokens);
+    if (metrics_) metrics_->sample(step_, text);
+    print("{}\n", text);
+  }
+
+  template <class... Arguments>
+  void print(fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
+    if (mesh_.rank() != 0) return;
+    fmt::print(format, std::forward<Arguments>(arguments)...);
+    std::fflush(stdout);
+  }
+
+  Run& run_;
+  RunConfig& config_;
+  Mesh& mesh_;
+  ParallelModel model_;
+  AdamW optimizer_;
+  TokenStream training_, held_out_;
+  BatchShape shape_;
+  BatchSource source_;
+  std::vector<TensorBox> boxes_;        // parameters, then the optimizer's moments
+  std::optional<MetricsFile> metrics_;  // on rank 0
+
+  int64_t step_ = 0;  // done so far
+  DataPosition position_;
+  double flops_per_token_ = 0.0;
+  std::optional<double> peak_;  // of all devices together
+  double seconds_since_line_ = 0.0;
+  int64_t tokens_since_line_ = 0;
+};
+
+}  // namespace
+
+void train(Run& run, Mesh& mesh) { Trainer(run, mesh).run(); }
+
+}  // namespace modular

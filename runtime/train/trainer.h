@@ -1,0 +1,18 @@
+// The training loop.
+#pragma once
+
+#include "runtime/mesh/mesh.h"
+#include "runtime/train/preflight.h"
+
+namespace modular {
+
+/// Trains `run` to its last step on `mesh`, whose shape is run.mesh. Every rank calls it. Rank 0 writes into train.dir:
+///   config.toml      the resolved config
+///   data.manifest    size and path of every data file
+///   metrics.jsonl    one object a step (metrics.h)
+///   checkpoints/     as checkpoint.h says
+/// and prints progress. Throws std::runtime_error in one sentence where a step cannot go on (a loss that is not finite,
+/// data that has changed, a checkpoint that cannot be written).
+void train(Run& run, Mesh& mesh);
+
+}  // namespace modular

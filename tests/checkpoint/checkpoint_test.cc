@@ -1,0 +1,284 @@
+// Checkpoints over several ranks: whatever mesh reads them, every rank gets its boxes of the same tensors.
+#include "runtime/checkpoint/checkpoint.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "generated/llama.h"
+#include "runtime/checkpoint/pretrained.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/stored_tensors.h"
+#include "tests/data/temporary_folder.h"
+#include "tests/support/ranks.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::run_ranks;
+
+ModelConfig tiny_llama(const nlohmann::json& changes = nlohmann::json::object()) {
+  nlohmann::json config = {{"model_type", "llama"},   {"vocab_size", 10},       {"hidden_size", 8},
+                           {"intermediate_size", 12}, {"num_hidden_layers", 2}, {"num_attention_heads", 2},
+                           {"my_key", "kept"}};
+  config.update(changes);
+  return parse_config(config.dump(), "config.json");
+}
+
+/// Values that say where they belong, so that a value in a wrong place is a wrong value.
+at::Tensor values_of(const std::string& name, const std::vector<int64_t>& shape) {
+  const auto size = c10::multiply_integers(shape);
+  const auto seed = static_cast<double>(std::hash<std::string>()(name) % 1000);
+  return (at::arange(size, at::kFloat) + seed).view(shape);
+}
+
+/// How a tensor is cut for a rank: an equal part of dimension 0 (the last ranks may get less, or nothing), or of
+/// dimension 1.
+TensorBox cut(const std::string& name, const std::vector<int64_t>& shape, int64_t dim, int64_t rank, int64_t ranks) {
+  dim = std::min<int64_t>(dim, static_cast<int64_t>(shape.size()) - 1);
+  const int64_t part = (shape[dim] + ranks - 1) / ranks;
+  const int64_t begin = std::min(rank * part, shape[dim]), end = std::min(begin + part, shape[dim]);
+  std::vector<int64_t> offset(shape.size(), 0);
+  offset[dim] = begin;
+  return {name, shape, offset, values_of(name, shape).narrow(dim, begin, end - begin).clone(), true};
+}
+
+/// The parameters and the moments of an optimizer, as a rank holds them.
+std::vector<TensorBox> boxes_of(const ModelConfig& model, int64_t dim, int64_t rank, int64_t ranks) {
+  std::vector<TensorBox> boxes;
+  for (const ModelParameter& parameter : model_parameters(model))
+    for (const char* prefix : {"", "optimizer.exp_avg."})
+      boxes.push_back(cut(prefix + parameter.name, parameter.global_shape, dim, rank, ranks));
+  return boxes;
+}
+
+Mesh mesh_of(const Environment& environment) {
+  MeshShape shape;
+  shape[Axis::dp_shard] = environment.world_size;
+  return Mesh(environment, shape);
+}
+
+void save(const Environment& environment, const fs::path& folder, int64_t step, int64_t keep_last = 0,
+          const ModelConfig& model = tiny_llama()) {
+  Mesh mesh = mesh_of(environment);
+  const auto boxes = boxes_of(model, /*dim=*/0, mesh.rank(), mesh.world_size());
+  save_checkpoint(folder, model, {.step = step, .values = {{"data", "at " + std::to_string(step)}}}, boxes, mesh,
+                  keep_last);
+}
+
+/// Loads with boxes cut along `dim`, and expects every value where it belongs.
+TrainingState load(const Environment& environment, const fs::path& folder, int64_t dim) {
+  Mesh mesh = mesh_of(environment);
+  const ModelConfig model = tiny_llama();
+  auto boxes = boxes_of(model, dim, mesh.rank(), mesh.world_size());
+  std::vector<at::Tensor> expected;
+  for (TensorBox& box : boxes) {
+    expected.push_back(box.local.clone());
+    box.local.fill_(-1);
+  }
+  TrainingState state = load_checkpoint(find_checkpoint(folder), model, boxes, mesh);
+  for (size_t i = 0; i < boxes.size(); ++i) EXPECT_TRUE(at::equal(boxes[i].local, expected[i])) << boxes[i].name;
+  return state;
+}
+
+TEST(Checkpoint, IsReadByAnyNumberOfRanksInAnyLayout) {
+  const fs::path folder = testing::shared_folder();
+  run_ranks(4, [&](const Environment& environment) { save(environment, folder, 7); });
+  for (const int ranks : {1, 2, 3, 4})
+    run_ranks(ranks, [&](const Environment& environment) {
+      const TrainingState state = load(environment, folder, /*dim=*/ranks % 2);
+      EXPECT_EQ(state.step, 7);
+      EXPECT_EQ(state.values.at("data"), "at 7");
+    });
+}
+
+TEST(Checkpoint, GeneratorsGoOnWhereTheyWereOnTheSameMesh) {
+  const fs::path folder = testing::shared_folder();
+  const auto drawn = run_ranks(2, [&](const Environment& environment) {
+    at::manual_seed(100 + static_cast<uint64_t>(environment.rank));
+    at::rand({3});
+    save(environment, folder, 1);
+    return testing::Report{at::rand({1}, at::kDouble).item<double>()};
+  });
+  const auto again = run_ranks(2, [&](const Environment& environment) {
+    load(environment, folder, 0);
+    return testing::Report{at::rand({1}, at::kDouble).item<double>()};
+  });
+  EXPECT_EQ(drawn, again);
+  EXPECT_NE(drawn[0], drawn[1]);
+}
+
+TEST(Checkpoint, KeepsTheLastOnesAndPointsToTheNewest) {
+  TemporaryFolder folder;
+  for (const int64_t step : {10, 20, 30, 15}) save({}, folder.path(), step, /*keep_last=*/2);
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder.path())) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"latest", "step-00000015", "step-00000030"}));
+  EXPECT_EQ(find_checkpoint(folder.path()).filename(), "step-00000015");
+  EXPECT_EQ(find_checkpoint(folder.path() / "step-00000030").filename(), "step-00000030");
+}
+
+TEST(Checkpoint, ASecondSaveOfAStepReplacesTheFirst) {
+  TemporaryFolder folder;
+  save({}, folder.path(), 10);
+  save({}, folder.path(), 10);
+  EXPECT_EQ(load({}, folder.path(), 0).step, 10);
+  EXPECT_FALSE(fs::exists(folder.path() / "step-00000010.partial"));
+}
+
+TEST(Checkpoint, AnInterruptedSaveHarmsNoOlderOneAndIsCleanedUpByTheNext) {
+  TemporaryFolder folder;
+  save({}, folder.path(), 10);
+  // What a rank that was killed while writing leaves.
+  fs::create_directories(folder.path() / "step-00000020.partial");
+  std::ofstream(folder.path() / "step-00000020.partial" / "rank-00000.safetensors") << "half a file";
+  EXPECT_EQ(load({}, folder.path(), 0).step, 10);
+  save({}, folder.path(), 30);
+  EXPECT_FALSE(fs::exists(folder.path() / "step-00000020.partial"));
+}
+
+TEST(Checkpoint, AFailedSaveThrowsOnEveryRankAndLeavesTheLatest) {
+  const fs::path folder = testing::shared_folder();
+  run_ranks(2, [&](const Environment& environment) { save(environment, folder, 10); });
+  run_ranks(2, [&](const Environment& environment) {
+    Mesh mesh = mesh_of(environment);
+    auto boxes = boxes_of(tiny_llama(), 0, mesh.rank(), mesh.world_size());
+    if (mesh.rank() == 1) boxes.erase(boxes.begin());  // a box without an owner
+    const auto saving = [&] { save_checkpoint(folder, tiny_llama(), {.step = 20, .values = {}}, boxes, mesh, 1); };
+    const std::string message = message_of<std::runtime_error>(saving);
+    EXPECT_NE(message.find(mesh.rank() == 0 ? "no owner or several" : "another rank failed in completing a checkpoint"),
+              std::string::npos)
+        << message;
+  });
+  EXPECT_EQ(find_checkpoint(folder).filename(), "step-00000010");
+  EXPECT_FALSE(fs::exists(folder / "step-00000020"));
+}
+
+TEST(Checkpoint, OfAnotherModelIsRefusedInOneSentence) {
+  TemporaryFolder folder;
+  save({}, folder.path(), 10);
+  const fs::path checkpoint = find_checkpoint(folder.path());
+  EXPECT_EQ(checkpoint_refusal(checkpoint, tiny_llama()), "");
+  EXPECT_NE(checkpoint_refusal(checkpoint, tiny_llama({{"intermediate_size", 16}}))
+                .find("step-00000010 does not fit: its \"intermediate_size\" is 12 and the run's is 16"),
+            std::string::npos);
+}
+
+TEST(Checkpoint, WithoutATensorOfTheRunIsRefused) {
+  TemporaryFolder folder;
+  save({}, folder.path(), 10);
+  Mesh mesh = mesh_of({});
+  const std::vector<TensorBox> wanted = {cut("optimizer.momentum.model.norm.weight", {8}, 0, 0, 1)};
+  const auto message = message_of<std::runtime_error>(
+      [&] { load_checkpoint(find_checkpoint(folder.path()), tiny_llama(), wanted, mesh); });
+  EXPECT_NE(message.find("does not fit: it has no \"optimizer.momentum.model.norm.weight\""), std::string::npos)
+      << message;
+}
+
+TEST(Checkpoint, ACutOffFileIsRefusedBeforeARankStarts) {
+  TemporaryFolder folder;
+  save({}, folder.path(), 10);
+  const fs::path file = find_checkpoint(folder.path()) / "rank-00000.safetensors";
+  fs::resize_file(file, fs::file_size(file) - 1);
+  EXPECT_NE(checkpoint_refusal(file.parent_path(), tiny_llama()).find("rank-00000.safetensors is cut off"),
+            std::string::npos);
+}
+
+TEST(Checkpoint, APointerToNothingIsRefused) {
+  TemporaryFolder folder;
+  save({}, folder.path(), 10);
+  fs::remove_all(folder.path() / "step-00000010");
+  EXPECT_NE(message_of<std::runtime_error>([&] { find_checkpoint(folder.path()); }).find("which is not there"),
+            std::string::npos);
+}
+
+TEST(Pretrained, ExportAndImportKeepEveryValue) {
+  TemporaryFolder folder;
+  for (const bool tied : {false, true}) {
+    const ModelConfig model = tiny_llama({{"tie_word_embeddings", tied}});
+    const fs::path run = folder.path() / (tied ? "tied" : "untied");
+    save({}, run / "checkpoints", 10, 0, model);
+    for (const int64_t shard : {int64_t{1} << 40, int64_t{500}}) {
+      const fs::path exported = run / std::to_string(shard), imported = run / ("imported-" + std::to_string(shard));
+      export_pretrained(find_checkpoint(run / "checkpoints"), exported,
+                        {.dtype = at::kFloat, .max_shard_bytes = shard});
+      EXPECT_EQ(fs::exists(exported / "model.safetensors"), shard > 500);
+      EXPECT_NE(read_config(exported).other_keys.find("\"my_key\":\"kept\""), std::string::npos);
+      import_pretrained(exported, imported);
+      for (const fs::path& source : {exported, imported}) {
+        EXPECT_EQ(config_difference(read_config(source), model), "");
+        auto boxes = boxes_of(model, 0, 0, 1);
+        std::erase_if(boxes, [](const TensorBox& box) { return box.name.starts_with("optimizer."); });
+        for (const TensorBox& box : boxes) {
+          const at::Tensor expected = box.local.clone();
+          box.local.zero_();
+          load_parameters(source, model, {&box, 1});
+          EXPECT_TRUE(at::equal(box.local, expected)) << box.name;
+        }
+      }
+    }
+  }
+}
+
+/// A Hugging Face folder with the tensors that `change` makes of the right ones.
+fs::path folder_with(const TemporaryFolder& folder, const ModelConfig& model,
+                     const std::function<void(std::map<std::string, at::Tensor>&)>& change) {
+  std::map<std::string, at::Tensor> tensors;
+  for (const ModelParameter& parameter : model_parameters(model))
+    tensors[parameter.name] = values_of(parameter.name, parameter.global_shape);
+  change(tensors);
+  write_safetensors(folder.path() / "model.safetensors", {tensors.begin(), tensors.end()});
+  return folder.path();
+}
+
+TEST(Pretrained, TensorsThatAreNotTheModelsAreRefusedByName) {
+  TemporaryFolder folder;
+  const ModelConfig model = tiny_llama(), tied = tiny_llama({{"tie_word_embeddings", true}});
+  using Tensors = std::map<std::string, at::Tensor>;
+  EXPECT_EQ(pretrained_refusal(folder_with(folder, model, [](Tensors&) {}), model), "");
+  const auto refusal = [&](const ModelConfig& of, const std::function<void(Tensors&)>& change) {
+    const std::string text = pretrained_refusal(folder_with(folder, of, change), of);
+    return text.empty() ? text : text.substr(folder.path().string().size());
+  };
+  EXPECT_EQ(refusal(model, [](Tensors& t) { t.erase("model.norm.weight"); }),
+            " lacks \"model.norm.weight\" [8], which the LlamaForCausalLM of its config.json has");
+  EXPECT_EQ(refusal(model, [](Tensors& t) { t["score.weight"] = at::ones({2, 8}); }),
+            " holds \"score.weight\" [2, 8], which the LlamaForCausalLM of its config.json does not have");
+  EXPECT_EQ(refusal(model, [](Tensors& t) { t["model.norm.weight"] = at::ones({9}); }),
+            ": \"model.norm.weight\" is [9] and the LlamaForCausalLM of its config.json has [8]");
+  EXPECT_EQ(refusal(tied, [](Tensors& t) { t["lm_head.weight"] = t["model.embed_tokens.weight"].clone(); }), "");
+  EXPECT_NE(refusal(tied, [](Tensors& t) { t["lm_head.weight"] = t["model.embed_tokens.weight"] + 1; })
+                .find("differ though the config ties them"),
+            std::string::npos);
+  EXPECT_EQ(refusal(model, [](Tensors& t) { t["model.layers.0.self_attn.rotary_emb.inv_freq"] = at::ones({2}); }), "");
+  EXPECT_EQ(refusal(model,
+                    [](Tensors& t) {
+                      Tensors stripped;
+                      for (const auto& [name, tensor] : t)
+                        stripped[name.starts_with("model.") ? name.substr(6) : name] = tensor;
+                      t = stripped;
+                    }),
+            "");
+}
+
+TEST(Pretrained, AFolderWithoutSafetensorsIsRefused) {
+  TemporaryFolder folder;
+  EXPECT_NE(pretrained_refusal(folder.path(), tiny_llama()).find("holds neither model.safetensors nor"),
+            std::string::npos);
+}
+
+TEST(Pretrained, ExportOverwritesNothing) {
+  TemporaryFolder folder;
+  save({}, folder.path() / "checkpoints", 10);
+  const fs::path exported = folder.path() / "exported";
+  export_pretrained(find_checkpoint(folder.path() / "checkpoints"), exported, {});
+  const auto again = [&] { export_pretrained(find_checkpoint(folder.path() / "checkpoints"), exported, {}); };
+  EXPECT_NE(message_of<std::runtime_error>(again).find("is there already"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace modular

@@ -1,0 +1,252 @@
+// The rules of shard types, one by one: what each operation makes of whole, partial and split values, and what it
+// refuses.
+#include <gtest/gtest.h>
+
+#include "generator/shard_types.h"
+
+namespace modgen {
+namespace {
+
+Value whole(int64_t rank, bool gradient = true) { return Value::tensor(kInvariant, gradient, rank); }
+Value partial(int64_t rank) { return Value::tensor(kPartial, true, rank); }
+Value split(int64_t dim, int64_t rank) { return Value::tensor(sharded(dim), true, rank); }
+Value count(bool local = false) { return Value::number(local); }
+
+Value literal(int64_t number) {
+  Value value = Value::number();
+  value.known = number;
+  return value;
+}
+
+Value list(std::vector<Value> elements) {
+  Value value;
+  value.kind = Value::Kind::tuple;
+  value.elements = std::move(elements);
+  return value;
+}
+
+/// Applies rule `name`; expressions are made up to fit the values.
+struct Applied {
+  Applied(std::string name, std::vector<Value> values, std::string type = "at::Tensor") {
+    expr.type = std::move(type);
+    expr.operands.resize(values.size());
+    op.name = std::move(name);
+    op.expr = &expr;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i].kind == Value::Kind::tuple) {
+        expr.operands[i].kind = Expr::Kind::list;
+        expr.operands[i].operands.resize(values[i].elements.size());
+      }
+      op.operands.push_back(&expr.operands[i]);
+    }
+    op.values = std::move(values);
+    const Rule rule = find_rule(op.name);
+    EXPECT_NE(rule, nullptr) << op.name;
+    if (rule) result = rule(op);
+  }
+
+  bool refused() const { return !op.message.empty(); }
+
+  Expr expr;
+  Operation op;
+  Value result;
+};
+
+#define EXPECT_TYPE(expected, ...)                         \
+  do {                                                     \
+    const Applied applied(__VA_ARGS__);                    \
+    EXPECT_FALSE(applied.refused()) << applied.op.message; \
+    EXPECT_EQ(applied.result.type, expected);              \
+  } while (false)
+
+#define EXPECT_REFUSED(part, ...)                                                                     \
+  do {                                                                                                \
+    const Applied applied(__VA_ARGS__);                                                               \
+    EXPECT_NE(applied.op.message.find(part), std::string::npos) << "message: " << applied.op.message; \
+  } while (false)
+
+TEST(ShardRules, ColumnWiseLayerEntersWholeValuesAndRefusesSplitOnes) {
+  const Applied applied("tp_colwise", {Value(), whole(3)});
+  EXPECT_EQ(applied.result.type, sharded(2));
+  EXPECT_EQ(applied.op.entered, std::vector<size_t>{1});
+  EXPECT_TRUE(Applied("tp_colwise", {Value(), whole(3, /*gradient=*/false)}).op.entered.empty())
+      << "nothing flows back into it";
+  EXPECT_REFUSED("reads a value that is split", "tp_colwise", {Value(), split(2, 3)});
+  EXPECT_REFUSED("reads a partial sum", "tp_colwise", {Value(), partial(3)});
+}
+
+TEST(ShardRules, RowWiseLayerWantsItsInputSplitByFeatureAndSumsAtItsExit) {
+  const Applied applied("tp_rowwise", {Value(), split(2, 3)});
+  EXPECT_EQ(applied.op.call, Call::exit);
+  EXPECT_EQ(applied.result.type, kInvariant);
+  EXPECT_REFUSED("reads a value that is whole", "tp_rowwise", {Value(), whole(3)});
+  EXPECT_REFUSED("split over tp along dimension 1", "tp_rowwise", {Value(), split(1, 3)});
+}
+
+TEST(ShardRules, VocabularyEmbeddingGivesWholeRows) {
+  const Applied applied("tp_vocab embedding", {Value(), whole(2, false)});
+  EXPECT_EQ(applied.op.call, Call::embedding);
+  EXPECT_EQ(applied.result.type, kInvariant);
+  EXPECT_EQ(applied.result.rank, 3);
+}
+
+TEST(ShardRules, LayerWithoutAnnotationWantsWholeValues) {
+  EXPECT_TYPE(kInvariant, "linear layer", {Value(), whole(3)});
+  EXPECT_REFUSED("a layer without an annotation", "linear layer", {Value(), split(2, 3)});
+  EXPECT_REFUSED("a layer without an annotation", "linear layer", {Value(), split(1, 3)});
+  EXPECT_REFUSED("a layer reads a partial sum", "linear layer", {Value(), partial(3)});
+}
+
+TEST(ShardRules, FunctionsOfEachElementKeepASplitAndRefuseAPartialSum) {
+  for (const char* name : {"silu", "gelu", "sigmoid", ".pow", ".exp"}) {
+    EXPECT_TYPE(sharded(2), name, {split(2, 3)});
+    EXPECT_REFUSED("is not linear", name, {partial(3)});
+  }
+  EXPECT_TYPE(kPartial, "neg", {partial(3)});
+  EXPECT_TYPE(kPartial, ".to", {partial(3), Value()});
+}
+
+TEST(ShardRules, SumsWantPartialSumsOnBothSides) {
+  EXPECT_TYPE(kPartial, "op +", {partial(3), partial(3)});
+  EXPECT_REFUSED("would count it once for every rank", "op +", {partial(3), whole(3)});
+  EXPECT_REFUSED("would count it once for every rank", "op -", {whole(3, false), partial(3)});
+  EXPECT_REFUSED("would count it once for every rank", "op +", {partial(3), literal(1)});
+}
+
+TEST(ShardRules, ProductsWantOnePartialSum) {
+  EXPECT_TYPE(kPartial, "op *", {partial(3), literal(2)});
+  EXPECT_TYPE(kPartial, "op *", {partial(3), whole(3, false)});
+  EXPECT_TYPE(kPartial, "op /", {partial(3), literal(2)});
+  EXPECT_REFUSED("product of two partial sums", "op *", {partial(3), partial(3)});
+  EXPECT_REFUSED("division by a partial sum", "op /", {whole(3, false), partial(3)});
+  EXPECT_REFUSED("meets a factor", "op *", {partial(3), whole(3)});
+}
+
+TEST(ShardRules, SplitValuesMeetWhereTheyAreSplitAlike) {
+  EXPECT_TYPE(sharded(2), "op *", {split(2, 3), split(2, 3)});
+  EXPECT_REFUSED("along different dimensions", "op *", {split(2, 3), split(1, 3)});
+  EXPECT_REFUSED("meets one that is split", "op *", {split(2, 3), whole(3)});
+  EXPECT_REFUSED("meets one that is split", "op *", {split(2, 3), whole(1)});
+  EXPECT_TYPE(sharded(2), "op *", {split(2, 3), literal(3)});
+}
+
+TEST(ShardRules, WholeValueThatIsBroadcastAlongTheSplitIsEnteredWhereAGradientFlowsBack) {
+  const Applied scale("op *", {split(1, 4), whole(1)});  // [head_dim] on [batch, heads, seq, head_dim]
+  EXPECT_EQ(scale.result.type, sharded(1));
+  EXPECT_EQ(scale.op.entered, std::vector<size_t>{1});
+  const Applied table("op *", {split(1, 4), whole(1, false)});
+  EXPECT_TRUE(table.op.entered.empty());
+}
+
+TEST(ShardRules, DimensionsOfUnknownRanksAreComparedFromTheEnd) {
+  EXPECT_TYPE(sharded(-1), "op *",
+              {Value::tensor(sharded(-1), true, std::nullopt), Value::tensor(sharded(-1), true, std::nullopt)});
+  EXPECT_REFUSED("unproven", "op *", {Value::tensor(sharded(1), true, std::nullopt), split(1, 3)});
+}
+
+TEST(ShardRules, ShareOfACountIsNoFactor) {
+  EXPECT_REFUSED("a tp rank's share of a count", "op *", {whole(3), count(/*local=*/true)});
+  EXPECT_REFUSED("a tp rank's share of a count", "op /", {split(2, 3), count(true)});
+}
+
+TEST(ShardRules, SharesOfCounts) {
+  EXPECT_TRUE(Applied("op *", {count(true), count()}, "long").result.local);
+  EXPECT_FALSE(Applied("op /", {count(true), count(true)}, "long").result.local)
+      << "heads per key head are the same for every share";
+  EXPECT_REFUSED("two tp ranks' shares", "op *", {count(true), count(true)}, "long");
+  EXPECT_REFUSED("unproven", "op /", {count(true), literal(2)}, "long");
+  EXPECT_REFUSED("meets a number that is not split", "op +", {count(true), literal(1)}, "long");
+}
+
+TEST(ShardRules, ViewTakesTheSplitDimensionApartByALocalCount) {
+  EXPECT_TYPE(sharded(2), ".view", {split(2, 3), list({count(), count(), count(true), count()})});
+  EXPECT_REFUSED("without a tp rank's share", ".view", {split(2, 3), list({count(), count(), count(), count()})});
+  EXPECT_REFUSED("to dimension 3", ".view", {split(2, 3), list({count(), count(), count(), count(true)})});
+  EXPECT_REFUSED("two shares", ".view", {split(2, 3), list({count(), count(), count(true), count(true)})});
+  EXPECT_REFUSED("of a value that is whole", ".view", {whole(3), list({count(), count(), count(true), count()})});
+  EXPECT_TYPE(sharded(2), ".view", {split(2, 4), list({count(), count(), count(true)})});
+  EXPECT_REFUSED("without a tp rank's share", ".view", {split(2, 3), list({count(), count(), literal(-1), count()})});
+}
+
+TEST(ShardRules, ShapeOperationsCarryTheSplitAlong) {
+  EXPECT_TYPE(sharded(1), ".transpose", {split(2, 4), literal(1), literal(2)});
+  EXPECT_TYPE(sharded(1), ".transpose", {split(2, 4), literal(-2), literal(1)});
+  EXPECT_TYPE(sharded(2), ".flatten", {split(2, 4), literal(2)});
+  EXPECT_REFUSED("would interleave", ".flatten", {split(3, 4), literal(2)});
+  EXPECT_TYPE(sharded(2), ".unsqueeze", {split(1, 3), literal(0)});
+  EXPECT_TYPE(sharded(1), ".unsqueeze", {split(1, 3), literal(-1)});
+  EXPECT_TYPE(sharded(2), ".permute", {split(1, 4), list({literal(0), literal(2), literal(1), literal(3)})});
+  EXPECT_TYPE(sharded(1), ".repeat_interleave", {split(1, 4), count(), literal(1)});
+}
+
+TEST(ShardRules, SplitDimensionIsNotTakenApart) {
+  EXPECT_REFUSED("each rank sees only its slice", ".chunk", {split(2, 3), literal(2), literal(-1)});
+  EXPECT_REFUSED("each rank sees only its slice", ".narrow", {split(2, 3), literal(2), literal(0), literal(5)});
+  EXPECT_REFUSED("would interleave", "cat", {list({split(2, 3), split(2, 3)}), literal(-1)});
+  EXPECT_TYPE(sharded(2), "cat", {list({split(2, 3), split(2, 3)}), literal(1)});
+  EXPECT_REFUSED("cat of values", "cat", {list({split(2, 3), whole(3)}), literal(1)});
+}
+
+TEST(ShardRules, ReductionsOverTheSplit) {
+  EXPECT_TYPE(kPartial, ".sum", {split(2, 3)});
+  EXPECT_TYPE(kPartial, ".sum", {split(2, 3), literal(-1)});
+  EXPECT_TYPE(sharded(1), ".sum", {split(2, 3), literal(1)});
+  EXPECT_REFUSED("each rank sees only its slice", ".mean", {split(2, 3), literal(-1)});
+  EXPECT_REFUSED("each rank sees only its slice", "softmax", {split(2, 3), literal(-1)});
+  EXPECT_REFUSED("is not linear", "softmax", {partial(3), literal(-1)});
+}
+
+TEST(ShardRules, SizesOfTheSplitDimensionAreShares) {
+  EXPECT_TRUE(Applied(".size", {split(2, 3), literal(-1)}, "long").result.local);
+  EXPECT_FALSE(Applied(".size", {split(2, 3), literal(1)}, "long").result.local);
+}
+
+TEST(ShardRules, ProductsOfMatrices) {
+  EXPECT_TYPE(kPartial, "matmul", {split(3, 4), split(2, 4)});
+  EXPECT_TYPE(sharded(1), "matmul", {split(1, 4), split(1, 4)});
+  EXPECT_REFUSED("only one side is split", "matmul", {split(3, 4), whole(4)});
+  const Applied columns("matmul", {whole(3), split(1, 2)});
+  EXPECT_EQ(columns.result.type, sharded(2));
+  EXPECT_EQ(columns.op.entered, std::vector<size_t>{0});
+}
+
+TEST(ShardRules, LinearFunctionOfSplitWeights) {
+  EXPECT_TYPE(kPartial, "linear", {split(2, 3), split(1, 2)});
+  EXPECT_REFUSED("a bias is added to a partial sum", "linear", {split(2, 3), split(1, 2), whole(1)});
+  EXPECT_REFUSED("split by input feature meets", "linear", {whole(3), split(1, 2)});
+  EXPECT_TYPE(sharded(2), "linear", {whole(3), split(0, 2)});
+}
+
+TEST(ShardRules, Norm) {
+  EXPECT_TYPE(kInvariant, "rms_norm", {whole(3), whole(1), count()});
+  EXPECT_REFUSED("over the last dimension, which is split", "rms_norm", {split(2, 3), whole(1), count()});
+  EXPECT_REFUSED("a norm of a partial sum", "rms_norm", {partial(3), whole(1), count()});
+  const Applied heads("rms_norm", {split(2, 4), whole(1), count()});
+  EXPECT_EQ(heads.op.entered, std::vector<size_t>{1}) << "each rank has a part of the weight's gradient";
+}
+
+TEST(ShardRules, AttentionByHeads) {
+  const Value heads = split(1, 4);
+  EXPECT_TYPE(sharded(2), "attention", {heads, heads, heads, whole(4, false), count()});
+  EXPECT_REFUSED("heads that are split over tp and others that are not", "attention",
+                 {heads, whole(4), whole(4), whole(4, false), count()});
+  EXPECT_REFUSED("attention over a value that is split over tp along dimension 2", "attention",
+                 {split(2, 4), split(2, 4), split(2, 4), whole(4, false), count()});
+}
+
+TEST(ShardRules, LossOverASplitVocabulary) {
+  const Applied loss("cross_entropy", {split(2, 3), whole(2, false)});
+  EXPECT_EQ(loss.op.call, Call::cross_entropy);
+  EXPECT_EQ(loss.result.type, kInvariant);
+  EXPECT_EQ(Applied("cross_entropy", {whole(3), whole(2, false)}).op.call, Call::none);
+  EXPECT_REFUSED("a loss of a partial sum", "cross_entropy", {partial(3), whole(2, false)});
+}
+
+TEST(ShardRules, PathsThatDisagree) {
+  EXPECT_EQ(join(split(2, 3), split(2, 3)), split(2, 3));
+  EXPECT_EQ(join(split(2, 3), whole(3)).kind, Value::Kind::mismatch);
+  EXPECT_EQ(join(Value(), split(2, 3)), split(2, 3)) << "an undefined tensor has every type";
+}
+
+}  // namespace
+}  // namespace modgen

@@ -1,0 +1,157 @@
+// Each of these is a Llama spec that computes the same on one process, and something else (or nothing) on some mesh.
+// Each is refused, at its line.
+#include "tests/generator/weave_support.h"
+
+namespace modgen {
+namespace {
+
+struct Mutation {
+  const char* name;
+  const char* from;  // in modular/llama.h, once
+  const char* to;
+  const char* message;  // a part of the error
+  const char* line;     // a part of the line that it points at
+};
+
+void PrintTo(const Mutation& mutation, std::ostream* out) { *out << mutation.name; }
+
+class WeaveMutation : public testing::TestWithParam<Mutation> {};
+
+TEST_P(WeaveMutation, IsRefusedAtItsPlace) {
+  const Mutation& mutation = GetParam();
+  const GenerateResult result = generate_spec("llama", with(llama_spec(), mutation.from, mutation.to));
+  EXPECT_FALSE(result.ok());
+  for (const Output& output : result.outputs) EXPECT_TRUE(output.bytes.empty()) << "written in spite of an error";
+  bool found = false;
+  for (const Diagnostic& diagnostic : result.diagnostics)
+    found |= diagnostic.message.find(mutation.message) != std::string::npos &&
+             diagnostic.where.source_line.find(mutation.line) != std::string::npos;
+  EXPECT_TRUE(found) << "wanted: " << mutation.message << "\nat: " << mutation.line << "\ngot:\n"
+                     << all_text(result.diagnostics);
+}
+
+const Mutation kTensorParallel[] = {
+    {"ColumnLayerWithoutAnnotation", "TP_COLWISE nn::Linear up_proj", "nn::Linear up_proj",
+     "whole on every tp rank meets one that is split", "gated_activation("},
+    {"RowLayerWithoutAnnotation", "TP_ROWWISE nn::Linear down_proj", "nn::Linear down_proj",
+     "a layer without an annotation reads a value that is split", "return down_proj("},
+    {"RowForColumn", "TP_COLWISE nn::Linear gate_proj", "TP_ROWWISE nn::Linear gate_proj",
+     "split by input feature (TP_ROWWISE) reads a value that is whole", "gated_activation("},
+    {"ColumnForRow", "TP_ROWWISE nn::Linear down_proj", "TP_COLWISE nn::Linear down_proj",
+     "split by output feature reads a value that is split", "return down_proj("},
+    {"AttentionOutputColumnForRow", "TP_ROWWISE nn::Linear o_proj", "TP_COLWISE nn::Linear o_proj",
+     "split by output feature reads a value that is split", "return o_proj("},
+    {"QueryHeadsNotLocal", "TP_LOCAL int64_t num_heads;", "int64_t num_heads;", "without a tp rank's share of a count",
+     "Tensor query = q_proj"},
+    {"KeyHeadsNotLocal", "TP_LOCAL int64_t num_key_value_heads;", "int64_t num_key_value_heads;",
+     "without a tp rank's share of a count", "Tensor key = k_proj"},
+    {"KeyNotSplit", "TP_COLWISE nn::Linear k_proj", "nn::Linear k_proj",
+     "a view by a tp rank's share of a count, of a value that is whole", "Tensor key = k_proj"},
+    {"HeadSizeLocalInsteadOfHeads", "int64_t head_dim;", "TP_LOCAL int64_t head_dim;", "two shares",
+     "Tensor query = q_proj"},
+    {"ViewOrder", "q_proj(hidden_states).view({batch, seq, num_heads, head_dim})",
+     "q_proj(hidden_states).view({batch, seq, head_dim, num_heads})", "moves the share of a count to dimension 3",
+     "Tensor query = q_proj"},
+    {"NoTranspose", "view({batch, seq, num_heads, head_dim}).transpose(1, 2)",
+     "view({batch, seq, num_heads, head_dim})", "rotary positions of a value that is split", "query = rotary("},
+    {"EmbeddingNotSplitButTied", "TP_VOCAB nn::Embedding embed_tokens", "nn::Embedding embed_tokens",
+     "which it is tied to, is whole", "nn::Linear lm_head"},
+    {"ProjectionNotSplitButTied", "TP_VOCAB TIED_TO(", "TIED_TO(", "lm_head is whole", "nn::Linear lm_head"},
+    {"SoftmaxOverVocabulary", "Tensor logits = lm_head(hidden_states);",
+     "Tensor logits = torch::log_softmax(lm_head(hidden_states), -1);",
+     "log_softmax over dimension 2, which is split over tp", "torch::log_softmax"},
+    {"MeanOverVocabulary", "Tensor logits = lm_head(hidden_states);",
+     "Tensor logits = lm_head(hidden_states);\n    logits = logits - logits.mean(-1, true);",
+     "mean over a dimension that is split over tp", "logits.mean"},
+    {"SplitSizeAsFactor", "Tensor logits = lm_head(hidden_states);",
+     "Tensor logits = lm_head(hidden_states);\n    logits = logits / logits.size(-1);",
+     "a tp rank's share of a count meets a tensor", "logits.size(-1)"},
+    {"LocalCountAsScale", "mask, scaling)", "mask, scaling / num_heads)", "a tp rank's share of a count",
+     "scaling / num_heads"},
+    {"PartialLoss", "outputs.loss_sum = cross_entropy(logits, targets)", "outputs.loss_sum = logits.sum()",
+     "output loss_sum is a partial sum over tp", "logits.sum()"},
+    {"ForgottenExit", "return residual + mlp(post_attention_layernorm(residual));",
+     "return residual + torch::linear(mlp->up_proj(residual), mlp->down_proj->weight);",
+     "a partial sum over tp meets a value that is whole", "torch::linear"},
+    {"NonLinearOfPartial", "return residual + mlp(post_attention_layernorm(residual));",
+     "return residual + torch::silu(torch::linear(mlp->up_proj(residual), mlp->down_proj->weight));",
+     "silu is not linear, and meets a partial sum", "torch::silu"},
+    {"ProductOfPartials", "return residual + mlp(post_attention_layernorm(residual));",
+     "const Tensor part = torch::linear(mlp->up_proj(residual), mlp->down_proj->weight);\n    return residual + part * "
+     "part;",
+     "a product of two partial sums", "part * part"},
+    {"NormOfSplit", "Tensor query = q_proj(hidden_states)",
+     "Tensor query = rms_norm(q_proj(hidden_states), hidden_states, 1e-6)",
+     "a norm over the last dimension, which is split over tp", "rms_norm(q_proj"},
+    {"ChunkOfSplit", "return down_proj(gated_activation(hidden_act, gate_proj(x), up_proj(x)));",
+     "const auto halves = gate_proj(x).chunk(2, -1);\n    return down_proj(gated_activation(hidden_act, halves[0], "
+     "up_proj(x)));",
+     "chunk over dimension 2, which is split over tp", ".chunk(2, -1)"},
+    {"UnknownOperation", "return down_proj(gated_activation(hidden_act, gate_proj(x), up_proj(x)));",
+     "return down_proj(torch::fft_fft(gated_activation(hidden_act, gate_proj(x), up_proj(x))));",
+     "unproven: there is no rule for fft_fft", "torch::fft_fft"},
+    {"UntraceableSplit",
+     "register_module(\"q_proj\", linear(config.hidden_size, num_heads * head_dim, config.attention_bias))",
+     "register_module(\"q_proj\", linear(config.hidden_size, num_heads * head_dim + 0, config.attention_bias))",
+     "cannot be traced to one field of the config", "nn::Linear q_proj"},
+    {"AnnotationOnNorm", "PP_LAST LlamaRMSNorm norm;", "PP_LAST TP_COLWISE LlamaRMSNorm norm;", "TP_COLWISE marks norm",
+     "LlamaRMSNorm norm;"},
+    {"AnnotationOnNumber", "  double scaling;", "  TP_LOCAL double scaling;", "TP_LOCAL marks scaling, a double",
+     "double scaling"},
+    {"TwoLayouts", "TP_COLWISE nn::Linear gate_proj", "TP_COLWISE TP_ROWWISE nn::Linear gate_proj",
+     "two annotations of one kind", "nn::Linear gate_proj"},
+};
+
+const Mutation kPipeline[] = {
+    {"EmbeddingOnEveryStage", "PP_FIRST TP_VOCAB nn::Embedding", "TP_VOCAB nn::Embedding",
+     "belong to no pipeline stage", "embed_tokens"},
+    {"NormOnEveryStage", "PP_LAST LlamaRMSNorm norm;", "LlamaRMSNorm norm;",
+     "the parameters of model.norm.weight belong to no pipeline stage", "Tensor weight;"},
+    {"EmbeddingOnLastStage", "PP_FIRST TP_VOCAB nn::Embedding", "PP_LAST TP_VOCAB nn::Embedding",
+     "is held by the last pipeline stage alone, but is used on the first stage only", "return embed_tokens("},
+    {"NormOnFirstStage", "PP_LAST LlamaRMSNorm norm;", "PP_FIRST LlamaRMSNorm norm;",
+     "model.norm.weight is held by the first pipeline stage alone, but is used on the last", "return rms_norm("},
+    {"StagesWithoutSplit", "PP_SPLIT ModuleListOf", "ModuleListOf", "there is no PP_SPLIT list", "embed_tokens"},
+    {"WalkByIndex", "for (auto& layer : *layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);",
+     "for (size_t i = 0; i < layers->size(); ++i) hidden_states = (*layers)[i](hidden_states, rotary_embeddings, "
+     "mask);",
+     "is reached into", "(*layers)[i]"},
+    {"TwoCarriedValues", "for (auto& layer : *layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);",
+     "Tensor sum = hidden_states;\n    for (auto& layer : *layers) {\n      hidden_states = layer(hidden_states, "
+     "rotary_embeddings, mask);\n      sum = sum + hidden_states;\n    }",
+     "carries several values: hidden_states, sum", "for (auto& layer : *layers)"},
+    {"SplitListIsNoList", "PP_LAST LlamaRMSNorm norm;", "PP_SPLIT LlamaRMSNorm norm;", "PP_SPLIT marks norm",
+     "LlamaRMSNorm norm;"},
+    {"InterruptedFeed", "const Tensor mask = attention_mask(batch);",
+     "const Tensor mask = attention_mask(batch);\n    hidden_states = hidden_states * 2.0;",
+     "is interrupted by other statements", "hidden_states * 2.0"},
+    {"ResultWithoutName", "Tensor hidden_states = model(batch);\n    Tensor logits = lm_head(hidden_states);",
+     "Tensor logits = lm_head(model(batch));", "is handed to the next pipeline stage, but it is used at once",
+     "lm_head(model(batch))"},
+};
+
+const Mutation kSharding[] = {
+    {"ReadOutsideOfUnit", "    return norm(hidden_states);",
+     "    Tensor sum;\n    for (auto& layer : *layers) sum = layer->mlp->up_proj->weight;\n    return "
+     "norm(hidden_states) + sum.size(0);",
+     "is read outside of the forward of its unit", "layer->mlp->up_proj->weight"},
+    {"SubmoduleOfUnitCalled", "hidden_states = layer(hidden_states, rotary_embeddings, mask);",
+     "hidden_states = layer->mlp(hidden_states);", "is read outside of the forward of its unit",
+     "down_proj(gated_activation("},
+    {"UnregisteredLayer",
+     "gate_proj(register_module(\"gate_proj\", linear(config.hidden_size, config.intermediate_size, config.mlp_bias)))",
+     "gate_proj(linear(config.hidden_size, config.intermediate_size, config.mlp_bias))", "gate_proj is not registered",
+     "nn::Linear gate_proj"},
+    {"UnregisteredParameter", "weight(register_parameter(\"weight\", torch::ones({hidden_size})))",
+     "weight(torch::ones({hidden_size}))", "weight is not registered", "Tensor weight;"},
+    {"UnitWithoutForward", "struct LlamaConfig : Config", "struct FSDP_UNIT LlamaConfig : Config",
+     "which is no module class", "LlamaConfig"},
+};
+
+const auto kName = [](const testing::TestParamInfo<Mutation>& info) { return std::string(info.param.name); };
+INSTANTIATE_TEST_SUITE_P(TensorParallel, WeaveMutation, testing::ValuesIn(kTensorParallel), kName);
+INSTANTIATE_TEST_SUITE_P(Pipeline, WeaveMutation, testing::ValuesIn(kPipeline), kName);
+INSTANTIATE_TEST_SUITE_P(Sharding, WeaveMutation, testing::ValuesIn(kSharding), kName);
+
+}  // namespace
+}  // namespace modgen

@@ -1,0 +1,73 @@
+// Specs under test: written to a folder of their own and generated in memory.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "generator/generate.h"
+
+namespace modgen {
+
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  EXPECT_TRUE(in) << path;
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+/// The shipped Llama spec.
+inline std::string llama_spec() { return read_file(std::filesystem::path(MODULAR_SOURCE_DIR) / "modular/llama.h"); }
+
+/// `text` with its one occurrence of `from` replaced.
+inline std::string with(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << "not in the spec: " << from;
+  if (at == std::string::npos) return text;
+  EXPECT_EQ(text.find(from, at + 1), std::string::npos) << "more than once in the spec: " << from;
+  return text.replace(at, from.size(), to);
+}
+
+/// Generates a family from `spec`, its only file beside the shipped ones.
+inline GenerateResult generate_spec(const std::string& family, const std::string& spec) {
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  std::string folder = std::string(test->test_suite_name()) + "." + test->name();
+  for (char& letter : folder)
+    if (letter == '/') letter = '_';
+  const std::filesystem::path root = std::filesystem::path(testing::TempDir()) / "modgen_weave" / folder;
+  std::filesystem::remove_all(root);
+  std::filesystem::create_directories(root / "modular");
+  std::ofstream(root / "modular" / (family + ".h")) << spec;
+  GenerateOptions options;
+  options.root = root.string();
+  options.families = {family};
+  GenerateResult result = generate(options);
+  std::filesystem::remove_all(root);
+  return result;
+}
+
+inline std::string all_text(const std::vector<Diagnostic>& diagnostics) {
+  std::string text;
+  for (const Diagnostic& diagnostic : diagnostics) text += to_text(diagnostic) + "\n";
+  return text;
+}
+
+/// The text of method `name` of class `owner` in generated code, from its signature to its closing brace.
+inline std::string method_text(const std::string& code, const std::string& owner, const std::string& signature) {
+  const size_t in_class = code.find("class " + owner + " ");
+  const size_t begin = code.find(signature, in_class);
+  if (in_class == std::string::npos || begin == std::string::npos) return "";
+  size_t end = code.find('{', begin);
+  for (int depth = 0; end < code.size(); ++end) {
+    depth += code[end] == '{' ? 1 : code[end] == '}' ? -1 : 0;
+    if (depth == 0) break;
+  }
+  return code.substr(begin, end + 1 - begin);
+}
+
+}  // namespace modgen

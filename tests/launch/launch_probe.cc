@@ -1,0 +1,66 @@
+// A program for the launcher's tests: a modrun whose only command is to behave in one way, on one rank.
+//   launch_probe [launcher flags] WAY RANK     e.g. launch_probe --nproc-per-node 2 throw 1
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+
+#include "runtime/launch/failure.h"
+#include "runtime/launch/launcher.h"
+#include "runtime/mesh/collectives.h"
+#include "runtime/mesh/mesh.h"
+#include "runtime/mesh/status.h"
+
+namespace modular {
+namespace {
+
+void wait_in_collective(Mesh& mesh) {
+  at::Tensor value = at::ones({1});
+  all_reduce(mesh.world(), value, "the loss").wait();
+}
+
+/// What the rank that is asked to misbehave does in step 3, while the others wait for it.
+const std::map<std::string, std::function<void()>> kWays = {
+    {"work", [] {}},
+    {"throw", [] { throw std::runtime_error("the data file is cut off"); }},
+    {"check", [] { TORCH_CHECK(false, "sizes differ"); }},
+    {"kill", [] { kill(getpid(), SIGKILL); }},
+    {"crash", [] { raise(SIGSEGV); }},
+    {"exit3", [] { _exit(3); }},
+    {"hang", [] { for (;;) pause(); }},
+    {"ignore-term", [] {
+       signal(SIGTERM, SIG_IGN);
+       for (;;) pause();
+     }},
+};
+
+int run(const std::string& way, int64_t misbehaving_rank) {
+  const auto environment = Environment::from_process();
+  MeshShape shape;
+  shape[Axis::dp_shard] = environment.world_size;
+  const char* timeout = std::getenv("PROBE_TIMEOUT_MS");
+  Mesh mesh(environment, shape,
+            {.device = at::kCPU, .collective_timeout = std::chrono::milliseconds(timeout ? std::atoi(timeout) : 60000)});
+  wait_in_collective(mesh);
+  printf("rank %d of %d is up, %s threads\n", static_cast<int>(mesh.rank()), static_cast<int>(mesh.world_size()),
+         std::getenv("OMP_NUM_THREADS"));
+  fflush(stdout);
+  set_phase("step 3");
+  if (mesh.rank() == misbehaving_rank) kWays.at(way)();
+  wait_in_collective(mesh);
+  return 0;
+}
+
+}  // namespace
+}  // namespace modular
+
+int main(int argc, char** argv) {
+  const auto line = modular::parse_launch_flags({argv + 1, argv + argc});
+  if (line.needs_launcher()) return modular::launch_self(line.options, line.rest);
+  return modular::run_rank([&] { return modular::run(line.rest.at(0), std::stoll(line.rest.at(1))); });
+}

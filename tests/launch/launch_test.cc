@@ -1,0 +1,309 @@
+// The launcher with real processes: what ends, how soon, and what the last lines on the screen say.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "runtime/launch/failure.h"
+#include "runtime/launch/process.h"
+
+namespace modular {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Started {
+  pid_t pid = -1;
+  std::string output_file;
+  Clock::time_point started = Clock::now();
+};
+
+struct Ended {
+  int status = -1;  // as a shell has it; -1: it did not end in time
+  std::string output;
+  std::vector<std::string> lines;
+  double seconds = 0.0;
+
+  std::string last(size_t from_end) const {
+    return lines.size() > from_end ? lines[lines.size() - 1 - from_end] : std::string();
+  }
+};
+
+class LaunchTest : public ::testing::Test {
+ protected:
+  LaunchTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "launch-test-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~LaunchTest() override { std::filesystem::remove_all(folder_); }
+
+  Started start(const std::vector<std::string>& command, std::vector<std::string> variables = {}) {
+    variables.push_back("TMPDIR=" + folder_);  // where logs of failed runs stay
+    Started run;
+    run.output_file = fmt::format("{}/output{}", folder_, next_output_++);
+    const int output = open(run.output_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+    run.pid = start_process(command, child_environment(variables, {"RANK", "WORLD_SIZE", "OMP_NUM_THREADS"}), output);
+    close(output);
+    return run;
+  }
+
+  Started probe(std::vector<std::string> arguments, const std::vector<std::string>& variables = {}) {
+    arguments.insert(arguments.begin(), MODULAR_LAUNCH_PROBE);
+    return start(arguments, variables);
+  }
+
+  /// Waits for the program's end, at most a minute; then kills it and says what it had written.
+  static Ended end(const Started& run) {
+    const int descriptor = end_of(run.pid);
+    pollfd event = {descriptor, POLLIN, 0};
+    Ended ended;
+    const bool in_time = poll(&event, 1, 60000) == 1;
+    close(descriptor);
+    if (!in_time) kill(run.pid, SIGKILL);
+    int status = 0;
+    waitpid(run.pid, &status, 0);
+    if (in_time) ended.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    ended.seconds = std::chrono::duration<double>(Clock::now() - run.started).count();
+    std::ifstream stream(run.output_file);
+    for (std::string line; std::getline(stream, line);) {
+      ended.output += line + "\n";
+      ended.lines.push_back(line);
+    }
+    EXPECT_TRUE(in_time) << "hung; it wrote\n" << ended.output;
+    return ended;
+  }
+
+  /// Waits until the program's output holds `text`.
+  static void await(const Started& run, const std::string& text) {
+    const int descriptor = end_of(run.pid);
+    for (const auto deadline = Clock::now() + std::chrono::seconds(60); Clock::now() < deadline;) {
+      std::ifstream stream(run.output_file);
+      std::stringstream all;
+      all << stream.rdbuf();
+      if (all.str().find(text) != std::string::npos) break;
+      pollfd event = {descriptor, POLLIN, 0};
+      if (poll(&event, 1, 20) == 1) break;
+    }
+    close(descriptor);
+  }
+
+  std::string folder_;
+
+ private:
+  int next_output_ = 0;
+};
+
+TEST_F(LaunchTest, RunsAllRanksAndShowsOnlyTheFirst) {
+  const Ended ended = end(probe({"--nproc-per-node", "2", "work", "0"}));
+  EXPECT_EQ(ended.status, 0) << ended.output;
+  EXPECT_NE(ended.output.find("rank 0 of 2 is up"), std::string::npos) << ended.output;
+  EXPECT_EQ(ended.output.find("rank 1 of 2 is up"), std::string::npos) << ended.output;
+}
+
+TEST_F(LaunchTest, ShowsAllRanksOnRequest) {
+  const Ended ended = end(probe({"--nproc-per-node", "2", "--show-all", "work", "0"}));
+  EXPECT_EQ(ended.status, 0) << ended.output;
+  EXPECT_NE(ended.output.find("[0] rank 0 of 2 is up"), std::string::npos) << ended.output;
+  EXPECT_NE(ended.output.find("[1] rank 1 of 2 is up"), std::string::npos) << ended.output;
+}
+
+TEST_F(LaunchTest, SharesTheCoresOutUnlessTold) {
+  cpu_set_t usable;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(usable), &usable), 0);
+  const Ended shared = end(probe({"--nproc-per-node", "2", "work", "0"}));
+  EXPECT_NE(shared.output.find(fmt::format("up, {} threads", std::max(1, CPU_COUNT(&usable) / 2))), std::string::npos)
+      << shared.output;
+  const Ended told = end(probe({"--nproc-per-node", "2", "work", "0"}, {"OMP_NUM_THREADS=7"}));
+  EXPECT_NE(told.output.find("up, 7 threads"), std::string::npos) << told.output;
+}
+
+TEST_F(LaunchTest, AnExceptionIsTheLastLineAndStopsAll) {
+  const Ended ended = end(probe({"--nproc-per-node", "3", "throw", "1"}));
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_LT(ended.seconds, 30);
+  EXPECT_EQ(ended.last(3), "modrun: rank 1 of 3 failed; the job was stopped") << ended.output;
+  EXPECT_EQ(ended.last(1), "  where: step 3");
+  EXPECT_EQ(ended.last(0), "  why:   the data file is cut off");
+  EXPECT_NE(ended.output.find("  | rank 1 of 3 is up"), std::string::npos) << "the failed rank's own output";
+}
+
+TEST_F(LaunchTest, AFailedCheckNamesItsFileAndLine) {
+  const Ended ended = end(probe({"--nproc-per-node", "2", "check", "0"}));
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_NE(ended.last(1).find("launch_probe.cc:"), std::string::npos) << ended.output;
+  EXPECT_EQ(ended.last(0), "  why:   sizes differ");
+}
+
+TEST_F(LaunchTest, AKilledRankIsTheCauseThoughTheOthersFailToo) {
+  const Ended ended = end(probe({"--nproc-per-node", "2", "kill", "1"}));
+  EXPECT_EQ(ended.status, 137);
+  EXPECT_EQ(ended.last(3), "modrun: rank 1 of 2 failed; the job was stopped") << ended.output;
+  EXPECT_EQ(ended.last(1), "  where: step 3");
+  EXPECT_EQ(ended.last(0), "  why:   killed by SIGKILL (Killed), which the kernel sends when memory runs out");
+}
+
+TEST_F(LaunchTest, ACrashIsNamed) {
+  // Without a sanitizer's own handler.
+  const Ended ended = end(probe({"--nproc-per-node", "2", "crash", "0"}, {"ASAN_OPTIONS=handle_segv=0"}));
+  EXPECT_EQ(ended.status, 139);
+  EXPECT_EQ(ended.last(0), "  why:   killed by SIGSEGV (Segmentation fault)") << ended.output;
+}
+
+TEST_F(LaunchTest, AnExitStatusIsPassedOn) {
+  const Ended ended = end(probe({"--nproc-per-node", "2", "exit3", "1"}));
+  EXPECT_EQ(ended.status, 3);
+  EXPECT_EQ(ended.last(0), "  why:   exited with status 3 and left no error message") << ended.output;
+}
+
+TEST_F(LaunchTest, ATimeoutSaysWhatTheSilentRankWasDoing) {
+  const Ended ended = end(probe({"--nproc-per-node", "2", "ignore-term", "1"}, {"PROBE_TIMEOUT_MS=1500"}));
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_NE(ended.output.find("  rank 1 still ran: step 3\n"), std::string::npos) << ended.output;
+  EXPECT_EQ(ended.last(0).find("  why:   all_reduce of the loss over dp_shard (as rank 0 of 2) failed: "), 0U)
+      << ended.output;
+}
+
+TEST_F(LaunchTest, PassesSignalsOn) {
+  const Started run = probe({"--nproc-per-node", "2", "hang", "0"});
+  await(run, "is up");
+  kill(run.pid, SIGTERM);
+  const Ended ended = end(run);
+  EXPECT_EQ(ended.status, 128 + SIGTERM);
+  EXPECT_EQ(ended.last(0), "modrun: stopped by SIGTERM") << ended.output;
+}
+
+TEST_F(LaunchTest, RanksEndWithAKilledLauncher) {
+  const Started run = probe({"--nproc-per-node", "2", "hang", "0"});
+  await(run, "is up");
+  std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", run.pid));
+  std::vector<pollfd> ranks;
+  for (pid_t rank; children >> rank;) ranks.push_back({end_of(rank), POLLIN, 0});
+  ASSERT_EQ(ranks.size(), 2U);
+  kill(run.pid, SIGKILL);
+  EXPECT_EQ(end(run).status, 128 + SIGKILL);
+  for (pollfd& rank : ranks) {
+    EXPECT_EQ(poll(&rank, 1, 20000), 1) << "a rank lives on";
+    close(rank.fd);
+  }
+}
+
+TEST_F(LaunchTest, KeepsTheLogsOfAFailedRunAndWhereItWasTold) {
+  const Ended ended = end(probe({"--nproc-per-node", "2", "--log-dir", folder_ + "/logs", "throw", "1"}));
+  EXPECT_EQ(ended.last(2), "  log:   " + folder_ + "/logs/rank1.log") << ended.output;
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/logs/rank1.log"));
+  const auto report = read_failure(folder_ + "/logs/rank1.error.json");
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->message, "the data file is cut off");
+}
+
+TEST_F(LaunchTest, SaysThatAProgramCannotBeStarted) {
+  EXPECT_THROW(start_process({"/no/such/program"}, {}, -1), std::runtime_error);
+}
+
+/// A port that was free a moment ago. Nodes must be told one port before any of them opens it.
+uint16_t free_port() {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  bind(listener, reinterpret_cast<sockaddr*>(&address), length);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
+  close(listener);
+  return ntohs(address.sin_port);
+}
+
+class NodesTest : public LaunchTest {
+ protected:
+  Started node(int rank, const std::string& way, const std::string& misbehaving_rank) {
+    return probe({"--nproc-per-node", "2", "--nnodes", "2", "--node-rank", std::to_string(rank), "--master-addr",
+                  "127.0.0.1", "--master-port", port_, way, misbehaving_rank});
+  }
+  const std::string port_ = std::to_string(free_port());
+};
+
+TEST_F(NodesTest, APortThatIsTakenIsRefusedInOneSentence) {
+  c10d::TCPStoreOptions options;
+  options.isServer = true;
+  options.waitWorkers = false;
+  options.port = 0;
+  const c10d::TCPStore taken("127.0.0.1", options);
+  const Ended ended = end(probe({"--nproc-per-node", "2", "--nnodes", "2", "--master-addr", "127.0.0.1",
+                                 "--master-port", std::to_string(taken.getPort()), "work", "0"}));
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_EQ(ended.last(0).find("modrun: cannot open the job's store at 127.0.0.1:"), 0U) << ended.output;
+}
+
+TEST_F(NodesTest, TwoLaunchersRunOneJob) {
+  const Started first = node(0, "work", "0"), second = node(1, "work", "0");
+  const Ended first_end = end(first), second_end = end(second);
+  EXPECT_EQ(first_end.status, 0) << first_end.output;
+  EXPECT_EQ(second_end.status, 0) << second_end.output;
+  EXPECT_NE(first_end.output.find("rank 0 of 4 is up"), std::string::npos) << first_end.output;
+}
+
+TEST_F(NodesTest, AFailureOnOneNodeIsTheLastLineOnBoth) {
+  const Started first = node(0, "throw", "3"), second = node(1, "throw", "3");
+  const Ended first_end = end(first), second_end = end(second);
+  EXPECT_NE(first_end.status, 0);
+  EXPECT_NE(second_end.status, 0);
+  EXPECT_EQ(first_end.last(0), "  why:   the data file is cut off") << first_end.output;
+  EXPECT_EQ(second_end.last(0), "  why:   the data file is cut off") << second_end.output;
+  EXPECT_EQ(second_end.last(3), "modrun: rank 3 of 4 failed; the job was stopped") << second_end.output;
+}
+
+TEST_F(LaunchTest, SlurmStartsTheSameProgram) {
+  // srun tells each task its place; rank 0 hosts the store, and the others may outlive its work.
+  std::vector<Started> tasks;
+  const std::string port = std::to_string(free_port());
+  for (const char* rank : {"0", "1"})
+    tasks.push_back(probe({"work", "0"}, {std::string("SLURM_PROCID=") + rank, std::string("SLURM_LOCALID=") + rank,
+                                          "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_TASKS_PER_NODE=2", "SLURM_JOB_ID=12",
+                                          "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=localhost", "MASTER_PORT=" + port}));
+  for (size_t rank = 0; rank < tasks.size(); ++rank) {
+    const Ended ended = end(tasks[rank]);
+    EXPECT_EQ(ended.status, 0) << ended.output;
+    EXPECT_NE(ended.output.find(fmt::format("rank {} of 2 is up", rank)), std::string::npos) << ended.output;
+  }
+}
+
+TEST_F(LaunchTest, OpenMpiStartsTheSameProgram) {
+  std::vector<Started> processes;
+  const std::string port = std::to_string(free_port());
+  for (const char* rank : {"0", "1"})
+    processes.push_back(probe({"work", "0"}, {std::string("OMPI_COMM_WORLD_RANK=") + rank, "OMPI_COMM_WORLD_SIZE=2",
+                                              std::string("OMPI_COMM_WORLD_LOCAL_RANK=") + rank,
+                                              "OMPI_COMM_WORLD_LOCAL_SIZE=2", "MASTER_PORT=" + port}));
+  for (const Started& process : processes) {
+    const Ended ended = end(process);
+    EXPECT_EQ(ended.status, 0) << ended.output;
+  }
+}
+
+TEST_F(LaunchTest, TorchrunStartsTheSameProgram) {
+  if (!std::filesystem::exists(MODULAR_TORCHRUN)) GTEST_SKIP() << "no torchrun beside this libtorch";
+  const Ended good = end(start(
+      {MODULAR_TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python", MODULAR_LAUNCH_PROBE, "work", "0"}));
+  EXPECT_EQ(good.status, 0) << good.output;
+  EXPECT_NE(good.output.find("rank 1 of 2 is up"), std::string::npos) << good.output;
+  const Ended bad = end(start(
+      {MODULAR_TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python", MODULAR_LAUNCH_PROBE, "throw", "1"}));
+  EXPECT_NE(bad.status, 0);
+  EXPECT_NE(bad.output.find("the data file is cut off"), std::string::npos) << bad.output;
+}
+
+}  // namespace
+}  // namespace modular

@@ -1,0 +1,123 @@
+#include "runtime/mesh/collectives.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/mesh/mesh.h"
+#include "tests/support/ranks.h"
+
+namespace modular {
+namespace {
+
+using testing::run_ranks;
+
+Mesh all_on_one_axis(const Environment& environment, MeshOptions options = {}) {
+  MeshShape shape;
+  shape[Axis::dp_shard] = environment.world_size;
+  options.device = at::kCPU;
+  return Mesh(environment, shape, options);
+}
+
+// These values, sizes and types would be wrong, or the program would crash, if the headers' idea of the backend and its
+// options differed from that of the library: the group's size, rank, timeout and devices are passed through them.
+class GlooTest : public ::testing::TestWithParam<at::ScalarType> {};
+
+TEST_P(GlooTest, ReducesGathersScattersAndBroadcastsEveryTypeThatTrainingUses) {
+  run_ranks(3, [](const Environment& environment) {
+    Mesh mesh = all_on_one_axis(environment);
+    const auto group = mesh.world();
+    const auto type = at::TensorOptions().dtype(GetParam());
+    const auto rank = static_cast<double>(mesh.rank());
+
+    at::Tensor sum = at::full({5, 7}, rank + 1, type);
+    all_reduce(group, sum, "a sum").wait();
+    EXPECT_TRUE(sum.eq(6).all().item<bool>()) << sum;
+
+    at::Tensor largest = at::full({2}, rank, type);
+    all_reduce(group, largest, "a maximum", c10d::ReduceOp::MAX).wait();
+    EXPECT_TRUE(largest.eq(2).all().item<bool>()) << largest;
+
+    at::Tensor gathered = at::zeros({3 * 4}, type);
+    all_gather(group, gathered, at::full({4}, rank, type), "parts").wait();
+    EXPECT_TRUE(gathered.equal(at::arange(3, type).repeat_interleave(4))) << gathered;
+
+    at::Tensor part = at::zeros({4}, type);
+    reduce_scatter(group, part, at::arange(12, type), "parts").wait();
+    EXPECT_TRUE(part.equal(3 * (at::arange(4, type) + 4 * rank))) << part;
+
+    at::Tensor value = at::full({3}, rank, type);
+    broadcast(group, value, 2, "a value").wait();
+    EXPECT_TRUE(value.eq(2).all().item<bool>()) << value;
+    barrier(group, "the end");
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, GlooTest, ::testing::Values(at::kFloat, at::kDouble, at::kBFloat16, at::kLong),
+                         [](const auto& info) { return c10::toString(info.param); });
+
+TEST(Collectives, SendsAndReceivesInOrder) {
+  run_ranks(2, [](const Environment& environment) {
+    Mesh mesh = all_on_one_axis(environment);
+    const auto group = mesh.world();
+    if (mesh.rank() == 0) {
+      auto first = send(group, at::full({4}, 1.0), 1, 7, "the first");
+      auto second = send(group, at::full({4}, 2.0), 1, 7, "the second");
+      first.wait();
+      second.wait();
+    } else {
+      at::Tensor first = at::zeros({4}), second = at::zeros({4});
+      auto later = receive(group, first, 0, 7, "the first");
+      receive(group, second, 0, 7, "the second").wait();
+      later.wait();
+      EXPECT_EQ(first[0].item<float>(), 1.0F);
+      EXPECT_EQ(second[0].item<float>(), 2.0F);
+    }
+    barrier(group, "the end");
+  });
+}
+
+TEST(Collectives, AreDoneAtOnceInAWorldOfOne) {
+  const ProcessGroup none;
+  at::Tensor value = at::ones({2}), copy = at::zeros({2});
+  all_reduce(none, value, "a sum").wait();
+  broadcast(none, value, 0, "a value").wait();
+  EXPECT_TRUE(value.eq(1).all().item<bool>());
+  all_gather(none, copy, value, "parts").wait();
+  EXPECT_TRUE(copy.equal(value));
+  reduce_scatter(none, copy, value * 3, "parts").wait();
+  EXPECT_TRUE(copy.eq(3).all().item<bool>());
+  barrier(none, "the end");
+}
+
+TEST(Collectives, ATimeoutNamesTheCollectiveItsGroupAndTheRank) {
+  run_ranks(2, [](const Environment& environment) {
+    Mesh mesh = all_on_one_axis(environment, {.collective_timeout = std::chrono::milliseconds(500)});
+    const auto group = mesh.world();
+    if (mesh.rank() == 0) {
+      at::Tensor loss = at::ones({});
+      try {
+        all_reduce(group, loss, "the loss").wait();
+        ADD_FAILURE() << "did not time out";
+      } catch (const CollectiveError& error) {
+        const std::string text = error.what();
+        EXPECT_EQ(text.find("all_reduce of the loss over dp_shard (as rank 0 of 2) failed: "), 0U) << text;
+        EXPECT_NE(text.find("500ms"), std::string::npos) << "the timeout that was asked for: " << text;
+      }
+      mesh.store()->set("rank 0 is done", std::string("yes"));
+    } else {
+      mesh.store()->wait({"rank 0 is done"});
+    }
+  });
+}
+
+TEST(Collectives, APeerThatGoesAwayEndsThem) {
+  run_ranks(2, [](const Environment& environment) {
+    Mesh mesh = all_on_one_axis(environment);
+    const auto group = mesh.world();
+    if (mesh.rank() == 1) return;
+    at::Tensor loss = at::ones({});
+    EXPECT_THROW(all_reduce(group, loss, "the loss").wait(), CollectiveError);
+  });
+}
+
+}  // namespace
+}  // namespace modular

@@ -1,0 +1,83 @@
+#include "runtime/mesh/mesh.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/mesh/collectives.h"
+#include "tests/support/ranks.h"
+
+namespace modular {
+namespace {
+
+using testing::run_ranks;
+
+MeshShape shape(std::initializer_list<std::pair<Axis, int64_t>> sizes) {
+  MeshShape result;
+  for (const auto& [axis, size] : sizes) result[axis] = size;
+  return result;
+}
+
+TEST(MeshShape, TheLastAxisIsInnermost) {
+  const auto mesh = shape({{Axis::pp, 2}, {Axis::dp_shard, 3}, {Axis::tp, 2}});
+  EXPECT_EQ(mesh.ranks(), 12);
+  EXPECT_EQ(mesh.coordinates(7), (std::array<int64_t, 6>{1, 0, 0, 0, 0, 1}));
+  EXPECT_EQ(mesh.members(7, {Axis::tp}), (std::vector<int64_t>{6, 7}));
+  EXPECT_EQ(mesh.members(7, {Axis::dp_shard}), (std::vector<int64_t>{7, 9, 11}));
+  EXPECT_EQ(mesh.members(7, {Axis::pp}), (std::vector<int64_t>{1, 7}));
+  EXPECT_EQ(mesh.members(7, {Axis::pp, Axis::tp}), (std::vector<int64_t>{0, 1, 6, 7}));
+  EXPECT_EQ(mesh.describe(), "pp 2 x dp_shard 3 x tp 2");
+}
+
+TEST(Mesh, AWorldOfOneNeedsNoNetwork) {
+  Mesh mesh{Environment(), MeshShape()};
+  EXPECT_FALSE(mesh.world());
+  EXPECT_FALSE(mesh.group({Axis::tp}));
+  EXPECT_FALSE(mesh.store());
+}
+
+TEST(Mesh, RefusesAShapeThatIsNotTheWorlds) {
+  try {
+    Mesh mesh(Environment(), shape({{Axis::dp_shard, 2}}));
+    FAIL() << "accepted";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "the mesh dp_shard 2 has 2 ranks but 1 were started: start 2 or change the mesh");
+  }
+}
+
+TEST(Mesh, EachGroupHoldsTheRanksThatDifferAlongItsAxes) {
+  run_ranks(4, [](const Environment& environment) {
+    Mesh mesh(environment, shape({{Axis::pp, 2}, {Axis::tp, 2}}), {.device = at::kCPU});
+    const auto sum_over = [&](std::vector<Axis> axes) {
+      at::Tensor value = at::scalar_tensor(1 << mesh.rank(), at::kLong);
+      all_reduce(mesh.group(std::move(axes)), value, "a test value").wait();
+      return value.item<int64_t>();
+    };
+    EXPECT_EQ(sum_over({Axis::tp}), mesh.rank() < 2 ? 0b0011 : 0b1100);
+    EXPECT_EQ(sum_over({Axis::pp}), mesh.rank() % 2 == 0 ? 0b0101 : 0b1010);
+    EXPECT_EQ(sum_over({Axis::pp, Axis::dp_shard, Axis::tp}), 0b1111);
+    EXPECT_EQ(sum_over({Axis::dp_shard, Axis::cp}), 1 << mesh.rank());
+    EXPECT_EQ(mesh.group({Axis::tp, Axis::pp}), mesh.world()) << "axes of size 1 and their order make no new group";
+    EXPECT_EQ(mesh.coordinate(Axis::pp), mesh.rank() / 2);
+    EXPECT_EQ(mesh.coordinate(Axis::tp), mesh.rank() % 2);
+    barrier(mesh.world(), "the end");
+  });
+}
+
+TEST(Mesh, SaysWhichStoreCannotBeReached) {
+  Environment environment;
+  environment.world_size = 2;
+  environment.rank = 1;
+  environment.local_rank = 1;
+  environment.local_world_size = 2;
+  environment.master_port = 1;  // tcpmux: nothing listens there
+  try {
+    Mesh mesh(environment, shape({{Axis::dp_shard, 2}}),
+              {.device = at::kCPU, .rendezvous_timeout = std::chrono::milliseconds(300)});
+    FAIL() << "connected";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("rank 1 cannot reach the job's store at 127.0.0.1:1"), std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace modular

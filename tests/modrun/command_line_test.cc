@@ -1,0 +1,88 @@
+// What modrun refuses, and how: one sentence, exit status 2, no rank started.
+#include <gmock/gmock.h>
+
+#include "runtime/data/token_file.h"
+#include "tests/modrun/modrun_process.h"
+
+namespace modular {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class CommandLine : public ModrunTest {
+ protected:
+  /// The one line that `finished` printed before it refused.
+  static std::string refusal(const Finished& finished) {
+    EXPECT_EQ(finished.status, 2) << finished.output;
+    EXPECT_THAT(finished.output, StartsWith("modrun: "));
+    EXPECT_EQ(finished.output.find('\n'), finished.output.size() - 1) << finished.output;
+    return finished.output.substr(8, finished.output.size() - 9);
+  }
+};
+
+TEST_F(CommandLine, HelpNamesCommandsLauncherFlagsAndExitStatus) {
+  const auto help = modrun({"--help"});
+  EXPECT_EQ(help.status, 0);
+  for (const char* word : {"train", "eval", "sample", "forward", "export", "import", "plan", "entries", "settings",
+                           "--nproc-per-node", "Exit status"})
+    EXPECT_THAT(help.output, HasSubstr(word));
+  const auto train_help = modrun({"train", "--help"});
+  EXPECT_EQ(train_help.status, 0);
+  EXPECT_THAT(train_help.output, HasSubstr("--resume"));
+}
+
+TEST_F(CommandLine, WrongCommandLineIsStatus2) {
+  EXPECT_EQ(modrun({}).status, 2);
+  EXPECT_EQ(modrun({"trian"}).status, 2);
+  EXPECT_EQ(modrun({"train", "--resume", "--overwrite"}).status, 2);
+  EXPECT_EQ(modrun({"--nproc-per-node", "two", "train"}).status, 2);
+}
+
+TEST_F(CommandLine, EntriesAndSettingsAreListed) {
+  EXPECT_THAT(modrun({"entries"}).output, HasSubstr("LlamaForCausalLM"));
+  EXPECT_EQ(nlohmann::json::parse(modrun({"entries", "--json"}).output)[0]["task"], "causal-lm");
+  const auto settings = modrun({"settings", "--set", "model.entry=llama"}).output;
+  EXPECT_THAT(settings, HasSubstr("train.batch_size"));
+  EXPECT_THAT(settings, HasSubstr("model.config.hidden_size"));
+}
+
+TEST_F(CommandLine, WrongConfigIsRefused) {
+  EXPECT_EQ(refusal(train("run", {"--set", "train.stepps=1"})),
+            "--set train.stepps=1: unknown key train.stepps: did you mean train.steps?");
+  EXPECT_THAT(refusal(modrun({"train", "/nowhere.toml"})), HasSubstr("/nowhere.toml: cannot be opened"));
+}
+
+TEST_F(CommandLine, MeshThatThePlanCannotDivideIsRefusedBeforeARankStarts) {
+  EXPECT_THAT(refusal(train("run", {"--set", "parallel.tp=3"}, {"--nproc-per-node", "3"})), HasSubstr("tp"));
+  EXPECT_THAT(refusal(train("run", {"--set", "parallel.dp_shard=4"}, {"--nproc-per-node", "2"})),
+              HasSubstr("make 4 ranks, but the job has 2"));
+  EXPECT_FALSE(std::filesystem::exists(run_folder("run")));
+}
+
+TEST_F(CommandLine, DataThatCannotBeReadIsRefused) {
+  EXPECT_THAT(refusal(train("run", {"--set", "data.paths=/nowhere/text"}, {"--nproc-per-node", "2"})),
+              StartsWith("/nowhere/text: No such file"));
+  const auto tokens = folder_.path() / "tokens.bin";
+  write_token_file(tokens, std::vector<int64_t>(1000, 7));
+  std::filesystem::resize_file(tokens, 500);
+  EXPECT_THAT(refusal(train("run", {"--set", "data.format=tokens", "--set", "data.held_out_every=0", "--set",
+                                    "data.paths=" + tokens.string()})),
+              EndsWith("the file is cut off, write or copy it again"));
+}
+
+TEST_F(CommandLine, CheckpointThatIsNotThereIsRefused) {
+  EXPECT_THAT(refusal(train("run", {"--resume"})), HasSubstr("holds no checkpoint"));
+  EXPECT_THAT(refusal(modrun({"sample", config_.string(), "--prompt", "x"})), HasSubstr("holds no checkpoint"));
+}
+
+TEST_F(CommandLine, PlanShowsTheLayoutWithoutRanks) {
+  const auto plan = modrun({"plan", config_.string(), "--ranks", "4", "--set", "parallel.tp=2"});
+  EXPECT_EQ(plan.status, 0);
+  EXPECT_THAT(plan.output, HasSubstr("dp_shard 2 x tp 2"));
+  EXPECT_THAT(plan.output, HasSubstr("model.layers.1"));
+}
+
+}  // namespace
+}  // namespace modular

@@ -1,0 +1,87 @@
+// Runs modrun as a user does, with a small model and data of its own.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/data/temporary_folder.h"
+
+namespace modular {
+
+struct Finished {
+  int status = 0;      // as a shell has it; 124 where it ran past its time
+  std::string output;  // standard output and error
+};
+
+/// Runs modrun with `arguments`, stopped after `seconds`.
+inline Finished modrun(const std::vector<std::string>& arguments, int seconds = 120) {
+  std::string command = "timeout -k 5 " + std::to_string(seconds) + " " MODRUN;
+  for (const auto& argument : arguments) {
+    command += " '";
+    for (const char c : argument) command += c == '\'' ? "'\\''" : std::string(1, c);
+    command += "'";
+  }
+  Finished result;
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  std::array<char, 4096> buffer;
+  for (size_t count; (count = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
+    result.output.append(buffer.data(), count);
+  const int status = pclose(pipe);
+  result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return result;
+}
+
+/// A folder with text to learn from and settings for a Llama that takes milliseconds a step.
+class ModrunTest : public testing::Test {
+ protected:
+  ModrunTest() {
+    for (int file = 0; file < 8; ++file) {
+      std::string text;
+      for (int line = 0; line < 40; ++line)
+        text += "line " + std::to_string(line * (file + 3)) + " of file " + std::to_string(file) + "\n";
+      folder_.write("data/" + std::to_string(file) + ".txt", text);
+    }
+    config_ = folder_.write("tiny.toml",
+                            "[model]\nentry = 'llama'\n"
+                            "[model.config]\nvocab_size = 256\nhidden_size = 32\nintermediate_size = 48\n"
+                            "num_hidden_layers = 2\nnum_attention_heads = 4\n"
+                            "[train]\nsteps = 10\nbatch_size = 8\nseq_len = 32\n"
+                            "[optim]\nlr = 3e-3\nwarmup_steps = 2\n"
+                            "[eval]\nsamples = 8\n"
+                            "[data]\nheld_out_every = 4\npaths = ['" +
+                                (folder_.path() / "data").string() + "']\n");
+  }
+
+  std::filesystem::path run_folder(const std::string& name) const { return folder_.path() / "runs" / name; }
+
+  /// modrun [launcher flags] train tiny.toml, into run_folder(name).
+  Finished train(const std::string& name, const std::vector<std::string>& options = {},
+                 const std::vector<std::string>& launcher = {}) const {
+    std::vector<std::string> arguments = launcher;
+    arguments.insert(arguments.end(), {"train", config_.string(), "--set", "train.dir=" + run_folder(name).string()});
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    return modrun(arguments);
+  }
+
+  /// The lines of metrics.jsonl that are steps.
+  std::vector<nlohmann::json> steps(const std::string& name) const {
+    std::vector<nlohmann::json> result;
+    std::ifstream in(run_folder(name) / "metrics.jsonl");
+    for (std::string line; std::getline(in, line);) {
+      auto json = nlohmann::json::parse(line);
+      if (!json.contains("event")) result.push_back(std::move(json));
+    }
+    return result;
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path config_;
+};
+
+}  // namespace modular

@@ -1,0 +1,130 @@
+// Training runs of real processes: what they write, how they resume, and that the mesh changes nothing.
+#include <gmock/gmock.h>
+
+#include "tests/modrun/modrun_process.h"
+
+namespace modular {
+namespace {
+
+using testing::HasSubstr;
+
+class Train : public ModrunTest {
+ protected:
+  /// Copies a finished run of 10 steps as it stood behind step 5.
+  void copy_at_step_5(const std::string& from, const std::string& to) const {
+    std::filesystem::copy(run_folder(from), run_folder(to), std::filesystem::copy_options::recursive);
+    std::filesystem::remove_all(run_folder(to) / "checkpoints/step-00000010");
+    std::ofstream(run_folder(to) / "checkpoints/latest") << "step-00000005\n";
+  }
+
+  void expect_same_losses(const std::string& one, const std::string& other, size_t from = 0) const {
+    const auto expected = steps(one), found = steps(other);
+    ASSERT_EQ(found.size(), 10u);
+    for (size_t i = from; i < 10; ++i) {
+      EXPECT_NEAR(found[i]["loss"].get<double>(), expected[i]["loss"].get<double>(), 5e-5) << "step " << i + 1;
+      const auto norm = expected[i]["grad_norm"].get<double>();
+      EXPECT_NEAR(found[i]["grad_norm"].get<double>(), norm, 1e-4 * norm) << "step " << i + 1;
+    }
+  }
+
+  static std::string bytes_of(const std::filesystem::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    EXPECT_TRUE(in) << path;
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+};
+
+TEST_F(Train, WritesMetricsConfigAndCheckpoint) {
+  const auto run = train("run", {"--set", "sample.prompt=line", "--set", "sample.tokens=8"});
+  ASSERT_EQ(run.status, 0) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("held-out loss"));
+  EXPECT_THAT(run.output, HasSubstr("step 10/10"));
+  const auto metrics = steps("run");
+  ASSERT_EQ(metrics.size(), 10u);
+  EXPECT_NEAR(metrics[0]["loss"].get<double>(), 5.55, 0.1) << "ln 256";
+  EXPECT_LT(metrics[9]["loss"].get<double>(), metrics[0]["loss"].get<double>());
+  EXPECT_EQ(metrics[9]["samples"], 80);
+  EXPECT_DOUBLE_EQ(metrics[0]["lr"].get<double>(), 1.5e-3);
+  for (const char* file :
+       {"config.toml", "data.manifest", "checkpoints/latest", "checkpoints/step-00000010/config.json"})
+    EXPECT_TRUE(std::filesystem::exists(run_folder("run") / file)) << file;
+
+  const auto eval = modrun({"eval", run_folder("run").string()});
+  EXPECT_EQ(eval.status, 0) << eval.output;
+  EXPECT_THAT(eval.output, HasSubstr("held-out loss"));
+  const auto sample = modrun({"sample", run_folder("run").string(), "--prompt", "line 1", "--set", "sample.tokens=4"});
+  EXPECT_EQ(sample.status, 0) << sample.output;
+  EXPECT_THAT(sample.output, testing::StartsWith("line 1"));
+}
+
+TEST_F(Train, FolderThatHoldsARunIsNotOverwrittenUnasked) {
+  ASSERT_EQ(train("run").status, 0);
+  const auto again = train("run", {}, {"--nproc-per-node", "2"});
+  EXPECT_EQ(again.status, 2);
+  EXPECT_THAT(again.output, HasSubstr("already holds a run: add --resume"));
+  EXPECT_EQ(train("run", {"--overwrite"}).status, 0);
+}
+
+TEST_F(Train, ResumingOnTheSameMeshIsBitIdentical) {
+  for (const std::string ranks : {"1", "2"}) {
+    const std::string whole = "whole" + ranks, resumed = "resumed" + ranks;
+    const std::vector<std::string> options = {"--set", "checkpoint.every=5"}, launcher = {"--nproc-per-node", ranks};
+    const auto first = train(whole, options, launcher);
+    ASSERT_EQ(first.status, 0) << first.output;
+    copy_at_step_5(whole, resumed);
+    const auto second = train(resumed, {"--set", "checkpoint.every=5", "--resume"}, launcher);
+    ASSERT_EQ(second.status, 0) << second.output;
+
+    for (const auto& file : std::filesystem::directory_iterator(run_folder(whole) / "checkpoints/step-00000010"))
+      if (file.path().extension() == ".safetensors") {
+        EXPECT_EQ(bytes_of(file.path()),
+                  bytes_of(run_folder(resumed) / "checkpoints/step-00000010" / file.path().filename()))
+            << file.path();
+      }
+    EXPECT_EQ(steps(whole)[9]["loss"], steps(resumed)[9]["loss"]);
+    EXPECT_EQ(steps(resumed).size(), 10u);
+  }
+}
+
+TEST_F(Train, MeshChangesNothing) {
+  ASSERT_EQ(train("alone").status, 0);
+  const auto sharded = train("sharded", {}, {"--nproc-per-node", "2"});
+  ASSERT_EQ(sharded.status, 0) << sharded.output;
+  expect_same_losses("alone", "sharded");
+  const auto accumulated = train("accumulated", {"--set", "train.micro_batches=2", "--set", "parallel.dp_replicate=2"},
+                                 {"--nproc-per-node", "2"});
+  ASSERT_EQ(accumulated.status, 0) << accumulated.output;
+  expect_same_losses("alone", "accumulated");
+}
+
+TEST_F(Train, ResumesOnAnotherNumberOfRanks) {
+  ASSERT_EQ(train("alone", {"--set", "checkpoint.every=5"}).status, 0);
+  copy_at_step_5("alone", "sharded");
+  const auto sharded = train("sharded", {"--resume"}, {"--nproc-per-node", "2"});
+  ASSERT_EQ(sharded.status, 0) << sharded.output;
+  expect_same_losses("alone", "sharded", 5);
+
+  ASSERT_EQ(train("two", {"--set", "checkpoint.every=5"}, {"--nproc-per-node", "2"}).status, 0);
+  copy_at_step_5("two", "one");
+  const auto one = train("one", {"--resume"});
+  ASSERT_EQ(one.status, 0) << one.output;
+  expect_same_losses("two", "one", 5);
+}
+
+TEST_F(Train, DataThatChangedSinceTheRunBeganIsRefused) {
+  ASSERT_EQ(train("run", {"--set", "checkpoint.every=5"}).status, 0);
+  std::filesystem::resize_file(folder_.path() / "data/2.txt", 100);
+  const auto resumed = train("run", {"--resume", "--set", "train.steps=20"});
+  EXPECT_EQ(resumed.status, 2);
+  EXPECT_THAT(resumed.output, HasSubstr("data/2.txt: has 100 bytes but"));
+}
+
+TEST_F(Train, LossThatIsNotFiniteStopsTheRun) {
+  const auto run =
+      train("run", {"--set", "optim.lr=1e30", "--set", "optim.max_grad_norm=0", "--set", "optim.warmup_steps=0"});
+  EXPECT_EQ(run.status, 1);
+  EXPECT_THAT(run.output, HasSubstr("lower optim.lr"));
+}
+
+}  // namespace
+}  // namespace modular

@@ -1,0 +1,97 @@
+// The update that AdamW makes, and what a checkpoint needs of it.
+#include "runtime/optim/adamw.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace modular {
+namespace {
+
+ShardedParameter parameter(const std::string& name, const at::Tensor& value) {
+  ShardedParameter result;
+  result.name = name;
+  result.global_shape = value.sizes().vec();
+  result.offset.assign(result.global_shape.size(), 0);
+  result.local = value.clone();
+  return result;
+}
+
+constexpr AdamWOptions kOptions = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1};
+
+TEST(AdamW, UpdateIsThePapers) {
+  std::vector<ShardedParameter> parameters = {parameter("weight", at::full({2, 3}, 2.0))};
+  AdamW optimizer(parameters, kOptions);
+  double x = 2.0, m = 0.0, v = 0.0;
+  for (int t = 1; t <= 3; ++t) {
+    const double gradient = 0.5 * t;
+    parameters[0].grad = at::full({2, 3}, gradient);
+    optimizer.step(0.01);
+    x -= 0.01 * 0.1 * x;
+    m = 0.9 * m + 0.1 * gradient;
+    v = 0.99 * v + 0.01 * gradient * gradient;
+    x -= 0.01 * (m / (1 - std::pow(0.9, t))) / (std::sqrt(v / (1 - std::pow(0.99, t))) + 1e-8);
+  }
+  EXPECT_TRUE(at::allclose(parameters[0].local, at::full({2, 3}, x), 1e-6, 1e-7))
+      << parameters[0].local << " is not " << x;
+  EXPECT_EQ(optimizer.steps(), 3);
+}
+
+TEST(AdamW, NormsAndBiasesDoNotDecay) {
+  std::vector<ShardedParameter> parameters = {parameter("norm.weight", at::ones({4})),
+                                              parameter("weight", at::ones({4, 1}))};
+  AdamW optimizer(parameters, kOptions);
+  for (auto& box : parameters) box.grad = at::zeros_like(box.local);
+  optimizer.step(0.5);
+  EXPECT_TRUE(parameters[0].local.equal(at::ones({4})));
+  EXPECT_TRUE(at::allclose(parameters[1].local, at::full({4, 1}, 0.95)));
+}
+
+TEST(AdamW, BoxesAreUpdatedAsTheWholeParameterIs) {
+  at::manual_seed(1);
+  const auto value = at::randn({6, 5}), gradient = at::randn({6, 5});
+  std::vector<ShardedParameter> whole = {parameter("weight", value)};
+  std::vector<ShardedParameter> halves = {parameter("weight", value.slice(0, 0, 2)),
+                                          parameter("weight", value.slice(0, 2))};
+  for (auto& box : halves) box.global_shape = {6, 5};
+  whole[0].grad = gradient;
+  halves[0].grad = gradient.slice(0, 0, 2);
+  halves[1].grad = gradient.slice(0, 2);
+  AdamW(whole, kOptions).step(0.1);
+  AdamW(halves, kOptions).step(0.1);
+  EXPECT_TRUE(at::cat({halves[0].local, halves[1].local}).equal(whole[0].local));
+}
+
+TEST(AdamW, EmptyBoxesAndMissingGradientsAreLeftAlone) {
+  std::vector<ShardedParameter> parameters = {parameter("empty", at::empty({0, 3})),
+                                              parameter("unused", at::ones({2}))};
+  AdamW optimizer(parameters, kOptions);
+  parameters[0].grad = at::empty({0, 3});
+  optimizer.step(0.1);
+  EXPECT_TRUE(parameters[1].local.equal(at::ones({2})));
+}
+
+TEST(AdamW, StateCarriesOverToAnotherOptimizerBitForBit) {
+  at::manual_seed(1);
+  std::vector<ShardedParameter> one = {parameter("weight", at::randn({8, 8}))};
+  AdamW first(one, kOptions);
+  const auto gradients = at::randn({4, 8, 8});
+  for (int t = 0; t < 2; ++t) one[0].grad = gradients[t], first.step(0.1);
+
+  std::vector<ShardedParameter> other = {parameter("weight", one[0].local)};
+  AdamW second(other, kOptions);
+  ASSERT_EQ(second.state().size(), 2u);
+  EXPECT_EQ(second.state()[0].name, "optimizer.exp_avg.weight");
+  EXPECT_EQ(second.state()[1].name, "optimizer.exp_avg_sq.weight");
+  for (size_t i = 0; i < 2; ++i) second.state()[i].local.copy_(first.state()[i].local);
+  second.set_steps(first.steps());
+
+  for (int t = 2; t < 4; ++t) {
+    one[0].grad = other[0].grad = gradients[t];
+    first.step(0.1), second.step(0.1);
+  }
+  EXPECT_TRUE(one[0].local.equal(other[0].local));
+}
+
+}  // namespace
+}  // namespace modular

@@ -1,0 +1,104 @@
+// Data parallelism, with and without sharded parameters, trains what one process trains.
+#include <gtest/gtest.h>
+
+#include "generated/gemma.h"
+#include "generated/llama.h"
+#include "generated/mistral.h"
+#include "tests/parallel/training_runs.h"
+
+namespace modular::testing {
+namespace {
+
+const std::string kLlama = "LlamaForCausalLM";
+const Fields kUntied = {{"tie_word_embeddings", false}};
+const Fields kBiases = {{"attention_bias", true}, {"mlp_bias", true}, {"tie_word_embeddings", false}};
+const Fields kTied = {{"tie_word_embeddings", true}};
+
+MeshShape mesh_of(std::initializer_list<std::pair<Axis, int64_t>> sizes) {
+  MeshShape shape;
+  for (const auto& [axis, size] : sizes) shape[axis] = size;
+  return shape;
+}
+
+TEST(OneProcess, AccumulatesAndRecomputes) {
+  const Report expected = [&] {
+    Mesh mesh({}, {}, {.device = at::kCPU});
+    return train(mesh, entry_of(kLlama), {.name = "plain", .fields = kTied});
+  }();
+  EXPECT_LT(expected[2 * kSteps - 2], expected[0]) << "nothing was learned";
+  for (const Variant& variant : {Variant{.name = "accumulation", .fields = kTied, .micro_batches = 4},
+                                 Variant{.name = "recomputation", .fields = kTied, .options = {.recompute = true}}}) {
+    SCOPED_TRACE(variant.name);
+    Mesh mesh({}, {}, {.device = at::kCPU});
+    const Report found = train(mesh, entry_of(kLlama), variant);
+    for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-5 * expected[i]) << i;
+  }
+}
+
+class Families : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Families, ReplicatedOnTwoRanks) {
+  expect_same_training(GetParam(), mesh_of({{Axis::dp_replicate, 2}}),
+                       {{.name = "plain", .fields = kUntied},
+                        {.name = "accumulation, biases", .fields = kBiases, .micro_batches = 4},
+                        {.name = "recomputation, tied", .fields = kTied, .options = {.recompute = true}}});
+}
+
+TEST_P(Families, ReplicatedOnFourRanks) {
+  expect_same_training(
+      GetParam(), mesh_of({{Axis::dp_replicate, 4}}),
+      {{.name = "biases", .fields = kBiases}, {.name = "accumulation, tied", .fields = kTied, .micro_batches = 2}});
+}
+
+const std::vector<Variant> kShardedVariants = {
+    {.name = "accumulation, biases", .fields = kBiases, .micro_batches = 2},
+    {.name = "recomputation, tied", .fields = kTied, .options = {.recompute = true}},
+    {.name = "no resharding after the forward, two units ahead, untied",
+     .fields = kUntied,
+     .options = {.reshard_after_forward = false, .prefetch = 2},
+     .micro_batches = 2},
+};
+
+TEST_P(Families, ShardedOnTwoRanks) {
+  expect_same_training(GetParam(), mesh_of({{Axis::dp_shard, 2}}), kShardedVariants);
+}
+
+TEST_P(Families, ShardedOnFourRanks) {
+  expect_same_training(GetParam(), mesh_of({{Axis::dp_shard, 4}}), kShardedVariants);
+}
+
+INSTANTIATE_TEST_SUITE_P(DataParallel, Families,
+                         ::testing::Values("LlamaForCausalLM", "MistralForCausalLM", "GemmaForCausalLM"),
+                         [](const auto& info) { return info.param; });
+
+TEST(Fsdp, WithFewerRowsThanRanksAndWithoutPrefetch) {
+  expect_same_training(
+      kLlama, mesh_of({{Axis::dp_shard, 4}}),
+      {{.name = "all at once",
+        .fields = {{"num_key_value_heads", int64_t{1}}, {"head_dim", int64_t{2}}, {"attention_bias", true}},
+        .options = {.reshard_after_forward = false, .prefetch = 0, .recompute = true},
+        .micro_batches = 2}});
+}
+
+TEST(Fsdp, InReplicas) {
+  expect_same_training(kLlama, mesh_of({{Axis::dp_replicate, 2}, {Axis::dp_shard, 2}}),
+                       {{.name = "plain"}, {.name = "accumulation, tied", .fields = kTied, .micro_batches = 2}});
+}
+
+TEST(Bfloat16, ShardedSumsInFloat32) {
+  expect_same_training(kLlama, mesh_of({{Axis::dp_shard, 2}}),
+                       {{.name = "plain", .options = {.bf16 = true}},
+                        {.name = "accumulation, recomputation, tied",
+                         .fields = kTied,
+                         .options = {.recompute = true, .bf16 = true},
+                         .micro_batches = 2}},
+                       /*tolerance=*/1e-3);
+}
+
+TEST(Bfloat16, ReplicatedSumsInFloat32) {
+  expect_same_training(kLlama, mesh_of({{Axis::dp_replicate, 2}}),
+                       {{.name = "accumulation", .options = {.bf16 = true}, .micro_batches = 2}}, /*tolerance=*/1e-3);
+}
+
+}  // namespace
+}  // namespace modular::testing

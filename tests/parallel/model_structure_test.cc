@@ -1,0 +1,157 @@
+// How a model becomes parameters, units and boxes, and why a mesh may not carry it; one process is enough for all of
+// it.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "generated/llama.h"
+#include "runtime/parallel/meta_construction.h"
+#include "runtime/parallel/parameter_table.h"
+#include "runtime/parallel/unit_layout.h"
+#include "tests/parallel/training_runs.h"
+
+namespace modular::testing {
+namespace {
+
+const Entry& llama() { return entry_of("LlamaForCausalLM"); }
+
+struct SecondOfTwoStages final : pp::Stage {
+  bool is_first() const override { return false; }
+  bool is_last() const override { return true; }
+  Tensor received() override { return {}; }
+  std::pair<int64_t, int64_t> span(int64_t size) const override { return {size / 2, size}; }
+};
+
+TEST(Patterns, MatchComponentByComponent) {
+  EXPECT_TRUE(matches("model.layers.*", "model.layers.11"));
+  EXPECT_FALSE(matches("model.layers.*", "model.layers.11.mlp"));
+  EXPECT_FALSE(matches("model.layers.*", "model.layers"));
+  EXPECT_TRUE(matches("model.layers.*.mlp.up_proj.weight", "model.layers.0.mlp.up_proj.weight"));
+  EXPECT_FALSE(matches("model.norm", "model.normal"));
+  EXPECT_TRUE(lies_in("model.layers.*", "model.layers.11.mlp.up_proj.weight"));
+  EXPECT_FALSE(lies_in("model.norm", "model.normal.weight"));
+}
+
+TEST(MetaConstruction, AllocatesNothingAndEndsWithTheScope) {
+  const auto config = tiny_config(llama(), {{"hidden_size", int64_t{1} << 16}, {"vocab_size", int64_t{1} << 20}});
+  const Model model = build_on_meta(llama(), *config);
+  for (const auto& parameter : model.module->parameters()) EXPECT_TRUE(parameter.is_meta());
+  EXPECT_TRUE(at::ones({1}).is_cpu());
+}
+
+TEST(MetaConstruction, MakesTheRegisteredTensorReal) {
+  const auto config = tiny_config(llama());
+  const Model model = build_on_meta(llama(), *config);
+  at::Tensor parameter = model.module->named_parameters()["model.norm.weight"];
+  at::Tensor real = at::full(parameter.sizes(), 2.0);
+  make_real(parameter, real);
+  EXPECT_TRUE(model.module->named_parameters()["model.norm.weight"].is_alias_of(real));
+  EXPECT_TRUE(parameter.requires_grad());
+  parameter.sum().backward();
+  EXPECT_TRUE(parameter.grad().equal(at::ones_like(real)));
+}
+
+TEST(ParameterTable, KnowsUnitsSplitsAndTies) {
+  const auto config = tiny_config(llama(), {{"tie_word_embeddings", true}});
+  const Model model = build_on_meta(llama(), *config);
+  const ParameterTable table = parameter_table(*model.module, *llama().plan, nullptr);
+  ASSERT_EQ(table.units.size(), 5u);
+  EXPECT_EQ(table.units[0].name, "");
+  EXPECT_EQ(table.units[4].name, "model.layers.3");
+  for (const ModelParameter& parameter : table.parameters) {
+    EXPECT_TRUE(parameter.held);
+    if (parameter.name == "model.embed_tokens.weight") {
+      EXPECT_EQ(parameter.names, (std::vector<std::string>{"model.embed_tokens.weight", "lm_head.weight"}));
+      EXPECT_EQ(parameter.unit, 0u);
+      EXPECT_EQ(parameter.tensor_split, 0);
+    }
+    if (parameter.name == "model.layers.2.mlp.down_proj.weight") {
+      EXPECT_EQ(parameter.unit, 3u);
+      EXPECT_EQ(parameter.tensor_split, 1);
+    }
+    if (parameter.name == "model.norm.weight") {
+      EXPECT_FALSE(parameter.tensor_split.has_value());
+    }
+  }
+}
+
+TEST(ParameterTable, GivesEachStageItsParameters) {
+  const SecondOfTwoStages stage;
+  for (const bool tied : {false, true}) {
+    const auto config = tiny_config(llama(), {{"tie_word_embeddings", tied}});
+    const Model model = build_on_meta(llama(), *config);
+    std::set<std::string> held;
+    for (const ModelParameter& parameter : parameter_table(*model.module, *llama().plan, &stage).parameters)
+      if (parameter.held) held.insert(parameter.name);
+    EXPECT_FALSE(held.contains("model.layers.1.mlp.up_proj.weight"));
+    EXPECT_TRUE(held.contains("model.layers.2.mlp.up_proj.weight"));
+    EXPECT_TRUE(held.contains("model.norm.weight"));
+    EXPECT_EQ(held.contains("lm_head.weight"), !tied);
+    EXPECT_EQ(held.contains("model.embed_tokens.weight"), tied) << "the last stage needs the tied table";
+  }
+}
+
+TEST(UnitLayout, DividesRowsAndPadsTheLastRanks) {
+  UnitLayout layout(4);
+  layout.add({}, {10, 3});
+  layout.add({}, {2});
+  const at::Tensor whole = at::arange(4 * layout.shard_size, at::kFloat);
+  for (const ParameterPlacement& parameter : layout.parameters) {
+    int64_t next = 0;
+    for (int64_t rank = 0; rank < layout.ranks; ++rank) {
+      const auto [first, count] = layout.rows_of(parameter, rank);
+      EXPECT_EQ(first, next);
+      next += count;
+      const at::Tensor local = layout.local(at::zeros({layout.shard_size}), parameter, rank);
+      EXPECT_EQ(local.size(0), count);
+      // Chunks that are gathered one after the other are the parameter, then padding.
+      const at::Tensor chunk = layout.chunks(whole, parameter)[rank].narrow(0, 0, local.numel());
+      EXPECT_TRUE(chunk.equal(layout.whole(whole, parameter).narrow(0, first, count).flatten()));
+    }
+    EXPECT_EQ(next, parameter.rows);
+  }
+}
+
+TEST(Initialization, DependsOnSeedAndNameAlone) {
+  Mesh mesh({}, {}, {.device = at::kCPU});
+  const auto weights = [&](uint64_t seed, int64_t layers) {
+    const auto config = tiny_config(llama(), {{"num_hidden_layers", layers}});
+    ParallelModel model(llama(), *config, mesh, {}, seed);
+    std::map<std::string, at::Tensor> found;
+    for (const ShardedParameter& box : model.parameters()) found[box.name] = box.local.clone();
+    return found;
+  };
+  at::manual_seed(5);
+  const at::Tensor drawn = at::rand({3});
+  at::manual_seed(5);
+  const auto small = weights(1, 2), large = weights(1, 4), other = weights(2, 2);
+  EXPECT_TRUE(at::rand({3}).equal(drawn)) << "the caller's random numbers changed";
+  for (const auto& [name, weight] : small) {
+    EXPECT_TRUE(weight.equal(large.at(name))) << name;
+    if (name.ends_with("proj.weight")) {
+      EXPECT_FALSE(weight.equal(other.at(name))) << name;
+      EXPECT_NEAR(weight.std().item<double>(), 0.1, 0.02) << name;
+    }
+  }
+  EXPECT_FALSE(small.at("model.layers.0.mlp.up_proj.weight").equal(small.at("model.layers.1.mlp.up_proj.weight")));
+}
+
+TEST(Refusal, SaysInOneSentenceWhatDoesNotDivide) {
+  const auto refusal = [](const Fields& fields, std::initializer_list<std::pair<Axis, int64_t>> sizes) {
+    MeshShape shape;
+    for (const auto& [axis, size] : sizes) shape[axis] = size;
+    return ParallelModel::refusal(llama(), *tiny_config(llama(), fields), shape);
+  };
+  EXPECT_EQ(refusal({}, {{Axis::tp, 2}, {Axis::pp, 4}, {Axis::dp_shard, 3}, {Axis::dp_replicate, 5}}), "");
+  EXPECT_EQ(refusal({{"vocab_size", int64_t{63}}}, {{Axis::tp, 2}}),
+            "vocab_size = 63 cannot be split over tp = 2: choose a tp that divides it");
+  EXPECT_EQ(refusal({{"vocab_size", int64_t{64}}, {"intermediate_size", int64_t{64}}}, {{Axis::tp, 4}}),
+            "num_key_value_heads = 2 cannot be split over tp = 4: choose a tp that divides it");
+  EXPECT_EQ(refusal({}, {{Axis::pp, 5}}),
+            "pp = 5 needs at least as many layers, and model.layers has 4: choose a smaller pp");
+  EXPECT_EQ(refusal({}, {{Axis::cp, 2}}), "cp = 2 is not supported: set it to 1");
+  EXPECT_EQ(refusal({}, {{Axis::tp, 0}}), "tp = 0: an axis has at least 1 rank");
+}
+
+}  // namespace
+}  // namespace modular::testing

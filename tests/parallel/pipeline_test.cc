@@ -1,0 +1,153 @@
+// A small model cut into stages, against the same model on one process.
+#include "runtime/parallel/pipeline.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "runtime/model/functions.h"
+#include "tests/support/ranks.h"
+
+namespace modular {
+namespace {
+
+using testing::run_ranks;
+
+constexpr int64_t kVocabulary = 11, kWidth = 6;
+
+/// A table, layers of tanh(x W), and logits by the same table: tied, so that two stages share it.
+struct TinyModel {
+  Tensor table = at::randn({kVocabulary, kWidth}).requires_grad_();
+  std::vector<Tensor> layers;
+
+  explicit TinyModel(int64_t count) {
+    for (int64_t i = 0; i < count; ++i) layers.push_back(at::randn({kWidth, kWidth}).div_(2).requires_grad_());
+  }
+
+  Outputs forward(const Batch& batch) const {
+    Tensor x = pp::is_first() ? at::embedding(table, batch.input_ids) : pp::received();
+    const auto [first, last] = pp::stage ? pp::stage->span(static_cast<int64_t>(layers.size()))
+                                         : std::pair<int64_t, int64_t>(0, layers.size());
+    for (int64_t i = first; i < last; ++i) x = at::tanh(at::matmul(x, layers[static_cast<size_t>(i)]));
+    if (!pp::is_last()) return pp::pass_on(x);
+    Outputs outputs;
+    const Tensor logits = at::matmul(x, table.t());
+    if (batch.labels.defined()) {
+      const Tensor targets = next_tokens(batch.labels);
+      outputs.loss_sum = cross_entropy(logits, targets);
+      outputs.token_count = count_targets(targets);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  StageFunctions functions() const {
+    return {[this](const Batch& batch) { return forward(batch); },
+            [](const Tensor& output, const Tensor& gradient) { torch::autograd::backward({output}, {gradient}); }};
+  }
+};
+
+/// Micro-batches, of which the last has another shape.
+std::vector<Batch> micro_batches(int64_t count) {
+  std::vector<Batch> result;
+  for (int64_t i = 0; i < count; ++i) {
+    Batch batch;
+    batch.input_ids = at::randint(0, kVocabulary, {2, i + 1 == count ? 4 : 5}, at::kLong);
+    batch.labels = batch.input_ids.clone();
+    batch.labels[0][2] = kIgnoredTarget;
+    result.push_back(batch);
+  }
+  return result;
+}
+
+struct Installed {
+  explicit Installed(pp::Stage& stage) { pp::stage = &stage; }
+  ~Installed() { pp::stage = nullptr; }
+};
+
+Mesh pipeline_mesh(const Environment& environment) {
+  MeshShape shape;
+  shape[Axis::pp] = environment.world_size;
+  return Mesh(environment, shape, {.device = at::kCPU});
+}
+
+class PipelineTest : public ::testing::TestWithParam<std::pair<int, int>> {};  // stages, micro-batches
+
+TEST_P(PipelineTest, TrainsAsOneProcessDoes) {
+  const auto [stages, count] = GetParam();
+  const int micro_batch_count = count;
+  run_ranks(stages, [=](const Environment& environment) {
+    at::manual_seed(3);
+    const TinyModel model(5);
+    TinyModel whole(model);
+    whole.table = model.table.detach().clone().requires_grad_();
+    for (Tensor& layer : whole.layers) layer = layer.detach().clone().requires_grad_();
+
+    Mesh mesh = pipeline_mesh(environment);
+    Pipeline pipeline(mesh);
+    for (int step = 0; step < 2; ++step) {  // twice: shapes are known the second time
+      const auto batches = micro_batches(micro_batch_count);
+      double expected_loss = 0.0;
+      int64_t expected_count = 0;
+      for (const Batch& batch : batches) {
+        const Outputs outputs = whole.forward(batch);
+        expected_loss += outputs.loss_sum.item<double>();
+        expected_count += outputs.token_count.item<int64_t>();
+        (outputs.loss_sum * 0.5).backward();
+      }
+
+      PipelineSums sums;
+      {
+        const Installed installed(pipeline);
+        sums = pipeline.train(batches, model.functions(), 0.5);
+      }
+      EXPECT_NEAR(sums.loss_sum, expected_loss, 1e-5 * expected_loss);
+      EXPECT_EQ(sums.token_count, expected_count);
+
+      const auto [first, last] = pipeline.span(5);
+      for (int64_t i = first; i < last; ++i)
+        EXPECT_TRUE(model.layers[i].grad().allclose(whole.layers[i].grad(), 1e-5, 1e-6)) << "layer " << i;
+    }
+    std::vector<Tensor> shared;
+    if (pipeline.is_first() || pipeline.is_last()) shared.push_back(model.table.grad());
+    pipeline.sum_between_ends(shared);
+    for (const Tensor& gradient : shared)
+      EXPECT_TRUE(gradient.allclose(whole.table.grad(), 1e-5, 1e-5)) << "of the shared table";
+    barrier(mesh.world(), "the end");
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, PipelineTest,
+                         ::testing::Values(std::pair(2, 1), std::pair(2, 5), std::pair(3, 2), std::pair(4, 9)),
+                         [](const auto& info) {
+                           return std::to_string(info.param.first) + "Stages" + std::to_string(info.param.second) +
+                                  "MicroBatches";
+                         });
+
+TEST(Pipeline, EvaluatesAndGivesTheLogitsToAllStages) {
+  run_ranks(3, [](const Environment& environment) {
+    at::manual_seed(3);
+    const TinyModel model(4);
+    auto batches = micro_batches(20);  // more than may be under way at once
+    double expected_loss = 0.0;
+    Tensor expected_logits;
+    {
+      at::NoGradGuard no_grad;
+      for (const Batch& batch : batches) expected_loss += model.forward(batch).loss_sum.item<double>();
+      Batch asked = batches[0];
+      asked.want_logits = true;
+      expected_logits = model.forward(asked).logits;
+    }
+    Mesh mesh = pipeline_mesh(environment);
+    Pipeline pipeline(mesh);
+    const Installed installed(pipeline);
+    EXPECT_NEAR(pipeline.evaluate(batches, model.functions()).loss_sum, expected_loss, 1e-5 * expected_loss);
+    Batch unlabelled = batches[0];
+    unlabelled.labels.reset();
+    EXPECT_TRUE(pipeline.logits(unlabelled, model.functions()).allclose(expected_logits, 1e-5, 1e-6));
+    EXPECT_FALSE(model.table.grad().defined());
+    barrier(mesh.world(), "the end");
+  });
+}
+
+}  // namespace
+}  // namespace modular

@@ -1,0 +1,167 @@
+// Each operation of tensor parallelism against the same operation on one process, forward and backward.
+#include "runtime/parallel/tensor_parallel.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/mesh/collectives.h"
+#include "runtime/mesh/mesh.h"
+#include "tests/support/ranks.h"
+
+namespace modular {
+namespace {
+
+using testing::run_ranks;
+
+using Body = std::function<void(tp::TensorParallel&, int64_t rank, int64_t size)>;
+
+/// Runs `body` on `ranks` ranks. The same seed on all: values made by random functions are replicated.
+void on_ranks(int ranks, const Body& body) {
+  run_ranks(ranks, [&](const Environment& environment) {
+    MeshShape shape;
+    shape[Axis::tp] = environment.world_size;
+    Mesh mesh(environment, shape, {.device = at::kCPU});
+    at::manual_seed(7);
+    const auto parallel = make_tensor_parallel(mesh.group({Axis::tp}));
+    body(*parallel, mesh.rank(), environment.world_size);
+    barrier(mesh.world(), "the end");
+  });
+}
+
+void on_2_and_4_ranks(const Body& body) {
+  on_ranks(2, body);
+  on_ranks(4, body);
+}
+
+Tensor shard_of(const Tensor& whole, int64_t dim, int64_t rank, int64_t size) {
+  return whole.chunk(size, dim)[rank].detach().contiguous();
+}
+
+void expect_close(const Tensor& actual, const Tensor& expected, double tolerance, const char* what) {
+  ASSERT_EQ(actual.sizes(), expected.sizes()) << what;
+  ASSERT_EQ(actual.scalar_type(), expected.scalar_type()) << what;
+  const double difference = (actual - expected).to(at::kDouble).norm().item<double>();
+  EXPECT_LE(difference, tolerance * expected.to(at::kDouble).norm().item<double>()) << what;
+}
+
+TEST(TensorParallel, EnterIsTheIdentityAndSumsGradients) {
+  on_ranks(2, [](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
+    Tensor x = at::randn({3, 4}).requires_grad_();
+    const Tensor weight = at::randn({size, 3, 4});
+    const Tensor entered = parallel.enter(x);
+    EXPECT_TRUE(entered.equal(x));
+    (entered * weight[rank]).sum().backward();
+    expect_close(x.grad(), weight.sum(0), 1e-6, "gradient");
+  });
+}
+
+TEST(TensorParallel, AColumnAndARowSplitLinearAreTheWholeOnes) {
+  on_2_and_4_ranks([](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
+    const Tensor input = at::randn({2, 5, 8}), up = at::randn({16, 8}), down = at::randn({8, 16});
+    Tensor whole_x = input.clone().requires_grad_(), whole_up = up.clone().requires_grad_(),
+           whole_down = down.clone().requires_grad_();
+    const Tensor expected = at::linear(at::silu(at::linear(whole_x, whole_up)), whole_down);
+    expected.pow(2).sum().backward();
+
+    Tensor x = input.clone().requires_grad_(), local_up = shard_of(up, 0, rank, size).requires_grad_(),
+           local_down = shard_of(down, 1, rank, size).requires_grad_();
+    const Tensor result = parallel.reduce(at::linear(at::silu(at::linear(parallel.enter(x), local_up)), local_down));
+    expect_close(result, expected, 1e-5, "result");
+    result.pow(2).sum().backward();
+    expect_close(x.grad(), whole_x.grad(), 1e-5, "input's gradient");
+    expect_close(local_up.grad(), shard_of(whole_up.grad(), 0, rank, size), 1e-5, "column-split weight's gradient");
+    expect_close(local_down.grad(), shard_of(whole_down.grad(), 1, rank, size), 1e-5, "row-split weight's gradient");
+  });
+}
+
+TEST(TensorParallel, ReduceLeavesItsInputAlone) {
+  on_ranks(2, [](tp::TensorParallel& parallel, int64_t, int64_t size) {
+    const Tensor partial = at::ones({3});
+    const Tensor sum = parallel.reduce(partial);
+    EXPECT_TRUE(partial.eq(1).all().item<bool>());
+    EXPECT_TRUE(sum.eq(size).all().item<bool>());
+  });
+}
+
+TEST(TensorParallel, GatherConcatenatesAlongAnyDimension) {
+  on_2_and_4_ranks([](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
+    for (const int64_t dim : {0, 1, -1}) {
+      const Tensor whole = at::randn({4, 8, 12});
+      const Tensor weight = at::randn({4, 8, 12});
+      Tensor shard = shard_of(whole, dim, rank, size).requires_grad_();
+      const Tensor gathered = parallel.gather(shard, dim);
+      EXPECT_TRUE(gathered.equal(whole)) << dim;
+      (gathered * weight).sum().backward();
+      EXPECT_TRUE(shard.grad().equal(shard_of(weight, dim, rank, size))) << dim;
+    }
+  });
+}
+
+TEST(TensorParallel, AVocabularySplitEmbeddingIsTheWholeOne) {
+  on_2_and_4_ranks([](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
+    for (const std::optional<int64_t> padding :
+         {std::optional<int64_t>(), std::optional<int64_t>(0), std::optional<int64_t>(11)}) {
+      const Tensor table = at::randn({12, 6}), weight = at::randn({3, 7, 6});
+      const Tensor ids = at::randint(0, 12, {3, 7}, at::kLong);
+      ids[0].copy_(at::tensor({0, 11, 0, 11, 5, 6, 0}));
+      Tensor whole = table.clone().requires_grad_();
+      const Tensor expected = at::embedding(whole, ids, padding.value_or(-1));
+      (expected * weight).sum().backward();
+
+      Tensor local = shard_of(table, 0, rank, size).requires_grad_();
+      const Tensor result = parallel.embedding(ids, local, padding);
+      EXPECT_TRUE(result.equal(expected));
+      (result * weight).sum().backward();
+      expect_close(local.grad(), shard_of(whole.grad(), 0, rank, size), 1e-6, "table's gradient");
+    }
+  });
+}
+
+/// Targets of which some are ignored, and one whole row is.
+Tensor some_targets(int64_t vocabulary) {
+  Tensor targets = at::randint(0, vocabulary, {3, 5}, at::kLong);
+  targets[0][1] = kIgnoredTarget;
+  targets[2].fill_(kIgnoredTarget);
+  return targets;
+}
+
+TEST(TensorParallel, AVocabularySplitCrossEntropyIsTheWholeOne) {
+  on_2_and_4_ranks([](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
+    for (const auto type : {at::kFloat, at::kBFloat16}) {
+      // Large logits: without the maximum taken off, the exponentials overflow.
+      const Tensor logits = (at::randn({3, 5, 16}) * 50 + 200).to(type);
+      const Tensor targets = some_targets(16);
+      Tensor whole = logits.clone().requires_grad_();
+      const Tensor expected = modular::cross_entropy(whole, targets);
+      (expected * 0.25).backward();
+
+      Tensor local = shard_of(logits, -1, rank, size).requires_grad_();
+      const Tensor loss = parallel.cross_entropy(local, targets);
+      expect_close(loss, expected, 1e-6, "loss");
+      (loss * 0.25).backward();
+      expect_close(local.grad(), shard_of(whole.grad(), -1, rank, size), type == at::kFloat ? 1e-5 : 1e-2, "gradient");
+    }
+  });
+}
+
+TEST(TensorParallel, OnlyIgnoredTargetsMeanNoLossAndNoGradient) {
+  on_ranks(2, [](tp::TensorParallel& parallel, int64_t, int64_t) {
+    Tensor local = at::randn({2, 3, 4}).requires_grad_();
+    const Tensor loss = parallel.cross_entropy(local, at::full({2, 3}, kIgnoredTarget, at::kLong));
+    EXPECT_EQ(loss.item<float>(), 0.0F);
+    loss.backward();
+    EXPECT_TRUE(local.grad().eq(0).all().item<bool>());
+  });
+}
+
+TEST(TensorParallel, WorksInBfloat16AndWithoutGradients) {
+  on_ranks(2, [](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
+    at::NoGradGuard no_grad;
+    const Tensor whole = at::randn({4, 8}).to(at::kBFloat16);
+    EXPECT_TRUE(parallel.gather(shard_of(whole, -1, rank, size), -1).equal(whole));
+    EXPECT_EQ(parallel.reduce(whole).scalar_type(), at::kBFloat16);
+    EXPECT_FALSE(parallel.enter(whole).requires_grad());
+  });
+}
+
+}  // namespace
+}  // namespace modular

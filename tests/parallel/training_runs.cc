@@ -1,0 +1,191 @@
+#include "tests/parallel/training_runs.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace modular::testing {
+namespace {
+
+class SetFields final : public FieldVisitor {
+ public:
+  explicit SetFields(const Fields& fields) : fields_(fields) {}
+  void operator()(std::string_view name, bool& value) override { set(name, value); }
+  void operator()(std::string_view name, int64_t& value) override { set(name, value); }
+  void operator()(std::string_view name, double& value) override { set(name, value); }
+  void operator()(std::string_view name, std::optional<bool>& value) override { set(name, value); }
+  void operator()(std::string_view name, std::optional<int64_t>& value) override { set(name, value); }
+  void operator()(std::string_view name, std::optional<double>& value) override { set(name, value); }
+  void operator()(std::string_view, std::string&) override {}
+  void operator()(std::string_view, std::optional<std::string>&) override {}
+  void operator()(std::string_view, std::vector<int64_t>&) override {}
+  void operator()(std::string_view, std::vector<std::string>&) override {}
+  void operator()(std::string_view, std::optional<std::vector<double>>&) override {}
+  void operator()(std::string_view, RopeParameters&) override {}
+
+ private:
+  template <class T>
+  void set(std::string_view name, T& value) {
+    if (const auto found = fields_.find(name); found != fields_.end())
+      std::visit([&](auto given) { value = static_cast<T>(given); }, found->second);
+  }
+  template <class T>
+  void set(std::string_view name, std::optional<T>& value) {
+    if (!fields_.contains(name)) return;
+    set(name, value.emplace());
+  }
+  const Fields& fields_;
+};
+
+constexpr int64_t kRows = 8, kSequence = 12, kVocab = 62;
+
+/// The whole batch of a step, the same on all ranks.
+Batch global_batch(size_t step) {
+  at::Generator generator = at::detail::createCPUGenerator(1000 + step);
+  Batch batch;
+  batch.input_ids = at::randint(0, kVocab, {kRows, kSequence}, generator, at::kLong);
+  const at::Tensor is_target = at::rand({kRows, kSequence}, generator).lt(0.7);
+  batch.attention_mask = at::ones({kRows, kSequence}, at::kLong);
+  batch.attention_mask.select(0, kRows - 1).slice(0, kSequence - 3).zero_();
+  batch.labels = batch.input_ids.where(is_target.logical_and(batch.attention_mask.to(at::kBool)),
+                                       at::full({}, kIgnoredTarget, at::kLong));
+  return batch;
+}
+
+Batch rows(const Batch& batch, int64_t first, int64_t count) {
+  Batch part = batch;
+  part.tensors([&](at::Tensor& tensor) {
+    if (tensor.defined()) tensor = tensor.narrow(0, first, count);
+  });
+  return part;
+}
+
+/// AdamW (Loshchilov & Hutter) on the boxes.
+class Optimizer {
+ public:
+  explicit Optimizer(std::vector<ShardedParameter>& boxes) : boxes_(boxes) {
+    for (ShardedParameter& box : boxes) {
+      first_.push_back(at::zeros_like(box.local));
+      second_.push_back(at::zeros_like(box.local));
+      steps_.push_back(at::zeros({}, at::kFloat));
+    }
+  }
+  void step() {
+    std::vector<at::Tensor> locals, grads;
+    for (ShardedParameter& box : boxes_) locals.push_back(box.local), grads.push_back(box.grad);
+    for (at::Tensor& count : steps_) count.add_(1);
+    at::_fused_adamw_(locals, grads, first_, second_, {}, steps_, /*lr=*/3e-3, /*beta1=*/0.9, /*beta2=*/0.95,
+                      /*weight_decay=*/0.1, /*eps=*/1e-8, /*amsgrad=*/false, /*maximize=*/false);
+  }
+
+ private:
+  std::vector<ShardedParameter>& boxes_;
+  std::vector<at::Tensor> first_, second_, steps_;
+};
+
+}  // namespace
+
+const Entry& entry_of(const std::string& architecture) {
+  const auto found = std::ranges::find(entries(), architecture, &Entry::architecture);
+  TORCH_CHECK(found != entries().end(), "this test program has no ", architecture);
+  return *found;
+}
+
+std::unique_ptr<AnyConfig> tiny_config(const Entry& entry, const Fields& changed) {
+  Fields fields = {{"vocab_size", int64_t{62}},
+                   {"hidden_size", int64_t{36}},
+                   {"intermediate_size", int64_t{50}},
+                   {"num_hidden_layers", int64_t{4}},
+                   {"num_attention_heads", int64_t{4}},
+                   {"num_key_value_heads", int64_t{2}},
+                   {"head_dim", int64_t{8}},
+                   {"sliding_window", int64_t{5}},
+                   {"initializer_range", 0.1},
+                   {"max_position_embeddings", int64_t{64}}};
+  for (const auto& [name, value] : changed) fields[name] = value;
+  auto config = entry.make_config();
+  SetFields set(fields);
+  config->fields(set);
+  config->finish();
+  return config;
+}
+
+Report train(Mesh& mesh, const Entry& entry, const Variant& variant) {
+  at::set_num_threads(1);
+  const auto config = tiny_config(entry, variant.fields);
+  ParallelModel model(entry, *config, mesh, variant.options, /*seed=*/11);
+  Optimizer optimizer(model.parameters());
+
+  const int64_t shards = mesh.size(Axis::dp_shard), ranks = mesh.size(Axis::dp_replicate) * shards;
+  const int64_t rank = mesh.coordinate(Axis::dp_replicate) * shards + mesh.coordinate(Axis::dp_shard);
+  const int64_t count = kRows / ranks / variant.micro_batches;
+  const auto own_rows = [&](const Batch& whole) {
+    std::vector<Batch> micro_batches;
+    for (int64_t i = 0; i < variant.micro_batches; ++i)
+      micro_batches.push_back(rows(whole, (rank * variant.micro_batches + i) * count, count));
+    return micro_batches;
+  };
+  Report report;
+  for (size_t step = 0; step < kSteps; ++step) {
+    report.push_back(model.step(own_rows(global_batch(step))).loss);
+
+    at::NoGradGuard no_grad;
+    double squares = 0.0;
+    for (const ShardedParameter& box : model.parameters())
+      if (box.owner) squares += box.grad.to(at::kDouble).square().sum().item<double>();
+    report.push_back(squares);
+    optimizer.step();
+    model.parameters_changed();
+  }
+  report.push_back(model.evaluate(own_rows(global_batch(kSteps))).loss);
+  report.push_back(model.logits(rows(global_batch(kSteps), 0, 1)).norm().item<double>());
+  return report;
+}
+
+void expect_same_training(const std::string& architecture, const MeshShape& shape, const std::vector<Variant>& variants,
+                          double tolerance) {
+  const Entry& entry = entry_of(architecture);
+  const auto reports = run_ranks(static_cast<int>(shape.ranks()), [&](const Environment& environment) {
+    Mesh mesh(environment, shape, {.device = at::kCPU});
+    Report all;
+    for (const Variant& variant : variants) {
+      const Report one = train(mesh, entry, variant);
+      all.insert(all.end(), one.begin(), one.end());
+    }
+    return all;
+  });
+
+  Mesh alone({}, {}, {.device = at::kCPU});
+  for (size_t number = 0; number < variants.size(); ++number) {
+    const Variant& variant = variants[number];
+    SCOPED_TRACE(architecture + ", " + shape.describe() + ", " + variant.name);
+    // In bfloat16 every micro-batch rounds its gradients, so one process needs the same micro-batches.
+    Variant reference = {.name = "reference", .fields = variant.fields, .options = {.bf16 = variant.options.bf16}};
+    if (variant.options.bf16)
+      reference.micro_batches = variant.micro_batches * shape[Axis::dp_replicate] * shape[Axis::dp_shard];
+    const Report expected = train(alone, entry, reference);
+    std::vector<Report> found;
+    for (const Report& report : reports) {
+      ASSERT_EQ(report.size(), variants.size() * expected.size());
+      const auto first = report.begin() + static_cast<std::ptrdiff_t>(number * expected.size());
+      found.emplace_back(first, first + static_cast<std::ptrdiff_t>(expected.size()));
+    }
+    for (size_t step = 0; step < kSteps; ++step) {
+      const double norm = std::sqrt(expected[2 * step + 1]);
+      double squares = 0.0;
+      for (const Report& report : found) {
+        ASSERT_NEAR(report[2 * step], expected[2 * step], tolerance * expected[2 * step]) << "loss of step " << step;
+        squares += report[2 * step + 1];
+      }
+      ASSERT_NEAR(std::sqrt(squares), norm, tolerance * norm) << "gradient norm of step " << step;
+    }
+    for (const Report& report : found)
+      for (const size_t last : {2 * kSteps, 2 * kSteps + 1})
+        ASSERT_NEAR(report[last], expected[last], tolerance * expected[last]) << "evaluation, logits";
+  }
+}
+
+}  // namespace modular::testing

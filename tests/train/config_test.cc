@@ -1,0 +1,164 @@
+// What a run's config accepts, and how it refuses the rest.
+#include "runtime/train/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "generated/llama.h"
+#include "runtime/train/preflight.h"
+#include "tests/data/temporary_folder.h"
+
+namespace modular {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using Settings = std::vector<std::string>;
+
+class RunConfigTest : public testing::Test {
+ protected:
+  RunConfig read(const std::string& toml, const Settings& settings = {}) {
+    return read_run_config(folder_.write("run.toml", toml), settings);
+  }
+  /// The refusal, from the file's name on.
+  std::string refusal(const std::string& toml, const Settings& settings = {}) {
+    const auto message = message_of<ConfigError>([&] { read(toml, settings); });
+    const auto name = message.find("run.toml");
+    return name == std::string::npos ? message : message.substr(name);
+  }
+  std::string setting_refusal(const std::string& setting) { return refusal("model.entry = 'llama'", {setting}); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(RunConfigTest, SettingsOfTheCommandLineWinOverTheFile) {
+  const auto config = read(
+      "[model]\nentry = 'llama'\n[model.config]\nhidden_size = 64\n[model.config.rope_parameters]\nrope_theta = 5e5\n"
+      "[train]\nsteps = 10\n[data]\npaths = ['a', 'b']\n",
+      {"train.steps=20", "train.steps=30", "model.config.num_hidden_layers=2", "optim.lr=1", "sample.prompt=#include <",
+       "data.suffixes=.h"});
+  EXPECT_EQ(config.train.steps, 30);
+  EXPECT_EQ(config.optim.lr, 1.0);
+  EXPECT_EQ(config.sample.prompt, "#include <");
+  EXPECT_EQ(config.data.suffixes, (Settings{".h"}));
+  EXPECT_EQ(config.data.paths.size(), 2u);
+  EXPECT_EQ(config.model.entry, "LlamaForCausalLM");
+  const auto& model = dynamic_cast<const ConfigOf<llama::LlamaConfig>&>(*config.network.config).value;
+  EXPECT_EQ(model.hidden_size, 64);
+  EXPECT_EQ(model.num_hidden_layers, 2);
+  EXPECT_EQ(model.rope_parameters.rope_theta, 5e5);
+  EXPECT_EQ(model.head_dim, 2) << "finish() has run";
+}
+
+TEST_F(RunConfigTest, UnknownKeyNamesTheNearestKnownOne) {
+  EXPECT_EQ(refusal("[model]\nentry = 'llama'\n[train]\nstep = 10\n"),
+            "run.toml:4:1: unknown key train.step: did you mean train.steps?");
+  EXPECT_EQ(setting_refusal("train.lr=1"), "--set train.lr=1: unknown key train.lr: did you mean optim.lr?");
+  EXPECT_EQ(setting_refusal("batch_size=1"),
+            "--set batch_size=1: unknown key batch_size: did you mean train.batch_size?");
+  EXPECT_EQ(refusal("[model]\nentry = 'llama'\n[model.config]\nhiden_size = 64\n"),
+            "run.toml:4:1: unknown key model.config.hiden_size: did you mean model.config.hidden_size?");
+}
+
+TEST_F(RunConfigTest, KeyThatIsNearNothingNamesTheSection) {
+  EXPECT_EQ(setting_refusal("checkpoint.zzzzzzzzz=1"),
+            "--set checkpoint.zzzzzzzzz=1: unknown key checkpoint.zzzzzzzzz: [checkpoint] has every, keep");
+  EXPECT_THAT(setting_refusal("qqqqqqqqqqqq=1"), HasSubstr("`modrun settings` lists all keys"));
+}
+
+TEST_F(RunConfigTest, WrongTypesAndValuesAreLocated) {
+  EXPECT_EQ(refusal("model.entry = 'llama'\ntrain.steps = 'many'\n"),
+            "run.toml:2:7: train.steps must be an integer, but is the string \"many\"");
+  EXPECT_EQ(setting_refusal("train.steps=1.5"),
+            "--set train.steps=1.5: train.steps must be an integer, but is the number 1.5");
+  EXPECT_EQ(setting_refusal("train.steps=0"), "--set train.steps=0: train.steps must be at least 1, but is 0");
+  EXPECT_EQ(setting_refusal("parallel.bf16=yes"),
+            "--set parallel.bf16=yes: parallel.bf16 must be true or false, but is the string \"yes\"");
+  EXPECT_EQ(setting_refusal("optim.beta1=1.0"), "--set optim.beta1=1.0: optim.beta1 must be less than 1, but is 1");
+  EXPECT_EQ(setting_refusal("optim.lr=nan"), "--set optim.lr=nan: optim.lr must be at least 0, but is nan");
+  EXPECT_EQ(setting_refusal("data.paths=[1]"),
+            "--set data.paths=[1]: data.paths must be an array, each element a string, but is an array");
+  EXPECT_EQ(setting_refusal("data.format=parquet"),
+            "--set data.format=parquet: data.format must be \"bytes\" or \"tokens\", but is \"parquet\"");
+  EXPECT_EQ(setting_refusal("train.steps"), "--set train.steps: expected key=value, e.g. --set train.steps=100");
+}
+
+TEST_F(RunConfigTest, ModelsOwnConfigIsCheckedWithTheRun) {
+  EXPECT_THAT(setting_refusal("model.config.num_key_value_heads=5"),
+              HasSubstr("num_attention_heads must be a multiple of num_key_value_heads"));
+  const auto reading_refusal = [&](const std::string& setting) {
+    const auto config = read("model.entry = 'llama'", {setting});
+    return message_of<ConfigError>([&] { check_reading(config); });
+  };
+  EXPECT_EQ(
+      reading_refusal("model.config.vocab_size=100"),
+      "--set model.config.vocab_size=100: model.config.vocab_size must be at least 256 to read bytes, but is 100");
+  EXPECT_EQ(
+      reading_refusal("train.seq_len=4096"),
+      "--set train.seq_len=4096: train.seq_len (4096) must not exceed model.config.max_position_embeddings (2048)");
+}
+
+TEST_F(RunConfigTest, BrokenTomlAndMissingFilesAreLocated) {
+  EXPECT_THAT(refusal("[train\nsteps = 1\n"), HasSubstr("run.toml:1:7: "));
+  EXPECT_THAT(message_of<ConfigError>([] { read_run_config("/nowhere/run.toml", {}); }),
+              HasSubstr("/nowhere/run.toml: cannot be opened: No such file"));
+}
+
+TEST_F(RunConfigTest, ModelMustBeNamedAndKnown) {
+  EXPECT_THAT(refusal("[train]\nsteps = 1\n"), HasSubstr("model.entry is not set"));
+  EXPECT_THAT(
+      refusal("model.entry = 'lama'"),
+      AllOf(HasSubstr("run.toml:1:7: "), HasSubstr("\"lama\" is not in this program, which has LlamaForCausalLM")));
+}
+
+TEST_F(RunConfigTest, ResolvedConfigReadsBackAsItself) {
+  auto config = read(
+      "model.entry = 'llama'\nmodel.config.hidden_size = 128\n",
+      {"sample.prompt=a \"quoted\" \\ and\n\ttwo lines", "optim.eps=1e-12", "optim.lr=1", "data.paths=['x', 'y']"});
+  const auto text = format_toml(config);
+  auto again = read(text);
+  EXPECT_EQ(format_toml(again), text);
+  EXPECT_EQ(again.sample.prompt, config.sample.prompt);
+  EXPECT_EQ(again.optim.eps, 1e-12);
+  EXPECT_EQ(again.data.paths, config.data.paths);
+}
+
+TEST_F(RunConfigTest, TableSaysWhereEachValueWasSet) {
+  auto config = read("model.entry = 'llama'\n[train]\nsteps = 7\n", {"optim.lr=0.5"});
+  const auto table = format_table(config);
+  EXPECT_THAT(table, testing::ContainsRegex("train.steps +7 +.*run.toml:3:1\n"));
+  EXPECT_THAT(table, testing::ContainsRegex("optim.lr +0.5 +--set optim.lr=0.5\n"));
+  EXPECT_THAT(table, testing::ContainsRegex("train.seq_len +256\n"));
+}
+
+TEST_F(RunConfigTest, MeshMustMakeTheRanksOfTheJob) {
+  EXPECT_EQ(read("model.entry = 'llama'", {"parallel.tp=2"}).mesh_shape(8)[Axis::dp_shard], 4);
+  const auto refused = [&](const Settings& settings, int64_t ranks) {
+    return message_of<ConfigError>([&] { read("model.entry = 'llama'", settings).mesh_shape(ranks); });
+  };
+  EXPECT_EQ(
+      refused({"parallel.tp=2"}, 3),
+      "parallel.pp = 1, dp_replicate = 1, tp = 2 need a multiple of 2 ranks, but the job has 3: change an axis or "
+      "--nproc-per-node");
+  EXPECT_EQ(
+      refused({"parallel.dp_shard=4", "parallel.pp=2"}, 4),
+      "parallel.pp = 2, dp_replicate = 1, tp = 1, dp_shard = 4 make 8 ranks, but the job has 4: change an axis or "
+      "--nproc-per-node");
+}
+
+TEST_F(RunConfigTest, BatchMustDivideAmongRanksAndMicroBatches) {
+  MeshShape mesh;
+  mesh[Axis::dp_shard] = 2;
+  mesh[Axis::tp] = 2;
+  const auto shape =
+      read("model.entry = 'llama'", {"train.batch_size=8", "train.micro_batches=2"}).batch_shape(mesh, 1);
+  EXPECT_EQ(shape.micro_batch, 2);
+  EXPECT_EQ(shape.global(), 8);
+  EXPECT_EQ(
+      message_of<ConfigError>(
+          [&] { read("model.entry = 'llama'", {"train.batch_size=6", "train.micro_batches=2"}).batch_shape(mesh, 0); }),
+      "train.batch_size = 6 does not divide into 2 data-parallel ranks x 2 micro-batches: make it a multiple of 4");
+}
+
+}  // namespace
+}  // namespace modular
