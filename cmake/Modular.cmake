@@ -52,8 +52,9 @@ function(modular_generate target)
 endfunction()
 
 # modular_executable(<name> FAMILIES <family>… [LIBRARIES <target>…])
-#   A modrun that trains these families. Each is compiled in a file of its own, so that a changed spec compiles one model. LIBRARIES names the
-#   targets of modular_generate that hold those families that do not ship with modular.
+#   A modrun that trains these families. Each is compiled in a file of its own, so that a changed spec compiles one model; the object library
+#   <name>_families holds them for other programs too. LIBRARIES names the targets of modular_generate that hold those families that do not
+#   ship with modular.
 function(modular_executable name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FAMILIES;LIBRARIES")
   if(NOT arg_FAMILIES)
@@ -65,16 +66,18 @@ function(modular_executable name)
     file(CONFIGURE OUTPUT ${source} CONTENT "// Registers the family's entries.\n#include \"generated/${family}.h\"\n")
     list(APPEND sources ${source})
   endforeach()
-  add_executable(${name} ${sources})
-  target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} modular::modrun)
+  add_library(${name}_families OBJECT ${sources})
+  target_link_libraries(${name}_families PRIVATE ${arg_LIBRARIES} modular::model)
   foreach(library ${arg_LIBRARIES})
     if(TARGET ${library}_files)
-      add_dependencies(${name} ${library}_files)
+      add_dependencies(${name}_families ${library}_files)
     endif()
   endforeach()
   if(TARGET modular_pch)
-    target_precompile_headers(${name} REUSE_FROM modular_pch)
+    target_precompile_headers(${name}_families REUSE_FROM modular_pch)
   endif()
+  add_executable(${name} $<TARGET_OBJECTS:${name}_families>)
+  target_link_libraries(${name} PRIVATE modular::modrun)
   if(TARGET modular_cuda)
     add_dependencies(${name} modular_cuda)  # loaded at run time
   endif()

@@ -28,8 +28,11 @@ struct GemmaConfig {
   RopeParameters rope_parameters;
   bool attention_bias = false;
   double attention_dropout = 0.0;
+  std::optional<bool> use_bidirectional_attention;
 
   void finish() {
+    if (use_bidirectional_attention.value_or(false))
+      throw ConfigError("use_bidirectional_attention is not supported: set it to false");
     if (hidden_act == "gelu") hidden_act = "gelu_pytorch_tanh";  // a legacy value of the official releases
 
     if (num_attention_heads < 1) throw ConfigError("num_attention_heads must be at least 1");
@@ -62,6 +65,7 @@ struct GemmaConfig {
     visit("rope_parameters", rope_parameters);
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
+    visit("use_bidirectional_attention", use_bidirectional_attention);
   }
 };
 

@@ -19,8 +19,11 @@ struct GemmaConfig : llama::LlamaConfig {
   int64_t max_position_embeddings = 8192;
   std::optional<int64_t> pad_token_id = 0;
   bool tie_word_embeddings = true;
+  std::optional<bool> use_bidirectional_attention;
 
   void finish() {
+    if (use_bidirectional_attention.value_or(false))
+      throw ConfigError("use_bidirectional_attention is not supported: set it to false");
     if (hidden_act == "gelu") hidden_act = "gelu_pytorch_tanh";  // a legacy value of the official releases
     LlamaConfig::finish();
   }

@@ -40,37 +40,8 @@ void check_ids(const fs::path& path, const char* name, const at::Tensor& ids, in
       count - 1, may_ignore ? fmt::format(", or {} where there is no target", kIgnoredTarget) : ""));
 }
 
-/// The whole batch, checked.
-Batch read_inputs(const ForwardOptions& options, const ModelConfig& model) {
-  const SafetensorsFile file(options.inputs);
-  Batch batch;
-  const std::pair<const char*, at::Tensor*> places[] = {{"input_ids", &batch.input_ids},
-                                                        {"labels", &batch.labels},
-                                                        {"attention_mask", &batch.attention_mask},
-                                                        {"position_ids", &batch.position_ids}};
-  const std::string known = "input_ids, labels, attention_mask and position_ids";
-  for (const auto& [name, header] : file.tensors()) {
-    const auto* place = std::ranges::find(places, name, &std::pair<const char*, at::Tensor*>::first);
-    if (place == std::end(places))
-      throw std::runtime_error(
-          fmt::format("{} holds \"{}\": a forward reads {}", options.inputs.string(), name, known));
-    if (header.shape.size() != 2 || !at::isIntegralType(header.dtype, /*includeBool=*/true))
-      throw std::runtime_error(fmt::format("{}: \"{}\" is {} of {}: write [batch, seq] of integers",
-                                           options.inputs.string(), name, shape_text(header.shape),
-                                           c10::toString(header.dtype)));
-    *place->second = file.tensor(name).to(at::kLong).clone();
-  }
-  if (!batch.input_ids.defined())
-    throw std::runtime_error(
-        fmt::format("{} holds no \"input_ids\": a forward reads {}", options.inputs.string(), known));
-  for (const auto& [name, place] : places)
-    if (place->defined() && place->sizes() != batch.input_ids.sizes())
-      throw std::runtime_error(fmt::format("{}: \"{}\" is {} and \"input_ids\" is {}: write equal shapes",
-                                           options.inputs.string(), name, shape_text(place->sizes().vec()),
-                                           shape_text(batch.input_ids.sizes().vec())));
-  const int64_t vocab = fields_as_json(*model.config).value("vocab_size", INT64_MAX);
-  check_ids(options.inputs, "input_ids", batch.input_ids, vocab, /*may_ignore=*/false);
-  if (batch.labels.defined()) check_ids(options.inputs, "labels", batch.labels, vocab, /*may_ignore=*/true);
+Batch checked_batch(const ForwardOptions& options, const ModelConfig& model) {
+  Batch batch = read_batch(options.inputs, model);
   if (options.gradients && !batch.labels.defined())
     throw std::runtime_error(
         fmt::format("{} holds no \"labels\", without which there are no gradients", options.inputs.string()));
@@ -93,12 +64,42 @@ bool writes_logits(const Mesh& mesh) {
 
 }  // namespace
 
+Batch read_batch(const fs::path& inputs, const ModelConfig& model) {
+  const SafetensorsFile file(inputs);
+  Batch batch;
+  const std::pair<const char*, at::Tensor*> places[] = {{"input_ids", &batch.input_ids},
+                                                        {"labels", &batch.labels},
+                                                        {"attention_mask", &batch.attention_mask},
+                                                        {"position_ids", &batch.position_ids}};
+  const std::string known = "input_ids, labels, attention_mask and position_ids";
+  for (const auto& [name, header] : file.tensors()) {
+    const auto* place = std::ranges::find(places, name, &std::pair<const char*, at::Tensor*>::first);
+    if (place == std::end(places))
+      throw std::runtime_error(fmt::format("{} holds \"{}\": a forward reads {}", inputs.string(), name, known));
+    if (header.shape.size() != 2 || !at::isIntegralType(header.dtype, /*includeBool=*/true))
+      throw std::runtime_error(fmt::format("{}: \"{}\" is {} of {}: write [batch, seq] of integers", inputs.string(),
+                                           name, shape_text(header.shape), c10::toString(header.dtype)));
+    *place->second = file.tensor(name).to(at::kLong).clone();
+  }
+  if (!batch.input_ids.defined())
+    throw std::runtime_error(fmt::format("{} holds no \"input_ids\": a forward reads {}", inputs.string(), known));
+  for (const auto& [name, place] : places)
+    if (place->defined() && place->sizes() != batch.input_ids.sizes())
+      throw std::runtime_error(fmt::format("{}: \"{}\" is {} and \"input_ids\" is {}: write equal shapes",
+                                           inputs.string(), name, shape_text(place->sizes().vec()),
+                                           shape_text(batch.input_ids.sizes().vec())));
+  const int64_t vocab = fields_as_json(*model.config).value("vocab_size", INT64_MAX);
+  check_ids(inputs, "input_ids", batch.input_ids, vocab, /*may_ignore=*/false);
+  if (batch.labels.defined()) check_ids(inputs, "labels", batch.labels, vocab, /*may_ignore=*/true);
+  return batch;
+}
+
 std::string forward_refusal(const ForwardOptions& options, const MeshShape& shape) {
   try {
     const Source source = open_source(options.checkpoint);
     if (auto refusal = ParallelModel::refusal(*source.model.entry, *source.model.config, shape); !refusal.empty())
       return refusal;
-    check_rows(options, read_inputs(options, source.model), shape);
+    check_rows(options, checked_batch(options, source.model), shape);
     return fs::exists(source.folder / "checkpoint.json") ? checkpoint_refusal(source.folder, source.model)
                                                          : pretrained_refusal(source.folder, source.model);
   } catch (const std::runtime_error& error) {
@@ -110,7 +111,7 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
   const Source source = open_source(options.checkpoint);
   if (const std::string note = unknown_keys_note(source.model); mesh.rank() == 0 && !note.empty())
     fmt::print(stderr, "{}\n", note);
-  Batch batch = read_inputs(options, source.model);
+  Batch batch = checked_batch(options, source.model);
   check_rows(options, batch, mesh.shape());
   const int64_t rows = batch.input_ids.size(0) / data_ranks(mesh.shape());
   const int64_t first_row =

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 
+#include "runtime/checkpoint/model_config.h"
 #include "runtime/mesh/mesh.h"
 #include "runtime/parallel/parallel_model.h"
 
@@ -19,6 +20,9 @@ struct ForwardOptions {
   bool gradients = false;  // also gradients.<parameter's name>, of the loss
   ParallelOptions parallel;
 };
+
+/// Reads ForwardOptions::inputs. Throws std::runtime_error in one sentence where the model cannot take them.
+Batch read_batch(const std::filesystem::path& inputs, const ModelConfig& model);
 
 /// Says in one sentence why the command cannot be carried out on a mesh of this shape, or nothing. Needs no process
 /// group.

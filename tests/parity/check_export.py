@@ -3,6 +3,7 @@
 usage: check_export.py FOLDER
 """
 
+import json
 import pathlib
 import sys
 
@@ -12,13 +13,15 @@ from safetensors.torch import load_file
 
 
 def check(folder):
-    model, report = transformers.AutoModelForCausalLM.from_pretrained(
-        folder / "exported", dtype=torch.float32, output_loading_info=True
-    )
+    config = json.loads((folder / "exported" / "config.json").read_text())
+    model_class = getattr(transformers, config["architectures"][0])
+    model, report = model_class.from_pretrained(folder / "exported", dtype=torch.float32, output_loading_info=True)
     problems = [f"{kind}: {sorted(map(str, names))}" for kind, names in report.items() if names]
-    trained = load_file(folder / "trained.safetensors")
-    with torch.no_grad():
-        difference = (model(trained["input_ids"]).logits - trained["logits"]).abs().max().item()
+    batch = load_file(folder / "batch.safetensors")
+    difference = model(**batch).logits.detach() - load_file(folder / "trained.safetensors")["logits"]
+    if (mask := batch.get("attention_mask")) is not None:
+        difference = difference[mask.bool()]
+    difference = difference.abs().max().item()
     if not difference <= 1e-5:
         problems.append(f"logits differ by {difference}")
     print(f"{folder.name:32} {difference:.1e} {'; '.join(problems) or 'ok'}")

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "runtime/checkpoint/checkpoint.h"
@@ -15,27 +15,13 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/modrun/forward.h"
 #include "runtime/parallel/parallel_model.h"
-#include "tests/parity/families.h"
+#include "tests/parity/cases.h"
 #include "tests/support/ranks.h"
 
 namespace modular {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path cases_folder() {
-  const char* folder = std::getenv("MODULAR_PARITY_CASES");
-  return folder ? folder : "";
-}
-
-std::vector<fs::path> cases() {
-  std::vector<fs::path> found;
-  if (fs::is_directory(cases_folder()))
-    for (const auto& entry : fs::directory_iterator(cases_folder()))
-      if (fs::exists(entry.path() / "expected.safetensors")) found.push_back(entry.path());
-  std::sort(found.begin(), found.end());
-  return found;
-}
 
 double largest_difference(const at::Tensor& one, const at::Tensor& other) {
   return (one.to(at::kDouble) - other.to(at::kDouble)).abs().max().item<double>();
@@ -97,21 +83,17 @@ void check(const fs::path& folder, Mesh& mesh) {
 }
 
 TEST(Parity, LogitsLossAndGradientsAreThoseOfTransformers) {
-  ASSERT_FALSE(cases().empty()) << "run generate.py, and name its folder in MODULAR_PARITY_CASES";
+  at::set_num_threads(1);  // the models are too small for more
   fmt::print("{:<32} {:>10} {:>10} {:>10}\n", "case", "logits", "loss", "gradient");
   Mesh mesh(Environment{}, MeshShape{});
-  for (const fs::path& folder : cases()) check(folder, mesh);
+  for (const fs::path& folder : parity::folders("numbers")) check(folder, mesh);
 }
 
-/// The cases that a mesh may get wrong in its own way: ties, biases, padding and windows.
-std::vector<fs::path> cases_for_meshes() {
+/// The cases whose case.json sets `flag`.
+std::vector<fs::path> cases_with(const char* flag) {
   std::vector<fs::path> chosen;
-  for (const fs::path& folder : cases())
-    for (const char* ending : {"-tied-biases", "-padded-left", "-biases", "-untied"})
-      if (folder.filename().string().ends_with(ending)) {
-        chosen.push_back(folder);
-        break;
-      }
+  for (const fs::path& folder : parity::folders("numbers"))
+    if (parity::read_json(folder / "case.json").at(flag)) chosen.push_back(folder);
   return chosen;
 }
 
@@ -128,7 +110,7 @@ TEST_P(ParityOnMesh, LogitsLossAndGradientsAreThoseOfTransformers) {
   const MeshShape shape = GetParam().shape;
   testing::run_ranks(static_cast<int>(shape.ranks()), [&](const Environment& environment) {
     Mesh mesh(environment, shape);
-    for (const fs::path& folder : cases_for_meshes()) check(folder, mesh);
+    for (const fs::path& folder : cases_with("meshes")) check(folder, mesh);
   });
 }
 
@@ -145,10 +127,7 @@ void train_and_export(const fs::path& folder, const fs::path& out, const ExportO
   const ModelConfig config = read_config(folder);
   Mesh mesh(Environment{}, MeshShape{});
   ParallelModel model(*config.entry, *config.config, mesh, {}, /*seed=*/3);
-  const SafetensorsFile inputs(folder / "batch.safetensors");
-  Batch batch;
-  batch.input_ids = inputs.tensor("input_ids");
-  batch.labels = inputs.tensor("labels");
+  const Batch batch = read_batch(folder / "batch.safetensors", config);
   double first = 0.0, last = 0.0;
   for (int step = 0; step < 4; ++step) {
     last = model.step({&batch, 1}).loss;
@@ -163,21 +142,18 @@ void train_and_export(const fs::path& folder, const fs::path& out, const ExportO
   fs::remove_all(out);
   const fs::path checkpoint = save_checkpoint(out / "checkpoints", config, {.step = 4, .values = {}}, boxes, mesh, 1);
   export_pretrained(checkpoint, out / "exported", options);
-  write_safetensors(out / "trained.safetensors",
-                    {{"input_ids", batch.input_ids}, {"logits", model.logits(batch).to(at::kFloat)}});
+  fs::copy_file(folder / "batch.safetensors", out / "batch.safetensors");
+  write_safetensors(out / "trained.safetensors", {{"logits", model.logits(batch).to(at::kFloat)}});
 }
 
 TEST(Parity, ModelsTrainedHereAreExportedForTransformers) {
-  ASSERT_FALSE(cases().empty()) << "run generate.py, and name its folder in MODULAR_PARITY_CASES";
-  std::set<std::string> families;
-  for (const fs::path& folder : cases()) {
+  std::set<std::string_view> architectures;
+  for (const fs::path& folder : cases_with("export")) {
     SCOPED_TRACE(folder.filename().string());
-    const bool first_of_family = families.emplace(read_config(folder).entry->family).second;
-    const std::string name = folder.filename().string();
-    if (!first_of_family && name.find("tied") == std::string::npos && name.find("biases") == std::string::npos)
-      continue;
-    const int64_t shard = first_of_family ? 20'000 : int64_t{5} << 30;
-    train_and_export(folder, cases_folder().parent_path() / "exports" / name,
+    // Of each class, the first is written in several files.
+    const int64_t shard =
+        architectures.insert(read_config(folder).entry->architecture).second ? 20'000 : int64_t{5} << 30;
+    train_and_export(folder, parity::cases_folder().parent_path() / "exports" / folder.filename(),
                      {.dtype = at::kFloat, .max_shard_bytes = shard});
   }
 }

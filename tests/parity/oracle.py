@@ -1,0 +1,199 @@
+"""What a family's file in cases/ is made of, and how transformers computes the numbers that a generated model must meet."""
+
+import copy
+import dataclasses
+import json
+import zlib
+from collections.abc import Callable
+
+import torch
+from safetensors.torch import save_file
+
+VOCAB, BATCH, SEQ = 96, 4, 24
+SMALL_DECODER = dict(
+    vocab_size=VOCAB,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    head_dim=8,
+    max_position_embeddings=64,
+)
+
+
+def rope(kind, **settings):
+    return dict(rope_parameters=dict(rope_type=kind, rope_theta=1000.0, **settings))
+
+
+# What transformers reads as rotary settings of each kind; sequences are longer than the original context of all of them.
+ROPE = {
+    "theta": rope("default"),
+    "linear": rope("linear", factor=2.5),
+    "dynamic": dict(max_position_embeddings=16, **rope("dynamic", factor=3.0)),
+    "yarn": rope("yarn", factor=4.0, original_max_position_embeddings=16),
+    "yarn-all": rope(
+        "yarn", factor=4.0, original_max_position_embeddings=16, beta_fast=8.0, beta_slow=2.0, mscale=0.8,
+        mscale_all_dim=0.5, truncate=False,
+    ),
+    "yarn-attention": rope("yarn", factor=4.0, original_max_position_embeddings=16, attention_factor=1.2),
+    "longrope-long": rope(
+        "longrope", factor=4.0, original_max_position_embeddings=16, short_factor=[1.0, 1.1, 1.2, 1.3],
+        long_factor=[1.0, 2.0, 3.0, 5.0],
+    ),
+    "longrope-short": rope(
+        "longrope", original_max_position_embeddings=32, short_factor=[1.0, 1.1, 1.2, 1.3],
+        long_factor=[1.0, 2.0, 3.0, 5.0],
+    ),
+    "llama3": rope(
+        "llama3", factor=8.0, original_max_position_embeddings=32, low_freq_factor=1.0, high_freq_factor=4.0
+    ),
+}
+
+
+def tokens(padding=None, positions=False):
+    """A batch for a language model; `padding` is "left" or "right", `positions` are given and not 0, 1, …"""
+
+    def make(config):
+        batch = {"input_ids": torch.randint(0, config.vocab_size, (BATCH, SEQ))}
+        batch["labels"] = batch["input_ids"].clone()
+        batch["labels"][torch.rand(BATCH, SEQ) < 0.15] = -100
+        if padding:
+            mask = torch.ones(BATCH, SEQ, dtype=torch.int64)
+            for row, count in enumerate([0, 3, 10, 1]):
+                mask[row, slice(0, count) if padding == "left" else slice(SEQ - count, SEQ)] = 0
+            batch["attention_mask"] = mask
+            batch["labels"][mask == 0] = -100
+        if positions:
+            batch["position_ids"] = torch.stack([torch.arange(SEQ) + start for start in (0, 3, 17, 1)])
+        return batch
+
+    return make
+
+
+class Case:
+    """A tiny model with random parameters, and a batch.
+
+    model: transformers' class; the family's first when not given
+    batch: makes the batch from the model's config
+    meshes: compare on two and four ranks too
+    export: train it here, export it, and load that with transformers; the first case of each class always is
+    dtype, max_shard_size: of the saved checkpoint
+    rewrite: changes the saved folder, as the files of other releases look
+    settings: of the config, beside the family's small ones
+    """
+
+    def __init__(
+        self, model=None, batch=tokens(), meshes=False, export=False, dtype=None, max_shard_size="5GB", rewrite=None,
+        **settings,
+    ):
+        self.model, self.batch, self.meshes, self.export = model, batch, meshes, export
+        self.dtype, self.max_shard_size, self.rewrite, self.settings = dtype, max_shard_size, rewrite, settings
+
+
+@dataclasses.dataclass
+class Family:
+    """A family's classes in transformers and what is compared.
+
+    models: transformers' classes that the spec has as entries
+    small: settings of a config that make a tiny model
+    cases: name -> Case
+    published: name -> a published config.json as a dict
+    wide: settings that make parameters large enough to measure their initial distribution
+    offset_norms: norm weights are stored less 1
+    """
+
+    config: type
+    models: list[type]
+    small: dict
+    cases: dict[str, Case]
+    published: dict[str, dict] = dataclasses.field(default_factory=dict)
+    wide: dict = dataclasses.field(default_factory=lambda: dict(hidden_size=128, intermediate_size=160, head_dim=32))
+    offset_norms: bool = False
+
+    def small_config(self, **settings):
+        return self.config(**{**self.small, **settings})
+
+
+def seed(*names):
+    torch.manual_seed(zlib.crc32("/".join(names).encode()))
+
+
+def build(model_class, config):
+    """In float32 whatever the config says, and without what only matters to generation."""
+    model = model_class._from_config(config, dtype=torch.float32)
+    return model.train(False)
+
+
+def randomize(model, offset_norms):
+    """Every value counts: biases and norm weights too."""
+    for name, parameter in model.named_parameters():
+        torch.nn.init.normal_(parameter, std=0.15)
+        if name.endswith("weight") and parameter.dim() == 1 and not offset_norms:
+            parameter.data += 1.0
+
+
+def write_case(folder, family: Family, name, case: Case):
+    """config.json and model.safetensors as transformers saves them, batch.safetensors and expected.safetensors."""
+    seed(folder.name)
+    model_class = case.model or family.models[0]
+    model = build(model_class, family.small_config(**case.settings))
+    randomize(model, family.offset_norms)
+    saved = model
+    if case.dtype:
+        saved = copy.deepcopy(model).to(case.dtype)  # rounds its rotary frequencies too: the oracle stays another model
+        model.load_state_dict(saved.state_dict())
+    folder.mkdir(parents=True)
+    saved.save_pretrained(folder, max_shard_size=case.max_shard_size)
+    if case.rewrite:
+        case.rewrite(folder)
+
+    batch = case.batch(model.config)
+    outputs = model(**batch)
+    outputs.loss.backward()
+    expected = {f"gradients.{name}": parameter.grad for name, parameter in model.named_parameters()}
+    expected |= {"logits": outputs.logits.detach(), "loss": outputs.loss.detach()}
+    save_file(batch, folder / "batch.safetensors")
+    save_file({name: tensor.contiguous() for name, tensor in expected.items()}, folder / "expected.safetensors")
+    first_of_class = next(
+        other for other, each in family.cases.items() if (each.model or family.models[0]) is model_class
+    )
+    flags = {"meshes": case.meshes, "export": case.export or name == first_of_class}
+    (folder / "case.json").write_text(json.dumps(flags))
+
+
+def write_config(folder, family: Family, published):
+    """config.json as published, and resolved.json: the values that transformers reads, and the keys that it has no use for."""
+    folder.mkdir(parents=True)
+    named = {"architectures": [family.models[0].__name__], "model_type": family.config.model_type, **published}
+    (folder / "config.json").write_text(json.dumps(named))
+    values = json.loads(family.config.from_pretrained(folder).to_json_string(use_diff=False))
+    fields = {field.name for field in dataclasses.fields(family.config)}
+    resolved = {"values": values, "unknown": sorted(published.keys() - fields)}
+    (folder / "resolved.json").write_text(json.dumps(resolved))
+
+
+def write_defaults(folder, family: Family, model_class):
+    """config.json of the family's defaults, and parameters.json: name -> shape of what transformers builds from them."""
+    folder.mkdir(parents=True)
+    with torch.device("meta"):
+        model = model_class(family.config())
+    config = json.loads(model.config.to_json_string(use_diff=False))
+    (folder / "config.json").write_text(json.dumps({**config, "architectures": [model_class.__name__]}))
+    shapes = {name: list(parameter.shape) for name, parameter in model.named_parameters()}
+    (folder / "parameters.json").write_text(json.dumps(shapes))
+
+
+def write_initial(folder, family: Family, model_class):
+    """config.json of a small model, and statistics.json: name -> mean and deviation of its initial values."""
+    seed(folder.name)
+    folder.mkdir(parents=True)
+    model = build(model_class, family.small_config(**family.wide))
+    model.config.save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "architectures": [model_class.__name__]}))
+    statistics = {}
+    for name, parameter in model.named_parameters():
+        values = parameter.detach().double()
+        statistics[name] = {"mean": values.mean().item(), "deviation": values.std(correction=0).item()}
+    (folder / "statistics.json").write_text(json.dumps(statistics))
