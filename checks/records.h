@@ -24,9 +24,8 @@ struct Tree {
 /// The folder of the running program.
 std::filesystem::path program_folder();
 
-/// The tree that holds the prelude for specs below `root`: `root` itself where it has one, else the one that ships with the
-/// running program: include/modular/ beside an installed bin/, else the sources that it
-/// was built from.
+/// The tree that holds the prelude for specs below `root`: `root` itself where it has one, else the one that ships with
+/// the running program: include/modular/ beside an installed bin/, else the sources that it was built from.
 std::filesystem::path shipped_tree(const std::filesystem::path& root);
 
 struct FileDigest {

@@ -275,7 +275,8 @@ class ClassText {
       slot.blank_before = true;
     } else if (slot.kind == Slot::Kind::field) {
       at = behind_last([](Slot::Kind kind) { return kind == Slot::Kind::field; });
-      // The blank line above the first field of its class parts it from the methods there, not from the inherited fields.
+      // The blank line above the first field of its class parts it from the methods there, not from the inherited
+      // fields.
       const bool first_there = at > 0 && slots_[at - 1].level != slot.level;
       if (first_there) slot.blank_before = false;
       if (at == 0) at = slots_.size();

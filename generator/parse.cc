@@ -254,9 +254,8 @@ std::string prelude_key(const ParseOptions& options) {
     digest.update(text);
     digest.update(llvm::StringRef("\0", 1));
   };
-  for (const std::string& part :
-       {clang::getClangFullVersion(), options.shipped,
-        options.torch, options.clang_resources, std::string("c++20 -w 2")})
+  for (const std::string& part : {clang::getClangFullVersion(), options.shipped, options.torch, options.clang_resources,
+                                  std::string("c++20 -w 2")})
     mix(part);
   for (const std::string& file : files) {
     mix(file);

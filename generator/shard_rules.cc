@@ -644,7 +644,8 @@ Value cross_entropy(Operation& op) {
 }
 
 Value scalar_tensor(Operation& op) {
-  if (op.values[0].local) return op.refuse("a tensor of a tp rank's share of a count: it differs from that of one process");
+  if (op.values[0].local)
+    return op.refuse("a tensor of a tp rank's share of a count: it differs from that of one process");
   return Value::tensor(kInvariant, false, 0);
 }
 

@@ -9,8 +9,7 @@
 #define MODULAR_ANNOTATE(...)
 #endif
 
-// ---- Families
-// -------------------------------------------------------------------------------------------------------------------
+// ---- Families ----
 
 /// Names the family's class prefix; its snake-case name is the file's.
 #define MODULAR_FAMILY(prefix)                                                         \
@@ -38,8 +37,7 @@ Own own(Inherited&& value);
 
 }  // namespace modular
 
-// ---- What a class is
-// ------------------------------------------------------------------------------------------------------------
+// ---- What a class is ----
 
 /// What the runtime can train: "causal-lm", … Never inherited.
 #define MODEL_ENTRY(task) MODULAR_ANNOTATE("modular.entry", task)
@@ -48,8 +46,7 @@ Own own(Inherited&& value);
 /// Says which class this one replaces, where the name does not.
 #define STANDS_FOR(...) MODULAR_ANNOTATE("modular.stands_for", sizeof(__VA_ARGS__))
 
-// ---- How a member is split over tensor-parallel ranks
-// ---------------------------------------------------------------------------
+// ---- How a member is split over tensor-parallel ranks ----
 
 /// A linear layer split by output feature.
 #define TP_COLWISE MODULAR_ANNOTATE("modular.tp_colwise")
@@ -62,8 +59,7 @@ Own own(Inherited&& value);
 /// Drops an inherited tensor-parallel annotation.
 #define TP_NONE MODULAR_ANNOTATE("modular.tp_none")
 
-// ---- Where a member stands in the pipeline
-// --------------------------------------------------------------------------------------
+// ---- Where a member stands in the pipeline ----
 
 /// Only in the first stage.
 #define PP_FIRST MODULAR_ANNOTATE("modular.pp_first")

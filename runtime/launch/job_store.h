@@ -1,4 +1,5 @@
-// The job's key-value store as launchers use it: node 0's hosts it for all ranks, and launchers tell each other of failures.
+// The job's key-value store as launchers use it: node 0's hosts it for all ranks, and launchers tell each other of
+// failures.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>

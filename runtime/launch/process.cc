@@ -54,7 +54,8 @@ std::vector<std::string> child_environment(const std::vector<std::string>& set,
   std::vector<std::string> result = set;
   for (char** inherited = environ; *inherited; ++inherited) {
     const std::string name = name_of(*inherited);
-    const bool replaced = std::ranges::any_of(set, [&](const std::string& variable) { return name_of(variable) == name; });
+    const bool replaced =
+        std::ranges::any_of(set, [&](const std::string& variable) { return name_of(variable) == name; });
     if (!replaced && std::ranges::count(removed, name) == 0) result.push_back(*inherited);
   }
   return result;
@@ -74,7 +75,8 @@ pid_t start_process(const std::vector<std::string>& command, const std::vector<s
   close(error_pipe[0]);
   if (!started) {
     if (child > 0) waitpid(child, nullptr, 0);
-    throw std::runtime_error(fmt::format("cannot start {}: {}", command[0], std::strerror(child > 0 ? error : fork_error)));
+    throw std::runtime_error(
+        fmt::format("cannot start {}: {}", command[0], std::strerror(child > 0 ? error : fork_error)));
   }
   return child;
 }

@@ -156,7 +156,8 @@ std::string Rank::summary(int64_t world_size, const std::vector<Rank>& all) cons
   if (is_consequence())
     for (const Rank& rank : all)
       if (rank.ran_at_failure_)
-        text += fmt::format("  rank {} still ran: {}\n", rank.number_, where(rank.status_.phase, "", rank.status_.waiting));
+        text +=
+            fmt::format("  rank {} still ran: {}\n", rank.number_, where(rank.status_.phase, "", rank.status_.waiting));
   const FailureReport known = report_ ? *report_ : FailureReport{.phase = status_.phase, .waiting = status_.waiting};
   text += fmt::format("  where: {}\n", where(known.phase, known.place, known.waiting));
   text += fmt::format("  why:   {}\n", why());

@@ -72,7 +72,8 @@ class Rank {
   Status status_;
 };
 
-/// The failed rank that is the cause: the first of those that failed by themselves, or else the first. Null where none failed.
+/// The failed rank that is the cause: the first of those that failed by themselves, or else the first. Null where none
+/// failed.
 const Rank* first_cause(const std::vector<Rank>& ranks);
 
 }  // namespace modular

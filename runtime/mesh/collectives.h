@@ -40,7 +40,8 @@ Pending all_reduce(const ProcessGroup& group, at::Tensor tensor, const std::stri
 /// `output` [size * n] becomes the ranks' `input` [n], one after the other. Both contiguous.
 Pending all_gather(const ProcessGroup& group, at::Tensor output, at::Tensor input, const std::string& what);
 
-/// `output` [n] becomes this rank's part of the sum (or what `op` says) of the ranks' `input` [size * n]. Both contiguous.
+/// `output` [n] becomes this rank's part of the sum (or what `op` says) of the ranks' `input` [size * n]. Both
+/// contiguous.
 Pending reduce_scatter(const ProcessGroup& group, at::Tensor output, at::Tensor input, const std::string& what,
                        c10d::ReduceOp op = c10d::ReduceOp::SUM);
 

@@ -29,7 +29,8 @@ const Loaded& load() {
   static const Loaded loaded = [] {
     Loaded result;
     for (const std::string& path : candidates()) {
-      // GLOBAL: its operators and libtorch_cuda's backends register themselves with the copy of libtorch that is loaded.
+      // GLOBAL: its operators and libtorch_cuda's backends register themselves with the copy of libtorch that is
+      // loaded.
       void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
       if (!handle) {
         const bool exists = path != kLibrary && std::filesystem::exists(path);

@@ -1,5 +1,5 @@
-// The part of the runtime that needs a GPU, in a shared library of its own: it is loaded only where there is one, so that
-// a program on a CPU starts without reading libtorch_cuda.
+// The part of the runtime that needs a GPU, in a shared library of its own: it is loaded only where there is one, so
+// that a program on a CPU starts without reading libtorch_cuda.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -25,8 +25,9 @@ std::optional<int64_t> number(const char* name, int64_t smallest, int64_t larges
   const char* end = text->data() + text->size();
   const auto parsed = std::from_chars(text->data(), end, value);
   if (parsed.ec != std::errc() || parsed.ptr != end || value < smallest || value > largest)
-    throw std::runtime_error(fmt::format("the environment variable {} is \"{}\": it must be a whole number from {} to {}",
-                                         name, *text, smallest, largest));
+    throw std::runtime_error(
+        fmt::format("the environment variable {} is \"{}\": it must be a whole number from {} to {}", name, *text,
+                    smallest, largest));
   return value;
 }
 
@@ -111,8 +112,8 @@ Environment Environment::from_process() {
     // Not SLURM_NTASKS: it is also set in a batch script's own shell, where a single process runs.
     environment = from_slurm();
   } else if (variable("OMPI_COMM_WORLD_RANK")) {
-    environment = read({"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-                        "OMPI_COMM_WORLD_LOCAL_SIZE"});
+    environment = read(
+        {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"});
   } else {
     return environment;
   }
@@ -126,7 +127,8 @@ Environment Environment::from_process() {
   if (const auto port = number("MASTER_PORT", 1, std::numeric_limits<uint16_t>::max()))
     environment.master_port = static_cast<uint16_t>(*port);
   if (environment.world_size > 1 && environment.master_port == 0)
-    throw std::runtime_error("MASTER_PORT is not set: set it to a free port of rank 0's machine, the same on all ranks");
+    throw std::runtime_error(
+        "MASTER_PORT is not set: set it to a free port of rank 0's machine, the same on all ranks");
 
   const auto agent = variable("TORCHELASTIC_USE_AGENT_STORE");
   environment.launcher_hosts_store = agent == "True" || agent == "1";

@@ -21,8 +21,9 @@ at::Device choose_device(const Environment& environment, const MeshOptions& opti
   const int64_t gpus = gpu_count();
   if (gpus == 0) {
     if (!options.device) return at::kCPU;
-    throw std::runtime_error("device cuda was asked for, but this process sees no GPU: use device cpu, or look at "
-                             "CUDA_VISIBLE_DEVICES and the driver");
+    throw std::runtime_error(
+        "device cuda was asked for, but this process sees no GPU: use device cpu, or look at "
+        "CUDA_VISIBLE_DEVICES and the driver");
   }
   // Some launchers show each rank only its own GPU.
   const bool one_each = gpus == 1 && environment.local_world_size > 1;
@@ -72,14 +73,11 @@ std::string MeshShape::describe() const {
 }
 
 Mesh::Mesh(const Environment& environment, const MeshShape& shape, const MeshOptions& options)
-    : environment_(environment),
-      shape_(shape),
-      options_(options),
-      exceptions_at_start_(std::uncaught_exceptions()) {
+    : environment_(environment), shape_(shape), options_(options), exceptions_at_start_(std::uncaught_exceptions()) {
   for (size_t axis = 0; axis < shape.size.size(); ++axis)
     if (shape.size[axis] < 1)
-      throw std::runtime_error(fmt::format("mesh axis {} has size {}: it must be at least 1", kAxisNames[axis],
-                                           shape.size[axis]));
+      throw std::runtime_error(
+          fmt::format("mesh axis {} has size {}: it must be at least 1", kAxisNames[axis], shape.size[axis]));
   if (shape.ranks() != environment.world_size)
     throw std::runtime_error(fmt::format("the mesh {} has {} ranks but {} were started: start {} or change the mesh",
                                          shape.describe(), shape.ranks(), environment.world_size, shape.ranks()));

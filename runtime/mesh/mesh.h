@@ -1,4 +1,5 @@
-// The device mesh: how the ranks of a job are arranged along the axes of parallelism, and the process groups along each.
+// The device mesh: how the ranks of a job are arranged along the axes of parallelism, and the process groups along
+// each.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -44,7 +45,8 @@ struct MeshOptions {
   std::chrono::milliseconds collective_timeout = std::chrono::minutes(10);  // for each collective after that
 };
 
-/// The mesh of a running job. Collective: every rank constructs it with the same shape. A world of one needs no network.
+/// The mesh of a running job. Collective: every rank constructs it with the same shape. A world of one needs no
+/// network.
 class Mesh {
  public:
   /// Joins the job that `environment` describes. Throws std::runtime_error where the shape's ranks are not the world's,

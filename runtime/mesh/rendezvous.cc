@@ -22,10 +22,9 @@ Store connect_store(const Environment& environment, std::chrono::milliseconds ti
     Store store = c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options);
     return c10::make_intrusive<c10d::PrefixStore>(fmt::format("attempt_{}", environment.attempt), store);
   } catch (const c10::Error& error) {
-    throw std::runtime_error(fmt::format(
-        "rank {} cannot {} the job's store at {}:{} (MASTER_ADDR and MASTER_PORT): {}", environment.rank,
-        options.isServer ? "open" : "reach", environment.master_addr, environment.master_port,
-        error.what_without_backtrace()));
+    throw std::runtime_error(fmt::format("rank {} cannot {} the job's store at {}:{} (MASTER_ADDR and MASTER_PORT): {}",
+                                         environment.rank, options.isServer ? "open" : "reach", environment.master_addr,
+                                         environment.master_port, error.what_without_backtrace()));
   }
 }
 
@@ -38,9 +37,9 @@ ProcessGroup make_group(const Store& store, const GroupSpec& spec, const at::Dev
                       make_gloo_backend(c10::make_intrusive<c10d::PrefixStore>("cpu", group_store), spec));
     group->setDefaultBackend(c10d::ProcessGroup::GLOO);
     if (device.is_cuda()) {
-      group->setBackend(at::kCUDA, c10d::ProcessGroup::NCCL,
-                        cuda_library().make_nccl_backend(c10::make_intrusive<c10d::PrefixStore>("cuda", group_store),
-                                                         spec, device));
+      group->setBackend(
+          at::kCUDA, c10d::ProcessGroup::NCCL,
+          cuda_library().make_nccl_backend(c10::make_intrusive<c10d::PrefixStore>("cuda", group_store), spec, device));
       group->setDefaultBackend(c10d::ProcessGroup::NCCL);
     }
   } catch (const std::exception& error) {

@@ -20,7 +20,8 @@ class TensorParallel {
   virtual Tensor reduce(const Tensor& partial) = 0;
   /// All-gather along `dim`; backward keeps this rank's slice.
   virtual Tensor gather(const Tensor& shard, int64_t dim) = 0;
-  /// Rows of a table that is split by row, summed over tp. `ids` and `padding_idx`, whose row gets no gradient, are global.
+  /// Rows of a table that is split by row, summed over tp. `ids` and `padding_idx`, whose row gets no gradient, are
+  /// global.
   virtual Tensor embedding(const Tensor& ids, const Tensor& table_shard, std::optional<int64_t> padding_idx) = 0;
   /// The sum of -log softmax over a vocabulary of which every rank holds a slice.
   virtual Tensor cross_entropy(const Tensor& logits_shard, const Tensor& targets) = 0;

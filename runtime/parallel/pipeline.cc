@@ -75,7 +75,8 @@ PipelineSums Pipeline::run(std::span<const Batch> micro_batches, const StageFunc
     const Batch& batch = micro_batches[static_cast<size_t>(index)];
     Tensor arrival = receive_for(actions[i], batch);
     // The next one's data may arrive while this one computes, where its shape is known without asking.
-    if (i + 1 < actions.size() && can_expect(actions[i + 1], micro_batches[static_cast<size_t>(actions[i + 1].micro_batch)]))
+    if (i + 1 < actions.size() &&
+        can_expect(actions[i + 1], micro_batches[static_cast<size_t>(actions[i + 1].micro_batch)]))
       start_receiving(actions[i + 1], micro_batches[static_cast<size_t>(actions[i + 1].micro_batch)]);
 
     if (kind == Kind::forward) {

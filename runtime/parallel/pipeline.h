@@ -56,8 +56,8 @@ class Pipeline final : public pp::Stage {
   /// The logits of one batch, on every stage.
   Tensor logits(const Batch& batch, const StageFunctions& functions);
 
-  /// Makes each gradient of a parameter that the first and the last stage share the sum of the two; both give them in the
-  /// same order. Stages between give none.
+  /// Makes each gradient of a parameter that the first and the last stage share the sum of the two; both give them in
+  /// the same order. Stages between give none.
   void sum_between_ends(std::span<Tensor> gradients);
 
  private:

@@ -32,7 +32,8 @@ bool is_each_once(std::vector<int64_t> micro_batches, int64_t count) {
 /// What has been done so far while a schedule is played.
 class Play {
  public:
-  explicit Play(const PipelineSchedule& schedule) : schedule_(schedule), done_(schedule.size()), next_(schedule.size()) {}
+  explicit Play(const PipelineSchedule& schedule)
+      : schedule_(schedule), done_(schedule.size()), next_(schedule.size()) {}
 
   /// Runs what can be run; returns whether anything could.
   bool advance() {

@@ -28,15 +28,15 @@ PipelineSchedule schedule_1f1b(int64_t stages, int64_t micro_batches);
 PipelineSchedule schedule_forward(int64_t stages, int64_t micro_batches);
 
 /// Why a schedule cannot run, in one sentence; empty where it can. A schedule can run when every stage handles every
-/// micro-batch exactly once in each kind of action, neighbours send and receive in the same order, and playing the actions, each as
-/// soon as what it waits for is done, comes to an end (sends never wait, as they are asynchronous).
+/// micro-batch exactly once in each kind of action, neighbours send and receive in the same order, and playing the
+/// actions, each as soon as what it waits for is done, comes to an end (sends never wait, as they are asynchronous).
 std::string problem_of(const PipelineSchedule& schedule, int64_t micro_batches);
 
 /// The largest number of micro-batches that `actions` holds between their forward and their backward.
 int64_t most_in_flight(const std::vector<PipelineAction>& actions);
 
-/// First and one past the last of `layers` that `stage` runs: as even as can be, the longer shares on earlier stages, as
-/// the last one also computes the logits.
+/// First and one past the last of `layers` that `stage` runs: as even as can be, the longer shares on earlier stages,
+/// as the last one also computes the logits.
 std::pair<int64_t, int64_t> stage_span(int64_t layers, int64_t stage, int64_t stages);
 
 }  // namespace modular

@@ -96,7 +96,8 @@ struct VocabularyCrossEntropy : torch::autograd::Function<VocabularyCrossEntropy
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto saved = context->get_saved_variables();
     const Tensor &total = saved[0], &index = saved[1], &is_local = saved[2], &counts = saved[3];
-    TORCH_CHECK(context->saved_data.count("exponentials"), "the vocabulary-parallel cross entropy can be differentiated once");
+    TORCH_CHECK(context->saved_data.count("exponentials"),
+                "the vocabulary-parallel cross entropy can be differentiated once");
     Tensor gradient = context->saved_data["exponentials"].toTensor();  // [tokens, local]
     context->saved_data.erase("exponentials");
     const Tensor scale = gradients[0].to(at::kFloat) * counts;  // [tokens]; 0 for ignored targets

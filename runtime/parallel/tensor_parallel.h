@@ -1,5 +1,5 @@
-// Tensor parallelism (Shoeybi et al., Megatron-LM) over a process group: what the calls that modgen weaves into the models
-// do on a mesh whose `tp` axis is larger than 1.
+// Tensor parallelism (Shoeybi et al., Megatron-LM) over a process group: what the calls that modgen weaves into the
+// models do on a mesh whose `tp` axis is larger than 1.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 namespace modular {
 
 /// The operations over `group`, with autograd. All ranks of the group call them alike, with values that are equal
-/// where the contract (runtime/model/tp.h) says "replicated". They may be recomputed in the backward and run in float32,
-/// bfloat16 or float16; reductions are made in the values' own type, the cross entropy's in float32.
+/// where the contract (runtime/model/tp.h) says "replicated". They may be recomputed in the backward and run in
+/// float32, bfloat16 or float16; reductions are made in the values' own type, the cross entropy's in float32.
 std::unique_ptr<tp::TensorParallel> make_tensor_parallel(ProcessGroup group);
 
 }  // namespace modular

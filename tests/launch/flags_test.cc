@@ -27,8 +27,8 @@ TEST(LaunchFlags, AreWhatStandsBeforeTheCommand) {
 }
 
 TEST(LaunchFlags, MayBeWrittenAsTorchrunDoes) {
-  const auto line = parse_launch_flags({"--nproc_per_node=2", "--nnodes=3", "--node_rank=1", "--master_addr=a",
-                                        "--master-port=29500", "train"});
+  const auto line = parse_launch_flags(
+      {"--nproc_per_node=2", "--nnodes=3", "--node_rank=1", "--master_addr=a", "--master-port=29500", "train"});
   EXPECT_EQ(line.options.world_size(), 6);
   EXPECT_EQ(line.options.node_rank, 1);
   EXPECT_EQ(line.options.master_addr, "a");
@@ -47,9 +47,10 @@ TEST(LaunchFlags, WrongOnesAreRefusedInOneSentence) {
   EXPECT_EQ(refusal({"--nproc-per-node"}), "--nproc-per-node needs a value");
   EXPECT_EQ(refusal({"--nnodes=2", "--node-rank=2", "--master-addr=a", "--master-port=1"}),
             "--node-rank 2 must be below --nnodes 2");
-  EXPECT_EQ(refusal({"--nnodes=2"}),
-            "--nnodes above 1 needs --master-addr and --master-port: node 0's host name and a free port of it, the same "
-            "on all nodes");
+  EXPECT_EQ(
+      refusal({"--nnodes=2"}),
+      "--nnodes above 1 needs --master-addr and --master-port: node 0's host name and a free port of it, the same "
+      "on all nodes");
 }
 
 TEST(LaunchFlags, AreRefusedUnderAnotherLauncher) {

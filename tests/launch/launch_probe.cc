@@ -32,8 +32,12 @@ const std::map<std::string, std::function<void()>> kWays = {
     {"kill", [] { kill(getpid(), SIGKILL); }},
     {"crash", [] { raise(SIGSEGV); }},
     {"exit3", [] { _exit(3); }},
-    {"hang", [] { for (;;) pause(); }},
-    {"ignore-term", [] {
+    {"hang",
+     [] {
+       for (;;) pause();
+     }},
+    {"ignore-term",
+     [] {
        signal(SIGTERM, SIG_IGN);
        for (;;) pause();
      }},
@@ -44,8 +48,9 @@ int run(const std::string& way, int64_t misbehaving_rank) {
   MeshShape shape;
   shape[Axis::dp_shard] = environment.world_size;
   const char* timeout = std::getenv("PROBE_TIMEOUT_MS");
-  Mesh mesh(environment, shape,
-            {.device = at::kCPU, .collective_timeout = std::chrono::milliseconds(timeout ? std::atoi(timeout) : 60000)});
+  Mesh mesh(
+      environment, shape,
+      {.device = at::kCPU, .collective_timeout = std::chrono::milliseconds(timeout ? std::atoi(timeout) : 60000)});
   wait_in_collective(mesh);
   printf("rank %d of %d is up, %s threads\n", static_cast<int>(mesh.rank()), static_cast<int>(mesh.world_size()),
          std::getenv("OMP_NUM_THREADS"));

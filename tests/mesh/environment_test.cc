@@ -30,12 +30,26 @@ class EnvironmentTest : public ::testing::Test {
   }
 
  private:
-  static constexpr const char* kNames[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
-                                           "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT",
-                                           "SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
-                                           "SLURM_STEP_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE", "SLURM_STEP_NODELIST",
-                                           "SLURM_JOB_ID", "SLURM_STEP_ID", "OMPI_COMM_WORLD_RANK",
-                                           "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+  static constexpr const char* kNames[] = {"RANK",
+                                           "WORLD_SIZE",
+                                           "LOCAL_RANK",
+                                           "LOCAL_WORLD_SIZE",
+                                           "MASTER_ADDR",
+                                           "MASTER_PORT",
+                                           "TORCHELASTIC_USE_AGENT_STORE",
+                                           "TORCHELASTIC_RESTART_COUNT",
+                                           "SLURM_PROCID",
+                                           "SLURM_NTASKS",
+                                           "SLURM_STEP_NUM_TASKS",
+                                           "SLURM_LOCALID",
+                                           "SLURM_STEP_TASKS_PER_NODE",
+                                           "SLURM_NTASKS_PER_NODE",
+                                           "SLURM_STEP_NODELIST",
+                                           "SLURM_JOB_ID",
+                                           "SLURM_STEP_ID",
+                                           "OMPI_COMM_WORLD_RANK",
+                                           "OMPI_COMM_WORLD_SIZE",
+                                           "OMPI_COMM_WORLD_LOCAL_RANK",
                                            "OMPI_COMM_WORLD_LOCAL_SIZE"};
 };
 
@@ -47,9 +61,14 @@ TEST_F(EnvironmentTest, WithoutALauncherTheWorldIsOne) {
 }
 
 TEST_F(EnvironmentTest, ReadsTorchrun) {
-  const auto environment = with({{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"},
-                                 {"MASTER_ADDR", "node0"}, {"MASTER_PORT", "29500"},
-                                 {"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RESTART_COUNT", "2"}});
+  const auto environment = with({{"RANK", "5"},
+                                 {"WORLD_SIZE", "8"},
+                                 {"LOCAL_RANK", "1"},
+                                 {"LOCAL_WORLD_SIZE", "4"},
+                                 {"MASTER_ADDR", "node0"},
+                                 {"MASTER_PORT", "29500"},
+                                 {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                                 {"TORCHELASTIC_RESTART_COUNT", "2"}});
   EXPECT_EQ(environment.rank, 5);
   EXPECT_EQ(environment.world_size, 8);
   EXPECT_EQ(environment.local_rank, 1);
@@ -61,9 +80,13 @@ TEST_F(EnvironmentTest, ReadsTorchrun) {
 }
 
 TEST_F(EnvironmentTest, ReadsSlurmsSrun) {
-  const auto environment = with({{"SLURM_PROCID", "3"}, {"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_LOCALID", "3"},
-                                 {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"}, {"SLURM_STEP_NODELIST", "gpu[07-08]"},
-                                 {"SLURM_JOB_ID", "123456"}, {"SLURM_STEP_ID", "0"}});
+  const auto environment = with({{"SLURM_PROCID", "3"},
+                                 {"SLURM_STEP_NUM_TASKS", "8"},
+                                 {"SLURM_LOCALID", "3"},
+                                 {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"},
+                                 {"SLURM_STEP_NODELIST", "gpu[07-08]"},
+                                 {"SLURM_JOB_ID", "123456"},
+                                 {"SLURM_STEP_ID", "0"}});
   EXPECT_EQ(environment.rank, 3);
   EXPECT_EQ(environment.world_size, 8);
   EXPECT_EQ(environment.local_rank, 3);
@@ -74,8 +97,10 @@ TEST_F(EnvironmentTest, ReadsSlurmsSrun) {
 }
 
 TEST_F(EnvironmentTest, AllRanksOfASlurmStepNameTheSamePortAndStepsDiffer) {
-  const std::map<std::string, std::string> step = {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"},
-                                                   {"SLURM_STEP_NODELIST", "a,b"}, {"SLURM_JOB_ID", "77"},
+  const std::map<std::string, std::string> step = {{"SLURM_PROCID", "0"},
+                                                   {"SLURM_STEP_NUM_TASKS", "2"},
+                                                   {"SLURM_STEP_NODELIST", "a,b"},
+                                                   {"SLURM_JOB_ID", "77"},
                                                    {"SLURM_STEP_ID", "3"}};
   const auto first = with(step).master_port;
   EXPECT_EQ(with({{"SLURM_PROCID", "1"}}).master_port, first);
@@ -88,8 +113,10 @@ TEST_F(EnvironmentTest, ABatchScriptsOwnShellIsAWorldOfOne) {
 }
 
 TEST_F(EnvironmentTest, ReadsOpenMpi) {
-  const auto environment = with({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"},
-                                 {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+  const auto environment = with({{"OMPI_COMM_WORLD_RANK", "1"},
+                                 {"OMPI_COMM_WORLD_SIZE", "2"},
+                                 {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                 {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
                                  {"MASTER_PORT", "4000"}});
   EXPECT_EQ(environment.rank, 1);
   EXPECT_EQ(environment.world_size, 2);

@@ -42,13 +42,12 @@ TEST(RunRanks, ReportsAKilledRank) {
 }
 
 TEST(RunRanks, KillsARankThatHangsAndSaysWhere) {
-  EXPECT_NONFATAL_FAILURE(run_ranks(
-                              1,
-                              [](const Environment&) {
-                                set_phase("waiting for nothing");
-                                for (;;) pause();
-                              },
-                              {.timeout = std::chrono::seconds(3), .environment = {}}),
+  EXPECT_NONFATAL_FAILURE(run_ranks(1,
+                                    [](const Environment&) {
+                                      set_phase("waiting for nothing");
+                                      for (;;) pause();
+                                    },
+                                    {.timeout = std::chrono::seconds(3), .environment = {}}),
                           "hung in phase \"waiting for nothing\"");
 }
 

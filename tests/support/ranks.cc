@@ -8,8 +8,8 @@
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <unistd.h>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -60,7 +60,8 @@ Folder& folder() {
   static Folder result = [] {
     if (const char* given = std::getenv("MODULAR_TEST_FOLDER")) return Folder{given, false};
     std::string pattern = (fs::temp_directory_path() / "modular-test-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw std::runtime_error("cannot make a folder in " + fs::temp_directory_path().string());
+    if (!mkdtemp(pattern.data()))
+      throw std::runtime_error("cannot make a folder in " + fs::temp_directory_path().string());
     return Folder{pattern, true};
   }();
   return result;
@@ -126,9 +127,9 @@ Rank start_rank(int rank, int ranks, int call, uint16_t port, const RankOptions&
   variables.insert(variables.end(), options.environment.begin(), options.environment.end());
   const int log = open(result.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   // GoogleTest's output file and its shards are the parent's.
-  result.pid = start_process(
-      {"/proc/self/exe", "--gtest_filter=" + current_test(), "--gtest_also_run_disabled_tests"},
-      child_environment(variables, {"GTEST_OUTPUT", "GTEST_SHARD_INDEX", "GTEST_TOTAL_SHARDS"}), log);
+  result.pid =
+      start_process({"/proc/self/exe", "--gtest_filter=" + current_test(), "--gtest_also_run_disabled_tests"},
+                    child_environment(variables, {"GTEST_OUTPUT", "GTEST_SHARD_INDEX", "GTEST_TOTAL_SHARDS"}), log);
   close(log);
   return result;
 }
@@ -181,7 +182,8 @@ bool wait_for_success(std::vector<Rank>& ranks, Clock::time_point deadline, std:
 }
 
 std::string how_it_ended(const Rank& rank) {
-  if (WIFSIGNALED(rank.wait_status)) return fmt::format("was killed by signal {}", strsignal(WTERMSIG(rank.wait_status)));
+  if (WIFSIGNALED(rank.wait_status))
+    return fmt::format("was killed by signal {}", strsignal(WTERMSIG(rank.wait_status)));
   return fmt::format("exited with {}", WEXITSTATUS(rank.wait_status));
 }
 

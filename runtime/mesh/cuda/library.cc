@@ -20,8 +20,8 @@ class NvidiaLibrary final : public CudaLibrary {
     options->group_name = spec.name;
     options->group_desc = spec.description;
     options->global_ranks_in_group.assign(spec.ranks.begin(), spec.ranks.end());
-    auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, spec.rank, static_cast<int>(spec.ranks.size()),
-                                                               options);
+    auto backend =
+        c10::make_intrusive<c10d::ProcessGroupNCCL>(store, spec.rank, static_cast<int>(spec.ranks.size()), options);
     backend->setBoundDeviceId(device);
     return backend;
   }

@@ -13,5 +13,6 @@ int main() {
   batch.input_ids = at::randint(config.vocab_size, {2, 16}, at::kLong);
   batch.labels = batch.input_ids;
   const modular::Outputs outputs = model->forward(batch);
-  std::printf("%ld parameters, loss %.2f a token\n", parameters, (outputs.loss_sum / outputs.token_count).item<double>());
+  std::printf("%ld parameters, loss %.2f a token\n", parameters,
+              (outputs.loss_sum / outputs.token_count).item<double>());
 }
