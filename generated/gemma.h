@@ -34,7 +34,6 @@ struct GemmaConfig {
     if (use_bidirectional_attention.value_or(false))
       throw ConfigError("use_bidirectional_attention is not supported: set it to false");
     if (hidden_act == "gelu") hidden_act = "gelu_pytorch_tanh";  // a legacy value of the official releases
-
     if (num_attention_heads < 1) throw ConfigError("num_attention_heads must be at least 1");
     if (!num_key_value_heads) num_key_value_heads = num_attention_heads;
     if (num_attention_heads % *num_key_value_heads != 0)

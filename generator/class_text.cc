@@ -4,6 +4,7 @@
 #include <clang/AST/DeclTemplate.h>
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 
 #include "generator/family.h"
@@ -115,13 +116,38 @@ class ClassText {
 
   // ---- The members --------------------------------------------------------------------------------------------------
 
+  /// The types of a method's parameters, with classes of specs as this family names them.
   std::string signature(const clang::FunctionDecl& function, size_t level) const {
     std::string text;
     for (const clang::ParmVarDecl* parameter : function.parameters())
       text += parameter->getType().getCanonicalType().getUnqualifiedType().getAsString() + ",";
-    for (size_t at = level; at < entity_.levels.size(); ++at)
-      text = family_.renamed(text, *entity_.levels[at].symbol->spec);
-    return text;
+    constexpr std::string_view kSpace = "modular::";
+    std::string result;
+    for (size_t at = 0; at < text.size();) {
+      const size_t found = text.find(kSpace, at);
+      result += text.substr(at, found - at);
+      if (found == std::string::npos) break;
+      size_t end = found;
+      while (end < text.size() &&
+             (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_' || text[end] == ':'))
+        ++end;
+      result += named(text.substr(found, end - found), level);
+      at = end;
+    }
+    return result;
+  }
+
+  /// "modular::alpha::AlphaMLPImpl" as this family names it.
+  std::string named(const std::string& type, size_t level) const {
+    const size_t space = type.find("::") + 2, name = type.find("::", space);
+    if (name == std::string::npos) return type;
+    const Spec* spec = family_.specs().family(type.substr(space, name - space));
+    for (const Symbol* symbol : spec ? spec->symbols : std::vector<Symbol*>{})
+      if (symbol->record && symbol->record->getName() == type.substr(name + 2))
+        return symbol == entity_.levels[level].symbol ? entity_.name : family_.name_of(*symbol, entity_.levels[level]);
+      else if (symbol->holder && symbol->holder->getName() == type.substr(name + 2))
+        return family_.name_of(*symbol, entity_.levels[level]) + " ";
+    return type;
   }
 
   void merge_level(size_t level) {
@@ -396,9 +422,20 @@ class ClassText {
         if (entity_.levels[level].symbol->spec->file == where.file) levels[name] = level;
     for (const Slot& slot : slots_) {
       const auto* field = slot.decl ? llvm::dyn_cast<clang::FieldDecl>(slot.decl) : nullptr;
-      if (field && slot.redefines && field->hasInClassInitializer()) levels[slot.name] = slot.level;
+      if (field && slot.redefines && field->hasInClassInitializer() && !is_null(*field->getInClassInitializer()))
+        levels[slot.name] = slot.level;
     }
     return levels;
+  }
+
+  /// `{nullptr}`, which a holder needs in C++, creates nothing.
+  static bool is_null(const clang::Expr& initializer) {
+    const clang::Expr* expr = initializer.IgnoreUnlessSpelledInSource();
+    if (const auto* list = llvm::dyn_cast<clang::InitListExpr>(expr); list && list->getNumInits() == 1)
+      expr = list->getInit(0)->IgnoreUnlessSpelledInSource();
+    if (const auto* made = llvm::dyn_cast<clang::CXXConstructExpr>(expr); made && made->getNumArgs() == 1)
+      expr = made->getArg(0)->IgnoreUnlessSpelledInSource();
+    return llvm::isa<clang::CXXNullPtrLiteralExpr>(expr);
   }
 
   static const char* label(clang::AccessSpecifier access) {

@@ -277,6 +277,18 @@ class Unraveller {
       arguments[parameter] = text;
     }
     Parts inherited = unravel(base, constructor, arguments);
+    if (level == 0) {
+      const SourceSpan cause = init.isWritten() ? span(init.getSourceRange()) : entity_.levels[0].symbol->where;
+      const auto asked_for = [cause](Later text) -> Later {
+        return [cause, text = std::move(text)] {
+          Fragment result = text();
+          result.set_cause(cause);
+          return result;
+        };
+      };
+      for (auto* parts_of : {&inherited.initializers, &inherited.statements})
+        for (Part& part : *parts_of) part.text = asked_for(std::move(part.text));
+    }
     parts.initializers.insert(parts.initializers.end(), inherited.initializers.begin(), inherited.initializers.end());
     parts.statements.insert(parts.statements.end(), inherited.statements.begin(), inherited.statements.end());
     parts.tail.append(inherited.tail);
@@ -318,7 +330,8 @@ class Unraveller {
       const auto init = std::find_if(parts.initializers.begin(), parts.initializers.end(), same_target);
       if (init != parts.initializers.end() && !read_between(parts, init, part.field) && readable_at(part)) {
         init->text = [this, field = part.field, where = span(value->getSourceRange()), level, arguments] {
-          Fragment text(field + "(");
+          const Symbol& owner = *entity_.levels[level].symbol;
+          Fragment text(family_.member_name(field, owner, entity_.levels[level], entity_) + "(");
           text.append(render(where, level, arguments));
           text.add(std::string(")"));
           return text;

@@ -12,41 +12,62 @@
 namespace modgen {
 namespace {
 
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+bool declares_field(const Symbol& symbol, const std::string& name) {
+  if (!symbol.record) return false;
+  for (const clang::Decl* decl : symbol.record->decls())
+    if (const auto* field = llvm::dyn_cast<clang::FieldDecl>(decl); field && field->getName() == name) return true;
+  return false;
+}
+
+/// A registered name is a member's and no prose.
+bool names_member(const std::vector<Reference>& references, SourceSpan where) {
+  auto at = std::lower_bound(references.begin(), references.end(), where.begin,
+                             [](const Reference& reference, uint32_t begin) { return reference.where.begin < begin; });
+  return at != references.end() && at->where == where && at->kind == Reference::Kind::registered;
+}
 
 }  // namespace
 
 Family::Family(const Specs& specs, const Spec& spec) : specs_(specs), spec_(spec) {}
 
-std::string Family::renamed(std::string_view text, const Spec& from) const {
-  std::string result;
-  for (size_t at = 0; at < text.size();) {
-    if (!is_word(text[at])) {
-      result += text[at++];
-      continue;
-    }
-    size_t end = at;
-    while (end < text.size() && is_word(text[end])) ++end;
-    result += renamed_word(std::string(text.substr(at, end - at)), from, spec_);
-    at = end;
+// ---- What a name means ----------------------------------------------------------------------------------------------
+
+std::string Family::prefix_of(const Spec& family, const std::vector<Step>& outward) const {
+  std::string prefix = family.prefix;
+  const Spec* inner = &family;
+  for (const Step& step : outward) {
+    // LlavaVision in a family that makes Other of Llava: OtherVision.
+    prefix = step.prefix + prefix.substr(std::min(prefix.size(), inner->prefix.size()));
+    inner = step.family;
+  }
+  return prefix;
+}
+
+Family::Meaning Family::meaning(const Symbol& target, const Level& level) const {
+  std::vector<Step> path = level.outward;
+  if (target.spec != level.symbol->spec)
+    path.insert(path.begin(), {level.symbol->spec, prefix_given(*level.symbol, *target.spec)});
+  Meaning result{&target, path};
+  for (size_t index = 0; index < path.size(); ++index) {
+    const auto first = path.end() - static_cast<long>(result.outward.size()),
+               here = path.begin() + static_cast<long>(index);
+    if (const Symbol* replacement =
+            covering(*path[index].family, *result.symbol, prefix_of(*result.symbol->spec, {first, here + 1})))
+      result = {replacement, {here + 1, path.end()}};
   }
   return result;
 }
 
-// ---- What a name means ----------------------------------------------------------------------------------------------
-
 Entity* Family::resolve(const Symbol& target, const Level& level) {
-  std::vector<const Spec*> path = level.outward;
-  if (target.spec != level.symbol->spec) path.insert(path.begin(), level.symbol->spec);
-  const Symbol* current = &target;
-  std::vector<const Spec*> rest = path;
-  for (size_t index = 0; index < path.size(); ++index) {
-    if (const Symbol* replacement = covering(*path[index], *current)) {
-      current = replacement;
-      rest.assign(path.begin() + static_cast<long>(index) + 1, path.end());
-    }
-  }
-  return current->spec == &spec_ ? declared(*current) : inferred(*current, rest);
+  Meaning found = meaning(target, level);
+  return found.symbol->spec == &spec_ ? declared(*found.symbol) : inferred(*found.symbol, std::move(found.outward));
+}
+
+std::string Family::name_of(const Symbol& target, const Level& level) const {
+  const Meaning found = meaning(target, level);
+  return found.symbol->spec == &spec_ ? found.symbol->name
+                                      : renamed_word(found.symbol->name, found.symbol->spec->names,
+                                                     names_with(spec_, prefix_of(*found.symbol->spec, found.outward)));
 }
 
 /// As resolve, but a class that names itself means the class that its code has become part of.
@@ -55,38 +76,105 @@ Entity* Family::meant(const Symbol& symbol, const Level& level, Entity& user) {
 }
 
 Entity* Family::declared(const Symbol& symbol) {
-  const auto found = by_symbol_.find(&symbol);
+  const auto found = by_symbol_.find({&symbol, spec_.prefix});
   return found != by_symbol_.end() ? found->second : add(symbol.name, &symbol, symbol, {});
 }
 
-Entity* Family::inferred(const Symbol& symbol, std::vector<const Spec*> outward) {
-  const auto found = by_symbol_.find(&symbol);
-  return found != by_symbol_.end()
-             ? found->second
-             : add(renamed_word(symbol.name, *symbol.spec, spec_), nullptr, symbol, std::move(outward));
+Entity* Family::inferred(const Symbol& symbol, std::vector<Step> outward) {
+  const std::string prefix = prefix_of(*symbol.spec, outward);
+  if (const auto found = by_symbol_.find({&symbol, prefix}); found != by_symbol_.end()) return found->second;
+  std::string name = renamed_word(symbol.name, symbol.spec->names, names_with(spec_, prefix));
+  if (const auto other = by_name_.find(name); other != by_name_.end() && !symbol.is_class()) {
+    // Functions of several families: one copy if they are the same, else told apart by prefix.
+    const Symbol& there = *other->second->levels.front().symbol;
+    if (!other->second->declared && same_code(there, symbol)) return by_symbol_[{&symbol, prefix}] = other->second;
+    const bool constant = name.size() > 1 && name[0] == 'k' && std::isupper(static_cast<unsigned char>(name[1]));
+    name = constant ? "k" + prefix + name.substr(1) : snake_case(prefix) + "_" + name;
+  }
+  return add(name, nullptr, symbol, std::move(outward));
 }
 
-Entity* Family::add(std::string name, const Symbol* declared, const Symbol& first, std::vector<const Spec*> outward) {
+/// Whether two functions or constants of other families come out as the same text, and so does all that they reach.
+bool Family::same_code(const Symbol& a, const Symbol& b, std::set<const Symbol*> seen) const {
+  if (a.is_class() || b.is_class() || a.slices.size() != b.slices.size()) return false;
+  if (!seen.insert(&a).second) return true;
+  const auto code = [&](const Symbol& symbol) {
+    std::string text;
+    for (const Slice* slice : symbol.slices)
+      for (const RawToken& token : raw_tokens(file_text(slice->whole.file), slice->whole.begin, slice->whole.end)) {
+        if (token.kind == RawToken::Kind::comment) continue;
+        const std::string word(file_text(slice->whole.file).substr(token.begin, token.end - token.begin));
+        text += renamed_word(word, symbol.spec->names, spec_.names) + " ";
+      }
+    return text;
+  };
+  if (code(a) != code(b)) return false;
+  const auto reached = [&](const Symbol& symbol) {
+    std::vector<const Symbol*> symbols;
+    for (const Reference& reference : symbol.spec->references)
+      for (const Slice* slice : symbol.slices)
+        if (slice->whole.contains(reference.where) && reference.kind == Reference::Kind::name)
+          if (const Symbol* target = specs_.symbol(reference.target); target && target != &symbol)
+            symbols.push_back(target);
+    return symbols;
+  };
+  const auto from_a = reached(a), from_b = reached(b);
+  return std::equal(from_a.begin(), from_a.end(), from_b.begin(), from_b.end(),
+                    [&](const Symbol* one, const Symbol* other) { return same_code(*one, *other, seen); });
+}
+
+Entity* Family::add(std::string name, const Symbol* declared, const Symbol& first, std::vector<Step> outward) {
   auto entity = std::make_unique<Entity>();
   entity->name = name;
   entity->declared = declared;
+  by_symbol_[{&first, prefix_of(*first.spec, outward)}] = entity.get();
   for (const Symbol* symbol = &first; symbol; symbol = symbol->base) {
-    if (!symbol->is_alias()) entity->levels.push_back({symbol, outward});
-    if (symbol->base && symbol->base->spec != symbol->spec) outward.insert(outward.begin(), symbol->spec);
+    if (!symbol->is_alias()) entity->levels.push_back({symbol, outward, prefix_of(*symbol->spec, outward)});
+    if (symbol->base && symbol->base->spec != symbol->spec)
+      outward.insert(outward.begin(), {symbol->spec, prefix_given(*symbol, *symbol->base->spec)});
   }
+  entity->cause = declared ? declared->where : asking_;
   Entity* const result = entity.get();
   if (const auto [other, added] = by_name_.emplace(name, result); !added) {
-    const Symbol& clash = *other->second->levels.front().symbol;
-    const SourceSpan where = declared                  ? declared->where
-                             : other->second->declared ? other->second->declared->where
-                                                       : spec_.family;
-    specs_.refuse(where, "two definitions would get the name '" + name + "' in family '" + spec_.name + "'",
-                  "rename one of them, or say with STANDS_FOR(…) which class it replaces",
-                  {{Diagnostic::Severity::note, clash.where, "one is made from this", "", {}},
-                   {Diagnostic::Severity::note, first.where, "the other is made from this", "", {}}});
+    const Entity& clash = *other->second;
+    const Entity& later = declared || !clash.declared ? *result : clash;
+    const Entity& earlier = &later == result ? clash : *result;
+    const auto note = [&](const Entity& one) {
+      const Symbol& symbol = *one.levels.front().symbol;
+      return one.declared ? Remark{Diagnostic::Severity::note, one.declared->where, "the other definition", "", {}}
+                          : Remark{Diagnostic::Severity::note,
+                                   symbol.where,
+                                   "what '" + symbol.name + "' of family '" + symbol.spec->name + "' becomes",
+                                   "",
+                                   {}};
+    };
+    std::vector<Remark> notes = {note(earlier)};
+    if (!later.declared) notes.push_back(note(later));
+    specs_.refuse(later.declared ? later.declared->where : later.cause,
+                  "two definitions would get the name '" + name + "' in family '" + spec_.name + "'",
+                  "rename one of them, or say with STANDS_FOR(…) which class it replaces", std::move(notes));
   }
-  by_symbol_[&first] = result;
   entities_.push_back(std::move(entity));
+  return result;
+}
+
+std::string Family::member_name(const std::string& name, const Symbol& owner, const Level& level,
+                                const Entity& user) const {
+  // A redeclared member is called as its first declaration is.
+  const Level* first = nullptr;
+  bool below = false;
+  for (const Level& one : user.levels) {
+    below |= one.symbol == &owner;
+    if (below && declares_field(*one.symbol, name)) first = &one;
+  }
+  const std::string& class_name = (first ? first->symbol : &owner)->name;
+  std::string result = name;
+  for (const Step& step : (first ? *first : level).outward) {
+    const MemberName* found = nullptr;
+    for (const MemberName& member : step.family->members)
+      if (member.from == result && (member.owner.empty() ? !found : member.owner == class_name)) found = &member;
+    if (found) result = found->to;
+  }
   return result;
 }
 
@@ -98,11 +186,18 @@ std::string Family::reference_text(const Reference& reference, const Level& leve
     const auto* space = llvm::cast<clang::NamespaceDecl>(reference.target);
     return specs_.of_namespace(space) ? "" : spelled;
   }
+  if (reference.kind == Reference::Kind::registered) {
+    const std::string name = spelled.substr(1, spelled.size() - 2);
+    for (const Symbol* symbol = level.symbol; symbol; symbol = symbol->base)
+      if (declares_field(*symbol, name)) return "\"" + member_name(name, *symbol, level, user) + "\"";
+    return spelled;
+  }
   if (reference.kind == Reference::Kind::member) {
     const auto* owner = llvm::dyn_cast<clang::CXXRecordDecl>(reference.target->getDeclContext());
     const Symbol* symbol = owner ? specs_.symbol(owner) : nullptr;
-    if (symbol && !reference.in_macro_body) uses_.push_back({meant(*symbol, level, user), spelled, reference.where});
-    return spelled;
+    if (!symbol || reference.in_macro_body) return spelled;
+    const Entity* const entity = uses_.emplace_back(Use{meant(*symbol, level, user), spelled, reference.where}).owner;
+    return llvm::isa<clang::FieldDecl>(reference.target) ? member_name(spelled, *symbol, level, *entity) : spelled;
   }
   const Symbol* symbol = specs_.symbol(reference.target);
   if (!symbol) return spelled;
@@ -145,6 +240,7 @@ Fragment Family::render(SourceSpan span, const Level& level, Entity& user, const
       edits.push_back({next->where, argument->second});
       continue;
     }
+    asking_ = next->where.file == spec_.file ? next->where : user.cause;
     std::string after = reference_text(*next, level, user);
     if (after == parsed().sources.text(next->where)) continue;
     Fragment changed;
@@ -164,8 +260,10 @@ Fragment Family::render(SourceSpan span, const Level& level, Entity& user, const
     for (const RawToken& token : raw_tokens(text, span.begin, span.end)) {
       if (token.kind != RawToken::Kind::comment && token.kind != RawToken::Kind::string) continue;
       const SourceSpan where{span.file, token.begin, token.end};
-      if (replaced(where)) continue;
-      const std::string before(parsed().sources.text(where)), after = renamed(before, from);
+      if (replaced(where) || names_member(references, where)) continue;
+      const std::string before(parsed().sources.text(where));
+      const std::string after =
+          renamed_prose(before, token.kind == RawToken::Kind::comment, from.names, names_with(spec_, level.prefix));
       if (after == before) continue;
       Fragment changed;
       changed.add(after, where);
@@ -218,7 +316,9 @@ Fragment Family::flatten() {
                           !entity->levels.front().symbol->is_class() && entity->text.text().rfind("\n\n", 0) != 0 &&
                           entity->levels.front().symbol->kind == Symbol::Kind::value;
     result.add(std::string(together ? "\n" : "\n\n"));
-    result.append(entity->text.trimmed());
+    Fragment text = entity->text.trimmed();
+    text.set_cause(entity->cause);
+    result.append(text);
     previous = entity;
   }
   result.add("\n\n}  // namespace modular::flattened::" + spec_.name + "\n");
@@ -314,13 +414,13 @@ void Family::check_redefinitions() {
     for (const auto& spec : specs_.all()) {
       if (replaces || symbol->is_class() || spec.get() == &spec_ || !spec_.sees(*spec)) continue;
       for (const Symbol* other : spec->symbols)
-        if (!other->is_class() && covering(spec_, *other) == symbol) replaces = other;
+        if (!other->is_class() && covering(spec_, *other, spec_.prefix) == symbol) replaces = other;
     }
     if (replaces)
       specs_.refuse(symbol->where,
                     "nothing in family '" + spec_.name + "' uses this redefinition of '" + replaces->name + "'",
                     "remove it, or give it the name of what it replaces ('" +
-                        renamed_word(replaces->name, *replaces->spec, spec_) + "'), or say STANDS_FOR(…)",
+                        renamed_word(replaces->name, replaces->spec->names, spec_.names) + "'), or say STANDS_FOR(…)",
                     {{Diagnostic::Severity::note, replaces->where, "the inherited definition", "", {}}});
   }
 }

@@ -19,11 +19,17 @@ class ParmVarDecl;
 
 namespace modgen {
 
+/// A family that code is inherited through, and the prefix that its classes get there.
+struct Step {
+  const Spec* family;
+  std::string prefix;
+};
+
 /// Code of one symbol as the flattened family sees it.
 struct Level {
   const Symbol* symbol = nullptr;
-  std::vector<const Spec*> outward;  // the families that it is inherited through, nearest first, the flattened one
-                                     // last; empty in its own spec
+  std::vector<Step> outward;  // nearest first, the flattened family last; empty in its own spec
+  std::string prefix = {};    // that its family's classes get in the flattened family
 };
 
 /// What stands under one name in the flattened family.
@@ -32,6 +38,7 @@ struct Entity {
   const Symbol* declared = nullptr;  // in the family's spec; null where it is inferred
   std::vector<Level> levels;   // the classes that it is made of, most derived first; one level for what is no class
   std::vector<Entity*> needs;  // in the order in which its text names them
+  SourceSpan cause;            // the code of the family's spec that asks for it
   std::map<std::string, SourceSpan> removed;  // members that a level removed, with the place
   Fragment text;
   bool is_module() const { return levels.front().symbol->kind == Symbol::Kind::module_class; }
@@ -69,17 +76,26 @@ class Family {
                   std::vector<Replacement> replacements = {});
   /// The entity that `target` means in code of `level`.
   Entity* resolve(const Symbol& target, const Level& level);
-  /// `text` with the words that name family `from` made this family's.
-  std::string renamed(std::string_view text, const Spec& from) const;
+  /// The name that `target` has in this family, in code of `level`; nothing is added to the family.
+  std::string name_of(const Symbol& target, const Level& level) const;
+  /// The name of an inherited member that `level`'s code calls `name`; `owner` is the class that declares it.
+  std::string member_name(const std::string& name, const Symbol& owner, const Level& level, const Entity& user) const;
   const Specs& specs() const { return specs_; }
   const Parsed& parsed() const { return specs_.parsed(); }
   const std::string& file_text(uint32_t file) const { return parsed().sources[file].text; }
 
  private:
   Entity* meant(const Symbol& symbol, const Level& level, Entity& user);
+  struct Meaning {
+    const Symbol* symbol;
+    std::vector<Step> outward;
+  };
+  Meaning meaning(const Symbol& target, const Level& level) const;
+  std::string prefix_of(const Spec& family, const std::vector<Step>& outward) const;
   Entity* declared(const Symbol& symbol);
-  Entity* inferred(const Symbol& symbol, std::vector<const Spec*> outward);
-  Entity* add(std::string name, const Symbol* declared, const Symbol& first, std::vector<const Spec*> outward);
+  Entity* inferred(const Symbol& symbol, std::vector<Step> outward);
+  Entity* add(std::string name, const Symbol* declared, const Symbol& first, std::vector<Step> outward);
+  bool same_code(const Symbol& a, const Symbol& b, std::set<const Symbol*> seen = {}) const;
   std::string reference_text(const Reference& reference, const Level& level, Entity& user);
   void write(Entity& entity);
   void check_uses();
@@ -95,9 +111,10 @@ class Family {
 
   const Specs& specs_;
   const Spec& spec_;
-  std::deque<std::unique_ptr<Entity>> entities_;  // in the order in which they were reached
-  std::map<const Symbol*, Entity*> by_symbol_;
+  std::deque<std::unique_ptr<Entity>> entities_;                        // in the order in which they were reached
+  std::map<std::pair<const Symbol*, std::string>, Entity*> by_symbol_;  // with the prefix that it gets
   std::map<std::string, Entity*> by_name_;
+  SourceSpan asking_;  // where the code that is rendered names something, as far as it is the family's own
   std::vector<Use> uses_;
   std::vector<Renaming> renamings_;
   std::set<std::pair<uint32_t, uint32_t>> told_;  // places that an error was given for

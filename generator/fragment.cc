@@ -7,18 +7,32 @@ namespace modgen {
 void Fragment::add(std::string text, SourceSpan from) {
   if (text.empty()) return;
   size_ += text.size();
-  pieces_.push_back({std::move(text), from, false});
+  pieces_.push_back({std::move(text), from, false, {}});
 }
 
 void Fragment::add_verbatim(std::string_view text, SourceSpan from) {
   if (text.empty()) return;
   size_ += text.size();
-  pieces_.push_back({std::string(text), from, true});
+  pieces_.push_back({std::string(text), from, true, {}});
 }
 
 void Fragment::append(const Fragment& other) {
   pieces_.insert(pieces_.end(), other.pieces_.begin(), other.pieces_.end());
   size_ += other.size_;
+}
+
+void Fragment::set_cause(SourceSpan cause) {
+  for (Piece& piece : pieces_)
+    if (piece.cause.file == kNoFile) piece.cause = cause;
+}
+
+SourceSpan Fragment::cause(size_t offset) const {
+  size_t begin = 0;
+  for (const Piece& piece : pieces_) {
+    begin += piece.text.size();
+    if (begin > offset) return piece.cause;
+  }
+  return {};
 }
 
 std::string Fragment::text() const {

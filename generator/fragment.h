@@ -27,12 +27,18 @@ class Fragment {
   void add_verbatim(std::string_view text, SourceSpan from);
   void append(const Fragment& other);
 
+  /// Says which code asked for this text; parts that already know keep what they know.
+  void set_cause(SourceSpan cause);
+
   std::string text() const;
   bool empty() const { return size_ == 0; }
   size_t size() const { return size_; }
 
   /// The place that the byte at `offset` came from; file kNoFile where nothing before it came from a file.
   SourceSpan origin(size_t offset) const;
+
+  /// The code that asked for the byte at `offset`; file kNoFile where it was not said.
+  SourceSpan cause(size_t offset) const;
 
   /// Without white space at both ends.
   Fragment trimmed() const;
@@ -42,6 +48,7 @@ class Fragment {
     std::string text;
     SourceSpan from;
     bool verbatim = false;
+    SourceSpan cause = {};
   };
   std::vector<Piece> pieces_;
   size_t size_ = 0;

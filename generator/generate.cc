@@ -130,15 +130,15 @@ class Run {
     return result;
   }
 
-  /// Moves a remark on flattened text to the spec: to the text's own place, or where that is inherited, to the family
-  /// with a note.
+  /// Moves a remark on flattened text to the spec: to the text's own place, or where that is inherited, to the code
+  /// that asks for it, with a note.
   Diagnostic diagnostic(const Parsed& parsed, const Remark& remark) const {
     Diagnostic result{remark.severity, {}, without_extra_namespace(remark.message), remark.advice, {}};
     SourceSpan where = remark.where;
     for (size_t index = 0; index < fragments_.size(); ++index) {
       if (where.file == 0 || parsed.sources[where.file].path != "/modgen-flattened/" + std::to_string(index) + ".h")
         continue;
-      const SourceSpan origin = fragments_[index].origin(where.begin);
+      const SourceSpan origin = fragments_[index].origin(where.begin), cause = fragments_[index].cause(where.begin);
       where = origin;
       if (origin.file != spec_files_[index] && remark.severity != Diagnostic::Severity::note) {
         result.notes.push_back({Diagnostic::Severity::note,
@@ -146,7 +146,7 @@ class Run {
                                 "in this inherited code, as flattened for the family",
                                 "",
                                 {}});
-        where = family_lines_[index];
+        where = cause.file == spec_files_[index] ? cause : family_lines_[index];
       }
       break;
     }
@@ -169,13 +169,24 @@ class Run {
         if (inclusion.file != file || inclusion.target == 0 || told) continue;
         const auto seen = std::find(path.begin(), path.end(), inclusion.target);
         if (seen != path.end()) {
-          std::string circle;
-          for (auto at = seen; at != path.end(); ++at) circle += parsed.sources[*at].path + " -> ";
+          // The same from wherever it is met: it begins with the first path.
+          std::vector<uint32_t> circle(seen, path.end());
+          std::rotate(
+              circle.begin(),
+              std::min_element(circle.begin(), circle.end(),
+                               [&](uint32_t a, uint32_t b) { return parsed.sources[a].path < parsed.sources[b].path; }),
+              circle.end());
+          std::string names;
+          for (const uint32_t one : circle) names += parsed.sources[one].path + " -> ";
+          const uint32_t next = circle[circle.size() > 1 ? 1 : 0];
+          const auto first =
+              std::find_if(parsed.inclusions.begin(), parsed.inclusions.end(),
+                           [&](const Inclusion& one) { return one.file == circle.front() && one.target == next; });
           parsed.remarks.clear();
           parsed.remarks.push_back(
               {Diagnostic::Severity::error,
-               {file, inclusion.offset, inclusion.offset},
-               "specs include each other in a cycle: " + circle + parsed.sources[inclusion.target].path,
+               {first->file, first->offset, first->offset},
+               "specs include each other in a cycle: " + names + parsed.sources[circle.front()].path,
                "move what both need into a spec of its own",
                {}});
           told = true;

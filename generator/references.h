@@ -16,9 +16,10 @@ namespace modgen {
 
 struct Reference {
   enum class Kind {
-    name,       // of a declaration at namespace scope
-    qualifier,  // `llama::`, with its colons
-    member,     // of a class
+    name,        // of a declaration at namespace scope
+    qualifier,   // `llama::`, with its colons
+    member,      // of a class
+    registered,  // a string: the name that register_module("name", …) or its like gives; the target is the callee
   };
   Kind kind;
   SourceSpan where;

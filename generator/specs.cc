@@ -38,48 +38,86 @@ const clang::CXXRecordDecl* held_by(const clang::CXXRecordDecl& record) {
   return nullptr;
 }
 
-std::string upper(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return text;
+}  // namespace
+
+Names names_with(const Spec& family, std::string prefix) {
+  Names names = family.names;
+  names.prefix = std::move(prefix);
+  return names;
 }
 
-/// Replaces `from` by `to` where it is the whole of a word or one of its parts between underscores.
-std::string rename_parts(const std::string& word, const std::string& from, const std::string& to) {
-  std::string result;
-  for (size_t at = 0; at < word.size();) {
-    const bool begins = at == 0 || word[at - 1] == '_';
-    const size_t end = at + from.size();
-    if (begins && word.compare(at, from.size(), from) == 0 && (end == word.size() || word[end] == '_')) {
-      result += to;
-      at = end;
-    } else {
-      result += word[at++];
-    }
-  }
-  return result;
+namespace {
+
+/// What `symbol` has in the place of its base's prefix; empty where its name does not end as its base's does, or its
+/// base is of the same family.
+std::string prefix_of(const Symbol& symbol) {
+  const Symbol* base = symbol.base;
+  if (!symbol.is_class() || !base || base->spec == symbol.spec) return "";
+  const std::string &prefix = base->spec->prefix, &name = symbol.name;
+  if (!starts_with(base->name, prefix) || base->name == prefix) return "";
+  const std::string rest = base->name.substr(prefix.size());
+  if (name.size() <= rest.size() || name.substr(name.size() - rest.size()) != rest) return "";
+  return name.substr(0, name.size() - rest.size());
+}
+
+bool counts_for_others(const std::map<std::string, int>& counts, const std::string& prefix, const Spec& family) {
+  const auto found = counts.find(prefix);
+  return found != counts.end() && (found->second > 1 || prefix == family.prefix || !counts.count(family.prefix));
 }
 
 }  // namespace
 
-std::string renamed_word(const std::string& word, const Spec& from, const Spec& to) {
-  for (const size_t skip : {size_t{0}, size_t{1}}) {  // LlamaMLP, kLlamaLimit
-    if (skip == 1 && word[0] != 'k') break;
-    const size_t end = skip + from.prefix.size();
-    if (word.compare(skip, from.prefix.size(), from.prefix) == 0 && !from.prefix.empty() &&
-        (end == word.size() || std::isupper(static_cast<unsigned char>(word[end])) || word[end] == '_'))
-      return word.substr(0, skip) + to.prefix + word.substr(end);
-  }
-  return rename_parts(rename_parts(word, from.name, to.name), upper(from.name), upper(to.name));
+const std::map<std::string, int>& Spec::prefixes_over(const Spec& base) const {
+  const auto [found, added] = prefixes_.try_emplace(&base);
+  if (added)
+    for (const Symbol* symbol : symbols)
+      if (symbol->base && symbol->base->spec == &base)
+        if (const std::string own = prefix_of(*symbol); !own.empty()) ++found->second[own];
+  return found->second;
 }
 
-Symbol* covering(const Spec& family, const Symbol& symbol) {
-  const std::string own_name = renamed_word(symbol.name, *symbol.spec, family);
+size_t Spec::bases() const {
+  std::set<const Spec*> found;
+  for (const Symbol* symbol : symbols)
+    if (symbol->base && symbol->base->spec != this) found.insert(symbol->base->spec);
+  return found.size();
+}
+
+std::string prefix_given(const Spec& family, const Spec& base) {
+  const auto& counts = family.prefixes_over(base);
+  return counts.size() == 1 ? counts.begin()->first : family.prefix;
+}
+
+std::string prefix_given(const Symbol& symbol, const Spec& base) {
+  if (symbol.base && symbol.base->spec == &base)
+    if (const std::string own = prefix_of(symbol);
+        counts_for_others(symbol.spec->prefixes_over(base), own, *symbol.spec))
+      return own;
+  return prefix_given(*symbol.spec, base);
+}
+
+Symbol* covering(const Spec& family, const Symbol& symbol, const std::string& prefix) {
+  const Names& from = symbol.spec->names;
+  const std::string own_name = renamed_word(symbol.name, from, names_with(family, prefix));
+  const std::string plain_name = renamed_word(symbol.name, from, family.names);
+  Symbol *named = nullptr, *plain = nullptr, *special = nullptr;
+  int specials = 0;
   for (Symbol* candidate : family.symbols) {
-    if (candidate->stands_for && candidate->replaced == &symbol) return candidate;
-    const bool named_so = candidate->name == own_name || (!symbol.is_class() && candidate->name == symbol.name);
-    if (!candidate->stands_for && named_so) return candidate;
+    if (candidate->stands_for) {
+      if (candidate->replaced == &symbol) return candidate;
+      continue;
+    }
+    if (candidate->is_class() != symbol.is_class()) continue;
+    const bool same_base = candidate->base ? candidate->base->spec == symbol.spec : family.bases() == 1;
+    if (candidate->name == own_name || (!symbol.is_class() && candidate->name == symbol.name))
+      named = candidate;
+    else if (candidate->name == plain_name && same_base)
+      plain = candidate;
+    else if (symbol.is_class() && candidate->base == &symbol &&
+             counts_for_others(family.prefixes_over(*symbol.spec), prefix_of(*candidate), family))
+      special = candidate, ++specials;
   }
-  return nullptr;
+  return named ? named : plain ? plain : specials == 1 ? special : nullptr;
 }
 
 bool Spec::sees(const Spec& other) const {
@@ -262,7 +300,7 @@ class SpecReader {
         for (const auto* note : variable->specific_attrs<clang::AnnotateAttr>())
           if (note->getAnnotation() == "modular.family") {
             spec_.family = slice.core;
-            spec_.prefix = read_prefix(*note);
+            read_names(*variable);
             return;
           }
       }
@@ -299,14 +337,37 @@ class SpecReader {
     }
   }
 
-  std::string read_prefix(const clang::AnnotateAttr& note) {
-    for (const clang::Expr* argument : note.args()) {
-      const clang::Expr* bare = argument->IgnoreParenImpCasts();
-      if (const auto* constant = llvm::dyn_cast<clang::ConstantExpr>(bare))
-        bare = constant->getSubExpr()->IgnoreParenImpCasts();
-      if (const auto* literal = llvm::dyn_cast<clang::StringLiteral>(bare)) return literal->getString().str();
+  /// What MODULAR_FAMILY says: a constant of the prelude's FamilyNames.
+  void read_names(const clang::VarDecl& variable) {
+    const clang::APValue* value = variable.evaluateValue();
+    if (!value || !value->isStruct()) return;
+    const auto text_at = [](const clang::APValue& field) {
+      const auto* expr =
+          field.isLValue() && !field.isNullPointer() ? field.getLValueBase().dyn_cast<const clang::Expr*>() : nullptr;
+      const auto* literal = llvm::dyn_cast_or_null<clang::StringLiteral>(expr);
+      return literal ? literal->getString().str() : std::string();
+    };
+    const auto field = [&](unsigned index) { return text_at(value->getStructField(index)); };
+    const auto or_else = [](const std::string& given, const std::string& otherwise) {
+      return given.empty() ? otherwise : given;
+    };
+    spec_.prefix = field(0);
+    spec_.names = {spec_.prefix,
+                   spec_.name,
+                   or_else(field(2), upper_case(spec_.name)),
+                   or_else(field(3), spec_.name),
+                   or_else(field(1), spec_.prefix),
+                   !field(1).empty()};
+    const clang::APValue& members = value->getStructField(4);
+    for (unsigned index = 0; members.isArray() && index < members.getArrayInitializedElts(); ++index) {
+      const clang::APValue& one = members.getArrayInitializedElt(index);
+      std::string from = text_at(one.getStructField(0)), owner;
+      if (const size_t colons = from.find("::"); colons != std::string::npos) {
+        owner = from.substr(0, colons);
+        from.erase(0, colons + 2);
+      }
+      if (!from.empty()) spec_.members.push_back({owner, from, text_at(one.getStructField(1))});
     }
-    return "";
   }
 
   /// Refuses declarations that a macro makes, but for TORCH_MODULE.
@@ -382,10 +443,11 @@ class SpecReader {
     const auto* space = its ? llvm::dyn_cast<clang::NamespaceDecl>(its->getDeclContext()) : nullptr;
     Spec* family = space ? specs_.of_namespace(space) : nullptr;
     if (!inner || !family || family == &spec_ || family == inner->spec) return inner;
-    if (Symbol* declared = covering(*family, *inner)) return declared;
+    const std::string prefix = prefix_given(*family, *inner->spec);
+    if (Symbol* declared = covering(*family, *inner, prefix)) return declared;
     auto inferred = std::make_unique<Symbol>();
     inferred->kind = inner->kind;
-    inferred->name = renamed_word(inner->name, *inner->spec, *family);
+    inferred->name = renamed_word(inner->name, inner->spec->names, names_with(*family, prefix));
     inferred->spec = family;
     inferred->base = inferred->replaced = inner;
     inferred->where = inner->where;

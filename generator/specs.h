@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "generator/names.h"
 #include "generator/parse.h"
 #include "generator/references.h"
 
@@ -51,10 +52,18 @@ struct Symbol {
   bool is_alias() const { return !record && base && is_class(); }
 };
 
+/// A member that is called otherwise in a family than in those that it inherits from.
+struct MemberName {
+  std::string owner;  // "BertPooler", the class that declares it; empty for every class
+  std::string from, to;
+};
+
 /// One modular/<family>.h.
 struct Spec {
   std::string name;    // "gemma"
   std::string prefix;  // "Gemma"
+  Names names;
+  std::vector<MemberName> members;
   uint32_t file = 0;
   SourceSpan family;  // the call of MODULAR_FAMILY
   const clang::NamespaceDecl* space = nullptr;
@@ -65,14 +74,28 @@ struct Spec {
   std::vector<Symbol*> symbols;        // in source order
   std::vector<Reference> references;   // in source order
   bool sees(const Spec& other) const;  // itself or included, over any number of steps
+  /// The prefixes that this family's classes put in the place of `base`'s, and how many do.
+  const std::map<std::string, int>& prefixes_over(const Spec& base) const;
+  size_t bases() const;  // how many families its classes derive from
+
+ private:
+  mutable std::map<const Spec*, std::map<std::string, int>> prefixes_;
 };
 
-/// `word` with what names family `from` in it made `to`'s: LlamaMLP, kLlamaLimit, llama_helper, LLAMA_MAX.
-std::string renamed_word(const std::string& word, const Spec& from, const Spec& to);
+/// The prefix that inherited classes of family `base` get where code of `symbol` reaches them: what `symbol` puts in
+/// the place of its own base's prefix ("LlavaVision" in LlavaVisionEncoder : CLIPEncoder), or else the one that its
+/// family's classes agree on, or the family's own. A prefix that one class alone has beside others with the family's
+/// own says nothing.
+std::string prefix_given(const Symbol& symbol, const Spec& base);
+/// As above, for code of `family` that belongs to no class.
+std::string prefix_given(const Spec& family, const Spec& base);
 
-/// What `family` declares in the place of `symbol`, a symbol of a family that it inherits from; null where it declares
-/// nothing.
-Symbol* covering(const Spec& family, const Symbol& symbol);
+/// What `family` declares in the place of `symbol`, a symbol of a family that it inherits from, reached where inherited
+/// classes get `prefix`; null where it declares nothing.
+Symbol* covering(const Spec& family, const Symbol& symbol, const std::string& prefix);
+
+/// `family`'s names with another class prefix.
+Names names_with(const Spec& family, std::string prefix);
 
 /// All specs of a translation unit.
 class Specs {

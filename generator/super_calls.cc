@@ -229,7 +229,7 @@ class SuperCalls {
             family_.render(span(value->getSourceRange()), entity_.levels[call.level], entity_, arguments, inside);
         const bool parentheses =
             !is_tight(*value) && !takes_any_expression(meaningful_parent(parents, call.call), *call.call);
-        return {whole, parentheses ? parenthesized(text) : text};
+        return {whole, asked_for(parentheses ? parenthesized(text) : text, whole, level)};
       }
 
     const clang::Stmt* parent = meaningful_parent(parents, call.call);
@@ -244,12 +244,18 @@ class SuperCalls {
       const uint32_t semicolon = next_code(text, target.end);
       if (semicolon < text.size() && text[semicolon] == ';') target.end = semicolon + 1;
       std::vector<Replacement> inside = in(*definition, call.level, *base_body, arguments);
-      Fragment statements("\n");
+      Fragment statements;
       for (const auto& [stmt, slice] : statement_slices(family_, *base_body))
         statements.append(family_.render(slice, entity_.levels[call.level], entity_, arguments, inside));
-      return {target, statements};
+      return {target, asked_for(on_lines_of_their_own(statements.trimmed(), target), whole, level)};
     }
     return keep(call, level, names);
+  }
+
+  /// `text` of a base that the call at `where` asked for.
+  Fragment asked_for(Fragment text, SourceSpan where, size_t level) const {
+    if (level == 0) text.set_cause(where);
+    return text;
   }
 
   /// The base's method under a name of its own.
@@ -282,8 +288,22 @@ class SuperCalls {
       if (llvm::isa<clang::OverrideAttr, clang::FinalAttr>(attribute))
         inside.push_back({span(attribute->getRange()), Fragment()});
     const SourceSpan whole = span(definition->getSourceRange());
-    kept_[place].text = family_.render(whole, entity_.levels[call.level], entity_, {}, inside);
+    kept_[place].text =
+        asked_for(family_.render(whole, entity_.levels[call.level], entity_, {}, inside), qualified, level);
     return {qualified, used};
+  }
+
+  /// Line breaks around `statements` where the code at `target` shares its line with other code.
+  Fragment on_lines_of_their_own(const Fragment& statements, SourceSpan target) const {
+    const std::string& text = family_.file_text(target.file);
+    uint32_t before = target.begin, behind = target.end;
+    while (before > 0 && (text[before - 1] == ' ' || text[before - 1] == '\t')) --before;
+    while (behind < text.size() && (text[behind] == ' ' || text[behind] == '\t')) ++behind;
+    Fragment result;
+    if (before > 0 && text[before - 1] != '\n') result.add(std::string("\n"));
+    result.append(statements);
+    if (behind < text.size() && text[behind] != '\n') result.add(std::string("\n"));
+    return result;
   }
 
   static Fragment parenthesized(const Fragment& text) {

@@ -11,13 +11,29 @@
 
 // ---- Families ----
 
-/// Names the family's class prefix; its snake-case name is the file's.
-#define MODULAR_FAMILY(prefix)                                                         \
-  MODULAR_ANNOTATE("modular.family", #prefix) inline constexpr int modular_family = 0; \
-  template <class Base>                                                                \
+/// Names the family's class prefix; its snake-case name is the file's. Spellings that do not follow from these two are
+/// given behind it, as fields of FamilyNames: MODULAR_FAMILY(MetaClip2, .title = "CLIP").
+#define MODULAR_FAMILY(prefix_, ...)                                               \
+  MODULAR_ANNOTATE("modular.family")                                               \
+  inline constexpr ::modular::FamilyNames modular_family{                          \
+      .prefix = #prefix_ __VA_OPT__(, ) __VA_ARGS__};                              \
+  template <class Base>                                                            \
   using Its = Base
 
 namespace modular {
+
+/// How a family is spelled.
+struct FamilyNames {
+  const char* prefix;                // of its classes
+  const char* title = nullptr;       // in comments and messages; the prefix when not given
+  const char* upper = nullptr;       // in constants like CLIP_MAX; the snake-case name in capitals when not given
+  const char* model_type = nullptr;  // in strings; the snake-case name when not given
+  struct Member {
+    const char* from;  // an inherited member, or "Class::member" for that of one class
+    const char* to;
+  };
+  Member members[16] = {};  // inherited members, and so names in the state dict, that this family calls otherwise
+};
 
 /// Base of a root family's config. A config converts to every other config, as configs are duck-typed: modgen checks
 /// the fields.
