@@ -19,8 +19,8 @@ struct MetaClip2Config {
 inline constexpr double META_CLIP_2_MAX = 4.0;
 inline constexpr double kMetaClip2Floor = -4.0;
 
-/// CLIP clips what its towers give (metaclip_2_to_range in modular/metaclip_2.h), as MetaClip2TowerImpl does.
-inline Tensor metaclip_2_to_range(const Tensor& x) { return x.clamp(kMetaClip2Floor, META_CLIP_2_MAX); }
+/// CLIP clips what its towers give (metaclip_2_limit in modular/metaclip_2.h), as MetaClip2TowerImpl does.
+inline Tensor metaclip_2_limit(const Tensor& x) { return x.clamp(kMetaClip2Floor, META_CLIP_2_MAX); }
 
 class MetaClip2TowerImpl : public Module {
  public:
@@ -30,7 +30,7 @@ class MetaClip2TowerImpl : public Module {
   // Here we clip.
   Tensor forward(const Tensor& x) {
     TORCH_CHECK(x.dim() == 2, "CLIP takes matrices; model type meta-clip-2");
-    return metaclip_2_to_range(proj(x));
+    return metaclip_2_limit(proj(x));
   }
 
   nn::Linear proj;

@@ -20,7 +20,6 @@ class BetaActsImpl : public Module {
   void three(Tensor& x) {
     x = x + 1.0;
     x = x * 2.0;
-
     x = x - 1.0;
   }
   Tensor four(const Tensor& x) {
