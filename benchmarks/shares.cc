@@ -33,7 +33,7 @@ Timing timing;
 std::string_view kind_of(std::string_view name) {
   static const std::vector<std::pair<std::string_view, std::vector<std::string_view>>> kinds = {
       {"matrix products", {"mm", "addmm", "bmm", "matmul", "linear", "_weight_int8pack_mm", "mkldnn_linear"}},
-      {"attention", {"attention"}},
+      {"attention", {"Attention", "attention"}},
       {"norm", {"RmsNorm"}},
       {"gated activation", {"GatedActivation", "silu", "gelu"}},
       {"rotary", {"Rotary"}},
@@ -47,7 +47,7 @@ std::string_view kind_of(std::string_view name) {
   if (name.substr(0, 6) == "aten::") name.remove_prefix(6);
   for (const auto& [kind, names] : kinds)
     for (const std::string_view one : names) {
-      const bool is_part = one.size() > 6 && name.find(one) != std::string_view::npos;
+      const bool is_part = one.size() > 5 && name.find(one) != std::string_view::npos;
       if (name == one || is_part) return kind;
     }
   return "everything else";
