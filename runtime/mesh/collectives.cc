@@ -3,7 +3,10 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "runtime/mesh/status.h"
+#include "runtime/mesh/storage.h"
 
 namespace modular {
 namespace {
@@ -19,11 +22,15 @@ std::string describe(const char* operation, const ProcessGroup& group, const std
                      group->getSize());
 }
 
+using Works = Pending::Works;
+
+/// `run()` starts works; when they are done, the collective is so after `finish()`.
 template <class Start>
-Pending start(const char* operation, const ProcessGroup& group, const std::string& what, Start&& run) {
+Pending start(const char* operation, const ProcessGroup& group, const std::string& what, Start&& run,
+              std::function<void()> finish = {}) {
   std::string description = describe(operation, group, what);
   try {
-    return Pending(run(), std::move(description));
+    return Pending(run(), std::move(description), std::move(finish));
   } catch (const std::exception& error) {
     fail(description, error);
   }
@@ -35,12 +42,13 @@ std::vector<at::Tensor> data_of(const at::Tensor& tensor) { return {tensor.detac
 }  // namespace
 
 void Pending::wait() {
-  if (!work_) return;
-  const auto work = std::move(work_);
-  work_.reset();
+  if (!active()) return;
+  const Works works = std::exchange(works_, {});
+  const auto finish = std::exchange(finish_, {});
   set_waiting(what_);
   try {
-    work->wait();
+    for (const auto& work : works) work->wait();
+    if (finish) finish();
   } catch (const std::exception& error) {
     fail(what_, error);
   }
@@ -49,62 +57,92 @@ void Pending::wait() {
 
 Pending all_reduce(const ProcessGroup& group, at::Tensor tensor, const std::string& what, c10d::ReduceOp op) {
   if (!group) return {};
-  return start("all_reduce", group, what, [&] {
+  return start("all_reduce", group, what, [&]() -> Works {
     auto tensors = data_of(tensor);
     c10d::AllreduceOptions options;
     options.reduceOp = op;
-    return group->allreduce(tensors, options);
+    return {group->allreduce(tensors, options)};
   });
 }
 
-Pending all_gather(const ProcessGroup& group, at::Tensor output, at::Tensor input, const std::string& what) {
-  if (!group) {
-    output.copy_(input);
-    return {};
-  }
-  return start("all_gather", group, what, [&] { return group->_allgather_base(output, input); });
+// c10d's all-gather over Gloo works on a copy of its output, and its reduce-scatter sums a copy of the whole input on
+// every rank; the former copy is made by a thread when it comes to it, so that the peak of memory would depend on
+// timing. In host memory both are made of collectives that move bytes straight from one rank's tensors to another's, at
+// half of that reduction's traffic.
+
+Pending all_gather(const ProcessGroup& group, const std::vector<at::Tensor>& tensors, const std::string& what) {
+  if (!group) return {};
+  return start("all_gather", group, what, [&]() -> Works {
+    std::vector<at::Tensor> whole, own;
+    Works works;
+    for (const at::Tensor& tensor : tensors) {
+      whole.push_back(tensor.detach().view({group->getSize(), -1}));
+      own.push_back(whole.back()[group->getRank()]);
+    }
+    if (!tensors.front().is_cpu()) return {group->allgather_into_tensor_coalesced(whole, own)};
+    for (const at::Tensor& parts : whole) {
+      for (int rank = 0; rank < group->getSize(); ++rank) {
+        std::vector<at::Tensor> part = {parts[rank]};
+        c10d::BroadcastOptions options;
+        options.rootRank = rank;
+        works.push_back(group->broadcast(part, options));
+      }
+    }
+    return works;
+  });
 }
 
-Pending reduce_scatter(const ProcessGroup& group, at::Tensor output, at::Tensor input, const std::string& what,
-                       c10d::ReduceOp op) {
+Pending reduce_scatter(const ProcessGroup& group, const at::Tensor& output, const at::Tensor& input,
+                       const std::string& what) {
   if (!group) {
     output.copy_(input);
     return {};
   }
-  return start("reduce_scatter", group, what, [&] {
-    c10d::ReduceScatterOptions options;
-    options.reduceOp = op;
-    return group->_reduce_scatter_base(output, input, options);
+  if (!input.is_cpu()) {
+    return start("reduce_scatter", group, what, [&, sum = output, whole = input]() mutable -> Works {
+      return {group->_reduce_scatter_base(sum, whole)};
+    });
+  }
+  const at::Tensor terms = at::empty_like(input);  // every rank's contribution to this rank's part
+  auto exchange = [&, to = terms, from = input]() mutable -> Works {
+    std::vector<int64_t> equal_parts;
+    return {group->alltoall_base(to, from, equal_parts, equal_parts)};
+  };
+  return start("reduce_scatter", group, what, exchange, [=, size = group->getSize()] {
+    const at::Tensor by_rank = terms.view({size, -1}), sum = output.view(-1);
+    sum.copy_(by_rank[0]);
+    for (int rank = 1; rank < size; ++rank) sum.add_(by_rank[rank]);
+    free_storage(terms);
   });
 }
 
 Pending broadcast(const ProcessGroup& group, at::Tensor tensor, int64_t source, const std::string& what) {
   if (!group) return {};
-  return start("broadcast", group, what, [&] {
+  return start("broadcast", group, what, [&]() -> Works {
     auto tensors = data_of(tensor);
     c10d::BroadcastOptions options;
     options.rootRank = source;
-    return group->broadcast(tensors, options);
+    return {group->broadcast(tensors, options)};
   });
 }
 
 Pending send(const ProcessGroup& group, at::Tensor tensor, int64_t peer, int tag, const std::string& what) {
-  return start("send", group, fmt::format("{} to rank {}", what, peer), [&] {
+  return start("send", group, fmt::format("{} to rank {}", what, peer), [&]() -> Works {
     auto tensors = data_of(tensor);
-    return group->send(tensors, static_cast<int>(peer), tag);
+    return {group->send(tensors, static_cast<int>(peer), tag)};
   });
 }
 
 Pending receive(const ProcessGroup& group, at::Tensor tensor, int64_t peer, int tag, const std::string& what) {
-  return start("receive", group, fmt::format("{} from rank {}", what, peer), [&] {
+  return start("receive", group, fmt::format("{} from rank {}", what, peer), [&]() -> Works {
     auto tensors = data_of(tensor);
-    return group->recv(tensors, static_cast<int>(peer), tag);
+    return {group->recv(tensors, static_cast<int>(peer), tag)};
   });
 }
 
 void barrier(const ProcessGroup& group, const std::string& what) {
   if (!group) return;
-  start("barrier", group, what, [&] { return group->barrier(); }).wait();
+  start("barrier", group, what, [&]() -> Works { return {group->barrier()}; }).wait();
 }
 
 }  // namespace modular

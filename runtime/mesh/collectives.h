@@ -4,8 +4,11 @@
 
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "runtime/mesh/rendezvous.h"
 
@@ -20,14 +23,18 @@ class CollectiveError : public std::runtime_error {
 /// A collective under way. Hold it, and the tensors, until `wait`.
 class Pending {
  public:
+  using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
   Pending() = default;
-  Pending(c10::intrusive_ptr<c10d::Work> work, std::string what) : work_(std::move(work)), what_(std::move(what)) {}
+  /// `finish` runs when all of `works` are done.
+  Pending(Works works, std::string what, std::function<void()> finish = {})
+      : works_(std::move(works)), finish_(std::move(finish)), what_(std::move(what)) {}
   /// Throws CollectiveError naming the collective, its group and the reason. A second call does nothing.
   void wait();
-  bool active() const { return work_.defined(); }
+  bool active() const { return !works_.empty(); }
 
  private:
-  c10::intrusive_ptr<c10d::Work> work_;
+  Works works_;
+  std::function<void()> finish_;
   std::string what_;
 };
 
@@ -37,13 +44,14 @@ class Pending {
 Pending all_reduce(const ProcessGroup& group, at::Tensor tensor, const std::string& what,
                    c10d::ReduceOp op = c10d::ReduceOp::SUM);
 
-/// `output` [size * n] becomes the ranks' `input` [n], one after the other. Both contiguous.
-Pending all_gather(const ProcessGroup& group, at::Tensor output, at::Tensor input, const std::string& what);
+/// Each of `tensors` [size * n], contiguous, holds this rank's part at its place among the ranks', and becomes all
+/// ranks' parts. Needs no other memory.
+Pending all_gather(const ProcessGroup& group, const std::vector<at::Tensor>& tensors, const std::string& what);
 
-/// `output` [n] becomes this rank's part of the sum (or what `op` says) of the ranks' `input` [size * n]. Both
-/// contiguous.
-Pending reduce_scatter(const ProcessGroup& group, at::Tensor output, at::Tensor input, const std::string& what,
-                       c10d::ReduceOp op = c10d::ReduceOp::SUM);
+/// `output` [n] becomes this rank's part of the sum of the ranks' `input` [size * n], the same to the bit in every run.
+/// Both contiguous. In host memory it needs as much as `input` beside them.
+Pending reduce_scatter(const ProcessGroup& group, const at::Tensor& output, const at::Tensor& input,
+                       const std::string& what);
 
 /// `tensor` becomes that of the group's rank `source`.
 Pending broadcast(const ProcessGroup& group, at::Tensor tensor, int64_t source, const std::string& what);

@@ -17,9 +17,8 @@ namespace modular {
 struct ParallelOptions {
   bool reshard_after_forward = true;  // FSDP: free a unit's parameters between forward and backward, not after the step
   int64_t prefetch = 1;               // FSDP: units that are gathered ahead
-  bool recompute = false;     // run each unit's forward again in the backward instead of keeping its activations
-  bool bf16 = false;          // compute in bfloat16; parameters, optimizer and reductions stay float32
-  int64_t micro_batches = 1;  // PP: micro-batches in flight per step are the batches given to step()
+  bool recompute = false;  // run each unit's forward again in the backward instead of keeping its activations
+  bool bf16 = false;       // compute in bfloat16; parameters, optimizer and reductions stay float32
 };
 
 /// What one optimizer step's forward and backward found, over the whole mesh.

@@ -47,11 +47,11 @@ struct Gather : torch::autograd::Function<Gather> {
     context->saved_data["start"] = group->getRank() * shard.size(dim);
     context->saved_data["length"] = shard.size(dim);
     // The group concatenates along a new first dimension; moving that before `dim` makes the two one.
-    const Tensor own = shard.detach().contiguous();
-    auto shape = own.sizes().vec();
+    auto shape = shard.sizes().vec();
     shape.insert(shape.begin(), group->getSize());
-    Tensor all = at::empty(shape, own.options());
-    all_gather(group, all.flatten(0, 1), own, "shards").wait();
+    Tensor all = at::empty(shape, shard.options());
+    all[group->getRank()].copy_(shard.detach());
+    all_gather(group, {all}, "shards").wait();
     return all.movedim(0, dim).flatten(dim, dim + 1).contiguous();
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {

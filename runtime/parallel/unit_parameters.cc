@@ -1,24 +1,12 @@
 #include "runtime/parallel/unit_parameters.h"
 
 #include <utility>
+#include <vector>
 
 #include "runtime/parallel/meta_construction.h"
 
 namespace modular {
 namespace {
-
-void allocate(const at::Tensor& flat) {
-  c10::StorageImpl* storage = flat.storage().unsafeGetStorageImpl();
-  const size_t bytes = static_cast<size_t>(flat.numel()) * flat.element_size();
-  storage->set_data_ptr_noswap(storage->allocator()->allocate(bytes));
-  storage->set_nbytes(bytes);
-}
-
-void free(const at::Tensor& flat) {
-  c10::StorageImpl* storage = flat.storage().unsafeGetStorageImpl();
-  storage->set_data_ptr_noswap(storage->allocator()->allocate(0));
-  storage->set_nbytes(0);
-}
 
 /// Writes `rows` [rows * row_size] into `chunks` [ranks, chunk], whose rest becomes 0.
 void copy_rows(const at::Tensor& chunks, const at::Tensor& rows) {
@@ -41,7 +29,7 @@ UnitParameters::UnitParameters(std::string name, UnitLayout layout, const DataPa
     whole_ = at::empty({layout_.ranks * layout_.shard_size}, float32.dtype(compute));
   for (ParameterPlacement& parameter : layout_.parameters)
     make_real(parameter.registered, layout_.whole(whole_.defined() ? whole_ : shard_, parameter));
-  if (sharded()) free(whole_);
+  if (sharded()) free_storage(whole_);
 }
 
 at::Tensor UnitParameters::local(const ParameterPlacement& parameter) const {
@@ -52,34 +40,46 @@ at::Tensor UnitParameters::gradient(const ParameterPlacement& parameter) const {
   return layout_.local(gradient_, parameter, groups_.shard_rank);
 }
 
+bool UnitParameters::straight_to_their_places() const {
+  // A message costs a backend about as much as the copy of this many bytes.
+  constexpr size_t kWorthAMessage = 256 * 1024;
+  const auto bytes = static_cast<size_t>(layout_.shard_size) * whole_.element_size();
+  return bytes >= kWorthAMessage * layout_.parameters.size();
+}
+
 void UnitParameters::prefetch() {
   if (is_whole() || gathering_.active()) return;
-  gathered_ = at::empty(whole_.sizes(), whole_.options());
-  sent_ = shard_.to(whole_.scalar_type());
-  // As bytes: Gloo knows not every type.
-  gathering_ =
-      all_gather(groups_.shard, gathered_.view(at::kByte), sent_.view(at::kByte), "the parameters of " + name_);
+  std::vector<at::Tensor> gathered;
+  if (straight_to_their_places()) {
+    allocate_storage(whole_);
+    for (const ParameterPlacement& parameter : layout_.parameters) {
+      if (parameter.chunk() == 0) continue;
+      gathered.push_back(layout_.chunks(whole_, parameter));
+      gathered.back()[groups_.shard_rank].copy_(shard_.narrow(0, parameter.offset, parameter.chunk()));
+    }
+  } else {
+    gathered_ = at::empty(whole_.sizes(), whole_.options());
+    gathered_.narrow(0, groups_.shard_rank * layout_.shard_size, layout_.shard_size).copy_(shard_);
+    gathered = {gathered_};
+  }
+  gathering_ = all_gather(groups_.shard, gathered, "the parameters of " + name_);
 }
 
 void UnitParameters::gather() {
   prefetch();
-  if (is_whole()) return;
   gathering_.wait();
-  sent_.reset();
-  allocate(whole_);
+  if (!gathered_.defined()) return;
+  allocate_storage(whole_);
   const at::Tensor by_rank = gathered_.view({layout_.ranks, layout_.shard_size});
   for (const ParameterPlacement& parameter : layout_.parameters)
     layout_.chunks(whole_, parameter).copy_(by_rank.narrow(1, parameter.offset, parameter.chunk()));
-  gathered_.reset();
+  free_storage(std::exchange(gathered_, {}));
 }
 
 void UnitParameters::release() {
-  if (gathering_.active()) {
-    gathering_.wait();
-    sent_.reset();
-    gathered_.reset();
-  }
-  if (sharded() && is_whole()) free(whole_);
+  gathering_.wait();  // for one that was begun in vain
+  if (gathered_.defined()) free_storage(std::exchange(gathered_, {}));
+  if (sharded() && is_whole()) free_storage(whole_);
 }
 
 void UnitParameters::refresh() {
@@ -130,7 +130,7 @@ void UnitParameters::finish_reduction(bool last) {
     reducing_.wait();
     gradient_ = gradient_.defined() ? gradient_.add_(reduced_) : reduced_;
     reduced_.reset();
-    unreduced_.reset();
+    free_storage(std::exchange(unreduced_, {}));
   }
   if (!last || replicas_started_) return;
   replicas_started_ = true;

@@ -5,13 +5,14 @@
 #include <string>
 
 #include "runtime/mesh/collectives.h"
+#include "runtime/mesh/storage.h"
 #include "runtime/parallel/data_parallel.h"
 #include "runtime/parallel/unit_layout.h"
 
 namespace modular {
 
-/// Between gather and release the registered tensors hold the whole parameters; else their storage is empty. Where each
-/// rank keeps whole parameters anyway, these calls do nothing.
+/// Between gather and release the registered tensors hold the whole parameters; from prefetch on they have storage,
+/// else none. Where each rank keeps whole parameters anyway, these calls do nothing.
 class UnitParameters {
  public:
   /// Allocates this rank's shards in float32 and makes the layout's registered meta tensors real, in type `compute`.
@@ -49,7 +50,8 @@ class UnitParameters {
 
  private:
   bool sharded() const { return layout_.ranks > 1 && layout_.shard_size > 0; }
-  bool is_whole() const { return !sharded() || whole_.storage().nbytes() > 0; }
+  bool is_whole() const { return !sharded() || has_storage(whole_); }
+  bool straight_to_their_places() const;
   void accumulate_gradients();
 
   std::string name_;
@@ -60,8 +62,7 @@ class UnitParameters {
       whole_;  // [ranks * shard_size] in the type of the computation; undefined where the modules use shard_ itself
   at::Tensor gradient_;  // [shard_size] float32, summed over the micro-batches so far; undefined before the first
 
-  at::Tensor sent_;      // [shard_size] in the type of the computation, while a gather is under way
-  at::Tensor gathered_;  // [ranks * shard_size], what it gives
+  at::Tensor gathered_;  // [ranks * shard_size], while a gather is under way that does not go straight to whole_
   Pending gathering_;
   at::Tensor unreduced_;  // [ranks * shard_size] float32, while a reduction is under way
   at::Tensor reduced_;    // [shard_size], what it gives

@@ -195,6 +195,7 @@ void UnitRunner::begin_step() {
 void UnitRunner::begin_backward(bool last) { last_backward_ = last; }
 
 void UnitRunner::end_backward() {
+  if (last_backward_) parameters_[0].release();  // before the reduction needs as much
   reduce(0);
   finish_reducing();
 }

@@ -31,7 +31,6 @@ ParallelOptions RunConfig::parallel_options() const {
   options.prefetch = parallel.prefetch;
   options.recompute = parallel.recompute;
   options.bf16 = parallel.bf16;
-  options.micro_batches = train.micro_batches;
   return options;
 }
 

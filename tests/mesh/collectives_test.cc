@@ -36,9 +36,12 @@ TEST_P(GlooTest, ReducesGathersScattersAndBroadcastsEveryTypeThatTrainingUses) {
     all_reduce(group, largest, "a maximum", c10d::ReduceOp::MAX).wait();
     EXPECT_TRUE(largest.eq(2).all().item<bool>()) << largest;
 
-    at::Tensor gathered = at::zeros({3 * 4}, type);
-    all_gather(group, gathered, at::full({4}, rank, type), "parts").wait();
-    EXPECT_TRUE(gathered.equal(at::arange(3, type).repeat_interleave(4))) << gathered;
+    at::Tensor gathered = at::zeros({3, 4}, type), others = at::zeros({3 * 5}, type);
+    gathered[mesh.rank()].fill_(rank);
+    others.narrow(0, 5 * mesh.rank(), 5).fill_(rank + 7);
+    all_gather(group, {gathered, others}, "parts").wait();
+    EXPECT_TRUE(gathered.flatten().equal(at::arange(3, type).repeat_interleave(4))) << gathered;
+    EXPECT_TRUE(others.equal((at::arange(3, type) + 7).repeat_interleave(5))) << others;
 
     at::Tensor part = at::zeros({4}, type);
     reduce_scatter(group, part, at::arange(12, type), "parts").wait();
@@ -81,8 +84,8 @@ TEST(Collectives, AreDoneAtOnceInAWorldOfOne) {
   all_reduce(none, value, "a sum").wait();
   broadcast(none, value, 0, "a value").wait();
   EXPECT_TRUE(value.eq(1).all().item<bool>());
-  all_gather(none, copy, value, "parts").wait();
-  EXPECT_TRUE(copy.equal(value));
+  all_gather(none, {value}, "parts").wait();
+  EXPECT_TRUE(value.eq(1).all().item<bool>());
   reduce_scatter(none, copy, value * 3, "parts").wait();
   EXPECT_TRUE(copy.eq(3).all().item<bool>());
   barrier(none, "the end");
