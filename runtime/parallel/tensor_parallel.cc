@@ -22,6 +22,23 @@ Tensor summed(const Group& group, const Tensor& value, const char* what) {
   return sum;
 }
 
+/// Whether all of `values` are at least 0 and below `limit`. A GPU is not waited for: there a failed assertion on the
+/// device ends the process, as in the operations on one rank.
+bool all_below(const Tensor& values, int64_t limit) {
+  const Tensor right = values.ge(0).logical_and(values.lt(limit)).all();
+  if (values.is_cpu()) return right.item<bool>();
+  at::_assert_async(right, "an index is out of bounds");
+  return true;
+}
+
+/// Refuses a target beyond the vocabulary in the sentence of the operation on one rank. All ranks see the same targets.
+void check_targets(const Tensor& targets, int64_t classes) {
+  const Tensor counted = targets.masked_select(targets.ne(kIgnoredTarget));
+  if (all_below(counted, classes)) return;
+  const Tensor wrong = counted.masked_select(counted.lt(0).logical_or(counted.ge(classes)));
+  TORCH_CHECK_INDEX(false, "Target ", wrong[0].item<int64_t>(), " is out of bounds.");
+}
+
 struct Enter : torch::autograd::Function<Enter> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Group& group) {
     context->saved_data["group"] = group;
@@ -69,6 +86,7 @@ struct VocabularyCrossEntropy : torch::autograd::Function<VocabularyCrossEntropy
     const int64_t first = group->getRank() * local_size;
     const Tensor flat = logits.detach().reshape({-1, local_size});
     const Tensor flat_targets = targets.reshape({-1});
+    check_targets(flat_targets, local_size * group->getSize());
 
     Tensor largest = flat.amax(-1, /*keepdim=*/true).to(at::kFloat);  // [tokens, 1]
     all_reduce(group, largest, "the largest logits", c10d::ReduceOp::MAX).wait();
@@ -119,6 +137,7 @@ class GroupTensorParallel final : public tp::TensorParallel {
 
   Tensor embedding(const Tensor& ids, const Tensor& table_shard, std::optional<int64_t> padding_idx) override {
     const int64_t rows = table_shard.size(0);
+    TORCH_CHECK_INDEX(all_below(ids, rows * size()), "index out of range in self");
     const Tensor local = ids - rank() * rows;
     const Tensor elsewhere = local.lt(0).logical_or(local.ge(rows));
     // -1 stands for "no padding row"; one that another rank holds is none here.

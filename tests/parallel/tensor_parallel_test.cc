@@ -143,6 +143,32 @@ TEST(TensorParallel, AVocabularySplitCrossEntropyIsTheWholeOne) {
   });
 }
 
+/// What `run` refuses.
+std::string refusal_of(const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const c10::IndexError& error) {
+    return error.what_without_backtrace();
+  }
+  return "nothing";
+}
+
+TEST(TensorParallel, IdsAndTargetsBeyondTheVocabularyAreRefusedAsOnOneRank) {
+  on_ranks(2, [](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
+    const Tensor logits = at::randn({1, 3, 16}), table = at::randn({16, 4});
+    for (const int64_t wrong : {16, -1}) {
+      const Tensor targets = at::tensor({int64_t{3}, kIgnoredTarget, wrong}).view({1, 3});
+      const std::string expected = refusal_of([&] { modular::cross_entropy(logits, targets); });
+      EXPECT_EQ(expected, "Target " + std::to_string(wrong) + " is out of bounds.");
+      EXPECT_EQ(refusal_of([&] { parallel.cross_entropy(shard_of(logits, -1, rank, size), targets); }), expected);
+
+      const Tensor ids = at::tensor({int64_t{3}, wrong}).view({1, 2});
+      EXPECT_EQ(refusal_of([&] { parallel.embedding(ids, shard_of(table, 0, rank, size), {}); }),
+                refusal_of([&] { at::embedding(table, ids); }));
+    }
+  });
+}
+
 TEST(TensorParallel, OnlyIgnoredTargetsMeanNoLossAndNoGradient) {
   on_ranks(2, [](tp::TensorParallel& parallel, int64_t, int64_t) {
     Tensor local = at::randn({2, 3, 4}).requires_grad_();

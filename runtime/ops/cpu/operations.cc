@@ -136,8 +136,7 @@ std::pair<Tensor, Tensor> cross_entropy(const Tensor& logits_given, const Tensor
           normalizer[row] = 0.0f;
           continue;
         }
-        TORCH_CHECK_INDEX(target[row] >= 0 && target[row] < vocab, "Target ", target[row],
-                          " is out of bounds: there are ", vocab, " classes");
+        TORCH_CHECK_INDEX(target[row] >= 0 && target[row] < vocab, "Target ", target[row], " is out of bounds.");
         normalizer[row] = cpu::kernels<T>().log_sum_exp(from + row * vocab, vocab);
         losses[static_cast<size_t>(row)] =
             cpu::kernels<T>().negative_log_likelihood(from + row * vocab, target[row], normalizer[row]);
