@@ -1,6 +1,8 @@
 // Training runs of real processes: what they write, how they resume, and that the mesh changes nothing.
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+
 #include "tests/modrun/modrun_process.h"
 
 namespace modular {
@@ -97,6 +99,26 @@ TEST_F(Train, MeshChangesNothing) {
   expect_same_losses("alone", "accumulated");
 }
 
+TEST_F(Train, TensorAndPipelineParallelRunsTrainTheSameAndResumeEachOther) {
+  ASSERT_EQ(train("alone").status, 0);
+  const std::vector<std::string> two = {"--nproc-per-node", "2"};
+  const auto tensor = train("tensor", {"--set", "parallel.tp=2", "--set", "checkpoint.every=5"}, two);
+  ASSERT_EQ(tensor.status, 0) << tensor.output;
+  EXPECT_THAT(tensor.output, HasSubstr("on tp 2 (cpu)"));
+  expect_same_losses("alone", "tensor");
+
+  const std::vector<std::string> pipeline = {"--set", "parallel.pp=2", "--set", "train.micro_batches=4"};
+  const auto staged = train("staged", pipeline, two);
+  ASSERT_EQ(staged.status, 0) << staged.output;
+  EXPECT_THAT(staged.output, HasSubstr("on pp 2 (cpu)"));
+  expect_same_losses("alone", "staged");
+
+  copy_at_step_5("tensor", "resumed");
+  const auto resumed = train("resumed", {"--resume", "--set", "parallel.pp=2", "--set", "train.micro_batches=4"}, two);
+  ASSERT_EQ(resumed.status, 0) << resumed.output;
+  expect_same_losses("alone", "resumed", 5);
+}
+
 TEST_F(Train, ResumesOnAnotherNumberOfRanks) {
   ASSERT_EQ(train("alone", {"--set", "checkpoint.every=5"}).status, 0);
   copy_at_step_5("alone", "sharded");
@@ -117,6 +139,20 @@ TEST_F(Train, DataThatChangedSinceTheRunBeganIsRefused) {
   const auto resumed = train("run", {"--resume", "--set", "train.steps=20"});
   EXPECT_EQ(resumed.status, 2);
   EXPECT_THAT(resumed.output, HasSubstr("data/2.txt: has 100 bytes but"));
+}
+
+TEST_F(Train, TextThatWasCutOffBeforeTheFirstRunIsRefusedAgainstAManifest) {
+  const auto data = folder_.path() / "data";
+  const std::string list = "cd '" + data.string() + "' && find . -name '*.txt' -printf '%s %P\\n' > texts.manifest";
+  ASSERT_EQ(std::system(list.c_str()), 0);
+  const std::vector<std::string> options = {"--set", "data.paths=['" + (data / "texts.manifest").string() + "']"};
+  ASSERT_EQ(train("whole", options).status, 0);
+  std::filesystem::resize_file(data / "2.txt", 500);
+  const auto cut_off = train("cut off", options, {"--nproc-per-node", "2"});
+  EXPECT_EQ(cut_off.status, 2);
+  EXPECT_THAT(cut_off.output, HasSubstr("data/2.txt: has 500 bytes but"));
+  EXPECT_THAT(cut_off.output, HasSubstr("was cut off or changed"));
+  EXPECT_FALSE(std::filesystem::exists(run_folder("cut off")));
 }
 
 TEST_F(Train, LossThatIsNotFiniteStopsTheRun) {
