@@ -155,7 +155,7 @@ TORCH_MODULE(GemmaAttention);
 /// Attention and feed-forward network, each behind a norm and beside a residual path.
 class GemmaDecoderLayerImpl : public Module {
  public:
-  explicit GemmaDecoderLayerImpl(const GemmaConfig& config)
+  GemmaDecoderLayerImpl(const GemmaConfig& config, int64_t /*layer*/)
       : self_attn(register_module("self_attn", GemmaAttention(config))),
         mlp(register_module("mlp", GemmaMLP(config))),
         input_layernorm(register_module("input_layernorm", GemmaRMSNorm(config.hidden_size, config.rms_norm_eps))),
@@ -187,7 +187,8 @@ class GemmaModelImpl : public Module {
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<GemmaDecoderLayer>())),
         norm(register_module("norm", GemmaRMSNorm(config.hidden_size, config.rms_norm_eps))) {
-    for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) layers->push_back(GemmaDecoderLayer(config));
+    for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
+      layers->push_back(GemmaDecoderLayer(config, layer));
   }
 
   /// Token embeddings: [batch, seq, hidden].
@@ -202,13 +203,17 @@ class GemmaModelImpl : public Module {
     return causal_mask(batch.attention_mask, batch.input_ids.size(1), /*window=*/0, batch.input_ids.device());
   }
 
+  /// Rotary tables for the batch's positions, in the embeddings' type.
+  RotaryTables rotary_embeddings(const Batch& batch, at::ScalarType type) {
+    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, position_ids(batch),
+                         type);
+  }
+
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
-    const RotaryTables rotary_embeddings =
-        rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, position_ids(batch),
-                      hidden_states.scalar_type());
+    const RotaryTables positions = rotary_embeddings(batch, hidden_states.scalar_type());
     const Tensor mask = attention_mask(batch);
-    for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, rotary_embeddings, mask);
+    for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, positions, mask);
     if (!pp::is_last()) return hidden_states;
     return norm(hidden_states);
   }

@@ -147,7 +147,7 @@ TORCH_MODULE(MistralAttention);
 /// Attention and feed-forward network, each behind a norm and beside a residual path.
 class MistralDecoderLayerImpl : public Module {
  public:
-  explicit MistralDecoderLayerImpl(const MistralConfig& config)
+  MistralDecoderLayerImpl(const MistralConfig& config, int64_t /*layer*/)
       : self_attn(register_module("self_attn", MistralAttention(config))),
         mlp(register_module("mlp", MistralMLP(config))),
         input_layernorm(register_module("input_layernorm", MistralRMSNorm(config.hidden_size, config.rms_norm_eps))),
@@ -179,7 +179,8 @@ class MistralModelImpl : public Module {
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<MistralDecoderLayer>())),
         norm(register_module("norm", MistralRMSNorm(config.hidden_size, config.rms_norm_eps))) {
-    for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) layers->push_back(MistralDecoderLayer(config));
+    for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
+      layers->push_back(MistralDecoderLayer(config, layer));
   }
 
   /// Token embeddings: [batch, seq, hidden].
@@ -191,13 +192,17 @@ class MistralModelImpl : public Module {
                        batch.input_ids.device());
   }
 
+  /// Rotary tables for the batch's positions, in the embeddings' type.
+  RotaryTables rotary_embeddings(const Batch& batch, at::ScalarType type) {
+    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, position_ids(batch),
+                         type);
+  }
+
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
-    const RotaryTables rotary_embeddings =
-        rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, position_ids(batch),
-                      hidden_states.scalar_type());
+    const RotaryTables positions = rotary_embeddings(batch, hidden_states.scalar_type());
     const Tensor mask = attention_mask(batch);
-    for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, rotary_embeddings, mask);
+    for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, positions, mask);
     if (!pp::is_last()) return hidden_states;
     return norm(hidden_states);
   }

@@ -125,7 +125,7 @@ TORCH_MODULE(LlamaAttention);
 /// Attention and feed-forward network, each behind a norm and beside a residual path.
 class FSDP_UNIT LlamaDecoderLayerImpl : public Module {
  public:
-  explicit LlamaDecoderLayerImpl(const LlamaConfig& config)
+  LlamaDecoderLayerImpl(const LlamaConfig& config, int64_t /*layer*/)
       : self_attn(register_module("self_attn", LlamaAttention(config))),
         mlp(register_module("mlp", LlamaMLP(config))),
         input_layernorm(register_module("input_layernorm", LlamaRMSNorm(config.hidden_size, config.rms_norm_eps))),
@@ -153,7 +153,8 @@ class LlamaModelImpl : public Module {
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<LlamaDecoderLayer>())),
         norm(register_module("norm", LlamaRMSNorm(config.hidden_size, config.rms_norm_eps))) {
-    for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) layers->push_back(LlamaDecoderLayer(config));
+    for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
+      layers->push_back(LlamaDecoderLayer(config, layer));
   }
 
   /// Token embeddings: [batch, seq, hidden].
@@ -164,13 +165,17 @@ class LlamaModelImpl : public Module {
     return causal_mask(batch.attention_mask, batch.input_ids.size(1), /*window=*/0, batch.input_ids.device());
   }
 
+  /// Rotary tables for the batch's positions, in the embeddings' type.
+  RotaryTables rotary_embeddings(const Batch& batch, at::ScalarType type) {
+    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, position_ids(batch),
+                         type);
+  }
+
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch.input_ids);
-    const RotaryTables rotary_embeddings =
-        rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, position_ids(batch),
-                      hidden_states.scalar_type());
+    const RotaryTables positions = rotary_embeddings(batch, hidden_states.scalar_type());
     const Tensor mask = attention_mask(batch);
-    for (auto& layer : *layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);
+    for (auto& layer : *layers) hidden_states = layer(hidden_states, positions, mask);
     return norm(hidden_states);
   }
 

@@ -2,7 +2,9 @@
 // come from one visitor. Names and defaults are those of Hugging Face's config.json.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -52,6 +54,20 @@ class ConfigError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
+
+/// Refuses `layer_types` that are not one of `known` for each of `num_hidden_layers`.
+inline void check_layer_types(const std::vector<std::string>& layer_types, int64_t num_hidden_layers,
+                              std::initializer_list<std::string_view> known) {
+  if (static_cast<int64_t>(layer_types.size()) != num_hidden_layers)
+    throw ConfigError("layer_types has " + std::to_string(layer_types.size()) + " names: write num_hidden_layers, " +
+                      std::to_string(num_hidden_layers));
+  for (const std::string& type : layer_types) {
+    if (std::find(known.begin(), known.end(), type) != known.end()) continue;
+    std::string message = "layer_types names \"" + type + "\": write one of";
+    for (const std::string_view name : known) message.append(" ").append(name);
+    throw ConfigError(message);
+  }
+}
 
 /// Sees every field of a config by name. One overload for each type that a field may have.
 class FieldVisitor {

@@ -29,9 +29,11 @@ inline FusedFunctions fused;
 inline Tensor activation(std::string_view name, const Tensor& x) {
   if (name == "silu" || name == "swish") return at::silu(x);
   if (name == "gelu") return at::gelu(x);
-  if (name == "gelu_pytorch_tanh" || name == "gelu_new") return at::gelu(x, "tanh");
+  if (name == "gelu_pytorch_tanh" || name == "gelu_new" || name == "gelu_fast") return at::gelu(x, "tanh");
   if (name == "relu") return at::relu(x);
-  TORCH_CHECK(false, "unknown activation \"", std::string(name), "\": use silu, gelu, gelu_pytorch_tanh or relu");
+  if (name == "relu2") return at::relu(x).square();
+  TORCH_CHECK(false, "unknown activation \"", std::string(name),
+              "\": use silu, gelu, gelu_pytorch_tanh, relu or relu2");
 }
 
 // The plain ATen forms of the functions below.

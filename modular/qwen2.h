@@ -1,0 +1,70 @@
+// Qwen2 (Qwen Team, 2024), as in Hugging Face transformers: Mistral with biases in the attention's inputs and a window
+// in some layers only.
+#pragma once
+
+#include "modular/mistral.h"
+
+namespace modular::qwen2 {
+MODULAR_FAMILY(Qwen2);
+
+struct Qwen2Config : mistral::MistralConfig {
+  int64_t vocab_size = 151936;
+  int64_t intermediate_size = 22016;
+  std::optional<int64_t> num_key_value_heads = 32;
+  int64_t max_position_embeddings = 32768;
+  bool use_sliding_window = false;
+  int64_t max_window_layers = 28;        // the first layer with a window, where layer_types does not say it
+  std::vector<std::string> layer_types;  // of each layer: full_attention or sliding_attention
+
+  void finish() {
+    if (!use_sliding_window) sliding_window.reset();
+    if (layer_types.empty())
+      for (int64_t layer = 0; layer < num_hidden_layers; ++layer)
+        layer_types.push_back(sliding_window && layer >= max_window_layers ? "sliding_attention" : "full_attention");
+    check_layer_types(layer_types, num_hidden_layers, {"full_attention", "sliding_attention"});
+    MistralConfig::finish();
+  }
+};
+
+class Qwen2AttentionImpl : public mistral::MistralAttentionImpl {
+ public:
+  explicit Qwen2AttentionImpl(const Qwen2Config& config) : MistralAttentionImpl(config) {
+    q_proj = register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, /*bias=*/true));
+    k_proj = register_module("k_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/true));
+    v_proj = register_module("v_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/true));
+  }
+};
+TORCH_MODULE(Qwen2Attention);
+
+class Qwen2DecoderLayerImpl : public mistral::Its<llama::LlamaDecoderLayerImpl> {
+ public:
+  Qwen2DecoderLayerImpl(const Qwen2Config& config, int64_t layer)
+      : LlamaDecoderLayerImpl(config, layer), is_sliding(config.layer_types.at(layer) == "sliding_attention") {}
+
+  bool is_sliding;
+};
+TORCH_MODULE(Qwen2DecoderLayer);
+
+class Qwen2ModelImpl : public mistral::MistralModelImpl {
+ public:
+  using MistralModelImpl::MistralModelImpl;
+
+  Tensor forward(const Batch& batch) {
+    Tensor hidden_states = embed(batch.input_ids);
+    const RotaryTables positions = rotary_embeddings(batch, hidden_states.scalar_type());
+    const Tensor full_mask =
+        causal_mask(batch.attention_mask, batch.input_ids.size(1), /*window=*/0, batch.input_ids.device());
+    const Tensor sliding_mask = attention_mask(batch);
+    for (auto& layer : *layers)
+      hidden_states = layer(hidden_states, positions, layer->is_sliding ? sliding_mask : full_mask);
+    return norm(hidden_states);
+  }
+
+  Qwen2Config config;
+  ModuleListOf<Qwen2DecoderLayer> layers;
+};
+TORCH_MODULE(Qwen2Model);
+
+using Qwen2ForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
+
+}  // namespace modular::qwen2
