@@ -38,7 +38,6 @@ struct Qwen2Config {
       for (int64_t layer = 0; layer < num_hidden_layers; ++layer)
         layer_types.push_back(sliding_window && layer >= max_window_layers ? "sliding_attention" : "full_attention");
     check_layer_types(layer_types, num_hidden_layers, {"full_attention", "sliding_attention"});
-
     if (num_attention_heads < 1) throw ConfigError("num_attention_heads must be at least 1");
     if (!num_key_value_heads) num_key_value_heads = num_attention_heads;
     if (num_attention_heads % *num_key_value_heads != 0)
@@ -136,11 +135,14 @@ class Qwen2AttentionImpl : public Module {
     Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
+    return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
+  }
 
+  /// Turns queries and keys to their positions and mixes the values.
+  Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
+                const Tensor& mask) {
     const auto& [cos, sin] = rotary_embeddings;
-    query = rotary(query, cos, sin);
-    key = rotary(key, cos, sin);
-    return tp::exit(o_proj, attention(query, key, value, mask, scaling));
+    return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -202,10 +204,7 @@ class Qwen2ModelImpl : public Module {
   Tensor embed(const Tensor& input_ids) { return tp::embedding(embed_tokens, input_ids); }
 
   /// Which keys each query sees, as causal_mask returns it.
-  Tensor attention_mask(const Batch& batch) {
-    return causal_mask(batch.attention_mask, batch.input_ids.size(1), config.sliding_window.value_or(0),
-                       batch.input_ids.device());
-  }
+  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, config.sliding_window.value_or(0)); }
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
   RotaryTables rotary_embeddings(const Batch& batch, at::ScalarType type) {
@@ -216,8 +215,7 @@ class Qwen2ModelImpl : public Module {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
     const RotaryTables positions = rotary_embeddings(batch, hidden_states.scalar_type());
-    const Tensor full_mask =
-        causal_mask(batch.attention_mask, batch.input_ids.size(1), /*window=*/0, batch.input_ids.device());
+    const Tensor full_mask = causal_mask(batch, /*window=*/0);
     const Tensor sliding_mask = attention_mask(batch);
     for (auto& layer : pp::local(layers))
       hidden_states = layer(hidden_states, positions, layer->is_sliding ? sliding_mask : full_mask);
@@ -244,13 +242,18 @@ class Qwen2ForCausalLMImpl : public Module {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, model->embed_tokens->weight);
   }
 
+  /// Scores of the next tokens: [batch, seq, vocab].
+  Tensor project(const Tensor& hidden_states) {
+    auto hidden_states_tp = tp::enter(hidden_states);
+    return lm_head(hidden_states_tp);
+  }
+
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &Qwen2ForCausalLMImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor logits = lm_head(hidden_states_tp);
+    Tensor logits = project(hidden_states);
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = next_tokens(batch.labels);

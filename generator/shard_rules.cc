@@ -575,6 +575,8 @@ Value rms_norm(Operation& op) {
 
 Value activation(Operation& op) { return elementwise(op, Algebra::non_linear, 1, op.values.size()); }
 
+Value soft_cap(Operation& op) { return elementwise(op, Algebra::non_linear, 0, 1); }
+
 Value rotary(Operation& op) {
   const Value& x = op.values[0];
   if (is_partial(x)) return op.refuse("rotary positions of a partial sum over tp", kForgottenExit);
@@ -742,7 +744,9 @@ const std::map<std::string_view, Rule>& rules() {
       {"rms_norm", rms_norm},
       {"activation", activation},
       {"gated_activation", activation},
+      {"soft_cap", soft_cap},
       {"rotary", rotary},
+      {"rotary_adjacent", rotary},
       {"rotary_tables", rotary_tables},
       {"attention", attention},
       {"scaled_dot_product_attention", attention},

@@ -101,11 +101,14 @@ class LlamaAttentionImpl : public Module {
     Tensor query = q_proj(hidden_states).view({batch, seq, num_heads, head_dim}).transpose(1, 2);
     Tensor key = k_proj(hidden_states).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
     Tensor value = v_proj(hidden_states).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
+    return o_proj(attend(query, key, value, rotary_embeddings, mask));
+  }
 
+  /// Turns queries and keys to their positions and mixes the values.
+  Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
+                const Tensor& mask) {
     const auto& [cos, sin] = rotary_embeddings;
-    query = rotary(query, cos, sin);
-    key = rotary(key, cos, sin);
-    return o_proj(attention(query, key, value, mask, scaling));
+    return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -161,9 +164,7 @@ class LlamaModelImpl : public Module {
   Tensor embed(const Tensor& input_ids) { return embed_tokens(input_ids); }
 
   /// Which keys each query sees, as causal_mask returns it.
-  Tensor attention_mask(const Batch& batch) {
-    return causal_mask(batch.attention_mask, batch.input_ids.size(1), /*window=*/0, batch.input_ids.device());
-  }
+  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
   RotaryTables rotary_embeddings(const Batch& batch, at::ScalarType type) {
@@ -196,9 +197,12 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT LlamaForCausalLMImpl : public Module {
         model(register_module("model", LlamaModel(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {}
 
+  /// Scores of the next tokens: [batch, seq, vocab].
+  Tensor project(const Tensor& hidden_states) { return lm_head(hidden_states); }
+
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = model(batch);
-    Tensor logits = lm_head(hidden_states);
+    Tensor logits = project(hidden_states);
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = next_tokens(batch.labels);

@@ -42,10 +42,7 @@ class MistralModelImpl : public llama::LlamaModelImpl {
  public:
   using LlamaModelImpl::LlamaModelImpl;
 
-  Tensor attention_mask(const Batch& batch) {
-    return causal_mask(batch.attention_mask, batch.input_ids.size(1), config.sliding_window.value_or(0),
-                       batch.input_ids.device());
-  }
+  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, config.sliding_window.value_or(0)); }
 
   MistralConfig config;
 };

@@ -52,8 +52,7 @@ class Qwen2ModelImpl : public mistral::MistralModelImpl {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch.input_ids);
     const RotaryTables positions = rotary_embeddings(batch, hidden_states.scalar_type());
-    const Tensor full_mask =
-        causal_mask(batch.attention_mask, batch.input_ids.size(1), /*window=*/0, batch.input_ids.device());
+    const Tensor full_mask = causal_mask(batch, /*window=*/0);
     const Tensor sliding_mask = attention_mask(batch);
     for (auto& layer : *layers)
       hidden_states = layer(hidden_states, positions, layer->is_sliding ? sliding_mask : full_mask);

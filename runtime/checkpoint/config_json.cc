@@ -90,36 +90,68 @@ void take(json& object, std::string_view key, const std::string& path, const Con
   if constexpr (is_optional<T>) to.reset();
 }
 
-/// Unites the old and new places of rotary settings into one object, with the names of the new one.
-json take_rope_object(json& object, const Converter& convert) {
-  json rope = json::object();
-  for (const char* key : {"rope_parameters", "rope_scaling"}) {  // the later wins
-    const auto found = object.find(key);
-    if (found == object.end()) continue;
-    if (!found->is_null() && !found->is_object())
-      convert.refuse(key, *found, "an object with rope_type and rope_theta");
-    if (found->is_object() && !found->empty()) rope = *found;
-    object.erase(found);
-  }
-  for (const auto& [key, value] : rope.items())
-    if (value.is_object() && !value.contains(kSpecialFloat))
-      convert.refuse("rope_parameters." + key, value,
-                     "one set of rotary settings for all layers, as this model has no others");
+/// Other names of a field, from other families or releases.
+constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+    {"n_embd", "hidden_size"},        {"n_positions", "max_position_embeddings"}, {"n_head", "num_attention_heads"},
+    {"n_layer", "num_hidden_layers"}, {"num_experts", "num_local_experts"},       {"num_local_experts", "num_experts"},
+};
+
+/// Moves `object[from]` to `rope[to]` where that is not given.
+void move_into(json& rope, const std::string& to, json& object, const std::string& from) {
+  const auto found = object.find(from);
+  if (found == object.end()) return;
+  if (!found->is_null() && !rope.contains(to)) rope[to] = *found;
+  object.erase(found);
+}
+
+/// Takes the object `key` out of `object`; an empty one where it is null or absent.
+json take_settings(json& object, const std::string& key, const Converter& convert) {
+  const auto found = object.find(key);
+  if (found == object.end()) return json::object();
+  if (!found->is_null() && !found->is_object()) convert.refuse(key, *found, "an object with rope_type and rope_theta");
+  json settings = found->is_null() ? json::object() : *found;
+  object.erase(found);
+  return settings;
+}
+
+/// Gives the kind of one set of settings its name of today.
+void rename_kind(json& rope) {
   if (const auto type = rope.find("type"); type != rope.end()) {
     if (!rope.contains("rope_type")) rope["rope_type"] = *type;
     rope.erase("type");
   }
   if (rope.contains("rope_type") && rope["rope_type"] == "su") rope["rope_type"] = "longrope";  // its first name
-  for (const char* key : {"rope_theta", "partial_rotary_factor"}) {
-    const auto found = object.find(key);
-    if (found == object.end()) continue;
-    if (!found->is_null() && !rope.contains(key)) rope[key] = *found;
-    object.erase(found);
-  }
+}
+
+/// Unites the old and new places of rotary settings into one object, with the names of the new one.
+json take_rope_object(json& object, const Converter& convert) {
+  json rope = take_settings(object, "rope_parameters", convert);
+  if (json scaling = take_settings(object, "rope_scaling", convert); !scaling.empty()) rope = std::move(scaling);
+  for (const auto& [key, value] : rope.items())
+    if (value.is_object() && !value.contains(kSpecialFloat))
+      convert.refuse("rope_parameters." + key, value,
+                     "one set of rotary settings for all layers, as this model has no others");
+  rename_kind(rope);
+  for (const char* key : {"rope_theta", "rotary_emb_base"}) move_into(rope, "rope_theta", object, key);
+  for (const char* key : {"partial_rotary_factor", "rotary_pct"}) move_into(rope, "partial_rotary_factor", object, key);
   if (const auto original = object.find("original_max_position_embeddings"); original != object.end()) {
     if (!original->is_null()) rope["original_max_position_embeddings"] = *original;
     object.erase(original);
   }
+  return rope;
+}
+
+/// The same for settings by layer type. What had one set once is that of layers with full attention.
+json take_rope_by_layer_type(json& object, const Converter& convert) {
+  json rope = take_settings(object, "rope_parameters", convert);
+  json full = take_settings(rope, "full_attention", convert),
+       sliding = take_settings(rope, "sliding_attention", convert);
+  full.update(take_settings(object, "rope_scaling", convert));
+  for (const char* key : {"rope_theta", "global_rope_theta"}) move_into(full, "rope_theta", object, key);
+  for (const char* key : {"rope_local_base_freq", "local_rope_theta"}) move_into(sliding, "rope_theta", object, key);
+  rename_kind(full), rename_kind(sliding);
+  rope["full_attention"] = std::move(full);
+  rope["sliding_attention"] = std::move(sliding);
   return rope;
 }
 
@@ -142,27 +174,46 @@ class Reader final : public FieldVisitor {
     rope_name_ = name;
     rope_ = &value;
   }
+  void operator()(std::string_view name, LayerRopeParameters& value) override {
+    rope_name_ = name;
+    layer_rope_ = &value;
+  }
 
   /// Rotary settings come last: their old names may be those of fields that the config has itself.
   void finish() {
-    if (!rope_) return;
-    json rope = take_rope_object(object_, convert_);
-    rope_->fields([&](std::string_view key, auto& value) {
-      take(rope, key, fmt::format("{}.{}", rope_name_, key), convert_, value);
-    });
-    if (!rope.empty()) object_[std::string(rope_name_)] = std::move(rope);
+    json rest;
+    if (rope_) rest = take_set(take_rope_object(object_, convert_), std::string(rope_name_), *rope_);
+    if (layer_rope_) {
+      rest = take_rope_by_layer_type(object_, convert_);
+      layer_rope_->fields([&](const char* type, RopeParameters& settings) {
+        rest[type] = take_set(rest[type], fmt::format("{}.{}", rope_name_, type), settings);
+        if (rest[type].empty()) rest.erase(type);
+      });
+    }
+    if (!rest.empty()) object_[std::string(rope_name_)] = std::move(rest);
   }
 
  private:
   template <class T>
   void read(std::string_view name, T& value) {
+    for (const auto& [field, other] : kOtherNames)
+      if (field == name && !object_.contains(name) && object_.contains(other))
+        return take(object_, other, std::string(other), convert_, value);
     take(object_, name, std::string(name), convert_, value);
+  }
+
+  /// Returns what of `rope` no setting has.
+  json take_set(json rope, const std::string& path, RopeParameters& settings) const {
+    settings.fields(
+        [&](std::string_view key, auto& value) { take(rope, key, fmt::format("{}.{}", path, key), convert_, value); });
+    return rope;
   }
 
   json& object_;
   Converter convert_;
   std::string_view rope_name_;
   RopeParameters* rope_ = nullptr;
+  LayerRopeParameters* layer_rope_ = nullptr;
 };
 
 class Printer final : public FieldVisitor {
@@ -183,21 +234,25 @@ class Printer final : public FieldVisitor {
     print(object, name, value);
   }
   void operator()(std::string_view name, RopeParameters& value) override {
-    json rope = json::object();
-    value.fields([&](std::string_view key, auto& setting) {
-      using Setting = std::decay_t<decltype(setting)>;
-      if constexpr (is_optional<Setting>) {
-        if (!setting) return;
-      }
-      if constexpr (std::is_same_v<Setting, double>) {
-        if (key == "partial_rotary_factor" && setting == 1.0) return;  // the original has it only where it matters
-      }
-      print(rope, key, setting);
-    });
-    object[std::string(name)] = std::move(rope);
+    object[std::string(name)] = settings(value);
+  }
+  void operator()(std::string_view name, LayerRopeParameters& value) override {
+    json& sets = object[std::string(name)];
+    value.fields([&](const char* type, RopeParameters& rope) { sets[type] = settings(rope); });
   }
 
  private:
+  static json settings(RopeParameters& value) {
+    json rope = json::object();
+    value.fields([&](std::string_view key, auto& setting) {
+      if constexpr (is_optional<std::decay_t<decltype(setting)>>) {
+        if (!setting) return;
+      }
+      print(rope, key, setting);
+    });
+    return rope;
+  }
+
   template <class T>
   static void print(json& into, std::string_view name, const T& value) {
     json& place = into[std::string(name)];

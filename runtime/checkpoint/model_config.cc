@@ -112,8 +112,8 @@ void check_values(AnyConfig& config, const std::string& where) {
   const json fields = fields_as_json(config);
   for (const auto& [key, value] : fields.items()) {
     if (!value.is_number_integer()) continue;
-    const bool is_size =
-        key.ends_with("_size") || key.starts_with("num_") || key == "head_dim" || key == "max_position_embeddings";
+    const bool is_size = key.ends_with("_size") || key.starts_with("n_") || key.starts_with("num_") ||
+                         key == "head_dim" || key == "max_position_embeddings";
     if (is_size && value.get<int64_t>() < 1)
       throw ConfigError(fmt::format("{}: \"{}\" is {}: write at least 1", where, key, value.dump()));
   }
@@ -123,11 +123,12 @@ void check_values(AnyConfig& config, const std::string& where) {
       throw ConfigError(
           fmt::format("{}: \"pad_token_id\" is {}: write null or an id below vocab_size, {}", where, id, rows));
   }
-  if (const auto name = fields.find("hidden_act"); name != fields.end()) try {
-      activation(name->get<std::string>(), at::zeros({1}));
-    } catch (const c10::Error& error) {
-      throw ConfigError(fmt::format("{}: \"hidden_act\": {}", where, error.what_without_backtrace()));
-    }
+  for (const char* key : {"hidden_act", "hidden_activation", "activation_function"})
+    if (const auto name = fields.find(key); name != fields.end()) try {
+        activation(name->get<std::string>(), at::zeros({1}));
+      } catch (const c10::Error& error) {
+        throw ConfigError(fmt::format("{}: \"{}\": {}", where, key, error.what_without_backtrace()));
+      }
 }
 
 /// Finds a config's rotary settings and what they depend on, and computes the frequencies once, so that a mistake shows
@@ -138,7 +139,10 @@ class RopeCheck final : public FieldVisitor {
   void operator()(std::string_view name, std::optional<int64_t>& value) override {
     if (value) size(name, *value);
   }
-  void operator()(std::string_view, RopeParameters& value) override { rope_ = &value; }
+  void operator()(std::string_view, RopeParameters& value) override { sets_.push_back(&value); }
+  void operator()(std::string_view, LayerRopeParameters& value) override {
+    value.fields([&](std::string_view name, RopeParameters& rope) { (*this)(name, rope); });
+  }
   void operator()(std::string_view, bool&) override {}
   void operator()(std::string_view, double&) override {}
   void operator()(std::string_view, std::string&) override {}
@@ -150,30 +154,40 @@ class RopeCheck final : public FieldVisitor {
   void operator()(std::string_view, std::optional<std::vector<double>>&) override {}
 
   void run(const std::string& where) const {
-    if (!rope_ || head_dim_ == 0) return;
-    if (rope_->rope_theta <= 0.0)
-      throw ConfigError(fmt::format("{}: \"rope_theta\" is {}: write a number above 0", where, rope_->rope_theta));
-    if (rope_->factor && *rope_->factor <= 0.0)
+    if (head_dim_ != 0)
+      for (const RopeParameters* rope : sets_) check(where, *rope);
+  }
+
+ private:
+  void check(const std::string& where, const RopeParameters& rope) const {
+    if (rope.rope_theta <= 0.0)
+      throw ConfigError(fmt::format("{}: \"rope_theta\" is {}: write a number above 0", where, rope.rope_theta));
+    if (rope.factor && *rope.factor <= 0.0)
       throw ConfigError(fmt::format("{}: \"factor\" of the rotary settings is {}: write a number of at least 1", where,
-                                    *rope_->factor));
+                                    *rope.factor));
     if (head_dim_ % 2 != 0)
       throw ConfigError(fmt::format("{}: \"head_dim\" is {}: write an even number, as rotary positions turn pairs",
                                     where, head_dim_));
+    const double share = rope.partial_rotary_factor.value_or(1.0);
+    if (const auto rotated = static_cast<int64_t>(static_cast<double>(head_dim_) * share);
+        share <= 0.0 || share > 1.0 || rotated % 2 != 0 || rotated == 0)
+      throw ConfigError(fmt::format(
+          "{}: \"partial_rotary_factor\" is {}: write a share of the {} features of a head that is an even number",
+          where, share, head_dim_));
     try {
       for (const int64_t seq : {int64_t{1}, 2 * positions_ + 1})
-        rotary_frequencies(*rope_, head_dim_, positions_, seq, at::kCPU);
+        rotary_frequencies(rope, head_dim_, positions_, seq, at::kCPU);
     } catch (const ConfigError& error) {
       throw ConfigError(fmt::format("{}: {}", where, error.what()));
     }
   }
 
- private:
   void size(std::string_view name, int64_t value) {
     if (name == "head_dim") head_dim_ = value;
     if (name == "max_position_embeddings") positions_ = value;
   }
 
-  RopeParameters* rope_ = nullptr;
+  std::vector<const RopeParameters*> sets_;
   int64_t head_dim_ = 0;
   int64_t positions_ = 1;
 };

@@ -19,7 +19,7 @@ namespace modular {
 struct RopeParameters {
   std::string rope_type = "default";  // default, linear, dynamic, yarn, longrope, llama3
   double rope_theta = 10000.0;
-  double partial_rotary_factor = 1.0;
+  std::optional<double> partial_rotary_factor;  // the share of a head's features that is rotated; all when not given
   std::optional<double> factor;
   std::optional<int64_t> original_max_position_embeddings;
   std::optional<double> attention_factor;
@@ -48,6 +48,24 @@ struct RopeParameters {
     visit("long_factor", long_factor);
   }
 };
+
+/// Settings of a model whose layers differ, as `rope_parameters` by layer type.
+struct LayerRopeParameters {
+  RopeParameters full_attention, sliding_attention;
+
+  template <class Visitor>
+  void fields(Visitor&& visit) {
+    visit("full_attention", full_attention);
+    visit("sliding_attention", sliding_attention);
+  }
+};
+
+/// The settings of a family that rotates a share of each head's features.
+inline RopeParameters partial_rotary(double factor) {
+  RopeParameters rope;
+  rope.partial_rotary_factor = factor;
+  return rope;
+}
 
 /// A user's mistake in a config: which field, what is wrong, what to write.
 class ConfigError : public std::runtime_error {
@@ -85,6 +103,7 @@ class FieldVisitor {
   virtual void operator()(std::string_view name, std::vector<std::string>& value) = 0;
   virtual void operator()(std::string_view name, std::optional<std::vector<double>>& value) = 0;
   virtual void operator()(std::string_view name, RopeParameters& value) = 0;
+  virtual void operator()(std::string_view name, LayerRopeParameters& value) = 0;
 };
 
 /// A config whose type is not known. Copied by clone().

@@ -6,6 +6,8 @@
 #include <torch/nn/functional/loss.h>
 #include <torch/types.h>
 
+#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -53,12 +55,33 @@ inline Tensor rotary(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   return x * cos.unsqueeze(1) + at::cat({-halves[1], halves[0]}, -1) * sin.unsqueeze(1);
 }
 
+inline Tensor rotary_adjacent(const Tensor& x, const Tensor& cos, const Tensor& sin) {
+  const auto of_pair = [](const Tensor& table) {  // both tables hold each pair's value twice, in halves
+    return table.narrow(-1, 0, table.size(-1) / 2).repeat_interleave(2, -1).unsqueeze(1);
+  };
+  const auto pairs = x.unflatten(-1, {-1, 2}).unbind(-1);
+  return x * of_pair(cos) + at::stack({-pairs[1], pairs[0]}, -1).flatten(-2) * of_pair(sin);
+}
+
 inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale) {
   const auto opt_mask = mask.defined() ? std::optional<Tensor>(mask) : std::nullopt;
   const Tensor mixed =
       at::scaled_dot_product_attention(query, key, value, opt_mask, /*dropout_p=*/0.0, /*is_causal=*/!mask.defined(),
                                        scale, /*enable_gqa=*/query.size(1) != key.size(1));
   return mixed.transpose(1, 2).flatten(2);
+}
+
+/// With soft caps on the scores, which scaled_dot_product_attention does not know: rounded like the original's products
+/// of matrices.
+inline Tensor capped_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
+                               double scale, double softcap) {
+  const int64_t groups = query.size(1) / key.size(1), seq = query.size(2);
+  Tensor scores = query.matmul(key.repeat_interleave(groups, 1).transpose(2, 3)) * scale;
+  scores = (scores / softcap).tanh() * softcap;
+  const Tensor visible = mask.defined() ? mask : scores.new_ones({seq, seq}, at::kBool).tril();
+  const Tensor lowest = at::scalar_tensor(std::numeric_limits<float>::lowest(), scores.options().dtype(at::kFloat));
+  const Tensor shares = at::where(visible, scores.to(at::kFloat), lowest).softmax(-1).to(query.scalar_type());
+  return shares.matmul(value.repeat_interleave(groups, 1)).transpose(1, 2).flatten(2);
 }
 
 inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
@@ -79,10 +102,27 @@ inline Tensor gated_activation(std::string_view name, const Tensor& gate, const 
   return fused.gated_activation ? fused.gated_activation(name, gate, up) : plain::gated_activation(name, gate, up);
 }
 
-/// Rotates x [batch, heads, seq, head_dim] by tables [batch or 1, seq, head_dim], in halves (Su et al., as GPT-NeoX
-/// lays it out).
+namespace detail {
+/// Has `rotate` turn the first features of x, as many as the tables hold, and keeps the others.
+template <class Rotate>
+Tensor rotate_first(const Tensor& x, const Tensor& cos, Rotate&& rotate) {
+  const int64_t turned = cos.size(-1), all = x.size(-1);
+  if (turned == all) return rotate(x);
+  return at::cat({rotate(x.narrow(-1, 0, turned)), x.narrow(-1, turned, all - turned)}, -1);
+}
+}  // namespace detail
+
+/// Rotates x [batch, heads, seq, head_dim] by tables [batch or 1, seq, rotated], in halves (Su et al., as GPT-NeoX lays
+/// it out). Features behind the first `rotated` stay as they are.
 inline Tensor rotary(const Tensor& x, const Tensor& cos, const Tensor& sin) {
-  return fused.rotary ? fused.rotary(x, cos, sin) : plain::rotary(x, cos, sin);
+  return detail::rotate_first(x, cos, [&](const Tensor& turned) {
+    return fused.rotary ? fused.rotary(turned, cos, sin) : plain::rotary(turned, cos, sin);
+  });
+}
+
+/// The same with the two features of a pair beside one another (as GPT-J lays it out).
+inline Tensor rotary_adjacent(const Tensor& x, const Tensor& cos, const Tensor& sin) {
+  return detail::rotate_first(x, cos, [&](const Tensor& turned) { return plain::rotary_adjacent(turned, cos, sin); });
 }
 
 /// Which keys a query sees: [batch or 1, 1, seq, seq] bool, or undefined where that is just "all before and itself".
@@ -100,13 +140,23 @@ inline Tensor causal_mask(const Tensor& padding, int64_t seq, int64_t window, co
   return visible;
 }
 
+/// The same for a batch.
+inline Tensor causal_mask(const Batch& batch, int64_t window) {
+  return causal_mask(batch.attention_mask, batch.input_ids.size(1), window, batch.input_ids.device());
+}
+
 /// Scaled dot product attention. query [batch, heads, seq, head_dim]; key and value [batch, key_value_heads, seq,
 /// head_dim], each of whose heads serves heads / key_value_heads queries. `mask` as from causal_mask. Returns [batch,
-/// seq, heads * head_dim].
-inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale) {
+/// seq, heads * head_dim]. `softcap` keeps the scores within ±softcap, smoothly (Gemma Team, Gemma 2).
+inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
+                        std::optional<double> softcap = std::nullopt) {
+  if (softcap) return plain::capped_attention(query, key, value, mask, scale, *softcap);
   return fused.attention ? fused.attention(query, key, value, mask, scale)
                          : plain::attention(query, key, value, mask, scale);
 }
+
+/// Keeps values within ±cap, smoothly: cap * tanh(x / cap). Without a cap, x.
+inline Tensor soft_cap(const Tensor& x, std::optional<double> cap) { return cap ? (x / *cap).tanh() * *cap : x; }
 
 /// The target of each position: the label one to the right; the last has none.
 inline Tensor next_tokens(const Tensor& labels) {

@@ -59,7 +59,8 @@ class ModuleListOf : public nn::ModuleHolder<ModuleListOfImpl<Holder>> {
 };
 
 namespace detail {
-// A class may name its bases' protected members; this lets tie_parameter reach the registry that libtorch keeps protected.
+// A class may name its bases' protected members; this lets tie_parameter reach the registry that libtorch keeps
+// protected.
 struct ModuleRegistry : nn::Module {
   static torch::OrderedDict<std::string, Tensor>& parameters_of(nn::Module& module) {
     return module.*(&ModuleRegistry::parameters_);

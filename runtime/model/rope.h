@@ -100,7 +100,7 @@ inline Tensor llama3_frequencies(const RopeParameters& rope, int64_t max_positio
 /// Frequencies for sequences of `seq` positions. Throws ConfigError where the settings lack what their kind needs.
 inline RotaryFrequencies rotary_frequencies(const RopeParameters& rope, int64_t head_dim,
                                             int64_t max_position_embeddings, int64_t seq, const at::Device& device) {
-  const auto dim = static_cast<int64_t>(static_cast<double>(head_dim) * rope.partial_rotary_factor);
+  const auto dim = static_cast<int64_t>(static_cast<double>(head_dim) * rope.partial_rotary_factor.value_or(1.0));
   const Tensor exponents = at::arange(0, dim, 2, at::TensorOptions().dtype(at::kFloat).device(device)) / dim;
   const auto of_base = [&](double base) -> Tensor { return 1.0 / at::pow(base, exponents); };
   const std::string& type = rope.rope_type;

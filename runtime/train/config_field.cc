@@ -31,6 +31,9 @@ class Collector final : public FieldVisitor {
   void operator()(std::string_view name, RopeParameters& value) override {
     value.fields(Collector(prefix_ + std::string(name) + ".", fields_));
   }
+  void operator()(std::string_view name, LayerRopeParameters& value) override {
+    value.fields(Collector(prefix_ + std::string(name) + ".", fields_));
+  }
 
  private:
   std::string prefix_;

@@ -25,6 +25,7 @@ class SetFields final : public FieldVisitor {
   void operator()(std::string_view, std::vector<std::string>&) override {}
   void operator()(std::string_view, std::optional<std::vector<double>>&) override {}
   void operator()(std::string_view, RopeParameters&) override {}
+  void operator()(std::string_view, LayerRopeParameters&) override {}
 
  private:
   template <class T>

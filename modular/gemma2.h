@@ -1,0 +1,116 @@
+// Gemma 2 (Gemma Team, 2024), as in Hugging Face transformers: Gemma with norms behind attention and feed-forward
+// network too, a window in every second layer and soft caps on scores and logits.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "modular/gemma.h"
+
+namespace modular::gemma2 {
+MODULAR_FAMILY(Gemma2);
+
+struct Gemma2Config : gemma::GemmaConfig {
+  int64_t hidden_size = 2304;
+  int64_t intermediate_size = 9216;
+  int64_t num_hidden_layers = 26;
+  int64_t num_attention_heads = 8;
+  std::optional<int64_t> num_key_value_heads = 4;
+  std::string hidden_activation = "gelu_pytorch_tanh";
+  int64_t query_pre_attn_scalar = 256;  // one over the square of what scores are multiplied by
+  std::optional<int64_t> sliding_window = 4096;
+  std::vector<std::string> layer_types;  // of each layer: full_attention or sliding_attention
+  std::optional<double> final_logit_softcapping = 30.0;
+  std::optional<double> attn_logit_softcapping = 50.0;
+
+  void finish() {
+    if (layer_types.empty())
+      for (int64_t layer = 0; layer < num_hidden_layers; ++layer)
+        layer_types.push_back(layer % 2 == 0 ? "sliding_attention" : "full_attention");
+    check_layer_types(layer_types, num_hidden_layers, {"full_attention", "sliding_attention"});
+    if (use_bidirectional_attention.value_or(false))
+      throw ConfigError("use_bidirectional_attention is not supported: set it to false");
+    LlamaConfig::finish();
+  }
+
+ private:
+  using GemmaConfig::hidden_act;
+};
+
+class Gemma2MLPImpl : public gemma::GemmaMLPImpl {
+ public:
+  explicit Gemma2MLPImpl(const Gemma2Config& config) : GemmaMLPImpl(config) { hidden_act = config.hidden_activation; }
+};
+TORCH_MODULE(Gemma2MLP);
+
+class Gemma2AttentionImpl : public llama::LlamaAttentionImpl {
+ public:
+  explicit Gemma2AttentionImpl(const Gemma2Config& config)
+      : LlamaAttentionImpl(config), softcap(config.attn_logit_softcapping) {
+    scaling = 1.0 / std::sqrt(static_cast<double>(config.query_pre_attn_scalar));
+  }
+
+  Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
+                const Tensor& mask) {
+    const auto& [cos, sin] = rotary_embeddings;
+    return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, softcap);
+  }
+
+  std::optional<double> softcap;
+};
+TORCH_MODULE(Gemma2Attention);
+
+class Gemma2DecoderLayerImpl : public gemma::Its<llama::LlamaDecoderLayerImpl> {
+ public:
+  Gemma2DecoderLayerImpl(const Gemma2Config& config, int64_t layer)
+      : LlamaDecoderLayerImpl(config, layer),
+        pre_feedforward_layernorm(
+            register_module("pre_feedforward_layernorm", gemma::GemmaRMSNorm(config.hidden_size, config.rms_norm_eps))),
+        post_feedforward_layernorm(register_module("post_feedforward_layernorm",
+                                                   gemma::GemmaRMSNorm(config.hidden_size, config.rms_norm_eps))),
+        is_sliding(config.layer_types.at(layer) == "sliding_attention") {}
+
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+    const Tensor mixed = self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
+    const Tensor residual = hidden_states + post_attention_layernorm(mixed);
+    return residual + post_feedforward_layernorm(mlp(pre_feedforward_layernorm(residual)));
+  }
+
+  gemma::GemmaRMSNorm pre_feedforward_layernorm;
+  gemma::GemmaRMSNorm post_feedforward_layernorm;
+  bool is_sliding;
+};
+TORCH_MODULE(Gemma2DecoderLayer);
+
+class Gemma2ModelImpl : public gemma::GemmaModelImpl {
+ public:
+  using GemmaModelImpl::GemmaModelImpl;
+
+  Tensor forward(const Batch& batch) {
+    Tensor hidden_states = embed(batch.input_ids);
+    const RotaryTables positions = rotary_embeddings(batch, hidden_states.scalar_type());
+    const Tensor full_mask = attention_mask(batch);
+    const Tensor sliding_mask = causal_mask(batch, config.sliding_window.value_or(0));
+    for (auto& layer : *layers)
+      hidden_states = layer(hidden_states, positions, layer->is_sliding ? sliding_mask : full_mask);
+    return norm(hidden_states);
+  }
+
+  Gemma2Config config;
+  ModuleListOf<Gemma2DecoderLayer> layers;
+};
+TORCH_MODULE(Gemma2Model);
+
+class MODEL_ENTRY("causal-lm") Gemma2ForCausalLMImpl : public gemma::Its<llama::LlamaForCausalLMImpl> {
+ public:
+  using LlamaForCausalLMImpl::LlamaForCausalLMImpl;
+
+  Tensor project(const Tensor& hidden_states) {
+    return soft_cap(LlamaForCausalLMImpl::project(hidden_states), config.final_logit_softcapping);
+  }
+
+  Gemma2Config config;
+};
+TORCH_MODULE(Gemma2ForCausalLM);
+
+}  // namespace modular::gemma2
