@@ -197,16 +197,16 @@ class LlamaModelImpl : public Module {
   Tensor attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
-  RotaryTables rotary_embeddings(const Batch& batch, at::ScalarType type) {
+  RotaryTables rotary_positions(const Batch& batch, at::ScalarType type) {
     return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, position_ids(batch),
                          type);
   }
 
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
-    const RotaryTables positions = rotary_embeddings(batch, hidden_states.scalar_type());
+    const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
     const Tensor mask = attention_mask(batch);
-    for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, positions, mask);
+    for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     if (!pp::is_last()) return hidden_states;
     return norm(hidden_states);
   }

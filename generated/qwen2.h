@@ -207,18 +207,18 @@ class Qwen2ModelImpl : public Module {
   Tensor attention_mask(const Batch& batch) { return causal_mask(batch, config.sliding_window.value_or(0)); }
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
-  RotaryTables rotary_embeddings(const Batch& batch, at::ScalarType type) {
+  RotaryTables rotary_positions(const Batch& batch, at::ScalarType type) {
     return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, position_ids(batch),
                          type);
   }
 
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
-    const RotaryTables positions = rotary_embeddings(batch, hidden_states.scalar_type());
+    const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
     const Tensor full_mask = causal_mask(batch, /*window=*/0);
     const Tensor sliding_mask = attention_mask(batch);
     for (auto& layer : pp::local(layers))
-      hidden_states = layer(hidden_states, positions, layer->is_sliding ? sliding_mask : full_mask);
+      hidden_states = layer(hidden_states, rotary_embeddings, layer->is_sliding ? sliding_mask : full_mask);
     if (!pp::is_last()) return hidden_states;
     return norm(hidden_states);
   }

@@ -88,11 +88,11 @@ class Gemma2ModelImpl : public gemma::GemmaModelImpl {
 
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch.input_ids);
-    const RotaryTables positions = rotary_embeddings(batch, hidden_states.scalar_type());
+    const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
     const Tensor full_mask = attention_mask(batch);
     const Tensor sliding_mask = causal_mask(batch, config.sliding_window.value_or(0));
     for (auto& layer : *layers)
-      hidden_states = layer(hidden_states, positions, layer->is_sliding ? sliding_mask : full_mask);
+      hidden_states = layer(hidden_states, rotary_embeddings, layer->is_sliding ? sliding_mask : full_mask);
     return norm(hidden_states);
   }
 

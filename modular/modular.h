@@ -13,11 +13,10 @@
 
 /// Names the family's class prefix; its snake-case name is the file's. Spellings that do not follow from these two are
 /// given behind it, as fields of FamilyNames: MODULAR_FAMILY(MetaClip2, .title = "CLIP").
-#define MODULAR_FAMILY(prefix_, ...)                                               \
-  MODULAR_ANNOTATE("modular.family")                                               \
-  inline constexpr ::modular::FamilyNames modular_family{                          \
-      .prefix = #prefix_ __VA_OPT__(, ) __VA_ARGS__};                              \
-  template <class Base>                                                            \
+#define MODULAR_FAMILY(prefix_, ...)                                                                     \
+  MODULAR_ANNOTATE("modular.family")                                                                     \
+  inline constexpr ::modular::FamilyNames modular_family{.prefix = #prefix_ __VA_OPT__(, ) __VA_ARGS__}; \
+  template <class Base>                                                                                  \
   using Its = Base
 
 namespace modular {

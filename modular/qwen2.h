@@ -51,11 +51,11 @@ class Qwen2ModelImpl : public mistral::MistralModelImpl {
 
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch.input_ids);
-    const RotaryTables positions = rotary_embeddings(batch, hidden_states.scalar_type());
+    const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
     const Tensor full_mask = causal_mask(batch, /*window=*/0);
     const Tensor sliding_mask = attention_mask(batch);
     for (auto& layer : *layers)
-      hidden_states = layer(hidden_states, positions, layer->is_sliding ? sliding_mask : full_mask);
+      hidden_states = layer(hidden_states, rotary_embeddings, layer->is_sliding ? sliding_mask : full_mask);
     return norm(hidden_states);
   }
 

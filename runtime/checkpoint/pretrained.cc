@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/checkpoint_files.h"
+#include "runtime/checkpoint/stored_names.h"
 #include "runtime/checkpoint/stored_tensors.h"
 
 namespace modular {
@@ -22,8 +24,8 @@ constexpr const char* kSingleName = "model.safetensors";
 constexpr const char* kIndexName = "model.safetensors.index.json";
 
 /// Buffers that old checkpoints hold and that are computed anew.
-constexpr std::array<std::string_view, 4> kIgnoredEndings = {"rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
-                                                             "embeddings.position_ids"};
+constexpr std::array<std::string_view, 6> kIgnoredEndings = {"rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
+                                                             "embeddings.position_ids", ".attention.bias", ".attention.masked_bias"};
 
 StoredTensor whole_tensor(const std::shared_ptr<const SafetensorsFile>& file, const std::string& name) {
   const std::vector<int64_t>& shape = file->tensors().find(name)->second.shape;
@@ -81,39 +83,95 @@ class Names {
   std::set<std::string> prefixes_;
 };
 
+/// The values of two parameters, piece by piece.
 bool same_values(const StoredTensor& one, const StoredTensor& other) {
-  return one.shape == other.shape &&
-         at::equal(one.boxes[0].file->tensor(one.boxes[0].key), other.boxes[0].file->tensor(other.boxes[0].key));
+  return std::ranges::equal(one.boxes, other.boxes, [](const StoredBox& left, const StoredBox& right) {
+    return at::equal(left.file->tensor(left.key), right.file->tensor(right.key));
+  });
 }
+
+/// Finds parameters in a folder, under the model's names or those of its entry's files, and keeps account of them.
+class Matcher {
+ public:
+  Matcher(const fs::path& folder, const ModelConfig& model)
+      : folder_(folder), model_(model), stored_(open_folder(folder)), names_(stored_) {}
+
+  /// The parameter as the file holds it under the model's name `alias`; nothing where it does not. Throws where only
+  /// some of its pieces are there, or shapes differ.
+  std::optional<StoredTensor> find(const std::string& alias, const std::vector<int64_t>& shape) {
+    if (!names_.find(alias).empty()) return take({{alias, std::vector<int64_t>(shape.size(), 0), shape, shape}}, shape);
+    return take(stored_pieces(*model_.entry, alias, shape), shape);
+  }
+
+  /// Throws where the folder holds what find() has not taken.
+  void refuse_others() const {
+    std::vector<std::string> unexpected;
+    for (const auto& [name, tensor] : stored_) {
+      const bool ignored =
+          std::ranges::any_of(kIgnoredEndings, [&](std::string_view ending) { return name.ends_with(ending); });
+      if (!ignored && !used_.contains(name))
+        unexpected.push_back(fmt::format("\"{}\" {}", name, shape_text(tensor.shape)));
+    }
+    if (!unexpected.empty())
+      throw std::runtime_error(fmt::format(
+          "{} holds {}{}, which the {} of its config.json does not have", folder_.string(), unexpected[0],
+          unexpected.size() > 1 ? fmt::format(" and {} more", unexpected.size() - 1) : "", model_.entry->architecture));
+  }
+
+  /// The name that a file gives the first piece of a tensor that find() returned.
+  static const std::string& name_of(const StoredTensor& tensor) { return tensor.boxes.front().key; }
+
+ private:
+  std::optional<StoredTensor> take(const std::vector<StoredPiece>& pieces, const std::vector<int64_t>& shape) {
+    StoredTensor found{shape, {}};
+    std::string missing;
+    for (const StoredPiece& piece : pieces) {
+      const std::string name = names_.find(piece.name);
+      if (name.empty() || used_.contains(name)) {
+        missing = piece.name;
+        continue;
+      }
+      const StoredTensor& tensor = stored_.at(name);
+      if (tensor.shape != piece.file_shape)
+        throw std::runtime_error(fmt::format("{}: \"{}\" is {} and the {} of its config.json has {}", folder_.string(),
+                                             name, shape_text(tensor.shape), model_.entry->architecture,
+                                             shape_text(piece.file_shape)));
+      found.boxes.push_back({tensor.boxes[0].file, name, piece.offset, piece.shape});
+    }
+    if (found.boxes.empty()) return {};
+    if (!missing.empty())
+      throw std::runtime_error(
+          fmt::format("{} lacks \"{}\", though it holds \"{}\"", folder_.string(), missing, name_of(found)));
+    for (const StoredBox& box : found.boxes) used_.insert(box.key);
+    return found;
+  }
+
+  const fs::path& folder_;
+  const ModelConfig& model_;
+  StoredTensors stored_;
+  Names names_;
+  std::set<std::string> used_;
+};
 
 /// The folder's tensors under the model's names. Throws where they are not the model's.
 StoredTensors match(const fs::path& folder, const ModelConfig& model) {
-  StoredTensors stored = open_folder(folder);
-  const Names names(stored);
+  Matcher matcher(folder, model);
   StoredTensors matched;
-  std::set<std::string> used;
   std::vector<std::string> missing;
   for (const ModelParameter& parameter : model_parameters(model)) {
-    const StoredTensor* source = nullptr;
-    std::string source_name;
+    std::optional<StoredTensor> source;
     for (const std::string& alias : parameter.names) {
-      const std::string name = names.find(alias);
-      if (name.empty() || !used.insert(name).second) continue;
-      const StoredTensor& tensor = stored.at(name);
-      if (tensor.shape != parameter.global_shape)
-        throw std::runtime_error(fmt::format("{}: \"{}\" is {} and the {} of its config.json has {}", folder.string(),
-                                             name, shape_text(tensor.shape), model.entry->architecture,
-                                             shape_text(parameter.global_shape)));
-      if (source && !same_values(*source, tensor))
+      std::optional<StoredTensor> tensor = matcher.find(alias, parameter.global_shape);
+      if (!tensor) continue;
+      if (source && !same_values(*source, *tensor))
         throw std::runtime_error(
             fmt::format("{}: \"{}\" and \"{}\" differ though the config ties them: write "
                         "\"tie_word_embeddings\": false into config.json",
-                        folder.string(), source_name, name));
-      source = &tensor;
-      source_name = name;
+                        folder.string(), Matcher::name_of(*source), Matcher::name_of(*tensor)));
+      source = std::move(tensor);
     }
     if (source) {
-      matched[parameter.name] = *source;
+      matched[parameter.name] = *std::move(source);
     } else {
       missing.push_back(fmt::format("\"{}\" {}", parameter.name, shape_text(parameter.global_shape)));
     }
@@ -122,17 +180,7 @@ StoredTensors match(const fs::path& folder, const ModelConfig& model) {
     throw std::runtime_error(fmt::format(
         "{} lacks {}{}, which the {} of its config.json has", folder.string(), missing[0],
         missing.size() > 1 ? fmt::format(" and {} more", missing.size() - 1) : "", model.entry->architecture));
-  std::vector<std::string> unexpected;
-  for (const auto& [name, tensor] : stored) {
-    const bool ignored =
-        std::ranges::any_of(kIgnoredEndings, [&](std::string_view ending) { return name.ends_with(ending); });
-    if (!ignored && !used.contains(name))
-      unexpected.push_back(fmt::format("\"{}\" {}", name, shape_text(tensor.shape)));
-  }
-  if (!unexpected.empty())
-    throw std::runtime_error(fmt::format(
-        "{} holds {}{}, which the {} of its config.json does not have", folder.string(), unexpected[0],
-        unexpected.size() > 1 ? fmt::format(" and {} more", unexpected.size() - 1) : "", model.entry->architecture));
+  matcher.refuse_others();
   return matched;
 }
 
@@ -151,6 +199,12 @@ at::Tensor read_whole(const std::string& name, const StoredTensor& tensor, at::S
   return whole;
 }
 
+/// A tensor of an exported file: a piece of a parameter.
+struct ExportedTensor {
+  const ModelParameter* parameter;
+  StoredPiece piece;
+};
+
 std::string_view dtype_name(at::ScalarType dtype) {
   switch (dtype) {
     case at::kFloat:
@@ -164,21 +218,22 @@ std::string_view dtype_name(at::ScalarType dtype) {
   }
 }
 
-/// Parameters in the model's order, cut into files of at most `limit` bytes (one parameter at least).
-std::vector<std::vector<SafetensorsWriter::Tensor>> plan_files(const std::vector<ModelParameter>& parameters,
-                                                               at::ScalarType dtype, int64_t limit) {
-  std::vector<std::vector<SafetensorsWriter::Tensor>> files(1);
+/// Parameters in the model's order, as the entry's files hold them, cut into files of at most `limit` bytes (one tensor
+/// at least).
+std::vector<std::vector<ExportedTensor>> plan_files(const Entry& entry, const std::vector<ModelParameter>& parameters,
+                                                    at::ScalarType dtype, int64_t limit) {
+  std::vector<std::vector<ExportedTensor>> files(1);
   int64_t filled = 0;
-  for (const ModelParameter& parameter : parameters) {
-    const int64_t bytes =
-        c10::multiply_integers(parameter.global_shape) * static_cast<int64_t>(c10::elementSize(dtype));
-    if (!files.back().empty() && filled + bytes > limit) {
-      files.emplace_back();
-      filled = 0;
+  for (const ModelParameter& parameter : parameters)
+    for (StoredPiece& piece : stored_pieces(entry, parameter.name, parameter.global_shape)) {
+      const int64_t bytes = c10::multiply_integers(piece.shape) * static_cast<int64_t>(c10::elementSize(dtype));
+      if (!files.back().empty() && filled + bytes > limit) {
+        files.emplace_back();
+        filled = 0;
+      }
+      files.back().push_back({&parameter, std::move(piece)});
+      filled += bytes;
     }
-    files.back().push_back({parameter.name, dtype, parameter.global_shape});
-    filled += bytes;
-  }
   return files;
 }
 
@@ -210,18 +265,23 @@ void export_pretrained(const fs::path& path, const fs::path& folder, const Expor
   const std::string_view dtype = dtype_name(options.dtype);
   refuse_existing(folder);
   const fs::path partial = begin_folder(folder);
-  const auto files = plan_files(model_parameters(model), options.dtype, options.max_shard_bytes);
+  const std::vector<ModelParameter> parameters = model_parameters(model);
+  const auto files = plan_files(*model.entry, parameters, options.dtype, options.max_shard_bytes);
   json weight_map = json::object();
   int64_t total = 0;
   for (size_t index = 0; index < files.size(); ++index) {
     const std::string name =
         files.size() == 1 ? kSingleName : fmt::format("model-{:05}-of-{:05}.safetensors", index + 1, files.size());
-    auto writer = SafetensorsWriter::create(partial / name, files[index], {{"format", "pt"}});
-    for (const auto& tensor : files[index]) {
-      const at::Tensor whole = read_whole(tensor.name, stored.at(tensor.name), tensor.dtype);
-      writer.write(tensor.name, whole);
-      weight_map[tensor.name] = name;
-      total += static_cast<int64_t>(whole.nbytes());
+    std::vector<SafetensorsWriter::Tensor> headers;
+    for (const auto& [parameter, piece] : files[index])
+      headers.push_back({piece.name, options.dtype, piece.file_shape});
+    auto writer = SafetensorsWriter::create(partial / name, headers, {{"format", "pt"}});
+    for (const auto& [parameter, piece] : files[index]) {
+      const at::Tensor values = at::empty(piece.shape, at::TensorOptions().dtype(options.dtype));
+      read_box(parameter->name, stored.at(parameter->name), piece.offset, values);
+      writer.write(piece.name, values.view(piece.file_shape));
+      weight_map[piece.name] = name;
+      total += static_cast<int64_t>(values.nbytes());
     }
     writer.close();
   }

@@ -60,6 +60,13 @@ struct LayerRopeParameters {
   }
 };
 
+/// The settings of a family whose longest wavelength is another.
+inline RopeParameters rotary_base(double theta) {
+  RopeParameters rope;
+  rope.rope_theta = theta;
+  return rope;
+}
+
 /// The settings of a family that rotates a share of each head's features.
 inline RopeParameters partial_rotary(double factor) {
   RopeParameters rope;

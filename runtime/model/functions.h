@@ -71,16 +71,24 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
   return mixed.transpose(1, 2).flatten(2);
 }
 
+/// The least finite value of a floating type.
+inline double lowest(at::ScalarType type) {
+  if (type == at::kHalf) return std::numeric_limits<c10::Half>::lowest();
+  if (type == at::kBFloat16) return std::numeric_limits<c10::BFloat16>::lowest();
+  return std::numeric_limits<float>::lowest();
+}
+
 /// With soft caps on the scores, which scaled_dot_product_attention does not know: rounded like the original's products
-/// of matrices.
+/// of matrices. A query that sees no key mixes all alike.
 inline Tensor capped_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
                                double scale, double softcap) {
   const int64_t groups = query.size(1) / key.size(1), seq = query.size(2);
   Tensor scores = query.matmul(key.repeat_interleave(groups, 1).transpose(2, 3)) * scale;
   scores = (scores / softcap).tanh() * softcap;
-  const Tensor visible = mask.defined() ? mask : scores.new_ones({seq, seq}, at::kBool).tril();
-  const Tensor lowest = at::scalar_tensor(std::numeric_limits<float>::lowest(), scores.options().dtype(at::kFloat));
-  const Tensor shares = at::where(visible, scores.to(at::kFloat), lowest).softmax(-1).to(query.scalar_type());
+  const Tensor visible = mask.defined() ? mask : at::ones({seq, seq}, scores.options().dtype(at::kBool)).tril();
+  const Tensor hidden =
+      at::zeros(visible.sizes(), scores.options()).masked_fill(visible.logical_not(), lowest(scores.scalar_type()));
+  const Tensor shares = (scores + hidden).softmax(-1, at::kFloat).to(query.scalar_type());
   return shares.matmul(value.repeat_interleave(groups, 1)).transpose(1, 2).flatten(2);
 }
 

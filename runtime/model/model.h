@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/model/config.h"     // IWYU pragma: export
+#include "runtime/model/experts.h"    // IWYU pragma: export
 #include "runtime/model/fsdp.h"       // IWYU pragma: export
 #include "runtime/model/functions.h"  // IWYU pragma: export
 #include "runtime/model/init.h"       // IWYU pragma: export
@@ -10,5 +11,6 @@
 #include "runtime/model/pp.h"         // IWYU pragma: export
 #include "runtime/model/registry.h"   // IWYU pragma: export
 #include "runtime/model/rope.h"       // IWYU pragma: export
+#include "runtime/model/stored_as.h"  // IWYU pragma: export
 #include "runtime/model/tensors.h"    // IWYU pragma: export
 #include "runtime/model/tp.h"         // IWYU pragma: export

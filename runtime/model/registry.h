@@ -10,6 +10,7 @@
 #include "runtime/model/config.h"
 #include "runtime/model/module.h"
 #include "runtime/model/plan.h"
+#include "runtime/model/stored_as.h"
 
 namespace modular {
 
@@ -26,6 +27,7 @@ struct Entry {
   std::string_view task;          // "causal-lm"
   std::string_view model_type;    // "llama", as in config.json
   const Plan* plan;
+  std::vector<StoredAs> stored_as;  // parameters that checkpoint files of transformers name or cut otherwise
   std::function<std::unique_ptr<AnyConfig>()> make_config;  // with the family's defaults
   std::function<Model(const AnyConfig&)> make;  // on the current default device, or on meta under the runtime's guard
 };
@@ -40,12 +42,15 @@ inline std::vector<Entry>& entries() {
 template <class Holder, class Config>
 bool register_entry(std::string_view family, std::string_view architecture, std::string_view task,
                     std::string_view model_type, const Plan& plan) {
-  entries().push_back(
-      {family, architecture, task, model_type, &plan, [] { return std::make_unique<ConfigOf<Config>>(); },
-       [](const AnyConfig& config) {
-         Holder holder(dynamic_cast<const ConfigOf<Config>&>(config).value);
-         return Model{holder.ptr(), [module = holder.ptr()](const Batch& batch) { return module->forward(batch); }};
-       }});
+  std::vector<StoredAs> stored_as;
+  if constexpr (requires { Config::stored_as(); }) stored_as = Config::stored_as();
+  entries().push_back({family, architecture, task, model_type, &plan, std::move(stored_as),
+                       [] { return std::make_unique<ConfigOf<Config>>(); },
+                       [](const AnyConfig& config) {
+                         Holder holder(dynamic_cast<const ConfigOf<Config>&>(config).value);
+                         return Model{holder.ptr(),
+                                      [module = holder.ptr()](const Batch& batch) { return module->forward(batch); }};
+                       }});
   return true;
 }
 

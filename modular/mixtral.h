@@ -1,0 +1,118 @@
+// Mixtral (Jiang et al., 2024), as in Hugging Face transformers: Mistral whose feed-forward network is a mixture of
+// experts. On a tensor-parallel mesh every rank computes all experts whole.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "modular/mistral.h"
+
+namespace modular::mixtral {
+MODULAR_FAMILY(Mixtral);
+
+struct MixtralConfig : mistral::MistralConfig {
+  double rms_norm_eps = 1e-5;
+  RopeParameters rope_parameters = rotary_base(1e6);
+  std::optional<int64_t> sliding_window;
+  int64_t num_experts_per_tok = 2;
+  int64_t num_local_experts = 8;
+  bool output_router_logits = false;
+  double router_aux_loss_coef = 0.001;
+  double router_jitter_noise = 0.0;
+
+  void finish() {
+    if (num_experts_per_tok < 1 || num_experts_per_tok > num_local_experts)
+      throw ConfigError("num_experts_per_tok must be between 1 and num_local_experts");
+    if (output_router_logits || router_jitter_noise != 0.0)
+      throw ConfigError(
+          "the routers' auxiliary loss and noise are not supported: set output_router_logits to false and "
+          "router_jitter_noise to 0.0");
+    MistralConfig::finish();
+  }
+
+  static std::vector<StoredAs> stored_as() {
+    return {
+        {"model.layers.*.mlp.gate.weight", {"model.layers.*.block_sparse_moe.gate.weight"}},
+        {"model.layers.*.mlp.experts.gate_up_proj",
+         {"model.layers.*.block_sparse_moe.experts.#.w1.weight",
+          "model.layers.*.block_sparse_moe.experts.#.w3.weight"}},
+        {"model.layers.*.mlp.experts.down_proj", {"model.layers.*.block_sparse_moe.experts.#.w2.weight"}},
+    };
+  }
+};
+
+/// The weights of all experts.
+class MixtralExpertsImpl : public Module {
+ public:
+  explicit MixtralExpertsImpl(const MixtralConfig& config)
+      : gate_up_proj(register_parameter(
+            "gate_up_proj",
+            torch::empty({config.num_local_experts, 2 * config.intermediate_size, config.hidden_size}))),
+        down_proj(register_parameter(
+            "down_proj", torch::empty({config.num_local_experts, config.hidden_size, config.intermediate_size}))),
+        hidden_act(config.hidden_act),
+        initializer_range(config.initializer_range) {}
+
+  /// Mixes for each row of `hidden_states` [rows, hidden] the experts `chosen` [rows, k] by `weights` [rows, k].
+  Tensor forward(const Tensor& hidden_states, const Tensor& chosen, const Tensor& weights) {
+    return mix_experts(hidden_act, hidden_states, gate_up_proj, down_proj, chosen, weights);
+  }
+
+  void reset_parameters() override {
+    init::normal_(gate_up_proj, 0.0, initializer_range);
+    init::normal_(down_proj, 0.0, initializer_range);
+  }
+
+  Tensor gate_up_proj;  // [experts, 2 * intermediate, hidden]
+  Tensor down_proj;     // [experts, hidden, intermediate]
+  std::string hidden_act;
+  double initializer_range;
+};
+TORCH_MODULE(MixtralExperts);
+
+/// Chooses each token's experts.
+class MixtralTopKRouterImpl : public Module {
+ public:
+  explicit MixtralTopKRouterImpl(const MixtralConfig& config)
+      : weight(register_parameter("weight", torch::empty({config.num_local_experts, config.hidden_size}))),
+        top_k(config.num_experts_per_tok),
+        initializer_range(config.initializer_range) {}
+
+  /// Indices and weights of the experts of each row of `hidden_states` [rows, hidden]: [rows, k].
+  std::pair<Tensor, Tensor> forward(const Tensor& hidden_states) {
+    const Tensor probabilities = at::linear(hidden_states, weight).to(at::kFloat).softmax(-1);
+    const auto [top, chosen] = probabilities.topk(top_k, -1);
+    return {chosen, top / top.sum(-1, /*keepdim=*/true)};
+  }
+
+  void reset_parameters() override { init::normal_(weight, 0.0, initializer_range); }
+
+  Tensor weight;  // [experts, hidden]
+  int64_t top_k;
+  double initializer_range;
+};
+TORCH_MODULE(MixtralTopKRouter);
+
+/// A mixture of experts in the place of the feed-forward network.
+class STANDS_FOR(mistral::MistralMLP) MixtralSparseMoeBlockImpl : public Module {
+ public:
+  explicit MixtralSparseMoeBlockImpl(const MixtralConfig& config)
+      : gate(register_module("gate", MixtralTopKRouter(config))),
+        experts(register_module("experts", MixtralExperts(config))) {}
+
+  Tensor forward(const Tensor& hidden_states) {
+    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1), hidden = hidden_states.size(2);
+    const Tensor rows = hidden_states.view({batch * seq, hidden});
+    const auto [chosen, weights] = gate(rows);
+    return experts(rows, chosen, weights).view({batch, seq, hidden});
+  }
+
+  MixtralTopKRouter gate;
+  MixtralExperts experts;
+};
+TORCH_MODULE(MixtralSparseMoeBlock);
+
+using MixtralForCausalLM MODEL_ENTRY("causal-lm") = mistral::MistralForCausalLM;
+
+}  // namespace modular::mixtral

@@ -1,0 +1,34 @@
+// Mixtures of experts (Shazeer et al.; Fedus et al., Switch Transformer).
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "runtime/model/functions.h"
+
+namespace modular {
+
+/// Sends each row of x [rows, hidden] through the gated feed-forward networks `chosen` [rows, k] and sums their results
+/// times `weights` [rows, k]. gate_up [experts, 2 * intermediate, hidden] holds each expert's gate above its up, down
+/// is [experts, hidden, intermediate].
+inline Tensor mix_experts(std::string_view activation, const Tensor& x, const Tensor& gate_up, const Tensor& down,
+                          const Tensor& chosen, const Tensor& weights) {
+  const Tensor expert_of_pair = chosen.flatten();
+  const Tensor order = expert_of_pair.argsort(/*stable=*/true, /*dim=*/0, /*descending=*/false);
+  const Tensor row_of_pair = order.floor_divide(chosen.size(1));
+  const Tensor counts = expert_of_pair.bincount({}, gate_up.size(0)).cpu();
+  const Tensor rows = x.index_select(0, row_of_pair);
+  std::vector<Tensor> results;
+  int64_t first = 0;
+  for (int64_t expert = 0; expert < gate_up.size(0); ++expert) {
+    const auto count = counts.data_ptr<int64_t>()[expert];
+    if (count == 0) continue;
+    const auto halves = at::linear(rows.narrow(0, first, count), gate_up[expert]).chunk(2, -1);
+    results.push_back(at::linear(gated_activation(activation, halves[0], halves[1]), down[expert]));
+    first += count;
+  }
+  const Tensor weighted = at::cat(results) * weights.flatten().index_select(0, order).unsqueeze(-1);
+  return at::zeros_like(x).index_add(0, row_of_pair, weighted.to(x.scalar_type()));
+}
+
+}  // namespace modular
