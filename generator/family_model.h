@@ -57,9 +57,10 @@ struct Function {
   std::vector<Text>
       text;  // printed one after the other: signature and body, composed of one slice or several (inlined super calls)
   // What weaving adds: statements before the constructor's closing brace; a method in front of this one (the wrapper
-  // `forward` of a unit, whose body becomes `forward_unit`).
+  // `forward` of a unit, whose body becomes `forward_unit`); one behind it (its form for values that are split).
   std::vector<std::string> appended_statements;
   std::string method_before;
+  std::string method_after;
 };
 
 struct Class {
@@ -80,6 +81,7 @@ struct EntryPlan {
   struct Split {
     std::string parameter;
     int64_t dim;
+    std::vector<std::string> parts;  // of that dimension, as products of config fields; empty where it is split as one
   };
   struct Tie {
     std::string parameter, source, flag;

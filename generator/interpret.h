@@ -22,7 +22,7 @@ struct Placement {
   // otherwise.
   std::string variable;
   uint64_t version = 0;
-  bool operator==(const Placement&) const = default;
+  const Function* callee = nullptr;  // of Call::on_shards: the method whose calls stand there
 };
 
 /// Behind `statement`, a stage that is not the last hands on `carried`.
@@ -34,7 +34,10 @@ struct PassOn {
 struct MethodFindings {
   const Class* owner = nullptr;       // null for free functions
   std::vector<Placement> placements;  // in source order
-  std::vector<PassOn> pass_ons;       // where a call inside walks the split list
+  // Where some calls give it values that are split over tp and others give it whole ones, which need no parallel calls:
+  // the placements of a second form of the method, for the former.
+  std::optional<std::vector<Placement>> on_shards;
+  std::vector<PassOn> pass_ons;  // where a call inside walks the split list
   std::optional<Walk> walk;
 };
 

@@ -32,8 +32,7 @@ struct ModuleNode {
   enum class Kind {
     family,     // a class of the family: `type`
     list,       // ModuleListOf: one child that stands for every element
-    one_of,     // OneOf: a child for each alternative, all of them with its path
-    linear,     // libtorch's Linear
+    linear,     // libtorch's Linear, or the contract's TransposedLinear
     embedding,  // libtorch's Embedding
     module,     // any other module of libtorch
     parameter,  // a registered tensor
@@ -42,6 +41,7 @@ struct ModuleNode {
   Kind kind = Kind::family;
   std::string path;  // from the entry, as named_parameters() spells it, "*" for every element of a list; empty for the
                      // entry itself
+  bool transposed = false;  // of a linear layer: its weight is [in, out]
   const Class* type = nullptr;
   const Field* field = nullptr;                       // null for the root; a list's element has the list's field
   const ModuleNode* parent = nullptr;                 // null for the root

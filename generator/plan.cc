@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
+
+#include "generator/partition.h"
 
 namespace modgen {
 namespace {
@@ -72,7 +73,7 @@ class Planner {
     if (node.type && node.parent && find_annotation(node.type->annotations, "fsdp_unit") && node.holds_parameters())
       plan_.units.push_back(node.path);
     if (node.type) add_counts(node);
-    if (!node.field || (node.parent && (node.parent->kind == Kind::list || node.parent->kind == Kind::one_of)))
+    if (!node.field || (node.parent && node.parent->kind == Kind::list))
       return;  // a list's annotations are its elements'
     const std::vector<Annotation>& annotations = node.field->annotations;
     if (find_annotation(annotations, "pp_first")) plan_.first.push_back(node.path);
@@ -83,26 +84,44 @@ class Planner {
                "a pipeline cuts one list: mark one of them");
       plan_.split_list = node.path;
     }
-    if (node.kind == Kind::linear) {
-      if (find_annotation(annotations, "tp_colwise") || find_annotation(annotations, "tp_vocab")) {
-        split(node, "weight", 0, /*argument=*/1);
-        if (may_have_bias(node)) split(node, "bias", 0, 1);
-      } else if (find_annotation(annotations, "tp_rowwise")) {
-        split(node, "weight", 1, 0);
-      }
-    } else if (node.kind == Kind::embedding && find_annotation(annotations, "tp_vocab")) {
-      split(node, "weight", 0, 0);
-    }
+    if (node.kind == Kind::linear || node.kind == Kind::embedding) split(node, "weight");
+    if (node.kind == Kind::linear && may_have_bias(node)) split(node, "bias");
+    if (node.kind == Kind::parameter) split(node, "");
     if (const Annotation* tied = find_annotation(annotations, "tied_to")) tie(node, *tied);
   }
 
-  /// A layer's parameter that is split along `dim`, whose size is the constructor's argument.
-  void split(const ModuleNode& layer, const char* parameter, int64_t dim, size_t argument) {
-    plan_.tensor_splits.push_back({layer.path_of(parameter), dim});
-    const std::vector<Expr>* arguments = layer_arguments(layer.construction);
-    const Size size = arguments && argument < arguments->size() ? trace_size(*layer.parent, (*arguments)[argument])
-                                                                : Size{{}, {}, {}, false};
-    divide(size, layer.field->where, "the split size of " + layer.path);
+  /// Adds how tp splits a layer's parameter, or the raw parameter `layer` itself.
+  void split(const ModuleNode& layer, const std::string& parameter) {
+    const Partition partition = partition_of(layer, parameter);
+    if (!partition.dim) return;
+    EntryPlan::Split& split = plan_.tensor_splits.emplace_back();
+    split.parameter = parameter.empty() ? layer.path : layer.path_of(parameter);
+    split.dim = *partition.dim;
+    for (const Size& part : partition.parts) {
+      divide(part, layer.field->where, "a part of " + layer.path);
+      std::vector<std::string> factors = part.config_fields;
+      factors.insert(factors.end(), part.literals.begin(), part.literals.end());
+      split.parts.push_back(product_text(factors));
+    }
+    if (partition.parts.empty())
+      divide(split_size(layer, *partition.dim), layer.field->where, "the split size of " + layer.path);
+  }
+
+  /// The size of the dimension that is split, as the constructor gives it.
+  static Size split_size(const ModuleNode& layer, int64_t dim) {
+    const std::vector<Expr>* arguments = nullptr;
+    if (layer.kind == Kind::parameter) {
+      const Expr* made = layer.construction;
+      if (made && made->kind == Expr::Kind::call && !made->operands.empty() &&
+          made->operands[0].kind == Expr::Kind::list)
+        arguments = &made->operands[0].operands;
+    } else {
+      arguments = layer_arguments(layer.construction);
+    }
+    const bool by_input = find_annotation(layer.field->annotations, "tp_rowwise");
+    const size_t argument = layer.kind == Kind::linear ? (by_input ? 0 : 1) : static_cast<size_t>(dim);
+    return arguments && argument < arguments->size() ? trace_size(*layer.parent, (*arguments)[argument])
+                                                     : Size{{}, {}, {}, false};
   }
 
   void add_counts(const ModuleNode& node) {
@@ -129,11 +148,8 @@ class Planner {
     }
   }
 
-  static const char* layout(const ModuleNode& layer) {
-    const std::vector<Annotation>& annotations = layer.field->annotations;
-    if (find_annotation(annotations, "tp_colwise") || find_annotation(annotations, "tp_vocab"))
-      return "split over tp along dimension 0";
-    return find_annotation(annotations, "tp_rowwise") ? "split over tp along dimension 1" : "whole on every tp rank";
+  static std::string layout(const ModuleNode& layer) {
+    return describe(Value::tensor(type_of(partition_of(layer, "weight")), false, std::nullopt));
   }
 
   void tie(const ModuleNode& node, const Annotation& tied) {
@@ -142,7 +158,7 @@ class Planner {
     if (!source.layer)
       return report(findings_, tied.where, "TIED_TO names no parameter: " + expression,
                     "name one of this class's members, as in TIED_TO(model->embed_tokens->weight)");
-    if (std::string(layout(node)) != layout(*source.layer))
+    if (layout(node) != layout(*source.layer))
       return report(findings_, tied.where,
                     node.path + " is " + layout(node) + ", and " + source.path + ", which it is tied to, is " +
                         layout(*source.layer),
@@ -187,93 +203,10 @@ class Planner {
   EntryPlan plan_;
 };
 
-bool is_integer(const std::string& type) {
-  return type == "int64_t" || type == "int" || type == "const int64_t" || type == "size_t";
-}
-
-bool is_layer_type(const std::string& type, std::string_view layer) {
-  return type.ends_with("nn::" + std::string(layer)) ||
-         type.find("ModuleListOf<nn::" + std::string(layer) + ">") != std::string::npos;
-}
-
-bool is_module_type(const FamilyModel& family, const std::string& type) {
-  if (type.starts_with("nn::") || type.starts_with("torch::nn::") || type.starts_with("ModuleListOf<")) return true;
-  return std::any_of(family.classes.begin(), family.classes.end(),
-                     [&](const Class& c) { return !c.holder.empty() && c.holder == type; });
-}
-
-void check_field(const FamilyModel& family, const Class& owner, const Field& field, std::vector<Finding>& findings) {
-  const bool linear = is_layer_type(field.type, "Linear"), embedding = is_layer_type(field.type, "Embedding");
-  const bool module = is_module_type(family, field.type);
-  const bool list = field.type.starts_with("ModuleListOf<");
-  struct Rule {
-    const char* kind;
-    const char* macro;
-    bool fits;
-    const char* wants;
-  };
-  const Rule rules[] = {
-      {"tp_colwise", "TP_COLWISE", linear, "a linear layer"},
-      {"tp_rowwise", "TP_ROWWISE", linear, "a linear layer"},
-      {"tp_vocab", "TP_VOCAB", linear || embedding, "an embedding or a linear layer"},
-      {"tp_local", "TP_LOCAL", is_integer(field.type), "an integer field"},
-      {"pp_first", "PP_FIRST", module || field.type == "Tensor", "a module or a parameter"},
-      {"pp_last", "PP_LAST", module || field.type == "Tensor", "a module or a parameter"},
-      {"pp_split", "PP_SPLIT", list, "a ModuleListOf"},
-      {"tied_to", "TIED_TO", linear || embedding || field.type == "Tensor",
-       "a linear layer, an embedding or a parameter"},
-      {"fsdp_unit", "FSDP_UNIT", false, "a module class"},
-      {"entry", "MODEL_ENTRY", false, "a module class"},
-  };
-  const Annotation* split = nullptr;
-  const Annotation* stage = nullptr;
-  for (const Annotation& annotation : field.annotations) {
-    for (const Rule& rule : rules)
-      if (annotation.kind == rule.kind && !rule.fits)
-        report(findings, annotation.where, std::string(rule.macro) + " marks " + field.name + ", a " + field.type,
-               std::string("it can mark ") + rule.wants);
-    const bool is_split =
-        annotation.kind == "tp_colwise" || annotation.kind == "tp_rowwise" || annotation.kind == "tp_vocab";
-    const bool is_stage =
-        annotation.kind == "pp_first" || annotation.kind == "pp_split" || annotation.kind == "pp_last";
-    for (auto [matches, before] : {std::pair{is_split, &split}, std::pair{is_stage, &stage}}) {
-      if (!matches) continue;
-      if (*before)
-        report(findings, annotation.where, field.name + " has two annotations of one kind, which say different things",
-               "keep one of them");
-      *before = &annotation;
-    }
-  }
-  if (owner.holder.empty()) return;
-  const Construction construction = construction_of(owner, field);
-  if ((module || field.type == "Tensor") && construction.registered == Construction::Registered::no)
-    report(findings, field.where,
-           field.name + " is not registered: nothing would own " + (module ? "its parameters" : "it"),
-           module ? "make it with register_module in the constructor"
-                  : "make it with register_parameter or register_buffer in the constructor");
-}
-
 }  // namespace
 
 EntryPlan derive_plan(const FamilyModel& family, const ModuleNode& root, std::vector<Finding>& findings) {
   return Planner(family, root, findings).derive();
-}
-
-void check_annotations(const FamilyModel& family, std::vector<Finding>& findings) {
-  for (const Class& owner : family.classes) {
-    for (const Annotation& annotation : owner.annotations) {
-      const bool for_modules = annotation.kind == "fsdp_unit" || annotation.kind == "entry";
-      if (for_modules && owner.holder.empty())
-        report(findings, annotation.where,
-               (annotation.kind == "entry" ? "MODEL_ENTRY marks " : "FSDP_UNIT marks ") + owner.name +
-                   ", which is no module class",
-               "it can mark a module class");
-      if (annotation.kind.starts_with("tp_") || annotation.kind.starts_with("pp_") || annotation.kind == "tied_to")
-        report(findings, annotation.where, "a member's annotation marks the class " + owner.name,
-               "write it before the member");
-    }
-    for (const Field& field : owner.fields) check_field(family, owner, field, findings);
-  }
 }
 
 TiedParameter find_tied(const ModuleNode& owner, const std::string& expression) {

@@ -30,6 +30,10 @@ void collect(const Function& function, const std::string& text, std::vector<Edit
     const uint32_t at = next_code(text, slice.begin);
     edits.push_back({{slice.file, at, at}, function.method_before + "\n\n"});
   }
+  if (!function.method_after.empty()) {
+    const SourceSpan& body = function.body.span;
+    edits.push_back({{body.file, body.end, body.end}, "\n\n" + function.method_after});
+  }
   if (!function.appended_statements.empty()) {
     std::string statements = "\n";
     for (const std::string& statement : function.appended_statements) statements += statement + "\n";

@@ -52,6 +52,7 @@ void write_plan(llvm::json::OStream& json, const EntryPlan& plan) {
       json.object([&] {
         json.attribute("parameter", split.parameter);
         json.attribute("dim", split.dim);
+        if (!split.parts.empty()) write_names(json, "parts", split.parts);
       });
   });
   json.attributeArray("ties", [&] {
@@ -82,7 +83,10 @@ std::string plan_source(const FamilyModel& family, const EntryPlan& plan) {
   text += "inline const Plan " + name + "_plan = {\n";
   text += member("units", each(plan.units, quoted));
   text += member("tensor_splits", each(plan.tensor_splits, [](const EntryPlan::Split& split) {
-                   return "{" + quoted(split.parameter) + ", " + std::to_string(split.dim) + "}";
+                   std::string text = "{" + quoted(split.parameter) + ", " + std::to_string(split.dim);
+                   for (size_t i = 0; i < split.parts.size(); ++i)
+                     text += (i == 0 ? ", {" : ", ") + quoted(split.parts[i]);
+                   return text + (split.parts.empty() ? "}" : "}}");
                  }));
   text += member("ties", each(plan.ties, [](const EntryPlan::Tie& tie) {
                    return "{" + quoted(tie.parameter) + ", " + quoted(tie.source) + ", " + quoted(tie.flag) + "}";

@@ -59,6 +59,28 @@ bool Value::carries_gradient() const {
                      [](const auto& member) { return member.second.carries_gradient(); });
 }
 
+std::string product_text(const std::vector<std::string>& factors) {
+  std::string text;
+  for (const std::string& factor : factors) {
+    if (!text.empty()) text += " * ";
+    text += factor;
+  }
+  return text;
+}
+
+std::string product_text(const Value& number) {
+  return number.kind == Value::Kind::number && number.factors ? product_text(*number.factors) : std::string();
+}
+
+std::string listed_parts(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) {
+    if (!text.empty()) text += ", ";
+    text += part;
+  }
+  return text;
+}
+
 std::string describe(const Value& value) {
   switch (value.kind) {
     case Value::Kind::tensor:
@@ -70,9 +92,10 @@ std::string describe(const Value& value) {
         case ShardType::Kind::partial:
           return "a partial sum over tp";
         case ShardType::Kind::sharded:
-          return value.type.dim == -1 || (value.rank && value.type.dim == *value.rank - 1)
-                     ? "split over tp along its last dimension"
-                     : "split over tp along dimension " + std::to_string(value.type.dim);
+          return (value.type.dim == -1 || (value.rank && value.type.dim == *value.rank - 1)
+                      ? "split over tp along its last dimension"
+                      : "split over tp along dimension " + std::to_string(value.type.dim)) +
+                 (value.type.parts.empty() ? "" : " within the parts " + listed_parts(value.type.parts));
       }
       return "";
     case Value::Kind::number:
@@ -126,6 +149,7 @@ Value join(const Value& one, const Value& other) {
     case Kind::number:
       if (one.local != other.local) return mismatch();
       if (one.known != other.known) result.known.reset();
+      if (one.factors != other.factors) result.factors.reset();
       return result;
     case Kind::tuple:
     case Kind::list:

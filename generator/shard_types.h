@@ -24,6 +24,9 @@ struct ShardType {
   };
   Kind kind = Kind::invariant;
   int64_t dim = 0;  // counted from the end (negative) where the rank is not known, else from the front
+  // Where the dimension is a row of parts (query, key and value in one), each of which is split by itself: the sizes of
+  // the parts as products of config fields, "head_dim * num_attention_heads". Empty where it is split as one.
+  std::vector<std::string> parts;
   bool operator==(const ShardType&) const = default;
 };
 
@@ -41,14 +44,15 @@ struct Value {
     failed,    // an error has been reported: nothing more is said about it
   };
   Kind kind = Kind::nothing;
-  // A tensor.
+  // A tensor; of a layer, how its weight is split.
   ShardType type;
   bool gradient = false;        // a gradient may flow into it
   std::optional<int64_t> rank;  // number of dimensions
   std::vector<int64_t> ones;    // dimensions known to have size 1, counted from the end
   // A number.
-  bool local = false;            // this rank's share of a count, or a size along a split dimension
-  std::optional<int64_t> known;  // its value, where it is a literal
+  bool local = false;                               // this rank's share of a count, or a size along a split dimension
+  std::optional<int64_t> known;                     // its value, where it is a literal
+  std::optional<std::vector<std::string>> factors;  // sorted: config fields and literals whose product it is
   // The others.
   std::vector<Value> elements;
   std::map<std::string, Value> members;
@@ -65,10 +69,19 @@ struct Value {
   bool carries_gradient() const;  // somewhere in it
 };
 
-inline constexpr ShardType kInvariant{ShardType::Kind::invariant, 0};
-inline constexpr ShardType kReplicated{ShardType::Kind::replicated, 0};
-inline constexpr ShardType kPartial{ShardType::Kind::partial, 0};
-inline ShardType sharded(int64_t dim) { return {ShardType::Kind::sharded, dim}; }
+inline const ShardType kInvariant{ShardType::Kind::invariant, 0, {}};
+inline const ShardType kReplicated{ShardType::Kind::replicated, 0, {}};
+inline const ShardType kPartial{ShardType::Kind::partial, 0, {}};
+inline ShardType sharded(int64_t dim, std::vector<std::string> parts = {}) {
+  return {ShardType::Kind::sharded, dim, std::move(parts)};
+}
+
+/// "head_dim * num_attention_heads" of those factors, which are sorted.
+std::string product_text(const std::vector<std::string>& factors);
+/// The same of a number; empty where its factors are not known.
+std::string product_text(const Value& number);
+/// "a, b, c"
+std::string listed_parts(const std::vector<std::string>& parts);
 
 /// For messages: "whole on every rank", "a partial sum", "split along dimension 2", …
 std::string describe(const Value& value);
@@ -77,7 +90,17 @@ std::string describe(const Value& value);
 Value join(const Value& one, const Value& other);
 
 /// A call into the parallel runtime that has to stand around an expression.
-enum class Call { none, enter, exit, embedding, cross_entropy, gather, local };
+enum class Call {
+  none,
+  enter,
+  exit,
+  embedding,
+  cross_entropy,
+  layer_norm,
+  gather,
+  local,
+  on_shards,  // the method's other form, for values that are split
+};
 
 /// An application of an operation, as rules see it.
 struct Operation {

@@ -3,112 +3,15 @@
 #include <cassert>
 #include <set>
 
+#include "generator/editor.h"
 #include "generator/interpret.h"
 #include "generator/module_tree.h"
 #include "generator/plan.h"
+#include "generator/slices.h"
 #include "generator/stages.h"
 
 namespace modgen {
 namespace {
-
-/// Collects the edits of one function. Insertions at one place keep their order: statements first, then expressions
-/// from the outermost in.
-class Editor {
- public:
-  Editor(const std::string& text, Function& function) : text_(text), function_(function) {}
-
-  void replace(SourceSpan where, std::string with) { edits_.push_back({where, std::move(with)}); }
-
-  /// Inserts `code` as a statement of its own before `statement`, above the comments that belong to it.
-  void insert_before(const Stmt& statement, const std::string& code) {
-    uint32_t place = statement.span.begin;
-    uint32_t line = line_start(place);
-    if (is_blank(line, place) && line > function_.body.span.begin) {
-      while (line > function_.body.span.begin) {
-        const uint32_t above = line_start(line - 1);
-        if (above <= function_.body.span.begin || !starts_comment(above)) break;
-        line = above;
-      }
-      place = line;
-    }
-    replace({statement.span.file, place, place}, code + "\n");
-  }
-
-  void insert_after(const Stmt& statement, const std::string& code) {
-    uint32_t place = statement.span.end;
-    const uint32_t line_end = static_cast<uint32_t>(std::min(text_.find('\n', place), text_.size()));
-    const size_t next = text_.find_first_not_of(" \t", place);
-    if (next == line_end || text_.compare(next, 2, "//") == 0) place = line_end;
-    replace({statement.span.file, place, place}, "\n" + code);
-  }
-
-  /// Writes `before` and `after` around an expression, once finish() is called.
-  void wrap(SourceSpan span, std::string before, std::string after) {
-    wraps_.push_back({span, std::move(before), std::move(after)});
-  }
-
-  void finish() {
-    struct Piece {
-      uint32_t place;
-      bool closes;
-      uint32_t length;
-      size_t order;
-      std::string text;
-    };
-    std::vector<Piece> pieces;
-    for (size_t i = 0; i < wraps_.size(); ++i) {
-      const Wrap& wrap = wraps_[i];
-      const uint32_t length = wrap.span.end - wrap.span.begin;
-      if (!wrap.before.empty()) pieces.push_back({wrap.span.begin, false, length, i, wrap.before});
-      if (!wrap.after.empty()) pieces.push_back({wrap.span.end, true, length, i, wrap.after});
-    }
-    std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
-      if (a.place != b.place) return a.place < b.place;
-      if (a.closes != b.closes) return a.closes;
-      if (a.length != b.length) return a.closes ? a.length < b.length : a.length > b.length;
-      return a.closes ? a.order > b.order : a.order < b.order;
-    });
-    for (Piece& piece : pieces) replace({function_.body.span.file, piece.place, piece.place}, std::move(piece.text));
-    std::stable_sort(edits_.begin(), edits_.end(), [](const Edit& a, const Edit& b) {
-      return a.where.begin != b.where.begin ? a.where.begin < b.where.begin : a.where.empty() && !b.where.empty();
-    });
-    for (Edit& edit : edits_) {
-      const auto text = std::find_if(function_.text.begin(), function_.text.end(),
-                                     [&](const Text& t) { return t.slice.contains(edit.where); });
-      assert(text != function_.text.end());
-      text->edits.push_back(std::move(edit));
-    }
-  }
-
-  std::string source(SourceSpan span) const { return text_.substr(span.begin, span.end - span.begin); }
-
-  /// Whether the statement is the whole body of an `if` or a loop, without braces.
-  bool is_unbraced(const Stmt& statement) const {
-    const size_t before = text_.find_last_not_of(" \t\n", statement.span.begin - 1);
-    return before != std::string::npos && (text_[before] == ')' || text_.compare(before - 3, 4, "else") == 0);
-  }
-
- private:
-  struct Wrap {
-    SourceSpan span;
-    std::string before, after;
-  };
-
-  uint32_t line_start(uint32_t place) const {
-    const size_t newline = place == 0 ? std::string::npos : text_.rfind('\n', place - 1);
-    return newline == std::string::npos ? 0 : static_cast<uint32_t>(newline + 1);
-  }
-  bool is_blank(uint32_t begin, uint32_t end) const { return text_.find_first_not_of(" \t", begin) >= end; }
-  bool starts_comment(uint32_t line) const {
-    const size_t first = text_.find_first_not_of(" \t", line);
-    return first != std::string::npos && text_.compare(first, 2, "//") == 0;
-  }
-
-  const std::string& text_;
-  Function& function_;
-  std::vector<Wrap> wraps_;
-  std::vector<Edit> edits_;
-};
 
 bool contains(const Stmt& statement, const Expr& expr) { return statement.span.contains(expr.span); }
 
@@ -157,28 +60,58 @@ class Weaver {
     const auto found = interpretation_.find(&function);
     if (found != interpretation_.end()) {
       weave_pipeline(editor, function, found->second);
-      weave_placements(editor, function, found->second);
+      weave_placements(editor, function, found->second.placements);
+      if (found->second.on_shards) weave_second_form(function, *found->second.on_shards);
     }
     if (owner && function.name == "forward" && find_annotation(owner->annotations, "fsdp_unit"))
       weave_unit(editor, *owner, function);
-    editor.finish();
+    add_edits(function, editor.finish());
   }
 
-  void weave_placements(Editor& editor, const Function& function, const MethodFindings& found) {
+  static void add_edits(Function& function, std::vector<Edit> edits) {
+    for (Edit& edit : edits) {
+      const auto text = std::find_if(function.text.begin(), function.text.end(),
+                                     [&](const Text& t) { return t.slice.contains(edit.where); });
+      assert(text != function.text.end());
+      text->edits.push_back(std::move(edit));
+    }
+  }
+
+  /// The method once more behind itself, with the calls that it needs where its arguments are split.
+  void weave_second_form(Function& function, const std::vector<Placement>& placements) {
+    Editor editor(family_.text, function);
+    weave_placements(editor, function, placements);
+    editor.replace(function.where, on_shards(function));
+    const uint32_t begin = next_code(family_.text, function.text.front().slice.begin);
+    function.method_after = "/// " + function.name + " where what it is given is split over tensor-parallel ranks.\n" +
+                            edited(family_.text, editor.finish(), begin, function.body.span.end);
+  }
+
+  static std::string on_shards(const Function& function) { return function.name + "_on_shards"; }
+
+  void weave_placements(Editor& editor, const Function& function, const std::vector<Placement>& placements) {
     std::set<std::string> names = names_in(function);
     std::set<std::pair<std::string, uint64_t>> done;
-    for (const Placement& placement : found.placements) {
+    for (const Placement& placement : placements) {
       const Expr& expr = *placement.expr;
       switch (placement.call) {
         case Call::enter:
           if (placement.variable.empty())
             editor.wrap(expr.span, "tp::enter(", ")");
           else if (done.emplace(placement.variable, placement.version).second)
-            weave_enter(editor, function, found, placement, names);
+            weave_enter(editor, function, placements, placement, names);
           break;
         case Call::exit:
+          weave_layer(editor, expr, "tp::exit(");
+          break;
         case Call::embedding:
-          weave_layer(editor, expr, placement.call == Call::exit ? "tp::exit(" : "tp::embedding(");
+          weave_layer(editor, expr, "tp::embedding(");
+          break;
+        case Call::layer_norm:
+          weave_layer(editor, expr, "tp::layer_norm(");
+          break;
+        case Call::on_shards:
+          if (interpretation_.at(placement.callee).on_shards) weave_call_on_shards(editor, expr, *placement.callee);
           break;
         case Call::cross_entropy: {
           const std::string callee = editor.source({expr.span.file, expr.span.begin, expr.operands[0].span.begin});
@@ -208,10 +141,10 @@ class Weaver {
 
   /// One `auto x_tp = tp::enter(x);` for all layers that read the same value; in place where there is no room for a
   /// statement or the name is taken.
-  void weave_enter(Editor& editor, const Function& function, const MethodFindings& found, const Placement& first,
-                   std::set<std::string>& names) {
+  void weave_enter(Editor& editor, const Function& function, const std::vector<Placement>& placements,
+                   const Placement& first, std::set<std::string>& names) {
     std::vector<const Expr*> uses;
-    for (const Placement& other : found.placements)
+    for (const Placement& other : placements)
       if (other.call == Call::enter && other.variable == first.variable && other.version == first.version)
         uses.push_back(other.expr);
     const auto [block, index] = common_block(function.body.statements, uses);
@@ -230,6 +163,21 @@ class Weaver {
     const Expr &layer = expr.operands[0], &argument = expr.operands[1];
     editor.wrap(expr.span, call, "");
     editor.replace({expr.span.file, layer.span.end, argument.span.begin}, ", ");
+  }
+
+  /// `norm(x)`, `norm->forward(x)` or `forward(x)` becomes a call of the method's second form.
+  static void weave_call_on_shards(Editor& editor, const Expr& expr, const Function& callee) {
+    const Expr& object = expr.operands[0];
+    const bool is_self = object.kind == Expr::Kind::self;
+    const uint32_t begin = is_self ? expr.span.begin : object.span.end;
+    const std::string rest = editor.source({expr.span.file, begin, expr.span.end});
+    const size_t open = rest.find('('), name = rest.substr(0, open).rfind(callee.name);
+    if (name == std::string::npos) {
+      editor.replace({expr.span.file, begin, begin}, "->" + on_shards(callee));
+      return;
+    }
+    const uint32_t at = begin + static_cast<uint32_t>(name);
+    editor.replace({expr.span.file, at, at + static_cast<uint32_t>(callee.name.size())}, on_shards(callee));
   }
 
   // ---- Pipeline ----

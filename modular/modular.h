@@ -2,7 +2,6 @@
 #pragma once
 
 #include "runtime/model/model.h"
-#include "runtime/model/one_of.h"
 
 #ifdef __clang__
 #define MODULAR_ANNOTATE(...) [[clang::annotate(__VA_ARGS__)]]
@@ -47,12 +46,6 @@ struct Config {
 template <class Member>
 void remove(Member& member);
 
-/// In the place of a base's arguments, `: YImpl(skip_to<YImpl, GrandImpl>(args…))`: runs the constructor of GrandImpl, from
-/// which YImpl derives, and none in between.
-template <class Base, class Ancestor, class... Arguments>
-  requires std::is_base_of_v<Ancestor, Base> && std::is_constructible_v<Ancestor, Arguments...>
-Base&& skip_to(Arguments&&... arguments);
-
 /// A super call's result in the family's own type; vanishes when flattened.
 template <class Own, class Inherited>
 Own own(Inherited&& value);
@@ -74,6 +67,11 @@ Own own(Inherited&& value);
 #define TP_COLWISE MODULAR_ANNOTATE("modular.tp_colwise")
 /// A linear layer split by input feature.
 #define TP_ROWWISE MODULAR_ANNOTATE("modular.tp_rowwise")
+/// A fused linear layer, split by output feature within each part: TP_COLWISE_PARTS(num_heads * head_dim, …). A part is
+/// a product of earlier members, of fields of `config` and of numbers.
+#define TP_COLWISE_PARTS(...) MODULAR_ANNOTATE("modular.tp_colwise_parts", sizeof(__VA_ARGS__))
+/// A raw parameter or an embedding, split along a dimension, within parts where some are named: TP_SHARD(1).
+#define TP_SHARD(...) MODULAR_ANNOTATE("modular.tp_shard", sizeof(__VA_ARGS__))
 /// An embedding or output projection split by vocabulary.
 #define TP_VOCAB MODULAR_ANNOTATE("modular.tp_vocab")
 /// A count of which a rank holds its share: reads in forward are local.

@@ -36,12 +36,12 @@ std::vector<std::pair<std::string, at::Generator>> generators(const at::Device& 
 
 void write_rank_file(const fs::path& path, std::span<const TensorBox> tensors, const at::Device& device) {
   std::vector<TensorBox> owned;
+  for (const TensorBox& box : tensors)
+    if (box.owner && box.local.numel() > 0) owned.push_back(box);
+  const std::vector<std::string> keys = box_keys(owned);
   std::vector<SafetensorsWriter::Tensor> headers;
-  for (const TensorBox& box : tensors) {
-    if (!box.owner || box.local.numel() == 0) continue;
-    owned.push_back(box);
-    headers.push_back({box.name, box.local.scalar_type(), box.local.sizes().vec()});
-  }
+  for (size_t i = 0; i < owned.size(); ++i)
+    headers.push_back({keys[i], owned[i].local.scalar_type(), owned[i].local.sizes().vec()});
   std::vector<std::pair<std::string, at::Tensor>> states;
   for (auto& [name, generator] : generators(device)) {
     const std::lock_guard lock(generator.mutex());
@@ -49,7 +49,7 @@ void write_rank_file(const fs::path& path, std::span<const TensorBox> tensors, c
     headers.push_back({name, at::kByte, states.back().second.sizes().vec()});
   }
   auto writer = SafetensorsWriter::create(path, headers, box_metadata(owned));
-  for (const TensorBox& box : owned) writer.write(box.name, box.local);
+  for (size_t i = 0; i < owned.size(); ++i) writer.write(keys[i], owned[i].local);
   for (const auto& [name, state] : states) writer.write(name, state);
   writer.close();
 }
@@ -138,13 +138,13 @@ void read_boxes(const fs::path& checkpoint, const StoredTensors& stored, std::sp
 
 }  // namespace
 
-TensorBox box_of(const ShardedParameter& parameter) {
-  return {parameter.name, parameter.global_shape, parameter.offset, parameter.local, parameter.owner};
-}
-
-TensorBox box_like(const ShardedParameter& parameter, std::string_view prefix, const at::Tensor& local) {
-  return {fmt::format("{}.{}", prefix, parameter.name), parameter.global_shape, parameter.offset, local,
-          parameter.owner};
+std::vector<TensorBox> boxes_of(std::span<const ShardedParameter> parameters) {
+  std::vector<TensorBox> boxes;
+  for (const ShardedParameter& parameter : parameters)
+    for (const ParameterBox& box : parameter.boxes)
+      boxes.push_back(
+          {parameter.name, parameter.global_shape, box.offset, box.in_local(parameter.local), parameter.owner});
+  return boxes;
 }
 
 fs::path save_checkpoint(const fs::path& folder, const ModelConfig& model, const TrainingState& state,

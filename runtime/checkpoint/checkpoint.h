@@ -31,14 +31,11 @@ struct TensorBox {
   std::vector<int64_t> global_shape;
   std::vector<int64_t> offset;
   at::Tensor local;   // any dtype; loading writes into it
-  bool owner = true;  // true on exactly one of the ranks that hold this box
+  bool owner = true;  // true on exactly one of the ranks that hold this box. A rank may hold several of one tensor
 };
 
-/// The box of a parameter; shares its storage.
-TensorBox box_of(const ShardedParameter& parameter);
-
-/// A box laid out like a parameter's, under "<prefix>.<parameter's name>".
-TensorBox box_like(const ShardedParameter& parameter, std::string_view prefix, const at::Tensor& local);
+/// The boxes of parameters, which share their storage.
+std::vector<TensorBox> boxes_of(std::span<const ShardedParameter> parameters);
 
 /// What a run needs to go on beside tensors, the same on every rank.
 struct TrainingState {

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using Sizes = std::vector<int64_t>;
 
-constexpr int64_t kFormat = 1;
+constexpr int64_t kFormat = 2;
 constexpr const char* kIndexName = "checkpoint.json";
 
 int64_t volume(const std::vector<int64_t>& shape) {
@@ -35,9 +35,21 @@ void check_complete(const std::string& name, const StoredTensor& tensor, const f
 
 std::string rank_file_name(int64_t rank) { return fmt::format("rank-{:05}.safetensors", rank); }
 
+std::vector<std::string> box_keys(std::span<const TensorBox> boxes) {
+  std::map<std::string_view, int> seen;
+  std::vector<std::string> keys;
+  for (const TensorBox& box : boxes) {
+    const int number = ++seen[box.name];
+    keys.push_back(number == 1 ? box.name : fmt::format("{}#{}", box.name, number));
+  }
+  return keys;
+}
+
 std::map<std::string, std::string> box_metadata(std::span<const TensorBox> boxes) {
+  const std::vector<std::string> keys = box_keys(boxes);
   json metadata = json::object();
-  for (const TensorBox& box : boxes) metadata[box.name] = {{"shape", box.global_shape}, {"offset", box.offset}};
+  for (size_t i = 0; i < boxes.size(); ++i)
+    metadata[keys[i]] = {{"tensor", boxes[i].name}, {"shape", boxes[i].global_shape}, {"offset", boxes[i].offset}};
   return {{"boxes", metadata.dump()}};
 }
 
@@ -47,13 +59,15 @@ void write_index(const fs::path& folder, const TrainingState& state, const MeshS
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const auto file = std::make_shared<const SafetensorsFile>(folder / rank_file_name(rank));
     const json boxes = json::parse(file->metadata().at("boxes"));
-    for (const auto& [name, box] : boxes.items()) {
-      const std::vector<int64_t>& shape = file->tensors().find(name)->second.shape;
+    for (const auto& [key, box] : boxes.items()) {
+      const std::vector<int64_t>& shape = file->tensors().find(key)->second.shape;
+      const auto name = box["tensor"].get<std::string>();
       StoredTensor& tensor = found[name];
       tensor.shape = box["shape"].get<Sizes>();
-      tensor.boxes.push_back({nullptr, name, box["offset"].get<Sizes>(), shape});
+      tensor.boxes.push_back({nullptr, key, box["offset"].get<Sizes>(), shape});
       tensors[name]["shape"] = tensor.shape;
-      tensors[name]["boxes"].push_back({{"file", rank_file_name(rank)}, {"offset", box["offset"]}, {"shape", shape}});
+      tensors[name]["boxes"].push_back(
+          {{"file", rank_file_name(rank)}, {"key", key}, {"offset", box["offset"]}, {"shape", shape}});
     }
   }
   for (const auto& [name, tensor] : found) check_complete(name, tensor, folder);
@@ -81,8 +95,9 @@ CheckpointIndex open_checkpoint(const fs::path& checkpoint) {
         const auto file_name = box.at("file").get<std::string>();
         auto& file = files[file_name];
         if (!file) file = std::make_shared<const SafetensorsFile>(checkpoint / file_name);
-        tensor.boxes.push_back({file, name, box.at("offset").get<Sizes>(), box.at("shape").get<Sizes>()});
-        const auto stored = file->tensors().find(name);
+        const auto key = box.at("key").get<std::string>();
+        tensor.boxes.push_back({file, key, box.at("offset").get<Sizes>(), box.at("shape").get<Sizes>()});
+        const auto stored = file->tensors().find(key);
         if (stored == file->tensors().end() || stored->second.shape != tensor.boxes.back().shape)
           throw std::runtime_error(
               fmt::format("{} does not hold the box of \"{}\" that {} says", file->path().string(), name, kIndexName));

@@ -20,7 +20,10 @@ struct CheckpointIndex {
 /// "rank-00003.safetensors"
 std::string rank_file_name(int64_t rank);
 
-/// The metadata of a rank's file: where each of its boxes lies. Keys of the file are the tensors' names.
+/// The key of each box in a rank's file: its tensor's name, and from the second box of one tensor on "name#2".
+std::vector<std::string> box_keys(std::span<const TensorBox> boxes);
+
+/// The metadata of a rank's file: by key, where each of its boxes lies in which tensor.
 std::map<std::string, std::string> box_metadata(std::span<const TensorBox> boxes);
 
 /// Reads the headers of `ranks` files in `folder` and writes checkpoint.json beside them.

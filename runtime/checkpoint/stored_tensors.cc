@@ -42,7 +42,7 @@ void read_box(const std::string& name, const StoredTensor& tensor, at::IntArrayR
 
 std::vector<ModelParameter> model_parameters(const ModelConfig& model) {
   const Model built = build_on_meta(*model.entry, *model.config);
-  return parameter_table(*built.module, *model.entry->plan, /*stage=*/nullptr).parameters;
+  return parameter_table(*built.module, *model.entry->plan, *model.config, /*stage=*/nullptr).parameters;
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }

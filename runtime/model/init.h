@@ -42,6 +42,9 @@ inline void linear_and_embedding_(nn::Module& module, double std) {
     if (auto* linear = child->as<nn::Linear>()) {
       normal_(linear->weight, 0.0, std);
       zeros_(linear->bias);
+    } else if (auto* transposed = child->as<TransposedLinearImpl>()) {
+      normal_(transposed->weight, 0.0, std);
+      zeros_(transposed->bias);
     } else if (auto* embedding = child->as<nn::Embedding>()) {
       const auto padding = embedding->options.padding_idx();
       fill(embedding->weight, [=](Tensor& whole) {

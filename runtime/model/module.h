@@ -30,6 +30,20 @@ inline nn::Linear linear(int64_t in_features, int64_t out_features, bool bias) {
   return nn::Linear(nn::LinearOptions(in_features, out_features).bias(bias));
 }
 
+/// A linear layer whose weight is stored as [in, out], as GPT-2 stores it (Hugging Face's Conv1D). Always with a bias.
+class TransposedLinearImpl : public nn::Module {
+ public:
+  TransposedLinearImpl(int64_t in_features, int64_t out_features)
+      : weight(register_parameter("weight", torch::empty({in_features, out_features}))),
+        bias(register_parameter("bias", torch::empty({out_features}))) {}
+
+  Tensor forward(const Tensor& x) { return at::matmul(x, weight) + bias; }
+
+  Tensor weight;  // [in, out]
+  Tensor bias;    // [out]
+};
+TORCH_MODULE(TransposedLinear);
+
 /// An embedding table; the row of `padding_idx` gets no gradient.
 inline nn::Embedding embedding(int64_t rows, int64_t dim, std::optional<int64_t> padding_idx) {
   return nn::Embedding(nn::EmbeddingOptions(rows, dim).padding_idx(padding_idx));

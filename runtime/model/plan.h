@@ -9,10 +9,12 @@
 
 namespace modular {
 
-/// A parameter of which each tp rank holds an equal slice along `dim`. What the plan does not name is replicated.
+/// A parameter of which each tp rank holds an equal slice along `dim`, or where that dimension is a row of `parts`
+/// (query, key and value in one) an equal slice of each. What the plan does not name is replicated.
 struct TensorSplit {
   std::string_view parameter;
   int64_t dim;
+  std::vector<std::string_view> parts = {};  // sizes as products of config fields and numbers: "head_dim * num_heads"
 };
 
 /// Two names of one parameter when the config's boolean `flag` is set. The file keeps `source`.

@@ -35,11 +35,15 @@ inline int64_t local(int64_t count) { return context ? count / context->size() :
 /// Stands where a replicated value flows into layers that are split by output feature.
 inline Tensor enter(const Tensor& x) { return context ? context->enter(x) : x; }
 
+/// A linear layer without its bias.
+inline Tensor without_bias(const nn::LinearImpl& layer, const Tensor& x) { return at::linear(x, layer.weight); }
+inline Tensor without_bias(const TransposedLinearImpl& layer, const Tensor& x) { return at::matmul(x, layer.weight); }
+
 /// Applies a layer that is split by input feature to this rank's features, sums over tp, and adds the bias once.
 template <class Linear>
 Tensor exit(Linear& row_wise, const Tensor& x) {
   if (!context) return row_wise->forward(x);
-  const Tensor sum = context->reduce(at::linear(x, row_wise->weight));
+  const Tensor sum = context->reduce(without_bias(*row_wise, x));
   return row_wise->bias.defined() ? sum + row_wise->bias : sum;
 }
 
@@ -47,6 +51,15 @@ Tensor exit(Linear& row_wise, const Tensor& x) {
 template <class Embedding>
 Tensor embedding(Embedding& table, const Tensor& ids) {
   return context ? context->embedding(ids, table->weight, table->options.padding_idx()) : table->forward(ids);
+}
+
+/// Normalizes values that are split along another dimension than the last: each rank has a part of the gradients of the
+/// layer's parameters, which are summed.
+template <class LayerNorm>
+Tensor layer_norm(LayerNorm& norm, const Tensor& x) {
+  if (!context) return norm->forward(x);
+  const auto entered = [](const Tensor& parameter) { return parameter.defined() ? enter(parameter) : parameter; };
+  return at::layer_norm(x, norm->weight.sizes(), entered(norm->weight), entered(norm->bias), norm->eps);
 }
 
 /// Cross entropy over logits that are split by vocabulary: the sum over all targets, float32.

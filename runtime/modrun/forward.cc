@@ -122,9 +122,7 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
   });
 
   ParallelModel model(*source.model.entry, *source.model.config, mesh, options.parallel, /*seed=*/0);
-  std::vector<TensorBox> boxes;
-  for (const ShardedParameter& parameter : model.parameters()) boxes.push_back(box_of(parameter));
-  load_parameters(source.folder, source.model, boxes);
+  load_parameters(source.folder, source.model, boxes_of(model.parameters()));
   model.parameters_changed();
 
   const at::Tensor logits = model.logits(batch);
@@ -152,8 +150,9 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
   if (writes_logits(mesh)) writer.write("logits", {first_row, 0, 0}, logits);
   if (options.gradients)
     for (const ShardedParameter& parameter : model.parameters())
-      if (parameter.owner && parameter.local.numel() > 0)
-        writer.write("gradients." + parameter.name, parameter.offset, parameter.grad);
+      if (parameter.owner)
+        for (const ParameterBox& box : parameter.boxes)
+          writer.write("gradients." + parameter.name, box.offset, box.in_local(parameter.grad));
   writer.close();
   barrier(mesh.world(), "the outputs");
   if (mesh.rank() == 0) fs::rename(partial, options.outputs);

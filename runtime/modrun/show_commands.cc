@@ -36,7 +36,7 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
   if (!refusal.empty()) throw ConfigError(refusal);
   const auto batch = config.batch_shape(mesh, 0);
   const auto model = build_on_meta(*network.entry, *network.config);
-  const auto table = parameter_table(*model.module, *network.entry->plan, /*stage=*/nullptr);
+  const auto table = parameter_table(*model.module, *network.entry->plan, *network.config, /*stage=*/nullptr);
 
   int64_t all = 0, per_rank = 0;
   for (const auto& parameter : table.parameters) all += elements(parameter), per_rank += kept(parameter, mesh);

@@ -32,13 +32,6 @@ class SeededCpuGenerator {
 
 }  // namespace
 
-at::Tensor box_of(const at::Tensor& whole, const ShardedParameter& box) {
-  at::Tensor part = whole;
-  for (size_t dim = 0; dim < box.offset.size(); ++dim)
-    part = part.narrow(static_cast<int64_t>(dim), box.offset[dim], box.local.size(static_cast<int64_t>(dim)));
-  return part;
-}
-
 void BoxInitializer::add(const at::Tensor& registered, ShardedParameter& box) {
   boxes_.emplace(registered.unsafeGetTensorImpl(), &box);
 }
@@ -63,7 +56,7 @@ void BoxInitializer::fill(const at::Tensor& parameter, const std::function<void(
   const SeededCpuGenerator seeded(c10::util::crc64(name).checksum());
   at::Tensor whole = at::empty(box.global_shape, at::kFloat);
   write(whole);
-  box.local.copy_(box_of(whole, box));
+  for (const ParameterBox& part : box.boxes) part.in_local(box.local).copy_(part.in_global(whole));
   filled_.insert(&box);
 }
 

@@ -32,7 +32,4 @@ class BoxInitializer final : public init::Initializer {
   std::unordered_set<const ShardedParameter*> filled_;
 };
 
-/// The part of `whole` that `box` keeps.
-at::Tensor box_of(const at::Tensor& whole, const ShardedParameter& box);
-
 }  // namespace modular

@@ -120,10 +120,8 @@ void ParallelModel::State::describe_boxes() {
     box.name = parameter.name;
     box.global_shape = parameter.global_shape;
     box.local = units[parameter.unit].local(place);
-    box.offset.assign(box.global_shape.size(), 0);
-    const auto split = static_cast<size_t>(parameter.tensor_split.value_or(0));
-    if (parameter.tensor_split) box.offset[split] = tp_rank * (box.global_shape[split] / tp);
-    box.offset[0] += units[parameter.unit].layout().rows_of(place, mesh.coordinate(Axis::dp_shard)).first;
+    const auto [first_row, rows] = units[parameter.unit].layout().rows_of(place, mesh.coordinate(Axis::dp_shard));
+    box.boxes = boxes_of_rank(parameter, tp, tp_rank, first_row, rows);
     if (parameter.shared_between_stages) shared_between_stages.push_back(index);
     box.owner = mesh.coordinate(Axis::dp_replicate) == 0 && (parameter.tensor_split || tp_rank == 0) &&
                 !(parameter.shared_between_stages && mesh.coordinate(Axis::pp) > 0);
@@ -160,7 +158,7 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   if (mesh.size(Axis::tp) > 1) state.tensor_parallel = make_tensor_parallel(mesh.group({Axis::tp}));
   if (mesh.size(Axis::pp) > 1) state.pipeline = std::make_unique<Pipeline>(mesh);
   state.data_parallel = mesh.group({Axis::dp_replicate, Axis::dp_shard});
-  state.table = parameter_table(*state.model.module, *entry.plan, state.pipeline.get());
+  state.table = parameter_table(*state.model.module, *entry.plan, config, state.pipeline.get());
   state.lay_out();
   state.describe_boxes();
   state.choose_reduction();

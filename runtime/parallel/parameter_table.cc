@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <unordered_map>
+
+#include "runtime/parallel/config_integers.h"
 
 namespace modular {
 namespace {
@@ -66,7 +69,7 @@ bool lies_in(std::string_view pattern, std::string_view name) {
   return matches(pattern, name);
 }
 
-ParameterTable parameter_table(nn::Module& root, const Plan& plan, const pp::Stage* stage) {
+ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConfig& config, const pp::Stage* stage) {
   ParameterTable table;
   table.units.push_back({"", &root});
   int64_t list_size = 0;
@@ -88,12 +91,19 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const pp::Sta
     table.parameters[found->second].names.push_back(item.key());
   }
 
+  const auto integers = config_integers(config);
   for (ModelParameter& parameter : table.parameters) {
     parameter.name = canonical_name(parameter.names, plan);
     parameter.unit = smallest_common_unit(parameter.names, table.units);
     for (const TensorSplit& split : plan.tensor_splits)
       for (const std::string& name : parameter.names)
-        if (matches(split.parameter, name)) parameter.tensor_split = split.dim;
+        if (matches(split.parameter, name)) {
+          parameter.tensor_split = split.dim;
+          parameter.parts.clear();
+          for (const std::string_view part : split.parts) parameter.parts.push_back(evaluate_product(part, integers));
+        }
+    if (parameter.tensor_split && parameter.parts.empty())
+      parameter.parts = {parameter.global_shape[static_cast<size_t>(*parameter.tensor_split)]};
     if (stage) {
       parameter.held = std::ranges::any_of(
           parameter.names, [&](const std::string& name) { return stage_uses(name, plan, *stage, list_size); });
@@ -104,6 +114,37 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const pp::Sta
     }
   }
   return table;
+}
+
+std::vector<ParameterBox> boxes_of_rank(const ModelParameter& parameter, int64_t tp, int64_t tp_rank, int64_t first_row,
+                                        int64_t rows) {
+  ParameterBox all;
+  all.offset.assign(parameter.global_shape.size(), 0);
+  all.start = all.offset;
+  all.shape = parameter.global_shape;
+  all.offset[0] = first_row;
+  all.shape[0] = rows;
+  if (tp == 1 || !parameter.tensor_split) return {all};
+
+  const auto split = static_cast<size_t>(*parameter.tensor_split);
+  std::vector<ParameterBox> boxes;
+  int64_t part_begin = 0, local_begin = 0;  // of the part, in the whole parameter and in what the tp rank keeps of it
+  for (const int64_t part : parameter.parts) {
+    const int64_t share = part / tp;
+    ParameterBox box = all;
+    int64_t begin = local_begin, end = local_begin + share;
+    if (split == 0) {
+      begin = std::max(begin, first_row);
+      end = std::min(end, first_row + rows);
+    }
+    box.offset[split] = part_begin + tp_rank * share + begin - local_begin;
+    box.start[split] = split == 0 ? begin - first_row : begin;
+    box.shape[split] = end - begin;
+    if (end > begin && rows > 0) boxes.push_back(std::move(box));
+    part_begin += part;
+    local_begin += share;
+  }
+  return boxes;
 }
 
 }  // namespace modular

@@ -8,9 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/model/config.h"
 #include "runtime/model/module.h"
 #include "runtime/model/plan.h"
 #include "runtime/model/pp.h"
+#include "runtime/parallel/sharded_parameter.h"
 
 namespace modular {
 
@@ -33,9 +35,10 @@ struct ModelParameter {
   at::Tensor tensor;                    // as registered; on meta until made real
   std::vector<int64_t> global_shape;    // of the whole parameter
   std::optional<int64_t> tensor_split;  // the dimension that tp splits
-  size_t unit = 0;                      // index in ParameterTable::units of the smallest unit that holds all its uses
-  bool held = true;                     // whether this pipeline stage has it
-  bool shared_between_stages = false;   // tied, with uses on the first and on the last stage
+  std::vector<int64_t> parts;          // sizes along it, each of which is split by itself; one where it is split as one
+  size_t unit = 0;                     // index in ParameterTable::units of the smallest unit that holds all its uses
+  bool held = true;                    // whether this pipeline stage has it
+  bool shared_between_stages = false;  // tied, with uses on the first and on the last stage
 };
 
 struct ParameterTable {
@@ -43,7 +46,13 @@ struct ParameterTable {
   std::vector<ModelParameter> parameters;
 };
 
-/// Reads the table of a model that was built on meta. `stage` is this rank's stage of a pipeline, or null without one.
-ParameterTable parameter_table(nn::Module& root, const Plan& plan, const pp::Stage* stage);
+/// Reads the table of a model that was built on meta from `config`. `stage` is this rank's stage of a pipeline, or null
+/// without one.
+ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConfig& config, const pp::Stage* stage);
+
+/// Where rows [first_row, first_row + rows) of what tp rank `tp_rank` of `tp` keeps of a parameter lie in the whole
+/// one.
+std::vector<ParameterBox> boxes_of_rank(const ModelParameter& parameter, int64_t tp, int64_t tp_rank, int64_t first_row,
+                                        int64_t rows);
 
 }  // namespace modular

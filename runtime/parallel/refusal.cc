@@ -2,9 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <numeric>
 #include <string>
 
+#include "runtime/parallel/config_integers.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parallel_model.h"
 #include "runtime/parallel/parameter_table.h"
@@ -12,35 +13,13 @@
 namespace modular {
 namespace {
 
-/// The integers of a config by name; what is not given is left out.
-class IntegerFields final : public FieldVisitor {
- public:
-  std::map<std::string, int64_t, std::less<>> values;
-  void operator()(std::string_view name, int64_t& value) override { values.emplace(name, value); }
-  void operator()(std::string_view name, std::optional<int64_t>& value) override {
-    if (value) values.emplace(name, *value);
-  }
-  void operator()(std::string_view, bool&) override {}
-  void operator()(std::string_view, double&) override {}
-  void operator()(std::string_view, std::string&) override {}
-  void operator()(std::string_view, std::optional<bool>&) override {}
-  void operator()(std::string_view, std::optional<double>&) override {}
-  void operator()(std::string_view, std::optional<std::string>&) override {}
-  void operator()(std::string_view, std::vector<int64_t>&) override {}
-  void operator()(std::string_view, std::vector<std::string>&) override {}
-  void operator()(std::string_view, std::optional<std::vector<double>>&) override {}
-  void operator()(std::string_view, RopeParameters&) override {}
-  void operator()(std::string_view, LayerRopeParameters&) override {}
-};
-
-std::string indivisible(const Plan& plan, AnyConfig& config, const MeshShape& shape) {
-  IntegerFields fields;
-  config.fields(fields);
+std::string indivisible(const Plan& plan, const AnyConfig& config, const MeshShape& shape) {
+  const auto integers = config_integers(config);
   for (const Divides& rule : plan.divides) {
-    const auto field = fields.values.find(rule.field);
+    const auto field = integers.find(rule.field);
     const auto axis = std::ranges::find(kAxisNames, rule.axis);
-    TORCH_INTERNAL_ASSERT(field != fields.values.end() && axis != kAxisNames.end(), "the plan divides ", rule.field,
-                          " by ", rule.axis, ", and one of them does not exist");
+    TORCH_INTERNAL_ASSERT(field != integers.end() && axis != kAxisNames.end(), "the plan divides ", rule.field, " by ",
+                          rule.axis, ", and one of them does not exist");
     const int64_t ranks = shape.size[static_cast<size_t>(axis - kAxisNames.begin())];
     if (field->second % ranks != 0)
       return fmt::format("{} = {} cannot be split over {} = {}: choose a {} that divides it", rule.field, field->second,
@@ -53,9 +32,17 @@ std::string indivisible(const ParameterTable& table, int64_t tp) {
   for (const ModelParameter& parameter : table.parameters) {
     if (!parameter.tensor_split) continue;
     const int64_t size = parameter.global_shape[static_cast<size_t>(*parameter.tensor_split)];
-    if (size % tp != 0)
-      return fmt::format("{} has {} elements along dimension {}, which cannot be split over tp = {}", parameter.name,
-                         size, *parameter.tensor_split, tp);
+    const int64_t sum = std::accumulate(parameter.parts.begin(), parameter.parts.end(), int64_t{0});
+    if (sum != size)
+      return fmt::format(
+          "the parts of {} have {} elements along dimension {}, and it has {}: its TP_COLWISE_PARTS or "
+          "TP_SHARD names other parts than its layer has",
+          parameter.name, sum, *parameter.tensor_split, size);
+    for (const int64_t part : parameter.parts)
+      if (part % tp != 0)
+        return fmt::format("{} has {} elements along dimension {}{}, which cannot be split over tp = {}",
+                           parameter.name, part, *parameter.tensor_split, part == size ? "" : " in one of its parts",
+                           tp);
   }
   return "";
 }
@@ -70,11 +57,10 @@ std::string ParallelModel::refusal(const Entry& entry, const AnyConfig& config, 
     if (shape[axis] > 1)
       return fmt::format("{} = {} is not supported: set it to 1", kAxisNames[static_cast<size_t>(axis)], shape[axis]);
 
-  const auto copy = config.clone();
-  if (std::string reason = indivisible(*entry.plan, *copy, shape); !reason.empty()) return reason;
+  if (std::string reason = indivisible(*entry.plan, config, shape); !reason.empty()) return reason;
 
   const Model model = build_on_meta(entry, config);
-  const ParameterTable table = parameter_table(*model.module, *entry.plan, /*stage=*/nullptr);
+  const ParameterTable table = parameter_table(*model.module, *entry.plan, config, /*stage=*/nullptr);
   if (std::string reason = indivisible(table, shape[Axis::tp]); !reason.empty()) return reason;
 
   const int64_t stages = shape[Axis::pp];

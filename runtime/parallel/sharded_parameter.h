@@ -9,14 +9,31 @@
 
 namespace modular {
 
-/// The box of one parameter that this rank keeps, updates and saves: global[offset, offset + local.sizes()).
+/// A box of a parameter's global tensor, global[offset, offset + shape), and where it lies in the rank's local tensor,
+/// local[start, start + shape).
+struct ParameterBox {
+  std::vector<int64_t> offset, start, shape;
+
+  at::Tensor in_global(const at::Tensor& whole) const { return cut(whole, offset); }
+  /// In the rank's tensor, its gradient, or what an optimizer keeps beside it.
+  at::Tensor in_local(const at::Tensor& local) const { return cut(local, start); }
+
+ private:
+  at::Tensor cut(at::Tensor tensor, const std::vector<int64_t>& begin) const {
+    for (size_t dim = 0; dim < shape.size(); ++dim)
+      tensor = tensor.narrow(static_cast<int64_t>(dim), begin[dim], shape[dim]);
+    return tensor;
+  }
+};
+
+/// What this rank keeps, updates and saves of one parameter.
 struct ShardedParameter {
   std::string name;                   // canonical name, e.g. "model.layers.0.mlp.up_proj.weight"
   std::vector<int64_t> global_shape;  // of the whole parameter
-  std::vector<int64_t> offset;        // where the local box begins
+  std::vector<ParameterBox> boxes;    // that `local` is made of: one, or one for each part of a fused layer
   at::Tensor local;                   // float32; may be empty where ranks outnumber rows
   at::Tensor grad;                    // like local, summed over the mesh; undefined before the first step
-  bool owner = true;  // true on exactly one of the ranks that hold this box: sums over all boxes count owners only
+  bool owner = true;  // true on exactly one of the ranks that hold these boxes: sums over all boxes count owners only
 };
 
 }  // namespace modular

@@ -27,13 +27,6 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
 }
 
-/// The boxes that a checkpoint of the run holds.
-std::vector<TensorBox> boxes_of(const std::vector<ShardedParameter>& parameters) {
-  std::vector<TensorBox> boxes;
-  for (const auto& parameter : parameters) boxes.push_back(box_of(parameter));
-  return boxes;
-}
-
 /// The modules of the first stage whose tables are no matrix of another layer, too: embeddings that are not tied.
 std::vector<std::string> looked_up_tables(const ModelConfig& network) {
   std::vector<std::string> modules;

@@ -18,6 +18,16 @@ Value literal(int64_t number) {
   return value;
 }
 
+/// A count, and a product of it, as members of a module are traced to the config.
+Value factors(std::vector<std::string> names, bool local = false) {
+  Value value = Value::number(local);
+  value.factors = std::move(names);
+  return value;
+}
+
+/// What x.size(i) gives of a whole dimension.
+Value size() { return factors({"#0"}); }
+
 Value list(std::vector<Value> elements) {
   Value value;
   value.kind = Value::Kind::tuple;
@@ -159,13 +169,69 @@ TEST(ShardRules, SharesOfCounts) {
 }
 
 TEST(ShardRules, ViewTakesTheSplitDimensionApartByALocalCount) {
-  EXPECT_TYPE(sharded(2), ".view", {split(2, 3), list({count(), count(), count(true), count()})});
-  EXPECT_REFUSED("without a tp rank's share", ".view", {split(2, 3), list({count(), count(), count(), count()})});
-  EXPECT_REFUSED("to dimension 3", ".view", {split(2, 3), list({count(), count(), count(), count(true)})});
-  EXPECT_REFUSED("two shares", ".view", {split(2, 3), list({count(), count(), count(true), count(true)})});
-  EXPECT_REFUSED("of a value that is whole", ".view", {whole(3), list({count(), count(), count(true), count()})});
-  EXPECT_TYPE(sharded(2), ".view", {split(2, 4), list({count(), count(), count(true)})});
-  EXPECT_REFUSED("without a tp rank's share", ".view", {split(2, 3), list({count(), count(), literal(-1), count()})});
+  EXPECT_TYPE(sharded(2), ".view", {split(2, 3), list({size(), size(), count(true), count()})});
+  EXPECT_TYPE(sharded(2), ".view", {split(2, 3), list({literal(1), literal(-1), count(true), count()})});
+  EXPECT_REFUSED("without a tp rank's share", ".view", {split(2, 3), list({size(), size(), count(), count()})});
+  EXPECT_REFUSED("to dimension 3", ".view", {split(2, 3), list({size(), size(), count(), count(true)})});
+  EXPECT_REFUSED("two shares", ".view", {split(2, 3), list({size(), size(), count(true), count(true)})});
+  EXPECT_REFUSED("of a value that is whole", ".view", {whole(3), list({size(), size(), count(true), count()})});
+  EXPECT_TYPE(sharded(2), ".view", {split(2, 4), list({size(), size(), count(true)})});
+  EXPECT_TYPE(sharded(2), ".view", {split(2, 4), list({size(), size(), literal(-1)})});
+  EXPECT_REFUSED("without a tp rank's share", ".view", {split(2, 3), list({size(), size(), literal(-1), count()})});
+}
+
+TEST(ShardRules, ViewWantsTheSizesBeforeTheSplitToBeTheValuesOwn) {
+  // With [batch, 2 * seq, heads, head_dim / 2] each rank would see other elements than its share of the whole.
+  EXPECT_REFUSED("not known to be the value's own", ".view",
+                 {split(2, 3), list({size(), factors({"#1", "2"}), count(true), count()})});
+  EXPECT_REFUSED("not known to be the value's own", ".view", {split(2, 3), list({size(), count(), count(true)})});
+}
+
+TEST(ShardRules, PartsOfAFusedLayerAreSplitEachByItself) {
+  const Value fused = Value::tensor(sharded(-1, {"a * d", "b * d", "b * d"}), true, 3);
+  const Value a = factors({"a", "d"}, true), b = factors({"b", "d"}, true);
+  for (const char* name : {".split", ".split_with_sizes"}) {
+    const Applied parts(name, {fused, list({a, b, b}), literal(-1)});
+    ASSERT_EQ(parts.result.elements.size(), 3u) << parts.op.message;
+    for (const Value& part : parts.result.elements) EXPECT_EQ(part.type, sharded(2));
+    EXPECT_REFUSED("by other sizes than its parts'", name, {fused, list({a, b}), literal(-1)});
+    EXPECT_REFUSED("by other sizes than its parts'", name, {fused, list({b, a, b}), literal(-1)});
+    EXPECT_REFUSED("by other sizes than its parts'", name,
+                   {fused, list({factors({"a", "d"}), factors({"b", "d"}), factors({"b", "d"})}), literal(-1)});
+  }
+  EXPECT_REFUSED("which are not its parts", ".chunk", {fused, literal(3), literal(-1)});
+  EXPECT_REFUSED("its parts would interleave", ".view",
+                 {fused, list({size(), size(), literal(3), count(true), count()})});
+  EXPECT_REFUSED("within different parts", "op +", {fused, split(2, 3)});
+  EXPECT_REFUSED("reads a value that is split over tp along its last dimension within the parts", "tp_rowwise",
+                 {Value(), fused});
+  EXPECT_REFUSED("a loss over logits", "cross_entropy", {fused, whole(2, false)});
+}
+
+TEST(ShardRules, EqualPartsAreChunksAndADimensionOfTheirOwn) {
+  const Value fused = Value::tensor(sharded(-1, {"a", "a"}), true, 3);
+  const Applied halves(".chunk", {fused, literal(2), literal(-1)});
+  ASSERT_EQ(halves.result.elements.size(), 2u) << halves.op.message;
+  EXPECT_EQ(halves.result.elements[0].type, sharded(2));
+  EXPECT_REFUSED("which are not its parts", ".chunk", {fused, literal(3), literal(-1)});
+  EXPECT_TYPE(sharded(3), ".view", {fused, list({size(), size(), literal(2), count(true), count()})});
+  EXPECT_TYPE(sharded(2, {"a", "a"}), "silu", {fused});
+}
+
+TEST(ShardRules, ColumnWiseLayerOfParts) {
+  Value layer;
+  layer.kind = Value::Kind::module;
+  layer.type = sharded(0, {"a", "b"});
+  EXPECT_TYPE(sharded(2, {"a", "b"}), "tp_colwise", {layer, whole(3)});
+}
+
+TEST(ShardRules, TableOfWhichEachRankHasColumns) {
+  Value table;
+  table.kind = Value::Kind::module;
+  table.type = sharded(1);
+  EXPECT_TYPE(sharded(2), "tp_shard embedding", {table, whole(2, false)});
+  table.type = sharded(0);
+  EXPECT_REFUSED("splits by row", "tp_shard embedding", {table, whole(2, false)});
 }
 
 TEST(ShardRules, ShapeOperationsCarryTheSplitAlong) {
@@ -225,13 +291,34 @@ TEST(ShardRules, Norm) {
   EXPECT_EQ(heads.op.entered, std::vector<size_t>{1}) << "each rank has a part of the weight's gradient";
 }
 
+TEST(ShardRules, LayerNormEntersBothParametersOverHeads) {
+  const Applied heads("layer_norm", {split(2, 4), list({count()}), whole(1), whole(1), count()});
+  EXPECT_EQ(heads.op.entered, (std::vector<size_t>{2, 3}));
+  EXPECT_REFUSED("over the last dimension, which is split", "layer_norm",
+                 {split(2, 3), list({count()}), whole(1), whole(1), count()});
+  EXPECT_EQ(Applied("LayerNorm layer", {Value(), split(2, 4)}).op.call, Call::layer_norm);
+  EXPECT_TYPE(kInvariant, "LayerNorm layer", {Value(), whole(3)});
+}
+
+TEST(ShardRules, BiasAddedToAProductOfMatrices) {
+  const Applied columns("addmm", {split(0, 1), whole(2), split(1, 2)});
+  EXPECT_EQ(columns.result.type, sharded(1)) << columns.op.message;
+  EXPECT_EQ(columns.op.entered, std::vector<size_t>{1});
+  EXPECT_REFUSED("would count it once for every rank", "addmm", {whole(1), split(1, 2), split(0, 2)});
+}
+
 TEST(ShardRules, AttentionByHeads) {
   const Value heads = split(1, 4);
-  EXPECT_TYPE(sharded(2), "attention", {heads, heads, heads, whole(4, false), count()});
+  Value mask = whole(4, false);
+  mask.ones = {-3};
+  EXPECT_TYPE(sharded(2), "attention", {heads, heads, heads, mask, count()});
+  EXPECT_TYPE(sharded(2), "attention", {heads, heads, heads, split(1, 4), count()});
+  EXPECT_REFUSED("a mask that is not known to be the same for every head", "attention",
+                 {heads, heads, heads, whole(4, false), count()});
   EXPECT_REFUSED("heads that are split over tp and others that are not", "attention",
-                 {heads, whole(4), whole(4), whole(4, false), count()});
+                 {heads, whole(4), whole(4), mask, count()});
   EXPECT_REFUSED("attention over a value that is split over tp along dimension 2", "attention",
-                 {split(2, 4), split(2, 4), split(2, 4), whole(4, false), count()});
+                 {split(2, 4), split(2, 4), split(2, 4), mask, count()});
 }
 
 TEST(ShardRules, LossOverASplitVocabulary) {

@@ -1,5 +1,5 @@
-// Each of these is a Llama spec that computes the same on one process, and something else (or nothing) on some mesh.
-// Each is refused, at its line.
+// Each of these is a spec of Llama, or of a family of golden/parallel, that computes the same on one process, and
+// something else (or nothing) on some mesh. Each is refused, at its line.
 #include "tests/generator/weave_support.h"
 
 namespace modgen {
@@ -11,6 +11,7 @@ struct Mutation {
   const char* to;
   const char* message;  // a part of the error
   const char* line;     // a part of the line that it points at
+  const char* family = "llama";
 };
 
 void PrintTo(const Mutation& mutation, std::ostream* out) { *out << mutation.name; }
@@ -19,7 +20,10 @@ class WeaveMutation : public testing::TestWithParam<Mutation> {};
 
 TEST_P(WeaveMutation, IsRefusedAtItsPlace) {
   const Mutation& mutation = GetParam();
-  const GenerateResult result = generate_spec("llama", with(llama_spec(), mutation.from, mutation.to));
+  const std::string family = mutation.family;
+  const GenerateResult result =
+      family == "llama" ? generate_spec(family, with(llama_spec(), mutation.from, mutation.to))
+                        : generate_parallel(family, with(parallel_spec(family), mutation.from, mutation.to));
   EXPECT_FALSE(result.ok());
   for (const Output& output : result.outputs) EXPECT_TRUE(output.bytes.empty()) << "written in spite of an error";
   bool found = false;
@@ -130,6 +134,81 @@ const Mutation kPipeline[] = {
      "project(model(batch))"},
 };
 
+const Mutation kViews[] = {
+    {"SizesBeforeTheHeadsScaled", "q_proj(hidden_states).view({batch, seq, num_heads, head_dim})",
+     "q_proj(hidden_states).view({batch, 2 * seq, num_heads, head_dim / 2})", "not known to be the value's own",
+     "Tensor query = q_proj"},
+    {"HeadsBeforePositions", "q_proj(hidden_states).view({batch, seq, num_heads, head_dim})",
+     "q_proj(hidden_states).view({batch, num_heads, seq, head_dim})", "not known to be the value's own",
+     "Tensor query = q_proj"},
+    {"HeadsAsTheRest", "q_proj(hidden_states).view({batch, seq, num_heads, head_dim})",
+     "q_proj(hidden_states).view({batch, seq, -1, head_dim})", "without a tp rank's share of a count",
+     "Tensor query = q_proj"},
+    {"MaskOfEachHead", "return o_proj(attention(query, key, value, mask, scaling));",
+     "const Tensor bias = torch::zeros({1, 4, seq, seq});\n    return o_proj(attention(query, key, value, bias, "
+     "scaling));",
+     "a mask that is not known to be the same for every head", "return o_proj(", "tiny"},
+    {"MaskOfAShare", "return o_proj(attention(query, key, value, mask, scaling));",
+     "const Tensor bias = torch::zeros({1, num_heads, seq, seq});\n    return o_proj(attention(query, key, value, "
+     "bias, "
+     "scaling));",
+     "zeros of a tp rank's share of a count", "const Tensor bias", "tiny"},
+    {"NormAcrossHeads", "q_norm(q_proj(hidden_states).view({batch, seq, num_heads, head_dim})).transpose(1, 2)",
+     "q_norm(q_proj(hidden_states)).view({batch, seq, num_heads, head_dim}).transpose(1, 2)",
+     "a norm over the last dimension, which is split over tp", "tiny::TinyNorm(config.head_dim)", "head_norms"},
+    {"PartsInAnotherOrder", "{num_heads * head_dim, num_key_value_heads * head_dim,",
+     "{num_key_value_heads * head_dim, num_heads * head_dim,", "by other sizes than its parts'",
+     "qkv_proj(hidden_states)", "fused_parts"},
+    {"HalvesOfThreeParts", "TP_COLWISE_PARTS(intermediate_size, intermediate_size)",
+     "TP_COLWISE_PARTS(intermediate_size, intermediate_size, intermediate_size)", "which are not its parts",
+     "gate_up_proj(x).chunk", "fused_parts"},
+    {"UnequalHalves", "TP_COLWISE_PARTS(intermediate_size, intermediate_size)",
+     "TP_COLWISE_PARTS(intermediate_size, 1)", "which are not its parts", "gate_up_proj(x).chunk", "fused_parts"},
+    {"PartOfNoMember", "TP_COLWISE_PARTS(intermediate_size, intermediate_size)",
+     "TP_COLWISE_PARTS(intermediate_size, initializer_range > 0)", "cannot be traced to one field", "gate_up_proj;",
+     "fused_parts"},
+    {"FusedLayerIntoOutput", "const auto gate_and_up = gate_up_proj(x).chunk(2, -1);\n",
+     "return down_proj(gate_up_proj(x));\n    const auto gate_and_up = gate_up_proj(x).chunk(2, -1);\n",
+     "within the parts", "return down_proj(gate_up_proj(x))", "fused_parts"},
+    {"NumberOfPartsBehindHeads", "view({batch, seq, 3, num_heads, head_dim}).unbind(2)",
+     "view({batch, seq, num_heads, 3, head_dim}).unbind(3)", "its parts would interleave", "c_attn(hidden_states)",
+     "transposed"},
+    {"TableByRow", "TP_SHARD(1) nn::Embedding", "TP_SHARD(0) nn::Embedding", "splits by row", "position_bias(distance)",
+     "transposed"},
+    {"ScaleOfAllHeads", "TP_SHARD(1) Tensor head_scale", "Tensor head_scale", "whole on every tp rank meets one",
+     "matmul(weights, value) * head_scale", "transposed"},
+    {"HeadsMergedInFrontOfPositions", "mixed.transpose(1, 2).reshape({batch, seq, -1})",
+     "mixed.reshape({batch, seq, -1})", "of a value that is split over tp along dimension 1", "mixed.reshape",
+     "transposed"},
+};
+
+const Mutation kStages[] = {
+    {"NormInsideOfTheWalk", "hidden_states = layer(hidden_states, mask);",
+     "hidden_states = norm(layer(hidden_states, mask));",
+     "is held by the last pipeline stage alone, but is used inside of the walk", "LocalGlobal", "local_global"},
+    {"NormBeforeTheWalk", "Tensor hidden_states = embedded * scale;", "Tensor hidden_states = norm(embedded * scale);",
+     "is held by the last pipeline stage alone, but is used on the first stage only", "LocalGlobal", "local_global"},
+    {"EmbeddingBehindTheWalk", "hidden_states = norm(hidden_states);",
+     "hidden_states = norm(hidden_states + embed(batch.input_ids));",
+     "is held by the first pipeline stage alone, but is used on the last stage only", "embed(batch.input_ids)",
+     "local_global"},
+    {"EmbeddingForEveryStage", "const int64_t seq = batch.input_ids.size(1);",
+     "const int64_t seq = embed(batch.input_ids).size(1);",
+     "is held by the first pipeline stage alone, but is used on every stage", "embed(batch.input_ids).size(1)",
+     "local_global"},
+    {"FeedBehindAMask", "Tensor hidden_states = embedded * scale;\n",
+     "Tensor hidden_states = embedded;\n    const Tensor every = position_ids(batch);\n    hidden_states = "
+     "hidden_states * "
+     "scale;\n",
+     "is interrupted by other statements", "hidden_states = hidden_states * scale", "local_global"},
+    {"WalkInABranch", "for (auto& layer : *layers) {", "if (seq > 0) for (auto& layer : *layers) {",
+     "stands inside of another statement", "for (auto& layer : *layers)", "local_global"},
+    {"TwoWalks", "hidden_states = norm(hidden_states);",
+     "for (auto& layer : *layers) hidden_states = layer(hidden_states, full);\n    hidden_states = "
+     "norm(hidden_states);",
+     "a second walk over a PP_SPLIT list", "hidden_states = layer(hidden_states, full)", "local_global"},
+};
+
 const Mutation kSharding[] = {
     {"ReadOutsideOfUnit", "    return norm(hidden_states);",
      "    Tensor sum;\n    for (auto& layer : *layers) sum = layer->mlp->up_proj->weight;\n    return "
@@ -151,6 +230,8 @@ const Mutation kSharding[] = {
 const auto kName = [](const testing::TestParamInfo<Mutation>& info) { return std::string(info.param.name); };
 INSTANTIATE_TEST_SUITE_P(TensorParallel, WeaveMutation, testing::ValuesIn(kTensorParallel), kName);
 INSTANTIATE_TEST_SUITE_P(Pipeline, WeaveMutation, testing::ValuesIn(kPipeline), kName);
+INSTANTIATE_TEST_SUITE_P(Views, WeaveMutation, testing::ValuesIn(kViews), kName);
+INSTANTIATE_TEST_SUITE_P(Stages, WeaveMutation, testing::ValuesIn(kStages), kName);
 INSTANTIATE_TEST_SUITE_P(Sharding, WeaveMutation, testing::ValuesIn(kSharding), kName);
 
 }  // namespace

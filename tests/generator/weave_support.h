@@ -33,8 +33,16 @@ inline std::string with(std::string text, const std::string& from, const std::st
   return text.replace(at, from.size(), to);
 }
 
-/// Generates a family from `spec`, its only file beside the shipped ones.
-inline GenerateResult generate_spec(const std::string& family, const std::string& spec) {
+/// Where the specs of golden family tree "parallel" stand.
+inline std::filesystem::path parallel_specs() {
+  return std::filesystem::path(MODULAR_SOURCE_DIR) / "tests/generator/golden/parallel/modular";
+}
+
+inline std::string parallel_spec(const std::string& family) { return read_file(parallel_specs() / (family + ".h")); }
+
+/// Generates a family from `spec`, whose files beside the shipped ones are those of `others` and itself.
+inline GenerateResult generate_spec(const std::string& family, const std::string& spec,
+                                    const std::filesystem::path& others = {}) {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
   std::string folder = std::string(test->test_suite_name()) + "." + test->name();
   for (char& letter : folder)
@@ -42,13 +50,19 @@ inline GenerateResult generate_spec(const std::string& family, const std::string
   const std::filesystem::path root = std::filesystem::path(testing::TempDir()) / "modgen_weave" / folder;
   std::filesystem::remove_all(root);
   std::filesystem::create_directories(root / "modular");
-  std::ofstream(root / "modular" / (family + ".h")) << spec;
+  if (!others.empty()) std::filesystem::copy(others, root / "modular");
+  std::ofstream(root / "modular" / (family + ".h"), std::ios::trunc) << spec;
   GenerateOptions options;
   options.root = root.string();
   options.families = {family};
   GenerateResult result = generate(options);
   std::filesystem::remove_all(root);
   return result;
+}
+
+/// Generates a family of that tree from `spec`, its changed text.
+inline GenerateResult generate_parallel(const std::string& family, const std::string& spec) {
+  return generate_spec(family, spec, parallel_specs());
 }
 
 inline std::string all_text(const std::vector<Diagnostic>& diagnostics) {

@@ -12,7 +12,6 @@ ShardedParameter parameter(const std::string& name, const at::Tensor& value) {
   ShardedParameter result;
   result.name = name;
   result.global_shape = value.sizes().vec();
-  result.offset.assign(result.global_shape.size(), 0);
   result.local = value.clone();
   return result;
 }

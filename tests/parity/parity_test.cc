@@ -137,10 +137,9 @@ void train_and_export(const fs::path& folder, const fs::path& out, const ExportO
   }
   EXPECT_LT(last, first);
 
-  std::vector<TensorBox> boxes;
-  for (const ShardedParameter& parameter : model.parameters()) boxes.push_back(box_of(parameter));
   fs::remove_all(out);
-  const fs::path checkpoint = save_checkpoint(out / "checkpoints", config, {.step = 4, .values = {}}, boxes, mesh, 1);
+  const fs::path checkpoint =
+      save_checkpoint(out / "checkpoints", config, {.step = 4, .values = {}}, boxes_of(model.parameters()), mesh, 1);
   export_pretrained(checkpoint, out / "exported", options);
   fs::copy_file(folder / "batch.safetensors", out / "batch.safetensors");
   write_safetensors(out / "trained.safetensors", {{"logits", model.logits(batch).to(at::kFloat)}});

@@ -1,0 +1,32 @@
+// How tp splits the parameters of a layer, by the annotation of its field.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "generator/module_tree.h"
+#include "generator/shard_types.h"
+
+namespace modgen {
+
+struct Partition {
+  std::optional<int64_t> dim;  // of the parameter; none where it is whole on every tp rank
+  std::vector<Size> parts;     // of that dimension, each of which is split by itself; empty where it is split as one
+};
+
+/// The partition of `layer`'s parameter "weight" or "bias"; of a raw parameter its own.
+Partition partition_of(const ModuleNode& layer, std::string_view parameter);
+
+/// The same as a type: the parameter's value as a tp rank sees it.
+ShardType type_of(const Partition& partition);
+
+/// The factors of `size`, sorted; none where it cannot be traced.
+std::optional<std::vector<std::string>> factors_of(const Size& size);
+
+/// The one annotation of `layer` that splits its parameters, or null.
+const Annotation* split_annotation(const std::vector<Annotation>& annotations);
+
+}  // namespace modgen

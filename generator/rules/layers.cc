@@ -1,0 +1,116 @@
+// Rules of layers, by their annotation or class. Operand 0 is the layer; its type says how its weight is split.
+#include "generator/rules/rules.h"
+
+namespace modgen {
+namespace {
+
+std::optional<int64_t> rank_of_rows(const Value& ids) { return ids.rank ? std::optional(*ids.rank + 1) : std::nullopt; }
+
+Value column_wise(Operation& op) {
+  const Value& x = op.values[1];
+  if (!is_tensor(x)) return unproven(op, x);
+  if (is_split(x))
+    return op.refuse("a layer that is split by output feature reads a value that is " + describe(x),
+                     "it wants the whole value: mark this layer TP_ROWWISE, or drop the annotation of the layer that "
+                     "made the value");
+  if (is_partial(x))
+    return op.refuse("a layer that is split by output feature reads a partial sum over tp", kForgottenExit);
+  op.enter(1);
+  return Value::tensor(sharded(-1, op.values[0].type.parts), true, x.rank);
+}
+
+Value row_wise(Operation& op) {
+  const Value& x = op.values[1];
+  if (!is_tensor(x)) return unproven(op, x);
+  if (!is_split(x) || from_end(x) != -1)
+    return op.refuse("a layer that is split by input feature (TP_ROWWISE) reads a value that is " + describe(x),
+                     "it wants a value that is split along its last dimension, as TP_COLWISE layers make it");
+  if (x.type.parts != op.values[0].type.parts)
+    return op.refuse("a layer that is split by input feature (TP_ROWWISE) reads a value that is " + describe(x),
+                     "take the value apart into its parts first");
+  op.call = Call::exit;
+  return Value::tensor(kInvariant, true, x.rank);
+}
+
+Value vocabulary_rows(Operation& op) {
+  const Value& ids = op.values[1];
+  if (!is_whole(ids)) return op.refuse("an embedding that is split by vocabulary reads ids that are " + describe(ids));
+  op.call = Call::embedding;
+  return Value::tensor(kInvariant, true, rank_of_rows(ids));
+}
+
+/// An embedding whose rows are split: each rank looks up its slice of every row.
+Value slices_of_rows(Operation& op) {
+  const Value& ids = op.values[1];
+  if (!is_whole(ids)) return unproven(op, ids);
+  if (op.values[0].type.dim != 1)
+    return op.refuse("an embedding that TP_SHARD splits by row: ids of other ranks' rows are not found",
+                     "mark it TP_VOCAB, or TP_SHARD(1) to split each row");
+  return Value::tensor(sharded(-1, op.values[0].type.parts), true, rank_of_rows(ids));
+}
+
+Value whole_linear(Operation& op) {
+  const Value& x = op.values[1];
+  if (!is_tensor(x)) return unproven(op, x);
+  if (is_split(x))
+    return op.refuse("a layer without an annotation reads a value that is " + describe(x),
+                     from_end(x) == -1
+                         ? "mark the layer TP_ROWWISE, or drop TP_COLWISE of the layers before it"
+                         : "its parameters' gradients would be short of the other ranks': apply it to the whole value");
+  if (is_partial(x)) return op.refuse("a layer reads a partial sum over tp", kForgottenExit);
+  if (is_replicated(x)) return unproven(op, x);
+  return Value::tensor(kInvariant, true, x.rank);
+}
+
+Value whole_embedding(Operation& op) {
+  const Value& ids = op.values[1];
+  if (!is_whole(ids)) return unproven(op, ids);
+  return Value::tensor(kInvariant, true, rank_of_rows(ids));
+}
+
+/// libtorch's LayerNorm over the last dimension.
+Value layer_norm(Operation& op) {
+  const Value& x = op.values[1];
+  if (!is_tensor(x) || is_replicated(x)) return unproven(op, x);
+  if (is_partial(x)) return op.refuse("a norm of a partial sum over tp", kForgottenExit);
+  if (!is_split(x)) return like(Value::tensor(kInvariant, true, x.rank), kInvariant);
+  if (from_end(x) == -1 || !from_end(x))
+    return op.refuse("a norm over the last dimension, which is split over tp: each rank sees only its slice");
+  op.call = Call::layer_norm;
+  Value result = x;
+  result.gradient = true;
+  return result;
+}
+
+/// Layers without parameters that work on each element: activations.
+Value function_of_each(Operation& op) { return elementwise(op, Algebra::non_linear, 1, 2); }
+
+/// The same element may be dropped on one rank and kept on another unless all ranks draw alike, as they do for whole
+/// values.
+Value dropout(Operation& op) { return is_whole(op.values[1]) ? op.values[1] : unproven(op, op.values[1]); }
+
+Value identity(Operation& op) { return op.values[1]; }
+
+}  // namespace
+
+const RuleTable& layer_rules() {
+  static const RuleTable table = {
+      {"tp_colwise", column_wise},
+      {"tp_rowwise", row_wise},
+      {"tp_vocab linear", column_wise},
+      {"tp_vocab embedding", vocabulary_rows},
+      {"tp_shard embedding", slices_of_rows},
+      {"linear layer", whole_linear},
+      {"embedding layer", whole_embedding},
+      {"LayerNorm layer", layer_norm},
+      {"GELU layer", function_of_each},
+      {"SiLU layer", function_of_each},
+      {"ReLU layer", function_of_each},
+      {"Tanh layer", function_of_each},
+      {"Dropout layer", dropout},
+      {"Identity layer", identity},
+  };
+  return table;
+}
+
+}  // namespace modgen

@@ -1,0 +1,21 @@
+// The integers of a config by name, and the products of them that a plan writes down.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "runtime/model/config.h"
+
+namespace modular {
+
+using ConfigIntegers = std::map<std::string, int64_t, std::less<>>;
+
+/// What is not given is left out.
+ConfigIntegers config_integers(const AnyConfig& config);
+
+/// The value of "head_dim * num_attention_heads * 2".
+int64_t evaluate_product(std::string_view product, const ConfigIntegers& integers);
+
+}  // namespace modular

@@ -1,0 +1,111 @@
+// Every annotation of some specs, taken away, exchanged for another of its kind, and moved to the next member. What
+// would compute something else on some mesh is refused at a place in the spec; the few that would not are listed.
+#include <regex>
+#include <set>
+
+#include "tests/generator/weave_support.h"
+
+namespace modgen {
+namespace {
+
+/// What computes the same on every mesh, whatever it says instead.
+const std::set<std::string> kHarmless = {
+    // A table or a projection that is whole on every rank.
+    "tiny: TP_VOCAB of embed removed",
+    "tiny: TP_VOCAB of embed moved to the next member",
+    "tiny: TP_VOCAB of lm_head removed",
+    // Of a linear layer both split by output feature.
+    "tiny: TP_VOCAB of lm_head exchanged for TP_COLWISE",
+    "tiny: TP_COLWISE of up_proj exchanged for TP_VOCAB",
+    "tiny: TP_COLWISE of q_proj exchanged for TP_VOCAB",
+    "tiny: TP_COLWISE of k_proj exchanged for TP_VOCAB",
+    "tiny: TP_COLWISE of v_proj exchanged for TP_VOCAB",
+    // Inherited all the same.
+    "local_global: PP_SPLIT of layers removed",
+};
+
+struct Mutant {
+  std::string name;  // "tiny: TP_COLWISE of up_proj removed"
+  std::string spec;
+};
+
+/// An annotation in front of a member.
+struct Site {
+  std::string macro;   // with its arguments
+  std::string member;  // that it marks
+  size_t begin = 0, end = 0;
+};
+
+std::string kind_of(const std::string& macro) { return macro.substr(0, macro.find('(')); }
+
+std::vector<Site> sites_of(const std::string& spec) {
+  static const std::regex annotation(
+      R"((TP_COLWISE_PARTS|TP_SHARD)\([^)]*\)|TP_COLWISE|TP_ROWWISE|TP_VOCAB|TP_LOCAL|PP_FIRST|PP_SPLIT|PP_LAST)");
+  std::vector<Site> sites;
+  for (auto found = std::sregex_iterator(spec.begin(), spec.end(), annotation); found != std::sregex_iterator();
+       ++found) {
+    Site site;
+    site.macro = found->str();
+    site.begin = static_cast<size_t>(found->position());
+    site.end = site.begin + site.macro.size();
+    const size_t semicolon = spec.find(';', site.end), space = spec.find_last_of(" \n", semicolon);
+    site.member = spec.substr(space + 1, semicolon - space - 1);
+    sites.push_back(site);
+  }
+  return sites;
+}
+
+std::vector<std::string> others_of(const std::string& kind) {
+  std::vector<std::string> group = {"TP_COLWISE", "TP_ROWWISE", "TP_VOCAB"};
+  if (kind.starts_with("PP_")) group = {"PP_FIRST", "PP_SPLIT", "PP_LAST"};
+  if (kind == "TP_LOCAL") group.clear();
+  std::erase(group, kind);
+  return group;
+}
+
+std::vector<Mutant> mutants_of(const std::string& family, const std::string& spec) {
+  std::vector<Mutant> mutants;
+  const auto sites = sites_of(spec);
+  for (const Site& site : sites) {
+    const std::string what = family + ": " + kind_of(site.macro) + " of " + site.member;
+    const std::string without = std::string(spec).erase(site.begin, site.end - site.begin);
+    mutants.push_back({what + " removed", without});
+    for (const std::string& other : others_of(kind_of(site.macro)))
+      mutants.push_back({what + " exchanged for " + other, std::string(without).insert(site.begin, other)});
+    // In front of the declaration behind this one, where that is a member.
+    const size_t next_line = without.find('\n', without.find(';', site.begin)) + 1;
+    const size_t next = without.find_first_not_of(' ', next_line);
+    const size_t line_end = without.find('\n', next);
+    const std::string line = without.substr(next, line_end - next);
+    if (line.ends_with(";") && line.find('(') == std::string::npos)
+      mutants.push_back({what + " moved to the next member", std::string(without).insert(next, site.macro + " ")});
+  }
+  return mutants;
+}
+
+class AnnotationMutations : public testing::TestWithParam<const char*> {};
+
+TEST_P(AnnotationMutations, AreRefusedAtAPlaceInTheSpec) {
+  const std::string family = GetParam();
+  const auto mutants = mutants_of(family, parallel_spec(family));
+  ASSERT_GE(mutants.size(), 1u);
+  for (const Mutant& mutant : mutants) {
+    const GenerateResult result = generate_parallel(family, mutant.spec);
+    if (kHarmless.contains(mutant.name)) {
+      EXPECT_TRUE(result.ok()) << mutant.name << "\n" << all_text(result.diagnostics);
+      continue;
+    }
+    EXPECT_FALSE(result.ok()) << mutant.name;
+    for (const Diagnostic& diagnostic : result.diagnostics) {
+      EXPECT_TRUE(diagnostic.where.path.starts_with("modular/")) << mutant.name << ": " << to_text(diagnostic);
+      EXPECT_GT(diagnostic.where.line, 0u) << mutant.name << ": " << to_text(diagnostic);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Specs, AnnotationMutations,
+                         testing::Values("tiny", "fused_parts", "transposed", "local_global"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace modgen

@@ -1,0 +1,58 @@
+// Layers that tensor parallelism splits in other ways than by whole outputs or inputs, each as a family of
+// tests/generator/golden/parallel: the same training on every mesh.
+#include <gtest/gtest.h>
+
+#include "tests/generator/golden/parallel/generated/fused_parts.h"
+#include "tests/generator/golden/parallel/generated/head_norms.h"
+#include "tests/generator/golden/parallel/generated/local_global.h"
+#include "tests/generator/golden/parallel/generated/tiny.h"
+#include "tests/generator/golden/parallel/generated/transposed.h"
+#include "tests/parallel/training_runs.h"
+
+namespace modular {
+namespace {
+
+using testing::expect_same_training;
+using testing::Variant;
+
+MeshShape mesh(int64_t tp, int64_t pp = 1, int64_t dp_shard = 1) {
+  MeshShape shape;
+  shape[Axis::tp] = tp;
+  shape[Axis::pp] = pp;
+  shape[Axis::dp_shard] = dp_shard;
+  return shape;
+}
+
+class SplitLayers : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(SplitLayers, TrainTheSameOverTensorParallelRanks) {
+  expect_same_training(GetParam(), mesh(2),
+                       {{.name = "plain"}, {.name = "recomputed", .options = {.recompute = true}}});
+}
+
+TEST_P(SplitLayers, TrainTheSameWhereTheirSlicesAreSharded) {
+  expect_same_training(GetParam(), mesh(2, 1, 2), {{.name = "plain"}});
+}
+
+TEST_P(SplitLayers, TrainTheSameInPipelineStages) {
+  expect_same_training(GetParam(), mesh(1, 2), {{.name = "plain", .micro_batches = 2}});
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, SplitLayers,
+                         ::testing::Values("TinyForCausalLM", "HeadNormsForCausalLM", "FusedPartsForCausalLM",
+                                           "TransposedForCausalLM", "LocalGlobalForCausalLM"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(SplitLayers, PartsThatDoNotAddUpAreRefused) {
+  const Entry& entry = testing::entry_of("FusedPartsForCausalLM");
+  Plan plan = *entry.plan;
+  for (TensorSplit& split : plan.tensor_splits)
+    if (!split.parts.empty()) split.parts.pop_back();
+  Entry wrong = entry;
+  wrong.plan = &plan;
+  const std::string refusal = ParallelModel::refusal(wrong, *testing::tiny_config(entry), mesh(2));
+  EXPECT_NE(refusal.find("the parts of "), std::string::npos) << refusal;
+}
+
+}  // namespace
+}  // namespace modular
