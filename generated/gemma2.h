@@ -39,7 +39,7 @@ struct Gemma2Config {
   void finish() {
     if (layer_types.empty())
       for (int64_t layer = 0; layer < num_hidden_layers; ++layer)
-        layer_types.push_back(layer % 2 == 0 ? "sliding_attention" : "full_attention");
+        layer_types.push_back(has_window(layer) ? "sliding_attention" : "full_attention");
     check_layer_types(layer_types, num_hidden_layers, {"full_attention", "sliding_attention"});
     if (use_bidirectional_attention.value_or(false))
       throw ConfigError("use_bidirectional_attention is not supported: set it to false");
@@ -54,6 +54,9 @@ struct Gemma2Config {
     }
     if (attention_dropout != 0.0) throw ConfigError("attention_dropout is not supported: set it to 0.0");
   }
+
+  /// Whether a layer has a window where layer_types does not say it.
+  bool has_window(int64_t layer) const { return layer % 2 == 0; }
 
   template <class Visitor>
   void fields(Visitor&& visit) {

@@ -1,0 +1,89 @@
+// Phi-3 (Abdin et al., 2024), as in Hugging Face transformers: Mistral with one projection for query, key and value and
+// one for gate and up.
+#pragma once
+
+#include <string>
+
+#include "modular/mistral.h"
+
+namespace modular::phi3 {
+MODULAR_FAMILY(Phi3);
+
+struct Phi3Config : mistral::MistralConfig {
+  int64_t vocab_size = 32064;
+  int64_t hidden_size = 3072;
+  int64_t intermediate_size = 8192;
+  std::optional<int64_t> num_key_value_heads;
+  double resid_pdrop = 0.0;
+  double embd_pdrop = 0.0;
+  int64_t max_position_embeddings = 4096;
+  int64_t original_max_position_embeddings = 4096;  // the context of longrope's short factors
+  double rms_norm_eps = 1e-5;
+  std::optional<int64_t> pad_token_id = 32000;
+  std::optional<int64_t> sliding_window;
+
+  void finish() {
+    if (rope_parameters.rope_type == "yarn") rope_parameters.rope_type = "longrope";  // a name of its first releases
+    if (rope_parameters.rope_type == "longrope")
+      rope_parameters.original_max_position_embeddings = original_max_position_embeddings;
+    MistralConfig::finish();
+  }
+};
+
+class Phi3MLPImpl : public llama::LlamaMLPImpl {
+ public:
+  explicit Phi3MLPImpl(const Phi3Config& config)
+      : LlamaMLPImpl(config),
+        intermediate_size(config.intermediate_size),
+        gate_up_proj(
+            register_module("gate_up_proj", linear(config.hidden_size, 2 * intermediate_size, /*bias=*/false))) {
+    down_proj = register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/false));
+  }
+
+  Tensor forward(const Tensor& x) {
+    const auto gate_up = gate_up_proj(x).chunk(2, -1);
+    return down_proj(gated_activation(hidden_act, gate_up[0], gate_up[1]));
+  }
+
+  int64_t intermediate_size;
+  TP_COLWISE_PARTS(intermediate_size, intermediate_size) nn::Linear gate_up_proj;
+
+ private:
+  using LlamaMLPImpl::gate_proj;
+  using LlamaMLPImpl::up_proj;
+};
+TORCH_MODULE(Phi3MLP);
+
+class Phi3AttentionImpl : public mistral::MistralAttentionImpl {
+ public:
+  explicit Phi3AttentionImpl(const Phi3Config& config)
+      : MistralAttentionImpl(config),
+        qkv_proj(register_module(
+            "qkv_proj", linear(config.hidden_size, (num_heads + 2 * num_key_value_heads) * head_dim, /*bias=*/false))) {
+  }
+
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const auto parts =
+        qkv_proj(hidden_states)
+            .split_with_sizes({num_heads * head_dim, num_key_value_heads * head_dim, num_key_value_heads * head_dim},
+                              -1);
+    const Tensor query = parts[0].view({batch, seq, num_heads, head_dim}).transpose(1, 2);
+    const Tensor key = parts[1].view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
+    const Tensor value = parts[2].view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
+    return o_proj(attend(query, key, value, rotary_embeddings, mask));
+  }
+
+  TP_COLWISE_PARTS(num_heads * head_dim, num_key_value_heads * head_dim, num_key_value_heads * head_dim)
+  nn::Linear qkv_proj;
+
+ private:
+  using MistralAttentionImpl::k_proj;
+  using MistralAttentionImpl::q_proj;
+  using MistralAttentionImpl::v_proj;
+};
+TORCH_MODULE(Phi3Attention);
+
+using Phi3ForCausalLM MODEL_ENTRY("causal-lm") = mistral::MistralForCausalLM;
+
+}  // namespace modular::phi3
