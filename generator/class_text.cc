@@ -29,8 +29,10 @@ struct Slot {
   const clang::NamedDecl* decl = nullptr;
   clang::AccessSpecifier access = clang::AS_public;
   bool blank_before = false;
+  std::vector<std::pair<size_t, SourceSpan>> above;  // comments before it that are not its own, with their levels
   bool redefines = false;
-  SourceSpan inherited_comment;  // of the method that this one redefines
+  bool before_inherited = false;  // of a field that is initialized before its class's base
+  SourceSpan inherited_comment;   // of the method that this one redefines
   size_t comment_level = 0;
   std::vector<Fragment> inherited_annotations;  // of the field that this one redeclares
   std::optional<Fragment> made;                 // text of a kept base method
@@ -43,6 +45,11 @@ class ClassText {
   Fragment make() {
     const size_t root = entity_.levels.size() - 1;
     for (size_t index = root + 1; index-- > 0;) merge_level(index);
+    supers_.is_redefined = [this](const clang::CXXMethodDecl& method) {
+      return std::none_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+        return slot.decl && slot.decl->getCanonicalDecl() == method.getCanonicalDecl();
+      });
+    };
     Fragment text = head();
     if (root == 0)
       text.append(verbatim_body());
@@ -155,10 +162,18 @@ class ClassText {
     const bool is_root = level + 1 == entity_.levels.size();
     std::vector<Slot> own;
     bool has_constructor = false, inherits_constructors = false;
+    std::vector<std::pair<size_t, SourceSpan>> above;  // comments at the last access specifier
     for (const Slice& slice : members_.back()) {
       if (slice.decls.empty()) continue;
       auto* decl = slice.decls.front();
-      if (llvm::isa<clang::AccessSpecDecl>(decl)) continue;
+      if (llvm::isa<clang::AccessSpecDecl>(decl)) {
+        const std::string& text = text_of(level);
+        const SourceSpan colon{slice.core.file, next_code(text, slice.core.begin), slice.core.end};
+        for (const SourceSpan& comment :
+             {leading_comment(text, slice.whole), leading_comment(text, {colon.file, colon.end, slice.whole.end})})
+          if (comment.begin < comment.end) above.push_back({level, comment});
+        continue;
+      }
       if (auto* use = llvm::dyn_cast<clang::UsingDecl>(decl); use && !is_root) {
         const std::string name = use->getDeclName().getAsString();
         if (use->getDeclName().getNameKind() == clang::DeclarationName::CXXConstructorName)
@@ -173,7 +188,9 @@ class ClassText {
       slot.decl = llvm::dyn_cast<clang::NamedDecl>(decl);
       slot.access = decl->getAccess();
       slot.blank_before = blank_before(text_of(level), slice.whole);
-      if (slot.decl) slot.name = slot.decl->getNameAsString();
+      if (slot.decl) slot.name = llvm::isa<clang::CXXDestructorDecl>(decl) ? "~" : slot.decl->getNameAsString();
+      slot.above = std::move(above);
+      above.clear();
       if (llvm::isa<clang::FieldDecl>(decl)) {
         slot.kind = Slot::Kind::field;
       } else if (llvm::isa<clang::CXXConstructorDecl>(decl)) {
@@ -197,10 +214,28 @@ class ClassText {
       }
       own.push_back(std::move(slot));
     }
+    const std::set<std::string> early = is_root ? std::set<std::string>() : initialized_before_base(level);
+    for (Slot& slot : own) slot.before_inherited = slot.kind == Slot::Kind::field && early.count(slot.name);
     if (!is_root && has_constructor && !inherits_constructors)
       std::erase_if(slots_, [](const Slot& slot) { return slot.kind == Slot::Kind::constructor; });
     if (!is_root && !has_constructor && !inherits_constructors) check_constructible(level);
     for (Slot& slot : own) place(std::move(slot), is_root);
+  }
+
+  /// Fields whose initializers are written before the base's.
+  std::set<std::string> initialized_before_base(size_t level) const {
+    std::set<std::string> names;
+    for (const clang::CXXConstructorDecl* constructor : record(level).ctors()) {
+      int base = -1;
+      for (const clang::CXXCtorInitializer* init : constructor->inits())
+        if (init->isWritten() && init->isBaseInitializer() &&
+            family_.specs().symbol(init->getBaseClass()->getAsCXXRecordDecl()))
+          base = init->getSourceOrder();
+      for (const clang::CXXCtorInitializer* init : constructor->inits())
+        if (init->isWritten() && init->isAnyMemberInitializer() && init->getSourceOrder() < base)
+          names.insert(init->getAnyMember()->getNameAsString());
+    }
+    return names;
   }
 
   /// A class that only inherits from one with constructors needs to say that it wants them.
@@ -272,6 +307,7 @@ class ClassText {
       if (Slot* inherited = redefined_by(slot)) {
         slot.blank_before = inherited->blank_before;
         slot.redefines = true;
+        slot.above.insert(slot.above.begin(), inherited->above.begin(), inherited->above.end());
         if (slot.kind == Slot::Kind::method) inherit_comment(*inherited, slot);
         if (slot.kind == Slot::Kind::field) inherit_annotations(*inherited, slot);
         *inherited = std::move(slot);
@@ -299,6 +335,15 @@ class ClassText {
       at = behind_last([](Slot::Kind kind) { return kind == Slot::Kind::method || kind == Slot::Kind::constructor; });
       if (at == 0) at = slots_.size();
       slot.blank_before = true;
+    } else if (slot.kind == Slot::Kind::field && slot.before_inherited) {
+      const auto stays_before = [&](const Slot& other) {
+        return other.kind != Slot::Kind::field || (other.before_inherited && other.level == slot.level);
+      };
+      while (at < slots_.size() && stays_before(slots_[at])) ++at;
+      if (at < slots_.size()) {
+        slot.blank_before = slots_[at].blank_before;
+        slots_[at].blank_before = false;
+      }
     } else if (slot.kind == Slot::Kind::field) {
       at = behind_last([](Slot::Kind kind) { return kind == Slot::Kind::field; });
       // The blank line above the first field of its class parts it from the methods there, not from the inherited
@@ -354,9 +399,37 @@ class ClassText {
     const SourceSpan open = token(record(0).getBraceRange().getBegin());
     const Symbol& symbol = *entity_.levels[0].symbol;
     const SourceSpan whole = symbol.slices.front()->whole;
-    Fragment text = render({open.file, behind_line_comment(text_of(0), open.end), whole.end}, 0);
+    std::vector<Replacement> bodies;
+    for (const Slot& slot : slots_)
+      if (const auto body = body_behind(slot)) bodies.push_back(*body);
+    Fragment text = render({open.file, behind_line_comment(text_of(0), open.end), whole.end}, 0, std::move(bodies));
     append_holder(text);
     return text;
+  }
+
+  /// In the place of its semicolon, the body of a method that is defined behind its class.
+  std::optional<Replacement> body_behind(const Slot& slot) {
+    const auto* function = llvm::dyn_cast_or_null<clang::FunctionDecl>(slot.decl);
+    if (!function || slot.level + 1 > entity_.levels.size()) return std::nullopt;
+    const clang::FunctionDecl& definition = Specs::defined(*function);
+    if (&definition == function || !definition.hasBody()) return std::nullopt;
+    const SourceSpan body = family_.parsed().span(family_.specs().manager(), definition.getBody()->getSourceRange());
+    uint32_t begin = body.begin;
+    if (const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(&definition))
+      for (const RawToken& token : raw_tokens(text_of(slot.level), name_behind(*constructor), body.begin))
+        if (text_of(slot.level)[token.begin] == ':' && token.end == token.begin + 1) {
+          begin = token.begin;
+          break;
+        }
+    const uint32_t semicolon = next_code(text_of(slot.level), slot.slice->core.end);
+    Fragment text(" ");
+    text.append(render({body.file, begin, body.end}, slot.level, kept_calls(slot)));
+    return Replacement{{body.file, slot.slice->core.end, semicolon + 1}, text};
+  }
+  uint32_t name_behind(const clang::FunctionDecl& function) const { return token(function.getLocation()).end; }
+  std::vector<Replacement> kept_calls(const Slot& slot) {
+    return slot.kind == Slot::Kind::method ? super_calls(family_, entity_, slot.level, *slot.decl, {}, supers_)
+                                           : std::vector<Replacement>{};
   }
 
   void append_holder(Fragment& text) {
@@ -371,20 +444,25 @@ class ClassText {
         text.add(std::string("\n"));
       }
       text.add("TORCH_MODULE(" + entity_.name + ");", symbol.where);
+      const auto last_slice = [](const Symbol& one) { return one.holder ? one.slices.back() : one.slices.front(); };
+      append_comment_behind(text, last_slice);
       return;
     }
   }
 
-  Fragment slot_text(const Slot& slot, std::vector<KeptMethod>& kept) {
+  Fragment slot_text(const Slot& slot) {
     if (slot.made) return *slot.made;
     const SourceSpan whole = slot.slice->whole;
     if (slot.kind == Slot::Kind::constructor) {
       const auto& constructor = *llvm::cast<clang::CXXConstructorDecl>(slot.decl);
-      ConstructorContext context{family_, entity_, field_order(), dropped_initializers()};
+      ConstructorContext context{family_, entity_, field_order(), dropped_initializers(), supers_};
       return constructor_text(context, slot.level, constructor, whole);
     }
     std::vector<Replacement> replacements;
-    if (slot.kind == Slot::Kind::method) replacements = super_calls(family_, entity_, slot.level, *slot.decl, {}, kept);
+    if (auto body = body_behind(slot))
+      replacements.push_back(std::move(*body));
+    else
+      replacements = kept_calls(slot);
     for (const AnnotationMacro& note : notes(*slot.slice->decls.front()))
       if (note.kind == "tp_none") replacements.push_back({note.where, Fragment()});
     if (!slot.inherited_annotations.empty()) {
@@ -443,13 +521,12 @@ class ClassText {
   }
 
   Fragment merged_body() {
-    std::vector<KeptMethod> kept;
     Fragment text;
     text.add(std::string("\n"));
     clang::AccessSpecifier access = record(entity_.levels.size() - 1).isStruct() ? clang::AS_public : clang::AS_private;
     const Slot* previous = nullptr;
     const auto emit = [&](const Slot& slot) {
-      Fragment own = slot_text(slot, kept).trimmed();
+      Fragment own = slot_text(slot).trimmed();
       const bool relabel = slot.access != access;
       const bool functions =
           slot.kind == Slot::Kind::method || slot.kind == Slot::Kind::constructor ||
@@ -458,27 +535,57 @@ class ClassText {
       if (previous && (slot.blank_before || relabel || (functions && !neighbours))) text.add(std::string("\n"));
       if (relabel) text.add(label(slot.access));
       access = slot.access;
+      for (const auto& [level, comment] : slot.above) {
+        text.append(render(comment, level));
+        text.add(std::string("\n"));
+      }
       text.append(own);
       text.add(std::string("\n"));
       previous = &slot;
     };
     for (const Slot& slot : slots_) emit(slot);
-    if (!kept.empty()) {
+    if (!supers_.kept.empty()) {
       text.add(access == clang::AS_private ? "\n" : "\n private:\n");
-      for (const KeptMethod& method : kept) {
+      for (const KeptMethod& method : supers_.kept) {
         text.append(method.text);
         text.add(std::string("\n"));
       }
     }
+    for (size_t level = entity_.levels.size(); level-- > 0;) {
+      const Slice& tail = members_[entity_.levels.size() - 1 - level].back();
+      const SourceSpan comment = leading_comment(text_of(level), tail.whole);
+      if (comment.begin == comment.end) continue;
+      text.append(render(comment, level));
+      text.add(std::string("\n"));
+    }
     text.add(std::string("};"));
+    const auto first_slice = [](const Symbol& symbol) { return symbol.slices.front(); };
+    append_comment_behind(text, first_slice);
     append_holder(text);
     return text;
+  }
+
+  /// The comment behind the slice that `choose` gives, of the nearest level that has one.
+  template <class Choose>
+  void append_comment_behind(Fragment& text, Choose&& choose) {
+    for (size_t level = 0; level < entity_.levels.size(); ++level) {
+      const Slice& slice = *choose(*entity_.levels[level].symbol);
+      const std::string& source = text_of(level);
+      uint32_t behind = slice.core.end;
+      while (behind < slice.whole.end && source[behind] == ';') ++behind;
+      const SourceSpan comment = leading_comment(source, {slice.whole.file, behind, slice.whole.end});
+      if (comment.begin == comment.end) continue;
+      text.add(std::string("  "));
+      text.append(render(comment, level));
+      return;
+    }
   }
 
   Family& family_;
   Entity& entity_;
   std::deque<std::vector<Slice>> members_;  // by level, root first; slots point into them
   std::vector<Slot> slots_;
+  Supers supers_;
 };
 
 }  // namespace

@@ -1,6 +1,10 @@
 // Constructors: the base's is unravelled into the derived one's, so that it reads as if written for this class.
+#include <clang/AST/Attr.h>
 #include <clang/AST/ExprCXX.h>
 #include <clang/AST/RecursiveASTVisitor.h>
+#include <clang/Frontend/CompilerInstance.h>
+#include <clang/Sema/Initialization.h>
+#include <clang/Sema/Sema.h>
 
 #include <algorithm>
 #include <functional>
@@ -17,6 +21,8 @@ class Effects : public clang::RecursiveASTVisitor<Effects> {
   std::set<std::string> reads, writes;
   std::set<const clang::VarDecl*> locals;  // named
   std::map<const clang::NamedDecl*, int> uses;
+  bool calls_own_methods = false;
+  bool changes_something = false;
 
   static std::string field_of(const clang::Expr* expr) {
     const auto* member = llvm::dyn_cast<clang::MemberExpr>(expr->IgnoreParenImpCasts());
@@ -37,12 +43,30 @@ class Effects : public clang::RecursiveASTVisitor<Effects> {
     return true;
   }
   bool VisitBinaryOperator(clang::BinaryOperator* expr) {
-    if (expr->isAssignmentOp()) writes.insert(field_of(expr->getLHS()));
+    if (expr->isAssignmentOp()) write(expr->getLHS());
+    return true;
+  }
+  bool VisitUnaryOperator(clang::UnaryOperator* expr) {
+    if (expr->isIncrementDecrementOp()) write(expr->getSubExpr());
     return true;
   }
   bool VisitCXXOperatorCallExpr(clang::CXXOperatorCallExpr* expr) {
-    if (expr->isAssignmentOp()) writes.insert(field_of(expr->getArg(0)));
+    if (expr->isAssignmentOp()) write(expr->getArg(0));
     return true;
+  }
+  bool VisitCXXMemberCallExpr(clang::CXXMemberCallExpr* call) {
+    const clang::CXXMethodDecl* method = call->getMethodDecl();
+    if (!method || !method->getDeclName().isIdentifier()) return true;
+    const bool own = llvm::isa<clang::CXXThisExpr>(call->getImplicitObjectArgument()->IgnoreParenImpCasts());
+    calls_own_methods |= own && !method->getName().starts_with("register_");
+    if (method->getName().ends_with("_") || method->getName() == "push_back") write(call->getImplicitObjectArgument());
+    return true;
+  }
+
+ private:
+  void write(const clang::Expr* target) {
+    writes.insert(field_of(target));
+    changes_something = true;
   }
 };
 
@@ -80,7 +104,8 @@ struct Part {
   std::string field;       // that it sets; empty where it sets none or several
   std::string registered;  // the name that it registers
   std::set<std::string> reads;
-  bool is_base = false;  // of a library's base class
+  std::set<std::string> writes;  // of a statement
+  bool is_base = false;          // of a library's base class
 };
 
 struct Parts {
@@ -98,14 +123,29 @@ class Unraveller {
         parsed_(family_.parsed()),
         manager_(family_.specs().manager()) {}
 
-  Fragment make(size_t level, const clang::CXXConstructorDecl& constructor, SourceSpan slice) {
+  Fragment make(size_t level, const clang::CXXConstructorDecl& declared, SourceSpan slice) {
+    const auto& constructor = llvm::cast<clang::CXXConstructorDecl>(Specs::defined(declared));
     const clang::Stmt* body = constructor.getBody();
     // Nothing to unravel: the text as it stands.
-    if (level + 1 == entity_.levels.size() && context_.dropped.empty()) return render(slice, level, {});
+    const bool in_class = &constructor == &declared;
+    if (level + 1 == entity_.levels.size() && context_.dropped.empty() && in_class) return render(slice, level, {});
     if (!body) return render(slice, level, {});
     Parts parts = unravel(level, constructor, {});
-    Fragment text = render({slice.file, slice.begin, head_end(constructor)}, level, {}).trimmed();
-
+    for (const Skipped& skipped : skipped_) {
+      const auto sets = [&](const Part& part) { return part.field == skipped.name || part.writes.count(skipped.name); };
+      if (std::none_of(parts.initializers.begin(), parts.initializers.end(), sets) &&
+          std::none_of(parts.statements.begin(), parts.statements.end(), sets))
+        family_.specs().refuse(skipped.where,
+                               "nothing sets '" + skipped.name + "': the constructor of its class is skipped",
+                               "set it in this constructor, or remove it with a private using-declaration",
+                               {{Diagnostic::Severity::note,
+                                 parsed_.token(manager_, skipped.field->getLocation()),
+                                 "'" + skipped.name + "'",
+                                 "",
+                                 {}}});
+    }
+    const uint32_t end = in_class ? head_end(constructor) : span(declared.getSourceRange()).end;
+    Fragment text;
     std::stable_sort(parts.initializers.begin(), parts.initializers.end(),
                      [&](const Part& a, const Part& b) { return rank(a) < rank(b); });
     for (size_t index = 0; index < parts.initializers.size(); ++index) {
@@ -128,13 +168,36 @@ class Unraveller {
       text.add(std::string("\n"));
     }
     text.add(std::string(parts.statements.empty() ? "}" : "\n}"));
-    return text;
+    Fragment whole =
+        render({slice.file, slice.begin, end}, level, {}, unused_parameters(declared, text.text())).trimmed();
+    whole.append(text);
+    return whole;
   }
 
  private:
+  /// Commented out, as in `double /*factor*/`: what only a dropped initializer read.
+  std::vector<Replacement> unused_parameters(const clang::CXXConstructorDecl& constructor,
+                                             const std::string& code) const {
+    std::set<std::string> words;
+    for (const RawToken& token : raw_tokens(code, 0, static_cast<uint32_t>(code.size())))
+      if (token.kind == RawToken::Kind::identifier) words.insert(code.substr(token.begin, token.end - token.begin));
+    std::vector<Replacement> replacements;
+    for (const clang::ParmVarDecl* parameter : constructor.parameters()) {
+      if (!parameter->getDeclName() || words.count(parameter->getNameAsString()) ||
+          parameter->hasAttr<clang::UnusedAttr>())
+        continue;
+      const SourceSpan name = parsed_.token(manager_, parameter->getLocation());
+      Fragment comment;
+      comment.add("/*" + parameter->getNameAsString() + "*/", name);
+      replacements.push_back({name, comment});
+    }
+    return replacements;
+  }
+
   SourceSpan span(clang::SourceRange range) const { return parsed_.span(manager_, range); }
-  Fragment render(SourceSpan where, size_t level, const Substitution& arguments) {
-    return family_.render(where, entity_.levels[level], entity_, arguments);
+  Fragment render(SourceSpan where, size_t level, const Substitution& arguments,
+                  std::vector<Replacement> replacements = {}) {
+    return family_.render(where, entity_.levels[level], entity_, arguments, std::move(replacements));
   }
 
   size_t rank(const Part& part) const {
@@ -202,13 +265,18 @@ class Unraveller {
       Effects effects;
       effects.TraverseStmt(init.getInit());
       part.reads = effects.reads;
-      part.comment = comment_above(slices[index], level, arguments);
+      part.comment = comments_at(slices[index], cores[index], level, arguments);
+      if (ran_base && init.isAnyMemberInitializer() && needs_statements(effects, parts)) {
+        add_as_statement(init, std::move(part), cores[index], level, arguments, parts);
+        continue;
+      }
       part.text = [this, where = cores[index], level, arguments] { return render(where, level, arguments); };
       std::erase_if(parts.initializers,
                     [&](const Part& inherited) { return !part.field.empty() && inherited.field == part.field; });
       parts.initializers.push_back(std::move(part));
     }
 
+    calls_[level] = super_calls(family_, entity_, level, constructor, arguments, context_.supers);
     for (const auto& [stmt, slice] : statement_slices(family_, *constructor.getBody())) {
       if (!stmt)
         parts.tail.append(render(slice, level, arguments));
@@ -216,6 +284,62 @@ class Unraveller {
         add_statement(*stmt, slice, level, arguments, parts);
     }
     return parts;
+  }
+
+  /// The comments above an initializer and behind it.
+  Later comments_at(SourceSpan slice, SourceSpan core, size_t level, const Substitution& arguments) {
+    const std::string& text = family_.file_text(slice.file);
+    uint32_t behind = core.end;
+    while (behind < slice.end && (text[behind] == ',' || text[behind] == ' ')) ++behind;
+    return [this, above = comment_above(slice, level, arguments), level, arguments,
+            comment = leading_comment(text, {slice.file, behind, slice.end})] {
+      Fragment result = above();
+      if (comment.begin == comment.end) return result;
+      if (!result.empty()) result.add(std::string("\n"));
+      result.append(render(comment, level, arguments));
+      return result;
+    };
+  }
+
+  /// Whether code behind the base's body has to see what statements of that body did.
+  static bool needs_statements(const Effects& effects, const Parts& parts) {
+    return std::any_of(parts.statements.begin(), parts.statements.end(), [&](const Part& statement) {
+      return effects.calls_own_methods ||
+             std::any_of(statement.writes.begin(), statement.writes.end(),
+                         [&](const std::string& field) { return !field.empty() && effects.reads.count(field); });
+    });
+  }
+
+  /// `gain(offset * 2)` as `gain = offset * 2;`, behind the base's body that sets `offset`.
+  void add_as_statement(const clang::CXXCtorInitializer& init, Part part, SourceSpan where, size_t level,
+                        const Substitution& arguments, Parts& parts) {
+    const clang::FieldDecl& field = *init.getAnyMember();
+    const clang::Expr* value = init.getInit()->IgnoreImplicit();
+    if (const auto* list = llvm::dyn_cast<clang::ParenListExpr>(value); list && list->getNumExprs() == 1)
+      value = list->getExpr(0);
+    if (const auto* made = llvm::dyn_cast<clang::CXXConstructExpr>(value);
+        made && !llvm::isa<clang::CXXTemporaryObjectExpr>(made) && made->getNumArgs() == 1)
+      value = made->getArg(0);
+    const bool several = llvm::isa<clang::ParenListExpr>(value) || (llvm::isa<clang::CXXConstructExpr>(value) &&
+                                                                    !llvm::isa<clang::CXXTemporaryObjectExpr>(value));
+    if (field.getType().isConstQualified() || field.getType()->isReferenceType() || several)
+      return family_.specs().refuse(
+          where,
+          "'" + part.field +
+              "' is initialized from what the body of the base's constructor sets, and cannot be assigned behind it",
+          several ? "assign it in the constructor's body" : "declare it without const and without a reference");
+    part.writes = {part.field};
+    part.text = [this, name = part.field, value = span(value->getSourceRange()), level, arguments,
+                 comment = part.comment] {
+      Fragment text = comment();
+      if (!text.empty()) text.add(std::string("\n"));
+      text.add(family_.member_name(name, *entity_.levels[level].symbol, entity_.levels[level], entity_) + " = ");
+      text.append(render(value, level, arguments));
+      text.add(std::string(";"));
+      return text;
+    };
+    part.comment = [] { return Fragment(); };
+    parts.statements.push_back(std::move(part));
   }
 
   Later comment_above(SourceSpan slice, size_t level, const Substitution& arguments) {
@@ -240,6 +364,17 @@ class Unraveller {
       return true;
     }
     const clang::CXXConstructorDecl* target = call->getConstructor();
+    llvm::SmallVector<const clang::Expr*> given(call->arg_begin(), call->arg_end());
+    if (const clang::CallExpr* skip = skipping(*call)) {
+      given.assign(skip->arg_begin(), skip->arg_end());
+      const size_t nearest = base;
+      const auto* ancestor =
+          skip->getDirectCallee()->getTemplateSpecializationArgs()->get(1).getAsType()->getAsCXXRecordDecl();
+      target = chosen_constructor(*ancestor, *skip);
+      while (base < entity_.levels.size() && entity_.levels[base].symbol != family_.specs().symbol(ancestor)) ++base;
+      check_skipped(nearest, base, init);
+      if (!target || base == entity_.levels.size()) return true;  // a library's
+    }
     while (const auto inherited = target->getInheritedConstructor()) target = inherited.getConstructor();
     while (base < entity_.levels.size() &&
            entity_.levels[base].symbol->record->getCanonicalDecl() != target->getParent()->getCanonicalDecl())
@@ -254,10 +389,19 @@ class Unraveller {
     Substitution arguments;
     for (unsigned index = 0; index < constructor.getNumParams(); ++index) {
       const clang::ParmVarDecl* parameter = constructor.getParamDecl(index);
-      const clang::Expr* argument = index < call->getNumArgs() ? call->getArg(index) : nullptr;
+      const clang::Expr* argument = index < given.size() ? given[index] : nullptr;
       const bool is_default = !argument || llvm::isa<clang::CXXDefaultArgExpr>(argument);
       if (is_default) argument = parameter->getDefaultArg();
-      if (!is_trivial_argument(*argument) && effects.uses[parameter] > 1)
+      Effects of_argument;
+      of_argument.TraverseStmt(const_cast<clang::Expr*>(argument));
+      if (of_argument.changes_something)
+        family_.specs().refuse(
+            span(argument->getSourceRange()),
+            "this argument changes something, which would happen at another time where the base's constructor is "
+            "unravelled",
+            "compute it into a member that is initialized before the base",
+            {{Diagnostic::Severity::note, span(constructor.getSourceRange()), "the base's constructor", "", {}}});
+      else if (!is_repeatable_argument(*argument) && effects.uses[parameter] > 1)
         family_.specs().refuse(
             span(argument->getSourceRange()),
             "this argument would be evaluated " + std::to_string(effects.uses[parameter]) +
@@ -295,6 +439,45 @@ class Unraveller {
     return true;
   }
 
+  /// The call of skip_to that stands in the place of a base's arguments; null where there is none.
+  static const clang::CallExpr* skipping(const clang::CXXConstructExpr& made) {
+    if (made.getNumArgs() != 1) return nullptr;
+    const auto* call = llvm::dyn_cast<clang::CallExpr>(made.getArg(0)->IgnoreUnlessSpelledInSource());
+    const clang::FunctionDecl* callee = call ? call->getDirectCallee() : nullptr;
+    return callee && callee->getDeclName().isIdentifier() && callee->getQualifiedNameAsString() == "modular::skip_to"
+               ? call
+               : nullptr;
+  }
+
+  /// The constructor of `record` that the arguments of `call` choose.
+  const clang::CXXConstructorDecl* chosen_constructor(const clang::CXXRecordDecl& record,
+                                                      const clang::CallExpr& call) const {
+    clang::Sema& sema = family_.specs().compiler().getSema();
+    llvm::SmallVector<clang::Expr*> arguments;
+    for (const clang::Expr* argument : call.arguments())
+      arguments.push_back(new (sema.Context) clang::OpaqueValueExpr(argument->getExprLoc(), argument->getType(),
+                                                                    argument->getValueKind()));
+    const auto entity = clang::InitializedEntity::InitializeTemporary(sema.Context.getRecordType(&record));
+    const auto kind = clang::InitializationKind::CreateDirect(call.getBeginLoc(), call.getBeginLoc(), call.getEndLoc());
+    clang::InitializationSequence sequence(sema, entity, kind, arguments);
+    for (const auto& step : sequence.steps())
+      if (step.Kind == clang::InitializationSequence::SK_ConstructorInitialization)
+        return llvm::dyn_cast<clang::CXXConstructorDecl>(step.Function.Function);
+    return nullptr;
+  }
+
+  /// What the levels [first, last) declare has nothing that creates it but this class.
+  void check_skipped(size_t first, size_t last, const clang::CXXCtorInitializer& init) {
+    for (size_t level = first; level < last && level < entity_.levels.size(); ++level)
+      for (const clang::FieldDecl* field : entity_.levels[level].symbol->record->fields()) {
+        const std::string name = field->getNameAsString();
+        const bool stays =
+            std::find(context_.field_order.begin(), context_.field_order.end(), name) != context_.field_order.end();
+        if (stays && !field->hasInClassInitializer() && !context_.dropped.count(name))
+          skipped_.push_back({name, field, span(init.getSourceRange())});
+      }
+  }
+
   /// Appends a statement, or puts it in the place of the inherited one with the same target.
   void add_statement(const clang::Stmt& stmt, SourceSpan slice, size_t level, const Substitution& arguments,
                      Parts& parts) {
@@ -317,6 +500,8 @@ class Unraveller {
     Effects effects;
     effects.TraverseStmt(const_cast<clang::Stmt*>(value ? value : &stmt));
     part.reads = effects.reads;
+    part.writes = effects.writes;
+    if (!part.field.empty()) part.writes.insert(part.field);
     // A statement whose only use was to serve a removed member goes with it.
     if (!part.registered.empty() && is_dropped(part.registered, level) && part.field.empty()) return;
 
@@ -332,7 +517,7 @@ class Unraveller {
         init->text = [this, field = part.field, where = span(value->getSourceRange()), level, arguments] {
           const Symbol& owner = *entity_.levels[level].symbol;
           Fragment text(family_.member_name(field, owner, entity_.levels[level], entity_) + "(");
-          text.append(render(where, level, arguments));
+          text.append(render(where, level, arguments, calls_[level]));
           text.add(std::string(")"));
           return text;
         };
@@ -345,7 +530,7 @@ class Unraveller {
       if (init != parts.initializers.end() && !part.registered.empty() && init->registered == part.registered)
         return refuse_order(core, part);
     }
-    part.text = [this, slice, level, arguments] { return render(slice, level, arguments).trimmed(); };
+    part.text = [this, slice, level, arguments] { return render(slice, level, arguments, calls_[level]).trimmed(); };
     if (is_derived) {
       const auto inherited = std::find_if(parts.statements.begin(), parts.statements.end(), same_target);
       if (inherited != parts.statements.end()) {
@@ -405,7 +590,15 @@ class Unraveller {
             "); before this statement, or redefine the constructor without calling the base's");
   }
 
+  struct Skipped {
+    std::string name;
+    const clang::FieldDecl* field;
+    SourceSpan where;
+  };
+
   const ConstructorContext& context_;
+  std::map<size_t, std::vector<Replacement>> calls_;  // super calls in each level's body
+  std::vector<Skipped> skipped_;                      // fields whose class's constructor does not run
   Family& family_;
   Entity& entity_;
   const Parsed& parsed_;

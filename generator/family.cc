@@ -230,11 +230,14 @@ Fragment Family::render(SourceSpan span, const Level& level, Entity& user, const
     });
   };
   std::vector<Replacement> edits;
+  for (Replacement& one : directives_and_macros(span))
+    if (!replaced(one.where)) replacements.push_back(std::move(one));
   const auto& references = from.references;
   auto next =
       std::lower_bound(references.begin(), references.end(), span.begin,
                        [](const Reference& reference, uint32_t begin) { return reference.where.begin < begin; });
   for (; next != references.end() && next->where.begin < span.end; ++next) {
+    if (next->in_macro_body) reference_text(*next, level, user);  // for what it refuses
     if (replaced(next->where) || (!edits.empty() && next->where.begin < edits.back().where.end)) continue;
     if (const auto argument = arguments.find(next->target); argument != arguments.end()) {
       edits.push_back({next->where, argument->second});
@@ -289,6 +292,64 @@ Fragment Family::render(SourceSpan span, const Level& level, Entity& user, const
   return result;
 }
 
+/// Directives go, as macros are defined once, at the top; uses of macros are noted and renamed.
+std::vector<Replacement> Family::directives_and_macros(SourceSpan span) {
+  std::vector<Replacement> edits;
+  const std::string& text = file_text(span.file);
+  const auto remove_line = [&](SourceSpan where) {
+    if (!span.contains(where)) return;
+    where.begin = static_cast<uint32_t>(text.rfind('#', where.begin));
+    where.end = static_cast<uint32_t>(std::min(text.find('\n', where.end), text.size() - 1)) + 1;
+    edits.push_back({where, Fragment()});
+  };
+  for (const MacroDefinition& macro : parsed().macros) remove_line(macro.text);
+  for (const SourceSpan& undef : parsed().undefs) remove_line(undef);
+  for (const MacroUse& use : parsed().macro_uses) {
+    if (!span.contains(use.where)) continue;
+    const MacroDefinition& macro = parsed().macros[use.macro];
+    macros_.insert(use.macro);
+    if (parsed().sources.text(use.where) != macro.name) continue;  // in the body of another
+    Fragment name;
+    name.add(macro_name(macro), use.where);
+    edits.push_back({use.where, name});
+  }
+  return edits;
+}
+
+std::string Family::macro_name(const MacroDefinition& macro) const {
+  const Spec* from = specs_.of_file(macro.where.file);
+  return from && from != &spec_ ? renamed_word(macro.name, from->names, spec_.names) : macro.name;
+}
+
+std::string Family::macro_definitions() {
+  std::string result;
+  std::map<std::string, size_t> names;
+  for (const size_t index : macros_) {
+    const MacroDefinition& macro = parsed().macros[index];
+    if (const auto [other, added] = names.emplace(macro_name(macro), index); !added)
+      specs_.refuse(macro.where, "two macros would get the name '" + other->first + "' in family '" + spec_.name + "'",
+                    "rename one of them",
+                    {{Diagnostic::Severity::note, parsed().macros[other->second].where, "the other one", "", {}}});
+    const Spec* from = specs_.of_file(macro.where.file);
+    const std::string& text = file_text(macro.text.file);
+    result += "#define ";
+    uint32_t at = macro.text.begin;
+    for (const RawToken& token : raw_tokens(text, macro.text.begin, macro.text.end)) {
+      result.append(text, at, token.begin - at);
+      std::string word = text.substr(token.begin, token.end - token.begin);
+      if (from && from != &spec_ && (token.kind == RawToken::Kind::string || token.kind == RawToken::Kind::comment))
+        word = renamed_prose(word, token.kind == RawToken::Kind::comment, from->names, spec_.names);
+      for (const MacroDefinition& other : parsed().macros)
+        if (token.kind == RawToken::Kind::identifier && word == other.name && other.where.file == macro.where.file)
+          word = macro_name(other);
+      result += word;
+      at = token.end;
+    }
+    result += "\n";
+  }
+  return result.empty() ? "" : result + "\n";
+}
+
 void Family::write(Entity& entity) {
   if (entity.levels.front().symbol->is_class()) {
     entity.text = class_text(*this, entity);
@@ -309,7 +370,8 @@ Fragment Family::flatten() {
   Fragment result;
   result.add(spec_.file_comment.substr(0, spec_.file_comment.find_last_not_of(" \n") + 1));
   if (!result.empty()) result.add(std::string("\n"));
-  result.add("#pragma once\n\n" + includes() + "\nnamespace modular::flattened::" + spec_.name + " {\n");
+  result.add("#pragma once\n\n" + includes() + "\n" + macro_definitions() +
+             "namespace modular::flattened::" + spec_.name + " {\n");
   const Entity* previous = nullptr;
   for (const Entity* entity : in_order()) {
     const bool together = previous && !previous->levels.front().symbol->is_class() &&
@@ -322,6 +384,8 @@ Fragment Family::flatten() {
     previous = entity;
   }
   result.add("\n\n}  // namespace modular::flattened::" + spec_.name + "\n");
+  for (const size_t index : macros_)
+    result.add((index == *macros_.begin() ? "\n#undef " : "#undef ") + macro_name(parsed().macros[index]) + "\n");
   return result;
 }
 
@@ -350,18 +414,22 @@ std::vector<Entity*> Family::in_order() {
 }
 
 std::string Family::includes() const {
-  std::set<std::string> angled, quoted;
+  std::set<std::string> angled, quoted, guarded;
   std::set<const Spec*> contributing = {&spec_};
   for (const auto& entity : entities_)
     for (const Level& level : entity->levels) contributing.insert(level.symbol->spec);
   for (const auto& spec : specs_.all()) {
     if (!contributing.count(spec.get())) continue;
     for (const std::string& name : spec->libraries) (name[0] == '<' ? angled : quoted).insert(name);
+    guarded.insert(spec->guarded.begin(), spec->guarded.end());
   }
   quoted.insert("\"runtime/model/model.h\"");
+  const auto uses_one_of = [](const auto& entity) { return entity->text.text().find("OneOf<") != std::string::npos; };
+  if (std::any_of(entities_.begin(), entities_.end(), uses_one_of)) quoted.insert("\"runtime/model/one_of.h\"");
   std::string text;
   for (const std::string& name : angled) text += "#include " + name + "\n";
   if (!angled.empty()) text += "\n";
+  for (const std::string& block : guarded) text += block + "\n\n";
   for (const std::string& name : quoted) text += "#include " + name + "\n";
   return text;
 }

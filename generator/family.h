@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -102,6 +103,9 @@ class Family {
   void check_redefinitions();
   std::vector<Entity*> in_order();
   std::string includes() const;
+  std::string macro_definitions();
+  std::string macro_name(const MacroDefinition& macro) const;
+  std::vector<Replacement> directives_and_macros(SourceSpan span);
 
   struct Use {
     Entity* owner;
@@ -116,12 +120,26 @@ class Family {
   std::map<std::string, Entity*> by_name_;
   SourceSpan asking_;  // where the code that is rendered names something, as far as it is the family's own
   std::vector<Use> uses_;
+  std::set<size_t> macros_;  // that rendered text uses, by their index
   std::vector<Renaming> renamings_;
   std::set<std::pair<uint32_t, uint32_t>> told_;  // places that an error was given for
 };
 
 /// Classes of the standard forms.  (class_text.cc)
 Fragment class_text(Family& family, Entity& entity);
+
+/// Super calls in a method's or constructor's body.  (super_calls.cc)
+struct KeptMethod {
+  std::string name;
+  const void* origin;  // the base's method
+  Fragment text;
+};
+struct Supers {
+  std::vector<KeptMethod> kept;  // bodies of bases' methods under names of their own
+  std::function<bool(const clang::CXXMethodDecl&)> is_redefined = {};  // else the flattened class has it as it is
+};
+std::vector<Replacement> super_calls(Family& family, Entity& entity, size_t level, const clang::Decl& method,
+                                     const Substitution& arguments, Supers& supers);
 
 /// The constructor `constructor` of level `index` with the constructors of its bases unravelled. `field_order` has the
 /// class's fields; what a level behind the one that `dropped` names for a field does to initialize it is left out.
@@ -131,21 +149,17 @@ struct ConstructorContext {
   Entity& entity;
   std::vector<std::string> field_order;
   std::map<std::string, size_t> dropped;
+  Supers& supers;
 };
 Fragment constructor_text(const ConstructorContext& context, size_t index, const clang::CXXConstructorDecl& constructor,
                           SourceSpan slice);
 
-/// Super calls in a method's body.  (super_calls.cc)
-struct KeptMethod {
-  std::string name;
-  const void* origin;  // the base's method
-  Fragment text;
-};
-std::vector<Replacement> super_calls(Family& family, Entity& entity, size_t level, const clang::Decl& method,
-                                     const Substitution& arguments, std::vector<KeptMethod>& kept);
-
 /// `argument` may be written more than once, and anywhere: a name, a literal, a member of such.
 bool is_trivial_argument(const clang::Expr& argument);
+
+/// `argument` has no effects and costs next to nothing, so it may be evaluated more than once: numbers made of trivial
+/// ones.
+bool is_repeatable_argument(const clang::Expr& argument);
 
 /// The name that register_module("name", …) or its like gives in `stmt`; empty where there is no such call.
 std::string registered_name(const clang::Stmt* stmt);

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "generator/advice.h"
 #include "generator/build_config.h"
 #include "generator/family.h"
 #include "generator/model.h"
@@ -80,6 +81,11 @@ class Run {
     std::stable_sort(parsed.remarks.begin(), parsed.remarks.end(), [](const Remark& a, const Remark& b) {
       return std::tie(a.where.file, a.where.begin) < std::tie(b.where.file, b.where.begin);
     });
+    const auto is_family = [&](const std::string& name) {
+      return !name.empty() && (fs::exists(options_.root + "/modular/" + name + ".h") ||
+                               fs::exists(options_.shipped + "/modular/" + name + ".h"));
+    };
+    for (Remark& remark : parsed.remarks) advise(remark, is_family);
     for (const Remark& remark : parsed.remarks) result.diagnostics.push_back(diagnostic(parsed, remark));
     // Formatting is what takes time here, and each family's is its own.
     std::vector<std::future<Output>> outputs;
@@ -113,6 +119,7 @@ class Run {
     if (!parsed.remarks.empty()) return;
     for (size_t index = 0; index < files.size(); ++index) {
       models_.push_back(read_model(compiler, parsed, files[index], families_[index], prefixes_[index]));
+      for (const Finding& finding : check_constructors(models_.back())) parsed.remarks.push_back(remark(finding));
       for (const Finding& finding : weave(models_.back())) parsed.remarks.push_back(remark(finding));
     }
   }

@@ -146,6 +146,14 @@ Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std
       return call(*method, &node, {values.begin() + 1, values.end()}, &expr);
     return apply_to_arguments();
   }
+  if (node.kind == Kind::one_of && expr.name == "forward") {
+    Value result;
+    for (const auto& alternative : node.children)
+      result = join(result, evaluate_module(expr, *alternative, operands, values));
+    return result.kind == Value::Kind::mismatch
+               ? fail(expr.span, "this is " + result.text, "make the alternatives alike")
+               : result;
+  }
   if (node.kind == Kind::list && expr.name != "size" && expr.name != "begin" && expr.name != "end")
     return invariant_of(expr.type, true);
   if (node.kind == Kind::list || expr.name != "forward") return apply_to_arguments();

@@ -1,6 +1,7 @@
 #include "generator/module_tree.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace modgen {
 namespace {
@@ -66,6 +67,39 @@ const Expr* pushed_into(const Class& owner, std::string_view name) {
   return nullptr;
 }
 
+/// What the constructor makes where field `name` is a `holder`.
+const Expr* made_as(const Class& owner, std::string_view name, std::string_view holder) {
+  for (const Function& function : owner.functions) {
+    if (!function.is_constructor) continue;
+    std::vector<const Stmt*> statements;
+    collect_statements(function.body.statements, statements);
+    for (const Stmt* statement : statements)
+      for (const Expr& expr : statement->exprs) {
+        if (expr.kind != Expr::Kind::op || expr.name != "=" || !is_own_field(expr.operands[0], name)) continue;
+        Construction made;
+        read_value(expr.operands[1], made);
+        if (made.value && unqualified(made.value->name) == holder) return made.value;
+      }
+  }
+  return nullptr;
+}
+
+/// "A" and "B" of "OneOf<A, B>".
+std::vector<std::string> template_arguments(const std::string& type) {
+  std::vector<std::string> result;
+  const size_t open = type.find('<'), close = type.rfind('>');
+  if (open == std::string::npos || close < open) return result;
+  std::string one;
+  for (size_t at = open + 1; at <= close; ++at) {
+    if (type[at] == ',' || at == close) {
+      result.push_back(std::exchange(one, ""));
+    } else if (type[at] != ' ') {
+      one += type[at];
+    }
+  }
+  return result;
+}
+
 const Class* find_class(const FamilyModel& family, std::string_view holder) {
   for (const Class& candidate : family.classes)
     if (!candidate.holder.empty() && candidate.holder == holder) return &candidate;
@@ -78,6 +112,7 @@ std::optional<ModuleNode::Kind> kind_of(std::string_view type, const Class* fami
                                         Construction::Registered registered) {
   if (family_class) return ModuleNode::Kind::family;
   if (unqualified(type) == "ModuleListOf") return ModuleNode::Kind::list;
+  if (unqualified(type) == "OneOf") return ModuleNode::Kind::one_of;
   if (type.ends_with("nn::Linear") || type == "Linear" || is_transposed(type)) return ModuleNode::Kind::linear;
   if (type.ends_with("nn::Embedding") || type == "Embedding") return ModuleNode::Kind::embedding;
   if (type.find("nn::") != std::string_view::npos || registered == Construction::Registered::module)
@@ -116,6 +151,19 @@ void add_children(const FamilyModel& family, ModuleNode& node, int depth) {
       each->path = child->path + ".*";
       add_children(family, *each, depth + 1);
       child->children.push_back(std::move(each));
+    } else if (child->kind == ModuleNode::Kind::one_of) {
+      for (const std::string& alternative : template_arguments(type)) {
+        auto each = std::make_unique<ModuleNode>();
+        each->type = find_class(family, unqualified(alternative));
+        each->kind =
+            kind_of(alternative, each->type, Construction::Registered::module).value_or(ModuleNode::Kind::module);
+        each->field = &field;
+        each->parent = child.get();
+        each->construction = made_as(*node.type, field.name, unqualified(alternative));
+        each->path = child->path;
+        add_children(family, *each, depth + 1);
+        child->children.push_back(std::move(each));
+      }
     } else {
       add_children(family, *child, depth + 1);
     }
@@ -137,7 +185,8 @@ Size unknown_size() {
 
 /// The class whose constructor `node` runs in its own context: lists have none.
 const ModuleNode& constructing(const ModuleNode& node) {
-  return node.kind == ModuleNode::Kind::list ? *node.parent : node;
+  const bool groups = node.kind == ModuleNode::Kind::list || node.kind == ModuleNode::Kind::one_of;
+  return groups ? *node.parent : node;
 }
 
 bool is_config(const Expr& expr) { return expr.type.ends_with("Config"); }
@@ -275,6 +324,7 @@ bool ModuleNode::holds_parameters() const {
     }
     case Kind::family:
     case Kind::list:
+    case Kind::one_of:
       break;
   }
   return std::any_of(children.begin(), children.end(), [](const auto& node) { return node->holds_parameters(); });

@@ -32,6 +32,7 @@ struct ModuleNode {
   enum class Kind {
     family,     // a class of the family: `type`
     list,       // ModuleListOf: one child that stands for every element
+    one_of,     // OneOf: a child for each alternative, all of them with its path
     linear,     // libtorch's Linear, or the contract's TransposedLinear
     embedding,  // libtorch's Embedding
     module,     // any other module of libtorch

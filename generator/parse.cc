@@ -157,14 +157,40 @@ class ProjectFiles : public clang::PPCallbacks {
     (void)kind;
   }
 
-  void MacroDefined(const clang::Token& name, const clang::MacroDirective*) override {
-    const SourceSpan where = parsed_.token(compiler_.getSourceManager(), name.getLocation());
-    if (where.file != 0) parsed_.macros.push_back({name.getIdentifierInfo()->getName().str(), where, false});
+  void MacroDefined(const clang::Token& name, const clang::MacroDirective* directive) override {
+    const auto& manager = compiler_.getSourceManager();
+    const SourceSpan where = parsed_.token(manager, name.getLocation());
+    if (where.file == 0) return;
+    const SourceSpan end = parsed_.token(manager, directive->getMacroInfo()->getDefinitionEndLoc());
+    definitions_[directive->getMacroInfo()] = parsed_.macros.size();
+    parsed_.macros.push_back({name.getIdentifierInfo()->getName().str(),
+                              where,
+                              {where.file, where.begin, std::max(where.end, end.end)},
+                              false});
   }
   void MacroUndefined(const clang::Token& name, const clang::MacroDefinition&, const clang::MacroDirective*) override {
     const SourceSpan where = parsed_.token(compiler_.getSourceManager(), name.getLocation());
+    if (where.file != 0) parsed_.undefs.push_back(where);
     for (modgen::MacroDefinition& macro : parsed_.macros)
       if (macro.name == name.getIdentifierInfo()->getName() && macro.where.file == where.file) macro.undefined = true;
+  }
+  void MacroExpands(const clang::Token& name, const clang::MacroDefinition& definition, clang::SourceRange,
+                    const clang::MacroArgs*) override {
+    const auto found = definitions_.find(definition.getMacroInfo());
+    if (found == definitions_.end()) return;
+    const SourceSpan where = parsed_.token(compiler_.getSourceManager(), name.getLocation());
+    if (where.file != 0) parsed_.macro_uses.push_back({where, found->second});
+  }
+
+  void If(clang::SourceLocation at, clang::SourceRange, ConditionValueKind) override { open(at); }
+  void Ifdef(clang::SourceLocation at, const clang::Token&, const clang::MacroDefinition&) override { open(at); }
+  void Ifndef(clang::SourceLocation at, const clang::Token&, const clang::MacroDefinition&) override { open(at); }
+  void Endif(clang::SourceLocation at, clang::SourceLocation) override {
+    const SourceSpan where = parsed_.token(compiler_.getSourceManager(), at);
+    if (where.file == 0 || --depth_[where.file] > 0) return;
+    for (Condition& condition : parsed_.conditions)
+      if (condition.where.file == where.file && !condition.closed)
+        condition = {{where.file, condition.where.begin, where.end}, true};
   }
 
   void resolve_inclusions() {
@@ -173,11 +199,18 @@ class ProjectFiles : public clang::PPCallbacks {
   }
 
  private:
+  void open(clang::SourceLocation at) {
+    const SourceSpan where = parsed_.token(compiler_.getSourceManager(), at);
+    if (where.file != 0 && depth_[where.file]++ == 0) parsed_.conditions.push_back({where, false});
+  }
+
   const ParseOptions& options_;
   bool root_is_searched_;
   clang::CompilerInstance& compiler_;
   Parsed& parsed_;
   std::vector<std::pair<size_t, std::string>> pending_;
+  std::map<const clang::MacroInfo*, size_t> definitions_;  // looked up, never walked
+  std::map<uint32_t, int> depth_;                          // of conditions, by file
 };
 
 /// Keeps what the compiler says, notes with the remark that they belong to.

@@ -63,8 +63,21 @@ struct Inclusion {
 
 struct MacroDefinition {
   std::string name;
-  SourceSpan where;
+  SourceSpan where;        // of its name
+  SourceSpan text;         // from its name to the end of what it stands for
   bool undefined = false;  // by an #undef in the same file
+};
+
+/// Where a project file's macro is used, be it inside of another's body.
+struct MacroUse {
+  SourceSpan where;  // of the name as written; of the outer macro's where it stands in a body
+  size_t macro;      // its index among the definitions
+};
+
+/// `#if …` to its `#endif`, that of the outermost condition.
+struct Condition {
+  SourceSpan where;
+  bool closed = false;
 };
 
 struct ParseOptions {
@@ -77,6 +90,9 @@ class Parsed {
   SourceTable sources;
   std::vector<Inclusion> inclusions;
   std::vector<MacroDefinition> macros;
+  std::vector<MacroUse> macro_uses;
+  std::vector<SourceSpan> undefs;  // the directives
+  std::vector<Condition> conditions;
   std::vector<Remark> remarks;
   struct Absent {
     uint32_t file;  // that includes; 0 for the prelude's

@@ -73,7 +73,7 @@ class Planner {
     if (node.type && node.parent && find_annotation(node.type->annotations, "fsdp_unit") && node.holds_parameters())
       plan_.units.push_back(node.path);
     if (node.type) add_counts(node);
-    if (!node.field || (node.parent && node.parent->kind == Kind::list))
+    if (!node.field || (node.parent && (node.parent->kind == Kind::list || node.parent->kind == Kind::one_of)))
       return;  // a list's annotations are its elements'
     const std::vector<Annotation>& annotations = node.field->annotations;
     if (find_annotation(annotations, "pp_first")) plan_.first.push_back(node.path);

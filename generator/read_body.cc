@@ -412,7 +412,7 @@ class BodyReader {
   static bool is_holder(clang::QualType type) {
     const clang::CXXRecordDecl* record = type.getNonReferenceType()->getAsCXXRecordDecl();
     if (!record || !record->hasDefinition()) return false;
-    bool found = record->getName() == "ModuleHolder";
+    bool found = record->getName() == "ModuleHolder" || record->getName() == "OneOf";
     record->forallBases([&](const clang::CXXRecordDecl* base) {
       found |= base->getName() == "ModuleHolder";
       return true;

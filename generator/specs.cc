@@ -193,6 +193,9 @@ class SpecReader {
   void find_namespace() {
     for (clang::Decl* decl : parsed_.top_level) {
       if (core(*decl).file != spec_.file || llvm::isa<clang::EmptyDecl>(decl)) continue;
+      // What using a template made is written nowhere.
+      if (const auto* function = decl->getAsFunction(); function && function->isTemplateInstantiation()) continue;
+      if (llvm::isa<clang::ClassTemplateSpecializationDecl>(decl)) continue;
       const auto* outer = llvm::dyn_cast<clang::NamespaceDecl>(decl);
       if (!outer || outer->getName() != "modular") {
         wrong_place(*decl);
@@ -226,12 +229,32 @@ class SpecReader {
       specs_.refuse({spec_.file, 0, 0}, "this spec may be read twice", "put #pragma once behind its opening comment");
     else
       spec_.file_comment = text.substr(0, pragma);
+    const auto condition_around = [&](uint32_t offset) -> const Condition* {
+      for (const Condition& condition : parsed_.conditions)
+        if (condition.where.contains({spec_.file, offset, offset})) return &condition;
+      return nullptr;
+    };
     for (const Inclusion& inclusion : parsed_.inclusions) {
       if (inclusion.file != spec_.file) continue;
-      if (Spec* other = specs_.of_file(inclusion.target))
+      const bool guarded = condition_around(inclusion.offset) != nullptr;
+      if (Spec* other = specs_.of_file(inclusion.target)) {
         spec_.includes.push_back(other);
-      else if (inclusion.spelling != "\"modular/modular.h\"")
+        if (guarded)
+          specs_.refuse({spec_.file, inclusion.offset, inclusion.offset}, "a spec is included under a condition",
+                        "include it always");
+      } else if (inclusion.spelling != "\"modular/modular.h\"" && !guarded) {
         spec_.libraries.push_back(inclusion.spelling);
+      }
+    }
+    for (const Condition& condition : parsed_.conditions) {
+      if (condition.where.file != spec_.file) continue;
+      const uint32_t hash = static_cast<uint32_t>(text.rfind('#', condition.where.begin));
+      if (spec_.space && condition.where.begin > parsed_.token(manager_, spec_.space->getLocation()).begin)
+        specs_.refuse({spec_.file, hash, hash},
+                      "a condition of the preprocessor inside of a spec: modgen sees one side of it only",
+                      "write `if constexpr`, or keep conditions around includes");
+      else
+        spec_.guarded.push_back(text.substr(hash, condition.where.end - hash));
     }
   }
 
@@ -309,8 +332,7 @@ class SpecReader {
         read_class(*record, slice);
       } else if (const auto* function = llvm::dyn_cast<clang::FunctionDecl>(decl)) {
         if (function->isCXXClassMember())
-          specs_.refuse(core(*decl), "a method of a spec is defined inside of its class",
-                        "move this definition into the class");
+          read_definition(*function);
         else if (Symbol* symbol = named(function->getNameAsString()))
           extend(*symbol, *function, slice);
         else
@@ -334,6 +356,20 @@ class SpecReader {
                                   : "modgen does not support this form in a spec",
                       "declare classes, functions, constants, enums and aliases only");
       }
+    }
+  }
+
+  /// A method that is defined behind its class goes into it, behind its declaration.
+  void read_definition(const clang::FunctionDecl& function) {
+    const auto* declared = llvm::cast<clang::FunctionDecl>(function.getCanonicalDecl());
+    for (unsigned index = 0; index < function.getNumParams(); ++index) {
+      const clang::ParmVarDecl &here = *function.getParamDecl(index), &there = *declared->getParamDecl(index);
+      if (here.getDeclName() && here.getDeclName() != there.getDeclName())
+        specs_.refuse(
+            parsed_.token(manager_, here.getLocation()),
+            "parameter '" + here.getNameAsString() + "' has another name where its class declares the method",
+            "give it the same name in both places",
+            {{Diagnostic::Severity::note, parsed_.token(manager_, there.getLocation()), "the declaration", "", {}}});
     }
   }
 
@@ -444,7 +480,15 @@ class SpecReader {
     Spec* family = space ? specs_.of_namespace(space) : nullptr;
     if (!inner || !family || family == &spec_ || family == inner->spec) return inner;
     const std::string prefix = prefix_given(*family, *inner->spec);
-    if (Symbol* declared = covering(*family, *inner, prefix)) return declared;
+    if (Symbol* declared = covering(*family, *inner, prefix)) {
+      if (declared->is_alias()) return declared;  // nothing differs, and in C++ it is the same class
+      specs_.refuse(
+          parsed_.span(manager_, loc.getSourceRange()),
+          "family '" + family->name + "' declares '" + declared->name + "' in the place of '" + inner->name + "'",
+          "write " + family->name + "::" + declared->record->getName().str(),
+          {{Diagnostic::Severity::note, declared->where, "the declaration", "", {}}});
+      return inner;
+    }
     auto inferred = std::make_unique<Symbol>();
     inferred->kind = inner->kind;
     inferred->name = renamed_word(inner->name, inner->spec->names, names_with(*family, prefix));
@@ -554,6 +598,11 @@ Spec* Specs::of_namespace(const clang::NamespaceDecl* space) const {
 void Specs::refuse(SourceSpan where, std::string message, std::string advice, std::vector<Remark> notes) const {
   parsed_.remarks.push_back(
       {Diagnostic::Severity::error, where, std::move(message), std::move(advice), std::move(notes)});
+}
+
+const clang::FunctionDecl& Specs::defined(const clang::FunctionDecl& function) {
+  const clang::FunctionDecl* definition = function.getDefinition();
+  return definition ? *definition : function;
 }
 
 std::vector<Slice> Specs::members(const clang::CXXRecordDecl& record) const {

@@ -69,6 +69,7 @@ struct Spec {
   const clang::NamespaceDecl* space = nullptr;
   std::vector<Spec*> includes;         // other specs, directly
   std::vector<std::string> libraries;  // the other includes but the prelude: <cmath>
+  std::vector<std::string> guarded;    // includes with the conditions around them, from #if to #endif
   std::string file_comment;            // before #pragma once
   std::vector<Slice> slices;           // of the namespace
   std::vector<Symbol*> symbols;        // in source order
@@ -118,6 +119,9 @@ class Specs {
 
   /// Adds an error at `where`.
   void refuse(SourceSpan where, std::string message, std::string advice = "", std::vector<Remark> notes = {}) const;
+
+  /// `function` where it has a body: itself, or its definition outside of its class.
+  static const clang::FunctionDecl& defined(const clang::FunctionDecl& function);
 
   /// The members of `record` as slices, access specifiers among them; the last one is what stands before the closing
   /// brace.

@@ -26,6 +26,9 @@ struct Finding {
 /// (read_body.cc)
 Body read_body(const clang::FunctionDecl& function, uint32_t file);
 
+/// Constructors that read a tensor's value.  (constructor_checks.cc)
+std::vector<Finding> check_constructors(const FamilyModel& family);
+
 /// Places the parallel calls as edits of `family`, checks its shard types and derives the plan of every entry.
 /// (weave.cc)
 std::vector<Finding> weave(FamilyModel& family);

@@ -139,7 +139,8 @@ bool takes_any_expression(const clang::Stmt* parent, const clang::Expr& child) {
                              clang::CXXBindTemporaryExpr>(parent))
     return true;
   if (!parent || llvm::isa<clang::DeclStmt, clang::ReturnStmt, clang::CompoundStmt>(parent)) return true;
-  if (llvm::isa<clang::CXXOperatorCallExpr>(parent)) return false;
+  if (const auto* call = llvm::dyn_cast<clang::CXXOperatorCallExpr>(parent))
+    return call->getOperator() == clang::OO_Call && bare(call->getArg(0)) != bare(&child);
   if (const auto* call = llvm::dyn_cast<clang::CallExpr>(parent))
     return std::any_of(call->arg_begin(), call->arg_end(),
                        [&](const clang::Expr* argument) { return bare(argument) == bare(&child); });
@@ -162,8 +163,8 @@ const clang::Stmt* meaningful_parent(const clang::ParentMap& parents, const clan
 
 class SuperCalls {
  public:
-  SuperCalls(Family& family, Entity& entity, std::vector<KeptMethod>& kept)
-      : family_(family), entity_(entity), kept_(kept) {}
+  SuperCalls(Family& family, Entity& entity, Supers& supers)
+      : family_(family), entity_(entity), supers_(supers), kept_(supers.kept) {}
 
   /// The replacements in `body`, code of `level`.
   std::vector<Replacement> in(const clang::Decl& owner, size_t level, const clang::Stmt& body,
@@ -200,6 +201,10 @@ class SuperCalls {
   Replacement replace(const SuperCall& call, size_t level, const clang::Stmt& body, const clang::ParentMap& parents,
                       const std::set<std::string>& names, const Substitution& outer) {
     const SourceSpan whole = span(call.call->getSourceRange());
+    if (!supers_.is_redefined(*call.callee)) {
+      const auto* member = llvm::cast<clang::MemberExpr>(call.call->getCallee()->IgnoreParenImpCasts());
+      return {span(member->getQualifierLoc().getSourceRange()), Fragment()};
+    }
     const clang::FunctionDecl* definition = nullptr;
     const clang::Stmt* base_body = call.callee->getBody(definition);
     Facts facts;
@@ -280,16 +285,24 @@ class SuperCalls {
                              "define it in its class");
       return {qualified, used};
     }
+    const auto* declared = llvm::cast<clang::FunctionDecl>(call.callee->getCanonicalDecl());
     std::vector<Replacement> inside = in(*definition, call.level, *body, {});
+    const SourceSpan own_name = family_.parsed().token(family_.specs().manager(), declared->getLocation());
     Fragment renamed;
-    renamed.add(name, family_.parsed().token(family_.specs().manager(), definition->getLocation()));
-    inside.push_back({family_.parsed().token(family_.specs().manager(), definition->getLocation()), renamed});
-    for (const auto* attribute : definition->attrs())
+    renamed.add(name, own_name);
+    inside.push_back({own_name, renamed});
+    for (const auto* attribute : declared->attrs())
       if (llvm::isa<clang::OverrideAttr, clang::FinalAttr>(attribute))
         inside.push_back({span(attribute->getRange()), Fragment()});
-    const SourceSpan whole = span(definition->getSourceRange());
-    kept_[place].text =
-        asked_for(family_.render(whole, entity_.levels[call.level], entity_, {}, inside), qualified, level);
+    const auto render = [&](SourceSpan where) {
+      return family_.render(where, entity_.levels[call.level], entity_, {}, inside);
+    };
+    Fragment text = render(span(declared->getSourceRange()));
+    if (declared != definition) {  // behind its class
+      text.add(std::string(" "));
+      text.append(render(span(body->getSourceRange())));
+    }
+    kept_[place].text = asked_for(std::move(text), qualified, level);
     return {qualified, used};
   }
 
@@ -323,10 +336,30 @@ class SuperCalls {
 
   Family& family_;
   Entity& entity_;
+  Supers& supers_;
   std::vector<KeptMethod>& kept_;
 };
 
 }  // namespace
+
+bool is_repeatable_argument(const clang::Expr& argument) {
+  const clang::Expr* expr = bare(&argument);
+  if (is_trivial_argument(*expr)) return true;
+  if (const auto* binary = llvm::dyn_cast<clang::BinaryOperator>(expr))
+    return !binary->isAssignmentOp() && is_repeatable_argument(*binary->getLHS()) &&
+           is_repeatable_argument(*binary->getRHS());
+  if (const auto* choice = llvm::dyn_cast<clang::ConditionalOperator>(expr))
+    return is_repeatable_argument(*choice->getCond()) && is_repeatable_argument(*choice->getTrueExpr()) &&
+           is_repeatable_argument(*choice->getFalseExpr());
+  if (const auto* call = llvm::dyn_cast<clang::CXXMemberCallExpr>(expr)) {
+    const clang::CXXMethodDecl* method = call->getMethodDecl();
+    return method && method->isConst() && method->getParent()->isInStdNamespace() &&
+           expr->getType()->isArithmeticType() && is_repeatable_argument(*call->getImplicitObjectArgument()) &&
+           std::all_of(call->arg_begin(), call->arg_end(),
+                       [](const clang::Expr* one) { return is_repeatable_argument(*one); });
+  }
+  return false;
+}
 
 bool is_trivial_argument(const clang::Expr& argument) {
   const clang::Expr* expr = bare(&argument);
@@ -351,10 +384,10 @@ bool is_trivial_argument(const clang::Expr& argument) {
 }
 
 std::vector<Replacement> super_calls(Family& family, Entity& entity, size_t level, const clang::Decl& method,
-                                     const Substitution& arguments, std::vector<KeptMethod>& kept) {
+                                     const Substitution& arguments, Supers& supers) {
   const clang::FunctionDecl* function = method.getAsFunction();
-  if (!function || !function->doesThisDeclarationHaveABody()) return {};
-  return SuperCalls(family, entity, kept).in(method, level, *function->getBody(), arguments);
+  if (!function || !function->hasBody()) return {};
+  return SuperCalls(family, entity, supers).in(method, level, *function->getBody(), arguments);
 }
 
 std::vector<std::pair<const clang::Stmt*, SourceSpan>> statement_slices(const Family& family, const clang::Stmt& body) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/model/model.h"
+#include "runtime/model/one_of.h"
 
 #ifdef __clang__
 #define MODULAR_ANNOTATE(...) [[clang::annotate(__VA_ARGS__)]]
@@ -45,6 +46,12 @@ struct Config {
 /// Removes an inherited field in a constructor that creates it anew afterwards.
 template <class Member>
 void remove(Member& member);
+
+/// In the place of a base's arguments, `: YImpl(skip_to<YImpl, GrandImpl>(args…))`: runs the constructor of GrandImpl, from
+/// which YImpl derives, and none in between.
+template <class Base, class Ancestor, class... Arguments>
+  requires std::is_base_of_v<Ancestor, Base> && std::is_constructible_v<Ancestor, Arguments...>
+Base&& skip_to(Arguments&&... arguments);
 
 /// A super call's result in the family's own type; vanishes when flattened.
 template <class Own, class Inherited>

@@ -10,7 +10,7 @@ namespace modular::beta {
 /// A scale.
 class BetaScaleImpl : public Module {
  public:
-  BetaScaleImpl(int64_t size, double factor) : weight(register_parameter("weight", torch::ones({size}))) {}
+  BetaScaleImpl(int64_t size, double /*factor*/) : weight(register_parameter("weight", torch::ones({size}))) {}
 
   /// What every scale does: [batch, size].
   Tensor forward(const Tensor& x) { return x * (1.0 + weight); }

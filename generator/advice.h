@@ -1,0 +1,15 @@
+// What to write instead, for errors that Clang finds.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "generator/parse.h"
+
+namespace modgen {
+
+/// Adds advice to a remark of Clang's where it is known, and says plainly what is behind it. `is_family` tells whether
+/// a spec of that name exists.
+void advise(Remark& remark, const std::function<bool(const std::string&)>& is_family);
+
+}  // namespace modgen

@@ -1,0 +1,160 @@
+// modgen as a program: what each flag prints and writes, and how it exits.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "checks/digest.h"
+#include "checks/regenerate.h"
+
+namespace modgen {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int exit_code;
+  std::string output;
+};
+
+Outcome modgen(const std::string& arguments, const char* streams = " 2>&1") {
+  std::FILE* pipe = popen((MODGEN " " + arguments + streams).c_str(), "r");
+  if (!pipe) throw std::runtime_error("cannot start modgen");
+  std::string output;
+  std::array<char, 4096> buffer;
+  while (const size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), count);
+  const int status = pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
+}
+
+bool says(const Outcome& outcome, const std::string& text) { return outcome.output.find(text) != std::string::npos; }
+
+class CommandLine : public testing::Test {
+ protected:
+  /// A project with the specs of one of the folders beside this file.
+  void use(const std::string& folder_of_specs) {
+    fs::copy(fs::path(MODULAR_SOURCE_DIR) / "tests/generator" / folder_of_specs / "modular", root / "modular",
+             fs::copy_options::recursive);
+  }
+
+  const TemporaryFolder folder;
+  const fs::path root = folder.path() / "project";
+  const std::string in_root = "--root " + root.string() + " ";
+  const fs::path generated = root / "generated";
+  void SetUp() override { fs::create_directories(root); }
+};
+
+TEST_F(CommandLine, WritesWhatWasAskedForAndItsRecord) {
+  use("golden/alias_and_inferred_classes");
+  const Outcome one = modgen(in_root + "beta");
+  EXPECT_EQ(one.exit_code, 0);
+  EXPECT_EQ(one.output, "");
+  EXPECT_TRUE(fs::exists(generated / "beta.h") && fs::exists(generated / "beta.lock"));
+  EXPECT_FALSE(fs::exists(generated / "alpha.h"));
+  EXPECT_EQ(modgen(in_root + "--all").exit_code, 0);
+  EXPECT_TRUE(fs::exists(generated / "alpha.h"));
+}
+
+TEST_F(CommandLine, LeavesFilesAloneThatAreAsTheyShouldBe) {
+  use("golden/alias_and_inferred_classes");
+  ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
+  const auto before = fs::last_write_time(generated / "beta.h");
+  fs::remove(generated / "alpha.lock");  // so that there is something to do
+  ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
+  EXPECT_EQ(fs::last_write_time(generated / "beta.h"), before);
+}
+
+TEST_F(CommandLine, OutputDirTakesTheFiles) {
+  use("golden/alias_and_inferred_classes");
+  const fs::path elsewhere = folder.path() / "elsewhere";
+  EXPECT_EQ(modgen(in_root + "--output-dir " + elsewhere.string() + " --all").exit_code, 0);
+  EXPECT_TRUE(fs::exists(elsewhere / "alpha.h") && fs::exists(elsewhere / "beta.lock"));
+  EXPECT_FALSE(fs::exists(generated));
+}
+
+TEST_F(CommandLine, CheckSaysWhichFilesDifferAndWritesNothing) {
+  use("golden/alias_and_inferred_classes");
+  const Outcome missing = modgen(in_root + "--check --all");
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_TRUE(says(missing, "generated/beta.h does not exist; it would come from modular/beta.h")) << missing.output;
+  EXPECT_FALSE(fs::exists(generated));
+
+  ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
+  const Outcome same = modgen(in_root + "--check --all");
+  EXPECT_EQ(same.exit_code, 0);
+  EXPECT_EQ(same.output, "");
+
+  const std::string edited = read_file(generated / "beta.h") + "// by hand\n";
+  write_file(generated / "beta.h", edited);
+  const Outcome differs = modgen(in_root + "--check --all");
+  EXPECT_EQ(differs.exit_code, 1);
+  EXPECT_TRUE(says(differs, "generated/beta.h is not what modular/beta.h says")) << differs.output;
+  EXPECT_FALSE(says(differs, "alpha.h")) << differs.output;
+  EXPECT_EQ(read_file(generated / "beta.h"), edited);
+}
+
+TEST_F(CommandLine, DiffShowsWhatWouldChangeAndWritesNothing) {
+  use("golden/alias_and_inferred_classes");
+  ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
+  const std::string edited = read_file(generated / "beta.h") + "// by hand\n";
+  write_file(generated / "beta.h", edited);
+  const Outcome outcome = modgen(in_root + "--diff --all");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_TRUE(says(outcome, "--- " + (generated / "beta.h").string())) << outcome.output;
+  EXPECT_TRUE(says(outcome, "\n-// by hand\n")) << outcome.output;
+  EXPECT_EQ(read_file(generated / "beta.h"), edited);
+}
+
+TEST_F(CommandLine, EmitPlanPrintsThePlansAsJson) {
+  use("golden/with_an_entry");
+  const Outcome outcome = modgen(in_root + "--emit plan alpha", " 2>/dev/null");
+  EXPECT_EQ(outcome.exit_code, 0);
+  const auto plans = nlohmann::json::parse(outcome.output);
+  ASSERT_TRUE(plans.contains("AlphaForCausalLM")) << outcome.output;
+  EXPECT_EQ(plans["AlphaForCausalLM"]["task"], "causal-lm");
+  EXPECT_FALSE(fs::exists(generated));
+}
+
+TEST_F(CommandLine, ExplainListsWhatIsNoResolvedReference) {
+  use("golden/functions_and_constants");
+  const Outcome outcome = modgen(in_root + "--explain beta");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_TRUE(
+      says(outcome, "generated/beta.h: modular/alpha.h:17:28: \"alpha: no tensor\"\n    becomes \"beta: no tensor\"\n"))
+      << outcome.output;
+  EXPECT_FALSE(fs::exists(generated));
+}
+
+TEST_F(CommandLine, AnErrorLeavesEveryFileAsItWas) {
+  use("refused/several_errors");
+  const Outcome outcome = modgen(in_root + "--all");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_TRUE(says(outcome, "modular/beta.h:9:8: error: ")) << outcome.output;
+  EXPECT_TRUE(says(outcome, "modular/beta.h:11:1: error: ")) << outcome.output;
+  EXPECT_TRUE(says(outcome, "modgen: nothing was written\n")) << outcome.output;
+  EXPECT_FALSE(fs::exists(generated));
+}
+
+TEST_F(CommandLine, RefusesWhatContradictsItself) {
+  use("golden/alias_and_inferred_classes");
+  for (const auto& [arguments, why] :
+       {std::pair{"--check --diff beta", "--check and --diff exclude each other"},
+        std::pair{"--all beta", "name families or give --all, not both"}, std::pair{"", "nothing to do: name a family"},
+        std::pair{"gamma", "there is no spec modular/gamma.h below"}}) {
+    const Outcome outcome = modgen(in_root + arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << arguments;
+    EXPECT_TRUE(says(outcome, why)) << outcome.output;
+  }
+}
+
+TEST_F(CommandLine, SaysWhatItIs) {
+  EXPECT_TRUE(says(modgen("--help"), "exit codes: 0 done, 1 --check or --diff found a difference, 2 an error"));
+  EXPECT_TRUE(says(modgen("--version"), "modgen "));
+}
+
+}  // namespace
+}  // namespace modgen

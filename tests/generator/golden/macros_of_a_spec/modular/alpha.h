@@ -1,0 +1,27 @@
+// The base of beta.h.
+#pragma once
+
+#include "modular/modular.h"
+
+namespace modular::alpha {
+MODULAR_FAMILY(Alpha);
+
+#define ALPHA_CHECK(condition, ...) TORCH_CHECK(condition, "alpha: ", __VA_ARGS__)
+#define ALPHA_TWICE(x) ((x) + (x))
+
+inline constexpr int64_t kAlphaDims = 2;
+
+class AlphaSafeImpl : public Module {
+ public:
+  AlphaSafeImpl() = default;
+  Tensor forward(const Tensor& x) {
+    ALPHA_CHECK(x.dim() == kAlphaDims, "wants a matrix");
+    return ALPHA_TWICE(x * kAlphaDims);
+  }
+};
+TORCH_MODULE(AlphaSafe);
+
+#undef ALPHA_CHECK
+#undef ALPHA_TWICE
+
+}  // namespace modular::alpha
