@@ -188,7 +188,7 @@ at::Tensor SafetensorsFile::tensor(std::string_view name) const {
   if (reinterpret_cast<uintptr_t>(bytes) % c10::elementSize(header.dtype) !=
       0) {  // the format does not ask for alignment
     at::Tensor copy = at::empty(header.shape, options);
-    std::memcpy(copy.data_ptr(), bytes, header.end - header.begin);
+    std::copy_n(bytes, header.end - header.begin, static_cast<std::byte*>(copy.data_ptr()));
     return copy;
   }
   return at::from_blob(const_cast<std::byte*>(bytes), header.shape, [mapping = mapping_](void*) {}, options);

@@ -36,9 +36,7 @@ Page* page() {
 
 template <size_t size>
 void write(char (&field)[size], std::string_view text) {
-  const size_t length = std::min(text.size(), size - 1);
-  std::memcpy(field, text.data(), length);
-  field[length] = '\0';
+  field[text.copy(field, size - 1)] = '\0';
 }
 
 Status from_page(const Page& page) {

@@ -91,28 +91,34 @@ void rotate(const T* x, const T* cos, const T* sin, T* y, int64_t half, float di
   }
 }
 
+// In float64: an error of the normalizer is an error of every probability of its row.
 template <class T>
-float log_sum_exp(const T* logits, int64_t count) {
+double log_sum_exp(const T* logits, int64_t count) {
   float largest = -__builtin_inff();
 #pragma omp simd reduction(max : largest)
   for (int64_t i = 0; i < count; ++i) largest = load(logits + i) > largest ? load(logits + i) : largest;
-  float sum = 0.0f;
+  double sum = 0.0;
 #pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) sum += exponential(load(logits + i) - largest);
-  return largest + __builtin_logf(sum);
+  for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(exponential(load(logits + i) - largest));
+  return static_cast<double>(largest) + __builtin_log(sum);
 }
 
 template <class T>
-float negative_log_likelihood(const T* logits, int64_t target, float log_sum_exp) {
-  return log_sum_exp - load(logits + target);
+float below(const T* logit, double log_sum_exp) {
+  return static_cast<float>(static_cast<double>(load(logit)) - log_sum_exp);
 }
 
 template <class T>
-void negative_log_likelihood_backward(const T* logits, T* y, int64_t count, int64_t target, float log_sum_exp,
+float negative_log_likelihood(const T* logits, int64_t target, double log_sum_exp) {
+  return -below(logits + target, log_sum_exp);
+}
+
+template <class T>
+void negative_log_likelihood_backward(const T* logits, T* y, int64_t count, int64_t target, double log_sum_exp,
                                       float scale) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) store(y + i, exponential(load(logits + i) - log_sum_exp) * scale);
-  store(y + target, (exponential(load(logits + target) - log_sum_exp) - 1.0f) * scale);
+  for (int64_t i = 0; i < count; ++i) store(y + i, exponential(below(logits + i, log_sum_exp)) * scale);
+  store(y + target, (exponential(below(logits + target, log_sum_exp)) - 1.0f) * scale);
 }
 
 template <class T>

@@ -28,11 +28,11 @@ struct Kernels {
   /// Rotates one head's vector of 2 * half elements; `direction` -1 rotates back (the gradient).
   void (*rotate)(const T* x, const T* cos, const T* sin, T* y, int64_t half, float direction);
   /// log(sum(exp(row))).
-  float (*log_sum_exp)(const T* logits, int64_t count);
+  double (*log_sum_exp)(const T* logits, int64_t count);
   /// log_sum_exp - logits[target].
-  float (*negative_log_likelihood)(const T* logits, int64_t target, float log_sum_exp);
+  float (*negative_log_likelihood)(const T* logits, int64_t target, double log_sum_exp);
   /// y = scale * (softmax(logits) - one_hot(target)).
-  void (*negative_log_likelihood_backward)(const T* logits, T* y, int64_t count, int64_t target, float log_sum_exp,
+  void (*negative_log_likelihood_backward)(const T* logits, T* y, int64_t count, int64_t target, double log_sum_exp,
                                            float scale);
 };
 

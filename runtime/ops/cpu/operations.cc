@@ -122,18 +122,18 @@ Tensor rotary(const Tensor& x_given, const Tensor& cos_given, const Tensor& sin_
 std::pair<Tensor, Tensor> cross_entropy(const Tensor& logits_given, const Tensor& targets_given) {
   const Tensor logits = logits_given.contiguous(), targets = targets_given.contiguous();
   const int64_t rows = logits.size(0), vocab = logits.size(1);
-  const Tensor log_sum_exp = at::empty({rows}, logits.options().dtype(at::kFloat));
+  const Tensor log_sum_exp = at::empty({rows}, logits.options().dtype(at::kDouble));
   const int64_t* target = targets.const_data_ptr<int64_t>();
   // Summed in float64 row by row: the loss of a large batch keeps its digits and does not depend on the threads.
   std::vector<float> losses(static_cast<size_t>(rows), 0.0f);
   with_element_type(logits, [&](auto element) {
     using T = decltype(element);
     const T* from = read<T>(logits);
-    float* normalizer = write<float>(log_sum_exp);
+    double* normalizer = log_sum_exp.mutable_data_ptr<double>();
     cpu::parallel_ranges(rows, rows_per_piece(vocab), [&](int64_t first, int64_t last) {
       for (int64_t row = first; row < last; ++row) {
         if (target[row] == kIgnoredTarget) {
-          normalizer[row] = 0.0f;
+          normalizer[row] = 0.0;
           continue;
         }
         TORCH_CHECK_INDEX(target[row] >= 0 && target[row] < vocab, "Target ", target[row], " is out of bounds.");
@@ -159,7 +159,7 @@ Tensor cross_entropy_backward(const Tensor& grad, const Tensor& logits_given, co
     using T = decltype(element);
     const T* from = read<T>(logits);
     T* to = write<T>(dlogits);
-    const float* normalizer = read<float>(log_sum_exp);
+    const double* normalizer = log_sum_exp.const_data_ptr<double>();
     cpu::parallel_ranges(rows, rows_per_piece(vocab), [&](int64_t first, int64_t last) {
       for (int64_t row = first; row < last; ++row) {
         if (target[row] == kIgnoredTarget) {
