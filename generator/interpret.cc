@@ -104,7 +104,8 @@ void Interpreter::place(Call call, const Expr& expr, const Function* callee) {
 
 Value Interpreter::call(const Function& function, const ModuleNode* self, std::vector<Value> arguments,
                         const Expr* at) {
-  if (++depth_ > 64) {
+  const auto same_call = [&](const auto& active) { return active.first == &function && active.second == self; };
+  if (++depth_ > 64 || std::any_of(active_.begin(), active_.end(), same_call)) {
     --depth_;
     return fail(function.where, "unproven: " + function.name + " calls itself",
                 "parallel code cannot be placed in recursive methods");
@@ -128,7 +129,9 @@ Value Interpreter::call(const Function& function, const ModuleNode* self, std::v
     walk = find_walk(*self->type, function, walk_findings);
     for (Finding& finding : walk_findings) report(finding.where, finding.message, finding.advice);
   }
+  active_.emplace_back(&function, self);
   execute_body(function.body.statements, walk);
+  active_.pop_back();
   if (is_unit) units_.pop_back();
   frame_ = caller;
   --depth_;

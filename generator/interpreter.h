@@ -116,6 +116,7 @@ class Interpreter {
   Region region_ = Region::every_stage;
   uint64_t versions_ = 0;
   int depth_ = 0;
+  std::vector<std::pair<const Function*, const ModuleNode*>> active_;  // calls, outermost first
   bool has_pipeline_ = false;
   bool is_entry_ = false;
   bool walked_ = false;
