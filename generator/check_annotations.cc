@@ -24,7 +24,7 @@ bool is_layer_type(const std::string& type, std::string_view layer) {
 
 bool is_module_type(const FamilyModel& family, const std::string& type) {
   if (type.starts_with("nn::") || type.starts_with("torch::nn::") || type.starts_with("ModuleListOf<") ||
-      type == "TransposedLinear")
+      type == "TransposedLinear" || type.ends_with("LayerNorm"))
     return true;
   return std::any_of(family.classes.begin(), family.classes.end(),
                      [&](const Class& c) { return !c.holder.empty() && c.holder == type; });

@@ -6,6 +6,7 @@
 #include "runtime/model/fsdp.h"       // IWYU pragma: export
 #include "runtime/model/functions.h"  // IWYU pragma: export
 #include "runtime/model/init.h"       // IWYU pragma: export
+#include "runtime/model/layers.h"     // IWYU pragma: export
 #include "runtime/model/module.h"     // IWYU pragma: export
 #include "runtime/model/plan.h"       // IWYU pragma: export
 #include "runtime/model/pp.h"         // IWYU pragma: export

@@ -1,0 +1,182 @@
+// GPT-2 (Radford et al., 2019), as in Hugging Face transformers.
+#pragma once
+
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "modular/modular.h"
+
+namespace modular::gpt2 {
+MODULAR_FAMILY(GPT2);
+
+struct GPT2Config : Config {
+  int64_t vocab_size = 50257;
+  int64_t n_positions = 1024;
+  int64_t n_embd = 768;
+  int64_t n_layer = 12;
+  int64_t n_head = 12;
+  std::optional<int64_t> n_inner;  // 4 * n_embd when not given
+  std::string activation_function = "gelu_new";
+  double resid_pdrop = 0.1;
+  double embd_pdrop = 0.1;
+  double attn_pdrop = 0.1;
+  double layer_norm_epsilon = 1e-5;
+  double initializer_range = 0.02;
+  bool scale_attn_weights = true;
+  bool scale_attn_by_inverse_layer_idx = false;
+  bool reorder_and_upcast_attn = false;  // attention is computed in float32 inside in any case
+  bool add_cross_attention = false;
+  std::optional<int64_t> pad_token_id;  // a classifier's: the embedding has no padding row
+  bool tie_word_embeddings = true;
+
+  void finish() {
+    if (n_head < 1 || n_embd % n_head != 0) throw ConfigError("n_embd must be a multiple of n_head");
+    if (!n_inner) n_inner = 4 * n_embd;
+    if (add_cross_attention) throw ConfigError("add_cross_attention is not supported: set it to false");
+  }
+};
+
+/// Causal self-attention. Query, key and value are parts of one projection.
+class GPT2AttentionImpl : public Module {
+ public:
+  GPT2AttentionImpl(const GPT2Config& config, int64_t layer)
+      : config(config),
+        num_heads(config.n_head),
+        head_dim(config.n_embd / config.n_head),
+        scaling((config.scale_attn_weights ? 1.0 / std::sqrt(static_cast<double>(head_dim)) : 1.0) /
+                (config.scale_attn_by_inverse_layer_idx ? static_cast<double>(layer + 1) : 1.0)),
+        c_attn(register_module("c_attn", TransposedLinear(config.n_embd, 3 * config.n_embd))),
+        c_proj(register_module("c_proj", TransposedLinear(config.n_embd, config.n_embd))) {}
+
+  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const auto parts = c_attn(hidden_states).view({batch, seq, 3, num_heads, head_dim}).unbind(2);
+    const Tensor query = parts[0].transpose(1, 2), key = parts[1].transpose(1, 2), value = parts[2].transpose(1, 2);
+    return c_proj(attention(query, key, value, mask, scaling));
+  }
+
+  void reset_parameters() override {
+    init::normal_(c_attn->weight, 0.0, config.initializer_range);
+    init::zeros_(c_attn->bias);
+    init::normal_(c_proj->weight, 0.0, config.initializer_range / std::sqrt(2.0 * static_cast<double>(config.n_layer)));
+    init::zeros_(c_proj->bias);
+  }
+
+  GPT2Config config;
+  TP_LOCAL int64_t num_heads;
+  int64_t head_dim;
+  double scaling;
+  TP_COLWISE_PARTS(config.n_embd, config.n_embd, config.n_embd) TransposedLinear c_attn;
+  TP_ROWWISE TransposedLinear c_proj;
+};
+TORCH_MODULE(GPT2Attention);
+
+/// Feed-forward network.
+class GPT2MLPImpl : public Module {
+ public:
+  explicit GPT2MLPImpl(const GPT2Config& config)
+      : config(config),
+        c_fc(register_module("c_fc", TransposedLinear(config.n_embd, *config.n_inner))),
+        c_proj(register_module("c_proj", TransposedLinear(*config.n_inner, config.n_embd))) {}
+
+  Tensor forward(const Tensor& hidden_states) {
+    return c_proj(activation(config.activation_function, c_fc(hidden_states)));
+  }
+
+  void reset_parameters() override {
+    init::normal_(c_fc->weight, 0.0, config.initializer_range);
+    init::zeros_(c_fc->bias);
+    init::normal_(c_proj->weight, 0.0, config.initializer_range / std::sqrt(2.0 * static_cast<double>(config.n_layer)));
+    init::zeros_(c_proj->bias);
+  }
+
+  GPT2Config config;
+  TP_COLWISE TransposedLinear c_fc;
+  TP_ROWWISE TransposedLinear c_proj;
+};
+TORCH_MODULE(GPT2MLP);
+
+/// Attention and feed-forward network, each behind a norm and beside a residual path.
+class FSDP_UNIT GPT2BlockImpl : public Module {
+ public:
+  GPT2BlockImpl(const GPT2Config& config, int64_t layer)
+      : ln_1(register_module("ln_1", LayerNorm(config.n_embd, config.layer_norm_epsilon))),
+        attn(register_module("attn", GPT2Attention(config, layer))),
+        ln_2(register_module("ln_2", LayerNorm(config.n_embd, config.layer_norm_epsilon))),
+        mlp(register_module("mlp", GPT2MLP(config))) {}
+
+  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+    const Tensor residual = attn(ln_1(hidden_states), mask) + hidden_states;
+    return residual + mlp(ln_2(residual));
+  }
+
+  LayerNorm ln_1;
+  GPT2Attention attn;
+  LayerNorm ln_2;
+  GPT2MLP mlp;
+};
+TORCH_MODULE(GPT2Block);
+
+/// Embeddings of tokens and positions, blocks and final norm.
+class GPT2ModelImpl : public Module {
+ public:
+  explicit GPT2ModelImpl(const GPT2Config& config)
+      : config(config),
+        wte(register_module("wte", embedding(config.vocab_size, config.n_embd, std::nullopt))),
+        wpe(register_module("wpe", embedding(config.n_positions, config.n_embd, std::nullopt))),
+        h(register_module("h", ModuleListOf<GPT2Block>())),
+        ln_f(register_module("ln_f", LayerNorm(config.n_embd, config.layer_norm_epsilon))) {
+    for (int64_t layer = 0; layer < config.n_layer; ++layer) h->push_back(GPT2Block(config, layer));
+  }
+
+  /// Embeddings of tokens and their positions: [batch, seq, hidden].
+  Tensor embed(const Batch& batch) { return wte(batch.input_ids) + wpe(position_ids(batch)); }
+
+  Tensor forward(const Batch& batch) {
+    Tensor hidden_states = embed(batch);
+    const Tensor mask = causal_mask(batch, /*window=*/0);
+    for (auto& block : *h) hidden_states = block(hidden_states, mask);
+    return ln_f(hidden_states);
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  GPT2Config config;
+  PP_FIRST TP_VOCAB nn::Embedding wte;
+  PP_FIRST nn::Embedding wpe;
+  PP_SPLIT ModuleListOf<GPT2Block> h;
+  PP_LAST LayerNorm ln_f;
+};
+TORCH_MODULE(GPT2Model);
+
+/// Predicts the next token.
+class MODEL_ENTRY("causal-lm") FSDP_UNIT GPT2LMHeadModelImpl : public Module {
+ public:
+  explicit GPT2LMHeadModelImpl(const GPT2Config& config)
+      : config(config),
+        transformer(register_module("transformer", GPT2Model(config))),
+        lm_head(register_module("lm_head", linear(config.n_embd, config.vocab_size, /*bias=*/false))) {}
+
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = transformer(batch);
+    Tensor logits = lm_head(hidden_states);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      const Tensor targets = next_tokens(batch.labels);
+      outputs.loss_sum = cross_entropy(logits, targets);
+      outputs.token_count = count_targets(targets);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  GPT2Config config;
+  GPT2Model transformer;
+  PP_LAST TP_VOCAB TIED_TO(transformer->wte->weight) nn::Linear lm_head;
+};
+TORCH_MODULE(GPT2LMHeadModel);
+
+}  // namespace modular::gpt2

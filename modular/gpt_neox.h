@@ -1,0 +1,133 @@
+// GPT-NeoX (Black et al., 2022), as in Hugging Face transformers: attention and feed-forward network beside or behind
+// one another, each behind a layer norm, with one projection for query, key and value, and rotary positions for a part
+// of each head.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "modular/llama.h"
+
+namespace modular::gpt_neox {
+MODULAR_FAMILY(GPTNeoX, .members = {{"model", "gpt_neox"},
+                                    {"embed_tokens", "embed_in"},
+                                    {"norm", "final_layer_norm"},
+                                    {"self_attn", "attention"},
+                                    {"o_proj", "dense"}});
+
+struct GPTNeoXConfig : llama::LlamaConfig {
+  int64_t vocab_size = 50432;
+  int64_t hidden_size = 6144;
+  int64_t intermediate_size = 24576;
+  int64_t num_hidden_layers = 44;
+  int64_t num_attention_heads = 64;
+  std::string hidden_act = "gelu";
+  double hidden_dropout = 0.0;
+  double classifier_dropout = 0.1;
+  double layer_norm_eps = 1e-5;
+  bool use_parallel_residual = true;
+  RopeParameters rope_parameters = partial_rotary(0.25);
+  bool attention_bias = true;
+
+  void finish() {
+    if (num_attention_heads < 1 || hidden_size % num_attention_heads != 0)
+      throw ConfigError("hidden_size must be a multiple of num_attention_heads");
+    head_dim = hidden_size / num_attention_heads;
+    if (attention_dropout != 0.0 || hidden_dropout != 0.0)
+      throw ConfigError("dropout is not supported: set attention_dropout and hidden_dropout to 0.0");
+  }
+
+  static std::vector<StoredAs> stored_as() { return {{"lm_head.weight", {"embed_out.weight"}}}; }
+
+ private:
+  using LlamaConfig::mlp_bias;
+  using LlamaConfig::num_key_value_heads;
+  using LlamaConfig::rms_norm_eps;
+};
+
+/// Feed-forward network of two layers.
+class GPTNeoXMLPImpl : public Module {
+ public:
+  explicit GPTNeoXMLPImpl(const GPTNeoXConfig& config)
+      : dense_h_to_4h(
+            register_module("dense_h_to_4h", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
+        dense_4h_to_h(
+            register_module("dense_4h_to_h", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
+        hidden_act(config.hidden_act),
+        initializer_range(config.initializer_range) {}
+
+  Tensor forward(const Tensor& hidden_states) {
+    return dense_4h_to_h(activation(hidden_act, dense_h_to_4h(hidden_states)));
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  TP_COLWISE nn::Linear dense_h_to_4h;
+  TP_ROWWISE nn::Linear dense_4h_to_h;
+  std::string hidden_act;
+  double initializer_range;
+};
+TORCH_MODULE(GPTNeoXMLP);
+
+/// Causal self-attention with rotary positions. A head's query, key and value stand side by side in one projection.
+class GPTNeoXAttentionImpl : public llama::LlamaAttentionImpl {
+ public:
+  explicit GPTNeoXAttentionImpl(const GPTNeoXConfig& config)
+      : LlamaAttentionImpl(config),
+        query_key_value(register_module("query_key_value",
+                                        linear(config.hidden_size, 3 * num_heads * head_dim, config.attention_bias))) {}
+
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const Tensor heads = query_key_value(hidden_states).view({batch, seq, num_heads, 3 * head_dim}).transpose(1, 2);
+    const auto parts = heads.chunk(3, -1);
+    return o_proj(attend(parts[0], parts[1], parts[2], rotary_embeddings, mask));
+  }
+
+  TP_COLWISE nn::Linear query_key_value;
+
+ private:
+  using LlamaAttentionImpl::k_proj;
+  using LlamaAttentionImpl::num_key_value_heads;
+  using LlamaAttentionImpl::q_proj;
+  using LlamaAttentionImpl::v_proj;
+};
+TORCH_MODULE(GPTNeoXAttention);
+
+/// Attention and feed-forward network, each behind a norm, beside one another or one behind the other.
+class STANDS_FOR(llama::LlamaDecoderLayer) GPTNeoXLayerImpl : public llama::LlamaDecoderLayerImpl {
+ public:
+  GPTNeoXLayerImpl(const GPTNeoXConfig& config, int64_t /*layer*/)
+      : LlamaDecoderLayerImpl(config, /*layer=*/0), use_parallel_residual(config.use_parallel_residual) {
+    input_layernorm = register_module("input_layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps));
+    post_attention_layernorm =
+        register_module("post_attention_layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps));
+  }
+
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+    const Tensor mixed = self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
+    if (use_parallel_residual) return mlp(post_attention_layernorm(hidden_states)) + mixed + hidden_states;
+    const Tensor residual = mixed + hidden_states;
+    return mlp(post_attention_layernorm(residual)) + residual;
+  }
+
+  LayerNorm input_layernorm;
+  LayerNorm post_attention_layernorm;
+  bool use_parallel_residual;
+};
+TORCH_MODULE(GPTNeoXLayer);
+
+class GPTNeoXModelImpl : public llama::LlamaModelImpl {
+ public:
+  explicit GPTNeoXModelImpl(const GPTNeoXConfig& config) : LlamaModelImpl(config) {
+    embed_tokens = register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, std::nullopt));
+    norm = register_module("norm", LayerNorm(config.hidden_size, config.layer_norm_eps));
+  }
+
+  PP_LAST LayerNorm norm;
+};
+TORCH_MODULE(GPTNeoXModel);
+
+using GPTNeoXForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
+
+}  // namespace modular::gpt_neox
