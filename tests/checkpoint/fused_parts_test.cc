@@ -42,7 +42,7 @@ class FusedParts : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(FusedParts, AreReadByEveryMesh) {
-  const fs::path folder = testing::shared_folder() / GetParam();
+  const fs::path folder = fs::path(testing::shared_folder()) / GetParam();
   run_ranks(4, [&](const Environment& environment) {
     Mesh mesh(environment, mesh_shape(2, 2), {.device = at::kCPU});
     ParallelModel model(*config().entry, *config().config, mesh, {}, kSeed);
@@ -60,7 +60,7 @@ TEST_P(FusedParts, AreReadByEveryMesh) {
 }
 
 TEST_P(FusedParts, AreExportedWhole) {
-  const fs::path folder = testing::shared_folder() / GetParam();
+  const fs::path folder = fs::path(testing::shared_folder()) / GetParam();
   run_ranks(2, [&](const Environment& environment) {
     Mesh mesh(environment, mesh_shape(2, 1), {.device = at::kCPU});
     ParallelModel model(*config().entry, *config().config, mesh, {}, kSeed);
