@@ -146,14 +146,15 @@ void train_and_export(const fs::path& folder, const fs::path& out, const ExportO
 }
 
 TEST(Parity, ModelsTrainedHereAreExportedForTransformers) {
+  const fs::path exports = parity::cases_folder().parent_path() / "exports";
+  fs::remove_all(exports);  // an earlier run's
   std::set<std::string_view> architectures;
   for (const fs::path& folder : cases_with("export")) {
     SCOPED_TRACE(folder.filename().string());
     // Of each class, the first is written in several files.
     const int64_t shard =
         architectures.insert(read_config(folder).entry->architecture).second ? 20'000 : int64_t{5} << 30;
-    train_and_export(folder, parity::cases_folder().parent_path() / "exports" / folder.filename(),
-                     {.dtype = at::kFloat, .max_shard_bytes = shard});
+    train_and_export(folder, exports / folder.filename(), {.dtype = at::kFloat, .max_shard_bytes = shard});
   }
 }
 
