@@ -50,9 +50,11 @@ void check_field(const FamilyModel& family, const Class& owner, const Field& fie
       {"tp_local", "TP_LOCAL", is_integer(field.type), "an integer field"},
       {"pp_first", "PP_FIRST", module || field.type == "Tensor", "a module or a parameter"},
       {"pp_last", "PP_LAST", module || field.type == "Tensor", "a module or a parameter"},
+      {"pp_all", "PP_ALL", module || field.type == "Tensor", "a module or a parameter"},
       {"pp_split", "PP_SPLIT", list, "a ModuleListOf"},
       {"tied_to", "TIED_TO", linear || embedding || field.type == "Tensor",
        "a linear layer, an embedding or a parameter"},
+      {"ties", "TIES", module, "a module"},
       {"fsdp_unit", "FSDP_UNIT", false, "a module class"},
       {"entry", "MODEL_ENTRY", false, "a module class"},
   };
@@ -64,8 +66,8 @@ void check_field(const FamilyModel& family, const Class& owner, const Field& fie
         report(findings, annotation.where, std::string(rule.macro) + " marks " + field.name + ", a " + field.type,
                std::string("it can mark ") + rule.wants);
     const bool is_split = annotation.kind.starts_with("tp_") && annotation.kind != "tp_local";
-    const bool is_stage =
-        annotation.kind == "pp_first" || annotation.kind == "pp_split" || annotation.kind == "pp_last";
+    const bool is_stage = annotation.kind == "pp_first" || annotation.kind == "pp_split" ||
+                          annotation.kind == "pp_last" || annotation.kind == "pp_all";
     for (auto [matches, before] : {std::pair{is_split, &split}, std::pair{is_stage, &stage}}) {
       if (!matches) continue;
       if (*before)
@@ -94,7 +96,8 @@ void check_annotations(const FamilyModel& family, std::vector<Finding>& findings
                (annotation.kind == "entry" ? "MODEL_ENTRY marks " : "FSDP_UNIT marks ") + owner.name +
                    ", which is no module class",
                "it can mark a module class");
-      if (annotation.kind.starts_with("tp_") || annotation.kind.starts_with("pp_") || annotation.kind == "tied_to")
+      if (annotation.kind.starts_with("tp_") || annotation.kind.starts_with("pp_") || annotation.kind == "tied_to" ||
+          annotation.kind == "ties")
         report(findings, annotation.where, "a member's annotation marks the class " + owner.name,
                "write it before the member");
     }

@@ -15,7 +15,8 @@ namespace {
 
 /// Annotations that exclude each other: a redeclaration that names one of them inherits none of the group.
 std::string annotation_group(const std::string& kind) {
-  if (kind == "tied_to" || kind == "entry" || kind == "fsdp_unit" || kind == "stands_for") return kind;
+  if (kind == "tied_to" || kind == "ties" || kind == "entry" || kind == "fsdp_unit" || kind == "stands_for")
+    return kind;
   return kind.substr(0, kind.find('_'));  // tp, pp, ep
 }
 

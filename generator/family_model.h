@@ -75,9 +75,10 @@ struct Class {
 
 /// What the parallel plan of one entry says; printed into the generated file and by --emit plan.
 struct EntryPlan {
-  std::string entry;   // holder, "GemmaForCausalLM"
-  std::string task;    // "causal-lm"
-  std::string config;  // "GemmaConfig"
+  std::string entry;         // holder, "GemmaForCausalLM"
+  std::string architecture;  // the same, or what MODEL_ENTRY says it is called in config.json
+  std::string task;          // "causal-lm"
+  std::string config;        // "GemmaConfig"
   struct Split {
     std::string parameter;
     int64_t dim;
@@ -99,6 +100,7 @@ struct EntryPlan {
 struct FamilyModel {
   std::string name;                 // "gemma"
   std::string prefix;               // "Gemma"
+  std::string model_type;           // "gemma", as in config.json
   std::string text;                 // the flattened text, which all spans index
   uint32_t file = 0;                // its index in spans
   std::vector<Class> classes;       // dependencies first

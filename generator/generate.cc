@@ -106,6 +106,7 @@ class Run {
       fragments_.push_back(family->flatten());
       renamings_.push_back(family->renamings());
       prefixes_.push_back(family->spec().prefix);
+      model_types_.push_back(family->spec().names.model_type);
       family_lines_.push_back(family->spec().family);
       spec_files_.push_back(family->spec().file);
       texts.push_back(fragments_.back().text());
@@ -119,6 +120,7 @@ class Run {
     if (!parsed.remarks.empty()) return;
     for (size_t index = 0; index < files.size(); ++index) {
       models_.push_back(read_model(compiler, parsed, files[index], families_[index], prefixes_[index]));
+      models_.back().model_type = model_types_[index];
       for (const Finding& finding : check_constructors(models_.back())) parsed.remarks.push_back(remark(finding));
       for (const Finding& finding : weave(models_.back())) parsed.remarks.push_back(remark(finding));
     }
@@ -249,6 +251,7 @@ class Run {
   std::vector<Fragment> fragments_;
   std::vector<std::vector<Renaming>> renamings_;
   std::vector<std::string> prefixes_;
+  std::vector<std::string> model_types_;
   std::vector<SourceSpan> family_lines_;
   std::vector<uint32_t> spec_files_;
   std::vector<uint32_t> files_;

@@ -9,8 +9,9 @@ namespace {
 
 Value batch() {
   Value value = object_value();
-  for (const char* name : {"input_ids", "labels", "attention_mask", "position_ids"})
+  for (const char* name : {"input_ids", "attention_mask", "position_ids", "token_type_ids"})
     value.members[name] = Value::tensor(kInvariant, false, 2);
+  value.members["labels"] = Value::tensor(kInvariant, false, std::nullopt);  // a task's own
   value.members["want_logits"] = Value::number();
   return value;
 }
@@ -23,6 +24,13 @@ Value unknown_argument(const Parameter& parameter) {
   if (type.find("RotaryTables") != std::string::npos) return invariant_of("std::pair<at::Tensor, at::Tensor>", false);
   if (type == "int64_t" || type == "double" || type == "bool" || type == "int") return Value::number();
   return object_value();
+}
+
+/// The module that `expr` names, a field of `self` or of a module that it holds; null where it is something else.
+const ModuleNode* named_by(const ModuleNode& self, const Expr& expr) {
+  if (expr.kind != Expr::Kind::field) return nullptr;
+  const ModuleNode* holder = expr.operands.empty() ? &self : named_by(self, expr.operands[0]);
+  return holder ? holder->child(expr.name) : nullptr;
 }
 
 /// Whether the call is of a unit's forward, which the runtime wraps.
@@ -126,7 +134,11 @@ Value Interpreter::call(const Function& function, const ModuleNode* self, std::v
   std::optional<Walk> walk;
   if (self) {
     std::vector<Finding> walk_findings;
-    walk = find_walk(*self->type, function, walk_findings);
+    const auto split_list = [&](const Expr& list) {
+      const ModuleNode* node = named_by(*self, list);
+      return node && node->field && find_annotation(node->field->annotations, "pp_split") ? node->field : nullptr;
+    };
+    walk = find_walk(split_list, function, walk_findings);
     for (Finding& finding : walk_findings) report(finding.where, finding.message, finding.advice);
   }
   active_.emplace_back(&function, self);
@@ -142,7 +154,7 @@ Value Interpreter::call(const Function& function, const ModuleNode* self, std::v
     found.walk = walk;
     region_ = Region::last_stage;
     if (walked_)
-      fail(at ? at->span : function.where, "the PP_SPLIT list " + walk->list + " is walked more than once",
+      fail(at ? at->span : function.where, "the PP_SPLIT list " + walk->list->name + " is walked more than once",
            "a pipeline runs its list once for each batch");
     walked_ = true;
   }

@@ -110,6 +110,7 @@ void Interpreter::read_parameters(const Expr& expr, const ModuleNode& node) {
   static constexpr std::pair<const char*, Region> stages[] = {
       {"pp_first", Region::first_stage}, {"pp_split", Region::split_stage}, {"pp_last", Region::last_stage}};
   for (const ModuleNode* at = &node; at && at->field; at = at->parent) {
+    if (find_annotation(at->field->annotations, "pp_all")) return;
     for (const auto& [annotation, region] : stages) {
       if (!find_annotation(at->field->annotations, annotation)) continue;
       if (region != region_) report(expr.span, wrong_stage(node, region), wrong_stage_advice(region));

@@ -46,26 +46,23 @@ std::set<std::string> definitions(const Stmt& statement) {
   return names;
 }
 
-const Field* split_list(const Class& owner, const Expr& range) {
-  const Expr& list = range.kind == Expr::Kind::op && range.name == "*" ? range.operands[0] : range;
-  if (list.kind != Expr::Kind::field || !list.operands.empty()) return nullptr;
-  for (const Field& field : owner.fields)
-    if (field.name == list.name && find_annotation(field.annotations, "pp_split")) return &field;
-  return nullptr;
+/// The expression of the list in the range of a range-for.
+const Expr& list_in(const Expr& range) {
+  return range.kind == Expr::Kind::op && range.name == "*" ? range.operands[0] : range;
 }
 
-void find_nested(const Class& owner, const std::vector<Stmt>& statements, std::vector<Finding>& findings) {
+void find_nested(const FindSplitList& split_list, const std::vector<Stmt>& statements, std::vector<Finding>& findings) {
   for (const Stmt& statement : statements) {
     for (const auto* body : {&statement.then_body, &statement.else_body}) {
       for (const Stmt& inner : *body)
-        if (inner.kind == Stmt::Kind::range_for && split_list(owner, inner.exprs[0]))
+        if (inner.kind == Stmt::Kind::range_for && split_list(list_in(inner.exprs[0])))
           findings.push_back(
               {true,
                inner.exprs[0].span,
                "the walk over the PP_SPLIT list stands inside of another statement, where stages cannot be cut",
                "walk it in the method's outermost block",
                {}});
-      find_nested(owner, *body, findings);
+      find_nested(split_list, *body, findings);
     }
   }
 }
@@ -111,13 +108,13 @@ bool mentions(const Stmt& statement, const std::string& variable) {
   return false;
 }
 
-std::optional<Walk> find_walk(const Class& owner, const Function& method, std::vector<Finding>& findings) {
+std::optional<Walk> find_walk(const FindSplitList& split_list, const Function& method, std::vector<Finding>& findings) {
   const std::vector<Stmt>& statements = method.body.statements;
-  find_nested(owner, statements, findings);
+  find_nested(split_list, statements, findings);
   std::optional<Walk> walk;
   for (size_t i = 0; i < statements.size(); ++i) {
     if (statements[i].kind != Stmt::Kind::range_for) continue;
-    const Field* list = split_list(owner, statements[i].exprs[0]);
+    const Field* list = split_list(list_in(statements[i].exprs[0]));
     if (!list) continue;
     if (walk) {
       findings.push_back({true,
@@ -128,7 +125,7 @@ std::optional<Walk> find_walk(const Class& owner, const Function& method, std::v
       return std::nullopt;
     }
     walk.emplace();
-    walk->list = list->name;
+    walk->list = list;
     walk->loop = i;
   }
   if (!walk) return std::nullopt;
@@ -143,18 +140,18 @@ std::optional<Walk> find_walk(const Class& owner, const Function& method, std::v
   for (const std::string& name : loop.names) assigned.erase(name);
   if (assigned.empty())
     return refuse(loop.exprs[0].span,
-                  "the walk over PP_SPLIT " + walk->list + " carries no value from element to element",
+                  "the walk over PP_SPLIT " + walk->list->name + " carries no value from element to element",
                   "assign what an element returns to the variable that the next one reads");
   if (assigned.size() > 1)
     return refuse(loop.exprs[0].span,
-                  "the walk over PP_SPLIT " + walk->list + " carries several values: " + listed(assigned),
+                  "the walk over PP_SPLIT " + walk->list->name + " carries several values: " + listed(assigned),
                   "a stage hands on one tensor");
   walk->carried = *assigned.begin();
 
   walk->feed = feeding(statements, walk->loop, walk->carried);
   if (walk->feed.empty())
     return refuse(loop.exprs[0].span,
-                  "the value that the walk over PP_SPLIT " + walk->list + " carries, " + walk->carried +
+                  "the value that the walk over PP_SPLIT " + walk->list->name + " carries, " + walk->carried +
                       ", is not made in this method",
                   "make it in a statement before the loop, so that stages behind the first can receive it instead");
   for (size_t i = 1; i < walk->feed.size(); ++i)

@@ -2,6 +2,7 @@
 // and what reads its result.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,7 +14,7 @@ namespace modgen {
 
 /// A walk over a PP_SPLIT list in a method's body. Indices count the body's statements.
 struct Walk {
-  std::string list;          // the field
+  const Field* list = nullptr;
   size_t loop = 0;           // the range-for
   std::string carried;       // the variable that the loop carries from element to element
   std::vector<size_t> feed;  // the statements that only serve to make the carried value before the loop; adjacent
@@ -21,8 +22,11 @@ struct Walk {
       cut;  // the first statement that reads the loop's result; none where it is only returned as it is
 };
 
+/// The PP_SPLIT list that an expression names, itself or in a module that it holds; null where it names something else.
+using FindSplitList = std::function<const Field*(const Expr& range)>;
+
 /// Finds the walk in `method`; nothing where it has none. A walk that cannot be cut is added to `findings`.
-std::optional<Walk> find_walk(const Class& owner, const Function& method, std::vector<Finding>& findings);
+std::optional<Walk> find_walk(const FindSplitList& split_list, const Function& method, std::vector<Finding>& findings);
 
 /// Whether `statement` reads or assigns the local variable.
 bool mentions(const Stmt& statement, const std::string& variable);

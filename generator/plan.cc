@@ -44,8 +44,11 @@ class Planner {
 
   EntryPlan derive() {
     plan_.entry = root_.type->holder;
-    if (const Annotation* entry = find_annotation(root_.type->annotations, "entry"); entry && !entry->arguments.empty())
-      plan_.task = entry->arguments[0];
+    plan_.architecture = plan_.entry;
+    if (const Annotation* entry = find_annotation(root_.type->annotations, "entry")) {
+      if (!entry->arguments.empty()) plan_.task = entry->arguments[0];
+      if (entry->arguments.size() > 1) plan_.architecture = entry->arguments[1];
+    }
     find_config();
     for_each_node(root_, [&](const ModuleNode& node) { add(node); });
     if (!plan_.split_list.empty())
@@ -87,7 +90,14 @@ class Planner {
     if (node.kind == Kind::linear || node.kind == Kind::embedding) split(node, "weight");
     if (node.kind == Kind::linear && may_have_bias(node)) split(node, "bias");
     if (node.kind == Kind::parameter) split(node, "");
-    if (const Annotation* tied = find_annotation(annotations, "tied_to")) tie(node, *tied);
+    for (const Annotation& annotation : annotations) {
+      if (annotation.kind == "tied_to" && annotation.arguments.size() == 1)
+        tie(annotation, node.kind == Kind::parameter ? TiedParameter{&node, node.path} : find_tied(node, "weight"),
+            find_tied(*node.parent, annotation.arguments[0]));
+      if (annotation.kind == "ties" && annotation.arguments.size() == 2)
+        tie(annotation, find_tied(node, inside(annotation.arguments[0])),
+            find_tied(*node.parent, annotation.arguments[1]));
+    }
   }
 
   /// Adds how tp splits a layer's parameter, or the raw parameter `layer` itself.
@@ -148,33 +158,40 @@ class Planner {
     }
   }
 
-  static std::string layout(const ModuleNode& layer) {
-    return describe(Value::tensor(type_of(partition_of(layer, "weight")), false, std::nullopt));
+  static std::string layout(const TiedParameter& parameter) {
+    const std::string name = parameter.path.substr(parameter.path.rfind('.') + 1);
+    const Partition partition =
+        partition_of(*parameter.layer, parameter.layer->kind == Kind::parameter ? std::string() : name);
+    return describe(Value::tensor(type_of(partition), false, std::nullopt));
   }
 
-  void tie(const ModuleNode& node, const Annotation& tied) {
-    const std::string expression = tied.arguments.empty() ? std::string() : tied.arguments[0];
-    const TiedParameter source = find_tied(*node.parent, expression);
-    if (!source.layer)
-      return report(findings_, tied.where, "TIED_TO names no parameter: " + expression,
-                    "name one of this class's members, as in TIED_TO(model->embed_tokens->weight)");
-    if (layout(node) != layout(*source.layer))
-      return report(findings_, tied.where,
-                    node.path + " is " + layout(node) + ", and " + source.path + ", which it is tied to, is " +
-                        layout(*source.layer),
-                    "annotate both alike");
-    if (node.unit() != source.layer->unit())
-      return report(findings_, tied.where,
-                    node.path + " and " + source.path + ", which it is tied to, belong to different FSDP units",
+  void tie(const Annotation& annotation, const TiedParameter& tied, const TiedParameter& source) {
+    const bool is_inner = annotation.kind == "ties";
+    for (const auto* end : {&tied, &source})
+      if (!end->layer)
+        return report(findings_, annotation.where,
+                      std::string(is_inner ? "TIES" : "TIED_TO") +
+                          " names no parameter: " + annotation.arguments[is_inner && end == &source ? 1 : 0],
+                      is_inner && end == &tied
+                          ? "name one inside of the marked module, as in TIES(HeadImpl::decoder->weight, embed->weight)"
+                          : "name one of this class's members, as in TIED_TO(model->embed_tokens->weight)");
+    if (layout(tied) != layout(source))
+      return report(
+          findings_, annotation.where,
+          tied.path + " is " + layout(tied) + ", and " + source.path + ", which it is tied to, is " + layout(source),
+          "annotate both alike");
+    if (tied.layer->unit() != source.layer->unit())
+      return report(findings_, annotation.where,
+                    tied.path + " and " + source.path + ", which it is tied to, belong to different FSDP units",
                     "keep tied parameters in one unit");
-    plan_.ties.push_back({node.kind == Kind::parameter ? node.path : node.path_of("weight"), source.path, kTieFlag});
+    plan_.ties.push_back({tied.path, source.path, kTieFlag});
   }
 
   /// Every parameter belongs to one stage.
   void check_stages() {
     for_each_node(root_, [&](const ModuleNode& node) {
       if (!is_leaf_with_parameters(node)) return;
-      const std::array kinds = {"pp_first", "pp_split", "pp_last"};
+      const std::array kinds = {"pp_first", "pp_split", "pp_last", "pp_all"};
       for (const ModuleNode* at = &node; at && at->field; at = at->parent) {
         std::vector<const char*> found;
         for (const char* kind : kinds)
@@ -182,14 +199,14 @@ class Planner {
         if (!found.empty()) return;
       }
       report(findings_, node.field->where, "the parameters of " + node.path + " belong to no pipeline stage",
-             "mark it, or a module that holds it, PP_FIRST or PP_LAST");
+             "mark it, or a module that holds it, PP_FIRST, PP_LAST or PP_ALL");
     });
   }
 
   void check_no_stages() {
     for_each_node(root_, [&](const ModuleNode& node) {
       if (!node.field) return;
-      for (const char* kind : {"pp_first", "pp_last"})
+      for (const char* kind : {"pp_first", "pp_last", "pp_all"})
         if (const Annotation* stage = find_annotation(node.field->annotations, kind))
           report(findings_, stage->where,
                  node.field->name + " is marked for a pipeline stage, but there is no PP_SPLIT list to cut",
@@ -209,7 +226,9 @@ EntryPlan derive_plan(const FamilyModel& family, const ModuleNode& root, std::ve
   return Planner(family, root, findings).derive();
 }
 
-TiedParameter find_tied(const ModuleNode& owner, const std::string& expression) {
+std::string inside(const std::string& expression) { return expression.substr(expression.rfind("::") + 2); }
+
+TiedParameter find_tied(const ModuleNode& owner, std::string_view expression) {
   const ModuleNode* node = &owner;
   std::string_view rest = expression;
   while (!rest.empty()) {

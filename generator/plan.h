@@ -20,7 +20,11 @@ struct TiedParameter {
   const ModuleNode* layer = nullptr;  // the layer or parameter
   std::string path;                   // of the parameter
 };
-TiedParameter find_tied(const ModuleNode& owner, const std::string& expression);
+TiedParameter find_tied(const ModuleNode& owner, std::string_view expression);
+
+/// What the first argument of TIES names inside of the marked module: "HeadImpl::decoder->weight" gives
+/// "decoder->weight".
+std::string inside(const std::string& expression);
 
 /// The config's flag that switches a tie.
 inline constexpr const char* kTieFlag = "tie_word_embeddings";

@@ -99,8 +99,8 @@ std::string plan_source(const FamilyModel& family, const EntryPlan& plan) {
                  }));
   text += "};\n\n";
   text += "inline const bool " + name + "_registered = register_entry<" + plan.entry + ", " + plan.config + ">(" +
-          quoted(family.name) + ", " + quoted(plan.entry) + ", " + quoted(plan.task) + ", " + quoted(family.name) +
-          ", " + name + "_plan);\n";
+          quoted(family.name) + ", " + quoted(plan.architecture) + ", " + quoted(plan.task) + ", " +
+          quoted(family.model_type) + ", " + name + "_plan);\n";
   return text;
 }
 

@@ -246,14 +246,21 @@ class Weaver {
 
   void weave_ties(const Class& owner, Function& constructor) {
     const std::string config = config_in(owner, constructor);
+    const auto tie = [&](const std::string& module, const std::string& parameter, const std::string& source) {
+      constructor.appended_statements.push_back("if (" + config + "." + kTieFlag + ") tie_parameter(*" + module + ", " +
+                                                parameter + ", " + source + ");");
+    };
     for (const Field& field : owner.fields) {
-      const Annotation* tied = find_annotation(field.annotations, "tied_to");
-      if (!tied || tied->arguments.empty()) continue;
-      const bool is_parameter = field.type == "Tensor";
-      const std::string parameter =
-          is_parameter ? "*this, " + field.name : "*" + field.name + ", " + field.name + "->weight";
-      constructor.appended_statements.push_back("if (" + config + "." + kTieFlag + ") tie_parameter(" + parameter +
-                                                ", " + tied->arguments[0] + ");");
+      for (const Annotation& tied : field.annotations) {
+        if (tied.kind == "tied_to" && tied.arguments.size() == 1) {
+          const bool is_parameter = field.type == "Tensor";
+          tie(is_parameter ? "this" : field.name, is_parameter ? field.name : field.name + "->weight",
+              tied.arguments[0]);
+        } else if (tied.kind == "ties" && tied.arguments.size() == 2) {
+          const std::string inner = field.name + "->" + inside(tied.arguments[0]);
+          tie(inner.substr(0, inner.rfind("->")), inner, tied.arguments[1]);
+        }
+      }
     }
   }
 
@@ -307,10 +314,8 @@ void check_units(const FamilyModel& family, std::vector<Finding>& findings) {
 void check_walked(const ModuleNode& root, const Interpretation& interpretation, std::vector<Finding>& findings) {
   for_each_node(root, [&](const ModuleNode& node) {
     if (node.kind != ModuleNode::Kind::list || !find_annotation(node.field->annotations, "pp_split")) return;
-    for (const Function& function : node.parent->type->functions) {
-      const auto found = interpretation.find(&function);
-      if (found != interpretation.end() && found->second.walk && found->second.walk->list == node.field->name) return;
-    }
+    for (const auto& [function, found] : interpretation)
+      if (found.walk && found.walk->list == node.field) return;
     findings.push_back({true,
                         node.field->where,
                         "no forward walks the PP_SPLIT list " + node.field->name + " in order",

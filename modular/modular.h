@@ -61,8 +61,9 @@ Own own(Inherited&& value);
 
 // ---- What a class is ----
 
-/// What the runtime can train: "causal-lm", … Never inherited.
-#define MODEL_ENTRY(task) MODULAR_ANNOTATE("modular.entry", task)
+/// What the runtime can train: a task of runtime/model/tasks.h, and the name of the class in config.json where it is
+/// not the C++ class's. Never inherited.
+#define MODEL_ENTRY(...) MODULAR_ANNOTATE("modular.entry", __VA_ARGS__)
 /// One all-gather and reduce-scatter group, and the default unit of recomputation.
 #define FSDP_UNIT MODULAR_ANNOTATE("modular.fsdp_unit")
 /// Says which class this one replaces, where the name does not.
@@ -94,6 +95,10 @@ Own own(Inherited&& value);
 #define PP_SPLIT MODULAR_ANNOTATE("modular.pp_split")
 /// Only in the last stage.
 #define PP_LAST MODULAR_ANNOTATE("modular.pp_last")
+/// In every stage, each of which has a part of its gradient.
+#define PP_ALL MODULAR_ANNOTATE("modular.pp_all")
 
 /// Shares the parameter `other` of this class's members where `config.tie_word_embeddings` says so.
 #define TIED_TO(other) MODULAR_ANNOTATE("modular.tied_to", sizeof(other))
+/// The same for a parameter inside of the marked module that is not its weight: TIES(HeadImpl::decoder->weight, other).
+#define TIES(inner, other) MODULAR_ANNOTATE("modular.ties", sizeof(inner), sizeof(other))

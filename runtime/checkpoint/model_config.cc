@@ -28,8 +28,10 @@ constexpr std::array kIrrelevantKeys = {
     "begin_suppress_tokens",
     "bos_token_id",
     "chunk_size_feed_forward",
+    "cls_token_id",
     "cross_attention_hidden_size",
     "decoder_start_token_id",
+    "deterministic_flash_attn",
     "diversity_penalty",
     "do_sample",
     "early_stopping",
@@ -50,6 +52,7 @@ constexpr std::array kIrrelevantKeys = {
     "no_repeat_ngram_size",
     "num_beam_groups",
     "num_beams",
+    "num_labels",
     "num_return_sequences",
     "output_attentions",
     "output_hidden_states",
@@ -62,6 +65,8 @@ constexpr std::array kIrrelevantKeys = {
     "return_dict",
     "return_dict_in_generate",
     "sep_token_id",
+    "sparse_pred_ignore_index",
+    "sparse_prediction",
     "summary_activation",
     "summary_first_dropout",
     "summary_proj_to_labels",
@@ -197,6 +202,13 @@ class RopeCheck final : public FieldVisitor {
   int64_t positions_ = 1;
 };
 
+/// A classifier's number of labels stands in the table of their names.
+void count_labels(AnyConfig& config, json& object) {
+  const auto names = object.find("id2label");
+  if (names == object.end() || !names->is_object() || !fields_as_json(config).contains("num_labels")) return;
+  object["num_labels"] = names->size();
+}
+
 }  // namespace
 
 ModelConfig parse_config(std::string_view text, const std::string& where) {
@@ -218,6 +230,7 @@ ModelConfig parse_config(std::string_view text, const std::string& where) {
   model.config = model.entry->make_config();
   for (const char* known : {"architectures", "model_type", "dtype", "torch_dtype", "quantization_config"})
     object.erase(known);
+  count_labels(*model.config, object);
   take_fields(*model.config, object, where);
   check_values(*model.config, where);
   try {
@@ -248,6 +261,8 @@ ModelConfig read_config(const std::filesystem::path& folder) {
 std::string format_config(const ModelConfig& model, std::string_view dtype) {
   json object = json::parse(model.other_keys);
   json fields = fields_as_json(*model.config);
+  if (object.contains("id2label") && object["id2label"].size() != fields.value("num_labels", object["id2label"].size()))
+    object.erase("id2label"), object.erase("label2id");
   for (auto& [key, value] : fields.items()) {
     if (object.contains(key) && object[key].is_object()) value.update(object[key]);  // unknown rotary settings
     object[key] = value;

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "runtime/data/masking.h"
 #include "runtime/data/token_stream.h"
 #include "runtime/model/tensors.h"
 
@@ -29,8 +31,10 @@ struct BatchShape {
 class BatchSource {
  public:
   /// Cuts `stream` into samples of shape.seq_len tokens; what is left over at its end is not used. Throws DataError
-  /// where there is not one whole sample. Reading throws DataError where a token is not below `vocab_size`.
-  BatchSource(const TokenStream& stream, const BatchShape& shape, uint64_t seed, int64_t vocab_size);
+  /// where there is not one whole sample. Reading throws DataError where a token is not below `vocab_size`. Labels are
+  /// the tokens themselves, or what `masking` makes of them.
+  BatchSource(const TokenStream& stream, const BatchShape& shape, uint64_t seed, int64_t vocab_size,
+              const std::optional<Masking>& masking = {});
 
   /// Samples in one pass over the data.
   int64_t samples() const { return samples_; }
@@ -50,6 +54,7 @@ class BatchSource {
   BatchShape shape_;
   uint64_t seed_;
   int64_t vocab_size_;
+  std::optional<Masking> masking_;
   int64_t samples_;
 };
 

@@ -5,17 +5,12 @@
 
 namespace modular {
 
-namespace {
-
-// splitmix64's finalizer (Steele et al., Fast splittable pseudorandom number generators).
-uint64_t mix(uint64_t x) {
+uint64_t mixed(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
   x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
   return x ^ (x >> 31);
 }
-
-}  // namespace
 
 int64_t permuted(int64_t index, int64_t count, uint64_t key) {
   assert(index >= 0 && index < count);
@@ -25,7 +20,7 @@ int64_t permuted(int64_t index, int64_t count, uint64_t key) {
   do {
     uint64_t left = value >> half_bits, right = value & mask;
     for (uint64_t round = 0; round < 6; ++round) {
-      const uint64_t next = left ^ (mix(right ^ mix(key + round)) & mask);
+      const uint64_t next = left ^ (mixed(right ^ mixed(key + round)) & mask);
       left = right;
       right = next;
     }

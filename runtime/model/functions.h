@@ -153,6 +153,19 @@ inline Tensor causal_mask(const Batch& batch, int64_t window) {
   return causal_mask(batch.attention_mask, batch.input_ids.size(1), window, batch.input_ids.device());
 }
 
+/// Which keys a query of an encoder sees, before and behind itself: [batch or 1, 1, seq, seq] bool, always defined.
+/// A `reach` >= 0 is how far away a key may stand.
+inline Tensor bidirectional_mask(const Batch& batch, int64_t reach = -1) {
+  const int64_t seq = batch.input_ids.size(1);
+  Tensor visible = at::ones({1, 1, seq, seq}, batch.input_ids.options().dtype(at::kBool));
+  if (reach >= 0 && reach < seq) {
+    const Tensor position = at::arange(seq, batch.input_ids.options());
+    visible = (position.unsqueeze(1) - position.unsqueeze(0)).abs().le(reach).view({1, 1, seq, seq});
+  }
+  if (!batch.attention_mask.defined()) return visible;
+  return visible.logical_and(batch.attention_mask.to(at::kBool).unsqueeze(1).unsqueeze(1));
+}
+
 /// Scaled dot product attention. query [batch, heads, seq, head_dim]; key and value [batch, key_value_heads, seq,
 /// head_dim], each of whose heads serves heads / key_value_heads queries. `mask` as from causal_mask. Returns [batch,
 /// seq, heads * head_dim]. `softcap` keeps the scores within ±softcap, smoothly (Gemma Team, Gemma 2).
@@ -171,10 +184,41 @@ inline Tensor next_tokens(const Tensor& labels) {
   return at::constant_pad_nd(labels, {0, 1}, kIgnoredTarget).slice(1, 1);
 }
 
+/// The target of each position or row is its label.
+inline Tensor same_labels(const Tensor& labels) { return labels; }
+
+/// The labels [batch] of the rows that another row shares; kIgnoredTarget for those that stand alone.
+inline Tensor rows_with_positives(const Tensor& labels) {
+  const Tensor equal = labels.unsqueeze(1).eq(labels.unsqueeze(0));
+  return labels.masked_fill(equal.sum(1).lt(2), kIgnoredTarget);
+}
+
 /// The sum of -log softmax(logits)[target] over all targets but kIgnoredTarget, in float32. logits [..., vocab],
 /// targets [...].
 inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
   return fused.cross_entropy ? fused.cross_entropy(logits, targets) : plain::cross_entropy(logits, targets);
+}
+
+/// The mean of each row's `hidden_states` [batch, seq, hidden] over what is no padding: [batch, hidden]. `padding` is
+/// [batch, seq] with 0 for padding, or undefined.
+inline Tensor mean_pooling(const Tensor& hidden_states, const Tensor& padding) {
+  if (!padding.defined()) return hidden_states.mean(1);
+  const Tensor weights = padding.to(hidden_states.scalar_type()).unsqueeze(-1);
+  return (hidden_states * weights).sum(1) / weights.sum(1).clamp_min(1e-9);
+}
+
+/// Supervised contrastive loss (Khosla et al.) of `embeddings` [batch, hidden] by their cosines: for each row that has
+/// positives, rows of the same label, the mean over these of -log softmax(cosine / temperature) among all other rows;
+/// summed over such rows, in float32. With two rows a label it is the loss of SimCLR (Chen et al.).
+inline Tensor contrastive_loss(const Tensor& embeddings, const Tensor& labels, double temperature = 0.05) {
+  const Tensor wide = embeddings.to(at::kFloat);
+  const Tensor unit = wide / wide.norm(2, {-1}, /*keepdim=*/true).clamp_min(1e-12);
+  const Tensor self = at::eye(labels.size(0), labels.options().dtype(at::kBool));
+  const Tensor scores = (unit.matmul(unit.t()) / temperature).masked_fill(self, -1e9);
+  const Tensor targets = rows_with_positives(labels);
+  const Tensor pairs = targets.unsqueeze(1).eq(labels.unsqueeze(0)).logical_and(self.logical_not());
+  const Tensor positive = pairs.logical_and(targets.ne(kIgnoredTarget).unsqueeze(1)).to(at::kFloat);
+  return -((at::log_softmax(scores, -1) * positive).sum(1) / positive.sum(1).clamp_min(1)).sum();
 }
 
 /// The number of targets: [] int64.

@@ -2,7 +2,9 @@
 // that one parameter at a time is whole and every mesh starts from the same numbers.
 #pragma once
 
+#include <cmath>
 #include <functional>
+#include <numbers>
 
 #include "runtime/model/module.h"
 
@@ -28,6 +30,13 @@ inline void fill(const Tensor& parameter, const std::function<void(Tensor& whole
 
 inline void normal_(const Tensor& parameter, double mean, double std) {
   fill(parameter, [=](Tensor& whole) { whole.normal_(mean, std); });
+}
+/// From N(0, std) without what lies more than `cutoff` deviations from 0.
+inline void truncated_normal_(const Tensor& parameter, double std, double cutoff) {
+  const double share = std::erf(cutoff / std::numbers::sqrt2);  // of the normal distribution, within the cutoff
+  fill(parameter, [=](Tensor& whole) {
+    whole.uniform_(-share, share).erfinv_().mul_(std * std::numbers::sqrt2).clamp_(-cutoff * std, cutoff * std);
+  });
 }
 inline void constant_(const Tensor& parameter, double value) {
   fill(parameter, [=](Tensor& whole) { whole.fill_(value); });

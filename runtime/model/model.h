@@ -13,5 +13,6 @@
 #include "runtime/model/registry.h"   // IWYU pragma: export
 #include "runtime/model/rope.h"       // IWYU pragma: export
 #include "runtime/model/stored_as.h"  // IWYU pragma: export
+#include "runtime/model/tasks.h"      // IWYU pragma: export
 #include "runtime/model/tensors.h"    // IWYU pragma: export
 #include "runtime/model/tp.h"         // IWYU pragma: export

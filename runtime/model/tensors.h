@@ -19,20 +19,22 @@ inline constexpr int64_t kIgnoredTarget = -100;
 /// What an entry's forward reads. An undefined tensor means "not given".
 struct Batch {
   Tensor input_ids;       // [batch, seq] int64
-  Tensor labels;          // [batch, seq] int64, not shifted; kIgnoredTarget where there is no target
+  Tensor labels;          // [batch, seq] or [batch] int64, as the task has it (tasks.h); kIgnoredTarget for no target
   Tensor attention_mask;  // [batch, seq] int64 or bool, 0 for padding
-  Tensor position_ids;    // [batch, seq] int64; 0 … seq - 1 when not given
+  Tensor position_ids;    // [batch, seq] int64; 0 … seq - 1, or what the model counts, when not given
+  Tensor token_type_ids;  // [batch, seq] int64, which segment of a pair a token is in; 0 when not given
   bool want_logits = false;
 
   template <class Visitor>
   void tensors(Visitor&& visit) {
-    visit(input_ids), visit(labels), visit(attention_mask), visit(position_ids);
+    visit(input_ids), visit(labels), visit(attention_mask), visit(position_ids), visit(token_type_ids);
   }
 };
 
 /// What an entry's forward returns. The loss is a sum: its normalization is the runtime's, global over the mesh.
 struct Outputs {
-  Tensor logits;       // [batch, seq, vocab], the whole vocabulary on every rank; only when Batch::want_logits
+  Tensor logits;  // [batch, seq, vocab or labels], [batch, labels] or [batch, hidden], as the task has it and whole on
+                  // every rank; only when Batch::want_logits
   Tensor loss_sum;     // [] float32, the sum over all targets; only with labels
   Tensor token_count;  // [] int64, the number of targets; only with labels
   Tensor carried;      // what the next pipeline stage receives; only in a stage that is not the last

@@ -40,6 +40,7 @@ std::unique_ptr<ParallelModel> load_model(const RunConfig& config, Mesh& mesh) {
 
 PreparedCommand prepare_eval(const Arguments& arguments, int64_t world_size) {
   const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, world_size));
+  check_targets(trained->config);
   const auto stream = std::make_shared<TokenStream>(find_data_files(trained->config.data).held_out);
   if (stream->size() == 0)
     throw ConfigError("no file is held out: set data.held_out_every or data.held_out to say what to evaluate on");
@@ -53,7 +54,7 @@ PreparedCommand prepare_eval(const Arguments& arguments, int64_t world_size) {
     const auto& config = trained->config;
     const auto model = load_model(config, mesh);
     const BatchSource source(*stream, config.batch_shape(mesh.shape(), data_parallel_rank(mesh)), /*seed=*/0,
-                             vocab_size(config.network));
+                             vocab_size(config.network), config.masking());
     const auto result = evaluate_samples(*model, source, config.eval.samples);
     if (mesh.rank() == 0)
       fmt::print("held-out loss {:.6f} nats a token over {} tokens, with {}\n", result.loss, result.target_count,
@@ -67,6 +68,7 @@ PreparedCommand prepare_sample(const Arguments& arguments, int64_t world_size) {
   auto& config = trained->config;
   if (arguments.prompt) config.sample.prompt = *arguments.prompt;
   if (config.sample.prompt.empty()) throw ConfigError("there is nothing to go on from: give --prompt TEXT");
+  check_sampling(config);
   if (config.data.format != "bytes") throw ConfigError("sampling writes bytes, but data.format is \"tokens\"");
 
   PreparedCommand command;

@@ -13,6 +13,7 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/mesh/collectives.h"
+#include "runtime/model/tasks.h"
 
 namespace modular {
 namespace {
@@ -66,31 +67,48 @@ bool writes_logits(const Mesh& mesh) {
 
 Batch read_batch(const fs::path& inputs, const ModelConfig& model) {
   const SafetensorsFile file(inputs);
+  const std::string path = inputs.string();
+  const Task* const task = find_task(model.entry->task);
+  if (!task) throw std::runtime_error(task_refusal(model.entry->architecture, model.entry->task));
+  const nlohmann::json fields = fields_as_json(*model.config);
+  // The integer of the config that ids stay below.
+  const auto below = [&](std::string_view field) { return fields.value(std::string(field), INT64_MAX); };
   Batch batch;
-  const std::pair<const char*, at::Tensor*> places[] = {{"input_ids", &batch.input_ids},
-                                                        {"labels", &batch.labels},
-                                                        {"attention_mask", &batch.attention_mask},
-                                                        {"position_ids", &batch.position_ids}};
-  const std::string known = "input_ids, labels, attention_mask and position_ids";
+  struct Place {
+    const char* name;
+    at::Tensor* tensor;
+    int64_t ids;  // valid ones are below it
+    bool by_row = false, may_ignore = false;
+  };
+  const Place places[] = {
+      {"input_ids", &batch.input_ids, below("vocab_size")},
+      {"labels", &batch.labels, below(task->label_count), task->labels_rows, true},
+      {"attention_mask", &batch.attention_mask, INT64_MAX},
+      {"position_ids", &batch.position_ids, INT64_MAX},
+      {"token_type_ids", &batch.token_type_ids, below("type_vocab_size")},
+  };
+  const std::string known = "input_ids, labels, attention_mask, position_ids and token_type_ids";
   for (const auto& [name, header] : file.tensors()) {
-    const auto* place = std::ranges::find(places, name, &std::pair<const char*, at::Tensor*>::first);
+    const auto* place = std::ranges::find(places, name, &Place::name);
     if (place == std::end(places))
-      throw std::runtime_error(fmt::format("{} holds \"{}\": a forward reads {}", inputs.string(), name, known));
-    if (header.shape.size() != 2 || !at::isIntegralType(header.dtype, /*includeBool=*/true))
-      throw std::runtime_error(fmt::format("{}: \"{}\" is {} of {}: write [batch, seq] of integers", inputs.string(),
-                                           name, shape_text(header.shape), c10::toString(header.dtype)));
-    *place->second = file.tensor(name).to(at::kLong).clone();
+      throw std::runtime_error(fmt::format("{} holds \"{}\": a forward reads {}", path, name, known));
+    if (header.shape.size() != (place->by_row ? 1 : 2) || !at::isIntegralType(header.dtype, /*includeBool=*/true))
+      throw std::runtime_error(fmt::format("{}: \"{}\" is {} of {}: write {} of integers", path, name,
+                                           shape_text(header.shape), c10::toString(header.dtype),
+                                           place->by_row ? "[batch]" : "[batch, seq]"));
+    *place->tensor = file.tensor(name).to(at::kLong).clone();
   }
   if (!batch.input_ids.defined())
-    throw std::runtime_error(fmt::format("{} holds no \"input_ids\": a forward reads {}", inputs.string(), known));
-  for (const auto& [name, place] : places)
-    if (place->defined() && place->sizes() != batch.input_ids.sizes())
-      throw std::runtime_error(fmt::format("{}: \"{}\" is {} and \"input_ids\" is {}: write equal shapes",
-                                           inputs.string(), name, shape_text(place->sizes().vec()),
-                                           shape_text(batch.input_ids.sizes().vec())));
-  const int64_t vocab = fields_as_json(*model.config).value("vocab_size", INT64_MAX);
-  check_ids(inputs, "input_ids", batch.input_ids, vocab, /*may_ignore=*/false);
-  if (batch.labels.defined()) check_ids(inputs, "labels", batch.labels, vocab, /*may_ignore=*/true);
+    throw std::runtime_error(fmt::format("{} holds no \"input_ids\": a forward reads {}", path, known));
+  for (const Place& place : places) {
+    if (!place.tensor->defined()) continue;
+    if (place.tensor->sizes() != batch.input_ids.sizes().slice(0, place.by_row ? 1 : 2))
+      throw std::runtime_error(fmt::format("{}: \"{}\" is {} and \"input_ids\" is {}: write {}", path, place.name,
+                                           shape_text(place.tensor->sizes().vec()),
+                                           shape_text(batch.input_ids.sizes().vec()),
+                                           place.by_row ? "a value for each row" : "equal shapes"));
+    if (place.ids != INT64_MAX) check_ids(inputs, place.name, *place.tensor, place.ids, place.may_ignore);
+  }
   return batch;
 }
 
@@ -135,8 +153,9 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
   fs::path partial = options.outputs;
   partial += ".partial";
   if (mesh.rank() == 0) {
-    std::vector<SafetensorsWriter::Tensor> headers = {
-        {"logits", logits.scalar_type(), {all_rows, logits.size(1), logits.size(2)}}};
+    std::vector<int64_t> shape = logits.sizes().vec();
+    shape[0] = all_rows;
+    std::vector<SafetensorsWriter::Tensor> headers = {{"logits", logits.scalar_type(), shape}};
     if (result) headers.push_back({"loss", at::kDouble, {}});
     if (options.gradients)
       for (const ModelParameter& parameter : model_parameters(source.model))
@@ -147,7 +166,9 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
   }
   barrier(mesh.world(), "the creation of the outputs' file");
   auto writer = SafetensorsWriter::open(partial);
-  if (writes_logits(mesh)) writer.write("logits", {first_row, 0, 0}, logits);
+  std::vector<int64_t> offset(static_cast<size_t>(logits.dim()), 0);
+  offset[0] = first_row;
+  if (writes_logits(mesh)) writer.write("logits", offset, logits);
   if (options.gradients)
     for (const ShardedParameter& parameter : model.parameters())
       if (parameter.owner)

@@ -13,11 +13,9 @@ namespace modular {
 
 struct ForwardOptions {
   std::filesystem::path checkpoint;  // of a run, or a Hugging Face folder
-  std::filesystem::path
-      inputs;  // safetensors: input_ids [batch, seq]; labels, attention_mask, position_ids alike, each optional
-  std::filesystem::path
-      outputs;             // safetensors: logits [batch, seq, vocab]; with labels loss [], the mean over all targets
-  bool gradients = false;  // also gradients.<parameter's name>, of the loss
+  std::filesystem::path inputs;      // safetensors: input_ids [batch, seq], and each optional what else a Batch holds
+  std::filesystem::path outputs;     // safetensors: logits; with labels loss [], the mean over all targets
+  bool gradients = false;            // also gradients.<parameter's name>, of the loss
   ParallelOptions parallel;
 };
 

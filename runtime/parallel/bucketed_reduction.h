@@ -18,7 +18,7 @@ namespace modular {
 
 class BucketedReduction {
  public:
-  /// `parameters` and their `names`; every backward must give each of them a gradient.
+  /// `parameters` and their `names`. A parameter that the first step gives no gradient must never get one.
   BucketedReduction(const std::vector<at::Tensor>& parameters, const std::vector<std::string>& names,
                     const ProcessGroup& replicas);
   ~BucketedReduction();
@@ -28,8 +28,17 @@ class BucketedReduction {
   /// Before the last backward of a step: when that is done, the parameters' gradients are summed. Those of earlier
   /// backwards are in the sum.
   void begin_last_backward();
+  /// Behind it.
+  void end_step();
 
  private:
+  /// Of the parameters that have a gradient.
+  void make_reducer();
+
+  std::vector<at::Tensor> parameters_;
+  std::vector<std::string> names_;
+  ProcessGroup replicas_;
+  // Made behind the first step: a bucket with a parameter that gets no gradient would never be complete.
   std::unique_ptr<c10d::Reducer> reducer_;
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/mesh/collectives.h"
+#include "runtime/model/tasks.h"
 #include "runtime/parallel/bucketed_reduction.h"
 #include "runtime/parallel/contexts.h"
 #include "runtime/parallel/initialization.h"
@@ -23,8 +24,7 @@ namespace {
 /// Targets of a batch before its forward has run; equal to the Outputs::token_count that the forward returns.
 int64_t targets_of(const Entry& entry, const Batch& batch) {
   if (!batch.labels.defined()) return 0;
-  TORCH_CHECK(entry.task == "causal-lm", "the task \"", entry.task, "\" cannot be trained: its targets are not known");
-  return count_targets(next_tokens(batch.labels)).item<int64_t>();
+  return count_targets(find_task(entry.task)->targets(batch.labels)).item<int64_t>();
 }
 
 DataParallelGroups data_parallel_groups(Mesh& mesh) {
@@ -61,6 +61,7 @@ struct ParallelModel::State {
   std::vector<ShardedParameter> boxes;
   std::vector<std::pair<size_t, size_t>> places;  // beside boxes: unit, and number in its layout
   std::vector<size_t> shared_between_stages;      // boxes whose gradient is a sum over the first and the last stage
+  std::vector<size_t> in_every_stage;             // boxes whose gradient is a sum over all stages
   // Whether the modules compute with the boxes themselves, so that the backward leaves gradients where they belong.
   bool in_place = false;
   std::optional<UnitRunner> runner;
@@ -123,8 +124,9 @@ void ParallelModel::State::describe_boxes() {
     const auto [first_row, rows] = units[parameter.unit].layout().rows_of(place, mesh.coordinate(Axis::dp_shard));
     box.boxes = boxes_of_rank(parameter, tp, tp_rank, first_row, rows);
     if (parameter.shared_between_stages) shared_between_stages.push_back(index);
+    if (parameter.in_every_stage) in_every_stage.push_back(index);
     box.owner = mesh.coordinate(Axis::dp_replicate) == 0 && (parameter.tensor_split || tp_rank == 0) &&
-                !(parameter.shared_between_stages && mesh.coordinate(Axis::pp) > 0);
+                !((parameter.shared_between_stages || parameter.in_every_stage) && mesh.coordinate(Axis::pp) > 0);
   }
 }
 
@@ -199,6 +201,7 @@ void ParallelModel::State::backward(const at::Tensor& output, const at::Tensor& 
 
 void ParallelModel::State::end_step() {
   if (runner) runner->end_step();
+  if (buckets) buckets->end_step();
   for (size_t i = 0; i < boxes.size(); ++i) {
     if (in_place) {
       boxes[i].grad = placement(i).registered.grad();
@@ -206,6 +209,10 @@ void ParallelModel::State::end_step() {
     } else {
       boxes[i].grad = units[places[i].first].gradient(placement(i));
     }
+  }
+  for (const size_t box : in_every_stage) {
+    boxes[box].grad = boxes[box].grad.contiguous();
+    all_reduce(mesh.group({Axis::pp}), boxes[box].grad, "the gradient of " + boxes[box].name).wait();
   }
   if (shared_between_stages.empty()) return;
   std::vector<at::Tensor> shared;

@@ -111,6 +111,10 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
         return std::ranges::any_of(parameter.names, [&](const std::string& name) { return any_holds(patterns, name); });
       };
       parameter.shared_between_stages = used_by(plan.first) && used_by(plan.last);
+      parameter.in_every_stage =
+          !used_by(plan.first) && !used_by(plan.last) &&
+          std::ranges::none_of(parameter.names,
+                               [&](const std::string& name) { return starts_with_path(name, plan.split_list); });
     }
   }
   return table;

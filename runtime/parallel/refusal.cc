@@ -5,6 +5,7 @@
 #include <numeric>
 #include <string>
 
+#include "runtime/model/tasks.h"
 #include "runtime/parallel/config_integers.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parallel_model.h"
@@ -50,6 +51,7 @@ std::string indivisible(const ParameterTable& table, int64_t tp) {
 }  // namespace
 
 std::string ParallelModel::refusal(const Entry& entry, const AnyConfig& config, const MeshShape& shape) {
+  if (std::string reason = task_refusal(entry.architecture, entry.task); !reason.empty()) return reason;
   for (size_t axis = 0; axis < kAxisNames.size(); ++axis)
     if (shape.size[axis] < 1)
       return fmt::format("{} = {}: an axis has at least 1 rank", kAxisNames[axis], shape.size[axis]);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/model/tasks.h"
 #include "runtime/train/config_field.h"
 
 namespace modular {
@@ -56,6 +57,11 @@ MeshShape RunConfig::mesh_shape(int64_t world_size) const {
     shape[Axis::dp_shard] = world_size / others;
   }
   return shape;
+}
+
+std::optional<Masking> RunConfig::masking() const {
+  if (find_task(network.entry->task)->tokens != Task::Tokens::masked_targets) return {};
+  return Masking{data.mask_probability, data.mask_token};
 }
 
 BatchShape RunConfig::batch_shape(const MeshShape& mesh, int64_t dp_rank) const {

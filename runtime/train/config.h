@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,8 @@ struct DataSection : DataOptions {
     visit("suffixes", suffixes, "which files of a folder count; all when empty");
     visit("held_out_every", held_out_every, "hold out every n-th file; 0 for none", 0);
     visit("held_out", held_out, "hold out the files whose path matches one of these globs");
+    visit("mask_probability", mask_probability, "masked-lm: share of the tokens that are to be predicted", 0);
+    visit("mask_token", mask_token, "masked-lm: the id that stands for a masked token", -1);
   }
 };
 
@@ -162,6 +165,10 @@ struct RunConfig {
 
   /// The mesh on `world_size` ranks. Throws ConfigError where the axes do not make that many.
   MeshShape mesh_shape(int64_t world_size) const;
+
+  /// How targets are made of the data's tokens; nothing where each token is a target. For tasks that tokens alone
+  /// train.
+  std::optional<Masking> masking() const;
 
   /// What the rank at `dp_rank` reads of each step. Throws ConfigError where the batch does not divide.
   BatchShape batch_shape(const MeshShape& mesh, int64_t dp_rank) const;

@@ -37,6 +37,12 @@ void check_weights(const std::filesystem::path& folder, const ModelConfig& model
 /// its positions end before train.seq_len.
 void check_reading(const RunConfig& config);
 
+/// Throws ConfigError where the data gives the model's task nothing to learn from.
+void check_targets(const RunConfig& config);
+
+/// Throws ConfigError where the model does not go on from a text.
+void check_sampling(const RunConfig& config);
+
 /// model.config.vocab_size, or nothing where the model has none.
 int64_t vocab_size(const ModelConfig& model);
 

@@ -69,7 +69,8 @@ class Trainer {
         training_(run.files.training),
         held_out_(run.files.held_out),
         shape_(config_.batch_shape(run.mesh, data_parallel_rank(mesh))),
-        source_(training_, shape_, static_cast<uint64_t>(config_.train.seed), vocab_size(config_.network)) {
+        source_(training_, shape_, static_cast<uint64_t>(config_.train.seed), vocab_size(config_.network),
+                config_.masking()) {
     boxes_ = boxes_of(model_.parameters());
     const auto moments = boxes_of(optimizer_.state());
     boxes_.insert(boxes_.end(), moments.begin(), moments.end());
@@ -188,7 +189,7 @@ class Trainer {
   void evaluate() {
     if (held_out_.size() == 0) return;
     set_phase(fmt::format("evaluating behind step {}", step_));
-    const BatchSource source(held_out_, shape_, /*seed=*/0, vocab_size(config_.network));
+    const BatchSource source(held_out_, shape_, /*seed=*/0, vocab_size(config_.network), config_.masking());
     const auto result = evaluate_samples(model_, source, config_.eval.samples);
     if (metrics_) metrics_->evaluation(step_, result.loss, result.target_count);
     print("held-out loss {:.4f} nats a token behind step {}\n", result.loss, step_);

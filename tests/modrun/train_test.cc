@@ -155,6 +155,48 @@ TEST_F(Train, TextThatWasCutOffBeforeTheFirstRunIsRefusedAgainstAManifest) {
   EXPECT_FALSE(std::filesystem::exists(run_folder("cut off")));
 }
 
+TEST_F(Train, MaskedLanguageModelLearnsAlikeOnEveryMeshAndResumed) {
+  const std::vector<std::string> options = {"--set", "model.entry=BertForMaskedLM",
+                                            "--set", "model.config.vocab_size=257",
+                                            "--set", "data.mask_token=256",
+                                            "--set", "model.config.hidden_dropout_prob=0",
+                                            "--set", "model.config.attention_probs_dropout_prob=0",
+                                            "--set", "checkpoint.every=5"};
+  const auto with = [&](std::initializer_list<std::string> more) {
+    std::vector<std::string> all = options;
+    all.insert(all.end(), more);
+    return all;
+  };
+  const auto alone = train("alone", options);
+  ASSERT_EQ(alone.status, 0) << alone.output;
+  EXPECT_NEAR(steps("alone")[0]["loss"].get<double>(), 5.55, 0.1) << "ln 257";
+  EXPECT_LT(steps("alone")[9]["loss"].get<double>(), steps("alone")[0]["loss"].get<double>());
+  const auto split = train("split", with({"--set", "parallel.dp_replicate=2"}), {"--nproc-per-node", "2"});
+  ASSERT_EQ(split.status, 0) << split.output;
+  expect_same_losses("alone", "split");
+  copy_at_step_5("alone", "resumed");
+  const auto resumed = train("resumed", with({"--resume"}));
+  ASSERT_EQ(resumed.status, 0) << resumed.output;
+  EXPECT_EQ(steps("alone")[9]["loss"], steps("resumed")[9]["loss"]);
+}
+
+TEST_F(Train, WhatDataOrModelCannotTrainIsRefused) {
+  const auto labels = train("run", {"--set", "model.entry=BertForSequenceClassification"});
+  EXPECT_EQ(labels.status, 2);
+  EXPECT_THAT(labels.output, HasSubstr("needs labelled examples"));
+  const std::vector<std::string> masked = {"--set", "model.entry=BertForMaskedLM", "--set",
+                                           "model.config.vocab_size=257"};
+  const auto no_token = train("run", masked);
+  EXPECT_EQ(no_token.status, 2);
+  EXPECT_THAT(no_token.output,
+              HasSubstr("data.mask_token is -1: set it to the id that stands for a masked token, from 256 to 256"));
+  auto with_token = masked;
+  with_token.insert(with_token.end(), {"--set", "data.mask_token=256"});
+  const auto dropout = train("run", with_token);
+  EXPECT_EQ(dropout.status, 2);
+  EXPECT_THAT(dropout.output, HasSubstr("model.config.hidden_dropout_prob is 0.1, and dropout is not supported"));
+}
+
 TEST_F(Train, LossThatIsNotFiniteStopsTheRun) {
   const auto run =
       train("run", {"--set", "optim.lr=1e30", "--set", "optim.max_grad_norm=0", "--set", "optim.warmup_steps=0"});

@@ -153,5 +153,23 @@ TEST(Refusal, SaysInOneSentenceWhatDoesNotDivide) {
   EXPECT_EQ(refusal({}, {{Axis::tp, 0}}), "tp = 0: an axis has at least 1 rank");
 }
 
+TEST(Refusal, NamesTheKnownTasksWhereAnEntrysIsUnknown) {
+  Entry unknown = llama();
+  unknown.task = "juggling";
+  EXPECT_EQ(ParallelModel::refusal(unknown, *tiny_config(llama()), MeshShape{}),
+            "LlamaForCausalLM is an entry for \"juggling\", a task that is not known: write MODEL_ENTRY with one of "
+            "causal-lm, masked-lm, sequence-classification, token-classification, sentence-embedding");
+}
+
+TEST(Targets, OfATaskAreThoseThatTheLossCounts) {
+  const auto targets = [](std::string_view task, const at::Tensor& labels) { return find_task(task)->targets(labels); };
+  const at::Tensor tokens = at::tensor({3, 4, -100, 5}, at::kLong).view({1, 4});
+  EXPECT_TRUE(targets("causal-lm", tokens).equal(at::tensor({4, -100, 5, -100}, at::kLong).view({1, 4})));
+  EXPECT_TRUE(targets("masked-lm", tokens).equal(tokens));
+  const at::Tensor rows = at::tensor({7, 3, -100, 7, -100}, at::kLong);
+  EXPECT_TRUE(targets("sequence-classification", rows).equal(rows));
+  EXPECT_TRUE(targets("sentence-embedding", rows).equal(at::tensor({7, -100, -100, 7, -100}, at::kLong)));
+}
+
 }  // namespace
 }  // namespace modular::testing

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import inspect
 import json
 import zlib
 from collections.abc import Callable
@@ -20,6 +21,16 @@ SMALL_DECODER = dict(
     head_dim=8,
     max_position_embeddings=64,
 )
+
+SMALL_ENCODER = dict(
+    vocab_size=VOCAB,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    max_position_embeddings=64,
+)
+WIDE_ENCODER = dict(hidden_size=128, intermediate_size=160)
 
 
 def rope(kind, **settings):
@@ -69,6 +80,57 @@ def tokens(padding=None, positions=False):
         return batch
 
     return make
+
+
+SEGMENTS = [24, 9, 5, 12]
+
+
+def encoder_tokens(padding=None, segments=False, labels="tokens", positions=False):
+    """A batch for an encoder; `labels` are "tokens" to predict where some are masked, "rows" or "classes" of config.num_labels, or
+    "pairs" of rows that belong together."""
+
+    def make(config):
+        batch = tokens(padding, positions)(config)
+        shape = (BATCH,) if labels in ("rows", "pairs") else (BATCH, SEQ)
+        if labels == "pairs":
+            batch["labels"] = torch.tensor([3, 7, 3, 3])
+        elif labels == "tokens":
+            batch["labels"][torch.rand(BATCH, SEQ) < 0.7] = -100
+        else:
+            ignored = batch["labels"] == -100
+            batch["labels"] = torch.randint(0, config.num_labels, shape)
+            if labels == "classes":
+                batch["labels"][ignored] = -100
+        if segments:
+            batch["token_type_ids"] = torch.stack([(torch.arange(SEQ) >= start).long() for start in SEGMENTS])
+        # Only padding is the padding token, as a tokenizer has it: models count positions by that.
+        pad = config.pad_token_id or 0
+        batch["input_ids"][batch["input_ids"] == pad] = pad + 1
+        if padding:
+            batch["input_ids"][batch["attention_mask"] == 0] = pad
+        return batch
+
+    return make
+
+
+def compute(model, batch):
+    """Logits and loss. A base model embeds sentences: the mean over their tokens, and the supervised contrastive loss of Khosla et
+    al. by cosines at a temperature of 0.05 (in sentence-transformers: models.Pooling)."""
+    if "labels" in inspect.signature(model.forward).parameters:
+        outputs = model(**batch)
+        return outputs.logits, outputs.loss
+    labels = batch["labels"]
+    hidden = model(**{name: tensor for name, tensor in batch.items() if name != "labels"}).last_hidden_state
+    mask = batch.get("attention_mask", torch.ones(hidden.shape[:2])).unsqueeze(-1)
+    embeddings = (hidden * mask).sum(1) / mask.sum(1)
+    losses = []
+    for row in range(len(labels)):
+        others = [other for other in range(len(labels)) if other != row]
+        scores = torch.cosine_similarity(embeddings[row], embeddings[others], dim=-1) / 0.05
+        positives = [place for place, other in enumerate(others) if labels[other] == labels[row]]
+        if positives:
+            losses.append(-scores.log_softmax(-1)[positives].mean())
+    return embeddings, torch.stack(losses).mean()
 
 
 class Case:
@@ -125,6 +187,11 @@ def build(model_class, config):
     return model.train(False)
 
 
+def parameters_of(model):
+    """name -> parameter; one that is tied under the name that it is saved by."""
+    return {model.all_tied_weights_keys.get(name, name): parameter for name, parameter in model.named_parameters()}
+
+
 def randomize(model, offset_norms):
     """Every value counts: biases and norm weights too."""
     for name, parameter in model.named_parameters():
@@ -149,10 +216,13 @@ def write_case(folder, family: Family, name, case: Case):
         case.rewrite(folder)
 
     batch = case.batch(model.config)
-    outputs = model(**batch)
-    outputs.loss.backward()
-    expected = {f"gradients.{name}": parameter.grad for name, parameter in model.named_parameters()}
-    expected |= {"logits": outputs.logits.detach(), "loss": outputs.loss.detach()}
+    logits, loss = compute(model, batch)
+    loss.backward()
+    expected = {
+        f"gradients.{name}": torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        for name, parameter in parameters_of(model).items()
+    }
+    expected |= {"logits": logits.detach(), "loss": loss.detach()}
     save_file(batch, folder / "batch.safetensors")
     save_file({name: tensor.contiguous() for name, tensor in expected.items()}, folder / "expected.safetensors")
     first_of_class = next(
@@ -162,12 +232,17 @@ def write_case(folder, family: Family, name, case: Case):
     (folder / "case.json").write_text(json.dumps(flags))
 
 
+def values_of(config):
+    """The config's values; the number of labels, which it keeps as a table of their names, among them."""
+    return {**json.loads(config.to_json_string(use_diff=False)), "num_labels": config.num_labels}
+
+
 def write_config(folder, family: Family, published):
     """config.json as published, and resolved.json: the values that transformers reads, and the keys that it has no use for."""
     folder.mkdir(parents=True)
     named = {"architectures": [family.models[0].__name__], "model_type": family.config.model_type, **published}
     (folder / "config.json").write_text(json.dumps(named))
-    values = json.loads(family.config.from_pretrained(folder).to_json_string(use_diff=False))
+    values = values_of(family.config.from_pretrained(folder))
     fields = {field.name for field in dataclasses.fields(family.config)}
     resolved = {"values": values, "unknown": sorted(published.keys() - fields)}
     (folder / "resolved.json").write_text(json.dumps(resolved))
@@ -178,9 +253,9 @@ def write_defaults(folder, family: Family, model_class):
     folder.mkdir(parents=True)
     with torch.device("meta"):
         model = model_class(family.config())
-    config = json.loads(model.config.to_json_string(use_diff=False))
+    config = values_of(model.config)
     (folder / "config.json").write_text(json.dumps({**config, "architectures": [model_class.__name__]}))
-    shapes = {name: list(parameter.shape) for name, parameter in model.named_parameters()}
+    shapes = {name: list(parameter.shape) for name, parameter in parameters_of(model).items()}
     (folder / "parameters.json").write_text(json.dumps(shapes))
 
 
@@ -193,7 +268,7 @@ def write_initial(folder, family: Family, model_class):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "architectures": [model_class.__name__]}))
     statistics = {}
-    for name, parameter in model.named_parameters():
+    for name, parameter in parameters_of(model).items():
         values = parameter.detach().double()
         statistics[name] = {"mean": values.mean().item(), "deviation": values.std(correction=0).item()}
     (folder / "statistics.json").write_text(json.dumps(statistics))

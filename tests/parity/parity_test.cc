@@ -34,7 +34,8 @@ double relative_difference(const at::Tensor& value, const at::Tensor& expected) 
 
 /// The logits of positions that are not padding: what a model computes for the others nobody reads.
 at::Tensor relevant(const at::Tensor& logits, const SafetensorsFile& batch) {
-  if (!batch.tensors().contains("attention_mask")) return logits;
+  const bool is_by_token = logits.sizes().slice(0, 2) == batch.tensor("input_ids").sizes();
+  if (!is_by_token || !batch.tensors().contains("attention_mask")) return logits;
   return logits.index({batch.tensor("attention_mask").to(at::kBool)});
 }
 
@@ -54,9 +55,15 @@ Errors compare(const fs::path& folder, const fs::path& outputs) {
   for (const auto& [name, header] : actual.tensors()) names.insert(name);
   for (const auto& [name, header] : expected.tensors()) expected_names.insert(name);
   EXPECT_EQ(names, expected_names);
+  double all = 0.0;  // the norm of all gradients together
+  for (const auto& [name, header] : expected.tensors())
+    if (name.starts_with("gradients.")) all = std::hypot(all, expected.tensor(name).norm().item<double>());
   for (const auto& [name, header] : expected.tensors()) {
     if (!name.starts_with("gradients.") || !actual.tensors().contains(name)) continue;
-    const double error = relative_difference(actual.tensor(name), expected.tensor(name));
+    const at::Tensor value = actual.tensor(name), exact = expected.tensor(name);
+    // Zero but for rounding, as a key's bias has it: it adds the same to all scores of a query.
+    const auto is_zero = [&](const at::Tensor& gradient) { return gradient.norm().item<double>() <= 1e-6 * all; };
+    const double error = is_zero(value) && is_zero(exact) ? 0.0 : relative_difference(value, exact);
     if (!(error <= errors.gradient)) errors.gradient = error, errors.worst_gradient = name;
   }
   return errors;
@@ -132,7 +139,7 @@ void train_and_export(const fs::path& folder, const fs::path& out, const ExportO
   for (int step = 0; step < 4; ++step) {
     last = model.step({&batch, 1}).loss;
     if (step == 0) first = last;
-    for (ShardedParameter& parameter : model.parameters()) parameter.local.sub_(parameter.grad, /*alpha=*/0.5);
+    for (ShardedParameter& parameter : model.parameters()) parameter.local.sub_(parameter.grad, /*alpha=*/0.1);
     model.parameters_changed();
   }
   EXPECT_LT(last, first);

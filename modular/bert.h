@@ -1,0 +1,395 @@
+// BERT (Devlin et al., 2018), as in Hugging Face transformers: a Transformer that reads in both directions.
+#pragma once
+
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "modular/modular.h"
+
+namespace modular::bert {
+MODULAR_FAMILY(Bert);
+
+struct BertConfig : Config {
+  int64_t vocab_size = 30522;
+  int64_t hidden_size = 768;
+  int64_t num_hidden_layers = 12;
+  int64_t num_attention_heads = 12;
+  int64_t intermediate_size = 3072;
+  std::string hidden_act = "gelu";
+  double hidden_dropout_prob = 0.1;
+  double attention_probs_dropout_prob = 0.1;
+  int64_t max_position_embeddings = 512;
+  int64_t type_vocab_size = 2;
+  double initializer_range = 0.02;
+  double layer_norm_eps = 1e-12;
+  std::optional<int64_t> pad_token_id = 0;
+  std::optional<double> classifier_dropout;  // hidden_dropout_prob when not given
+  bool is_decoder = false;
+  bool tie_word_embeddings = true;
+  int64_t num_labels = 2;                   // of classifiers
+  std::optional<std::string> problem_type;  // of classifiers of sequences
+
+  void finish() {
+    if (num_attention_heads < 1 || hidden_size % num_attention_heads != 0)
+      throw ConfigError("hidden_size must be a multiple of num_attention_heads");
+    if (is_decoder) throw ConfigError("is_decoder is not supported: set it to false");
+    if (num_labels < 2 || problem_type.value_or("single_label_classification") != "single_label_classification")
+      throw ConfigError(
+          "only problems with one of several labels are supported: set num_labels to at least 2 and "
+          "problem_type to single_label_classification");
+  }
+};
+
+/// Sum of the embeddings of a token, its position and its segment, normed.
+class BertEmbeddingsImpl : public Module {
+ public:
+  explicit BertEmbeddingsImpl(const BertConfig& config)
+      : word_embeddings(
+            register_module("word_embeddings", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
+        position_embeddings(register_module(
+            "position_embeddings", embedding(config.max_position_embeddings, config.hidden_size, std::nullopt))),
+        token_type_embeddings(register_module("token_type_embeddings",
+                                              embedding(config.type_vocab_size, config.hidden_size, std::nullopt))),
+        LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        initializer_range(config.initializer_range) {}
+
+  /// The row of position_embeddings for each token: [batch or 1, seq].
+  Tensor positions(const Batch& batch) { return position_ids(batch); }
+
+  Tensor forward(const Batch& batch) {
+    Tensor token_types = batch.token_type_ids;
+    if (!token_types.defined()) token_types = at::zeros_like(batch.input_ids);
+    const Tensor embedded = word_embeddings(batch.input_ids) + token_type_embeddings(token_types);
+    return LayerNorm(embedded + position_embeddings(positions(batch)));
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  TP_VOCAB nn::Embedding word_embeddings;
+  nn::Embedding position_embeddings;
+  nn::Embedding token_type_embeddings;
+  modular::LayerNorm LayerNorm;
+  double initializer_range;
+};
+TORCH_MODULE(BertEmbeddings);
+
+class BertSelfAttentionImpl : public Module {
+ public:
+  explicit BertSelfAttentionImpl(const BertConfig& config)
+      : num_attention_heads(config.num_attention_heads),
+        attention_head_size(config.hidden_size / config.num_attention_heads),
+        scaling(1.0 / std::sqrt(static_cast<double>(attention_head_size))),
+        initializer_range(config.initializer_range),
+        query(register_module("query", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+        key(register_module("key", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+        value(register_module("value", linear(config.hidden_size, config.hidden_size, /*bias=*/true))) {}
+
+  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const Tensor query_layer =
+        query(hidden_states).view({batch, seq, num_attention_heads, attention_head_size}).transpose(1, 2);
+    const Tensor key_layer =
+        key(hidden_states).view({batch, seq, num_attention_heads, attention_head_size}).transpose(1, 2);
+    const Tensor value_layer =
+        value(hidden_states).view({batch, seq, num_attention_heads, attention_head_size}).transpose(1, 2);
+    return attention(query_layer, key_layer, value_layer, mask, scaling);
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  TP_LOCAL int64_t num_attention_heads;
+  int64_t attention_head_size;
+  double scaling;
+  double initializer_range;
+  TP_COLWISE nn::Linear query;
+  TP_COLWISE nn::Linear key;
+  TP_COLWISE nn::Linear value;
+};
+TORCH_MODULE(BertSelfAttention);
+
+/// Projects what attention mixed and adds the residual path, normed.
+class BertSelfOutputImpl : public Module {
+ public:
+  explicit BertSelfOutputImpl(const BertConfig& config)
+      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+        LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        initializer_range(config.initializer_range) {}
+
+  Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
+    return LayerNorm(dense(hidden_states) + input_tensor);
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  TP_ROWWISE nn::Linear dense;
+  modular::LayerNorm LayerNorm;
+  double initializer_range;
+};
+TORCH_MODULE(BertSelfOutput);
+
+class BertAttentionImpl : public Module {
+ public:
+  explicit BertAttentionImpl(const BertConfig& config)
+      : self(register_module("self", BertSelfAttention(config))),
+        output(register_module("output", BertSelfOutput(config))) {}
+
+  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+    return output(self(hidden_states, mask), hidden_states);
+  }
+
+  BertSelfAttention self;
+  BertSelfOutput output;
+};
+TORCH_MODULE(BertAttention);
+
+class BertIntermediateImpl : public Module {
+ public:
+  explicit BertIntermediateImpl(const BertConfig& config)
+      : dense(register_module("dense", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
+        hidden_act(config.hidden_act),
+        initializer_range(config.initializer_range) {}
+
+  Tensor forward(const Tensor& hidden_states) { return activation(hidden_act, dense(hidden_states)); }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  TP_COLWISE nn::Linear dense;
+  std::string hidden_act;
+  double initializer_range;
+};
+TORCH_MODULE(BertIntermediate);
+
+/// Projects the feed-forward network's features and adds the residual path, normed.
+class BertOutputImpl : public Module {
+ public:
+  explicit BertOutputImpl(const BertConfig& config)
+      : dense(register_module("dense", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
+        LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        initializer_range(config.initializer_range) {}
+
+  Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
+    return LayerNorm(dense(hidden_states) + input_tensor);
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  TP_ROWWISE nn::Linear dense;
+  modular::LayerNorm LayerNorm;
+  double initializer_range;
+};
+TORCH_MODULE(BertOutput);
+
+class FSDP_UNIT BertLayerImpl : public Module {
+ public:
+  explicit BertLayerImpl(const BertConfig& config)
+      : attention(register_module("attention", BertAttention(config))),
+        intermediate(register_module("intermediate", BertIntermediate(config))),
+        output(register_module("output", BertOutput(config))) {}
+
+  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+    const Tensor attention_output = attention(hidden_states, mask);
+    return output(intermediate(attention_output), attention_output);
+  }
+
+  BertAttention attention;
+  BertIntermediate intermediate;
+  BertOutput output;
+};
+TORCH_MODULE(BertLayer);
+
+/// Holds the layers; BertModel walks them.
+class BertEncoderImpl : public Module {
+ public:
+  explicit BertEncoderImpl(const BertConfig& config) : layer(register_module("layer", ModuleListOf<BertLayer>())) {
+    for (int64_t i = 0; i < config.num_hidden_layers; ++i) layer->push_back(BertLayer(config));
+  }
+
+  PP_SPLIT ModuleListOf<BertLayer> layer;
+};
+TORCH_MODULE(BertEncoder);
+
+/// A feature of the whole sequence, from its first token.
+class BertPoolerImpl : public Module {
+ public:
+  explicit BertPoolerImpl(const BertConfig& config)
+      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+        initializer_range(config.initializer_range) {}
+
+  Tensor forward(const Tensor& hidden_states) { return dense(hidden_states.select(1, 0)).tanh(); }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  nn::Linear dense;
+  double initializer_range;
+};
+TORCH_MODULE(BertPooler);
+
+/// Embeddings and layers, and a pooler where a head asks for one.
+class BertModelImpl : public Module {
+ public:
+  BertModelImpl(const BertConfig& config, bool add_pooling_layer)
+      : embeddings(register_module("embeddings", BertEmbeddings(config))),
+        encoder(register_module("encoder", BertEncoder(config))) {
+    if (add_pooling_layer) pooler = register_module("pooler", BertPooler(config));
+  }
+
+  /// Which keys each query sees.
+  Tensor attention_mask(const Batch& batch) { return bidirectional_mask(batch); }
+
+  Tensor forward(const Batch& batch) {
+    Tensor hidden_states = embeddings(batch);
+    const Tensor mask = attention_mask(batch);
+    for (auto& layer : *encoder->layer) hidden_states = layer(hidden_states, mask);
+    return hidden_states;
+  }
+
+  PP_FIRST BertEmbeddings embeddings;
+  BertEncoder encoder;
+  PP_LAST BertPooler pooler{nullptr};
+};
+TORCH_MODULE(BertModel);
+
+class BertPredictionHeadTransformImpl : public Module {
+ public:
+  explicit BertPredictionHeadTransformImpl(const BertConfig& config)
+      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+        LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        hidden_act(config.hidden_act),
+        initializer_range(config.initializer_range) {}
+
+  Tensor forward(const Tensor& hidden_states) { return LayerNorm(activation(hidden_act, dense(hidden_states))); }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  nn::Linear dense;
+  modular::LayerNorm LayerNorm;
+  std::string hidden_act;
+  double initializer_range;
+};
+TORCH_MODULE(BertPredictionHeadTransform);
+
+class BertLMPredictionHeadImpl : public Module {
+ public:
+  explicit BertLMPredictionHeadImpl(const BertConfig& config)
+      : config(config),
+        transform(register_module("transform", BertPredictionHeadTransform(config))),
+        bias(register_parameter("bias", torch::zeros({config.vocab_size}))),
+        decoder(register_module("decoder", linear(config.hidden_size, config.vocab_size, /*bias=*/true))) {}
+
+  Tensor forward(const Tensor& hidden_states) { return decoder(transform(hidden_states)); }
+
+  void reset_parameters() override {
+    if (!config.tie_word_embeddings) init::normal_(decoder->weight, 0.0, config.initializer_range);  // else the table's
+    init::zeros_(decoder->bias);
+    init::zeros_(bias);
+  }
+
+  BertConfig config;
+  BertPredictionHeadTransform transform;
+  TP_SHARD(0) Tensor bias;  // [vocab], the decoder's where it is tied
+  TP_VOCAB TIES(nn::LinearImpl::bias, bias) nn::Linear decoder;
+};
+TORCH_MODULE(BertLMPredictionHead);
+
+class BertOnlyMLMHeadImpl : public Module {
+ public:
+  explicit BertOnlyMLMHeadImpl(const BertConfig& config)
+      : predictions(register_module("predictions", BertLMPredictionHead(config))) {}
+
+  Tensor forward(const Tensor& hidden_states) { return predictions(hidden_states); }
+
+  BertLMPredictionHead predictions;
+};
+TORCH_MODULE(BertOnlyMLMHead);
+
+/// Predicts the tokens that were masked.
+class MODEL_ENTRY("masked-lm") FSDP_UNIT BertForMaskedLMImpl : public Module {
+ public:
+  explicit BertForMaskedLMImpl(const BertConfig& config)
+      : config(config),
+        bert(register_module("bert", BertModel(config, /*add_pooling_layer=*/false))),
+        cls(register_module("cls", BertOnlyMLMHead(config))) {}
+
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = bert(batch);
+    Tensor logits = cls(hidden_states);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  BertConfig config;
+  BertModel bert;
+  PP_LAST TIES(BertOnlyMLMHeadImpl::predictions->decoder->weight,
+               bert->embeddings->word_embeddings->weight) BertOnlyMLMHead cls;
+};
+TORCH_MODULE(BertForMaskedLM);
+
+/// Gives a sequence one of several labels.
+class MODEL_ENTRY("sequence-classification") FSDP_UNIT BertForSequenceClassificationImpl : public Module {
+ public:
+  explicit BertForSequenceClassificationImpl(const BertConfig& config)
+      : config(config),
+        bert(register_module("bert", BertModel(config, /*add_pooling_layer=*/true))),
+        classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
+
+  /// What the classifier reads.
+  Tensor features(const Tensor& hidden_states, const Batch&) { return bert->pooler(hidden_states); }
+
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = bert(batch);
+    Tensor logits = classifier(features(hidden_states, batch));
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  BertConfig config;
+  BertModel bert;
+  PP_LAST nn::Linear classifier;
+};
+TORCH_MODULE(BertForSequenceClassification);
+
+/// Gives each token one of several labels.
+class MODEL_ENTRY("token-classification") FSDP_UNIT BertForTokenClassificationImpl
+    : public BertForSequenceClassificationImpl {
+ public:
+  explicit BertForTokenClassificationImpl(const BertConfig& config) : BertForSequenceClassificationImpl(config) {
+    bert = register_module("bert", BertModel(config, /*add_pooling_layer=*/false));
+  }
+
+  Tensor features(const Tensor& hidden_states, const Batch&) { return hidden_states; }
+};
+TORCH_MODULE(BertForTokenClassification);
+
+/// The base model as an embedding of sentences: the mean over their tokens (Reimers & Gurevych, Sentence-BERT).
+class MODEL_ENTRY("sentence-embedding", "BertModel") FSDP_UNIT BertForSentenceEmbeddingImpl : public BertModelImpl {
+ public:
+  explicit BertForSentenceEmbeddingImpl(const BertConfig& config) : BertModelImpl(config, /*add_pooling_layer=*/true) {}
+
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = BertModelImpl::forward(batch);
+    Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = contrastive_loss(pooled, batch.labels);
+      outputs.token_count = count_targets(rows_with_positives(batch.labels));
+    }
+    if (batch.want_logits) outputs.logits = pooled;
+    return outputs;
+  }
+};
+TORCH_MODULE(BertForSentenceEmbedding);
+
+}  // namespace modular::bert

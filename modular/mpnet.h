@@ -1,0 +1,146 @@
+// MPNet (Song et al., 2020), as in Hugging Face transformers: RoBERTa without segments, with a bias on attention's
+// scores by distance.
+#pragma once
+
+#include "modular/roberta.h"
+
+namespace modular::mpnet {
+MODULAR_FAMILY(MPNet,
+               .members = {{"roberta", "mpnet"}, {"query", "q"}, {"key", "k"}, {"value", "v"}, {"self", "attn"}});
+
+struct MPNetConfig : roberta::RobertaConfig {
+  int64_t vocab_size = 30527;
+  int64_t relative_attention_num_buckets = 32;
+
+  void finish() {
+    if (num_attention_heads < 1 || hidden_size % num_attention_heads != 0)
+      throw ConfigError("hidden_size must be a multiple of num_attention_heads");
+    if (relative_attention_num_buckets < 32) throw ConfigError("relative_attention_num_buckets must be at least 32");
+    if (num_labels < 2 || problem_type.value_or("single_label_classification") != "single_label_classification")
+      throw ConfigError(
+          "only problems with one of several labels are supported: set num_labels to at least 2 and problem_type to "
+          "single_label_classification");
+  }
+
+ private:
+  using RobertaConfig::classifier_dropout;
+  using RobertaConfig::is_decoder;
+  using RobertaConfig::type_vocab_size;
+};
+
+class MPNetEmbeddingsImpl : public roberta::RobertaEmbeddingsImpl {
+ public:
+  explicit MPNetEmbeddingsImpl(const MPNetConfig& config) : RobertaEmbeddingsImpl(config) {
+    word_embeddings =
+        register_module("word_embeddings", embedding(config.vocab_size, config.hidden_size, /*padding_idx=*/1));
+    position_embeddings = register_module(
+        "position_embeddings", embedding(config.max_position_embeddings, config.hidden_size, /*padding_idx=*/1));
+    padding_idx = 1;
+  }
+
+  Tensor forward(const Batch& batch) {
+    return LayerNorm(word_embeddings(batch.input_ids) + position_embeddings(positions(batch)));
+  }
+
+ private:
+  using RobertaEmbeddingsImpl::token_type_embeddings;
+};
+TORCH_MODULE(MPNetEmbeddings);
+
+class MPNetSelfAttentionImpl : public bert::BertSelfAttentionImpl {
+ public:
+  explicit MPNetSelfAttentionImpl(const MPNetConfig& config)
+      : BertSelfAttentionImpl(config),
+        o(register_module("o", linear(config.hidden_size, config.hidden_size, /*bias=*/true))) {}
+
+  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+    return o(BertSelfAttentionImpl::forward(hidden_states, mask));
+  }
+
+  TP_ROWWISE nn::Linear o;
+};
+TORCH_MODULE(MPNetSelfAttention);
+
+class MPNetAttentionImpl : public bert::BertAttentionImpl {
+ public:
+  explicit MPNetAttentionImpl(const MPNetConfig& config)
+      : BertAttentionImpl(config),
+        LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))) {}
+
+  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+    return LayerNorm(self(hidden_states, mask) + hidden_states);
+  }
+
+  modular::LayerNorm LayerNorm;
+
+ private:
+  using BertAttentionImpl::output;
+};
+TORCH_MODULE(MPNetAttention);
+
+/// The row of relative_attention_bias for keys that stand `distance` [seq, seq] behind their query: half of the rows
+/// for each direction, near distances each their own, far ones in logarithmic steps (Raffel et al., T5).
+inline Tensor relative_position_bucket(const Tensor& distance) {
+  constexpr int64_t buckets = 16, exact = 8, farthest = 128;
+  const Tensor far = at::log(distance.abs().to(at::kFloat) / exact) / std::log(static_cast<double>(farthest) / exact);
+  const Tensor step = (far * (buckets - exact)).to(at::kLong) + exact;
+  const Tensor row = at::where(distance.abs().lt(exact), distance.abs(), step.clamp_max(buckets - 1));
+  return row + distance.gt(0).to(at::kLong) * buckets;
+}
+
+class MPNetEncoderImpl : public bert::BertEncoderImpl {
+ public:
+  explicit MPNetEncoderImpl(const MPNetConfig& config)
+      : BertEncoderImpl(config),
+        relative_attention_bias(register_module(
+            "relative_attention_bias",
+            embedding(config.relative_attention_num_buckets, config.num_attention_heads, std::nullopt))),
+        initializer_range(config.initializer_range) {}
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  PP_ALL TP_SHARD(1) nn::Embedding relative_attention_bias;
+  double initializer_range;
+};
+TORCH_MODULE(MPNetEncoder);
+
+class MPNetModelImpl : public bert::BertModelImpl {
+ public:
+  using BertModelImpl::BertModelImpl;
+
+  /// What is added to the scores of each head: [batch or 1, heads, seq, seq], minus infinity where a query sees no key.
+  Tensor attention_mask(const Batch& batch) {
+    const Tensor position = at::arange(batch.input_ids.size(1), batch.input_ids.options());
+    const Tensor bucket = relative_position_bucket(position.unsqueeze(0) - position.unsqueeze(1));
+    const Tensor bias = encoder->relative_attention_bias(bucket).permute({2, 0, 1}).unsqueeze(0);
+    return bias.masked_fill(bidirectional_mask(batch).logical_not(), -std::numeric_limits<float>::infinity());
+  }
+
+  MPNetEncoder encoder;
+};
+TORCH_MODULE(MPNetModel);
+
+using MPNetForMaskedLM MODEL_ENTRY("masked-lm") = roberta::RobertaForMaskedLM;
+using MPNetForSequenceClassification MODEL_ENTRY("sequence-classification") = roberta::RobertaForSequenceClassification;
+using MPNetForTokenClassification MODEL_ENTRY("token-classification") = roberta::RobertaForTokenClassification;
+
+class MODEL_ENTRY("sentence-embedding", "MPNetModel") FSDP_UNIT MPNetForSentenceEmbeddingImpl : public MPNetModelImpl {
+ public:
+  explicit MPNetForSentenceEmbeddingImpl(const MPNetConfig& config)
+      : MPNetModelImpl(config, /*add_pooling_layer=*/true) {}
+
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = MPNetModelImpl::forward(batch);
+    Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = contrastive_loss(pooled, batch.labels);
+      outputs.token_count = count_targets(rows_with_positives(batch.labels));
+    }
+    if (batch.want_logits) outputs.logits = pooled;
+    return outputs;
+  }
+};
+TORCH_MODULE(MPNetForSentenceEmbedding);
+
+}  // namespace modular::mpnet

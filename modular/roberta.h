@@ -1,0 +1,102 @@
+// RoBERTa (Liu et al., 2019), as in Hugging Face transformers: BERT with positions counted from the padding index on
+// and other heads.
+#pragma once
+
+#include "modular/bert.h"
+
+namespace modular::roberta {
+MODULAR_FAMILY(Roberta, .members = {{"bert", "roberta"}, {"cls", "lm_head"}});
+
+struct RobertaConfig : bert::BertConfig {
+  int64_t vocab_size = 50265;
+  std::optional<int64_t> pad_token_id = 1;
+
+  void finish() {
+    if (!pad_token_id) throw ConfigError("pad_token_id must be given: positions are counted from it");
+    BertConfig::finish();
+  }
+};
+
+class RobertaEmbeddingsImpl : public bert::BertEmbeddingsImpl {
+ public:
+  explicit RobertaEmbeddingsImpl(const RobertaConfig& config)
+      : BertEmbeddingsImpl(config), padding_idx(*config.pad_token_id) {
+    position_embeddings = register_module(
+        "position_embeddings", embedding(config.max_position_embeddings, config.hidden_size, config.pad_token_id));
+  }
+
+  Tensor positions(const Batch& batch) {
+    if (batch.position_ids.defined()) return batch.position_ids;
+    const Tensor mask = batch.input_ids.ne(padding_idx).to(at::kLong);
+    return mask.cumsum(1) * mask + padding_idx;
+  }
+
+  int64_t padding_idx;  // of tokens, and of the positions that they get
+};
+TORCH_MODULE(RobertaEmbeddings);
+
+class STANDS_FOR(bert::BertLMPredictionHeadImpl) RobertaLMHeadImpl : public bert::BertLMPredictionHeadImpl {
+ public:
+  explicit RobertaLMHeadImpl(const RobertaConfig& config)
+      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+        layer_norm(register_module("layer_norm", LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        BertLMPredictionHeadImpl(config) {}
+
+  Tensor forward(const Tensor& hidden_states) { return decoder(layer_norm(at::gelu(dense(hidden_states)))); }
+
+  void reset_parameters() override {
+    init::normal_(dense->weight, 0.0, config.initializer_range);
+    init::zeros_(dense->bias);
+    BertLMPredictionHeadImpl::reset_parameters();
+  }
+
+  nn::Linear dense;
+  LayerNorm layer_norm;
+
+ private:
+  using BertLMPredictionHeadImpl::transform;
+};
+TORCH_MODULE(RobertaLMHead);
+
+class MODEL_ENTRY("masked-lm") RobertaForMaskedLMImpl : public bert::BertForMaskedLMImpl {
+ public:
+  explicit RobertaForMaskedLMImpl(const RobertaConfig& config) : BertForMaskedLMImpl(config) {
+    cls = register_module("cls", RobertaLMHead(config));
+  }
+
+  PP_LAST TIES(RobertaLMHeadImpl::decoder->weight, bert->embeddings->word_embeddings->weight) RobertaLMHead cls;
+};
+TORCH_MODULE(RobertaForMaskedLM);
+
+/// Scores of a sequence's labels, from its first token.
+class RobertaClassificationHeadImpl : public bert::BertPoolerImpl {
+ public:
+  explicit RobertaClassificationHeadImpl(const RobertaConfig& config)
+      : BertPoolerImpl(config),
+        out_proj(register_module("out_proj", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
+
+  Tensor forward(const Tensor& hidden_states) { return out_proj(BertPoolerImpl::forward(hidden_states)); }
+
+  nn::Linear out_proj;
+};
+TORCH_MODULE(RobertaClassificationHead);
+
+class MODEL_ENTRY("sequence-classification") RobertaForSequenceClassificationImpl
+    : public bert::BertForSequenceClassificationImpl {
+ public:
+  explicit RobertaForSequenceClassificationImpl(const RobertaConfig& config)
+      : BertForSequenceClassificationImpl(config) {
+    bert = register_module("bert", bert::BertModel(config, /*add_pooling_layer=*/false));
+    classifier = register_module("classifier", RobertaClassificationHead(config));
+  }
+
+  Tensor features(const Tensor& hidden_states, const Batch&) { return hidden_states; }
+
+  PP_LAST RobertaClassificationHead classifier;
+};
+TORCH_MODULE(RobertaForSequenceClassification);
+
+using RobertaForTokenClassification MODEL_ENTRY("token-classification") = bert::BertForTokenClassification;
+using RobertaForSentenceEmbedding MODEL_ENTRY("sentence-embedding", "RobertaModel") = bert::BertForSentenceEmbedding;
+
+}  // namespace modular::roberta

@@ -1,0 +1,21 @@
+// Targets of masked language modeling (Devlin et al., BERT), chosen anew each time a sample is seen (Liu et al.,
+// RoBERTa).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace modular {
+
+struct Masking {
+  double probability = 0.15;  // share of the tokens that become targets
+  int64_t token = -1;         // stands for a masked token: [MASK]
+};
+
+/// Chooses targets among the `tokens` of one sample and writes them into `labels`, kIgnoredTarget elsewhere. Of the
+/// targets 80 % become the mask token, 10 % a token below `vocab_size`, and 10 % stay. `key` alone decides, so that
+/// every mesh and a resumed run choose alike.
+void mask_tokens(std::span<int64_t> tokens, std::span<int64_t> labels, const Masking& masking, int64_t vocab_size,
+                 uint64_t key);
+
+}  // namespace modular

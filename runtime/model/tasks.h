@@ -1,0 +1,49 @@
+// What an entry can be trained on, one row a task: what its labels are and which targets they make. The entry's own
+// forward takes the loss of the same targets, so that it and the runtime count alike.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "runtime/model/functions.h"
+
+namespace modular {
+
+struct Task {
+  std::string_view name;  // as MODEL_ENTRY spells it
+  bool labels_rows;       // labels are [batch], one for each row; else [batch, seq], one for each token
+  enum class Tokens { targets, masked_targets, no_targets } tokens;  // what running text gives to train on
+  /// The integer of the config that labels stay below; empty where they are only compared with one another.
+  std::string_view label_count;
+  /// The targets that `labels` make: kIgnoredTarget where there is none.
+  Tensor (*targets)(const Tensor& labels);
+};
+
+inline constexpr std::array kTasks = {
+    Task{"causal-lm", false, Task::Tokens::targets, "vocab_size", next_tokens},
+    Task{"masked-lm", false, Task::Tokens::masked_targets, "vocab_size", same_labels},
+    Task{"sequence-classification", true, Task::Tokens::no_targets, "num_labels", same_labels},
+    Task{"token-classification", false, Task::Tokens::no_targets, "num_labels", same_labels},
+    Task{"sentence-embedding", true, Task::Tokens::no_targets, "", rows_with_positives},
+};
+
+/// The task of that name, or null.
+inline const Task* find_task(std::string_view name) {
+  for (const Task& task : kTasks)
+    if (task.name == name) return &task;
+  return nullptr;
+}
+
+/// Says in one sentence that `architecture`'s task is not known, or nothing.
+inline std::string task_refusal(std::string_view architecture, std::string_view task) {
+  if (find_task(task)) return {};
+  std::string sentence(architecture);
+  sentence.append(" is an entry for \"")
+      .append(task)
+      .append("\", a task that is not known: write MODEL_ENTRY with one of ");
+  for (const Task& known : kTasks) sentence.append(known.name).append(&known == &kTasks.back() ? "" : ", ");
+  return sentence;
+}
+
+}  // namespace modular
