@@ -60,7 +60,7 @@ const Mutation kTensorParallel[] = {
      "view({batch, seq, num_heads, head_dim})", "rotary positions of a value that is split", "rotary(query, cos, sin)"},
     {"EmbeddingNotSplitButTied", "TP_VOCAB nn::Embedding embed_tokens", "nn::Embedding embed_tokens",
      "which it is tied to, is whole", "nn::Linear lm_head"},
-    {"ProjectionNotSplitButTied", "TP_VOCAB TIED_TO(", "TIED_TO(", "lm_head is whole", "nn::Linear lm_head"},
+    {"ProjectionNotSplitButTied", "TP_VOCAB TIED_TO(", "TIED_TO(", "lm_head.weight is whole", "nn::Linear lm_head"},
     {"SoftmaxOverVocabulary", "Tensor logits = project(hidden_states);",
      "Tensor logits = torch::log_softmax(project(hidden_states), -1);",
      "log_softmax over dimension 2, which is split over tp", "torch::log_softmax"},
