@@ -178,6 +178,13 @@ class Reader final : public FieldVisitor {
     rope_name_ = name;
     layer_rope_ = &value;
   }
+  void nested(std::string_view name, const std::function<void(FieldVisitor&)>& fields) override {
+    json inner = take_settings(object_, std::string(name), convert_);
+    Reader reader(inner, fmt::format("{}: {}", convert_.where, name));
+    fields(reader);
+    reader.finish();
+    if (!inner.empty()) object_[std::string(name)] = std::move(inner);
+  }
 
   /// Rotary settings come last: their old names may be those of fields that the config has itself.
   void finish() {
@@ -239,6 +246,11 @@ class Printer final : public FieldVisitor {
   void operator()(std::string_view name, LayerRopeParameters& value) override {
     json& sets = object[std::string(name)];
     value.fields([&](const char* type, RopeParameters& rope) { sets[type] = settings(rope); });
+  }
+  void nested(std::string_view name, const std::function<void(FieldVisitor&)>& fields) override {
+    Printer inner;
+    fields(inner);
+    object[std::string(name)] = std::move(inner.object);
   }
 
  private:

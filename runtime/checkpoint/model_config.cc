@@ -153,6 +153,9 @@ class RopeCheck final : public FieldVisitor {
   void operator()(std::string_view, LayerRopeParameters& value) override {
     value.fields([&](std::string_view name, RopeParameters& rope) { (*this)(name, rope); });
   }
+  void nested(std::string_view name, const std::function<void(FieldVisitor&)>& fields) override {
+    fields(inner_.emplace_back(std::string(name), RopeCheck()).second);
+  }
   void operator()(std::string_view, bool&) override {}
   void operator()(std::string_view, double&) override {}
   void operator()(std::string_view, std::string&) override {}
@@ -166,6 +169,7 @@ class RopeCheck final : public FieldVisitor {
   void run(const std::string& where) const {
     if (head_dim_ != 0)
       for (const RopeParameters* rope : sets_) check(where, *rope);
+    for (const auto& [name, check] : inner_) check.run(fmt::format("{}: {}", where, name));
   }
 
  private:
@@ -197,6 +201,7 @@ class RopeCheck final : public FieldVisitor {
     if (name == "max_position_embeddings") positions_ = value;
   }
 
+  std::vector<std::pair<std::string, RopeCheck>> inner_;
   std::vector<const RopeParameters*> sets_;
   int64_t head_dim_ = 0;
   int64_t positions_ = 1;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -111,6 +112,14 @@ class FieldVisitor {
   virtual void operator()(std::string_view name, std::optional<std::vector<double>>& value) = 0;
   virtual void operator()(std::string_view name, RopeParameters& value) = 0;
   virtual void operator()(std::string_view name, LayerRopeParameters& value) = 0;
+  /// A config inside of this one: `fields` shows its own to a visitor.
+  virtual void nested(std::string_view name, const std::function<void(FieldVisitor&)>& fields) = 0;
+
+  template <class Config>
+    requires requires(Config& config, FieldVisitor& visit) { config.fields(visit); }
+  void operator()(std::string_view name, Config& value) {
+    nested(name, [&](FieldVisitor& visit) { value.fields(visit); });
+  }
 };
 
 /// A config whose type is not known. Copied by clone().

@@ -12,7 +12,9 @@ namespace modular {
 
 struct Task {
   std::string_view name;  // as MODEL_ENTRY spells it
-  bool labels_rows;       // labels are [batch], one for each row; else [batch, seq], one for each token
+  enum class Reads { tokens, images, tokens_and_images } reads;
+  /// Labels are [batch, seq], [batch], or [batch, target_seq].
+  enum class Labels { each_token, each_row, each_target_token } labels;
   enum class Tokens { targets, masked_targets, no_targets } tokens;  // what running text gives to train on
   /// The integer of the config that labels stay below; empty where they are only compared with one another.
   std::string_view label_count;
@@ -20,13 +22,25 @@ struct Task {
   Tensor (*targets)(const Tensor& labels);
 };
 
-inline constexpr std::array kTasks = {
-    Task{"causal-lm", false, Task::Tokens::targets, "vocab_size", next_tokens},
-    Task{"masked-lm", false, Task::Tokens::masked_targets, "vocab_size", same_labels},
-    Task{"sequence-classification", true, Task::Tokens::no_targets, "num_labels", same_labels},
-    Task{"token-classification", false, Task::Tokens::no_targets, "num_labels", same_labels},
-    Task{"sentence-embedding", true, Task::Tokens::no_targets, "", rows_with_positives},
-};
+inline constexpr std::array kTasks = [] {
+  using enum Task::Reads;
+  using enum Task::Labels;
+  using enum Task::Tokens;
+  return std::array{
+      Task{"causal-lm", tokens, each_token, targets, "vocab_size", next_tokens},
+      Task{"masked-lm", tokens, each_token, masked_targets, "vocab_size", same_labels},
+      Task{"seq2seq", tokens, each_target_token, no_targets, "vocab_size", same_labels},
+      Task{"next-item", tokens, each_token, no_targets, "vocab_size", next_tokens},
+      Task{"sequence-classification", tokens, each_row, no_targets, "num_labels", same_labels},
+      Task{"token-classification", tokens, each_token, no_targets, "num_labels", same_labels},
+      Task{"sentence-embedding", tokens, each_row, no_targets, "", rows_with_positives},
+      Task{"image-classification", images, each_row, no_targets, "num_labels", same_labels},
+      // A row's text belongs to its image and to no other row's: labels only say which rows count.
+      Task{"contrastive-pairs", tokens_and_images, each_row, no_targets, "", same_labels},
+      // A language model that sees images where the tokens have placeholders.
+      Task{"image-text-to-text", tokens_and_images, each_token, no_targets, "text_config.vocab_size", next_tokens},
+  };
+}();
 
 /// The task of that name, or null.
 inline const Task* find_task(std::string_view name) {

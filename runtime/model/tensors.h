@@ -18,16 +18,32 @@ inline constexpr int64_t kIgnoredTarget = -100;
 
 /// What an entry's forward reads. An undefined tensor means "not given".
 struct Batch {
-  Tensor input_ids;       // [batch, seq] int64
-  Tensor labels;          // [batch, seq] or [batch] int64, as the task has it (tasks.h); kIgnoredTarget for no target
-  Tensor attention_mask;  // [batch, seq] int64 or bool, 0 for padding
-  Tensor position_ids;    // [batch, seq] int64; 0 … seq - 1, or what the model counts, when not given
-  Tensor token_type_ids;  // [batch, seq] int64, which segment of a pair a token is in; 0 when not given
+  Tensor input_ids;               // [batch, seq] int64; items of a session are ids too
+  Tensor labels;                  // int64, shaped as the task has it (tasks.h); kIgnoredTarget for no target
+  Tensor attention_mask;          // [batch, seq] int64 or bool, 0 for padding
+  Tensor position_ids;            // [batch, seq] int64; 0 … seq - 1, or what the model counts, when not given
+  Tensor token_type_ids;          // [batch, seq] int64, which segment of a pair a token is in; 0 when not given
+  Tensor pixel_values;            // [images, channels, height, width] float32, as the image processor makes them
+  Tensor decoder_input_ids;       // [batch, target_seq] int64; the labels shifted right when not given
+  Tensor decoder_attention_mask;  // [batch, target_seq] int64 or bool, 0 for padding
+  Tensor feature_ids;             // [batch, seq, features] int64: an id of each of an item's categorical features
+  Tensor feature_values;          // [batch, seq, features] float32: an item's numbers
   bool want_logits = false;
 
+  /// The tensor that rows and positions are counted by: the tokens, or the images where there are none.
+  const Tensor& leading() const { return input_ids.defined() ? input_ids : pixel_values; }
+
+  /// Calls `visit(name, Tensor&)` for each, under the names that files of examples have.
+  template <class Visitor>
+  void fields(Visitor&& visit) {
+    visit("input_ids", input_ids), visit("labels", labels), visit("attention_mask", attention_mask);
+    visit("position_ids", position_ids), visit("token_type_ids", token_type_ids), visit("pixel_values", pixel_values);
+    visit("decoder_input_ids", decoder_input_ids), visit("decoder_attention_mask", decoder_attention_mask);
+    visit("feature_ids", feature_ids), visit("feature_values", feature_values);
+  }
   template <class Visitor>
   void tensors(Visitor&& visit) {
-    visit(input_ids), visit(labels), visit(attention_mask), visit(position_ids), visit(token_type_ids);
+    fields([&](const char*, Tensor& tensor) { visit(tensor); });
   }
 };
 

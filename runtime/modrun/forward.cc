@@ -2,18 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/config_json.h"
+#include "runtime/checkpoint/examples.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/mesh/collectives.h"
-#include "runtime/model/tasks.h"
 
 namespace modular {
 namespace {
@@ -31,18 +28,8 @@ Source open_source(const fs::path& path) {
   return {folder, read_config(folder)};
 }
 
-void check_ids(const fs::path& path, const char* name, const at::Tensor& ids, int64_t count, bool may_ignore) {
-  if (ids.numel() == 0) return;
-  at::Tensor wrong = ids.lt(0).logical_or(ids.ge(count));
-  if (may_ignore) wrong = wrong.logical_and(ids.ne(kIgnoredTarget));
-  if (!wrong.any().item<bool>()) return;
-  throw std::runtime_error(fmt::format(
-      "{}: \"{}\" holds {}: write ids from 0 to {}{}", path.string(), name, ids.masked_select(wrong)[0].item<int64_t>(),
-      count - 1, may_ignore ? fmt::format(", or {} where there is no target", kIgnoredTarget) : ""));
-}
-
 Batch checked_batch(const ForwardOptions& options, const ModelConfig& model) {
-  Batch batch = read_batch(options.inputs, model);
+  Batch batch = read_examples(SafetensorsFile(options.inputs), model);
   if (options.gradients && !batch.labels.defined())
     throw std::runtime_error(
         fmt::format("{} holds no \"labels\", without which there are no gradients", options.inputs.string()));
@@ -52,9 +39,9 @@ Batch checked_batch(const ForwardOptions& options, const ModelConfig& model) {
 int64_t data_ranks(const MeshShape& shape) { return shape[Axis::dp_replicate] * shape[Axis::dp_shard]; }
 
 void check_rows(const ForwardOptions& options, const Batch& batch, const MeshShape& shape) {
-  if (batch.input_ids.size(0) % data_ranks(shape) != 0)
+  if (batch.leading().size(0) % data_ranks(shape) != 0)
     throw std::runtime_error(fmt::format("{} has {} rows: make dp_replicate x dp_shard, {}, divide them",
-                                         options.inputs.string(), batch.input_ids.size(0), data_ranks(shape)));
+                                         options.inputs.string(), batch.leading().size(0), data_ranks(shape)));
 }
 
 /// The one rank of each data-parallel share that writes its logits.
@@ -64,53 +51,6 @@ bool writes_logits(const Mesh& mesh) {
 }
 
 }  // namespace
-
-Batch read_batch(const fs::path& inputs, const ModelConfig& model) {
-  const SafetensorsFile file(inputs);
-  const std::string path = inputs.string();
-  const Task* const task = find_task(model.entry->task);
-  if (!task) throw std::runtime_error(task_refusal(model.entry->architecture, model.entry->task));
-  const nlohmann::json fields = fields_as_json(*model.config);
-  // The integer of the config that ids stay below.
-  const auto below = [&](std::string_view field) { return fields.value(std::string(field), INT64_MAX); };
-  Batch batch;
-  struct Place {
-    const char* name;
-    at::Tensor* tensor;
-    int64_t ids;  // valid ones are below it
-    bool by_row = false, may_ignore = false;
-  };
-  const Place places[] = {
-      {"input_ids", &batch.input_ids, below("vocab_size")},
-      {"labels", &batch.labels, below(task->label_count), task->labels_rows, true},
-      {"attention_mask", &batch.attention_mask, INT64_MAX},
-      {"position_ids", &batch.position_ids, INT64_MAX},
-      {"token_type_ids", &batch.token_type_ids, below("type_vocab_size")},
-  };
-  const std::string known = "input_ids, labels, attention_mask, position_ids and token_type_ids";
-  for (const auto& [name, header] : file.tensors()) {
-    const auto* place = std::ranges::find(places, name, &Place::name);
-    if (place == std::end(places))
-      throw std::runtime_error(fmt::format("{} holds \"{}\": a forward reads {}", path, name, known));
-    if (header.shape.size() != (place->by_row ? 1 : 2) || !at::isIntegralType(header.dtype, /*includeBool=*/true))
-      throw std::runtime_error(fmt::format("{}: \"{}\" is {} of {}: write {} of integers", path, name,
-                                           shape_text(header.shape), c10::toString(header.dtype),
-                                           place->by_row ? "[batch]" : "[batch, seq]"));
-    *place->tensor = file.tensor(name).to(at::kLong).clone();
-  }
-  if (!batch.input_ids.defined())
-    throw std::runtime_error(fmt::format("{} holds no \"input_ids\": a forward reads {}", path, known));
-  for (const Place& place : places) {
-    if (!place.tensor->defined()) continue;
-    if (place.tensor->sizes() != batch.input_ids.sizes().slice(0, place.by_row ? 1 : 2))
-      throw std::runtime_error(fmt::format("{}: \"{}\" is {} and \"input_ids\" is {}: write {}", path, place.name,
-                                           shape_text(place.tensor->sizes().vec()),
-                                           shape_text(batch.input_ids.sizes().vec()),
-                                           place.by_row ? "a value for each row" : "equal shapes"));
-    if (place.ids != INT64_MAX) check_ids(inputs, place.name, *place.tensor, place.ids, place.may_ignore);
-  }
-  return batch;
-}
 
 std::string forward_refusal(const ForwardOptions& options, const MeshShape& shape) {
   try {
@@ -131,10 +71,10 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
     fmt::print(stderr, "{}\n", note);
   Batch batch = checked_batch(options, source.model);
   check_rows(options, batch, mesh.shape());
-  const int64_t rows = batch.input_ids.size(0) / data_ranks(mesh.shape());
+  const int64_t rows = batch.leading().size(0) / data_ranks(mesh.shape());
   const int64_t first_row =
       rows * (mesh.coordinate(Axis::dp_replicate) * mesh.size(Axis::dp_shard) + mesh.coordinate(Axis::dp_shard));
-  const int64_t all_rows = batch.input_ids.size(0);
+  const int64_t all_rows = batch.leading().size(0);
   batch.tensors([&](at::Tensor& tensor) {
     if (tensor.defined()) tensor = tensor.narrow(0, first_row, rows).to(mesh.device());
   });

@@ -13,14 +13,11 @@ namespace modular {
 
 struct ForwardOptions {
   std::filesystem::path checkpoint;  // of a run, or a Hugging Face folder
-  std::filesystem::path inputs;      // safetensors: input_ids [batch, seq], and each optional what else a Batch holds
+  std::filesystem::path inputs;      // examples (runtime/checkpoint/examples.h)
   std::filesystem::path outputs;     // safetensors: logits; with labels loss [], the mean over all targets
   bool gradients = false;            // also gradients.<parameter's name>, of the loss
   ParallelOptions parallel;
 };
-
-/// Reads ForwardOptions::inputs. Throws std::runtime_error in one sentence where the model cannot take them.
-Batch read_batch(const std::filesystem::path& inputs, const ModelConfig& model);
 
 /// Says in one sentence why the command cannot be carried out on a mesh of this shape, or nothing. Needs no process
 /// group.

@@ -10,9 +10,17 @@ namespace {
 class IntegerFields final : public FieldVisitor {
  public:
   ConfigIntegers values;
-  void operator()(std::string_view name, int64_t& value) override { values.emplace(name, value); }
+  explicit IntegerFields(std::string prefix = {}) : prefix_(std::move(prefix)) {}
+  void operator()(std::string_view name, int64_t& value) override {
+    values.emplace(prefix_ + std::string(name), value);
+  }
   void operator()(std::string_view name, std::optional<int64_t>& value) override {
-    if (value) values.emplace(name, *value);
+    if (value) (*this)(name, *value);
+  }
+  void nested(std::string_view name, const std::function<void(FieldVisitor&)>& fields) override {
+    IntegerFields inner(prefix_ + std::string(name) + ".");
+    fields(inner);
+    values.merge(inner.values);
   }
   void operator()(std::string_view, bool&) override {}
   void operator()(std::string_view, double&) override {}
@@ -25,6 +33,9 @@ class IntegerFields final : public FieldVisitor {
   void operator()(std::string_view, std::optional<std::vector<double>>&) override {}
   void operator()(std::string_view, RopeParameters&) override {}
   void operator()(std::string_view, LayerRopeParameters&) override {}
+
+ private:
+  std::string prefix_;
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace modular {
 
 using ConfigIntegers = std::map<std::string, int64_t, std::less<>>;
 
-/// What is not given is left out.
+/// What is not given is left out. Those of a config inside of this one are "text_config.hidden_size".
 ConfigIntegers config_integers(const AnyConfig& config);
 
 /// The value of "head_dim * num_attention_heads * 2".

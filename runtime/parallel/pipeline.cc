@@ -132,7 +132,7 @@ bool Pipeline::is_source(const PipelineAction& action) const {
 
 bool Pipeline::can_expect(const PipelineAction& action, const Batch& micro_batch) const {
   if (is_source(action)) return false;
-  return action.kind == Kind::forward ? descriptions_received_.contains(micro_batch.input_ids.sizes().vec())
+  return action.kind == Kind::forward ? descriptions_received_.contains(micro_batch.leading().sizes().vec())
                                       : in_flight_.contains(action.micro_batch);
 }
 
@@ -142,7 +142,7 @@ void Pipeline::start_receiving(const PipelineAction& action, const Batch& micro_
   if (kind == Kind::backward) {
     tensor = at::empty_like(in_flight_.at(index).output.detach(), at::MemoryFormat::Contiguous);
   } else {
-    Tensor& description = descriptions_received_[micro_batch.input_ids.sizes().vec()];
+    Tensor& description = descriptions_received_[micro_batch.leading().sizes().vec()];
     if (!description.defined()) {
       description = at::zeros({2 + kMostDimensions}, at::kLong);
       receive(forwards_, description, stage_ - 1, kDescriptionTag, "the shape of activations").wait();
@@ -156,7 +156,7 @@ void Pipeline::start_receiving(const PipelineAction& action, const Batch& micro_
 }
 
 void Pipeline::send_forward(const Tensor& carried, int64_t micro_batch, const Batch& batch) {
-  if (descriptions_sent_.insert(batch.input_ids.sizes().vec()).second)
+  if (descriptions_sent_.insert(batch.leading().sizes().vec()).second)
     keep_sending(description_of(carried), forwards_, stage_ + 1, kDescriptionTag, "the shape of activations");
   keep_sending(carried.detach().contiguous(), forwards_, stage_ + 1, tag_of(Kind::forward, micro_batch),
                name_of(Kind::forward, micro_batch));

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/examples.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/modrun/forward.h"
@@ -34,8 +35,9 @@ double relative_difference(const at::Tensor& value, const at::Tensor& expected) 
 
 /// The logits of positions that are not padding: what a model computes for the others nobody reads.
 at::Tensor relevant(const at::Tensor& logits, const SafetensorsFile& batch) {
-  const bool is_by_token = logits.sizes().slice(0, 2) == batch.tensor("input_ids").sizes();
-  if (!is_by_token || !batch.tensors().contains("attention_mask")) return logits;
+  if (!batch.tensors().contains("attention_mask")) return logits;
+  const bool is_by_token = logits.sizes().slice(0, 2) == batch.tensor("attention_mask").sizes();
+  if (!is_by_token) return logits;
   return logits.index({batch.tensor("attention_mask").to(at::kBool)});
 }
 
@@ -134,7 +136,7 @@ void train_and_export(const fs::path& folder, const fs::path& out, const ExportO
   const ModelConfig config = read_config(folder);
   Mesh mesh(Environment{}, MeshShape{});
   ParallelModel model(*config.entry, *config.config, mesh, {}, /*seed=*/3);
-  const Batch batch = read_batch(folder / "batch.safetensors", config);
+  const Batch batch = read_examples(SafetensorsFile(folder / "batch.safetensors"), config);
   double first = 0.0, last = 0.0;
   for (int step = 0; step < 4; ++step) {
     last = model.step({&batch, 1}).loss;
