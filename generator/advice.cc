@@ -1,5 +1,7 @@
 #include "generator/advice.h"
 
+#include "generator/edits.h"
+
 namespace modgen {
 namespace {
 
@@ -22,12 +24,13 @@ bool ends_with(const std::string& text, const std::string& end) {
 
 }  // namespace
 
-void advise(Remark& remark, const std::function<bool(const std::string&)>& is_family) {
+void advise(Remark& remark, const Parsed& parsed, const std::function<bool(const std::string&)>& is_family) {
   if (!remark.advice.empty() || remark.severity != Diagnostic::Severity::error) return;
   const std::string& message = remark.message;
   if (const std::string name = quoted_behind(message, "use of undeclared identifier "); is_family(name)) {
     remark.message = "family '" + name + "' is used without its spec";
     remark.advice = "add #include \"modular/" + name + ".h\"";
+    remark.fix = include_spec(parsed, remark.where.file, name);
   } else if (const std::string base = quoted_behind(message, "must explicitly initialize the base class ");
              !base.empty()) {
     const std::string impl = unqualified(base);

@@ -10,6 +10,6 @@ namespace modgen {
 
 /// Adds advice to a remark of Clang's where it is known, and says plainly what is behind it. `is_family` tells whether
 /// a spec of that name exists.
-void advise(Remark& remark, const std::function<bool(const std::string&)>& is_family);
+void advise(Remark& remark, const Parsed& parsed, const std::function<bool(const std::string&)>& is_family);
 
 }  // namespace modgen

@@ -22,6 +22,13 @@ struct SourceSpan {
   bool operator==(const SourceSpan&) const = default;
 };
 
+/// A change to source text: `where` is replaced by `text` (an insertion where it is empty). Edits of one slice do not
+/// overlap; several insertions at one place apply in the order in which they were added.
+struct Edit {
+  SourceSpan where;
+  std::string text;
+};
+
 struct Parameter {
   std::string name;
   std::string type;  // as written, renamed to the family

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <optional>
 
+#include "generator/edits.h"
 #include "generator/family.h"
 #include "generator/slices.h"
 
@@ -254,7 +255,9 @@ class ClassText {
     family_.specs().refuse(
         symbol.where, "'" + symbol.name + "' has no constructor: its base's are not inherited",
         "add 'using " + base + "::" + base + ";' to its public part",
-        {{Diagnostic::Severity::note, needs_arguments->slice->core, "the base's constructor", "", {}}});
+        {{Diagnostic::Severity::note, needs_arguments->slice->core, "the base's constructor", "", {}}},
+        declare_public(family_.parsed(), token(record(level).getBraceRange().getBegin()), record(level).isStruct(),
+                       "using " + base + "::" + base + ";"));
   }
 
   static bool blank_before(const std::string& text, SourceSpan slice) {
@@ -285,7 +288,7 @@ class ClassText {
     std::erase_if(slots_, [&](const Slot& slot) { return slot.kind != Slot::Kind::constructor && slot.name == name; });
     if (slots_.size() == before)
       family_.specs().refuse(slice.core, "'" + entity_.name + "' does not inherit a member '" + name + "' to remove",
-                             "remove this line");
+                             "remove this line", {}, remove_with_line(family_.parsed(), slice.core));
     entity_.removed[name] = token(use.getNameInfo().getLoc());
   }
 
@@ -297,7 +300,7 @@ class ClassText {
     if (slots_.size() == before)
       family_.specs().refuse(
           slice.core, "'" + entity_.name + "' does not inherit this overload of '" + deleted.name + "' to remove",
-          "remove this line");
+          "remove this line", {}, remove_with_line(family_.parsed(), slice.core));
     else if (std::none_of(slots_.begin(), slots_.end(), [&](const Slot& slot) { return slot.name == deleted.name; }))
       entity_.removed[deleted.name] = slice.core;
   }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "generator/edits.h"
 #include "generator/family.h"
 #include "generator/slices.h"
 
@@ -559,7 +560,7 @@ class Unraveller {
     if (std::erase_if(parts.initializers, sets) + std::erase_if(parts.statements, sets) == 0 &&
         !context_.dropped.count(field))
       family_.specs().refuse(span(stmt.getSourceRange()), "the inherited constructor does not create '" + field + "'",
-                             "remove this statement");
+                             "remove this statement", {}, remove_with_line(parsed_, span(stmt.getSourceRange())));
     return true;
   }
 
@@ -587,7 +588,8 @@ class Unraveller {
         "'" + part.registered +
             "' cannot be registered anew in the place of the inherited registration: code in between reads it",
         "write remove(" + part.registered +
-            "); before this statement, or redefine the constructor without calling the base's");
+            "); before this statement, or redefine the constructor without calling the base's",
+        {}, write_before(where, "remove(" + part.registered + ");"));
   }
 
   struct Skipped {

@@ -15,6 +15,15 @@ struct Location {
   std::string source_line;  // the text of that line, for the caret
 };
 
+/// A change of a project file: bytes [begin, end) become `text`.
+struct FixIt {
+  std::string path;  // absolute
+  uint32_t begin = 0;
+  uint32_t end = 0;
+  std::string text;
+  bool operator==(const FixIt&) const = default;
+};
+
 struct Diagnostic {
   enum class Severity { error, warning, note };
   Severity severity = Severity::error;
@@ -22,6 +31,7 @@ struct Diagnostic {
   std::string message;            // what is wrong
   std::string advice;             // what to write instead; may be empty
   std::vector<Diagnostic> notes;  // the inherited code that it clashes with, …
+  std::vector<FixIt> fix = {};    // the changes that mend it together; none where they are not known
 };
 
 /// One diagnostic with its notes as a compiler prints it: location, message, source line with caret, advice.

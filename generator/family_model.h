@@ -13,13 +13,6 @@
 
 namespace modgen {
 
-/// A change to source text: `where` is replaced by `text` (an insertion where it is empty). Edits of one slice do not
-/// overlap; several insertions at one place apply in the order in which they were added.
-struct Edit {
-  SourceSpan where;
-  std::string text;
-};
-
 /// A verbatim slice of a source file with its edits.
 struct Text {
   SourceSpan slice;

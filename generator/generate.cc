@@ -85,7 +85,7 @@ class Run {
       return !name.empty() && (fs::exists(options_.root + "/modular/" + name + ".h") ||
                                fs::exists(options_.shipped + "/modular/" + name + ".h"));
     };
-    for (Remark& remark : parsed.remarks) advise(remark, is_family);
+    for (Remark& remark : parsed.remarks) advise(remark, parsed, is_family);
     for (const Remark& remark : parsed.remarks) result.diagnostics.push_back(diagnostic(parsed, remark));
     // Formatting is what takes time here, and each family's is its own.
     std::vector<std::future<Output>> outputs;
@@ -160,6 +160,11 @@ class Run {
       break;
     }
     result.where = parsed.sources.locate(where);
+    for (const Edit& edit : remark.fix)
+      result.fix.push_back({parsed.sources[edit.where.file].absolute, edit.where.begin, edit.where.end, edit.text});
+    // Flattened text is no file to mend.
+    if (std::any_of(result.fix.begin(), result.fix.end(), [](const FixIt& one) { return one.path.empty(); }))
+      result.fix.clear();
     for (const Remark& note : remark.notes) {
       Diagnostic moved = diagnostic(parsed, note);
       if (!moved.where.path.empty()) result.notes.push_back(std::move(moved));

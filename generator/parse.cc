@@ -225,6 +225,7 @@ class Remarks : public clang::DiagnosticConsumer {
     Remark remark{Diagnostic::Severity::error, {}, message.str().str(), "", {}};
     if (info.hasSourceManager() && info.getLocation().isValid())
       remark.where = parsed_.token(info.getSourceManager(), info.getLocation());
+    if (level >= clang::DiagnosticsEngine::Error) remark.fix = fix_of(info);
     if (level == clang::DiagnosticsEngine::Note) {
       remark.severity = Diagnostic::Severity::note;
       if (remark.where.file == 0 || parsed_.remarks.empty()) return;
@@ -239,6 +240,23 @@ class Remarks : public clang::DiagnosticConsumer {
   }
 
  private:
+  /// Clang's fix-it, where all of it lies in project files.
+  std::vector<Edit> fix_of(const clang::Diagnostic& info) const {
+    std::vector<Edit> fix;
+    clang::LangOptions options;
+    options.CPlusPlus = options.CPlusPlus20 = options.Bool = true;
+    for (const clang::FixItHint& hint : info.getFixItHints()) {
+      const auto& manager = info.getSourceManager();
+      const auto range = clang::Lexer::makeFileCharRange(hint.RemoveRange, manager, options);
+      if (range.isInvalid() || hint.InsertFromRange.isValid()) return {};
+      const auto [file, begin] = manager.getDecomposedLoc(range.getBegin());
+      const uint32_t index = parsed_.index_of(file);
+      if (index == 0 || parsed_.sources[index].absolute.empty()) return {};
+      fix.push_back({{index, begin, manager.getFileOffset(range.getEnd())}, hint.CodeToInsert});
+    }
+    return fix;
+  }
+
   Parsed& parsed_;
 };
 

@@ -52,6 +52,7 @@ struct Remark {
   std::string message;
   std::string advice;
   std::vector<Remark> notes;
+  std::vector<Edit> fix = {};  // in project files
 };
 
 struct Inclusion {

@@ -13,6 +13,7 @@
 #include <functional>
 #include <set>
 
+#include "generator/edits.h"
 #include "generator/slices.h"
 
 namespace modgen {
@@ -180,11 +181,13 @@ class SpecReader {
       if (symbol->is_class() && !spec_.prefix.empty() && !starts_with(symbol->name, spec_.prefix))
         specs_.refuse(symbol->where,
                       "class '" + symbol->name + "' does not begin with its family's prefix '" + spec_.prefix + "'",
-                      "name it '" + spec_.prefix + symbol->name + "'");
+                      "name it '" + spec_.prefix + symbol->name + "'", {},
+                      rename_class(parsed_, spec_.file, symbol->name, spec_.prefix + symbol->name));
     for (const MacroDefinition& macro : parsed_.macros)
       if (macro.where.file == spec_.file && !macro.undefined)
         specs_.refuse(macro.where, "macro '" + macro.name + "' outlives its spec and would leak into others",
-                      "write a constant or a function, or end the spec with #undef " + macro.name);
+                      "write a constant or a function, or end the spec with #undef " + macro.name, {},
+                      append_line(parsed_, spec_.file, "#undef " + macro.name));
   }
 
  private:
@@ -226,7 +229,8 @@ class SpecReader {
     const std::string& text = parsed_.sources[spec_.file].text;
     const size_t pragma = text.find("#pragma once");
     if (pragma == std::string::npos)
-      specs_.refuse({spec_.file, 0, 0}, "this spec may be read twice", "put #pragma once behind its opening comment");
+      specs_.refuse({spec_.file, 0, 0}, "this spec may be read twice", "put #pragma once behind its opening comment",
+                    {}, add_pragma_once(parsed_, spec_.file));
     else
       spec_.file_comment = text.substr(0, pragma);
     const auto condition_around = [&](uint32_t offset) -> const Condition* {
@@ -369,7 +373,10 @@ class SpecReader {
             parsed_.token(manager_, here.getLocation()),
             "parameter '" + here.getNameAsString() + "' has another name where its class declares the method",
             "give it the same name in both places",
-            {{Diagnostic::Severity::note, parsed_.token(manager_, there.getLocation()), "the declaration", "", {}}});
+            {{Diagnostic::Severity::note, parsed_.token(manager_, there.getLocation()), "the declaration", "", {}}},
+            there.getDeclName()
+                ? std::vector<Edit>{{parsed_.token(manager_, there.getLocation()), here.getNameAsString()}}
+                : std::vector<Edit>{});
     }
   }
 
@@ -486,7 +493,8 @@ class SpecReader {
           parsed_.span(manager_, loc.getSourceRange()),
           "family '" + family->name + "' declares '" + declared->name + "' in the place of '" + inner->name + "'",
           "write " + family->name + "::" + declared->record->getName().str(),
-          {{Diagnostic::Severity::note, declared->where, "the declaration", "", {}}});
+          {{Diagnostic::Severity::note, declared->where, "the declaration", "", {}}},
+          {{parsed_.span(manager_, loc.getSourceRange()), declared->record->getName().str()}});
       return inner;
     }
     auto inferred = std::make_unique<Symbol>();
@@ -512,7 +520,8 @@ class SpecReader {
     if (impl) {
       if (name.size() < 5 || name.substr(name.size() - 4) != "Impl")
         return specs_.refuse(core(alias), "the alias of a module's class ends in Impl",
-                             "name it '" + name + "Impl', or alias the holder");
+                             "name it '" + name + "Impl', or alias the holder", {},
+                             {{parsed_.token(manager_, alias.getLocation()), name + "Impl"}});
       name.resize(name.size() - 4);
     }
     Symbol* symbol = named(name);
@@ -562,7 +571,8 @@ Specs::Specs(clang::CompilerInstance& compiler, Parsed& parsed) : compiler_(comp
       const Symbol* target = symbol(reference.target);
       if (target && !spec->sees(*target->spec) && told.insert(target->spec).second)
         refuse(reference.where, "family '" + target->spec->name + "' is used without its spec",
-               "add #include \"modular/" + target->spec->name + ".h\"");
+               "add #include \"modular/" + target->spec->name + ".h\"", {},
+               include_spec(parsed, reference.where.file, target->spec->name));
     }
   }
 }
@@ -595,9 +605,10 @@ Spec* Specs::of_namespace(const clang::NamespaceDecl* space) const {
   return nullptr;
 }
 
-void Specs::refuse(SourceSpan where, std::string message, std::string advice, std::vector<Remark> notes) const {
+void Specs::refuse(SourceSpan where, std::string message, std::string advice, std::vector<Remark> notes,
+                   std::vector<Edit> fix) const {
   parsed_.remarks.push_back(
-      {Diagnostic::Severity::error, where, std::move(message), std::move(advice), std::move(notes)});
+      {Diagnostic::Severity::error, where, std::move(message), std::move(advice), std::move(notes), std::move(fix)});
 }
 
 const clang::FunctionDecl& Specs::defined(const clang::FunctionDecl& function) {

@@ -117,8 +117,9 @@ class Specs {
   const clang::SourceManager& manager() const;
   clang::CompilerInstance& compiler() const { return compiler_; }
 
-  /// Adds an error at `where`.
-  void refuse(SourceSpan where, std::string message, std::string advice = "", std::vector<Remark> notes = {}) const;
+  /// Adds an error at `where`. `fix` mends it, where the text is known.
+  void refuse(SourceSpan where, std::string message, std::string advice = "", std::vector<Remark> notes = {},
+              std::vector<Edit> fix = {}) const;
 
   /// `function` where it has a body: itself, or its definition outside of its class.
   static const clang::FunctionDecl& defined(const clang::FunctionDecl& function);

@@ -3,12 +3,14 @@
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
 #include "checks/digest.h"
 #include "checks/records.h"
 #include "checks/unified_diff.h"
+#include "generator/apply_fixes.h"
 #include "generator/build_config.h"
 #include "generator/generate.h"
 
@@ -26,6 +28,8 @@ cl::opt<std::string> output_dir("output-dir", cl::desc("Write the generated file
                                 cl::value_desc("dir"), cl::cat(category));
 cl::opt<bool> check("check", cl::desc("Write nothing; exit with 1 where a generated file differs"), cl::cat(category));
 cl::opt<bool> diff("diff", cl::desc("Write nothing; print what would change as a unified diff"), cl::cat(category));
+cl::opt<bool> apply_fixes("apply-fixes", cl::desc("Mend in the specs what errors know the text for, then generate"),
+                          cl::cat(category));
 enum class Emit { nothing, plan };
 cl::opt<Emit> emit("emit", cl::desc("Print to standard output instead of writing files"), cl::init(Emit::nothing),
                    cl::values(clEnumValN(Emit::plan, "plan", "the parallel plans of the entries, as JSON")),
@@ -45,9 +49,38 @@ cl::opt<std::string> resource_dir("resource-dir", cl::desc("Clang's resource fol
 
 constexpr int kDrift = 1, kFailed = 2;
 
+void print_errors(const modgen::GenerateResult& result) {
+  for (const modgen::Diagnostic& diagnostic : result.diagnostics) std::cerr << modgen::to_text(diagnostic);
+}
+
+/// Mends and generates until no fix is left: one error may hide another. What changes is printed as a diff.
+modgen::GenerateResult generate_with_fixes(const modgen::GenerateOptions& options) {
+  constexpr int kRounds = 10;
+  modgen::GenerateResult result = modgen::generate(options);
+  for (int round = 0; round < kRounds && !result.ok(); ++round) {
+    const std::vector<modgen::Diagnostic> mended = modgen::mendable(result.diagnostics, options.root);
+    const std::vector<modgen::MendedFile> files = modgen::apply_fixes(mended);
+    if (files.empty()) break;
+    std::vector<std::pair<fs::path, std::string>> written;
+    for (const modgen::MendedFile& file : files) written.emplace_back(file.path, file.after);
+    modgen::write_files(written);
+    for (const modgen::Diagnostic& one : mended)
+      std::cout << one.where.path << ":" << one.where.line << ":" << one.where.column << ": mended: " << one.message
+                << "\n";
+    for (const modgen::MendedFile& file : files) {
+      const std::string name = fs::path(file.path).lexically_relative(fs::canonical(options.root)).string();
+      std::cout << modgen::unified_diff(name, file.before, name, file.after);
+    }
+    result = modgen::generate(options);
+  }
+  return result;
+}
+
 int run() {
   if (check && diff)
     throw std::runtime_error("--check and --diff exclude each other: --diff shows what --check would find");
+  if (apply_fixes && (check || diff || explain || emit != Emit::nothing))
+    throw std::runtime_error("--apply-fixes writes specs and goes with none of --check, --diff, --explain and --emit");
   if (!families.empty() && all) throw std::runtime_error("name families or give --all, not both");
   modgen::GenerateOptions options{
       root,      shipped.empty() ? modgen::shipped_tree(root.getValue()).string() : shipped.getValue(),
@@ -56,10 +89,12 @@ int run() {
   if (all) options.families = modgen::families_in(root);
   if (options.families.empty()) throw std::runtime_error("nothing to do: name a family (modgen gemma) or give --all");
 
-  const modgen::GenerateResult result = modgen::generate(options);
-  for (const modgen::Diagnostic& diagnostic : result.diagnostics) std::cerr << modgen::to_text(diagnostic);
+  const modgen::GenerateResult result = apply_fixes ? generate_with_fixes(options) : modgen::generate(options);
+  print_errors(result);
   if (!result.ok()) {
-    std::cerr << "modgen: nothing was written\n";
+    std::cerr << (apply_fixes ? "modgen: nothing was generated\n" : "modgen: nothing was written\n");
+    if (const size_t count = modgen::mendable(result.diagnostics, options.root).size(); count && !apply_fixes)
+      std::cerr << "modgen --apply-fixes can mend " << count << " of these errors\n";
     return kFailed;
   }
   if (explain)

@@ -1,52 +1,10 @@
 // modgen as a program: what each flag prints and writes, and how it exits.
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-
-#include <array>
-#include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <string>
 
-#include "checks/digest.h"
-#include "checks/regenerate.h"
+#include "tests/generator/command_line.h"
 
 namespace modgen {
 namespace {
-
-namespace fs = std::filesystem;
-
-struct Outcome {
-  int exit_code;
-  std::string output;
-};
-
-Outcome modgen(const std::string& arguments, const char* streams = " 2>&1") {
-  std::FILE* pipe = popen((MODGEN " " + arguments + streams).c_str(), "r");
-  if (!pipe) throw std::runtime_error("cannot start modgen");
-  std::string output;
-  std::array<char, 4096> buffer;
-  while (const size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), count);
-  const int status = pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
-}
-
-bool says(const Outcome& outcome, const std::string& text) { return outcome.output.find(text) != std::string::npos; }
-
-class CommandLine : public testing::Test {
- protected:
-  /// A project with the specs of one of the folders beside this file.
-  void use(const std::string& folder_of_specs) {
-    fs::copy(fs::path(MODULAR_SOURCE_DIR) / "tests/generator" / folder_of_specs / "modular", root / "modular",
-             fs::copy_options::recursive);
-  }
-
-  const TemporaryFolder folder;
-  const fs::path root = folder.path() / "project";
-  const std::string in_root = "--root " + root.string() + " ";
-  const fs::path generated = root / "generated";
-  void SetUp() override { fs::create_directories(root); }
-};
 
 TEST_F(CommandLine, WritesWhatWasAskedForAndItsRecord) {
   use("golden/alias_and_inferred_classes");

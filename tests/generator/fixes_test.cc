@@ -1,0 +1,128 @@
+// modgen --apply-fixes, on the trees of refused/: where mended.txt stands beside expected.txt it is what modgen prints
+// and so changes; all other trees are left alone. MODULAR_UPDATE_GOLDENS=1 rewrites mended.txt.
+#include <algorithm>
+#include <map>
+
+#include "generator/apply_fixes.h"
+#include "tests/generator/command_line.h"
+
+namespace modgen {
+namespace {
+
+const fs::path kRefused = fs::path(MODULAR_SOURCE_DIR) / "tests/generator/refused";
+
+std::vector<std::string> refused_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(kRefused)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::map<std::string, std::string> files_of(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder))
+    files[entry.path().filename().string()] = read_file(entry.path());
+  return files;
+}
+
+class ApplyFixes : public CommandLine, public testing::WithParamInterface<std::string> {};
+
+TEST_P(ApplyFixes, MendsWhatIsKnownAndNothingElse) {
+  use("refused/" + GetParam());
+  const auto before = files_of(root / "modular");
+  const Outcome outcome = modgen(in_root + "--all --apply-fixes", " 2>/dev/null");
+  const fs::path expected = kRefused / GetParam() / "mended.txt";
+  if (std::getenv("MODULAR_UPDATE_GOLDENS") && !outcome.output.empty()) write_file(expected, outcome.output);
+  EXPECT_EQ(outcome.output, read_file_if_any(expected).value_or(""));
+  EXPECT_EQ(files_of(root / "modular") == before, outcome.output.empty());
+  EXPECT_EQ(outcome.exit_code, fs::exists(generated) ? 0 : 2)
+      << "files are generated only where nothing is left to say";
+}
+
+INSTANTIATE_TEST_SUITE_P(Refused, ApplyFixes, testing::ValuesIn(refused_names()),
+                         [](const auto& info) { return info.param; });
+
+class Fixes : public CommandLine {
+ protected:
+  void write(const std::string& family, const std::string& text) {
+    write_file(root / "modular" / (family + ".h"), text);
+  }
+  std::string spec(const std::string& family) { return read_file(root / "modular" / (family + ".h")); }
+};
+
+TEST_F(Fixes, SeveralErrorsInSeveralSpecsAreToldAtOnceAndMendedAtOnce) {
+  write("alpha",
+        "namespace modular::alpha {\nMODULAR_FAMILY(Alpha);\nstruct Settings : Config {\n  int64_t size = 1\n};\n"
+        "}  // namespace modular::alpha\n");
+  write("beta",
+        "#pragma once\n#include \"modular/modular.h\"\nnamespace modular::beta {\nMODULAR_FAMILY(Beta);\n"
+        "#define BETA_SIZE 4\nstruct Other : Config {};\n}  // namespace modular::beta");
+  write("gamma",
+        "#pragma once\n#include \"modular/modular.h\"\nnamespace modular::gamma {\nMODULAR_FAMILY(Gamma);\n"
+        "class GammaCutImpl : public Module {\n public:\n  GammaCutImpl() {}\n  nn::Linear cut;\n};\n"
+        "TORCH_MODULE(GammaCut);\n}  // namespace modular::gamma\n");
+  const Outcome told = modgen(in_root + "--all");
+  EXPECT_EQ(told.exit_code, 2);
+  for (const char* what :
+       {"modular/alpha.h:4:", "modular/beta.h:5:9: error: ", "modular/beta.h:6:8: error: ", "modular/gamma.h:8:"})
+    EXPECT_TRUE(says(told, what)) << what << "\n" << told.output;
+  EXPECT_TRUE(says(told, "modgen --apply-fixes can mend 3 of these errors")) << told.output;
+
+  const std::string gamma = spec("gamma");
+  const Outcome mended = modgen(in_root + "--all --apply-fixes");
+  EXPECT_EQ(mended.exit_code, 2);
+  EXPECT_EQ(spec("alpha"),
+            "#pragma once\nnamespace modular::alpha {\nMODULAR_FAMILY(Alpha);\nstruct AlphaSettings : Config {\n"
+            "  int64_t size = 1;\n};\n}  // namespace modular::alpha\n")
+      << "what one error hid is mended in the next round";
+  EXPECT_EQ(spec("beta"),
+            "#pragma once\n#include \"modular/modular.h\"\nnamespace modular::beta {\nMODULAR_FAMILY(Beta);\n"
+            "#define BETA_SIZE 4\nstruct BetaOther : Config {};\n}  // namespace modular::beta\n#undef BETA_SIZE\n");
+  EXPECT_EQ(spec("gamma"), gamma);
+  EXPECT_TRUE(says(mended, "modular/gamma.h:8:")) << mended.output;
+  EXPECT_FALSE(fs::exists(generated));
+
+  fs::remove(root / "modular/gamma.h");
+  EXPECT_EQ(modgen(in_root + "--all").exit_code, 0);
+}
+
+Diagnostic with_fix(const std::string& path, uint32_t line, std::vector<FixIt> fix) {
+  Diagnostic diagnostic{Diagnostic::Severity::error, {path, line, 1, ""}, "wrong", "", {}};
+  diagnostic.fix = std::move(fix);
+  return diagnostic;
+}
+
+TEST_F(Fixes, ThatOverlapAreRefusedWithBothPlaces) {
+  write("alpha", "abcdef");
+  const std::string path = root / "modular/alpha.h";
+  try {
+    apply_fixes({with_fix("alpha.h", 1, {{path, 1, 4, "x"}}), with_fix("alpha.h", 2, {{path, 3, 5, "y"}})});
+    FAIL() << "fixes of the same bytes were made";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "the fixes of alpha.h:1:1 (wrong) and of alpha.h:2:1 (wrong) overlap: mend one by hand");
+  }
+}
+
+TEST_F(Fixes, ThatAreTheSameOrInsertAtOnePlaceGoTogether) {
+  write("alpha", "abc");
+  const std::string path = root / "modular/alpha.h";
+  const auto files = apply_fixes({with_fix("a", 1, {{path, 0, 0, "2"}, {path, 2, 3, ""}}),
+                                  with_fix("a", 2, {{path, 0, 0, "1"}}), with_fix("a", 3, {{path, 0, 0, "2"}})});
+  ASSERT_EQ(files.size(), 1u);
+  EXPECT_EQ(files[0].after, "12ab");
+}
+
+TEST_F(Fixes, OutsideOfTheRootAreNotMade) {
+  write("alpha", "abc");
+  EXPECT_TRUE(mendable({with_fix("a", 1, {{"/elsewhere/modular/alpha.h", 0, 1, ""}})}, root).empty());
+  EXPECT_EQ(mendable({with_fix("a", 1, {{fs::canonical(root) / "modular/alpha.h", 0, 1, ""}})}, root).size(), 1u);
+}
+
+TEST_F(Fixes, GoWithNoFlagThatWritesNothing) {
+  for (const char* flag : {"--check", "--diff", "--explain", "--emit plan"})
+    EXPECT_TRUE(
+        says(modgen(in_root + "--apply-fixes --all " + flag), "--apply-fixes writes specs and goes with none of"));
+}
+
+}  // namespace
+}  // namespace modgen
