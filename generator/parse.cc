@@ -23,6 +23,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "generator/abridged.h"
+
 namespace fs = std::filesystem;
 
 namespace modgen {
@@ -94,6 +96,7 @@ namespace {
 
 constexpr char kBarrier[] = "modgen_specs_end";
 constexpr char kFlattenedFolder[] = "/modgen-flattened/";
+constexpr char kPrelude[] = "/modgen-prelude.h";
 
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -125,6 +128,7 @@ class ProjectFiles : public clang::PPCallbacks {
     const auto entry = manager.getFileEntryRefForID(file);
     if (!entry) return;
     const std::string name = entry->getName().str();
+    if (name == kPrelude) return;
     const bool flattened = name.rfind(kFlattenedFolder, 0) == 0;
     const std::string absolute = flattened ? name : fs::path(name).lexically_normal().string();
     SourceFile source{flattened ? name : shown_path(options_, absolute), flattened ? "" : absolute,
@@ -306,7 +310,7 @@ std::string prelude_key(const ParseOptions& options) {
     digest.update(llvm::StringRef("\0", 1));
   };
   for (const std::string& part : {clang::getClangFullVersion(), options.shipped, options.torch, options.clang_resources,
-                                  std::string("c++20 -w 2")})
+                                  std::string("c++20 -w 3"), std::string(kAbridged)})
     mix(part);
   for (const std::string& file : files) {
     mix(file);
@@ -346,9 +350,13 @@ std::string precompiled_prelude(const ParseOptions& options, Parsed& parsed) {
     Remarks remarks(made);
     auto compiler = make_compiler(options, /*header=*/true, remarks);
     compiler->getFrontendOpts().Inputs.emplace_back(
-        options.shipped + "/modular/modular.h", clang::InputKind(clang::Language::CXX, clang::InputKind::Source, false,
-                                                                 clang::InputKind::HeaderUnit_None, true));
+        kPrelude, clang::InputKind(clang::Language::CXX, clang::InputKind::Source, false,
+                                   clang::InputKind::HeaderUnit_None, true));
+    const std::string text = "#include \"modular/modular.h\"\n" + std::string(kAbridged);
+    compiler->getPreprocessorOpts().addRemappedFile(kPrelude, llvm::MemoryBuffer::getMemBufferCopy(text).release());
     compiler->getFrontendOpts().OutputFile = path;
+    // What specs see of libtorch is its declarations: bodies would only fill the cache.
+    compiler->getFrontendOpts().SkipFunctionBodies = true;
     compiler->getFrontendOpts().IncludeTimestamps = false;
     PreludeAction action(options, made);
     if (!compiler->ExecuteAction(action) || !made.remarks.empty()) {

@@ -1,0 +1,14 @@
+// Short declarations of the templates that each class of a spec instantiates anew: libstdc++'s shared_ptr, libtorch's
+// ModuleHolder and the contract's ModuleListOf. Theirs take most of a parse. These offer what models use of them under
+// the same names, without definitions, for nothing here runs. Generated files, clangd and the tests that compile golden
+// families see the real ones.
+#pragma once
+
+#include <string_view>
+
+namespace modgen {
+
+/// Stands behind modular/modular.h in the precompiled prelude.
+extern const std::string_view kAbridged;
+
+}  // namespace modgen
