@@ -68,6 +68,7 @@ class Family {
   Fragment flatten();
 
   const std::vector<Renaming>& renamings() const { return renamings_; }
+  const std::deque<std::unique_ptr<Entity>>& entities() const { return entities_; }  // as they were reached
   const Spec& spec() const { return spec_; }
 
   // ---- For the parts of this stage ----------------------------------------------------------------------------------

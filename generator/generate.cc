@@ -62,8 +62,8 @@ std::string without_extra_namespace(std::string text) {
 /// One parse of some families and all that follows from it.
 class Run {
  public:
-  Run(const ParseOptions& options, std::vector<std::string> families)
-      : options_(options), families_(std::move(families)) {}
+  Run(const ParseOptions& options, std::vector<std::string> families, bool keep_models)
+      : options_(options), families_(std::move(families)), keep_models_(keep_models) {}
 
   GenerateResult make() {
     std::vector<std::string> paths;
@@ -109,6 +109,7 @@ class Run {
       model_types_.push_back(family->spec().names.model_type);
       family_lines_.push_back(family->spec().family);
       spec_files_.push_back(family->spec().file);
+      outlines_.push_back(std::make_shared<FamilyOutline>(outline_of(*family)));
       texts.push_back(fragments_.back().text());
     }
     return parsed.remarks.empty() ? texts : std::vector<std::string>{};
@@ -224,6 +225,10 @@ class Run {
       result.plan_json = plan_json(models_[index]);
       for (const Renaming& renaming : renamings_[index])
         result.explanations.push_back({parsed.sources.locate(renaming.where), renaming.before, renaming.after});
+      if (keep_models_) {
+        result.model = std::make_shared<FamilyModel>(models_[index]);
+        result.outline = outlines_[index];
+      }
     }
     const auto shown = [&](const std::string& path) {
       const std::string root = options_.root + "/";
@@ -252,6 +257,7 @@ class Run {
 
   const ParseOptions& options_;
   std::vector<std::string> families_;
+  bool keep_models_;
   std::unique_ptr<Specs> specs_;
   std::vector<Fragment> fragments_;
   std::vector<std::vector<Renaming>> renamings_;
@@ -261,6 +267,7 @@ class Run {
   std::vector<uint32_t> spec_files_;
   std::vector<uint32_t> files_;
   std::vector<FamilyModel> models_;
+  std::vector<std::shared_ptr<const FamilyOutline>> outlines_;
 };
 
 bool same(const Diagnostic& a, const Diagnostic& b) {
@@ -281,12 +288,12 @@ GenerateResult generate(const GenerateOptions& options) {
     if (!fs::exists(where.root + "/modular/" + family + ".h") &&
         !fs::exists(where.shipped + "/modular/" + family + ".h"))
       throw std::runtime_error("there is no spec modular/" + family + ".h below " + where.root);
-  GenerateResult result = Run(where, options.families).make();
+  GenerateResult result = Run(where, options.families, options.keep_models).make();
   if (result.ok() || options.families.size() == 1) return result;
   // One spec's error may hide another's, or cause it: each is parsed alone.
   std::vector<Diagnostic> all;
   for (const std::string& family : options.families) {
-    GenerateResult alone = Run(where, {family}).make();
+    GenerateResult alone = Run(where, {family}, options.keep_models).make();
     for (Diagnostic& one : alone.diagnostics)
       if (std::none_of(all.begin(), all.end(), [&](const Diagnostic& known) { return same(known, one); }))
         all.push_back(std::move(one));

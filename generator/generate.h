@@ -2,10 +2,13 @@
 // preludes.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "generator/diagnostic.h"
+#include "generator/family_model.h"
+#include "generator/outline.h"
 
 namespace modgen {
 
@@ -16,6 +19,7 @@ struct GenerateOptions {
   std::string clang_resources;  // Clang's resource folder; empty: as configured
   std::string cache;            // folder for precompiled preludes; empty: $XDG_CACHE_HOME/modgen or ~/.cache/modgen
   std::vector<std::string> families;  // snake-case names, "gemma" for modular/gemma.h
+  bool keep_models = false;           // fill in Output::model and Output::outline
 };
 
 /// A change to inherited text that no resolved reference demanded: a family's name in a comment or a string.
@@ -33,6 +37,8 @@ struct Output {
   std::vector<std::string>
       read;  // project files that this output depends on, sorted: relative to the root, or absolute where shipped
   std::vector<std::string> absent;  // include candidates that were looked for before those were found, sorted likewise
+  std::shared_ptr<const FamilyModel> model;      // where asked for, and there is no error
+  std::shared_ptr<const FamilyOutline> outline;  // likewise
 };
 
 struct GenerateResult {

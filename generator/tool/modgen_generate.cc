@@ -13,9 +13,11 @@
 #include "generator/apply_fixes.h"
 #include "generator/build_config.h"
 #include "generator/generate.h"
+#include "generator/tool/emit.h"
 
 namespace cl = llvm::cl;
 namespace fs = std::filesystem;
+using modgen::Emit, modgen::EmitFormat;
 
 namespace {
 
@@ -30,10 +32,16 @@ cl::opt<bool> check("check", cl::desc("Write nothing; exit with 1 where a genera
 cl::opt<bool> diff("diff", cl::desc("Write nothing; print what would change as a unified diff"), cl::cat(category));
 cl::opt<bool> apply_fixes("apply-fixes", cl::desc("Mend in the specs what errors know the text for, then generate"),
                           cl::cat(category));
-enum class Emit { nothing, plan };
 cl::opt<Emit> emit("emit", cl::desc("Print to standard output instead of writing files"), cl::init(Emit::nothing),
-                   cl::values(clEnumValN(Emit::plan, "plan", "the parallel plans of the entries, as JSON")),
+                   cl::values(clEnumValN(Emit::deps, "deps",
+                                         "families, their files, classes, and what these come from"),
+                              clEnumValN(Emit::plan, "plan", "the parallel plans of the entries"),
+                              clEnumValN(Emit::layout, "layout", "each parameter's shape, unit, split, stage and tie")),
                    cl::cat(category));
+cl::opt<EmitFormat> format("format", cl::desc("How --emit prints"), cl::init(EmitFormat::json),
+                           cl::values(clEnumValN(EmitFormat::json, "json", "JSON (default)"),
+                                      clEnumValN(EmitFormat::dot, "dot", "Graphviz, for deps and layout")),
+                           cl::cat(category));
 cl::opt<bool> explain("explain", cl::desc("List every change to inherited text that is no resolved reference"),
                       cl::cat(category));
 cl::opt<std::string> cache_dir(
@@ -82,10 +90,13 @@ int run() {
   if (apply_fixes && (check || diff || explain || emit != Emit::nothing))
     throw std::runtime_error("--apply-fixes writes specs and goes with none of --check, --diff, --explain and --emit");
   if (!families.empty() && all) throw std::runtime_error("name families or give --all, not both");
-  modgen::GenerateOptions options{
-      root,      shipped.empty() ? modgen::shipped_tree(root.getValue()).string() : shipped.getValue(),
-      torch,     resource_dir,
-      cache_dir, {families.begin(), families.end()}};
+  modgen::GenerateOptions options{root,
+                                  shipped.empty() ? modgen::shipped_tree(root.getValue()).string() : shipped.getValue(),
+                                  torch,
+                                  resource_dir,
+                                  cache_dir,
+                                  {families.begin(), families.end()},
+                                  emit != Emit::nothing};
   if (all) options.families = modgen::families_in(root);
   if (options.families.empty()) throw std::runtime_error("nothing to do: name a family (modgen gemma) or give --all");
 
@@ -102,8 +113,8 @@ int run() {
       for (const modgen::Explanation& one : output.explanations)
         std::cout << output.path << ": " << one.where.path << ":" << one.where.line << ":" << one.where.column << ": "
                   << one.before << "\n    becomes " << one.after << "\n";
-  if (emit == Emit::plan) {
-    for (const modgen::Output& output : result.outputs) std::cout << output.plan_json;
+  if (emit != Emit::nothing) {
+    std::cout << modgen::describe(result, emit, format);
     return 0;
   }
   const fs::path folder =

@@ -1,0 +1,214 @@
+#include "generator/tool/emit.h"
+
+#include <llvm/Support/FormatVariadic.h>
+#include <llvm/Support/JSON.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <functional>
+#include <map>
+#include <set>
+#include <stdexcept>
+
+#include "generator/layout.h"
+
+namespace modgen {
+
+namespace {
+
+using Json = llvm::json::OStream;
+
+std::string json_text(const std::function<void(Json&)>& write) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  Json json(out, 2);
+  json.object([&] { write(json); });
+  out << "\n";
+  return text;
+}
+
+void write_list(Json& json, llvm::StringRef key, const std::vector<std::string>& texts) {
+  json.attributeArray(key, [&] {
+    for (const std::string& text : texts) json.value(text);
+  });
+}
+
+/// Text inside of quotes, as dot and JSON both read it.
+std::string quoted(const std::string& text) {
+  std::string result;
+  llvm::raw_string_ostream(result) << llvm::json::Value(text);
+  return result;
+}
+
+std::string joined(const std::vector<std::string>& texts, const char* separator) {
+  std::string result;
+  for (const std::string& text : texts) result.append(result.empty() ? "" : separator).append(text);
+  return result;
+}
+
+const char* stage_color(const std::string& stage) {
+  return stage == "first" ? "lightblue" : stage == "split" ? "khaki" : stage == "last" ? "lightsalmon" : "white";
+}
+
+// ---- deps -----------------------------------------------------------------------------------------------------------
+
+void write_class(Json& json, const ClassOutline& one) {
+  json.attribute("name", one.name);
+  json.attribute("kind", one.kind == ClassOutline::Kind::module ? "module" : "plain");
+  json.attribute("declared", one.declared);
+  json.attribute("alias", one.alias);
+  json.attribute("file", one.where.path);
+  json.attribute("line", static_cast<int64_t>(one.where.line));
+  write_list(json, "bases", one.bases);
+  write_list(json, "uses", one.uses);
+}
+
+void write_deps(Json& json, const Output& output) {
+  const FamilyOutline& outline = *output.outline;
+  json.attribute("prefix", outline.prefix);
+  json.attribute("spec", outline.spec);
+  json.attribute("generated", output.path);
+  write_list(json, "includes", outline.includes);
+  write_list(json, "reads", output.read);
+  json.attributeArray("classes", [&] {
+    for (const ClassOutline& one : outline.classes) json.object([&] { write_class(json, one); });
+  });
+}
+
+/// Families as boxes with the classes that they declare; arrows go to what a class comes from. Inferred classes are
+/// drawn dashed, and only where something else comes from them.
+std::string deps_dot(const GenerateResult& result) {
+  std::string boxes, arrows;
+  std::set<std::string> drawn, named;
+  for (const Output& output : result.outputs) {
+    boxes.append("  subgraph ").append(quoted("cluster_" + output.family)).append(" {\n    label=");
+    boxes.append(quoted(output.family)).append(";\n");
+    for (const ClassOutline& one : output.outline->classes) {
+      if (!one.declared) continue;
+      const std::string id = quoted(output.family + "::" + one.name);
+      boxes.append("    ").append(id).append(" [label=").append(quoted(one.name));
+      boxes.append(one.alias ? ", style=rounded" : "").append("];\n");
+      drawn.insert(id);
+      if (one.bases.empty()) continue;
+      named.insert(quoted(one.bases.front()));
+      arrows.append("  ").append(id).append(" -> ").append(quoted(one.bases.front())).append(";\n");
+    }
+    boxes.append("  }\n");
+  }
+  for (const std::string& id : named)
+    if (!drawn.count(id)) boxes.append("  ").append(id).append(" [style=dashed];\n");
+  return "digraph deps {\n  rankdir=RL;\n  node [shape=box];\n" + boxes + arrows + "}\n";
+}
+
+// ---- layout ---------------------------------------------------------------------------------------------------------
+
+void write_parameter(Json& json, const ParameterLayout& layout) {
+  json.attribute("name", layout.name);
+  json.attribute("module", layout.module);
+  json.attribute("type", layout.type);
+  if (layout.shape)
+    write_list(json, "shape", *layout.shape);
+  else
+    json.attribute("shape", nullptr);
+  if (!layout.only_where.empty()) json.attribute("only_where", layout.only_where);
+  json.attribute("fsdp_unit", layout.unit);
+  if (layout.dim)
+    json.attributeObject("tensor_split", [&] {
+      json.attribute("dim", *layout.dim);
+      if (!layout.parts.empty()) write_list(json, "parts", layout.parts);
+    });
+  else
+    json.attribute("tensor_split", nullptr);
+  if (layout.stage.empty())
+    json.attribute("pipeline_stage", nullptr);
+  else
+    json.attribute("pipeline_stage", layout.stage);
+  if (layout.tied_to.empty()) return;
+  json.attributeObject("tied", [&] {
+    json.attribute("to", layout.tied_to);
+    json.attribute("flag", layout.flag);
+  });
+}
+
+void write_layout(Json& json, const Output& output, const EntryPlan& plan) {
+  json.attribute("family", output.family);
+  json.attribute("task", plan.task);
+  json.attribute("config", plan.config);
+  json.attributeArray("parameters", [&] {
+    for (const ParameterLayout& layout : layout_of(*output.model, plan))
+      json.object([&] { write_parameter(json, layout); });
+  });
+}
+
+/// FSDP units as boxes, with their parameters coloured by pipeline stage; arrows are ties.
+std::string layout_dot(const GenerateResult& result) {
+  std::string text = "digraph layout {\n  rankdir=LR;\n  node [shape=box, style=filled, fillcolor=white];\n";
+  for (const Output& output : result.outputs)
+    for (const EntryPlan& plan : output.model->plans) {
+      std::map<std::string, std::string> units;
+      std::string ties;
+      const auto id = [&](const std::string& parameter) { return quoted(plan.entry + "." + parameter); };
+      for (const ParameterLayout& layout : layout_of(*output.model, plan)) {
+        std::string label = layout.name + "\n[" + (layout.shape ? joined(*layout.shape, ", ") : "?") + "]";
+        if (layout.dim) {
+          label.append("\ntp: dimension ").append(std::to_string(*layout.dim));
+          if (!layout.parts.empty()) label.append(" in parts ").append(joined(layout.parts, ", "));
+        }
+        units[layout.unit]
+            .append("      ")
+            .append(id(layout.name))
+            .append(" [label=")
+            .append(quoted(label))
+            .append(", fillcolor=")
+            .append(stage_color(layout.stage))
+            .append("];\n");
+        if (!layout.tied_to.empty())
+          ties.append("    ")
+              .append(id(layout.name))
+              .append(" -> ")
+              .append(id(layout.tied_to))
+              .append(" [label=tied];\n");
+      }
+      text.append("  subgraph ").append(quoted("cluster_" + plan.entry)).append(" {\n    label=");
+      text.append(quoted(plan.entry)).append(";\n");
+      for (const auto& [unit, nodes] : units) {
+        text.append("    subgraph ").append(quoted("cluster_" + plan.entry + "." + unit)).append(" {\n      label=");
+        text.append(quoted(unit.empty() ? "root unit" : "unit " + unit)).append(";\n").append(nodes).append("    }\n");
+      }
+      text.append(ties).append("  }\n");
+    }
+  return text + "}\n";
+}
+
+std::string plans(const GenerateResult& result) {
+  llvm::json::Object all;
+  for (const Output& output : result.outputs) {
+    auto plans = llvm::cantFail(llvm::json::parse(output.plan_json));
+    for (auto& [entry, plan] : *plans.getAsObject()) all[entry] = std::move(plan);
+  }
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::formatv("{0:2}", llvm::json::Value(std::move(all))) << "\n";
+  return text;
+}
+
+}  // namespace
+
+std::string describe(const GenerateResult& result, Emit what, EmitFormat format) {
+  if (format == EmitFormat::dot) {
+    if (what == Emit::plan) throw std::runtime_error("--emit plan has no form in dot: --emit layout has");
+    return what == Emit::deps ? deps_dot(result) : layout_dot(result);
+  }
+  // One family's plans keep the order that its generated file has.
+  if (what == Emit::plan) return result.outputs.size() == 1 ? result.outputs.front().plan_json : plans(result);
+  return json_text([&](Json& json) {
+    for (const Output& output : result.outputs) {
+      if (what == Emit::deps) {
+        json.attributeObject(output.family, [&] { write_deps(json, output); });
+        continue;
+      }
+      for (const EntryPlan& plan : output.model->plans)
+        json.attributeObject(plan.entry, [&] { write_layout(json, output, plan); });
+    }
+  });
+}
+
+}  // namespace modgen
