@@ -49,6 +49,18 @@ Value slices_of_rows(Operation& op) {
   return Value::tensor(sharded(-1, op.values[0].type.parts), true, rank_of_rows(ids));
 }
 
+/// at::embedding(table, ids): the same for a table that is a parameter.
+Value rows_of_table(Operation& op) {
+  Value& table = op.values[0];
+  if (!is_split(table)) {
+    Value rows = elementwise_of_first(op, Algebra::linear, 1);
+    rows.rank = rank_of_rows(op.values[1]), rows.ones.clear();
+    return rows;
+  }
+  if (from_end(table)) table.type.dim = 2 + *from_end(table);
+  return slices_of_rows(op);
+}
+
 Value whole_linear(Operation& op) {
   const Value& x = op.values[1];
   if (!is_tensor(x)) return unproven(op, x);
@@ -100,6 +112,7 @@ const RuleTable& layer_rules() {
       {"tp_vocab linear", column_wise},
       {"tp_vocab embedding", vocabulary_rows},
       {"tp_shard embedding", slices_of_rows},
+      {"embedding", rows_of_table},
       {"linear layer", whole_linear},
       {"embedding layer", whole_embedding},
       {"LayerNorm layer", layer_norm},

@@ -23,9 +23,17 @@ using nlohmann::json;
 constexpr const char* kSingleName = "model.safetensors";
 constexpr const char* kIndexName = "model.safetensors.index.json";
 
-/// Buffers that old checkpoints hold and that are computed anew.
-constexpr std::array<std::string_view, 6> kIgnoredEndings = {"rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias",
-                                                             "embeddings.position_ids", ".attention.bias", ".attention.masked_bias"};
+/// What old checkpoints hold beside parameters: buffers that are computed anew, copies of T5's table, and a bias that
+/// it never used.
+constexpr std::array<std::string_view, 9> kIgnoredEndings = {"rotary_emb.inv_freq",
+                                                             ".attn.bias",
+                                                             ".attn.masked_bias",
+                                                             "embeddings.position_ids",
+                                                             ".attention.bias",
+                                                             ".attention.masked_bias",
+                                                             "encoder.embed_tokens.weight",
+                                                             "decoder.embed_tokens.weight",
+                                                             "EncDecAttention.relative_attention_bias.weight"};
 
 StoredTensor whole_tensor(const std::shared_ptr<const SafetensorsFile>& file, const std::string& name) {
   const std::vector<int64_t>& shape = file->tensors().find(name)->second.shape;

@@ -100,6 +100,14 @@ TEST(ShardRules, VocabularyEmbeddingGivesWholeRows) {
   EXPECT_EQ(applied.result.rank, 3);
 }
 
+TEST(ShardRules, RowsOfATableThatIsSplitByColumnAreSplit) {
+  const Applied applied("embedding", {split(1, 2), whole(2, false)});
+  EXPECT_EQ(applied.result.type, sharded(2));
+  EXPECT_EQ(applied.result.rank, 3);
+  EXPECT_TYPE(kInvariant, "embedding", {whole(2), whole(2, false)});
+  EXPECT_REFUSED("splits by row", "embedding", {split(0, 2), whole(2, false)});
+}
+
 TEST(ShardRules, LayerWithoutAnnotationWantsWholeValues) {
   EXPECT_TYPE(kInvariant, "linear layer", {Value(), whole(3)});
   EXPECT_REFUSED("a layer without an annotation", "linear layer", {Value(), split(2, 3)});

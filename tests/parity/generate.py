@@ -39,7 +39,8 @@ def main():
         for case_name, case in family.cases.items():
             oracle.write_case(root / "numbers" / f"{name}-{case_name}", family, case_name, case)
         for config_name, published in family.published.items():
-            oracle.write_config(root / "configs" / f"{name}-{config_name}", family, published)
+            otherwise = family.otherwise.get(config_name, {})
+            oracle.write_config(root / "configs" / f"{name}-{config_name}", family, published, otherwise)
         for model_class in family.models:
             oracle.write_defaults(root / "defaults" / model_class.__name__, family, model_class)
             oracle.write_initial(root / "initial" / model_class.__name__, family, model_class)

@@ -113,6 +113,26 @@ def encoder_tokens(padding=None, segments=False, labels="tokens", positions=Fals
     return make
 
 
+def pairs_of_texts(targets=17, padding=False, labels=True):
+    """A batch for an encoder with a decoder; without `labels` the rows of the targets are the decoder's input."""
+
+    def make(config):
+        batch = tokens("right" if padding else None)(config)
+        target = torch.randint(2, config.vocab_size, (BATCH, targets))
+        batch["labels"] = target.masked_fill(torch.rand(BATCH, targets) < 0.15, -100)
+        if not labels:
+            batch["decoder_input_ids"] = target
+        if padding:
+            mask = torch.ones(BATCH, targets, dtype=torch.int64)
+            for row, count in enumerate([3, 0, 1, 7]):
+                mask[row, targets - count :] = 0
+            batch["decoder_attention_mask"] = mask
+            batch["labels"][mask == 0] = -100
+        return batch
+
+    return make
+
+
 def compute(model, batch):
     """Logits and loss. A base model embeds sentences: the mean over their tokens, and the supervised contrastive loss of Khosla et
     al. by cosines at a temperature of 0.05 (in sentence-transformers: models.Pooling)."""
@@ -141,16 +161,18 @@ class Case:
     meshes: compare on two and four ranks too
     export: train it here, export it, and load that with transformers; the first case of each class always is
     dtype, max_shard_size: of the saved checkpoint
+    prepare: changes the model before it is computed and saved
     rewrite: changes the saved folder, as the files of other releases look
     settings: of the config, beside the family's small ones
     """
 
     def __init__(
-        self, model=None, batch=tokens(), meshes=False, export=False, dtype=None, max_shard_size="5GB", rewrite=None,
-        **settings,
+        self, model=None, batch=tokens(), meshes=False, export=False, dtype=None, max_shard_size="5GB", prepare=None,
+        rewrite=None, **settings,
     ):
         self.model, self.batch, self.meshes, self.export = model, batch, meshes, export
-        self.dtype, self.max_shard_size, self.rewrite, self.settings = dtype, max_shard_size, rewrite, settings
+        self.dtype, self.max_shard_size, self.settings = dtype, max_shard_size, settings
+        self.prepare, self.rewrite = prepare, rewrite
 
 
 @dataclasses.dataclass
@@ -163,6 +185,7 @@ class Family:
     published: name -> a published config.json as a dict
     wide: settings that make parameters large enough to measure their initial distribution
     offset_norms: norm weights are stored less 1
+    otherwise: name of a published config -> values that are read otherwise here
     """
 
     config: type
@@ -172,6 +195,7 @@ class Family:
     published: dict[str, dict] = dataclasses.field(default_factory=dict)
     wide: dict = dataclasses.field(default_factory=lambda: dict(hidden_size=128, intermediate_size=160, head_dim=32))
     offset_norms: bool = False
+    otherwise: dict[str, dict] = dataclasses.field(default_factory=dict)
 
     def small_config(self, **settings):
         return self.config(**{**self.small, **settings})
@@ -205,6 +229,8 @@ def write_case(folder, family: Family, name, case: Case):
     seed(folder.name)
     model_class = case.model or family.models[0]
     model = build(model_class, family.small_config(**case.settings))
+    if case.prepare:
+        case.prepare(model)
     randomize(model, family.offset_norms)
     saved = model
     if case.dtype:
@@ -237,12 +263,12 @@ def values_of(config):
     return {**json.loads(config.to_json_string(use_diff=False)), "num_labels": config.num_labels}
 
 
-def write_config(folder, family: Family, published):
+def write_config(folder, family: Family, published, otherwise):
     """config.json as published, and resolved.json: the values that transformers reads, and the keys that it has no use for."""
     folder.mkdir(parents=True)
     named = {"architectures": [family.models[0].__name__], "model_type": family.config.model_type, **published}
     (folder / "config.json").write_text(json.dumps(named))
-    values = values_of(family.config.from_pretrained(folder))
+    values = {**values_of(family.config.from_pretrained(folder)), **otherwise}
     fields = {field.name for field in dataclasses.fields(family.config)}
     resolved = {"values": values, "unknown": sorted(published.keys() - fields)}
     (folder / "resolved.json").write_text(json.dumps(resolved))

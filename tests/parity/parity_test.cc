@@ -119,7 +119,15 @@ TEST_P(ParityOnMesh, LogitsLossAndGradientsAreThoseOfTransformers) {
   const MeshShape shape = GetParam().shape;
   testing::run_ranks(static_cast<int>(shape.ranks()), [&](const Environment& environment) {
     Mesh mesh(environment, shape);
-    for (const fs::path& folder : cases_with("meshes")) check(folder, mesh);
+    for (const fs::path& folder : cases_with("meshes")) {
+      const ModelConfig model = read_config(folder);
+      const std::string refusal = ParallelModel::refusal(*model.entry, *model.config, shape);
+      // A model of two stacks runs on every mesh but pipelines, and says so.
+      if (model.entry->plan->split_list.empty() && shape[Axis::pp] > 1)
+        EXPECT_NE(refusal.find("cannot be cut into pipeline stages"), std::string::npos) << refusal;
+      else
+        check(folder, mesh);
+    }
   });
 }
 

@@ -1,0 +1,576 @@
+// T5 (Raffel et al., 2020), as in Hugging Face transformers: an encoder, and a decoder that reads what it made.
+// Pipelines cannot cut it: its layers are two lists.
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "modular/modular.h"
+
+namespace modular::t5 {
+MODULAR_FAMILY(T5);
+
+/// Whether a feed_forward_proj like "gated-gelu" has a gate.
+inline bool is_gated(const std::string& feed_forward_proj) { return feed_forward_proj.starts_with("gated-"); }
+
+/// The activation that feed_forward_proj names. What it calls "gated-gelu" is the approximation by tanh.
+inline std::string activation_of(const std::string& feed_forward_proj) {
+  if (feed_forward_proj == "gated-gelu") return "gelu_new";
+  return is_gated(feed_forward_proj) ? feed_forward_proj.substr(6) : feed_forward_proj;
+}
+
+struct T5Config : Config {
+  int64_t vocab_size = 32128;
+  int64_t d_model = 512;
+  int64_t d_kv = 64;
+  int64_t d_ff = 2048;
+  int64_t num_layers = 6;
+  std::optional<int64_t> num_decoder_layers;  // num_layers when not given
+  int64_t num_heads = 8;
+  int64_t relative_attention_num_buckets = 32;
+  int64_t relative_attention_max_distance = 128;
+  double dropout_rate = 0.1;
+  double layer_norm_epsilon = 1e-6;
+  double initializer_factor = 1.0;
+  std::string feed_forward_proj = "relu";  // "gated-" and an activation where there is a gate
+  std::optional<int64_t> pad_token_id = 0;
+  int64_t eos_token_id = 1;
+  std::optional<int64_t> decoder_start_token_id;  // pad_token_id when not given
+  double classifier_dropout = 0.0;
+  bool tie_word_embeddings = true;
+  std::optional<bool> scale_decoder_outputs;  // tie_word_embeddings when not given
+  int64_t num_labels = 2;                     // of classifiers
+  std::optional<std::string> problem_type;    // of classifiers of sequences
+
+  /// What the families of this architecture have in common.
+  void check() {
+    if (d_model < 1 || d_kv < 1 || d_ff < 1) throw ConfigError("d_model, d_kv and d_ff must be at least 1");
+    if (!num_decoder_layers) num_decoder_layers = num_layers;
+    if (*num_decoder_layers < 1) throw ConfigError("num_decoder_layers must be at least 1");
+    if (relative_attention_num_buckets < 4 || relative_attention_num_buckets % 2 != 0 ||
+        relative_attention_max_distance <= relative_attention_num_buckets / 2)
+      throw ConfigError(
+          "relative_attention_num_buckets must be even and at least 4, and relative_attention_max_distance larger than "
+          "half of it");
+    if (!pad_token_id) throw ConfigError("pad_token_id must be given: the decoder reads it where a target is ignored");
+    if (decoder_start_token_id && (*decoder_start_token_id < 0 || *decoder_start_token_id >= vocab_size))
+      throw ConfigError("decoder_start_token_id must be an id below vocab_size");
+    try {
+      activation(activation_of(feed_forward_proj), at::zeros({1}));
+    } catch (const c10::Error& error) {
+      throw ConfigError(std::string("feed_forward_proj: ").append(error.what_without_backtrace()));
+    }
+    if (num_labels < 2 || problem_type.value_or("single_label_classification") != "single_label_classification")
+      throw ConfigError(
+          "only problems with one of several labels are supported: set num_labels to at least 2 and problem_type to "
+          "single_label_classification");
+  }
+
+  void finish() {
+    check();
+    if (!scale_decoder_outputs) scale_decoder_outputs = tie_word_embeddings;
+  }
+};
+
+/// What the decoder reads to predict `labels` [batch, seq]: them, one place to the right, behind a token that starts.
+inline Tensor shift_right(const Tensor& labels, const T5Config& config) {
+  const int64_t padding = *config.pad_token_id, start = config.decoder_start_token_id.value_or(padding);
+  const Tensor before = at::constant_pad_nd(labels.slice(1, 0, labels.size(1) - 1), {1, 0}, start);
+  return before.masked_fill(before.eq(kIgnoredTarget), padding);
+}
+
+/// Root mean square norm, initialized by the family's factor.
+class T5LayerNormImpl : public Module {
+ public:
+  explicit T5LayerNormImpl(const T5Config& config)
+      : weight(register_parameter("weight", torch::ones({config.d_model}))),
+        eps(config.layer_norm_epsilon),
+        factor(config.initializer_factor) {}
+
+  Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight, eps); }
+
+  void reset_parameters() override { init::constant_(weight, factor); }
+
+  Tensor weight;
+  double eps;
+  double factor;
+};
+TORCH_MODULE(T5LayerNorm);
+
+/// Feed-forward network.
+class T5DenseActDenseImpl : public Module {
+ public:
+  explicit T5DenseActDenseImpl(const T5Config& config)
+      : config(config),
+        wi(register_module("wi", linear(config.d_model, config.d_ff, /*bias=*/false))),
+        wo(register_module("wo", linear(config.d_ff, config.d_model, /*bias=*/false))),
+        act(activation_of(config.feed_forward_proj)) {}
+
+  Tensor forward(const Tensor& hidden_states) { return wo(activation(act, wi(hidden_states))); }
+
+  void reset_parameters() override {
+    init::normal_(wi->weight, 0.0, config.initializer_factor / std::sqrt(static_cast<double>(config.d_model)));
+    init::normal_(wo->weight, 0.0, config.initializer_factor / std::sqrt(static_cast<double>(config.d_ff)));
+  }
+
+  T5Config config;
+  TP_COLWISE nn::Linear wi;
+  TP_ROWWISE nn::Linear wo;
+  std::string act;
+};
+TORCH_MODULE(T5DenseActDense);
+
+/// Gated feed-forward network.
+class T5DenseGatedActDenseImpl : public Module {
+ public:
+  explicit T5DenseGatedActDenseImpl(const T5Config& config)
+      : config(config),
+        wi_0(register_module("wi_0", linear(config.d_model, config.d_ff, /*bias=*/false))),
+        wi_1(register_module("wi_1", linear(config.d_model, config.d_ff, /*bias=*/false))),
+        wo(register_module("wo", linear(config.d_ff, config.d_model, /*bias=*/false))),
+        act(activation_of(config.feed_forward_proj)) {}
+
+  Tensor forward(const Tensor& hidden_states) {
+    return wo(gated_activation(act, wi_0(hidden_states), wi_1(hidden_states)));
+  }
+
+  void reset_parameters() override {
+    const double std = config.initializer_factor / std::sqrt(static_cast<double>(config.d_model));
+    init::normal_(wi_0->weight, 0.0, std);
+    init::normal_(wi_1->weight, 0.0, std);
+    init::normal_(wo->weight, 0.0, config.initializer_factor / std::sqrt(static_cast<double>(config.d_ff)));
+  }
+
+  T5Config config;
+  TP_COLWISE nn::Linear wi_0;
+  TP_COLWISE nn::Linear wi_1;
+  TP_ROWWISE nn::Linear wo;
+  std::string act;
+};
+TORCH_MODULE(T5DenseGatedActDense);
+
+class T5LayerFFImpl : public Module {
+ public:
+  explicit T5LayerFFImpl(const T5Config& config) {
+    if (is_gated(config.feed_forward_proj))
+      DenseReluDense = register_module("DenseReluDense", T5DenseGatedActDense(config));
+    else
+      DenseReluDense = register_module("DenseReluDense", T5DenseActDense(config));
+    layer_norm = register_module("layer_norm", T5LayerNorm(config));
+  }
+
+  Tensor forward(const Tensor& hidden_states) { return hidden_states + DenseReluDense(layer_norm(hidden_states)); }
+
+  OneOf<T5DenseGatedActDense, T5DenseActDense> DenseReluDense{nullptr};
+  T5LayerNorm layer_norm{nullptr};
+};
+TORCH_MODULE(T5LayerFF);
+
+/// What attention adds to its scores by how far a key is from its query, one table for all layers of a stack. A unit of
+/// its own, as it is read before the first layer that holds it.
+class FSDP_UNIT T5RelativeAttentionBiasImpl : public Module {
+ public:
+  explicit T5RelativeAttentionBiasImpl(const T5Config& config, bool bidirectional)
+      : weight(register_parameter("weight", torch::empty({config.relative_attention_num_buckets, config.num_heads}))),
+        num_buckets(bidirectional ? config.relative_attention_num_buckets / 2 : config.relative_attention_num_buckets),
+        max_distance(config.relative_attention_max_distance),
+        bidirectional(bidirectional),
+        std(config.initializer_factor / std::sqrt(static_cast<double>(config.d_model))) {}
+
+  /// Its row for keys that stand `distance` [seq, seq] behind their query: near distances have each their own, far ones
+  /// share logarithmic steps. Where both directions are seen, each has half of the rows.
+  Tensor bucket(const Tensor& distance) {
+    const int64_t exact = num_buckets / 2;
+    const Tensor steps = bidirectional ? distance.abs() : distance.neg().clamp_min(0);
+    const Tensor far = at::log(steps.to(at::kFloat) / exact) / std::log(static_cast<double>(max_distance) / exact);
+    const Tensor far_row = (far * (num_buckets - exact)).to(at::kLong) + exact;
+    const Tensor row = at::where(steps.lt(exact), steps, far_row.clamp_max(num_buckets - 1));
+    return bidirectional ? row + distance.gt(0).to(at::kLong) * num_buckets : row;
+  }
+
+  /// The biases of each head where `visible` [batch or 1, 1, seq, seq] says that a query sees a key, and the least
+  /// value elsewhere: [batch or 1, heads, seq, seq].
+  Tensor forward(const Tensor& visible) {
+    const Tensor position = at::arange(visible.size(-1), visible.options().dtype(at::kLong));
+    const Tensor rows = at::embedding(weight, bucket(position.unsqueeze(0) - position.unsqueeze(1)));
+    const Tensor bias = rows.permute({2, 0, 1}).unsqueeze(0);
+    return bias.masked_fill(visible.logical_not(), plain::lowest(bias.scalar_type()));
+  }
+
+  void reset_parameters() override { init::normal_(weight, 0.0, std); }
+
+  TP_SHARD(1) Tensor weight;  // [buckets, heads]
+  int64_t num_buckets;        // of a direction
+  int64_t max_distance;
+  bool bidirectional;
+  double std;
+};
+TORCH_MODULE(T5RelativeAttentionBias);
+
+/// Attention without a scale: its initial weights have it.
+class T5AttentionImpl : public Module {
+ public:
+  explicit T5AttentionImpl(const T5Config& config)
+      : config(config),
+        n_heads(config.num_heads),
+        key_value_proj_dim(config.d_kv),
+        q(register_module("q", linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false))),
+        k(register_module("k", linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false))),
+        v(register_module("v", linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false))),
+        o(register_module("o", linear(n_heads * key_value_proj_dim, config.d_model, /*bias=*/false))) {}
+
+  /// `hidden_states` [batch, seq, hidden] look at `states` [batch, other_seq, hidden].
+  Tensor forward(const Tensor& hidden_states, const Tensor& states, const Tensor& mask) {
+    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1), other_seq = states.size(1);
+    const Tensor query = q(hidden_states).view({batch, seq, n_heads, key_value_proj_dim}).transpose(1, 2);
+    const Tensor key = k(states).view({batch, other_seq, n_heads, key_value_proj_dim}).transpose(1, 2);
+    const Tensor value = v(states).view({batch, other_seq, n_heads, key_value_proj_dim}).transpose(1, 2);
+    return o(attention(query, key, value, mask, /*scale=*/1.0));
+  }
+
+  void reset_parameters() override {
+    const double factor = config.initializer_factor, model = static_cast<double>(config.d_model);
+    const double head = static_cast<double>(config.d_kv), heads = static_cast<double>(config.num_heads);
+    init::normal_(q->weight, 0.0, factor / std::sqrt(model * head));
+    init::normal_(k->weight, 0.0, factor / std::sqrt(model));
+    init::normal_(v->weight, 0.0, factor / std::sqrt(model));
+    init::normal_(o->weight, 0.0, factor / std::sqrt(heads * head));
+  }
+
+  T5Config config;
+  TP_LOCAL int64_t n_heads;
+  int64_t key_value_proj_dim;
+  TP_COLWISE nn::Linear q;
+  TP_COLWISE nn::Linear k;
+  TP_COLWISE nn::Linear v;
+  TP_ROWWISE nn::Linear o;
+};
+TORCH_MODULE(T5Attention);
+
+/// Attention of a stack's first layer holds the biases of all.
+class T5SelfAttentionImpl : public T5AttentionImpl {
+ public:
+  explicit T5SelfAttentionImpl(const T5Config& config, bool bidirectional, bool has_relative_attention_bias)
+      : T5AttentionImpl(config) {
+    if (has_relative_attention_bias)
+      relative_attention_bias =
+          register_module("relative_attention_bias", T5RelativeAttentionBias(config, bidirectional));
+  }
+
+  T5RelativeAttentionBias relative_attention_bias{nullptr};
+};
+TORCH_MODULE(T5SelfAttention);
+
+class T5LayerSelfAttentionImpl : public Module {
+ public:
+  explicit T5LayerSelfAttentionImpl(const T5Config& config, bool bidirectional, bool has_relative_attention_bias)
+      : SelfAttention(
+            register_module("SelfAttention", T5SelfAttention(config, bidirectional, has_relative_attention_bias))),
+        layer_norm(register_module("layer_norm", T5LayerNorm(config))) {}
+
+  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+    const Tensor normed = layer_norm(hidden_states);
+    return hidden_states + SelfAttention(normed, normed, mask);
+  }
+
+  T5SelfAttention SelfAttention;
+  T5LayerNorm layer_norm;
+};
+TORCH_MODULE(T5LayerSelfAttention);
+
+/// The decoder looks at what the encoder made.
+class T5LayerCrossAttentionImpl : public Module {
+ public:
+  explicit T5LayerCrossAttentionImpl(const T5Config& config)
+      : EncDecAttention(register_module("EncDecAttention", T5Attention(config))),
+        layer_norm(register_module("layer_norm", T5LayerNorm(config))) {}
+
+  Tensor forward(const Tensor& hidden_states, const Tensor& encoder_states, const Tensor& mask) {
+    return hidden_states + EncDecAttention(layer_norm(hidden_states), encoder_states, mask);
+  }
+
+  T5Attention EncDecAttention;
+  T5LayerNorm layer_norm;
+};
+TORCH_MODULE(T5LayerCrossAttention);
+
+/// The parts of an encoder's block, which files number.
+class T5EncoderPartsImpl : public Module {
+ public:
+  explicit T5EncoderPartsImpl(const T5Config& config, bool has_relative_attention_bias)
+      : self_attention(
+            register_module("0", T5LayerSelfAttention(config, /*bidirectional=*/true, has_relative_attention_bias))),
+        feed_forward(register_module("1", T5LayerFF(config))) {}
+
+  T5LayerSelfAttention self_attention;
+  T5LayerFF feed_forward;
+};
+TORCH_MODULE(T5EncoderParts);
+
+class FSDP_UNIT T5EncoderBlockImpl : public Module {
+ public:
+  explicit T5EncoderBlockImpl(const T5Config& config, bool has_relative_attention_bias)
+      : layer(register_module("layer", T5EncoderParts(config, has_relative_attention_bias))) {}
+
+  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+    return layer->feed_forward(layer->self_attention(hidden_states, mask));
+  }
+
+  T5EncoderParts layer;
+};
+TORCH_MODULE(T5EncoderBlock);
+
+class T5DecoderPartsImpl : public Module {
+ public:
+  explicit T5DecoderPartsImpl(const T5Config& config, bool has_relative_attention_bias)
+      : self_attention(
+            register_module("0", T5LayerSelfAttention(config, /*bidirectional=*/false, has_relative_attention_bias))),
+        cross_attention(register_module("1", T5LayerCrossAttention(config))),
+        feed_forward(register_module("2", T5LayerFF(config))) {}
+
+  T5LayerSelfAttention self_attention;
+  T5LayerCrossAttention cross_attention;
+  T5LayerFF feed_forward;
+};
+TORCH_MODULE(T5DecoderParts);
+
+class FSDP_UNIT T5DecoderBlockImpl : public Module {
+ public:
+  explicit T5DecoderBlockImpl(const T5Config& config, bool has_relative_attention_bias)
+      : layer(register_module("layer", T5DecoderParts(config, has_relative_attention_bias))) {}
+
+  Tensor forward(const Tensor& hidden_states, const Tensor& mask, const Tensor& encoder_states,
+                 const Tensor& encoder_mask) {
+    const Tensor looked_back = layer->self_attention(hidden_states, mask);
+    return layer->feed_forward(layer->cross_attention(looked_back, encoder_states, encoder_mask));
+  }
+
+  T5DecoderParts layer;
+};
+TORCH_MODULE(T5DecoderBlock);
+
+class T5EncoderImpl : public Module {
+ public:
+  explicit T5EncoderImpl(const T5Config& config)
+      : block(register_module("block", ModuleListOf<T5EncoderBlock>())),
+        final_layer_norm(register_module("final_layer_norm", T5LayerNorm(config))) {
+    for (int64_t i = 0; i < config.num_layers; ++i)
+      block->push_back(T5EncoderBlock(config, /*has_relative_attention_bias=*/i == 0));
+  }
+
+  Tensor forward(const Tensor& embedded, const Batch& batch) {
+    const Tensor mask =
+        block[0]->layer->self_attention->SelfAttention->relative_attention_bias(bidirectional_mask(batch));
+    Tensor hidden_states = embedded;
+    for (auto& each : *block) hidden_states = each(hidden_states, mask);
+    return final_layer_norm(hidden_states);
+  }
+
+  ModuleListOf<T5EncoderBlock> block;
+  T5LayerNorm final_layer_norm;
+};
+TORCH_MODULE(T5Encoder);
+
+class T5DecoderImpl : public Module {
+ public:
+  explicit T5DecoderImpl(const T5Config& config)
+      : block(register_module("block", ModuleListOf<T5DecoderBlock>())),
+        final_layer_norm(register_module("final_layer_norm", T5LayerNorm(config))) {
+    for (int64_t i = 0; i < *config.num_decoder_layers; ++i)
+      block->push_back(T5DecoderBlock(config, /*has_relative_attention_bias=*/i == 0));
+  }
+
+  /// `embedded` [batch, target_seq, hidden] of `decoder_padding` [batch, target_seq]; the encoder's states and their
+  /// padding [batch, seq].
+  Tensor forward(const Tensor& embedded, const Tensor& decoder_padding, const Tensor& encoder_states,
+                 const Tensor& encoder_padding) {
+    const Tensor visible = causal_mask(decoder_padding, embedded.size(1), /*window=*/0, embedded.device());
+    const Tensor mask = block[0]->layer->self_attention->SelfAttention->relative_attention_bias(visible);
+    const Tensor encoder_mask =
+        encoder_padding.to(at::kBool).view({encoder_padding.size(0), 1, 1, encoder_padding.size(1)});
+    Tensor hidden_states = embedded;
+    for (auto& each : *block) hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
+    return final_layer_norm(hidden_states);
+  }
+
+  ModuleListOf<T5DecoderBlock> block;
+  T5LayerNorm final_layer_norm;
+};
+TORCH_MODULE(T5Decoder);
+
+/// `padding`, or that nothing of `ids` is padding.
+inline Tensor padding_of(const Tensor& ids, const Tensor& padding) {
+  return padding.defined() ? padding : at::ones_like(ids);
+}
+
+/// The encoder alone.
+class T5EncoderModelImpl : public Module {
+ public:
+  explicit T5EncoderModelImpl(const T5Config& config)
+      : factor(config.initializer_factor),
+        shared(register_module("shared", embedding(config.vocab_size, config.d_model, std::nullopt))),
+        encoder(register_module("encoder", T5Encoder(config))) {}
+
+  Tensor forward(const Batch& batch) { return encoder(shared(batch.input_ids), batch); }
+
+  void reset_parameters() override { init::normal_(shared->weight, 0.0, factor); }
+
+  double factor;
+  TP_VOCAB nn::Embedding shared;
+  T5Encoder encoder;
+};
+TORCH_MODULE(T5EncoderModel);
+
+/// Encoder and decoder, which share one table of tokens.
+class T5ModelImpl : public T5EncoderModelImpl {
+ public:
+  explicit T5ModelImpl(const T5Config& config)
+      : T5EncoderModelImpl(config), decoder(register_module("decoder", T5Decoder(config))) {}
+
+  /// What the decoder makes of `decoder_input_ids` [batch, target_seq].
+  Tensor forward(const Batch& batch, const Tensor& decoder_input_ids) {
+    const Tensor encoder_states = T5EncoderModelImpl::forward(batch);
+    return decoder(shared(decoder_input_ids), padding_of(decoder_input_ids, batch.decoder_attention_mask),
+                   encoder_states, padding_of(batch.input_ids, batch.attention_mask));
+  }
+
+  T5Decoder decoder;
+};
+TORCH_MODULE(T5Model);
+
+/// Writes a text for a text.
+class MODEL_ENTRY("seq2seq") FSDP_UNIT T5ForConditionalGenerationImpl : public T5ModelImpl {
+ public:
+  explicit T5ForConditionalGenerationImpl(const T5Config& config)
+      : T5ModelImpl(config),
+        config(config),
+        lm_head(register_module("lm_head", linear(config.d_model, config.vocab_size, /*bias=*/false))) {}
+
+  /// What the output projection reads.
+  Tensor scaled(const Tensor& hidden_states) {
+    if (!*config.scale_decoder_outputs) return hidden_states;
+    return hidden_states * (1.0 / std::sqrt(static_cast<double>(config.d_model)));
+  }
+
+  Outputs forward(const Batch& batch) {
+    Tensor decoder_input_ids = batch.decoder_input_ids;
+    if (!decoder_input_ids.defined()) decoder_input_ids = shift_right(batch.labels, config);
+    Tensor logits = lm_head(scaled(T5ModelImpl::forward(batch, decoder_input_ids)));
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override {
+    T5ModelImpl::reset_parameters();
+    if (!config.tie_word_embeddings) init::normal_(lm_head->weight, 0.0, config.initializer_factor);
+  }
+
+  T5Config config;
+  TP_VOCAB TIED_TO(shared->weight) nn::Linear lm_head;
+};
+TORCH_MODULE(T5ForConditionalGeneration);
+
+/// Scores of a sequence's labels.
+class T5ClassificationHeadImpl : public Module {
+ public:
+  explicit T5ClassificationHeadImpl(const T5Config& config)
+      : dense(register_module("dense", linear(config.d_model, config.d_model, /*bias=*/true))),
+        out_proj(register_module("out_proj", linear(config.d_model, config.num_labels, /*bias=*/true))),
+        std(config.initializer_factor / std::sqrt(static_cast<double>(config.d_model))) {}
+
+  Tensor forward(const Tensor& hidden_states) { return out_proj(dense(hidden_states).tanh()); }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, std); }
+
+  nn::Linear dense;
+  nn::Linear out_proj;
+  double std;
+};
+TORCH_MODULE(T5ClassificationHead);
+
+/// Gives a sequence one of several labels, from what the decoder, which reads the sequence too, makes of its last end.
+class MODEL_ENTRY("sequence-classification") FSDP_UNIT T5ForSequenceClassificationImpl : public Module {
+ public:
+  explicit T5ForSequenceClassificationImpl(const T5Config& config)
+      : config(config),
+        transformer(register_module("transformer", T5Model(config))),
+        classification_head(register_module("classification_head", T5ClassificationHead(config))) {}
+
+  Outputs forward(const Batch& batch) {
+    Tensor decoder_input_ids = batch.decoder_input_ids;
+    if (!decoder_input_ids.defined()) decoder_input_ids = shift_right(batch.input_ids, config);
+    Tensor hidden_states = transformer(batch, decoder_input_ids);
+    const Tensor position = at::arange(batch.input_ids.size(1), batch.input_ids.options());
+    const Tensor last_end = (batch.input_ids.eq(config.eos_token_id).to(at::kLong) * position).argmax(1);
+    const Tensor row = at::arange(batch.input_ids.size(0), batch.input_ids.options());
+    Tensor logits = classification_head(hidden_states.index({row, last_end}));
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  T5Config config;
+  T5Model transformer;
+  T5ClassificationHead classification_head;
+};
+TORCH_MODULE(T5ForSequenceClassification);
+
+/// Gives each token one of several labels, with the encoder alone.
+class MODEL_ENTRY("token-classification") FSDP_UNIT T5ForTokenClassificationImpl : public Module {
+ public:
+  explicit T5ForTokenClassificationImpl(const T5Config& config)
+      : factor(config.initializer_factor),
+        transformer(register_module("transformer", T5EncoderModel(config))),
+        classifier(register_module("classifier", linear(config.d_model, config.num_labels, /*bias=*/true))) {}
+
+  Outputs forward(const Batch& batch) {
+    Tensor logits = classifier(transformer(batch));
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, factor); }
+
+  double factor;
+  T5EncoderModel transformer;
+  nn::Linear classifier;
+};
+TORCH_MODULE(T5ForTokenClassification);
+
+/// The encoder as an embedding of sentences: the mean over their tokens (Reimers & Gurevych, Sentence-BERT).
+class MODEL_ENTRY("sentence-embedding", "T5EncoderModel") FSDP_UNIT T5ForSentenceEmbeddingImpl
+    : public T5EncoderModelImpl {
+ public:
+  explicit T5ForSentenceEmbeddingImpl(const T5Config& config) : T5EncoderModelImpl(config) {}
+
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = T5EncoderModelImpl::forward(batch);
+    Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = contrastive_loss(pooled, batch.labels);
+      outputs.token_count = count_targets(rows_with_positives(batch.labels));
+    }
+    if (batch.want_logits) outputs.logits = pooled;
+    return outputs;
+  }
+};
+TORCH_MODULE(T5ForSentenceEmbedding);
+
+}  // namespace modular::t5
