@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "checks/changed_files.h"
 #include "checks/digest.h"
 #include "checks/local_record.h"
 #include "checks/regenerate.h"
@@ -49,9 +50,11 @@ class Check {
       if (!std::ranges::binary_search(specs, family))
         report(Verdict::unchecked, "modular/" + family + ".h", "there is no such spec");
     }
+    if (options_.changed_since) changed_ = changed_since(options_.tree.root, *options_.changed_since);
     Suspects suspects;
     for (const std::string& family : specs) {
       if (!options_.families.empty() && !std::ranges::count(options_.families, family)) continue;
+      if (!is_concerned(family)) continue;
       const std::vector<std::string> reasons = why_suspect(family);
       if (options_.full || !reasons.empty()) suspects.emplace(family, joined(reasons));
     }
@@ -62,6 +65,28 @@ class Check {
   }
 
  private:
+  /// Whether a change concerns the family: of its spec, its generated file, what that depends on, or of the generator.
+  bool is_concerned(const std::string& family) const {
+    if (!changed_) return true;
+    const auto any_changed = [&](const auto& names) {
+      return std::ranges::any_of(names, [&](const std::string& name) { return changed_->contains(name); });
+    };
+    if (any_changed(std::vector<std::string>{"modular/" + family + ".h", "generated/" + family + ".h",
+                                             "generated/" + family + ".lock"}))
+      return true;
+    if (std::ranges::any_of(*changed_, [](const std::string& name) { return name.starts_with("generator/"); }))
+      return true;
+    const std::optional<std::string> text = read_file_if_any(folder_ / (family + ".lock"));
+    if (!text) return true;
+    try {
+      const Record record = parse_record(*text);
+      return any_changed(record.absent) ||
+             std::ranges::any_of(record.read, [&](const FileDigest& one) { return changed_->contains(one.name); });
+    } catch (const std::runtime_error&) {
+      return true;
+    }
+  }
+
   std::vector<std::string> why_suspect(const std::string& family) {
     const std::optional<std::string> text = read_file_if_any(folder_ / (family + ".lock"));
     if (!text) return {fs::exists(folder_ / (family + ".h")) ? "its record does not exist" : "it does not exist"};
@@ -109,11 +134,30 @@ class Check {
     for (const std::string& family : made.families) {
       if (made.exit_code == 0) {
         compare_family(family, suspects.at(family), folder);
+      } else if (!made.diagnostics.empty()) {
+        const Difference first = refuse(made.diagnostics);
+        report(Verdict::unchecked, "generated/" + family + ".h",
+               "nothing can be generated to compare with: see " + first.file + ":" + std::to_string(first.line));
       } else {
         report(Verdict::unchecked, "generated/" + family + ".h",
                "modgen failed (exit code " + std::to_string(made.exit_code) + "):\n" + made.messages);
       }
     }
+  }
+
+  /// Reports what modgen refuses, once for all families that share it, and returns the first of it.
+  Difference refuse(const std::vector<Diagnostic>& diagnostics) {
+    std::optional<Difference> first;
+    for (const Diagnostic& one : diagnostics) {
+      Difference refused{
+          Verdict::refused, one.where.path, static_cast<int>(std::max(1u, one.where.line)), one.message, "", one};
+      if (!first) first = refused;
+      const std::string text = to_text(one);
+      if (std::ranges::none_of(differences_,
+                               [&](const Difference& known) { return known.error && to_text(*known.error) == text; }))
+        differences_.push_back(std::move(refused));
+    }
+    return *first;
   }
 
   void compare_family(const std::string& family, const std::string& reason, const fs::path& made) {
@@ -160,6 +204,7 @@ class Check {
       const std::string extension = entry.path().extension(), family = entry.path().stem();
       if ((extension != ".h" && extension != ".lock") || specs.contains(family)) continue;
       const std::string file = "generated/" + entry.path().filename().string();
+      if (changed_ && !changed_->contains(file) && !changed_->contains("modular/" + family + ".h")) continue;
       const bool ours = extension == ".lock" || read_file(entry.path()).starts_with(kGeneratedBy);
       if (options_.fix && ours) fs::remove(entry.path());
       report(options_.fix && ours ? Verdict::fixed : Verdict::drift, file,
@@ -187,6 +232,7 @@ class Check {
   const fs::path folder_;
   GeneratorIdentity generator_;
   std::string tools_;
+  std::optional<std::set<std::string>> changed_;  // files, where only some families are asked for
   std::vector<Difference> differences_;
 };
 

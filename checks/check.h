@@ -3,10 +3,12 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "checks/records.h"
+#include "generator/diagnostic.h"
 
 namespace modgen {
 
@@ -15,6 +17,7 @@ struct CheckOptions {
   std::filesystem::path modgen;               // the program that generates
   std::vector<std::string> modgen_arguments;  // passed on to it
   std::vector<std::string> families;          // those to check; all, and the folder's other files, when empty
+  std::optional<std::string> changed_since;   // a git revision: only families that a change since then concerns
   bool full = false;                          // trust no record
   bool fix = false;                           // write what should be there
 };
@@ -23,6 +26,7 @@ enum class Verdict {
   drift,      // the tree is not what the specs say
   fixed,      // it was not, and is now
   unchecked,  // it could not be found out
+  refused,    // a spec does not generate: an error in it, or in its parallel plan
 };
 
 struct Difference {
@@ -31,6 +35,8 @@ struct Difference {
   int line;          // the first that differs, or 1
   std::string message;
   std::string diff;  // unified, from what is there to what should be; may be empty
+  std::optional<Diagnostic> error =
+      {};  // what modgen said, with columns, notes and fixes, where the verdict is refused
 };
 
 /// Everything in generated/ that differs from what modular/ says, in the order of the files' names. Throws

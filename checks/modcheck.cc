@@ -25,6 +25,9 @@ int main(int count, char** arguments) try {
   app.footer(kFooter);
   app.add_option("families", options.families, "check these only, by the names of their specs");
   app.add_option("--root", root, "the folder that holds modular/ and generated/")->capture_default_str();
+  app.add_option("--changed-since", options.changed_since,
+                 "check only families that a change since this git revision concerns")
+      ->excludes("families");
   app.add_flag("--full", options.full, "generate everything anew and compare, whatever the records say");
   app.add_flag("--fix", options.fix, "write what should be there; exits with 0 where all could be fixed");
   app.add_flag("--no-diff", no_diff, "name what differs without showing how");
@@ -51,11 +54,13 @@ int main(int count, char** arguments) try {
   if (!torch.empty()) options.modgen_arguments = {"--torch", torch};
 
   const std::vector<modgen::Difference> differences = modgen::check(options);
-  std::fputs(modgen::print(differences, format, !no_diff).c_str(), stdout);
+  std::fputs(modgen::print(differences, format, !no_diff, options.tree.root).c_str(), stdout);
   auto any = [&](modgen::Verdict verdict) {
     return std::ranges::count(differences, verdict, &modgen::Difference::verdict) > 0;
   };
-  return any(modgen::Verdict::unchecked) ? kUnchecked : any(modgen::Verdict::drift) ? kDrift : kClean;
+  return any(modgen::Verdict::unchecked) || any(modgen::Verdict::refused) ? kUnchecked
+         : any(modgen::Verdict::drift)                                    ? kDrift
+                                                                          : kClean;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "modcheck: %s\n", error.what());
   return kUnchecked;

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "checks/digest.h"
+#include "checks/spec_errors.h"
 
 namespace modgen {
 
@@ -21,9 +22,15 @@ namespace {
 
 fs::path messages_file(const fs::path& folder, size_t group) { return folder / ("messages-" + std::to_string(group)); }
 
+fs::path diagnostics_file(const fs::path& folder, size_t group) {
+  return folder / ("diagnostics-" + std::to_string(group) + ".json");
+}
+
 pid_t start(const CheckOptions& options, const std::vector<std::string>& families, const fs::path& folder,
-            const fs::path& messages) {
-  std::vector<std::string> words = {options.modgen, "--root", options.tree.root, "--output-dir", folder};
+            const fs::path& messages, const fs::path& diagnostics) {
+  fs::remove(diagnostics);  // an earlier run's
+  std::vector<std::string> words = {options.modgen, "--root",        options.tree.root, "--output-dir",
+                                    folder,         "--diagnostics", diagnostics};
   if (!options.tree.shipped.empty()) words.insert(words.end(), {"--shipped", options.tree.shipped});
   words.insert(words.end(), options.modgen_arguments.begin(), options.modgen_arguments.end());
   words.insert(words.end(), families.begin(), families.end());
@@ -67,12 +74,14 @@ std::vector<Regeneration> regenerate(const CheckOptions& options, const std::vec
     running.erase(process);
     results[group].exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     results[group].messages = read_file(messages_file(folder, group));
+    results[group].diagnostics = read_diagnostics(diagnostics_file(folder, group));
   };
   const size_t at_once = std::max(1u, std::thread::hardware_concurrency());
   for (size_t group = 0; group < groups.size(); ++group) {
     if (running.size() == at_once) finish_one();
     results[group].families = groups[group];
-    running.emplace(start(options, groups[group], folder, messages_file(folder, group)), group);
+    running.emplace(
+        start(options, groups[group], folder, messages_file(folder, group), diagnostics_file(folder, group)), group);
   }
   while (!running.empty()) finish_one();
   return results;

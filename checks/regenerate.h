@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checks/check.h"
+#include "generator/diagnostic.h"
 
 namespace modgen {
 
@@ -24,8 +25,9 @@ class TemporaryFolder {
 
 struct Regeneration {
   std::vector<std::string> families;
-  int exit_code = 0;     // modgen's
-  std::string messages;  // what it printed
+  int exit_code = 0;                    // modgen's
+  std::string messages;                 // what it printed
+  std::vector<Diagnostic> diagnostics;  // what it had to say about specs
 };
 
 /// Runs modgen for each group of families, as many at a time as there are processors; a family's files land in

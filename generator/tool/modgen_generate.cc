@@ -13,6 +13,7 @@
 #include "generator/apply_fixes.h"
 #include "generator/build_config.h"
 #include "generator/generate.h"
+#include "generator/tool/diagnostics_json.h"
 #include "generator/tool/emit.h"
 
 namespace cl = llvm::cl;
@@ -44,6 +45,8 @@ cl::opt<EmitFormat> format("format", cl::desc("How --emit prints"), cl::init(Emi
                            cl::cat(category));
 cl::opt<bool> explain("explain", cl::desc("List every change to inherited text that is no resolved reference"),
                       cl::cat(category));
+cl::opt<std::string> diagnostics("diagnostics", cl::desc("Write errors and their fixes to FILE as JSON, too"),
+                                 cl::value_desc("file"), cl::cat(category));
 cl::opt<std::string> cache_dir(
     "cache-dir", cl::desc("Cache of precompiled preludes (default: $XDG_CACHE_HOME/modgen or ~/.cache/modgen)"),
     cl::value_desc("dir"), cl::cat(category));
@@ -102,6 +105,7 @@ int run() {
 
   const modgen::GenerateResult result = apply_fixes ? generate_with_fixes(options) : modgen::generate(options);
   print_errors(result);
+  if (!diagnostics.empty()) modgen::write_file(diagnostics.getValue(), modgen::to_json(result.diagnostics));
   if (!result.ok()) {
     std::cerr << (apply_fixes ? "modgen: nothing was generated\n" : "modgen: nothing was written\n");
     if (const size_t count = modgen::mendable(result.diagnostics, options.root).size(); count && !apply_fixes)

@@ -1,0 +1,13 @@
+// Diagnostics for other programs: what `modgen --diagnostics FILE` writes and modcheck reads.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "generator/diagnostic.h"
+
+namespace modgen {
+
+std::string to_json(const std::vector<Diagnostic>& diagnostics);
+
+}  // namespace modgen
