@@ -13,8 +13,11 @@
 #include "generator/apply_fixes.h"
 #include "generator/build_config.h"
 #include "generator/generate.h"
+#include "generator/tool/compile_commands.h"
 #include "generator/tool/diagnostics_json.h"
 #include "generator/tool/emit.h"
+#include "generator/tool/new_family.h"
+#include "generator/tool/watch.h"
 
 namespace cl = llvm::cl;
 namespace fs = std::filesystem;
@@ -33,6 +36,20 @@ cl::opt<bool> check("check", cl::desc("Write nothing; exit with 1 where a genera
 cl::opt<bool> diff("diff", cl::desc("Write nothing; print what would change as a unified diff"), cl::cat(category));
 cl::opt<bool> apply_fixes("apply-fixes", cl::desc("Mend in the specs what errors know the text for, then generate"),
                           cl::cat(category));
+cl::opt<std::string> new_family("new", cl::desc("Write a spec modular/FAMILY.h to begin with; it replaces no file"),
+                                cl::value_desc("family"), cl::cat(category));
+cl::list<std::string> from("from", cl::desc("The family, or several, that --new derives from"), cl::CommaSeparated,
+                           cl::value_desc("family"), cl::cat(category));
+cl::opt<std::string> prefix("prefix",
+                            cl::desc("What the names of --new's classes begin with (default: my_llama's is "
+                                     "MyLlama)"),
+                            cl::value_desc("prefix"), cl::cat(category));
+cl::opt<bool> watch("watch", cl::desc("Generate whatever a change of a spec concerns, until interrupted"),
+                    cl::cat(category));
+cl::opt<std::string> compile_commands(
+    "compile-commands",
+    cl::desc("Add to a compilation database how clangd reads specs (default: ROOT/modular/compile_commands.json)"),
+    cl::ValueOptional, cl::value_desc("file"), cl::cat(category));
 cl::opt<Emit> emit("emit", cl::desc("Print to standard output instead of writing files"), cl::init(Emit::nothing),
                    cl::values(clEnumValN(Emit::deps, "deps",
                                          "families, their files, classes, and what these come from"),
@@ -87,19 +104,82 @@ modgen::GenerateResult generate_with_fixes(const modgen::GenerateOptions& option
   return result;
 }
 
+std::string shipped_folder() {
+  return shipped.empty() ? modgen::shipped_tree(root.getValue()).string() : shipped.getValue();
+}
+
+modgen::GenerateOptions generate_options(std::vector<std::string> asked) {
+  return {root, shipped_folder(), torch, resource_dir, cache_dir, std::move(asked), emit != Emit::nothing};
+}
+
+fs::path output_folder() {
+  return output_dir.empty() ? fs::path(root.getValue()) / "generated" : fs::path(output_dir.getValue());
+}
+
+int write_new_family() {
+  if (from.empty()) throw std::runtime_error("--new needs a family to derive from: modgen --new my_llama --from llama");
+  const std::string name = "modular/" + new_family + ".h";
+  const fs::path path = fs::path(root.getValue()) / name;
+  for (const fs::path& tree : {fs::path(root.getValue()), fs::path(shipped_folder())})
+    if (fs::exists(tree / name)) throw std::runtime_error((tree / name).string() + " is there already");
+  modgen::GenerateOptions options = generate_options({from.begin(), from.end()});
+  options.keep_models = true;
+  const modgen::GenerateResult bases = modgen::generate(options);
+  print_errors(bases);
+  if (!bases.ok()) return kFailed;
+  modgen::write_file(path, modgen::starting_spec({new_family, prefix}, bases.outputs));
+  std::cout << path.string() << " is written. Say in it what differs, then: modgen " << new_family.getValue() << "\n";
+  return 0;
+}
+
+int watch_specs() {
+  modgen::WatchOptions options{{fs::canonical(root.getValue()), fs::canonical(shipped_folder())},
+                               output_folder(),
+                               {families.begin(), families.end()},
+                               fs::read_symlink("/proc/self/exe"),
+                               {"--root", root, "--shipped", shipped_folder(), "--output-dir", output_folder()}};
+  for (const auto& [flag, value] :
+       {std::pair{"--torch", torch.getValue()}, std::pair{"--resource-dir", resource_dir.getValue()},
+        std::pair{"--cache-dir", cache_dir.getValue()}})
+    if (!value.empty()) options.arguments.insert(options.arguments.end(), {flag, value});
+  return modgen::watch(options);
+}
+
+int write_compile_commands() {
+  const fs::path path = compile_commands.empty() ? fs::path(root.getValue()) / "modular/compile_commands.json"
+                                                 : fs::path(compile_commands.getValue());
+  const std::string before = modgen::read_file_if_any(path).value_or("");
+  const fs::path torch_folder = torch.empty() ? MODGEN_TORCH : torch.getValue();
+  const std::vector<std::string> specs = modgen::families_in(root);
+  try {
+    const std::string after = modgen::with_specs(
+        before, {fs::canonical(root.getValue()), fs::canonical(shipped_folder()), fs::canonical(torch_folder)}, specs);
+    // A link to a build folder's database stays a link.
+    if (after != before) modgen::write_file(fs::weakly_canonical(path), after);
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(path.string() + ": " + error.what());
+  }
+  std::cout << path.string() << " says how to read " << specs.size() << " specs\n";
+  return 0;
+}
+
 int run() {
+  const int modes = !new_family.empty() + watch + (compile_commands.getNumOccurrences() > 0);
+  if (modes > 1 || (modes == 1 && (check || diff || explain || apply_fixes || emit != Emit::nothing)))
+    throw std::runtime_error(
+        "--new, --watch and --compile-commands each go without the others and without --check, --diff, --explain, "
+        "--apply-fixes and --emit");
+  if ((!from.empty() || !prefix.empty()) && new_family.empty())
+    throw std::runtime_error("--from and --prefix belong to --new");
+  if (!new_family.empty()) return write_new_family();
+  if (watch) return watch_specs();
+  if (compile_commands.getNumOccurrences() > 0) return write_compile_commands();
   if (check && diff)
     throw std::runtime_error("--check and --diff exclude each other: --diff shows what --check would find");
   if (apply_fixes && (check || diff || explain || emit != Emit::nothing))
     throw std::runtime_error("--apply-fixes writes specs and goes with none of --check, --diff, --explain and --emit");
   if (!families.empty() && all) throw std::runtime_error("name families or give --all, not both");
-  modgen::GenerateOptions options{root,
-                                  shipped.empty() ? modgen::shipped_tree(root.getValue()).string() : shipped.getValue(),
-                                  torch,
-                                  resource_dir,
-                                  cache_dir,
-                                  {families.begin(), families.end()},
-                                  emit != Emit::nothing};
+  modgen::GenerateOptions options = generate_options({families.begin(), families.end()});
   if (all) options.families = modgen::families_in(root);
   if (options.families.empty()) throw std::runtime_error("nothing to do: name a family (modgen gemma) or give --all");
 
@@ -121,8 +201,7 @@ int run() {
     std::cout << modgen::describe(result, emit, format);
     return 0;
   }
-  const fs::path folder =
-      output_dir.empty() ? fs::path(root.getValue()) / "generated" : fs::path(output_dir.getValue());
+  const fs::path folder = output_folder();
   const modgen::Tree tree{fs::canonical(root.getValue()), fs::canonical(options.shipped)};
   bool differs = false;
   for (const modgen::Output& output : result.outputs) {

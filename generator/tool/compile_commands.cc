@@ -1,0 +1,45 @@
+#include "generator/tool/compile_commands.h"
+
+#include <llvm/Support/FormatVariadic.h>
+#include <llvm/Support/JSON.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <set>
+#include <stdexcept>
+
+namespace modgen {
+
+std::string with_specs(const std::string& before, const SpecFlags& flags, const std::vector<std::string>& families) {
+  llvm::json::Array entries;
+  std::set<std::string> files;
+  for (const std::string& family : families) files.insert((flags.root / "modular" / (family + ".h")).string());
+  if (!before.empty()) {
+    auto parsed = llvm::json::parse(before);
+    if (!parsed || !parsed->getAsArray()) {
+      std::string why = parsed ? "no list" : llvm::toString(parsed.takeError());
+      throw std::runtime_error("this is no compilation database: " + why);
+    }
+    for (llvm::json::Value& entry : *parsed->getAsArray()) {
+      const auto* object = entry.getAsObject();
+      const auto file = object ? object->getString("file") : std::nullopt;
+      if (!file || !files.count(file->str())) entries.push_back(std::move(entry));
+    }
+  }
+  const std::filesystem::path torch = flags.torch / "include";
+  for (const std::string& file : files) {
+    llvm::json::Array arguments{"clang++", "-xc++-header", "-std=c++20", "-Wno-pragma-once-outside-header",
+                                "-I" + flags.root.string()};
+    if (flags.shipped != flags.root) arguments.push_back("-I" + flags.shipped.string());
+    for (const std::string& argument :
+         {std::string("-isystem"), torch.string(), std::string("-isystem"), (torch / "torch/csrc/api/include").string(),
+          std::string("-fsyntax-only"), file})
+      arguments.push_back(argument);
+    entries.push_back(
+        llvm::json::Object{{"directory", flags.root.string()}, {"file", file}, {"arguments", std::move(arguments)}});
+  }
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::formatv("{0:2}", llvm::json::Value(std::move(entries))) << "\n";
+  return text;
+}
+
+}  // namespace modgen

@@ -1,0 +1,139 @@
+#include "generator/tool/watch.h"
+
+#include <poll.h>
+#include <spawn.h>
+#include <sys/inotify.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <iostream>
+#include <map>
+#include <stdexcept>
+
+namespace modgen {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+[[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what + ": " + std::strerror(errno)); }
+
+class FileDescriptor {
+ public:
+  FileDescriptor(int number, const char* what) : number_(number) {
+    if (number < 0) fail(what);
+  }
+  ~FileDescriptor() { close(number_); }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  operator int() const { return number_; }  // NOLINT(google-explicit-constructor)
+
+ private:
+  int number_;
+};
+
+class Watch {
+ public:
+  explicit Watch(const WatchOptions& options)
+      : options_(options),
+        signals_(block_signals(), "signals cannot be waited for"),
+        changes_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK), "files cannot be watched") {
+    for (const fs::path& folder :
+         {options.tree.root / "modular", options.tree.shipped / "modular", options.tree.shipped / "runtime/model"})
+      if (inotify_add_watch(changes_, folder.c_str(),
+                            IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ONLYDIR) < 0)
+        fail(folder.string() + " cannot be watched");
+  }
+
+  int run() {
+    generate_what_is_stale();
+    std::cout << "modgen: watching " << (options_.tree.root / "modular").string() << ", interrupt to end\n"
+              << std::flush;
+    while (wait_for_change()) generate_what_is_stale();
+    std::cout << "modgen: ended\n" << std::flush;
+    return 0;
+  }
+
+ private:
+  static int block_signals() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    if (sigprocmask(SIG_BLOCK, &set, nullptr) < 0) return -1;
+    return signalfd(-1, &set, SFD_CLOEXEC);
+  }
+
+  /// Waits until files have changed and then are left alone for a moment, as editors write several times. False where a
+  /// signal came.
+  bool wait_for_change() {
+    constexpr int kQuietMilliseconds = 50;
+    bool changed = false;
+    for (;;) {
+      std::array<pollfd, 2> files = {pollfd{signals_, POLLIN, 0}, pollfd{changes_, POLLIN, 0}};
+      const int ready = poll(files.data(), files.size(), changed ? kQuietMilliseconds : -1);
+      if (ready < 0 && errno == EINTR) continue;
+      if (ready < 0) fail("files cannot be watched");
+      if (files[0].revents != 0) return false;
+      if (ready == 0) return true;
+      std::array<char, 4096> events;
+      while (read(changes_, events.data(), events.size()) > 0) changed = true;
+    }
+  }
+
+  /// Each family by itself, so that the error of one leaves the others alone. What failed waits for the next change.
+  void generate_what_is_stale() {
+    const std::vector<std::string> families =
+        options_.families.empty() ? families_with_specs(options_.tree.root) : options_.families;
+    for (const std::string& family : families) {
+      if (!fs::exists(options_.tree.root / "modular" / (family + ".h")) &&
+          !fs::exists(options_.tree.shipped / "modular" / (family + ".h"))) {
+        std::cout << family << ": its spec is gone\n" << std::flush;
+        continue;
+      }
+      if (is_current(options_.tree, family, options_.output_folder)) continue;
+      const int exit_code = generate(family);
+      std::cout << (options_.output_folder / (family + ".h")).string()
+                << (exit_code == 0 ? ": generated\n" : ": left as it was\n") << std::flush;
+    }
+  }
+
+  int generate(const std::string& family) {
+    std::vector<std::string> words = {options_.generate};
+    words.insert(words.end(), options_.arguments.begin(), options_.arguments.end());
+    words.push_back(family);
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+
+    // It is interrupted as any program is, though this one waits for its signals.
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    sigset_t none;
+    sigemptyset(&none);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    pid_t process = 0;
+    const int error = posix_spawn(&process, options_.generate.c_str(), nullptr, &attributes, arguments.data(), environ);
+    posix_spawnattr_destroy(&attributes);
+    if (error) throw std::runtime_error(options_.generate.string() + ": cannot be run: " + std::strerror(error));
+    int status = 0;
+    while (waitpid(process, &status, 0) < 0)
+      if (errno != EINTR) fail("waiting for modgen failed");
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  const WatchOptions& options_;
+  FileDescriptor signals_, changes_;
+};
+
+}  // namespace
+
+int watch(const WatchOptions& options) { return Watch(options).run(); }
+
+}  // namespace modgen

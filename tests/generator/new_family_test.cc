@@ -1,0 +1,96 @@
+// modgen --new: what it writes generates as it stands, and so does the redefinition that it shows.
+#include "tests/generator/command_line.h"
+
+namespace modgen {
+namespace {
+
+class NewFamily : public CommandLine {
+ protected:
+  Outcome make(const std::string& arguments) { return modgen(in_root + "--new " + arguments); }
+  std::string spec(const std::string& family) { return read_file(root / "modular" / (family + ".h")); }
+};
+
+/// The spec with its example taken out of the comment, into the namespace.
+std::string with_example(std::string spec) {
+  const std::string introduction = "changes nothing yet:\n", mark = "//   ";
+  const size_t begin = spec.find(introduction);
+  if (begin == std::string::npos) return spec;
+  std::string example;
+  for (size_t at = begin + introduction.size(); spec.compare(at, mark.size(), mark) == 0;) {
+    const size_t end = spec.find('\n', at) + 1;
+    example += spec.substr(at + mark.size(), end - at - mark.size());
+    at = end;
+  }
+  return spec.insert(spec.find("using ", spec.find("MODULAR_FAMILY")), example + "\n");
+}
+
+TEST_F(NewFamily, OfEveryFamilyOfTheCatalogueGenerates) {
+  std::vector<std::string> made;
+  for (const std::string& base : families_with_specs(MODULAR_SOURCE_DIR)) {
+    const Outcome outcome = make("my_" + base + " --from " + base);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+    made.push_back("my_" + base);
+  }
+  ASSERT_GT(made.size(), 20u);
+  const Outcome as_it_stands = modgen(in_root + "--all");
+  EXPECT_EQ(as_it_stands.exit_code, 0) << as_it_stands.output;
+  for (const std::string& family : made) {
+    write_file(root / "modular" / (family + ".h"), with_example(spec(family)));
+    EXPECT_EQ(read_file(generated / (family + ".h")).find("smallest redefinition"), std::string::npos)
+        << "advice to the author is not the model's";
+  }
+  const Outcome with_examples = modgen(in_root + "--all");
+  EXPECT_EQ(with_examples.exit_code, 0) << with_examples.output;
+}
+
+TEST_F(NewFamily, HasTheBasesEntriesUnderItsOwnNames) {
+  EXPECT_EQ(make("my_llama --from llama").exit_code, 0);
+  const std::string text = spec("my_llama");
+  for (const char* line : {"namespace modular::my_llama {\n", "MODULAR_FAMILY(MyLlama);\n",
+                           "struct MyLlamaConfig : llama::LlamaConfig {};\n",
+                           "using MyLlamaForCausalLM MODEL_ENTRY(\"causal-lm\") = llama::LlamaForCausalLM;\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+  EXPECT_EQ(make("own --from llama --prefix OWN").exit_code, 0);
+  EXPECT_NE(spec("own").find("using OWNForCausalLM "), std::string::npos) << spec("own");
+}
+
+TEST_F(NewFamily, MayDeriveFromSeveral) {
+  use("golden/with_an_entry");
+  EXPECT_EQ(make("pair --from beta,llama").exit_code, 0);
+  EXPECT_NE(spec("pair").find("#include \"modular/beta.h\"\n#include \"modular/llama.h\"\n"), std::string::npos);
+  EXPECT_NE(spec("pair").find("using PairForCausalLM MODEL_ENTRY(\"causal-lm\") = beta::BetaForCausalLM;"),
+            std::string::npos)
+      << spec("pair");
+  const Outcome outcome = modgen(in_root + "pair");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
+TEST_F(NewFamily, ReplacesNoFile) {
+  EXPECT_EQ(make("mine --from llama").exit_code, 0);
+  write_file(root / "modular/mine.h", "// mine\n");
+  const Outcome again = make("mine --from llama");
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_TRUE(says(again, "modular/mine.h is there already")) << again.output;
+  EXPECT_EQ(spec("mine"), "// mine\n");
+  EXPECT_TRUE(says(make("gemma --from llama"), "modular/gemma.h is there already"))
+      << "a shipped one is no name either";
+}
+
+TEST_F(NewFamily, SaysWhatCannotBe) {
+  for (const auto& [arguments, why] :
+       {std::pair{"Mine --from llama", "'Mine' cannot be a family"},
+        std::pair{"9th --from llama", "cannot be a family"}, std::pair{"class --from llama", "cannot be a family"},
+        std::pair{"a/b --from llama", "cannot be a family"},
+        std::pair{"mine --from llama --prefix mine", "'mine' cannot begin the names of classes"},
+        std::pair{"mine", "--new needs a family to derive from"}, std::pair{"mine --from nothing", "there is no spec"},
+        std::pair{"mine --from llama --watch", "--new, --watch and --compile-commands each go without the others"}}) {
+    const Outcome outcome = make(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << arguments;
+    EXPECT_TRUE(says(outcome, why)) << outcome.output;
+  }
+  EXPECT_TRUE(says(modgen(in_root + "--from llama mine"), "--from and --prefix belong to --new"));
+  EXPECT_FALSE(fs::exists(root / "modular"));
+}
+
+}  // namespace
+}  // namespace modgen
