@@ -5,17 +5,21 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
-#include <future>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <set>
 #include <stdexcept>
+#include <thread>
 #include <tuple>
 
 #include "generator/advice.h"
 #include "generator/build_config.h"
 #include "generator/family.h"
 #include "generator/model.h"
+#include "generator/result_bytes.h"
 #include "generator/stages.h"
+#include "generator/workers.h"
 
 namespace fs = std::filesystem;
 
@@ -59,13 +63,40 @@ std::string without_extra_namespace(std::string text) {
   return text;
 }
 
-/// One parse of some families and all that follows from it.
+/// Flattened text whose syntax tree, plan and formatting fit into one process of about 200 MiB.
+constexpr size_t kPartBytes = 1 << 20;
+
+/// Divides texts among `parts` processes, each about as long in sum and in order: the part of each text.
+std::vector<size_t> divided(const std::vector<std::string>& texts, size_t parts, size_t bytes) {
+  std::vector<size_t> part_of;
+  size_t before = 0;
+  for (const std::string& text : texts) {
+    part_of.push_back((before + text.size() / 2) * parts / bytes);
+    before += text.size();
+  }
+  return part_of;
+}
+
+/// One parse of some families and all that follows from it. What follows from the flattened texts is made by `jobs`
+/// processes at a time.
 class Run {
  public:
-  Run(const ParseOptions& options, std::vector<std::string> families, bool keep_models)
-      : options_(options), families_(std::move(families)), keep_models_(keep_models) {}
+  Run(const ParseOptions& options, std::vector<std::string> families, size_t jobs, bool keep_models)
+      : options_(options), families_(std::move(families)), jobs_(jobs), keep_models_(keep_models) {}
 
   GenerateResult make() {
+    try {
+      GenerateResult result = make_here();
+      if (workers_.is_child()) workers_.succeed(to_bytes(result));
+      return workers_.results().empty() ? result : gathered(std::move(result));
+    } catch (const std::exception& error) {
+      if (workers_.is_child()) workers_.fail(error.what());
+      throw;
+    }
+  }
+
+ private:
+  GenerateResult make_here() {
     std::vector<std::string> paths;
     for (const std::string& family : families_) paths.push_back("modular/" + family + ".h");
     ParseSteps steps;
@@ -87,16 +118,25 @@ class Run {
     };
     for (Remark& remark : parsed.remarks) advise(remark, parsed, is_family);
     for (const Remark& remark : parsed.remarks) result.diagnostics.push_back(diagnostic(parsed, remark));
-    // Formatting is what takes time here, and each family's is its own.
-    std::vector<std::future<Output>> outputs;
     for (size_t index = 0; index < families_.size(); ++index)
-      outputs.push_back(std::async(index + 1 == families_.size() ? std::launch::deferred : std::launch::async,
-                                   [&, index, ok = result.ok()] { return output(parsed, index, ok); }));
-    for (std::future<Output>& one : outputs) result.outputs.push_back(one.get());
+      if (is_mine(index)) result.outputs.push_back(output(parsed, index, result.ok()));
     return result;
   }
 
- private:
+  /// What the workers made, as if it had been made here.
+  GenerateResult gathered(GenerateResult result) const {
+    std::map<std::string, Output> outputs;
+    for (const std::string& bytes : workers_.results()) {
+      GenerateResult part = result_from(bytes);
+      std::move(part.diagnostics.begin(), part.diagnostics.end(), std::back_inserter(result.diagnostics));
+      for (Output& one : part.outputs) outputs[one.family] = std::move(one);
+    }
+    for (Output& one : result.outputs) one = std::move(outputs.at(one.family));
+    return result;
+  }
+
+  bool is_mine(size_t index) const { return part_of_.empty() || part_of_[index] == part_; }
+
   std::vector<std::string> flatten(clang::CompilerInstance& compiler, Parsed& parsed) {
     specs_ = std::make_unique<Specs>(compiler, parsed);
     if (!parsed.remarks.empty()) return {};
@@ -112,18 +152,40 @@ class Run {
       outlines_.push_back(std::make_shared<FamilyOutline>(outline_of(*family)));
       texts.push_back(fragments_.back().text());
     }
-    return parsed.remarks.empty() ? texts : std::vector<std::string>{};
+    return parsed.remarks.empty() ? shared(std::move(texts)) : std::vector<std::string>{};
+  }
+
+  /// The texts that this process goes on with: in a worker those of its part, the others empty; none where workers went
+  /// on.
+  std::vector<std::string> shared(std::vector<std::string> texts) {
+    size_t bytes = 0;
+    for (const std::string& text : texts) bytes += text.size();
+    const size_t parts = keep_models_ ? 1  // they do not travel between processes
+                                      : std::min(texts.size(), std::max(jobs_, bytes / kPartBytes + 1));
+    if (parts <= 1) return texts;
+    const std::vector<size_t> part_of = divided(texts, parts, bytes);
+    const std::optional<size_t> part = workers_.split(parts, jobs_);
+    if (!part) return {};
+    part_of_ = part_of;
+    part_ = *part;
+    for (size_t index = 0; index < texts.size(); ++index)
+      if (!is_mine(index)) texts[index].clear();
+    return texts;
   }
 
   void finish(clang::CompilerInstance& compiler, Parsed& parsed, const std::vector<uint32_t>& files) {
     files_ = files;
-    for (const uint32_t file : files) check_holders(compiler, parsed, file);
+    for (size_t index = 0; index < files.size(); ++index)
+      if (is_mine(index)) check_holders(compiler, parsed, files[index]);
     if (!parsed.remarks.empty()) return;
+    models_.resize(files.size());
     for (size_t index = 0; index < files.size(); ++index) {
-      models_.push_back(read_model(compiler, parsed, files[index], families_[index], prefixes_[index]));
-      models_.back().model_type = model_types_[index];
-      for (const Finding& finding : check_constructors(models_.back())) parsed.remarks.push_back(remark(finding));
-      for (const Finding& finding : weave(models_.back())) parsed.remarks.push_back(remark(finding));
+      if (!is_mine(index)) continue;
+      FamilyModel& model = models_[index];
+      model = read_model(compiler, parsed, files[index], families_[index], prefixes_[index]);
+      model.model_type = model_types_[index];
+      for (const Finding& finding : check_constructors(model)) parsed.remarks.push_back(remark(finding));
+      for (const Finding& finding : weave(model)) parsed.remarks.push_back(remark(finding));
     }
   }
 
@@ -257,6 +319,7 @@ class Run {
 
   const ParseOptions& options_;
   std::vector<std::string> families_;
+  size_t jobs_;
   bool keep_models_;
   std::unique_ptr<Specs> specs_;
   std::vector<Fragment> fragments_;
@@ -268,6 +331,9 @@ class Run {
   std::vector<uint32_t> files_;
   std::vector<FamilyModel> models_;
   std::vector<std::shared_ptr<const FamilyOutline>> outlines_;
+  Workers workers_;
+  std::vector<size_t> part_of_;  // in a worker, the part of each family
+  size_t part_ = 0;              // and its own
 };
 
 bool same(const Diagnostic& a, const Diagnostic& b) {
@@ -288,16 +354,23 @@ GenerateResult generate(const GenerateOptions& options) {
     if (!fs::exists(where.root + "/modular/" + family + ".h") &&
         !fs::exists(where.shipped + "/modular/" + family + ".h"))
       throw std::runtime_error("there is no spec modular/" + family + ".h below " + where.root);
-  GenerateResult result = Run(where, options.families, options.keep_models).make();
+  const size_t jobs = options.jobs ? options.jobs : std::max(1u, std::thread::hardware_concurrency());
+  GenerateResult result = Run(where, options.families, jobs, options.keep_models).make();
   if (result.ok() || options.families.size() == 1) return result;
   // One spec's error may hide another's, or cause it: each is parsed alone.
+  Workers workers;
+  if (const auto index = workers.split(options.families.size(), jobs)) {
+    try {
+      workers.succeed(to_bytes(Run(where, {options.families[*index]}, 1, false).make()));
+    } catch (const std::exception& error) {
+      workers.fail(error.what());
+    }
+  }
   std::vector<Diagnostic> all;
-  for (const std::string& family : options.families) {
-    GenerateResult alone = Run(where, {family}, options.keep_models).make();
-    for (Diagnostic& one : alone.diagnostics)
+  for (const std::string& bytes : workers.results())
+    for (Diagnostic& one : result_from(bytes).diagnostics)
       if (std::none_of(all.begin(), all.end(), [&](const Diagnostic& known) { return same(known, one); }))
         all.push_back(std::move(one));
-  }
   if (!all.empty()) result.diagnostics = std::move(all);
   return result;
 }

@@ -20,6 +20,7 @@ struct GenerateOptions {
   std::string cache;            // folder for precompiled preludes; empty: $XDG_CACHE_HOME/modgen or ~/.cache/modgen
   std::vector<std::string> families;  // snake-case names, "gemma" for modular/gemma.h
   bool keep_models = false;           // fill in Output::model and Output::outline
+  size_t jobs = 0;                    // processes at a time; 0: as many as processors
 };
 
 /// A change to inherited text that no resolved reference demanded: a family's name in a comment or a string.
@@ -50,7 +51,7 @@ struct GenerateResult {
 
 /// Generates `options.families`. Throws std::runtime_error, in one sentence, where the environment is at fault (no
 /// torch, an unreadable folder); a mistake in a spec is a diagnostic. The bytes depend on the specs, the shipped
-/// headers, and the tool alone.
+/// headers, and the tool alone. Where there is more than one family it forks, so the caller must have one thread.
 GenerateResult generate(const GenerateOptions& options);
 
 /// Families that `root` has a spec for, sorted.

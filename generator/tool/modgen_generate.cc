@@ -64,6 +64,8 @@ cl::opt<bool> explain("explain", cl::desc("List every change to inherited text t
                       cl::cat(category));
 cl::opt<std::string> diagnostics("diagnostics", cl::desc("Write errors and their fixes to FILE as JSON, too"),
                                  cl::value_desc("file"), cl::cat(category));
+cl::opt<unsigned> jobs("jobs", cl::desc("Processes at a time (default: as many as processors)"), cl::value_desc("n"),
+                       cl::init(0), cl::cat(category));
 cl::opt<std::string> cache_dir(
     "cache-dir", cl::desc("Cache of precompiled preludes (default: $XDG_CACHE_HOME/modgen or ~/.cache/modgen)"),
     cl::value_desc("dir"), cl::cat(category));
@@ -109,7 +111,7 @@ std::string shipped_folder() {
 }
 
 modgen::GenerateOptions generate_options(std::vector<std::string> asked) {
-  return {root, shipped_folder(), torch, resource_dir, cache_dir, std::move(asked), emit != Emit::nothing};
+  return {root, shipped_folder(), torch, resource_dir, cache_dir, std::move(asked), emit != Emit::nothing, jobs};
 }
 
 fs::path output_folder() {
