@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 #include <stdexcept>
-#include <thread>
 
 #include "checks/changed_files.h"
 #include "checks/digest.h"
@@ -113,13 +112,11 @@ class Check {
       }
       return;
     }
-    // Families of one group share a parse; modgen itself refuses a spec that leans on what another includes.
-    const size_t count = std::min<size_t>(suspects.size(), std::max(1u, std::thread::hardware_concurrency()));
-    std::vector<std::vector<std::string>> groups(count);
-    size_t next = 0;
-    for (const auto& [family, reason] : suspects) groups[next++ % count].push_back(family);
+    // Together they share a parse; modgen itself refuses a spec that leans on what another includes.
+    std::vector<std::vector<std::string>> groups(1);
+    for (const auto& [family, reason] : suspects) groups.front().push_back(family);
     const TemporaryFolder temporary;
-    std::vector<std::vector<std::string>> alone;  // families of a group that failed: one's error is not the others'
+    std::vector<std::vector<std::string>> alone;  // where one failed: its error is not the others'
     for (const Regeneration& made : regenerate(options_, groups, temporary.path())) {
       if (made.exit_code == 0 || made.families.size() == 1)
         compare_made(made, suspects, temporary.path());

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -131,7 +132,10 @@ class Run {
       std::move(part.diagnostics.begin(), part.diagnostics.end(), std::back_inserter(result.diagnostics));
       for (Output& one : part.outputs) outputs[one.family] = std::move(one);
     }
-    for (Output& one : result.outputs) one = std::move(outputs.at(one.family));
+    for (Output& one : result.outputs) {
+      one = std::move(outputs.at(one.family));
+      if (!result.ok()) one.bytes.clear(), one.plan_json.clear(), one.explanations.clear();
+    }
     return result;
   }
 
