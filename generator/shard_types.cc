@@ -72,6 +72,12 @@ std::string product_text(const Value& number) {
   return number.kind == Value::Kind::number && number.factors ? product_text(*number.factors) : std::string();
 }
 
+std::vector<std::string> terms_of(const Value& number) {
+  if (number.kind != Value::Kind::number) return {};
+  if (!number.terms.empty()) return number.terms;
+  return number.factors ? std::vector<std::string>{product_text(number)} : std::vector<std::string>();
+}
+
 std::string listed_parts(const std::vector<std::string>& parts) {
   std::string text;
   for (const std::string& part : parts) {
@@ -150,6 +156,7 @@ Value join(const Value& one, const Value& other) {
       if (one.local != other.local) return mismatch();
       if (one.known != other.known) result.known.reset();
       if (one.factors != other.factors) result.factors.reset();
+      if (one.terms != other.terms) result.terms.clear();
       return result;
     case Kind::tuple:
     case Kind::list:

@@ -53,6 +53,7 @@ struct Value {
   bool local = false;                               // this rank's share of a count, or a size along a split dimension
   std::optional<int64_t> known;                     // its value, where it is a literal
   std::optional<std::vector<std::string>> factors;  // sorted: config fields and literals whose product it is
+  std::vector<std::string> terms;                   // the products whose sum it is, in order
   // The others.
   std::vector<Value> elements;
   std::map<std::string, Value> members;
@@ -80,6 +81,8 @@ inline ShardType sharded(int64_t dim, std::vector<std::string> parts = {}) {
 std::string product_text(const std::vector<std::string>& factors);
 /// The same of a number; empty where its factors are not known.
 std::string product_text(const Value& number);
+/// The products that a number is the sum of, or the one that it is; none where they are not known.
+std::vector<std::string> terms_of(const Value& number);
 /// "a, b, c"
 std::string listed_parts(const std::vector<std::string>& parts);
 

@@ -91,6 +91,11 @@ Value number_sum(Operation& op) {
                      "compute it in the constructor, where counts are global");
   Value result = Value::number(op.values[0].local);
   result.known = known_result(op);
+  const std::vector<std::string> one = terms_of(op.values[0]), other = terms_of(op.values[1]);
+  if (quoted(op) == "+" && !one.empty() && !other.empty()) {
+    result.terms = one;
+    result.terms.insert(result.terms.end(), other.begin(), other.end());
+  }
   return result;
 }
 

@@ -27,6 +27,20 @@ Value own_parts(const Value& x) {
   return tuple_of(std::vector<Value>(x.type.parts.size(), like(x, sharded(x.type.dim))));
 }
 
+/// The pieces of a fused value by `sizes`, each the size of a part or the sum of several that follow one another;
+/// nothing where they are not.
+std::optional<std::vector<Value>> runs_of_parts(const Value& x, const std::vector<Value>& sizes) {
+  std::vector<Value> pieces;
+  std::vector<std::string> named;
+  for (const Value& size : sizes) {
+    const std::vector<std::string> run = terms_of(size);
+    if (!size.local || run.empty()) return std::nullopt;
+    named.insert(named.end(), run.begin(), run.end());
+    pieces.push_back(like(x, run.size() == 1 ? sharded(x.type.dim) : sharded(x.type.dim, run)));
+  }
+  return named == x.type.parts ? std::optional(std::move(pieces)) : std::nullopt;
+}
+
 /// x.chunk(n, dim)
 Value chunk(Operation& op) {
   const Value& x = op.values[0];
@@ -59,12 +73,11 @@ Value split(Operation& op) {
         return list_of(own_parts(x).elements[0]);
       return op.refuse("a split of a value that is " + describe(x) + " by one size that is not its parts'", wanted);
     }
-    const auto sizes = listed ? op.values[1].elements : std::vector<Value>();
-    bool fits = sizes.size() == parts.size();
-    for (size_t i = 0; fits && i < sizes.size(); ++i) fits = sizes[i].local && product_text(sizes[i]) == parts[i];
-    if (!fits)
+    std::optional<std::vector<Value>> pieces;
+    if (listed) pieces = runs_of_parts(x, op.values[1].elements);
+    if (!pieces)
       return op.refuse("a split of a value that is " + describe(x) + " by other sizes than its parts'", wanted);
-    return own_parts(x);
+    return tuple_of(std::move(*pieces));
   }
   Value part = whole_dimension(op, dim, quoted(op));
   if (part.kind == Value::Kind::failed) return part;

@@ -21,6 +21,7 @@ const RuleTable& cutting_rules();
 const RuleTable& product_rules();
 const RuleTable& layer_rules();
 const RuleTable& function_rules();
+const RuleTable& state_space_rules();
 
 inline constexpr const char* kForgottenExit =
     "a sum over tp is missing: mark the layer that made it TP_ROWWISE and call it as a layer";

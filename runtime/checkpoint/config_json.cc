@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -15,7 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kSpecialFloat = "__float__";  // transformers writes {"__float__": "Infinity"}
+constexpr const char* kSpecialFloat = "__float__";  // transformers 5 writes {"__float__": "Infinity"}
+constexpr std::string_view kSpecialFloats[] = {"-Infinity", "Infinity", "NaN"};
 
 std::optional<double> to_double(const json& value) {
   if (value.is_number()) return value.get<double>();
@@ -61,6 +64,7 @@ struct Converter {
   }
   template <class T>
   void operator()(std::string_view key, const json& from, std::optional<T>& to) const {
+    if (std::is_arithmetic_v<T> && from == "auto") return to.reset();  // what follows from other fields
     T value{};
     (*this)(key, from, value);
     to = std::move(value);
@@ -169,6 +173,7 @@ class Reader final : public FieldVisitor {
   void operator()(std::string_view name, std::optional<std::string>& value) override { read(name, value); }
   void operator()(std::string_view name, std::vector<int64_t>& value) override { read(name, value); }
   void operator()(std::string_view name, std::vector<std::string>& value) override { read(name, value); }
+  void operator()(std::string_view name, std::optional<std::vector<int64_t>>& value) override { read(name, value); }
   void operator()(std::string_view name, std::optional<std::vector<double>>& value) override { read(name, value); }
   void operator()(std::string_view name, RopeParameters& value) override {
     rope_name_ = name;
@@ -237,6 +242,9 @@ class Printer final : public FieldVisitor {
   void operator()(std::string_view name, std::optional<std::string>& value) override { print(object, name, value); }
   void operator()(std::string_view name, std::vector<int64_t>& value) override { print(object, name, value); }
   void operator()(std::string_view name, std::vector<std::string>& value) override { print(object, name, value); }
+  void operator()(std::string_view name, std::optional<std::vector<int64_t>>& value) override {
+    print(object, name, value);
+  }
   void operator()(std::string_view name, std::optional<std::vector<double>>& value) override {
     print(object, name, value);
   }
@@ -272,6 +280,9 @@ class Printer final : public FieldVisitor {
       if (value) print(into, name, *value);
     } else if constexpr (std::is_same_v<T, double>) {
       place = from_double(value);
+    } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+      place = json::array();
+      for (const double element : value) place.push_back(from_double(element));
     } else {
       place = value;
     }
@@ -279,6 +290,25 @@ class Printer final : public FieldVisitor {
 };
 
 }  // namespace
+
+std::string with_named_special_floats(std::string_view text) {
+  std::string result;
+  bool in_string = false;
+  for (size_t at = 0; at < text.size();) {
+    const auto here = [&](std::string_view word) { return text.substr(at, word.size()) == word; };
+    const auto* special = in_string ? std::end(kSpecialFloats) : std::ranges::find_if(kSpecialFloats, here);
+    if (special != std::end(kSpecialFloats)) {
+      result.append(json{{kSpecialFloat, *special}}.dump());
+      at += special->size();
+      continue;
+    }
+    if (text[at] == '"') in_string = !in_string;
+    const size_t length = in_string && text[at] == '\\' ? 2 : 1;
+    result.append(text.substr(at, length));
+    at += length;
+  }
+  return result;
+}
 
 void take_fields(AnyConfig& config, json& object, const std::string& where) {
   Reader reader(object, where);

@@ -3,14 +3,21 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "runtime/model/config.h"
 
 namespace modular {
 
+/// JSON with the numbers that Python writes and JSON has not, Infinity, -Infinity and NaN, as transformers 5 writes
+/// them:
+/// {"__float__": "Infinity"}.
+std::string with_named_special_floats(std::string_view text);
+
 /// Sets the fields of `config` that `object` has, and takes them out of `object`: what remains no field has. null means
-/// "not given". Rotary settings may be `rope_parameters`, or `rope_theta` and `rope_scaling` (which wins). `where`
-/// begins each error. Throws ConfigError naming the key, its value and what to write.
+/// "not given", and so does "auto" for a number. Rotary settings may be `rope_parameters`, or `rope_theta` and
+/// `rope_scaling` (which wins). `where` begins each error. Throws ConfigError naming the key, its value and what to
+/// write.
 void take_fields(AnyConfig& config, nlohmann::json& object, const std::string& where);
 
 /// Every field of `config` under its name, as transformers 5 writes it.

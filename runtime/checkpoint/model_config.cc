@@ -166,6 +166,7 @@ class RopeCheck final : public FieldVisitor {
   void operator()(std::string_view, std::optional<std::string>&) override {}
   void operator()(std::string_view, std::vector<int64_t>&) override {}
   void operator()(std::string_view, std::vector<std::string>&) override {}
+  void operator()(std::string_view, std::optional<std::vector<int64_t>>&) override {}
   void operator()(std::string_view, std::optional<std::vector<double>>&) override {}
 
   void run(const std::string& where) const {
@@ -221,7 +222,7 @@ void count_labels(AnyConfig& config, json& object) {
 ModelConfig parse_config(std::string_view text, const std::string& where) {
   json object;
   try {
-    object = json::parse(text);
+    object = json::parse(with_named_special_floats(text));
   } catch (const json::parse_error& error) {
     throw ConfigError(fmt::format("{} is no JSON: {}", where, error.what()));
   }

@@ -109,6 +109,7 @@ class FieldVisitor {
   virtual void operator()(std::string_view name, std::optional<std::string>& value) = 0;
   virtual void operator()(std::string_view name, std::vector<int64_t>& value) = 0;
   virtual void operator()(std::string_view name, std::vector<std::string>& value) = 0;
+  virtual void operator()(std::string_view name, std::optional<std::vector<int64_t>>& value) = 0;
   virtual void operator()(std::string_view name, std::optional<std::vector<double>>& value) = 0;
   virtual void operator()(std::string_view name, RopeParameters& value) = 0;
   virtual void operator()(std::string_view name, LayerRopeParameters& value) = 0;

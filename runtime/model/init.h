@@ -31,6 +31,9 @@ inline void fill(const Tensor& parameter, const std::function<void(Tensor& whole
 inline void normal_(const Tensor& parameter, double mean, double std) {
   fill(parameter, [=](Tensor& whole) { whole.normal_(mean, std); });
 }
+inline void uniform_(const Tensor& parameter, double low, double high) {
+  fill(parameter, [=](Tensor& whole) { whole.uniform_(low, high); });
+}
 /// From N(0, std) without what lies more than `cutoff` deviations from 0.
 inline void truncated_normal_(const Tensor& parameter, double std, double cutoff) {
   const double share = std::erf(cutoff / std::numbers::sqrt2);  // of the normal distribution, within the cutoff

@@ -27,6 +27,7 @@ class Collector final : public FieldVisitor {
   void operator()(std::string_view name, std::optional<std::string>& value) override { add(name, value); }
   void operator()(std::string_view name, std::vector<int64_t>& value) override { add(name, value); }
   void operator()(std::string_view name, std::vector<std::string>& value) override { add(name, value); }
+  void operator()(std::string_view name, std::optional<std::vector<int64_t>>& value) override { add(name, value); }
   void operator()(std::string_view name, std::optional<std::vector<double>>& value) override { add(name, value); }
   void operator()(std::string_view name, RopeParameters& value) override {
     value.fields(Collector(prefix_ + std::string(name) + ".", fields_));

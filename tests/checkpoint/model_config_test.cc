@@ -73,6 +73,14 @@ TEST(ModelConfig, ReadsRotarySettingsOfEveryAge) {
 TEST(ModelConfig, ReadsSpecialFloatingPointValues) {
   EXPECT_EQ(llama_of({{"rms_norm_eps", {{"__float__", "Infinity"}}}}).rms_norm_eps,
             std::numeric_limits<double>::infinity());
+  const std::string python = R"({"model_type": "llama", "rms_norm_eps": Infinity, "of": "NaN, \"Infinity"})";
+  const ModelConfig model = parse_config(python, "config.json");
+  EXPECT_EQ(fields_as_json(*model.config)["rms_norm_eps"], json({{"__float__", "Infinity"}}));
+  EXPECT_EQ(json::parse(model.other_keys), json({{"of", "NaN, \"Infinity"}}));
+}
+
+TEST(ModelConfig, AutoIsANumberThatFollowsFromOthers) {
+  EXPECT_EQ(llama_of({{"hidden_size", 64}, {"num_attention_heads", 4}, {"head_dim", "auto"}}).head_dim, 16);
 }
 
 TEST(ModelConfig, UnknownKeysAreKeptAndNamedButMetadataIsNot) {

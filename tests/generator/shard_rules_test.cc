@@ -207,6 +207,11 @@ TEST(ShardRules, PartsOfAFusedLayerAreSplitEachByItself) {
     EXPECT_REFUSED("by other sizes than its parts'", name,
                    {fused, list({factors({"a", "d"}), factors({"b", "d"}), factors({"b", "d"})}), literal(-1)});
   }
+  const Value both = Applied("op +", {b, b}, "long").result;
+  const Applied run(".split_with_sizes", {fused, list({a, both}), literal(-1)});
+  ASSERT_EQ(run.result.elements.size(), 2u) << run.op.message;
+  EXPECT_EQ(run.result.elements[1].type, sharded(2, {"b * d", "b * d"})) << "parts that follow one another";
+  EXPECT_REFUSED("by other sizes than its parts'", ".split_with_sizes", {fused, list({both, a}), literal(-1)});
   EXPECT_REFUSED("which are not its parts", ".chunk", {fused, literal(3), literal(-1)});
   EXPECT_REFUSED("its parts would interleave", ".view",
                  {fused, list({size(), size(), literal(3), count(true), count()})});
@@ -327,6 +332,36 @@ TEST(ShardRules, AttentionByHeads) {
                  {heads, whole(4), whole(4), mask, count()});
   EXPECT_REFUSED("attention over a value that is split over tp along dimension 2", "attention",
                  {split(2, 4), split(2, 4), split(2, 4), mask, count()});
+}
+
+TEST(ShardRules, StateSpacesByHeadsAndTheirGroups) {
+  const auto duality = [](const Value& x, const Value& step, const Value& rates, const Value& shared) {
+    return std::vector<Value>{x, step, rates, shared, shared, rates, count()};
+  };
+  EXPECT_TYPE(sharded(2), "state_space_duality", duality(split(2, 4), split(2, 3), split(0, 1), split(2, 4)));
+  EXPECT_TYPE(kInvariant, "state_space_duality", duality(whole(4), whole(3), whole(1), whole(4)));
+  EXPECT_REFUSED("some are split over tp and others are whole", "state_space_duality",
+                 duality(split(2, 4), split(2, 3), split(0, 1), whole(4)));
+  EXPECT_REFUSED("a value that is split over tp along its last dimension", "state_space_duality",
+                 duality(split(2, 4), split(2, 3), split(0, 1), split(3, 4)));
+  EXPECT_TYPE(sharded(2), "gated_rms_norm", {split(2, 3), split(2, 3), split(0, 1), count(true), count()});
+  EXPECT_REFUSED("with a count of groups that is the same on every tp rank", "gated_rms_norm",
+                 {split(2, 3), split(2, 3), split(0, 1), count(), count()});
+}
+
+TEST(ShardRules, StateSpacesByChannels) {
+  const Applied scan("selective_scan", {split(2, 3), split(2, 3), split(0, 2), whole(3), whole(3), split(0, 1)});
+  EXPECT_EQ(scan.result.type, sharded(2)) << scan.op.message;
+  EXPECT_EQ(scan.op.entered, (std::vector<size_t>{3, 4}));
+  const Value fused = Value::tensor(sharded(-1, {"a", "b"}), true, 3);
+  const Value weight = Value::tensor(sharded(0, {"a", "b"}), true, 3),
+              bias = Value::tensor(sharded(0, {"a", "b"}), true, 1);
+  EXPECT_TYPE(sharded(2, {"a", "b"}), "causal_conv1d", {fused, weight, bias});
+  EXPECT_TYPE(sharded(2), "causal_conv1d", {split(2, 3), split(0, 3), Value()});
+  EXPECT_REFUSED("causal_conv1d of a value that is split", "causal_conv1d", {fused, split(0, 3), Value()});
+  EXPECT_REFUSED("causal_conv1d of a partial sum", "causal_conv1d", {partial(3), whole(3), whole(1)});
+  EXPECT_TYPE(sharded(2), "without_padding", {split(2, 3), whole(2, false)});
+  EXPECT_REFUSED("no rule for without_padding", "without_padding", {split(1, 3), whole(2, false)});
 }
 
 TEST(ShardRules, LossOverASplitVocabulary) {

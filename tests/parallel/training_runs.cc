@@ -23,6 +23,7 @@ class SetFields final : public FieldVisitor {
   void operator()(std::string_view, std::optional<std::string>&) override {}
   void operator()(std::string_view, std::vector<int64_t>&) override {}
   void operator()(std::string_view, std::vector<std::string>&) override {}
+  void operator()(std::string_view, std::optional<std::vector<int64_t>>&) override {}
   void operator()(std::string_view, std::optional<std::vector<double>>&) override {}
   void operator()(std::string_view, RopeParameters&) override {}
   void operator()(std::string_view, LayerRopeParameters&) override {}

@@ -1,0 +1,121 @@
+// State space models (Gu & Dao, Mamba; Dao & Gu, Mamba-2): recurrences over a sequence whose coefficients follow from
+// the input. A rank of tensor parallelism computes its channels or heads by themselves.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "runtime/model/functions.h"
+#include "runtime/model/init.h"
+
+namespace modular {
+
+/// x [batch, seq, …] with zeros where `padding` [batch, seq] is 0: a recurrence carries whatever padding holds to the
+/// tokens behind it. x itself where `padding` is undefined.
+inline Tensor without_padding(const Tensor& x, const Tensor& padding) {
+  return padding.defined() ? (x * padding.unsqueeze(-1)).to(x.scalar_type()) : x;
+}
+
+/// Convolves each channel of x [batch, seq, channels] by itself, over a position and those before it. weight is
+/// [channels, 1, kernel], bias [channels] or undefined.
+inline Tensor causal_conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const auto opt_bias = bias.defined() ? std::optional<Tensor>(bias) : std::nullopt;
+  const Tensor mixed = at::conv1d(x.transpose(1, 2).to(weight.scalar_type()), weight, opt_bias, /*stride=*/1,
+                                  /*padding=*/weight.size(-1) - 1, /*dilation=*/1, /*groups=*/weight.size(0));
+  return mixed.narrow(-1, 0, x.size(1)).transpose(1, 2).to(x.scalar_type());
+}
+
+/// Root mean square norm of x * silu(gate) by groups of features that follow one another: in float32, rounded to x's
+/// type, then times `weight`. x and gate are [batch, seq, hidden], weight [hidden].
+inline Tensor gated_rms_norm(const Tensor& x, const Tensor& gate, const Tensor& weight, int64_t groups, double eps) {
+  const Tensor wide = (x.to(at::kFloat) * at::silu(gate.to(at::kFloat))).unflatten(-1, {groups, -1});
+  const Tensor normed = wide * at::rsqrt(wide.pow(2).mean(-1, /*keepdim=*/true) + eps);
+  return weight * normed.flatten(-2).to(x.scalar_type());
+}
+
+namespace detail {
+/// exp(sum of `steps` [..., length] over (source, target]) for each target and the sources up to it, else 0: [...,
+/// target, source]. Sums what lies between rather than subtract sums from the start, which would cancel.
+inline Tensor decay_between(const Tensor& steps) {
+  const int64_t length = steps.size(-1);
+  const Tensor reached = at::ones({length, length}, steps.options().dtype(at::kBool)).tril();
+  return steps.unsqueeze(-1)
+      .masked_fill(reached.tril(-1).logical_not(), 0.0)
+      .cumsum(-2)
+      .masked_fill(reached.logical_not(), -std::numeric_limits<double>::infinity())
+      .exp();
+}
+}  // namespace detail
+
+/// The recurrence of Mamba-2 over x [batch, seq, heads, head_dim]: a head's state [head_dim, state] decays by
+/// exp(dt * A) and takes in dt * x B; read by C, with D * x beside it. dt [batch, seq, heads] is positive, A [heads]
+/// negative, D [heads]; B and C are [batch, seq, groups, state], each group for heads / groups heads. Computed in
+/// float32, within chunks like attention and from chunk to chunk by their states (Dao & Gu, state space duality).
+/// Returns x's shape in float32.
+inline Tensor state_space_duality(const Tensor& x, const Tensor& dt, const Tensor& A, const Tensor& B, const Tensor& C,
+                                  const Tensor& D, int64_t chunk_size) {
+  const int64_t batch = x.size(0), seq = x.size(1), heads = x.size(2), groups = B.size(2), each = heads / groups;
+  const int64_t length = std::min(chunk_size, seq), chunks = (seq + length - 1) / length;
+  // Dimensions of einsum: b batch, c and z chunks, l and s positions within a chunk, g groups, h a group's heads,
+  // p head_dim, n state.
+  const auto chunked = [&](const Tensor& value) {  // [batch, seq, …] as [b, c, l, …]
+    std::vector<int64_t> padding(2 * (value.dim() - 1), 0);
+    padding.back() = chunks * length - seq;
+    return at::constant_pad_nd(value, padding).unflatten(1, {chunks, length});
+  };
+  const Tensor wide = x.to(at::kFloat), step = dt.to(at::kFloat);
+  const Tensor input = chunked(wide * step.unsqueeze(-1)).unflatten(3, {groups, each});
+  const Tensor write = chunked(B.to(at::kFloat)), read = chunked(C.to(at::kFloat));
+  const Tensor decay = chunked(A.to(at::kFloat) * step).unflatten(3, {groups, each}).permute({0, 3, 4, 1, 2});
+  const Tensor since_start = decay.cumsum(-1);  // [b, g, h, c, l]
+  const auto by_position = [](const Tensor& factor) { return factor.exp().permute({0, 3, 4, 1, 2}).unsqueeze(-1); };
+
+  const Tensor scores = at::einsum("bclgn,bcsgn->bgcls", {read, write}).unsqueeze(2) * detail::decay_between(decay);
+  Tensor output = at::einsum("bghcls,bcsghp->bclghp", {scores, input});
+  if (chunks > 1) {
+    const Tensor until_end = by_position(since_start.narrow(-1, length - 1, 1) - since_start);
+    const Tensor added = at::einsum("bclgn,bclghp->bcghpn", {write, input * until_end});
+    const Tensor kept = detail::decay_between(since_start.select(-1, length - 1));  // [b, g, h, c, z]
+    const Tensor at_end = at::einsum("bghcz,bzghpn->bcghpn", {kept, added}).narrow(1, 0, chunks - 1);
+    const Tensor at_start = at::constant_pad_nd(at_end, {0, 0, 0, 0, 0, 0, 0, 0, 1, 0});
+    output = output + at::einsum("bclgn,bcghpn->bclghp", {read, at_start}) * by_position(since_start);
+  }
+  return output.reshape({batch, chunks * length, heads, -1}).narrow(1, 0, seq) + D.unsqueeze(-1) * wide;
+}
+
+/// The recurrence of Mamba over x [batch, seq, channels]: a channel's state [state] decays by exp(dt * A) and takes in
+/// dt * x B; read by C, with D * x beside it. dt [batch, seq, channels] is positive, A [channels, state] negative and
+/// float32, D [channels]; B and C are [batch, seq, state], the same for all channels. The state is float32, and rounded
+/// to x's type to be read.
+inline Tensor selective_scan(const Tensor& x, const Tensor& dt, const Tensor& A, const Tensor& B, const Tensor& C,
+                             const Tensor& D) {
+  const Tensor step = dt.unsqueeze(-1);
+  const auto kept = at::exp(A * step).unbind(1);
+  const auto added = (step * B.unsqueeze(2).to(at::kFloat) * x.unsqueeze(-1).to(at::kFloat)).unbind(1);
+  std::vector<Tensor> states;  // [batch, channels, state] behind each position
+  for (size_t position = 0; position < added.size(); ++position)
+    states.push_back(position == 0 ? added[0] : kept[position] * states.back() + added[position]);
+  const Tensor read = at::matmul(at::stack(states, 1).to(x.scalar_type()), C.unsqueeze(-1)).squeeze(-1);
+  return read + x * D;
+}
+
+namespace init {
+
+/// Decay rates of a state space model, stored as logarithms: 1, 2, … along the last dimension (Gu et al., S4D-real).
+inline void log_rates_(const Tensor& parameter) {
+  fill(parameter, [](Tensor& whole) { whole.copy_(at::arange(1, whole.size(-1) + 1, whole.options()).log()); });
+}
+
+/// What softplus turns into steps between `low` and `high` whose logarithms are uniform, none below `floor`.
+inline void step_biases_(const Tensor& parameter, double low, double high, double floor) {
+  fill(parameter, [=](Tensor& whole) {
+    const Tensor step = whole.uniform_(std::log(low), std::log(high)).exp().clamp_min(floor);
+    whole.copy_(step + (-at::expm1(-step)).log());
+  });
+}
+
+}  // namespace init
+}  // namespace modular
