@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "generated/llama.h"
+#include "runtime/checkpoint/config_json.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {
