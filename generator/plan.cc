@@ -144,11 +144,13 @@ class Planner {
   }
 
   void divide(const Size& size, SourceSpan where, const std::string& what) {
-    const std::vector<std::string>& fields = size.local_fields.empty() ? size.config_fields : size.local_fields;
-    if (!size.known || fields.empty() || (size.local_fields.empty() && fields.size() > 1)) {
-      report(
-          findings_, where, "unproven: " + what + " cannot be traced to one field of the config that tp has to divide",
-          "make it of a config field in the constructor; where it is a product, mark the count that is split TP_LOCAL");
+    // Where a count among the factors is split, the others may be anything.
+    std::vector<std::string> fields = size.local_fields;
+    if (fields.empty() && size.known && !size.config_fields.empty()) fields = {product_text(size.config_fields)};
+    if (fields.empty()) {
+      report(findings_, where, "unproven: " + what + " cannot be traced to fields of the config that tp has to divide",
+             "make it of config fields in the constructor, as one or as a product; where it is made of heads, mark "
+             "their count TP_LOCAL");
       return;
     }
     for (const std::string& field : fields) {

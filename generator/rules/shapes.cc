@@ -152,10 +152,17 @@ Value expand(Operation& op) {
   const Value& x = op.values[0];
   const auto sizes = sizes_from(op, 1);
   const auto rank = static_cast<int64_t>(sizes.size());
-  for (const auto& [expr, size] : sizes)
-    if (size.local && !is_split(x))
-      return op.refuse("an expansion to a tp rank's share of a count, of a value that is " + describe(x),
-                       "leave that dimension 1: operations broadcast it");
+  for (int64_t i = 0; !is_split(x) && i < rank; ++i) {
+    if (!sizes[i].second.local) continue;
+    // One for all heads becomes each rank's own heads; their gradients add.
+    const bool is_one = std::find(x.ones.begin(), x.ones.end(), i - rank) != x.ones.end();
+    if (!is_one || is_partial(x))
+      return op.refuse("an expansion to a tp rank's share of a count, of a value that is " + describe(x) +
+                           (is_one ? "" : " and not known to have size 1 there"),
+                       "leave that dimension 1: operations broadcast it; or give it size 1 by a literal in a view");
+    if (is_whole(x)) op.enter(0);
+    return Value::tensor(sharded(i), x.gradient, rank);
+  }
   if (!is_split(x)) return like(Value::tensor(kInvariant, x.gradient, rank), x.type);
   const auto split = from_end(x);
   if (!split || -*split > rank) return unproven(op, x);

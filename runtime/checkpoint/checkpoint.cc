@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
@@ -144,6 +145,12 @@ std::vector<TensorBox> boxes_of(std::span<const ShardedParameter> parameters) {
     for (const ParameterBox& box : parameter.boxes)
       boxes.push_back(
           {parameter.name, parameter.global_shape, box.offset, box.in_local(parameter.local), parameter.owner});
+  return boxes;
+}
+
+std::vector<TensorBox> boxes_of(ParallelModel& model) {
+  std::vector<TensorBox> boxes = boxes_of(model.parameters());
+  std::ranges::move(boxes_of(model.buffers()), std::back_inserter(boxes));
   return boxes;
 }
 

@@ -20,6 +20,7 @@
 
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/mesh/mesh.h"
+#include "runtime/parallel/parallel_model.h"
 #include "runtime/parallel/sharded_parameter.h"
 
 namespace modular {
@@ -36,6 +37,9 @@ struct TensorBox {
 
 /// The boxes of parameters, which share their storage.
 std::vector<TensorBox> boxes_of(std::span<const ShardedParameter> parameters);
+
+/// The boxes of a model's parameters and buffers: all that its files hold.
+std::vector<TensorBox> boxes_of(ParallelModel& model);
 
 /// What a run needs to go on beside tensors, the same on every rank.
 struct TrainingState {

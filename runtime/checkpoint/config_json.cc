@@ -96,8 +96,14 @@ void take(json& object, std::string_view key, const std::string& path, const Con
 
 /// Other names of a field, from other families or releases.
 constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
-    {"n_embd", "hidden_size"},        {"n_positions", "max_position_embeddings"}, {"n_head", "num_attention_heads"},
-    {"n_layer", "num_hidden_layers"}, {"num_experts", "num_local_experts"},       {"num_local_experts", "num_experts"},
+    {"n_embd", "hidden_size"},
+    {"n_positions", "max_position_embeddings"},
+    {"n_head", "num_attention_heads"},
+    {"n_layer", "num_hidden_layers"},
+    {"num_experts", "num_local_experts"},
+    {"num_local_experts", "num_experts"},
+    {"n_routed_experts", "num_experts"},
+    {"n_routed_experts", "num_local_experts"},
 };
 
 /// Moves `object[from]` to `rope[to]` where that is not given.

@@ -13,6 +13,7 @@
 #include "runtime/checkpoint/checkpoint_files.h"
 #include "runtime/checkpoint/stored_names.h"
 #include "runtime/checkpoint/stored_tensors.h"
+#include "runtime/parallel/config_integers.h"
 
 namespace modular {
 namespace {
@@ -66,6 +67,19 @@ StoredTensors open_folder(const fs::path& folder) {
   return tensors;
 }
 
+/// Paths of what files hold behind the model's last layer: DeepSeek-V3's modules that predict further tokens.
+std::vector<std::string> further_layers(const ModelConfig& model) {
+  const json config = json::parse(model.other_keys);
+  const auto count = config.find("num_nextn_predict_layers");
+  const ConfigIntegers integers = config_integers(*model.config);
+  const auto layers = integers.find("num_hidden_layers");
+  std::vector<std::string> paths;
+  if (count == config.end() || !count->is_number_integer() || layers == integers.end()) return paths;
+  for (int64_t layer = 0; layer < count->get<int64_t>(); ++layer)
+    paths.push_back(fmt::format("{}.{}.", model.entry->plan->split_list, layers->second + layer));
+  return paths;
+}
+
 /// The first component of a tensor's path.
 std::string_view head(std::string_view name) { return name.substr(0, name.find('.')); }
 
@@ -114,9 +128,11 @@ class Matcher {
   /// Throws where the folder holds what find() has not taken.
   void refuse_others() const {
     std::vector<std::string> unexpected;
+    const std::vector<std::string> further = further_layers(model_);
     for (const auto& [name, tensor] : stored_) {
       const bool ignored =
-          std::ranges::any_of(kIgnoredEndings, [&](std::string_view ending) { return name.ends_with(ending); });
+          std::ranges::any_of(kIgnoredEndings, [&](std::string_view ending) { return name.ends_with(ending); }) ||
+          std::ranges::any_of(further, [&](const std::string& path) { return name.starts_with(path); });
       if (!ignored && !used_.contains(name))
         unexpected.push_back(fmt::format("\"{}\" {}", name, shape_text(tensor.shape)));
     }
@@ -211,6 +227,9 @@ at::Tensor read_whole(const std::string& name, const StoredTensor& tensor, at::S
 struct ExportedTensor {
   const ModelParameter* parameter;
   StoredPiece piece;
+
+  /// Buffers stay in float32, as transformers keeps them.
+  at::ScalarType type(at::ScalarType asked) const { return parameter->trainable ? asked : at::kFloat; }
 };
 
 std::string_view dtype_name(at::ScalarType dtype) {
@@ -234,12 +253,14 @@ std::vector<std::vector<ExportedTensor>> plan_files(const Entry& entry, const st
   int64_t filled = 0;
   for (const ModelParameter& parameter : parameters)
     for (StoredPiece& piece : stored_pieces(entry, parameter.name, parameter.global_shape)) {
-      const int64_t bytes = c10::multiply_integers(piece.shape) * static_cast<int64_t>(c10::elementSize(dtype));
+      const ExportedTensor tensor{&parameter, std::move(piece)};
+      const int64_t bytes =
+          c10::multiply_integers(tensor.piece.shape) * static_cast<int64_t>(c10::elementSize(tensor.type(dtype)));
       if (!files.back().empty() && filled + bytes > limit) {
         files.emplace_back();
         filled = 0;
       }
-      files.back().push_back({&parameter, std::move(piece)});
+      files.back().push_back(tensor);
       filled += bytes;
     }
   return files;
@@ -281,11 +302,12 @@ void export_pretrained(const fs::path& path, const fs::path& folder, const Expor
     const std::string name =
         files.size() == 1 ? kSingleName : fmt::format("model-{:05}-of-{:05}.safetensors", index + 1, files.size());
     std::vector<SafetensorsWriter::Tensor> headers;
-    for (const auto& [parameter, piece] : files[index])
-      headers.push_back({piece.name, options.dtype, piece.file_shape});
+    for (const ExportedTensor& tensor : files[index])
+      headers.push_back({tensor.piece.name, tensor.type(options.dtype), tensor.piece.file_shape});
     auto writer = SafetensorsWriter::create(partial / name, headers, {{"format", "pt"}});
-    for (const auto& [parameter, piece] : files[index]) {
-      const at::Tensor values = at::empty(piece.shape, at::TensorOptions().dtype(options.dtype));
+    for (const ExportedTensor& tensor : files[index]) {
+      const auto& [parameter, piece] = tensor;
+      const at::Tensor values = at::empty(piece.shape, at::TensorOptions().dtype(tensor.type(options.dtype)));
       read_box(parameter->name, stored.at(parameter->name), piece.offset, values);
       writer.write(piece.name, values.view(piece.file_shape));
       weight_map[piece.name] = name;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 
 #include "runtime/parallel/meta_construction.h"
@@ -42,7 +43,9 @@ void read_box(const std::string& name, const StoredTensor& tensor, at::IntArrayR
 
 std::vector<ModelParameter> model_parameters(const ModelConfig& model) {
   const Model built = build_on_meta(*model.entry, *model.config);
-  return parameter_table(*built.module, *model.entry->plan, *model.config, /*stage=*/nullptr).parameters;
+  ParameterTable table = parameter_table(*built.module, *model.entry->plan, *model.config, /*stage=*/nullptr);
+  std::ranges::move(table.buffers, std::back_inserter(table.parameters));
+  return std::move(table.parameters);
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }

@@ -95,6 +95,14 @@ inline void check_layer_types(const std::vector<std::string>& layer_types, int64
   }
 }
 
+/// Refuses what a classifier of sequences or tokens is not trained on here.
+inline void check_labels(int64_t num_labels, const std::optional<std::string>& problem_type) {
+  if (num_labels < 2 || problem_type.value_or("single_label_classification") != "single_label_classification")
+    throw ConfigError(
+        "only problems with one of several labels are supported: set num_labels to at least 2 and "
+        "problem_type to single_label_classification");
+}
+
 /// Sees every field of a config by name. One overload for each type that a field may have.
 class FieldVisitor {
  public:

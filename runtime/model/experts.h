@@ -1,12 +1,33 @@
 // Mixtures of experts (Shazeer et al.; Fedus et al., Switch Transformer).
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "runtime/model/config.h"
 #include "runtime/model/functions.h"
+#include "runtime/model/stored_as.h"
 
 namespace modular {
+
+/// Refuses a number of experts for each token that is none of `num_experts`, and the routers' auxiliary loss.
+inline void check_experts(int64_t num_experts_per_tok, int64_t num_experts, bool output_router_logits) {
+  if (num_experts_per_tok < 1 || num_experts_per_tok > num_experts)
+    throw ConfigError("num_experts_per_tok is " + std::to_string(num_experts_per_tok) + ": write 1 to " +
+                      std::to_string(num_experts) + ", the number of experts");
+  if (output_router_logits)
+    throw ConfigError("the routers' auxiliary loss is not supported: set output_router_logits to false");
+}
+
+/// Files hold the experts of each layer one by one, under the names of their projections.
+inline std::vector<StoredAs> stored_expert_by_expert() {
+  return {
+      {"model.layers.*.mlp.experts.gate_up_proj",
+       {"model.layers.*.mlp.experts.#.gate_proj.weight", "model.layers.*.mlp.experts.#.up_proj.weight"}},
+      {"model.layers.*.mlp.experts.down_proj", {"model.layers.*.mlp.experts.#.down_proj.weight"}},
+  };
+}
 
 /// Sends each row of x [rows, hidden] through the gated feed-forward networks `chosen` [rows, k] and sums their results
 /// times `weights` [rows, k]. gate_up [experts, 2 * intermediate, hidden] holds each expert's gate above its up, down

@@ -207,6 +207,17 @@ inline Tensor mean_pooling(const Tensor& hidden_states, const Tensor& padding) {
   return (hidden_states * weights).sum(1) / weights.sum(1).clamp_min(1e-9);
 }
 
+/// The last token of each row of `hidden_states` [batch, seq, hidden] that is no padding: [batch, hidden]. Padding is
+/// where `input_ids` have `pad_token_id`; without one, there may be but one row, whose last position is taken.
+inline Tensor last_tokens(const Tensor& hidden_states, const Tensor& input_ids, std::optional<int64_t> pad_token_id) {
+  const int64_t batch = input_ids.size(0), seq = input_ids.size(1);
+  TORCH_CHECK(pad_token_id || batch == 1, "pad_token_id is not given, so that the last tokens of ", batch,
+              " rows are not known: set it, or give one row at a time");
+  if (!pad_token_id) return hidden_states.select(1, seq - 1);
+  const Tensor last = (at::arange(seq, input_ids.options()) * input_ids.ne(*pad_token_id)).argmax(-1);
+  return hidden_states.flatten(0, 1).index_select(0, last + at::arange(batch, input_ids.options()) * seq);
+}
+
 /// Supervised contrastive loss (Khosla et al.) of `embeddings` [batch, hidden] by their cosines: for each row that has
 /// positives, rows of the same label, the mean over these of -log softmax(cosine / temperature) among all other rows;
 /// summed over such rows, in float32. With two rows a label it is the loss of SimCLR (Chen et al.).

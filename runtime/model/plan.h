@@ -24,7 +24,8 @@ struct Tie {
   std::string_view flag;
 };
 
-/// A config field that the size of a mesh axis must divide.
+/// A config field, or a product of fields as in "n_shared_experts * moe_intermediate_size", that the size of a mesh
+/// axis must divide.
 struct Divides {
   std::string_view field;
   std::string_view axis;

@@ -36,6 +36,11 @@ const T& rope_setting(const RopeParameters& rope, std::string_view name, const s
                     "\": write it beside rope_type");
 }
 
+/// How much attention's scores are stretched for contexts that are `factor` times longer.
+inline double yarn_magnitude(double factor, double weight) {
+  return factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
+}
+
 /// Peng et al., YaRN: pairs that turn often keep their frequency, those that turn seldom are interpolated, and between
 /// the two the share changes linearly with the pair's index.
 inline RotaryFrequencies yarn_frequencies(const RopeParameters& rope, int64_t dim, int64_t max_position_embeddings,
@@ -57,10 +62,10 @@ inline RotaryFrequencies yarn_frequencies(const RopeParameters& rope, int64_t di
   if (low == high) high += 0.001;
   const Tensor interpolated = ((at::arange(dim / 2, frequencies.options()) - low) / (high - low)).clamp(0, 1);
 
-  const auto magnitude = [&](double weight) { return factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0; };
   const double mscale = rope.mscale.value_or(0.0), mscale_all_dim = rope.mscale_all_dim.value_or(0.0);
-  const double scale =
-      mscale != 0.0 && mscale_all_dim != 0.0 ? magnitude(mscale) / magnitude(mscale_all_dim) : magnitude(1.0);
+  const double scale = mscale != 0.0 && mscale_all_dim != 0.0
+                           ? yarn_magnitude(factor, mscale) / yarn_magnitude(factor, mscale_all_dim)
+                           : yarn_magnitude(factor, 1.0);
   return {frequencies / factor * interpolated + frequencies * (1 - interpolated),
           rope.attention_factor.value_or(scale)};
 }
@@ -116,6 +121,15 @@ inline RotaryFrequencies rotary_frequencies(const RopeParameters& rope, int64_t 
   if (type == "longrope") return detail::longrope_frequencies(rope, dim, max_position_embeddings, exponents, seq);
   if (type == "llama3") return {detail::llama3_frequencies(rope, max_position_embeddings, of_base(rope.rope_theta))};
   throw ConfigError("rope_type is \"" + type + "\": write default, linear, dynamic, yarn, longrope or llama3");
+}
+
+/// What a model multiplies attention's scores by where its rotary settings leave that to attention: DeepSeek's reading
+/// of YaRN, whose tables are divided by the same.
+inline double rotary_attention_scale(const RopeParameters& rope) {
+  const double weight = rope.mscale_all_dim.value_or(0.0);
+  if (rope.rope_type == "default" || weight == 0.0) return 1.0;
+  const double magnitude = detail::yarn_magnitude(detail::rope_setting(rope, "factor", rope.factor), weight);
+  return magnitude * magnitude;
 }
 
 /// Tables for `positions` [batch or 1, seq], computed in float32 and returned in `type`.

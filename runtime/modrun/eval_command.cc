@@ -31,7 +31,7 @@ TrainedModel prepare_model(const Arguments& arguments, int64_t world_size) {
 std::unique_ptr<ParallelModel> load_model(const RunConfig& config, Mesh& mesh) {
   auto model = std::make_unique<ParallelModel>(*config.network.entry, *config.network.config, mesh,
                                                config.parallel_options(), static_cast<uint64_t>(config.train.seed));
-  load_parameters(config.model.checkpoint, config.network, boxes_of(model->parameters()));
+  load_parameters(config.model.checkpoint, config.network, boxes_of(*model));
   model->parameters_changed();
   return model;
 }

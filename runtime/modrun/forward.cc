@@ -80,7 +80,7 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
   });
 
   ParallelModel model(*source.model.entry, *source.model.config, mesh, options.parallel, /*seed=*/0);
-  load_parameters(source.folder, source.model, boxes_of(model.parameters()));
+  load_parameters(source.folder, source.model, boxes_of(model));
   model.parameters_changed();
 
   const at::Tensor logits = model.logits(batch);
@@ -99,7 +99,7 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
     if (result) headers.push_back({"loss", at::kDouble, {}});
     if (options.gradients)
       for (const ModelParameter& parameter : model_parameters(source.model))
-        headers.push_back({"gradients." + parameter.name, at::kFloat, parameter.global_shape});
+        if (parameter.trainable) headers.push_back({"gradients." + parameter.name, at::kFloat, parameter.global_shape});
     auto writer = SafetensorsWriter::create(partial, headers, {});
     if (result) writer.write("loss", at::full({}, result->loss, at::kDouble));
     writer.close();

@@ -59,6 +59,7 @@ struct ParallelModel::State {
   ParameterTable table;
   std::vector<UnitParameters> units;  // beside table.units
   std::vector<ShardedParameter> boxes;
+  std::vector<ShardedParameter> buffers;
   std::vector<std::pair<size_t, size_t>> places;  // beside boxes: unit, and number in its layout
   std::vector<size_t> shared_between_stages;      // boxes whose gradient is a sum over the first and the last stage
   std::vector<size_t> in_every_stage;             // boxes whose gradient is a sum over all stages
@@ -80,6 +81,7 @@ struct ParallelModel::State {
 
   void lay_out();
   void describe_boxes();
+  void lay_out_buffers();
   void choose_reduction();
 
   void begin_step();
@@ -130,6 +132,23 @@ void ParallelModel::State::describe_boxes() {
   }
 }
 
+/// Allocates the buffers, which stay in float32 with bfloat16 too.
+void ParallelModel::State::lay_out_buffers() {
+  for (ModelParameter& buffer : table.buffers) {
+    if (!buffer.held) continue;
+    make_real(buffer.tensor, at::empty(buffer.global_shape, buffer.tensor.options().device(mesh.device())));
+    ShardedParameter& box = buffers.emplace_back();
+    box.name = buffer.name;
+    box.global_shape = buffer.global_shape;
+    box.local = buffer.tensor;
+    const std::vector<int64_t> origin(buffer.global_shape.size(), 0);
+    box.boxes = {{origin, origin, buffer.global_shape}};
+    box.owner = mesh.coordinate(Axis::dp_replicate) == 0 && mesh.coordinate(Axis::dp_shard) == 0 &&
+                mesh.coordinate(Axis::tp) == 0 &&
+                !((buffer.shared_between_stages || buffer.in_every_stage) && mesh.coordinate(Axis::pp) > 0);
+  }
+}
+
 void ParallelModel::State::choose_reduction() {
   const bool sharded = mesh.size(Axis::dp_shard) > 1, replicated = mesh.size(Axis::dp_replicate) > 1;
   in_place = !sharded && !options.bf16;
@@ -163,10 +182,12 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   state.table = parameter_table(*state.model.module, *entry.plan, config, state.pipeline.get());
   state.lay_out();
   state.describe_boxes();
+  state.lay_out_buffers();
   state.choose_reduction();
 
   BoxInitializer initializer(seed);
   for (size_t i = 0; i < state.boxes.size(); ++i) initializer.add(state.placement(i).registered, state.boxes[i]);
+  for (ShardedParameter& buffer : state.buffers) initializer.add(buffer.local, buffer);
   initializer.run(*state.model.module);
   parameters_changed();
 }
@@ -174,6 +195,7 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
 ParallelModel::~ParallelModel() = default;
 
 std::vector<ShardedParameter>& ParallelModel::parameters() { return state_->boxes; }
+std::vector<ShardedParameter>& ParallelModel::buffers() { return state_->buffers; }
 Mesh& ParallelModel::mesh() { return state_->mesh; }
 
 void ParallelModel::parameters_changed() {

@@ -42,6 +42,9 @@ class ParallelModel {
   /// This rank's boxes, in the order of the module tree.
   std::vector<ShardedParameter>& parameters();
 
+  /// The registered buffers that this rank holds, whole: initialized, saved and loaded like parameters, never trained.
+  std::vector<ShardedParameter>& buffers();
+
   /// Forward and backward over this rank's micro-batches. Leaves in parameters() the gradient of the mean loss over all
   /// targets of the mesh's step. FSDP reduces after each micro-batch, so that no rank keeps whole gradients; DDP once.
   StepResult step(std::span<const Batch> micro_batches);

@@ -52,6 +52,23 @@ size_t smallest_common_unit(const std::vector<std::string>& names, const std::ve
   TORCH_INTERNAL_ASSERT(false, "the root unit holds every parameter");
 }
 
+/// Each tensor once, with all its names.
+std::vector<ModelParameter> distinct(const torch::OrderedDict<std::string, at::Tensor>& tensors, bool trainable) {
+  std::vector<ModelParameter> found;
+  std::unordered_map<const at::TensorImpl*, size_t> seen;
+  for (const auto& item : tensors) {
+    const auto [place, is_new] = seen.try_emplace(item.value().unsafeGetTensorImpl(), found.size());
+    if (is_new) {
+      ModelParameter& parameter = found.emplace_back();
+      parameter.tensor = item.value();
+      parameter.global_shape = item.value().sizes().vec();
+      parameter.trainable = trainable;
+    }
+    found[place->second].names.push_back(item.key());
+  }
+  return found;
+}
+
 }  // namespace
 
 bool matches(std::string_view pattern, std::string_view name) {
@@ -79,20 +96,11 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
     if (item.key() == plan.split_list) list_size = static_cast<int64_t>(item.value()->children().size());
   }
 
-  std::unordered_map<const at::TensorImpl*, size_t> seen;
-  for (const auto& item : root.named_parameters()) {
-    const auto [found, is_new] = seen.try_emplace(item.value().unsafeGetTensorImpl(), table.parameters.size());
-    if (is_new) {
-      ModelParameter parameter;
-      parameter.tensor = item.value();
-      parameter.global_shape = item.value().sizes().vec();
-      table.parameters.push_back(std::move(parameter));
-    }
-    table.parameters[found->second].names.push_back(item.key());
-  }
+  table.parameters = distinct(root.named_parameters(), /*trainable=*/true);
+  table.buffers = distinct(root.named_buffers(), /*trainable=*/false);
 
   const auto integers = config_integers(config);
-  for (ModelParameter& parameter : table.parameters) {
+  const auto describe = [&](ModelParameter& parameter) {
     parameter.name = canonical_name(parameter.names, plan);
     parameter.unit = smallest_common_unit(parameter.names, table.units);
     for (const TensorSplit& split : plan.tensor_splits)
@@ -111,12 +119,14 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
         return std::ranges::any_of(parameter.names, [&](const std::string& name) { return any_holds(patterns, name); });
       };
       parameter.shared_between_stages = used_by(plan.first) && used_by(plan.last);
-      parameter.in_every_stage =
-          !used_by(plan.first) && !used_by(plan.last) &&
-          std::ranges::none_of(parameter.names,
-                               [&](const std::string& name) { return starts_with_path(name, plan.split_list); });
+      parameter.in_every_stage = !used_by(plan.first) && !used_by(plan.last) &&
+                                 std::ranges::none_of(parameter.names, [&](const std::string& name) {
+                                   return starts_with_path(name, plan.split_list);
+                                 });
     }
-  }
+  };
+  std::ranges::for_each(table.parameters, describe);
+  std::ranges::for_each(table.buffers, describe);
   return table;
 }
 

@@ -1,4 +1,4 @@
-// What a model's parameters are, read off the module tree and the plan: names, shapes, owners.
+// What a model's parameters and buffers are, read off the module tree and the plan: names, shapes, owners.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -28,7 +28,7 @@ struct ModelUnit {
   nn::Module* module = nullptr;
 };
 
-/// One parameter, whatever the number of its names.
+/// One parameter, whatever the number of its names; or one buffer.
 struct ModelParameter {
   std::string name;                     // canonical: the one that checkpoints use
   std::vector<std::string> names;       // all, in the order of the module tree
@@ -40,11 +40,13 @@ struct ModelParameter {
   bool held = true;                    // whether this pipeline stage has it
   bool shared_between_stages = false;  // tied, with uses on the first and on the last stage
   bool in_every_stage = false;         // of a pipeline: the plan gives it to none
+  bool trainable = true;               // false for a buffer, which has no gradient
 };
 
 struct ParameterTable {
   std::vector<ModelUnit> units;  // the root first, then as in the module tree
   std::vector<ModelParameter> parameters;
+  std::vector<ModelParameter> buffers;  // whole on every rank that holds them
 };
 
 /// Reads the table of a model that was built on meta from `config`. `stage` is this rank's stage of a pipeline, or null

@@ -17,13 +17,13 @@ namespace {
 std::string indivisible(const Plan& plan, const AnyConfig& config, const MeshShape& shape) {
   const auto integers = config_integers(config);
   for (const Divides& rule : plan.divides) {
-    const auto field = integers.find(rule.field);
     const auto axis = std::ranges::find(kAxisNames, rule.axis);
-    TORCH_INTERNAL_ASSERT(field != integers.end() && axis != kAxisNames.end(), "the plan divides ", rule.field, " by ",
-                          rule.axis, ", and one of them does not exist");
+    TORCH_INTERNAL_ASSERT(axis != kAxisNames.end(), "the plan divides ", rule.field, " by ", rule.axis,
+                          ", which does not exist");
+    const int64_t size = evaluate_product(rule.field, integers);
     const int64_t ranks = shape.size[static_cast<size_t>(axis - kAxisNames.begin())];
-    if (field->second % ranks != 0)
-      return fmt::format("{} = {} cannot be split over {} = {}: choose a {} that divides it", rule.field, field->second,
+    if (size % ranks != 0)
+      return fmt::format("{} = {} cannot be split over {} = {}: choose a {} that divides it", rule.field, size,
                          rule.axis, ranks, rule.axis);
   }
   return "";

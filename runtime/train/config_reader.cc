@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/model/tasks.h"
 #include "runtime/train/config_field.h"
 
 namespace modular {
@@ -145,18 +146,28 @@ void apply(const Assignment& assignment, const ConfigField& field, RunConfig& co
   refuse(assignment.where, fmt::format("{}: [{}] has {}", unknown, section.substr(0, section.size() - 1), names));
 }
 
+bool learns_from_text(const Entry& entry) {
+  const Task* task = find_task(entry.task);
+  return task && task->tokens != Task::Tokens::no_targets;
+}
+
+/// A class, or a family: its language model where that is one, or all that it has.
 const Entry& entry_named(const std::string& name, const std::string& where) {
-  const Entry* found = nullptr;
+  std::vector<const Entry*> of_family, language_models;
   std::string names;
   for (const auto& entry : entries()) {
     if (entry.architecture == name) return entry;
-    if (entry.family == name && found)
-      refuse(where, fmt::format("the family {} has several entries: name one, e.g. {}", name, found->architecture));
-    if (entry.family == name) found = &entry;
+    if (entry.family == name) of_family.push_back(&entry);
+    if (entry.family == name && learns_from_text(entry)) language_models.push_back(&entry);
     names += (names.empty() ? "" : ", ") + std::string(entry.architecture);
   }
-  if (!found) refuse(where, fmt::format("model.entry \"{}\" is not in this program, which has {}", name, names));
-  return *found;
+  if (language_models.size() == 1) return *language_models.front();
+  if (of_family.empty())
+    refuse(where, fmt::format("model.entry \"{}\" is not in this program, which has {}", name, names));
+  if (of_family.size() > 1)
+    refuse(where,
+           fmt::format("the family {} has several entries: name one, e.g. {}", name, of_family.front()->architecture));
+  return *of_family.front();
 }
 
 void choose_model(RunConfig& config, const fs::path& file) {

@@ -71,7 +71,7 @@ class Trainer {
         shape_(config_.batch_shape(run.mesh, data_parallel_rank(mesh))),
         source_(training_, shape_, static_cast<uint64_t>(config_.train.seed), vocab_size(config_.network),
                 config_.masking()) {
-    boxes_ = boxes_of(model_.parameters());
+    boxes_ = boxes_of(model_);
     const auto moments = boxes_of(optimizer_.state());
     boxes_.insert(boxes_.end(), moments.begin(), moments.end());
   }
@@ -110,7 +110,7 @@ class Trainer {
       model_.parameters_changed();
     } else if (!config_.model.checkpoint.empty()) {
       set_phase("loading " + config_.model.checkpoint);
-      load_parameters(config_.model.checkpoint, config_.network, boxes_of(model_.parameters()));
+      load_parameters(config_.model.checkpoint, config_.network, boxes_of(model_));
       model_.parameters_changed();
     }
   }

@@ -258,6 +258,18 @@ TEST(ShardRules, ShapeOperationsCarryTheSplitAlong) {
   EXPECT_TYPE(sharded(1), ".repeat_interleave", {split(1, 4), count(), literal(1)});
 }
 
+TEST(ShardRules, OneForAllHeadsIsExpandedToEachRanksHeads) {
+  Value one = whole(4);
+  one.ones = {-3};
+  const Applied applied(".expand", {one, list({size(), count(true), size(), size()})});
+  EXPECT_EQ(applied.result.type, sharded(1));
+  EXPECT_EQ(applied.op.entered, std::vector<size_t>{0}) << "the heads' gradients add";
+  EXPECT_REFUSED("not known to have size 1 there", ".expand", {whole(4), list({size(), count(true), size(), size()})});
+  Value sum = partial(4);
+  sum.ones = {-3};
+  EXPECT_REFUSED("an expansion", ".expand", {sum, list({size(), count(true), size(), size()})});
+}
+
 TEST(ShardRules, SplitDimensionIsNotTakenApart) {
   EXPECT_REFUSED("each rank sees only its slice", ".chunk", {split(2, 3), literal(2), literal(-1)});
   EXPECT_REFUSED("each rank sees only its slice", ".narrow", {split(2, 3), literal(2), literal(0), literal(5)});

@@ -175,6 +175,20 @@ class Case:
         self.prepare, self.rewrite = prepare, rewrite
 
 
+def classifiers(of_sequences, of_tokens=None, meshes=False):
+    """Cases of a decoder's classifiers: of sequences, by their last token that is no padding, and of tokens."""
+    cases = {
+        "sequences-padded-left": Case(
+            of_sequences, encoder_tokens(padding="left", labels="rows"), num_labels=3, pad_token_id=0, meshes=meshes
+        ),
+        "sequences-of-two": Case(of_sequences, encoder_tokens(padding="right", labels="rows"), pad_token_id=0),
+    }
+    if of_tokens:
+        batch = encoder_tokens(padding="right", labels="classes")
+        cases["tokens"] = Case(of_tokens, batch, num_labels=5, pad_token_id=0, meshes=meshes)
+    return cases
+
+
 @dataclasses.dataclass
 class Family:
     """A family's classes in transformers and what is compared.
@@ -216,8 +230,16 @@ def parameters_of(model):
     return {model.all_tied_weights_keys.get(name, name): parameter for name, parameter in model.named_parameters()}
 
 
+def buffers_of(model):
+    """name -> buffer, of those that are saved."""
+    saved = model.state_dict().keys()
+    return {name: buffer for name, buffer in model.named_buffers() if name in saved}
+
+
 def randomize(model, offset_norms):
-    """Every value counts: biases and norm weights too."""
+    """Every value counts: biases, norm weights and buffers too."""
+    for buffer in buffers_of(model).values():
+        torch.nn.init.normal_(buffer, std=0.15)
     for name, parameter in model.named_parameters():
         torch.nn.init.normal_(parameter, std=0.15)
         if name.endswith("weight") and parameter.dim() == 1 and not offset_norms:
@@ -275,13 +297,14 @@ def write_config(folder, family: Family, published, otherwise):
 
 
 def write_defaults(folder, family: Family, model_class):
-    """config.json of the family's defaults, and parameters.json: name -> shape of what transformers builds from them."""
+    """config.json of the family's defaults, and parameters.json: name -> shape of the parameters and buffers that transformers builds
+    from them."""
     folder.mkdir(parents=True)
     with torch.device("meta"):
         model = model_class(family.config())
     config = values_of(model.config)
     (folder / "config.json").write_text(json.dumps({**config, "architectures": [model_class.__name__]}))
-    shapes = {name: list(parameter.shape) for name, parameter in parameters_of(model).items()}
+    shapes = {name: list(tensor.shape) for name, tensor in (parameters_of(model) | buffers_of(model)).items()}
     (folder / "parameters.json").write_text(json.dumps(shapes))
 
 

@@ -156,7 +156,7 @@ void train_and_export(const fs::path& folder, const fs::path& out, const ExportO
 
   fs::remove_all(out);
   const fs::path checkpoint =
-      save_checkpoint(out / "checkpoints", config, {.step = 4, .values = {}}, boxes_of(model.parameters()), mesh, 1);
+      save_checkpoint(out / "checkpoints", config, {.step = 4, .values = {}}, boxes_of(model), mesh, 1);
   export_pretrained(checkpoint, out / "exported", options);
   fs::copy_file(folder / "batch.safetensors", out / "batch.safetensors");
   write_safetensors(out / "trained.safetensors", {{"logits", model.logits(batch).to(at::kFloat)}});

@@ -104,6 +104,11 @@ TEST_F(RunConfigTest, BrokenTomlAndMissingFilesAreLocated) {
               HasSubstr("/nowhere/run.toml: cannot be opened: No such file"));
 }
 
+TEST_F(RunConfigTest, FamilyStandsForItsLanguageModel) {
+  EXPECT_EQ(read("model.entry = 'llama'").model.entry, "LlamaForCausalLM");
+  EXPECT_EQ(read("model.entry = 'LlamaForTokenClassification'").model.entry, "LlamaForTokenClassification");
+}
+
 TEST_F(RunConfigTest, ModelMustBeNamedAndKnown) {
   EXPECT_THAT(refusal("[train]\nsteps = 1\n"), HasSubstr("model.entry is not set"));
   EXPECT_THAT(
