@@ -28,6 +28,8 @@ struct ArceeConfig {
   bool attention_bias = false;
   double attention_dropout = 0.0;
   bool mlp_bias = false;
+  int64_t num_labels = 2;                   // of classifiers
+  std::optional<std::string> problem_type;  // of classifiers
 
   void finish() {
     if (num_attention_heads < 1) throw ConfigError("num_attention_heads must be at least 1");
@@ -61,6 +63,8 @@ struct ArceeConfig {
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
     visit("mlp_bias", mlp_bias);
+    visit("num_labels", num_labels);
+    visit("problem_type", problem_type);
   }
 };
 
@@ -258,6 +262,84 @@ class ArceeForCausalLMImpl : public Module {
 };
 TORCH_MODULE(ArceeForCausalLM);
 
+/// Gives a sequence one of several labels, by its last token.
+class ArceeForSequenceClassificationImpl : public Module {
+ public:
+  explicit ArceeForSequenceClassificationImpl(const ArceeConfig& config)
+      : config(config),
+        model(register_module("model", ArceeModel(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch& batch) {
+    return score(last_tokens(hidden_states, batch.input_ids, config.pad_token_id));
+  }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &ArceeForSequenceClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  ArceeConfig config;
+  ArceeModel model;
+  nn::Linear score;
+};
+TORCH_MODULE(ArceeForSequenceClassification);
+
+/// Gives each token one of several labels.
+class ArceeForTokenClassificationImpl : public Module {
+ public:
+  explicit ArceeForTokenClassificationImpl(const ArceeConfig& config)
+      : config(config),
+        model(register_module("model", ArceeModel(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, seq, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(hidden_states); }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &ArceeForTokenClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  ArceeConfig config;
+  ArceeModel model;
+  nn::Linear score;
+};
+TORCH_MODULE(ArceeForTokenClassification);
+
 // The parallel plan of ArceeForCausalLM.
 inline const Plan arcee_for_causal_lm_plan = {
     .units = {"model.layers.*"},
@@ -291,5 +373,73 @@ inline const Plan arcee_for_causal_lm_plan = {
 
 inline const bool arcee_for_causal_lm_registered = register_entry<ArceeForCausalLM, ArceeConfig>(
     "arcee", "ArceeForCausalLM", "causal-lm", "arcee", arcee_for_causal_lm_plan);
+
+// The parallel plan of ArceeForSequenceClassification.
+inline const Plan arcee_for_sequence_classification_plan = {
+    .units = {"model.layers.*"},
+    .tensor_splits =
+        {
+            {"model.embed_tokens.weight", 0},
+            {"model.layers.*.self_attn.q_proj.weight", 0},
+            {"model.layers.*.self_attn.q_proj.bias", 0},
+            {"model.layers.*.self_attn.k_proj.weight", 0},
+            {"model.layers.*.self_attn.k_proj.bias", 0},
+            {"model.layers.*.self_attn.v_proj.weight", 0},
+            {"model.layers.*.self_attn.v_proj.bias", 0},
+            {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.mlp.up_proj.weight", 0},
+            {"model.layers.*.mlp.up_proj.bias", 0},
+            {"model.layers.*.mlp.down_proj.weight", 1},
+        },
+    .ties = {},
+    .split_list = "model.layers",
+    .first = {"model.embed_tokens"},
+    .last = {"model.norm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool arcee_for_sequence_classification_registered =
+    register_entry<ArceeForSequenceClassification, ArceeConfig>("arcee", "ArceeForSequenceClassification",
+                                                                "sequence-classification", "arcee",
+                                                                arcee_for_sequence_classification_plan);
+
+// The parallel plan of ArceeForTokenClassification.
+inline const Plan arcee_for_token_classification_plan = {
+    .units = {"model.layers.*"},
+    .tensor_splits =
+        {
+            {"model.embed_tokens.weight", 0},
+            {"model.layers.*.self_attn.q_proj.weight", 0},
+            {"model.layers.*.self_attn.q_proj.bias", 0},
+            {"model.layers.*.self_attn.k_proj.weight", 0},
+            {"model.layers.*.self_attn.k_proj.bias", 0},
+            {"model.layers.*.self_attn.v_proj.weight", 0},
+            {"model.layers.*.self_attn.v_proj.bias", 0},
+            {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.mlp.up_proj.weight", 0},
+            {"model.layers.*.mlp.up_proj.bias", 0},
+            {"model.layers.*.mlp.down_proj.weight", 1},
+        },
+    .ties = {},
+    .split_list = "model.layers",
+    .first = {"model.embed_tokens"},
+    .last = {"model.norm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool arcee_for_token_classification_registered = register_entry<ArceeForTokenClassification, ArceeConfig>(
+    "arcee", "ArceeForTokenClassification", "token-classification", "arcee", arcee_for_token_classification_plan);
 
 }  // namespace modular::arcee

@@ -32,6 +32,8 @@ struct BambaConfig {
   bool attention_bias = false;
   double attention_dropout = 0.0;
   bool mlp_bias = false;
+  int64_t num_labels = 2;                                  // of classifiers
+  std::optional<std::string> problem_type;                 // of classifiers
   std::optional<int64_t> num_logits_to_keep = 1;           // in generation; nothing reads it
   std::optional<std::vector<int64_t>> attn_layer_indices;  // the layers with attention
   int64_t mamba_n_heads = 128;
@@ -93,6 +95,8 @@ struct BambaConfig {
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
     visit("mlp_bias", mlp_bias);
+    visit("num_labels", num_labels);
+    visit("problem_type", problem_type);
     visit("num_logits_to_keep", num_logits_to_keep);
     visit("attn_layer_indices", attn_layer_indices);
     visit("mamba_n_heads", mamba_n_heads);

@@ -28,6 +28,8 @@ struct GemmaConfig {
   RopeParameters rope_parameters;
   bool attention_bias = false;
   double attention_dropout = 0.0;
+  int64_t num_labels = 2;                   // of classifiers
+  std::optional<std::string> problem_type;  // of classifiers
   std::optional<bool> use_bidirectional_attention;
 
   void finish() {
@@ -64,6 +66,8 @@ struct GemmaConfig {
     visit("rope_parameters", rope_parameters);
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
+    visit("num_labels", num_labels);
+    visit("problem_type", problem_type);
     visit("use_bidirectional_attention", use_bidirectional_attention);
   }
 };
@@ -268,6 +272,84 @@ class GemmaForCausalLMImpl : public Module {
 };
 TORCH_MODULE(GemmaForCausalLM);
 
+/// Gives a sequence one of several labels, by its last token.
+class GemmaForSequenceClassificationImpl : public Module {
+ public:
+  explicit GemmaForSequenceClassificationImpl(const GemmaConfig& config)
+      : config(config),
+        model(register_module("model", GemmaModel(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch& batch) {
+    return score(last_tokens(hidden_states, batch.input_ids, config.pad_token_id));
+  }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &GemmaForSequenceClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  GemmaConfig config;
+  GemmaModel model;
+  nn::Linear score;
+};
+TORCH_MODULE(GemmaForSequenceClassification);
+
+/// Gives each token one of several labels.
+class GemmaForTokenClassificationImpl : public Module {
+ public:
+  explicit GemmaForTokenClassificationImpl(const GemmaConfig& config)
+      : config(config),
+        model(register_module("model", GemmaModel(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, seq, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(hidden_states); }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &GemmaForTokenClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  GemmaConfig config;
+  GemmaModel model;
+  nn::Linear score;
+};
+TORCH_MODULE(GemmaForTokenClassification);
+
 // The parallel plan of GemmaForCausalLM.
 inline const Plan gemma_for_causal_lm_plan = {
     .units = {"model.layers.*"},
@@ -301,5 +383,73 @@ inline const Plan gemma_for_causal_lm_plan = {
 
 inline const bool gemma_for_causal_lm_registered = register_entry<GemmaForCausalLM, GemmaConfig>(
     "gemma", "GemmaForCausalLM", "causal-lm", "gemma", gemma_for_causal_lm_plan);
+
+// The parallel plan of GemmaForSequenceClassification.
+inline const Plan gemma_for_sequence_classification_plan = {
+    .units = {"model.layers.*"},
+    .tensor_splits =
+        {
+            {"model.embed_tokens.weight", 0},
+            {"model.layers.*.self_attn.q_proj.weight", 0},
+            {"model.layers.*.self_attn.q_proj.bias", 0},
+            {"model.layers.*.self_attn.k_proj.weight", 0},
+            {"model.layers.*.self_attn.k_proj.bias", 0},
+            {"model.layers.*.self_attn.v_proj.weight", 0},
+            {"model.layers.*.self_attn.v_proj.bias", 0},
+            {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.mlp.gate_proj.weight", 0},
+            {"model.layers.*.mlp.up_proj.weight", 0},
+            {"model.layers.*.mlp.down_proj.weight", 1},
+        },
+    .ties = {},
+    .split_list = "model.layers",
+    .first = {"model.embed_tokens"},
+    .last = {"model.norm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool gemma_for_sequence_classification_registered =
+    register_entry<GemmaForSequenceClassification, GemmaConfig>("gemma", "GemmaForSequenceClassification",
+                                                                "sequence-classification", "gemma",
+                                                                gemma_for_sequence_classification_plan);
+
+// The parallel plan of GemmaForTokenClassification.
+inline const Plan gemma_for_token_classification_plan = {
+    .units = {"model.layers.*"},
+    .tensor_splits =
+        {
+            {"model.embed_tokens.weight", 0},
+            {"model.layers.*.self_attn.q_proj.weight", 0},
+            {"model.layers.*.self_attn.q_proj.bias", 0},
+            {"model.layers.*.self_attn.k_proj.weight", 0},
+            {"model.layers.*.self_attn.k_proj.bias", 0},
+            {"model.layers.*.self_attn.v_proj.weight", 0},
+            {"model.layers.*.self_attn.v_proj.bias", 0},
+            {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.mlp.gate_proj.weight", 0},
+            {"model.layers.*.mlp.up_proj.weight", 0},
+            {"model.layers.*.mlp.down_proj.weight", 1},
+        },
+    .ties = {},
+    .split_list = "model.layers",
+    .first = {"model.embed_tokens"},
+    .last = {"model.norm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool gemma_for_token_classification_registered = register_entry<GemmaForTokenClassification, GemmaConfig>(
+    "gemma", "GemmaForTokenClassification", "token-classification", "gemma", gemma_for_token_classification_plan);
 
 }  // namespace modular::gemma

@@ -28,6 +28,8 @@ struct Gemma3Config {
   LayerRopeParameters rope_parameters = {rotary_base(1e6), rotary_base(1e4)};
   bool attention_bias = false;
   double attention_dropout = 0.0;
+  int64_t num_labels = 2;                   // of classifiers
+  std::optional<std::string> problem_type;  // of classifiers
   std::optional<bool> use_bidirectional_attention = false;
   std::string hidden_activation = "gelu_pytorch_tanh";
   int64_t query_pre_attn_scalar = 256;  // one over the square of what scores are multiplied by
@@ -76,6 +78,8 @@ struct Gemma3Config {
     visit("rope_parameters", rope_parameters);
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
+    visit("num_labels", num_labels);
+    visit("problem_type", problem_type);
     visit("use_bidirectional_attention", use_bidirectional_attention);
     visit("hidden_activation", hidden_activation);
     visit("query_pre_attn_scalar", query_pre_attn_scalar);
@@ -311,6 +315,46 @@ class Gemma3ForCausalLMImpl : public Module {
 };
 TORCH_MODULE(Gemma3ForCausalLM);
 
+/// Gives a sequence one of several labels, by its last token.
+class Gemma3TextForSequenceClassificationImpl : public Module {
+ public:
+  explicit Gemma3TextForSequenceClassificationImpl(const Gemma3Config& config)
+      : config(config),
+        model(register_module("model", Gemma3Model(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch& batch) {
+    return score(last_tokens(hidden_states, batch.input_ids, config.pad_token_id));
+  }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &Gemma3TextForSequenceClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  Gemma3Config config;
+  Gemma3Model model;
+  nn::Linear score;
+};
+TORCH_MODULE(Gemma3TextForSequenceClassification);
+
 // The parallel plan of Gemma3ForCausalLM.
 inline const Plan gemma3_for_causal_lm_plan = {
     .units = {"model.layers.*"},
@@ -344,5 +388,40 @@ inline const Plan gemma3_for_causal_lm_plan = {
 
 inline const bool gemma3_for_causal_lm_registered = register_entry<Gemma3ForCausalLM, Gemma3Config>(
     "gemma3_text", "Gemma3ForCausalLM", "causal-lm", "gemma3_text", gemma3_for_causal_lm_plan);
+
+// The parallel plan of Gemma3TextForSequenceClassification.
+inline const Plan gemma3_text_for_sequence_classification_plan = {
+    .units = {"model.layers.*"},
+    .tensor_splits =
+        {
+            {"model.embed_tokens.weight", 0},
+            {"model.layers.*.self_attn.q_proj.weight", 0},
+            {"model.layers.*.self_attn.q_proj.bias", 0},
+            {"model.layers.*.self_attn.k_proj.weight", 0},
+            {"model.layers.*.self_attn.k_proj.bias", 0},
+            {"model.layers.*.self_attn.v_proj.weight", 0},
+            {"model.layers.*.self_attn.v_proj.bias", 0},
+            {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.mlp.gate_proj.weight", 0},
+            {"model.layers.*.mlp.up_proj.weight", 0},
+            {"model.layers.*.mlp.down_proj.weight", 1},
+        },
+    .ties = {},
+    .split_list = "model.layers",
+    .first = {"model.embed_tokens"},
+    .last = {"model.norm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool gemma3_text_for_sequence_classification_registered =
+    register_entry<Gemma3TextForSequenceClassification, Gemma3Config>(
+        "gemma3_text", "Gemma3TextForSequenceClassification", "sequence-classification", "gemma3_text",
+        gemma3_text_for_sequence_classification_plan);
 
 }  // namespace modular::gemma3_text

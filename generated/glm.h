@@ -28,6 +28,8 @@ struct GlmConfig {
   RopeParameters rope_parameters = partial_rotary(0.5);
   bool attention_bias = true;
   double attention_dropout = 0.0;
+  int64_t num_labels = 2;                   // of classifiers
+  std::optional<std::string> problem_type;  // of classifiers
 
   void finish() {
     if (num_attention_heads < 1) throw ConfigError("num_attention_heads must be at least 1");
@@ -60,6 +62,8 @@ struct GlmConfig {
     visit("rope_parameters", rope_parameters);
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
+    visit("num_labels", num_labels);
+    visit("problem_type", problem_type);
   }
 };
 
@@ -261,6 +265,82 @@ class GlmForCausalLMImpl : public Module {
 };
 TORCH_MODULE(GlmForCausalLM);
 
+/// Gives a sequence one of several labels, by its last token.
+class GlmForSequenceClassificationImpl : public Module {
+ public:
+  explicit GlmForSequenceClassificationImpl(const GlmConfig& config)
+      : config(config),
+        model(register_module("model", GlmModel(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch& batch) {
+    return score(last_tokens(hidden_states, batch.input_ids, config.pad_token_id));
+  }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &GlmForSequenceClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  GlmConfig config;
+  GlmModel model;
+  nn::Linear score;
+};
+TORCH_MODULE(GlmForSequenceClassification);
+
+/// Gives each token one of several labels.
+class GlmForTokenClassificationImpl : public Module {
+ public:
+  explicit GlmForTokenClassificationImpl(const GlmConfig& config)
+      : config(config),
+        model(register_module("model", GlmModel(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, seq, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(hidden_states); }
+
+  Outputs forward(const Batch& batch) { return fsdp::unit(*this, &GlmForTokenClassificationImpl::forward_unit, batch); }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  GlmConfig config;
+  GlmModel model;
+  nn::Linear score;
+};
+TORCH_MODULE(GlmForTokenClassification);
+
 // The parallel plan of GlmForCausalLM.
 inline const Plan glm_for_causal_lm_plan = {
     .units = {"model.layers.*"},
@@ -293,5 +373,69 @@ inline const Plan glm_for_causal_lm_plan = {
 
 inline const bool glm_for_causal_lm_registered =
     register_entry<GlmForCausalLM, GlmConfig>("glm", "GlmForCausalLM", "causal-lm", "glm", glm_for_causal_lm_plan);
+
+// The parallel plan of GlmForSequenceClassification.
+inline const Plan glm_for_sequence_classification_plan = {
+    .units = {"model.layers.*"},
+    .tensor_splits =
+        {
+            {"model.embed_tokens.weight", 0},
+            {"model.layers.*.self_attn.q_proj.weight", 0},
+            {"model.layers.*.self_attn.q_proj.bias", 0},
+            {"model.layers.*.self_attn.k_proj.weight", 0},
+            {"model.layers.*.self_attn.k_proj.bias", 0},
+            {"model.layers.*.self_attn.v_proj.weight", 0},
+            {"model.layers.*.self_attn.v_proj.bias", 0},
+            {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.mlp.down_proj.weight", 1},
+            {"model.layers.*.mlp.gate_up_proj.weight", 0, {"intermediate_size", "intermediate_size"}},
+        },
+    .ties = {},
+    .split_list = "model.layers",
+    .first = {"model.embed_tokens"},
+    .last = {"model.norm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool glm_for_sequence_classification_registered = register_entry<GlmForSequenceClassification, GlmConfig>(
+    "glm", "GlmForSequenceClassification", "sequence-classification", "glm", glm_for_sequence_classification_plan);
+
+// The parallel plan of GlmForTokenClassification.
+inline const Plan glm_for_token_classification_plan = {
+    .units = {"model.layers.*"},
+    .tensor_splits =
+        {
+            {"model.embed_tokens.weight", 0},
+            {"model.layers.*.self_attn.q_proj.weight", 0},
+            {"model.layers.*.self_attn.q_proj.bias", 0},
+            {"model.layers.*.self_attn.k_proj.weight", 0},
+            {"model.layers.*.self_attn.k_proj.bias", 0},
+            {"model.layers.*.self_attn.v_proj.weight", 0},
+            {"model.layers.*.self_attn.v_proj.bias", 0},
+            {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.mlp.down_proj.weight", 1},
+            {"model.layers.*.mlp.gate_up_proj.weight", 0, {"intermediate_size", "intermediate_size"}},
+        },
+    .ties = {},
+    .split_list = "model.layers",
+    .first = {"model.embed_tokens"},
+    .last = {"model.norm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool glm_for_token_classification_registered = register_entry<GlmForTokenClassification, GlmConfig>(
+    "glm", "GlmForTokenClassification", "token-classification", "glm", glm_for_token_classification_plan);
 
 }  // namespace modular::glm

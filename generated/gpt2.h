@@ -29,6 +29,8 @@ struct GPT2Config {
   bool add_cross_attention = false;
   std::optional<int64_t> pad_token_id;  // a classifier's: the embedding has no padding row
   bool tie_word_embeddings = true;
+  int64_t num_labels = 2;                   // of classifiers
+  std::optional<std::string> problem_type;  // of classifiers
 
   void finish() {
     if (n_head < 1 || n_embd % n_head != 0) throw ConfigError("n_embd must be a multiple of n_head");
@@ -56,6 +58,8 @@ struct GPT2Config {
     visit("add_cross_attention", add_cross_attention);
     visit("pad_token_id", pad_token_id);
     visit("tie_word_embeddings", tie_word_embeddings);
+    visit("num_labels", num_labels);
+    visit("problem_type", problem_type);
   }
 };
 
@@ -214,6 +218,76 @@ class GPT2LMHeadModelImpl : public Module {
 };
 TORCH_MODULE(GPT2LMHeadModel);
 
+/// Gives a sequence one of several labels, by its last token.
+class GPT2ForSequenceClassificationImpl : public Module {
+ public:
+  explicit GPT2ForSequenceClassificationImpl(const GPT2Config& config)
+      : config(config),
+        transformer(register_module("transformer", GPT2Model(config))),
+        score(register_module("score", linear(config.n_embd, config.num_labels, /*bias=*/false))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &GPT2ForSequenceClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = transformer(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = score(last_tokens(hidden_states, batch.input_ids, config.pad_token_id));
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  GPT2Config config;
+  GPT2Model transformer;
+  nn::Linear score;
+};
+TORCH_MODULE(GPT2ForSequenceClassification);
+
+/// Gives each token one of several labels.
+class GPT2ForTokenClassificationImpl : public Module {
+ public:
+  explicit GPT2ForTokenClassificationImpl(const GPT2Config& config)
+      : config(config),
+        transformer(register_module("transformer", GPT2Model(config))),
+        classifier(register_module("classifier", linear(config.n_embd, config.num_labels, /*bias=*/true))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &GPT2ForTokenClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = transformer(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classifier(hidden_states);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  GPT2Config config;
+  GPT2Model transformer;
+  nn::Linear classifier;
+};
+TORCH_MODULE(GPT2ForTokenClassification);
+
 // The parallel plan of GPT2LMHeadModel.
 inline const Plan gpt2_lm_head_model_plan = {
     .units = {"transformer.h.*"},
@@ -243,5 +317,65 @@ inline const Plan gpt2_lm_head_model_plan = {
 
 inline const bool gpt2_lm_head_model_registered = register_entry<GPT2LMHeadModel, GPT2Config>(
     "gpt2", "GPT2LMHeadModel", "causal-lm", "gpt2", gpt2_lm_head_model_plan);
+
+// The parallel plan of GPT2ForSequenceClassification.
+inline const Plan gpt2_for_sequence_classification_plan = {
+    .units = {"transformer.h.*"},
+    .tensor_splits =
+        {
+            {"transformer.wte.weight", 0},
+            {"transformer.h.*.attn.c_attn.weight", 1, {"n_embd", "n_embd", "n_embd"}},
+            {"transformer.h.*.attn.c_attn.bias", 0, {"n_embd", "n_embd", "n_embd"}},
+            {"transformer.h.*.attn.c_proj.weight", 0},
+            {"transformer.h.*.mlp.c_fc.weight", 1},
+            {"transformer.h.*.mlp.c_fc.bias", 0},
+            {"transformer.h.*.mlp.c_proj.weight", 0},
+        },
+    .ties = {},
+    .split_list = "transformer.h",
+    .first = {"transformer.wte", "transformer.wpe"},
+    .last = {"transformer.ln_f", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"n_head", "tp"},
+            {"n_embd", "tp"},
+            {"n_inner", "tp"},
+        },
+};
+
+inline const bool gpt2_for_sequence_classification_registered =
+    register_entry<GPT2ForSequenceClassification, GPT2Config>("gpt2", "GPT2ForSequenceClassification",
+                                                              "sequence-classification", "gpt2",
+                                                              gpt2_for_sequence_classification_plan);
+
+// The parallel plan of GPT2ForTokenClassification.
+inline const Plan gpt2_for_token_classification_plan = {
+    .units = {"transformer.h.*"},
+    .tensor_splits =
+        {
+            {"transformer.wte.weight", 0},
+            {"transformer.h.*.attn.c_attn.weight", 1, {"n_embd", "n_embd", "n_embd"}},
+            {"transformer.h.*.attn.c_attn.bias", 0, {"n_embd", "n_embd", "n_embd"}},
+            {"transformer.h.*.attn.c_proj.weight", 0},
+            {"transformer.h.*.mlp.c_fc.weight", 1},
+            {"transformer.h.*.mlp.c_fc.bias", 0},
+            {"transformer.h.*.mlp.c_proj.weight", 0},
+        },
+    .ties = {},
+    .split_list = "transformer.h",
+    .first = {"transformer.wte", "transformer.wpe"},
+    .last = {"transformer.ln_f", "classifier"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"n_head", "tp"},
+            {"n_embd", "tp"},
+            {"n_inner", "tp"},
+        },
+};
+
+inline const bool gpt2_for_token_classification_registered = register_entry<GPT2ForTokenClassification, GPT2Config>(
+    "gpt2", "GPT2ForTokenClassification", "token-classification", "gpt2", gpt2_for_token_classification_plan);
 
 }  // namespace modular::gpt2

@@ -28,6 +28,8 @@ struct GPTNeoXConfig {
   RopeParameters rope_parameters = partial_rotary(0.25);
   bool attention_bias = true;
   double attention_dropout = 0.0;
+  int64_t num_labels = 2;                   // of classifiers
+  std::optional<std::string> problem_type;  // of classifiers
   double hidden_dropout = 0.0;
   double classifier_dropout = 0.1;
   double layer_norm_eps = 1e-5;
@@ -59,6 +61,8 @@ struct GPTNeoXConfig {
     visit("rope_parameters", rope_parameters);
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
+    visit("num_labels", num_labels);
+    visit("problem_type", problem_type);
     visit("hidden_dropout", hidden_dropout);
     visit("classifier_dropout", classifier_dropout);
     visit("layer_norm_eps", layer_norm_eps);
@@ -241,6 +245,84 @@ class GPTNeoXForCausalLMImpl : public Module {
 };
 TORCH_MODULE(GPTNeoXForCausalLM);
 
+/// Gives a sequence one of several labels, by its last token.
+class GPTNeoXForSequenceClassificationImpl : public Module {
+ public:
+  explicit GPTNeoXForSequenceClassificationImpl(const GPTNeoXConfig& config)
+      : config(config),
+        gpt_neox(register_module("gpt_neox", GPTNeoXModel(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch& batch) {
+    return score(last_tokens(hidden_states, batch.input_ids, config.pad_token_id));
+  }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &GPTNeoXForSequenceClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = gpt_neox(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  GPTNeoXConfig config;
+  GPTNeoXModel gpt_neox;
+  nn::Linear score;
+};
+TORCH_MODULE(GPTNeoXForSequenceClassification);
+
+/// Gives each token one of several labels.
+class GPTNeoXForTokenClassificationImpl : public Module {
+ public:
+  explicit GPTNeoXForTokenClassificationImpl(const GPTNeoXConfig& config)
+      : config(config),
+        gpt_neox(register_module("gpt_neox", GPTNeoXModel(config))),
+        classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, seq, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return classifier(hidden_states); }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &GPTNeoXForTokenClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = gpt_neox(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  GPTNeoXConfig config;
+  GPTNeoXModel gpt_neox;
+  nn::Linear classifier;
+};
+TORCH_MODULE(GPTNeoXForTokenClassification);
+
 // The parallel plan of GPTNeoXForCausalLM.
 inline const Plan gpt_neo_x_for_causal_lm_plan = {
     .units = {"gpt_neox.layers.*"},
@@ -269,5 +351,65 @@ inline const Plan gpt_neo_x_for_causal_lm_plan = {
 
 inline const bool gpt_neo_x_for_causal_lm_registered = register_entry<GPTNeoXForCausalLM, GPTNeoXConfig>(
     "gpt_neox", "GPTNeoXForCausalLM", "causal-lm", "gpt_neox", gpt_neo_x_for_causal_lm_plan);
+
+// The parallel plan of GPTNeoXForSequenceClassification.
+inline const Plan gpt_neo_x_for_sequence_classification_plan = {
+    .units = {"gpt_neox.layers.*"},
+    .tensor_splits =
+        {
+            {"gpt_neox.embed_in.weight", 0},
+            {"gpt_neox.layers.*.attention.dense.weight", 1},
+            {"gpt_neox.layers.*.attention.query_key_value.weight", 0},
+            {"gpt_neox.layers.*.attention.query_key_value.bias", 0},
+            {"gpt_neox.layers.*.mlp.dense_h_to_4h.weight", 0},
+            {"gpt_neox.layers.*.mlp.dense_h_to_4h.bias", 0},
+            {"gpt_neox.layers.*.mlp.dense_4h_to_h.weight", 1},
+        },
+    .ties = {},
+    .split_list = "gpt_neox.layers",
+    .first = {"gpt_neox.embed_in"},
+    .last = {"gpt_neox.final_layer_norm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool gpt_neo_x_for_sequence_classification_registered =
+    register_entry<GPTNeoXForSequenceClassification, GPTNeoXConfig>("gpt_neox", "GPTNeoXForSequenceClassification",
+                                                                    "sequence-classification", "gpt_neox",
+                                                                    gpt_neo_x_for_sequence_classification_plan);
+
+// The parallel plan of GPTNeoXForTokenClassification.
+inline const Plan gpt_neo_x_for_token_classification_plan = {
+    .units = {"gpt_neox.layers.*"},
+    .tensor_splits =
+        {
+            {"gpt_neox.embed_in.weight", 0},
+            {"gpt_neox.layers.*.attention.dense.weight", 1},
+            {"gpt_neox.layers.*.attention.query_key_value.weight", 0},
+            {"gpt_neox.layers.*.attention.query_key_value.bias", 0},
+            {"gpt_neox.layers.*.mlp.dense_h_to_4h.weight", 0},
+            {"gpt_neox.layers.*.mlp.dense_h_to_4h.bias", 0},
+            {"gpt_neox.layers.*.mlp.dense_4h_to_h.weight", 1},
+        },
+    .ties = {},
+    .split_list = "gpt_neox.layers",
+    .first = {"gpt_neox.embed_in"},
+    .last = {"gpt_neox.final_layer_norm", "classifier"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool gpt_neo_x_for_token_classification_registered =
+    register_entry<GPTNeoXForTokenClassification, GPTNeoXConfig>("gpt_neox", "GPTNeoXForTokenClassification",
+                                                                 "token-classification", "gpt_neox",
+                                                                 gpt_neo_x_for_token_classification_plan);
 
 }  // namespace modular::gpt_neox

@@ -31,6 +31,8 @@ struct JambaConfig {
   std::optional<int64_t> pad_token_id = 0;
   bool tie_word_embeddings = false;
   double attention_dropout = 0.0;
+  int64_t num_labels = 2;                   // of classifiers
+  std::optional<std::string> problem_type;  // of classifiers
   int64_t num_experts_per_tok = 2;
   int64_t num_experts = 16;
   bool output_router_logits = false;
@@ -102,6 +104,8 @@ struct JambaConfig {
     visit("pad_token_id", pad_token_id);
     visit("tie_word_embeddings", tie_word_embeddings);
     visit("attention_dropout", attention_dropout);
+    visit("num_labels", num_labels);
+    visit("problem_type", problem_type);
     visit("num_experts_per_tok", num_experts_per_tok);
     visit("num_experts", num_experts);
     visit("output_router_logits", output_router_logits);
@@ -203,11 +207,10 @@ TORCH_MODULE(JambaAttention);
 /// The weights of all experts.
 class JambaExpertsImpl : public Module {
  public:
-  explicit JambaExpertsImpl(const JambaConfig& config)
-      : gate_up_proj(register_parameter(
-            "gate_up_proj", torch::empty({config.num_experts, 2 * config.intermediate_size, config.hidden_size}))),
-        down_proj(register_parameter("down_proj",
-                                     torch::empty({config.num_experts, config.hidden_size, config.intermediate_size}))),
+  JambaExpertsImpl(const JambaConfig& config, int64_t num_experts, int64_t intermediate_size)
+      : gate_up_proj(
+            register_parameter("gate_up_proj", torch::empty({num_experts, 2 * intermediate_size, config.hidden_size}))),
+        down_proj(register_parameter("down_proj", torch::empty({num_experts, config.hidden_size, intermediate_size}))),
         hidden_act(config.hidden_act),
         initializer_range(config.initializer_range) {}
 
@@ -231,8 +234,8 @@ TORCH_MODULE(JambaExperts);
 /// Chooses each token's experts.
 class JambaTopKRouterImpl : public Module {
  public:
-  explicit JambaTopKRouterImpl(const JambaConfig& config)
-      : weight(register_parameter("weight", torch::empty({config.num_experts, config.hidden_size}))),
+  JambaTopKRouterImpl(const JambaConfig& config, int64_t num_experts)
+      : weight(register_parameter("weight", torch::empty({num_experts, config.hidden_size}))),
         top_k(config.num_experts_per_tok),
         initializer_range(config.initializer_range) {}
 
@@ -255,8 +258,8 @@ TORCH_MODULE(JambaTopKRouter);
 class JambaSparseMoeBlockImpl : public Module {
  public:
   explicit JambaSparseMoeBlockImpl(const JambaConfig& config)
-      : router(register_module("router", JambaTopKRouter(config))),
-        experts(register_module("experts", JambaExperts(config))) {}
+      : router(register_module("router", JambaTopKRouter(config, config.num_experts))),
+        experts(register_module("experts", JambaExperts(config, config.num_experts, config.intermediate_size))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1), hidden = hidden_states.size(2);

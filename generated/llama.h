@@ -28,6 +28,8 @@ struct LlamaConfig {
   bool attention_bias = false;
   double attention_dropout = 0.0;
   bool mlp_bias = false;
+  int64_t num_labels = 2;                   // of classifiers
+  std::optional<std::string> problem_type;  // of classifiers
 
   void finish() {
     if (num_attention_heads < 1) throw ConfigError("num_attention_heads must be at least 1");
@@ -61,6 +63,8 @@ struct LlamaConfig {
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
     visit("mlp_bias", mlp_bias);
+    visit("num_labels", num_labels);
+    visit("problem_type", problem_type);
   }
 };
 
@@ -260,6 +264,84 @@ class LlamaForCausalLMImpl : public Module {
 };
 TORCH_MODULE(LlamaForCausalLM);
 
+/// Gives a sequence one of several labels, by its last token.
+class LlamaForSequenceClassificationImpl : public Module {
+ public:
+  explicit LlamaForSequenceClassificationImpl(const LlamaConfig& config)
+      : config(config),
+        model(register_module("model", LlamaModel(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch& batch) {
+    return score(last_tokens(hidden_states, batch.input_ids, config.pad_token_id));
+  }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &LlamaForSequenceClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  LlamaConfig config;
+  LlamaModel model;
+  nn::Linear score;
+};
+TORCH_MODULE(LlamaForSequenceClassification);
+
+/// Gives each token one of several labels.
+class LlamaForTokenClassificationImpl : public Module {
+ public:
+  explicit LlamaForTokenClassificationImpl(const LlamaConfig& config)
+      : config(config),
+        model(register_module("model", LlamaModel(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, seq, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(hidden_states); }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &LlamaForTokenClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  LlamaConfig config;
+  LlamaModel model;
+  nn::Linear score;
+};
+TORCH_MODULE(LlamaForTokenClassification);
+
 // The parallel plan of LlamaForCausalLM.
 inline const Plan llama_for_causal_lm_plan = {
     .units = {"model.layers.*"},
@@ -295,5 +377,77 @@ inline const Plan llama_for_causal_lm_plan = {
 
 inline const bool llama_for_causal_lm_registered = register_entry<LlamaForCausalLM, LlamaConfig>(
     "llama", "LlamaForCausalLM", "causal-lm", "llama", llama_for_causal_lm_plan);
+
+// The parallel plan of LlamaForSequenceClassification.
+inline const Plan llama_for_sequence_classification_plan = {
+    .units = {"model.layers.*"},
+    .tensor_splits =
+        {
+            {"model.embed_tokens.weight", 0},
+            {"model.layers.*.self_attn.q_proj.weight", 0},
+            {"model.layers.*.self_attn.q_proj.bias", 0},
+            {"model.layers.*.self_attn.k_proj.weight", 0},
+            {"model.layers.*.self_attn.k_proj.bias", 0},
+            {"model.layers.*.self_attn.v_proj.weight", 0},
+            {"model.layers.*.self_attn.v_proj.bias", 0},
+            {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.mlp.gate_proj.weight", 0},
+            {"model.layers.*.mlp.gate_proj.bias", 0},
+            {"model.layers.*.mlp.up_proj.weight", 0},
+            {"model.layers.*.mlp.up_proj.bias", 0},
+            {"model.layers.*.mlp.down_proj.weight", 1},
+        },
+    .ties = {},
+    .split_list = "model.layers",
+    .first = {"model.embed_tokens"},
+    .last = {"model.norm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool llama_for_sequence_classification_registered =
+    register_entry<LlamaForSequenceClassification, LlamaConfig>("llama", "LlamaForSequenceClassification",
+                                                                "sequence-classification", "llama",
+                                                                llama_for_sequence_classification_plan);
+
+// The parallel plan of LlamaForTokenClassification.
+inline const Plan llama_for_token_classification_plan = {
+    .units = {"model.layers.*"},
+    .tensor_splits =
+        {
+            {"model.embed_tokens.weight", 0},
+            {"model.layers.*.self_attn.q_proj.weight", 0},
+            {"model.layers.*.self_attn.q_proj.bias", 0},
+            {"model.layers.*.self_attn.k_proj.weight", 0},
+            {"model.layers.*.self_attn.k_proj.bias", 0},
+            {"model.layers.*.self_attn.v_proj.weight", 0},
+            {"model.layers.*.self_attn.v_proj.bias", 0},
+            {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.mlp.gate_proj.weight", 0},
+            {"model.layers.*.mlp.gate_proj.bias", 0},
+            {"model.layers.*.mlp.up_proj.weight", 0},
+            {"model.layers.*.mlp.up_proj.bias", 0},
+            {"model.layers.*.mlp.down_proj.weight", 1},
+        },
+    .ties = {},
+    .split_list = "model.layers",
+    .first = {"model.embed_tokens"},
+    .last = {"model.norm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool llama_for_token_classification_registered = register_entry<LlamaForTokenClassification, LlamaConfig>(
+    "llama", "LlamaForTokenClassification", "token-classification", "llama", llama_for_token_classification_plan);
 
 }  // namespace modular::llama

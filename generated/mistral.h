@@ -26,6 +26,8 @@ struct MistralConfig {
   bool tie_word_embeddings = false;
   RopeParameters rope_parameters;
   double attention_dropout = 0.0;
+  int64_t num_labels = 2;                        // of classifiers
+  std::optional<std::string> problem_type;       // of classifiers
   std::optional<int64_t> sliding_window = 4096;  // how many keys a query sees; all before it when not given
 
   void finish() {
@@ -58,6 +60,8 @@ struct MistralConfig {
     visit("tie_word_embeddings", tie_word_embeddings);
     visit("rope_parameters", rope_parameters);
     visit("attention_dropout", attention_dropout);
+    visit("num_labels", num_labels);
+    visit("problem_type", problem_type);
     visit("sliding_window", sliding_window);
   }
 };
@@ -256,6 +260,84 @@ class MistralForCausalLMImpl : public Module {
 };
 TORCH_MODULE(MistralForCausalLM);
 
+/// Gives a sequence one of several labels, by its last token.
+class MistralForSequenceClassificationImpl : public Module {
+ public:
+  explicit MistralForSequenceClassificationImpl(const MistralConfig& config)
+      : config(config),
+        model(register_module("model", MistralModel(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch& batch) {
+    return score(last_tokens(hidden_states, batch.input_ids, config.pad_token_id));
+  }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &MistralForSequenceClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  MistralConfig config;
+  MistralModel model;
+  nn::Linear score;
+};
+TORCH_MODULE(MistralForSequenceClassification);
+
+/// Gives each token one of several labels.
+class MistralForTokenClassificationImpl : public Module {
+ public:
+  explicit MistralForTokenClassificationImpl(const MistralConfig& config)
+      : config(config),
+        model(register_module("model", MistralModel(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, seq, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(hidden_states); }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &MistralForTokenClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  MistralConfig config;
+  MistralModel model;
+  nn::Linear score;
+};
+TORCH_MODULE(MistralForTokenClassification);
+
 // The parallel plan of MistralForCausalLM.
 inline const Plan mistral_for_causal_lm_plan = {
     .units = {"model.layers.*"},
@@ -286,5 +368,69 @@ inline const Plan mistral_for_causal_lm_plan = {
 
 inline const bool mistral_for_causal_lm_registered = register_entry<MistralForCausalLM, MistralConfig>(
     "mistral", "MistralForCausalLM", "causal-lm", "mistral", mistral_for_causal_lm_plan);
+
+// The parallel plan of MistralForSequenceClassification.
+inline const Plan mistral_for_sequence_classification_plan = {
+    .units = {"model.layers.*"},
+    .tensor_splits =
+        {
+            {"model.embed_tokens.weight", 0},
+            {"model.layers.*.self_attn.q_proj.weight", 0},
+            {"model.layers.*.self_attn.k_proj.weight", 0},
+            {"model.layers.*.self_attn.v_proj.weight", 0},
+            {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.mlp.gate_proj.weight", 0},
+            {"model.layers.*.mlp.up_proj.weight", 0},
+            {"model.layers.*.mlp.down_proj.weight", 1},
+        },
+    .ties = {},
+    .split_list = "model.layers",
+    .first = {"model.embed_tokens"},
+    .last = {"model.norm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool mistral_for_sequence_classification_registered =
+    register_entry<MistralForSequenceClassification, MistralConfig>("mistral", "MistralForSequenceClassification",
+                                                                    "sequence-classification", "mistral",
+                                                                    mistral_for_sequence_classification_plan);
+
+// The parallel plan of MistralForTokenClassification.
+inline const Plan mistral_for_token_classification_plan = {
+    .units = {"model.layers.*"},
+    .tensor_splits =
+        {
+            {"model.embed_tokens.weight", 0},
+            {"model.layers.*.self_attn.q_proj.weight", 0},
+            {"model.layers.*.self_attn.k_proj.weight", 0},
+            {"model.layers.*.self_attn.v_proj.weight", 0},
+            {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.mlp.gate_proj.weight", 0},
+            {"model.layers.*.mlp.up_proj.weight", 0},
+            {"model.layers.*.mlp.down_proj.weight", 1},
+        },
+    .ties = {},
+    .split_list = "model.layers",
+    .first = {"model.embed_tokens"},
+    .last = {"model.norm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool mistral_for_token_classification_registered =
+    register_entry<MistralForTokenClassification, MistralConfig>("mistral", "MistralForTokenClassification",
+                                                                 "token-classification", "mistral",
+                                                                 mistral_for_token_classification_plan);
 
 }  // namespace modular::mistral

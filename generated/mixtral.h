@@ -29,6 +29,8 @@ struct MixtralConfig {
   bool tie_word_embeddings = false;
   RopeParameters rope_parameters = rotary_base(1e6);
   double attention_dropout = 0.0;
+  int64_t num_labels = 2;                   // of classifiers
+  std::optional<std::string> problem_type;  // of classifiers
   std::optional<int64_t> sliding_window;
   int64_t num_experts_per_tok = 2;
   int64_t num_local_experts = 8;
@@ -37,12 +39,9 @@ struct MixtralConfig {
   double router_jitter_noise = 0.0;
 
   void finish() {
-    if (num_experts_per_tok < 1 || num_experts_per_tok > num_local_experts)
-      throw ConfigError("num_experts_per_tok must be between 1 and num_local_experts");
-    if (output_router_logits || router_jitter_noise != 0.0)
-      throw ConfigError(
-          "the routers' auxiliary loss and noise are not supported: set output_router_logits to false and "
-          "router_jitter_noise to 0.0");
+    check_experts(num_experts_per_tok, num_local_experts, output_router_logits);
+    if (router_jitter_noise != 0.0)
+      throw ConfigError("the routers' noise is not supported: set router_jitter_noise to 0.0");
     if (num_attention_heads < 1) throw ConfigError("num_attention_heads must be at least 1");
     if (!num_key_value_heads) num_key_value_heads = num_attention_heads;
     if (num_attention_heads % *num_key_value_heads != 0)
@@ -82,6 +81,8 @@ struct MixtralConfig {
     visit("tie_word_embeddings", tie_word_embeddings);
     visit("rope_parameters", rope_parameters);
     visit("attention_dropout", attention_dropout);
+    visit("num_labels", num_labels);
+    visit("problem_type", problem_type);
     visit("sliding_window", sliding_window);
     visit("num_experts_per_tok", num_experts_per_tok);
     visit("num_local_experts", num_local_experts);
@@ -154,12 +155,10 @@ TORCH_MODULE(MixtralAttention);
 /// The weights of all experts.
 class MixtralExpertsImpl : public Module {
  public:
-  explicit MixtralExpertsImpl(const MixtralConfig& config)
-      : gate_up_proj(register_parameter(
-            "gate_up_proj",
-            torch::empty({config.num_local_experts, 2 * config.intermediate_size, config.hidden_size}))),
-        down_proj(register_parameter(
-            "down_proj", torch::empty({config.num_local_experts, config.hidden_size, config.intermediate_size}))),
+  MixtralExpertsImpl(const MixtralConfig& config, int64_t num_experts, int64_t intermediate_size)
+      : gate_up_proj(
+            register_parameter("gate_up_proj", torch::empty({num_experts, 2 * intermediate_size, config.hidden_size}))),
+        down_proj(register_parameter("down_proj", torch::empty({num_experts, config.hidden_size, intermediate_size}))),
         hidden_act(config.hidden_act),
         initializer_range(config.initializer_range) {}
 
@@ -183,8 +182,8 @@ TORCH_MODULE(MixtralExperts);
 /// Chooses each token's experts.
 class MixtralTopKRouterImpl : public Module {
  public:
-  explicit MixtralTopKRouterImpl(const MixtralConfig& config)
-      : weight(register_parameter("weight", torch::empty({config.num_local_experts, config.hidden_size}))),
+  MixtralTopKRouterImpl(const MixtralConfig& config, int64_t num_experts)
+      : weight(register_parameter("weight", torch::empty({num_experts, config.hidden_size}))),
         top_k(config.num_experts_per_tok),
         initializer_range(config.initializer_range) {}
 
@@ -207,8 +206,9 @@ TORCH_MODULE(MixtralTopKRouter);
 class MixtralSparseMoeBlockImpl : public Module {
  public:
   explicit MixtralSparseMoeBlockImpl(const MixtralConfig& config)
-      : gate(register_module("gate", MixtralTopKRouter(config))),
-        experts(register_module("experts", MixtralExperts(config))) {}
+      : gate(register_module("gate", MixtralTopKRouter(config, config.num_local_experts))),
+        experts(
+            register_module("experts", MixtralExperts(config, config.num_local_experts, config.intermediate_size))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1), hidden = hidden_states.size(2);
@@ -331,6 +331,84 @@ class MixtralForCausalLMImpl : public Module {
 };
 TORCH_MODULE(MixtralForCausalLM);
 
+/// Gives a sequence one of several labels, by its last token.
+class MixtralForSequenceClassificationImpl : public Module {
+ public:
+  explicit MixtralForSequenceClassificationImpl(const MixtralConfig& config)
+      : config(config),
+        model(register_module("model", MixtralModel(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch& batch) {
+    return score(last_tokens(hidden_states, batch.input_ids, config.pad_token_id));
+  }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &MixtralForSequenceClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  MixtralConfig config;
+  MixtralModel model;
+  nn::Linear score;
+};
+TORCH_MODULE(MixtralForSequenceClassification);
+
+/// Gives each token one of several labels.
+class MixtralForTokenClassificationImpl : public Module {
+ public:
+  explicit MixtralForTokenClassificationImpl(const MixtralConfig& config)
+      : config(config),
+        model(register_module("model", MixtralModel(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, seq, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(hidden_states); }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &MixtralForTokenClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  MixtralConfig config;
+  MixtralModel model;
+  nn::Linear score;
+};
+TORCH_MODULE(MixtralForTokenClassification);
+
 // The parallel plan of MixtralForCausalLM.
 inline const Plan mixtral_for_causal_lm_plan = {
     .units = {"model.layers.*"},
@@ -357,5 +435,61 @@ inline const Plan mixtral_for_causal_lm_plan = {
 
 inline const bool mixtral_for_causal_lm_registered = register_entry<MixtralForCausalLM, MixtralConfig>(
     "mixtral", "MixtralForCausalLM", "causal-lm", "mixtral", mixtral_for_causal_lm_plan);
+
+// The parallel plan of MixtralForSequenceClassification.
+inline const Plan mixtral_for_sequence_classification_plan = {
+    .units = {"model.layers.*"},
+    .tensor_splits =
+        {
+            {"model.embed_tokens.weight", 0},
+            {"model.layers.*.self_attn.q_proj.weight", 0},
+            {"model.layers.*.self_attn.k_proj.weight", 0},
+            {"model.layers.*.self_attn.v_proj.weight", 0},
+            {"model.layers.*.self_attn.o_proj.weight", 1},
+        },
+    .ties = {},
+    .split_list = "model.layers",
+    .first = {"model.embed_tokens"},
+    .last = {"model.norm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+        },
+};
+
+inline const bool mixtral_for_sequence_classification_registered =
+    register_entry<MixtralForSequenceClassification, MixtralConfig>("mixtral", "MixtralForSequenceClassification",
+                                                                    "sequence-classification", "mixtral",
+                                                                    mixtral_for_sequence_classification_plan);
+
+// The parallel plan of MixtralForTokenClassification.
+inline const Plan mixtral_for_token_classification_plan = {
+    .units = {"model.layers.*"},
+    .tensor_splits =
+        {
+            {"model.embed_tokens.weight", 0},
+            {"model.layers.*.self_attn.q_proj.weight", 0},
+            {"model.layers.*.self_attn.k_proj.weight", 0},
+            {"model.layers.*.self_attn.v_proj.weight", 0},
+            {"model.layers.*.self_attn.o_proj.weight", 1},
+        },
+    .ties = {},
+    .split_list = "model.layers",
+    .first = {"model.embed_tokens"},
+    .last = {"model.norm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+        },
+};
+
+inline const bool mixtral_for_token_classification_registered =
+    register_entry<MixtralForTokenClassification, MixtralConfig>("mixtral", "MixtralForTokenClassification",
+                                                                 "token-classification", "mixtral",
+                                                                 mixtral_for_token_classification_plan);
 
 }  // namespace modular::mixtral

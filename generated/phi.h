@@ -26,6 +26,8 @@ struct PhiConfig {
   bool tie_word_embeddings = false;
   RopeParameters rope_parameters = partial_rotary(0.5);
   double attention_dropout = 0.0;
+  int64_t num_labels = 2;                   // of classifiers
+  std::optional<std::string> problem_type;  // of classifiers
   double resid_pdrop = 0.0;
   double embd_pdrop = 0.0;
   double layer_norm_eps = 1e-5;
@@ -60,6 +62,8 @@ struct PhiConfig {
     visit("tie_word_embeddings", tie_word_embeddings);
     visit("rope_parameters", rope_parameters);
     visit("attention_dropout", attention_dropout);
+    visit("num_labels", num_labels);
+    visit("problem_type", problem_type);
     visit("resid_pdrop", resid_pdrop);
     visit("embd_pdrop", embd_pdrop);
     visit("layer_norm_eps", layer_norm_eps);
@@ -252,6 +256,82 @@ class PhiForCausalLMImpl : public Module {
 };
 TORCH_MODULE(PhiForCausalLM);
 
+/// Gives a sequence one of several labels, by its last token.
+class PhiForSequenceClassificationImpl : public Module {
+ public:
+  explicit PhiForSequenceClassificationImpl(const PhiConfig& config)
+      : config(config),
+        model(register_module("model", PhiModel(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch& batch) {
+    return score(last_tokens(hidden_states, batch.input_ids, config.pad_token_id));
+  }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &PhiForSequenceClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  PhiConfig config;
+  PhiModel model;
+  nn::Linear score;
+};
+TORCH_MODULE(PhiForSequenceClassification);
+
+/// Gives each token one of several labels.
+class PhiForTokenClassificationImpl : public Module {
+ public:
+  explicit PhiForTokenClassificationImpl(const PhiConfig& config)
+      : config(config),
+        model(register_module("model", PhiModel(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, seq, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(hidden_states); }
+
+  Outputs forward(const Batch& batch) { return fsdp::unit(*this, &PhiForTokenClassificationImpl::forward_unit, batch); }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  PhiConfig config;
+  PhiModel model;
+  nn::Linear score;
+};
+TORCH_MODULE(PhiForTokenClassification);
+
 // The parallel plan of PhiForCausalLM.
 inline const Plan phi_for_causal_lm_plan = {
     .units = {"model.layers.*"},
@@ -286,5 +366,71 @@ inline const Plan phi_for_causal_lm_plan = {
 
 inline const bool phi_for_causal_lm_registered =
     register_entry<PhiForCausalLM, PhiConfig>("phi", "PhiForCausalLM", "causal-lm", "phi", phi_for_causal_lm_plan);
+
+// The parallel plan of PhiForSequenceClassification.
+inline const Plan phi_for_sequence_classification_plan = {
+    .units = {"model.layers.*"},
+    .tensor_splits =
+        {
+            {"model.embed_tokens.weight", 0},
+            {"model.layers.*.self_attn.q_proj.weight", 0},
+            {"model.layers.*.self_attn.q_proj.bias", 0},
+            {"model.layers.*.self_attn.k_proj.weight", 0},
+            {"model.layers.*.self_attn.k_proj.bias", 0},
+            {"model.layers.*.self_attn.v_proj.weight", 0},
+            {"model.layers.*.self_attn.v_proj.bias", 0},
+            {"model.layers.*.self_attn.dense.weight", 1},
+            {"model.layers.*.mlp.fc1.weight", 0},
+            {"model.layers.*.mlp.fc1.bias", 0},
+            {"model.layers.*.mlp.fc2.weight", 1},
+        },
+    .ties = {},
+    .split_list = "model.layers",
+    .first = {"model.embed_tokens"},
+    .last = {"model.final_layernorm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool phi_for_sequence_classification_registered = register_entry<PhiForSequenceClassification, PhiConfig>(
+    "phi", "PhiForSequenceClassification", "sequence-classification", "phi", phi_for_sequence_classification_plan);
+
+// The parallel plan of PhiForTokenClassification.
+inline const Plan phi_for_token_classification_plan = {
+    .units = {"model.layers.*"},
+    .tensor_splits =
+        {
+            {"model.embed_tokens.weight", 0},
+            {"model.layers.*.self_attn.q_proj.weight", 0},
+            {"model.layers.*.self_attn.q_proj.bias", 0},
+            {"model.layers.*.self_attn.k_proj.weight", 0},
+            {"model.layers.*.self_attn.k_proj.bias", 0},
+            {"model.layers.*.self_attn.v_proj.weight", 0},
+            {"model.layers.*.self_attn.v_proj.bias", 0},
+            {"model.layers.*.self_attn.dense.weight", 1},
+            {"model.layers.*.mlp.fc1.weight", 0},
+            {"model.layers.*.mlp.fc1.bias", 0},
+            {"model.layers.*.mlp.fc2.weight", 1},
+        },
+    .ties = {},
+    .split_list = "model.layers",
+    .first = {"model.embed_tokens"},
+    .last = {"model.final_layernorm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool phi_for_token_classification_registered = register_entry<PhiForTokenClassification, PhiConfig>(
+    "phi", "PhiForTokenClassification", "token-classification", "phi", phi_for_token_classification_plan);
 
 }  // namespace modular::phi

@@ -27,6 +27,8 @@ struct Phi3Config {
   bool tie_word_embeddings = false;
   RopeParameters rope_parameters;
   double attention_dropout = 0.0;
+  int64_t num_labels = 2;                   // of classifiers
+  std::optional<std::string> problem_type;  // of classifiers
   std::optional<int64_t> sliding_window;
   double resid_pdrop = 0.0;
   double embd_pdrop = 0.0;
@@ -65,6 +67,8 @@ struct Phi3Config {
     visit("tie_word_embeddings", tie_word_embeddings);
     visit("rope_parameters", rope_parameters);
     visit("attention_dropout", attention_dropout);
+    visit("num_labels", num_labels);
+    visit("problem_type", problem_type);
     visit("sliding_window", sliding_window);
     visit("resid_pdrop", resid_pdrop);
     visit("embd_pdrop", embd_pdrop);
@@ -270,6 +274,84 @@ class Phi3ForCausalLMImpl : public Module {
 };
 TORCH_MODULE(Phi3ForCausalLM);
 
+/// Gives a sequence one of several labels, by its last token.
+class Phi3ForSequenceClassificationImpl : public Module {
+ public:
+  explicit Phi3ForSequenceClassificationImpl(const Phi3Config& config)
+      : config(config),
+        model(register_module("model", Phi3Model(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch& batch) {
+    return score(last_tokens(hidden_states, batch.input_ids, config.pad_token_id));
+  }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &Phi3ForSequenceClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  Phi3Config config;
+  Phi3Model model;
+  nn::Linear score;
+};
+TORCH_MODULE(Phi3ForSequenceClassification);
+
+/// Gives each token one of several labels.
+class Phi3ForTokenClassificationImpl : public Module {
+ public:
+  explicit Phi3ForTokenClassificationImpl(const Phi3Config& config)
+      : config(config),
+        model(register_module("model", Phi3Model(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, seq, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(hidden_states); }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &Phi3ForTokenClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  Phi3Config config;
+  Phi3Model model;
+  nn::Linear score;
+};
+TORCH_MODULE(Phi3ForTokenClassification);
+
 // The parallel plan of Phi3ForCausalLM.
 inline const Plan phi3_for_causal_lm_plan = {
     .units = {"model.layers.*"},
@@ -299,5 +381,65 @@ inline const Plan phi3_for_causal_lm_plan = {
 
 inline const bool phi3_for_causal_lm_registered = register_entry<Phi3ForCausalLM, Phi3Config>(
     "phi3", "Phi3ForCausalLM", "causal-lm", "phi3", phi3_for_causal_lm_plan);
+
+// The parallel plan of Phi3ForSequenceClassification.
+inline const Plan phi3_for_sequence_classification_plan = {
+    .units = {"model.layers.*"},
+    .tensor_splits =
+        {
+            {"model.embed_tokens.weight", 0},
+            {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.self_attn.qkv_proj.weight",
+             0,
+             {"num_attention_heads * head_dim", "num_key_value_heads * head_dim", "num_key_value_heads * head_dim"}},
+            {"model.layers.*.mlp.down_proj.weight", 1},
+            {"model.layers.*.mlp.gate_up_proj.weight", 0, {"intermediate_size", "intermediate_size"}},
+        },
+    .ties = {},
+    .split_list = "model.layers",
+    .first = {"model.embed_tokens"},
+    .last = {"model.norm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool phi3_for_sequence_classification_registered =
+    register_entry<Phi3ForSequenceClassification, Phi3Config>("phi3", "Phi3ForSequenceClassification",
+                                                              "sequence-classification", "phi3",
+                                                              phi3_for_sequence_classification_plan);
+
+// The parallel plan of Phi3ForTokenClassification.
+inline const Plan phi3_for_token_classification_plan = {
+    .units = {"model.layers.*"},
+    .tensor_splits =
+        {
+            {"model.embed_tokens.weight", 0},
+            {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.self_attn.qkv_proj.weight",
+             0,
+             {"num_attention_heads * head_dim", "num_key_value_heads * head_dim", "num_key_value_heads * head_dim"}},
+            {"model.layers.*.mlp.down_proj.weight", 1},
+            {"model.layers.*.mlp.gate_up_proj.weight", 0, {"intermediate_size", "intermediate_size"}},
+        },
+    .ties = {},
+    .split_list = "model.layers",
+    .first = {"model.embed_tokens"},
+    .last = {"model.norm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool phi3_for_token_classification_registered = register_entry<Phi3ForTokenClassification, Phi3Config>(
+    "phi3", "Phi3ForTokenClassification", "token-classification", "phi3", phi3_for_token_classification_plan);
 
 }  // namespace modular::phi3

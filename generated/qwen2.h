@@ -27,6 +27,8 @@ struct Qwen2Config {
   bool tie_word_embeddings = false;
   RopeParameters rope_parameters;
   double attention_dropout = 0.0;
+  int64_t num_labels = 2;                        // of classifiers
+  std::optional<std::string> problem_type;       // of classifiers
   std::optional<int64_t> sliding_window = 4096;  // how many keys a query sees; all before it when not given
   bool use_sliding_window = false;
   int64_t max_window_layers = 28;        // the first layer with a window, where layer_types does not say it
@@ -36,7 +38,7 @@ struct Qwen2Config {
     if (!use_sliding_window) sliding_window.reset();
     if (layer_types.empty())
       for (int64_t layer = 0; layer < num_hidden_layers; ++layer)
-        layer_types.push_back(sliding_window && layer >= max_window_layers ? "sliding_attention" : "full_attention");
+        layer_types.push_back(sliding_window && has_window(layer) ? "sliding_attention" : "full_attention");
     check_layer_types(layer_types, num_hidden_layers, {"full_attention", "sliding_attention"});
     if (num_attention_heads < 1) throw ConfigError("num_attention_heads must be at least 1");
     if (!num_key_value_heads) num_key_value_heads = num_attention_heads;
@@ -49,6 +51,8 @@ struct Qwen2Config {
     }
     if (attention_dropout != 0.0) throw ConfigError("attention_dropout is not supported: set it to 0.0");
   }
+
+  bool has_window(int64_t layer) const { return layer >= max_window_layers; }
 
   template <class Visitor>
   void fields(Visitor&& visit) {
@@ -67,6 +71,8 @@ struct Qwen2Config {
     visit("tie_word_embeddings", tie_word_embeddings);
     visit("rope_parameters", rope_parameters);
     visit("attention_dropout", attention_dropout);
+    visit("num_labels", num_labels);
+    visit("problem_type", problem_type);
     visit("sliding_window", sliding_window);
     visit("use_sliding_window", use_sliding_window);
     visit("max_window_layers", max_window_layers);
@@ -272,6 +278,84 @@ class Qwen2ForCausalLMImpl : public Module {
 };
 TORCH_MODULE(Qwen2ForCausalLM);
 
+/// Gives a sequence one of several labels, by its last token.
+class Qwen2ForSequenceClassificationImpl : public Module {
+ public:
+  explicit Qwen2ForSequenceClassificationImpl(const Qwen2Config& config)
+      : config(config),
+        model(register_module("model", Qwen2Model(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch& batch) {
+    return score(last_tokens(hidden_states, batch.input_ids, config.pad_token_id));
+  }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &Qwen2ForSequenceClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  Qwen2Config config;
+  Qwen2Model model;
+  nn::Linear score;
+};
+TORCH_MODULE(Qwen2ForSequenceClassification);
+
+/// Gives each token one of several labels.
+class Qwen2ForTokenClassificationImpl : public Module {
+ public:
+  explicit Qwen2ForTokenClassificationImpl(const Qwen2Config& config)
+      : config(config),
+        model(register_module("model", Qwen2Model(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, seq, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(hidden_states); }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &Qwen2ForTokenClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  Qwen2Config config;
+  Qwen2Model model;
+  nn::Linear score;
+};
+TORCH_MODULE(Qwen2ForTokenClassification);
+
 // The parallel plan of Qwen2ForCausalLM.
 inline const Plan qwen2_for_causal_lm_plan = {
     .units = {"model.layers.*"},
@@ -305,5 +389,73 @@ inline const Plan qwen2_for_causal_lm_plan = {
 
 inline const bool qwen2_for_causal_lm_registered = register_entry<Qwen2ForCausalLM, Qwen2Config>(
     "qwen2", "Qwen2ForCausalLM", "causal-lm", "qwen2", qwen2_for_causal_lm_plan);
+
+// The parallel plan of Qwen2ForSequenceClassification.
+inline const Plan qwen2_for_sequence_classification_plan = {
+    .units = {"model.layers.*"},
+    .tensor_splits =
+        {
+            {"model.embed_tokens.weight", 0},
+            {"model.layers.*.self_attn.q_proj.weight", 0},
+            {"model.layers.*.self_attn.q_proj.bias", 0},
+            {"model.layers.*.self_attn.k_proj.weight", 0},
+            {"model.layers.*.self_attn.k_proj.bias", 0},
+            {"model.layers.*.self_attn.v_proj.weight", 0},
+            {"model.layers.*.self_attn.v_proj.bias", 0},
+            {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.mlp.gate_proj.weight", 0},
+            {"model.layers.*.mlp.up_proj.weight", 0},
+            {"model.layers.*.mlp.down_proj.weight", 1},
+        },
+    .ties = {},
+    .split_list = "model.layers",
+    .first = {"model.embed_tokens"},
+    .last = {"model.norm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool qwen2_for_sequence_classification_registered =
+    register_entry<Qwen2ForSequenceClassification, Qwen2Config>("qwen2", "Qwen2ForSequenceClassification",
+                                                                "sequence-classification", "qwen2",
+                                                                qwen2_for_sequence_classification_plan);
+
+// The parallel plan of Qwen2ForTokenClassification.
+inline const Plan qwen2_for_token_classification_plan = {
+    .units = {"model.layers.*"},
+    .tensor_splits =
+        {
+            {"model.embed_tokens.weight", 0},
+            {"model.layers.*.self_attn.q_proj.weight", 0},
+            {"model.layers.*.self_attn.q_proj.bias", 0},
+            {"model.layers.*.self_attn.k_proj.weight", 0},
+            {"model.layers.*.self_attn.k_proj.bias", 0},
+            {"model.layers.*.self_attn.v_proj.weight", 0},
+            {"model.layers.*.self_attn.v_proj.bias", 0},
+            {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.mlp.gate_proj.weight", 0},
+            {"model.layers.*.mlp.up_proj.weight", 0},
+            {"model.layers.*.mlp.down_proj.weight", 1},
+        },
+    .ties = {},
+    .split_list = "model.layers",
+    .first = {"model.embed_tokens"},
+    .last = {"model.norm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool qwen2_for_token_classification_registered = register_entry<Qwen2ForTokenClassification, Qwen2Config>(
+    "qwen2", "Qwen2ForTokenClassification", "token-classification", "qwen2", qwen2_for_token_classification_plan);
 
 }  // namespace modular::qwen2

@@ -27,5 +27,7 @@ class ArceeMLPImpl : public llama::LlamaMLPImpl {
 TORCH_MODULE(ArceeMLP);
 
 using ArceeForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
+using ArceeForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;
+using ArceeForTokenClassification MODEL_ENTRY("token-classification") = llama::LlamaForTokenClassification;
 
 }  // namespace modular::arcee

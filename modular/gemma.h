@@ -68,5 +68,7 @@ class GemmaModelImpl : public llama::LlamaModelImpl {
 TORCH_MODULE(GemmaModel);
 
 using GemmaForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
+using GemmaForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;
+using GemmaForTokenClassification MODEL_ENTRY("token-classification") = llama::LlamaForTokenClassification;
 
 }  // namespace modular::gemma

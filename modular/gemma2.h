@@ -116,4 +116,7 @@ class MODEL_ENTRY("causal-lm") Gemma2ForCausalLMImpl : public gemma::Its<llama::
 };
 TORCH_MODULE(Gemma2ForCausalLM);
 
+using Gemma2ForSequenceClassification MODEL_ENTRY("sequence-classification") = gemma::GemmaForSequenceClassification;
+using Gemma2ForTokenClassification MODEL_ENTRY("token-classification") = gemma::GemmaForTokenClassification;
+
 }  // namespace modular::gemma2

@@ -70,5 +70,7 @@ class Gemma3ModelImpl : public gemma2::Gemma2ModelImpl {
 TORCH_MODULE(Gemma3Model);
 
 using Gemma3ForCausalLM MODEL_ENTRY("causal-lm") = gemma2::Gemma2ForCausalLM;
+using Gemma3TextForSequenceClassification MODEL_ENTRY("sequence-classification") =
+    gemma2::Gemma2ForSequenceClassification;
 
 }  // namespace modular::gemma3_text

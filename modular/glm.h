@@ -40,5 +40,7 @@ class GlmAttentionImpl : public llama::LlamaAttentionImpl {
 TORCH_MODULE(GlmAttention);
 
 using GlmForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
+using GlmForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;
+using GlmForTokenClassification MODEL_ENTRY("token-classification") = llama::LlamaForTokenClassification;
 
 }  // namespace modular::glm

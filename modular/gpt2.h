@@ -29,6 +29,8 @@ struct GPT2Config : Config {
   bool add_cross_attention = false;
   std::optional<int64_t> pad_token_id;  // a classifier's: the embedding has no padding row
   bool tie_word_embeddings = true;
+  int64_t num_labels = 2;                   // of classifiers
+  std::optional<std::string> problem_type;  // of classifiers
 
   void finish() {
     if (n_head < 1 || n_embd % n_head != 0) throw ConfigError("n_embd must be a multiple of n_head");
@@ -178,5 +180,65 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT GPT2LMHeadModelImpl : public Module {
   PP_LAST TP_VOCAB TIED_TO(transformer->wte->weight) nn::Linear lm_head;
 };
 TORCH_MODULE(GPT2LMHeadModel);
+
+/// Gives a sequence one of several labels, by its last token.
+class MODEL_ENTRY("sequence-classification") FSDP_UNIT GPT2ForSequenceClassificationImpl : public Module {
+ public:
+  explicit GPT2ForSequenceClassificationImpl(const GPT2Config& config)
+      : config(config),
+        transformer(register_module("transformer", GPT2Model(config))),
+        score(register_module("score", linear(config.n_embd, config.num_labels, /*bias=*/false))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = transformer(batch);
+    Tensor logits = score(last_tokens(hidden_states, batch.input_ids, config.pad_token_id));
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  GPT2Config config;
+  GPT2Model transformer;
+  PP_LAST nn::Linear score;
+};
+TORCH_MODULE(GPT2ForSequenceClassification);
+
+/// Gives each token one of several labels.
+class MODEL_ENTRY("token-classification") FSDP_UNIT GPT2ForTokenClassificationImpl : public Module {
+ public:
+  explicit GPT2ForTokenClassificationImpl(const GPT2Config& config)
+      : config(config),
+        transformer(register_module("transformer", GPT2Model(config))),
+        classifier(register_module("classifier", linear(config.n_embd, config.num_labels, /*bias=*/true))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = transformer(batch);
+    Tensor logits = classifier(hidden_states);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  GPT2Config config;
+  GPT2Model transformer;
+  PP_LAST nn::Linear classifier;
+};
+TORCH_MODULE(GPT2ForTokenClassification);
 
 }  // namespace modular::gpt2

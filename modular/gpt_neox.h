@@ -129,5 +129,22 @@ class GPTNeoXModelImpl : public llama::LlamaModelImpl {
 TORCH_MODULE(GPTNeoXModel);
 
 using GPTNeoXForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
+using GPTNeoXForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;
+
+class MODEL_ENTRY("token-classification") GPTNeoXForTokenClassificationImpl
+    : public llama::LlamaForTokenClassificationImpl {
+ public:
+  explicit GPTNeoXForTokenClassificationImpl(const GPTNeoXConfig& config)
+      : LlamaForTokenClassificationImpl(config),
+        classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
+
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return classifier(hidden_states); }
+
+  PP_LAST nn::Linear classifier;
+
+ private:
+  using LlamaForTokenClassificationImpl::score;
+};
+TORCH_MODULE(GPTNeoXForTokenClassification);
 
 }  // namespace modular::gpt_neox

@@ -28,6 +28,8 @@ struct LlamaConfig : Config {
   bool attention_bias = false;
   double attention_dropout = 0.0;
   bool mlp_bias = false;
+  int64_t num_labels = 2;                   // of classifiers
+  std::optional<std::string> problem_type;  // of classifiers
 
   void finish() {
     if (num_attention_heads < 1) throw ConfigError("num_attention_heads must be at least 1");
@@ -220,5 +222,53 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT LlamaForCausalLMImpl : public Module {
   PP_LAST TP_VOCAB TIED_TO(model->embed_tokens->weight) nn::Linear lm_head;
 };
 TORCH_MODULE(LlamaForCausalLM);
+
+/// Gives a sequence one of several labels, by its last token.
+class MODEL_ENTRY("sequence-classification") FSDP_UNIT LlamaForSequenceClassificationImpl : public Module {
+ public:
+  explicit LlamaForSequenceClassificationImpl(const LlamaConfig& config)
+      : config(config),
+        model(register_module("model", LlamaModel(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch& batch) {
+    return score(last_tokens(hidden_states, batch.input_ids, config.pad_token_id));
+  }
+
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  LlamaConfig config;
+  LlamaModel model;
+  PP_LAST nn::Linear score;
+};
+TORCH_MODULE(LlamaForSequenceClassification);
+
+/// Gives each token one of several labels.
+class MODEL_ENTRY("token-classification") FSDP_UNIT LlamaForTokenClassificationImpl
+    : public LlamaForSequenceClassificationImpl {
+ public:
+  explicit LlamaForTokenClassificationImpl(const LlamaConfig& config) : LlamaForSequenceClassificationImpl(config) {
+    score = register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true));
+  }
+
+  /// Scores of the labels: [batch, seq, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(hidden_states); }
+};
+TORCH_MODULE(LlamaForTokenClassification);
 
 }  // namespace modular::llama

@@ -49,5 +49,7 @@ class MistralModelImpl : public llama::LlamaModelImpl {
 TORCH_MODULE(MistralModel);
 
 using MistralForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
+using MistralForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;
+using MistralForTokenClassification MODEL_ENTRY("token-classification") = llama::LlamaForTokenClassification;
 
 }  // namespace modular::mistral

@@ -22,12 +22,9 @@ struct MixtralConfig : mistral::MistralConfig {
   double router_jitter_noise = 0.0;
 
   void finish() {
-    if (num_experts_per_tok < 1 || num_experts_per_tok > num_local_experts)
-      throw ConfigError("num_experts_per_tok must be between 1 and num_local_experts");
-    if (output_router_logits || router_jitter_noise != 0.0)
-      throw ConfigError(
-          "the routers' auxiliary loss and noise are not supported: set output_router_logits to false and "
-          "router_jitter_noise to 0.0");
+    check_experts(num_experts_per_tok, num_local_experts, output_router_logits);
+    if (router_jitter_noise != 0.0)
+      throw ConfigError("the routers' noise is not supported: set router_jitter_noise to 0.0");
     MistralConfig::finish();
   }
 
@@ -45,12 +42,10 @@ struct MixtralConfig : mistral::MistralConfig {
 /// The weights of all experts.
 class MixtralExpertsImpl : public Module {
  public:
-  explicit MixtralExpertsImpl(const MixtralConfig& config)
-      : gate_up_proj(register_parameter(
-            "gate_up_proj",
-            torch::empty({config.num_local_experts, 2 * config.intermediate_size, config.hidden_size}))),
-        down_proj(register_parameter(
-            "down_proj", torch::empty({config.num_local_experts, config.hidden_size, config.intermediate_size}))),
+  MixtralExpertsImpl(const MixtralConfig& config, int64_t num_experts, int64_t intermediate_size)
+      : gate_up_proj(
+            register_parameter("gate_up_proj", torch::empty({num_experts, 2 * intermediate_size, config.hidden_size}))),
+        down_proj(register_parameter("down_proj", torch::empty({num_experts, config.hidden_size, intermediate_size}))),
         hidden_act(config.hidden_act),
         initializer_range(config.initializer_range) {}
 
@@ -74,8 +69,8 @@ TORCH_MODULE(MixtralExperts);
 /// Chooses each token's experts.
 class MixtralTopKRouterImpl : public Module {
  public:
-  explicit MixtralTopKRouterImpl(const MixtralConfig& config)
-      : weight(register_parameter("weight", torch::empty({config.num_local_experts, config.hidden_size}))),
+  MixtralTopKRouterImpl(const MixtralConfig& config, int64_t num_experts)
+      : weight(register_parameter("weight", torch::empty({num_experts, config.hidden_size}))),
         top_k(config.num_experts_per_tok),
         initializer_range(config.initializer_range) {}
 
@@ -98,8 +93,9 @@ TORCH_MODULE(MixtralTopKRouter);
 class STANDS_FOR(mistral::MistralMLP) MixtralSparseMoeBlockImpl : public Module {
  public:
   explicit MixtralSparseMoeBlockImpl(const MixtralConfig& config)
-      : gate(register_module("gate", MixtralTopKRouter(config))),
-        experts(register_module("experts", MixtralExperts(config))) {}
+      : gate(register_module("gate", MixtralTopKRouter(config, config.num_local_experts))),
+        experts(
+            register_module("experts", MixtralExperts(config, config.num_local_experts, config.intermediate_size))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1), hidden = hidden_states.size(2);
@@ -114,5 +110,7 @@ class STANDS_FOR(mistral::MistralMLP) MixtralSparseMoeBlockImpl : public Module 
 TORCH_MODULE(MixtralSparseMoeBlock);
 
 using MixtralForCausalLM MODEL_ENTRY("causal-lm") = mistral::MistralForCausalLM;
+using MixtralForSequenceClassification MODEL_ENTRY("sequence-classification") = mistral::MistralForSequenceClassification;
+using MixtralForTokenClassification MODEL_ENTRY("token-classification") = mistral::MistralForTokenClassification;
 
 }  // namespace modular::mixtral

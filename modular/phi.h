@@ -114,4 +114,7 @@ class MODEL_ENTRY("causal-lm") PhiForCausalLMImpl : public llama::LlamaForCausal
 };
 TORCH_MODULE(PhiForCausalLM);
 
+using PhiForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;
+using PhiForTokenClassification MODEL_ENTRY("token-classification") = llama::LlamaForTokenClassification;
+
 }  // namespace modular::phi

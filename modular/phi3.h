@@ -85,5 +85,7 @@ class Phi3AttentionImpl : public mistral::MistralAttentionImpl {
 TORCH_MODULE(Phi3Attention);
 
 using Phi3ForCausalLM MODEL_ENTRY("causal-lm") = mistral::MistralForCausalLM;
+using Phi3ForSequenceClassification MODEL_ENTRY("sequence-classification") = mistral::MistralForSequenceClassification;
+using Phi3ForTokenClassification MODEL_ENTRY("token-classification") = mistral::MistralForTokenClassification;
 
 }  // namespace modular::phi3

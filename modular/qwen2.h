@@ -20,10 +20,12 @@ struct Qwen2Config : mistral::MistralConfig {
     if (!use_sliding_window) sliding_window.reset();
     if (layer_types.empty())
       for (int64_t layer = 0; layer < num_hidden_layers; ++layer)
-        layer_types.push_back(sliding_window && layer >= max_window_layers ? "sliding_attention" : "full_attention");
+        layer_types.push_back(sliding_window && has_window(layer) ? "sliding_attention" : "full_attention");
     check_layer_types(layer_types, num_hidden_layers, {"full_attention", "sliding_attention"});
     MistralConfig::finish();
   }
+
+  bool has_window(int64_t layer) const { return layer >= max_window_layers; }
 };
 
 class Qwen2AttentionImpl : public mistral::MistralAttentionImpl {
@@ -65,5 +67,7 @@ class Qwen2ModelImpl : public mistral::MistralModelImpl {
 TORCH_MODULE(Qwen2Model);
 
 using Qwen2ForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
+using Qwen2ForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;
+using Qwen2ForTokenClassification MODEL_ENTRY("token-classification") = llama::LlamaForTokenClassification;
 
 }  // namespace modular::qwen2

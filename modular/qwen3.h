@@ -30,5 +30,7 @@ class Qwen3AttentionImpl : public llama::LlamaAttentionImpl {
 TORCH_MODULE(Qwen3Attention);
 
 using Qwen3ForCausalLM MODEL_ENTRY("causal-lm") = qwen2::Its<llama::LlamaForCausalLM>;
+using Qwen3ForSequenceClassification MODEL_ENTRY("sequence-classification") = qwen2::Qwen2ForSequenceClassification;
+using Qwen3ForTokenClassification MODEL_ENTRY("token-classification") = qwen2::Qwen2ForTokenClassification;
 
 }  // namespace modular::qwen3

@@ -1,12 +1,13 @@
-from transformers import ArceeConfig, ArceeForCausalLM
+from transformers import ArceeConfig, ArceeForCausalLM, ArceeForSequenceClassification, ArceeForTokenClassification
 
-from oracle import ROPE, SMALL_DECODER, Case, Family, tokens
+from oracle import ROPE, SMALL_DECODER, Case, Family, classifiers, tokens
 
 FAMILY = Family(
     config=ArceeConfig,
-    models=[ArceeForCausalLM],
+    models=[ArceeForCausalLM, ArceeForSequenceClassification, ArceeForTokenClassification],
     small=SMALL_DECODER,
     cases={
+        **classifiers(ArceeForSequenceClassification, ArceeForTokenClassification),
         "plain": Case(),
         "biases": Case(attention_bias=True, mlp_bias=True, meshes=True, export=True),
         "tied-padded-left": Case(tie_word_embeddings=True, batch=tokens(padding="left"), meshes=True),

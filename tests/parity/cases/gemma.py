@@ -1,14 +1,15 @@
 import torch
-from transformers import GemmaConfig, GemmaForCausalLM
+from transformers import GemmaConfig, GemmaForCausalLM, GemmaForSequenceClassification, GemmaForTokenClassification
 
-from oracle import ROPE, SMALL_DECODER, Case, Family, tokens
+from oracle import ROPE, SMALL_DECODER, Case, Family, classifiers, tokens
 
 FAMILY = Family(
     config=GemmaConfig,
-    models=[GemmaForCausalLM],
+    models=[GemmaForCausalLM, GemmaForSequenceClassification, GemmaForTokenClassification],
     small=SMALL_DECODER,
     offset_norms=True,
     cases={
+        **classifiers(GemmaForSequenceClassification, GemmaForTokenClassification),
         "plain": Case(head_dim=16),
         "untied": Case(tie_word_embeddings=False, meshes=True, export=True),
         "biases": Case(attention_bias=True, meshes=True, export=True),

@@ -1,13 +1,14 @@
-from transformers import Gemma2Config, Gemma2ForCausalLM
+from transformers import Gemma2Config, Gemma2ForCausalLM, Gemma2ForSequenceClassification, Gemma2ForTokenClassification
 
-from oracle import ROPE, SMALL_DECODER, Case, Family, tokens
+from oracle import ROPE, SMALL_DECODER, Case, Family, classifiers, tokens
 
 FAMILY = Family(
     config=Gemma2Config,
-    models=[Gemma2ForCausalLM],
+    models=[Gemma2ForCausalLM, Gemma2ForSequenceClassification, Gemma2ForTokenClassification],
     small={**SMALL_DECODER, "sliding_window": 7, "query_pre_attn_scalar": 24},
     offset_norms=True,
     cases={
+        **classifiers(Gemma2ForSequenceClassification, Gemma2ForTokenClassification),
         "plain": Case(attn_logit_softcapping=0.5, final_logit_softcapping=2.0, meshes=True),
         "untied-padded-left": Case(tie_word_embeddings=False, batch=tokens(padding="left"), meshes=True, export=True),
         "padded-right": Case(batch=tokens(padding="right"), num_key_value_heads=1, head_dim=16, sliding_window=64),

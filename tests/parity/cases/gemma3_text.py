@@ -1,6 +1,6 @@
-from transformers import Gemma3ForCausalLM, Gemma3TextConfig
+from transformers import Gemma3ForCausalLM, Gemma3TextConfig, Gemma3TextForSequenceClassification
 
-from oracle import SMALL_DECODER, Case, Family, tokens
+from oracle import SMALL_DECODER, Case, Family, classifiers, tokens
 
 SETS = {
     "full_attention": {"rope_type": "linear", "rope_theta": 2000.0, "factor": 3.0},
@@ -8,10 +8,11 @@ SETS = {
 }
 FAMILY = Family(
     config=Gemma3TextConfig,
-    models=[Gemma3ForCausalLM],
+    models=[Gemma3ForCausalLM, Gemma3TextForSequenceClassification],
     small={**SMALL_DECODER, "sliding_window": 7, "query_pre_attn_scalar": 24},
     offset_norms=True,
     cases={
+        **classifiers(Gemma3TextForSequenceClassification),
         "plain": Case(layer_types=["sliding_attention", "full_attention", "sliding_attention"], meshes=True),
         "rope-sets": Case(
             layer_types=["full_attention", "sliding_attention", "full_attention"], rope_parameters=SETS, export=True

@@ -1,12 +1,13 @@
-from transformers import GlmConfig, GlmForCausalLM
+from transformers import GlmConfig, GlmForCausalLM, GlmForSequenceClassification, GlmForTokenClassification
 
-from oracle import ROPE, SMALL_DECODER, Case, Family, rope, tokens
+from oracle import ROPE, SMALL_DECODER, Case, Family, classifiers, rope, tokens
 
 FAMILY = Family(
     config=GlmConfig,
-    models=[GlmForCausalLM],
+    models=[GlmForCausalLM, GlmForSequenceClassification, GlmForTokenClassification],
     small={**SMALL_DECODER, "pad_token_id": 0},
     cases={
+        **classifiers(GlmForSequenceClassification, GlmForTokenClassification),
         "plain": Case(meshes=True),
         "no-biases-padded-left": Case(
             attention_bias=False, head_dim=16, batch=tokens(padding="left"), meshes=True, export=True

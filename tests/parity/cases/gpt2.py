@@ -1,13 +1,14 @@
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import GPT2Config, GPT2ForSequenceClassification, GPT2ForTokenClassification, GPT2LMHeadModel
 
-from oracle import VOCAB, Case, Family, tokens
+from oracle import VOCAB, Case, Family, classifiers, tokens
 
 FAMILY = Family(
     config=GPT2Config,
-    models=[GPT2LMHeadModel],
+    models=[GPT2LMHeadModel, GPT2ForSequenceClassification, GPT2ForTokenClassification],
     small=dict(vocab_size=VOCAB, n_embd=32, n_layer=3, n_head=4, n_positions=64),
     wide=dict(n_embd=128),
     cases={
+        **classifiers(GPT2ForSequenceClassification, GPT2ForTokenClassification, meshes=True),
         "plain": Case(meshes=True),
         "untied-padded-left": Case(tie_word_embeddings=False, batch=tokens(padding="left"), meshes=True, export=True),
         "padded-right": Case(batch=tokens(padding="right"), n_inner=40, activation_function="gelu"),

@@ -1,16 +1,17 @@
-from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
+from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, GPTNeoXForSequenceClassification, GPTNeoXForTokenClassification
 
-from oracle import VOCAB, Case, Family, rope, tokens
+from oracle import VOCAB, Case, Family, classifiers, rope, tokens
 
 FAMILY = Family(
     config=GPTNeoXConfig,
-    models=[GPTNeoXForCausalLM],
+    models=[GPTNeoXForCausalLM, GPTNeoXForSequenceClassification, GPTNeoXForTokenClassification],
     small=dict(
         vocab_size=VOCAB, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
         max_position_embeddings=64,
     ),
     wide=dict(hidden_size=128, intermediate_size=160),
     cases={
+        **classifiers(GPTNeoXForSequenceClassification, GPTNeoXForTokenClassification, meshes=True),
         "plain": Case(meshes=True),
         "one-behind-the-other-padded-left": Case(
             use_parallel_residual=False, batch=tokens(padding="left"), meshes=True, export=True

@@ -2,9 +2,9 @@ import json
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, LlamaForSequenceClassification, LlamaForTokenClassification
 
-from oracle import ROPE, SMALL_DECODER, Case, Family, tokens
+from oracle import ROPE, SMALL_DECODER, Case, Family, classifiers, tokens
 
 
 def in_the_style_of_2024(folder):
@@ -26,9 +26,10 @@ def without_prefix(folder):
 
 FAMILY = Family(
     config=LlamaConfig,
-    models=[LlamaForCausalLM],
+    models=[LlamaForCausalLM, LlamaForSequenceClassification, LlamaForTokenClassification],
     small=SMALL_DECODER,
     cases={
+        **classifiers(LlamaForSequenceClassification, LlamaForTokenClassification, meshes=True),
         "plain": Case(num_key_value_heads=4),
         "grouped": Case(),
         "one-key-head": Case(num_key_value_heads=1, head_dim=16),

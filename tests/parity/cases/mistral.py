@@ -1,12 +1,13 @@
-from transformers import MistralConfig, MistralForCausalLM
+from transformers import MistralConfig, MistralForCausalLM, MistralForSequenceClassification, MistralForTokenClassification
 
-from oracle import ROPE, SMALL_DECODER, Case, Family, tokens
+from oracle import ROPE, SMALL_DECODER, Case, Family, classifiers, tokens
 
 FAMILY = Family(
     config=MistralConfig,
-    models=[MistralForCausalLM],
+    models=[MistralForCausalLM, MistralForSequenceClassification, MistralForTokenClassification],
     small=SMALL_DECODER,
     cases={
+        **classifiers(MistralForSequenceClassification, MistralForTokenClassification),
         "window": Case(sliding_window=7),
         "window-padded-left": Case(sliding_window=7, batch=tokens(padding="left"), meshes=True),
         "window-padded-right": Case(sliding_window=5, batch=tokens(padding="right")),

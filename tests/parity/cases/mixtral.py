@@ -1,12 +1,13 @@
-from transformers import MixtralConfig, MixtralForCausalLM
+from transformers import MixtralConfig, MixtralForCausalLM, MixtralForSequenceClassification, MixtralForTokenClassification
 
-from oracle import SMALL_DECODER, Case, Family, tokens
+from oracle import SMALL_DECODER, Case, Family, classifiers, tokens
 
 FAMILY = Family(
     config=MixtralConfig,
-    models=[MixtralForCausalLM],
+    models=[MixtralForCausalLM, MixtralForSequenceClassification, MixtralForTokenClassification],
     small={**SMALL_DECODER, "num_local_experts": 4},
     cases={
+        **classifiers(MixtralForSequenceClassification, MixtralForTokenClassification),
         "plain": Case(meshes=True),
         "window-padded-left": Case(sliding_window=7, batch=tokens(padding="left"), meshes=True, export=True),
         "tied-padded-right": Case(

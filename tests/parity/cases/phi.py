@@ -1,13 +1,14 @@
-from transformers import PhiConfig, PhiForCausalLM
+from transformers import PhiConfig, PhiForCausalLM, PhiForSequenceClassification, PhiForTokenClassification
 
-from oracle import SMALL_DECODER, Case, Family, rope, tokens
+from oracle import SMALL_DECODER, Case, Family, classifiers, rope, tokens
 
 FAMILY = Family(
     config=PhiConfig,
-    models=[PhiForCausalLM],
+    models=[PhiForCausalLM, PhiForSequenceClassification, PhiForTokenClassification],
     small={key: value for key, value in SMALL_DECODER.items() if key != "head_dim"},
     wide=dict(hidden_size=128, intermediate_size=160),
     cases={
+        **classifiers(PhiForSequenceClassification, PhiForTokenClassification),
         "plain": Case(num_key_value_heads=4, meshes=True),
         "qk-norms-padded-left": Case(qk_layernorm=True, batch=tokens(padding="left"), meshes=True, export=True),
         "padded-right": Case(batch=tokens(padding="right"), num_key_value_heads=1, hidden_act="gelu"),

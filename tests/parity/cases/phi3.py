@@ -1,14 +1,15 @@
-from transformers import Phi3Config, Phi3ForCausalLM
+from transformers import Phi3Config, Phi3ForCausalLM, Phi3ForSequenceClassification, Phi3ForTokenClassification
 
-from oracle import SMALL_DECODER, Case, Family, rope, tokens
+from oracle import SMALL_DECODER, Case, Family, classifiers, rope, tokens
 
 FACTORS = dict(short_factor=[1.0, 1.1, 1.2, 1.3], long_factor=[1.0, 2.0, 3.0, 5.0])
 FAMILY = Family(
     config=Phi3Config,
-    models=[Phi3ForCausalLM],
+    models=[Phi3ForCausalLM, Phi3ForSequenceClassification, Phi3ForTokenClassification],
     small={**{key: value for key, value in SMALL_DECODER.items() if key != "head_dim"}, "pad_token_id": 0},
     wide=dict(hidden_size=128, intermediate_size=160),
     cases={
+        **classifiers(Phi3ForSequenceClassification, Phi3ForTokenClassification),
         "plain": Case(num_key_value_heads=4, meshes=True),
         "window-padded-left": Case(sliding_window=7, batch=tokens(padding="left"), meshes=True, export=True),
         "tied-padded-right": Case(tie_word_embeddings=True, batch=tokens(padding="right"), export=True),

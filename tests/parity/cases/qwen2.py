@@ -1,14 +1,15 @@
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2ForSequenceClassification, Qwen2ForTokenClassification
 
-from oracle import ROPE, SMALL_DECODER, Case, Family, tokens
+from oracle import ROPE, SMALL_DECODER, Case, Family, classifiers, tokens
 
 WINDOW = dict(use_sliding_window=True, sliding_window=7, max_window_layers=1)
 
 FAMILY = Family(
     config=Qwen2Config,
-    models=[Qwen2ForCausalLM],
+    models=[Qwen2ForCausalLM, Qwen2ForSequenceClassification, Qwen2ForTokenClassification],
     small=SMALL_DECODER,
     cases={
+        **classifiers(Qwen2ForSequenceClassification, Qwen2ForTokenClassification),
         "plain": Case(meshes=True),
         "window": Case(**WINDOW),
         "window-padded-left": Case(batch=tokens(padding="left"), meshes=True, **WINDOW),

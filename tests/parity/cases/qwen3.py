@@ -1,14 +1,15 @@
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification, Qwen3ForTokenClassification
 
-from oracle import ROPE, SMALL_DECODER, Case, Family, tokens
+from oracle import ROPE, SMALL_DECODER, Case, Family, classifiers, tokens
 
 WINDOW = dict(use_sliding_window=True, sliding_window=7, max_window_layers=1)
 
 FAMILY = Family(
     config=Qwen3Config,
-    models=[Qwen3ForCausalLM],
+    models=[Qwen3ForCausalLM, Qwen3ForSequenceClassification, Qwen3ForTokenClassification],
     small=SMALL_DECODER,
     cases={
+        **classifiers(Qwen3ForSequenceClassification, Qwen3ForTokenClassification),
         "plain": Case(meshes=True),
         "biases": Case(attention_bias=True, head_dim=16, meshes=True, export=True),
         "window-padded-left": Case(batch=tokens(padding="left"), meshes=True, **WINDOW),

@@ -1,0 +1,135 @@
+// Qwen2-MoE (Qwen Team, 2024), as in Hugging Face transformers: Qwen2 with experts in most layers, and one that every
+// token passes through. On a tensor-parallel mesh every rank computes the chosen experts whole.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "modular/mixtral.h"
+#include "modular/qwen2.h"
+
+namespace modular::qwen2_moe {
+MODULAR_FAMILY(Qwen2Moe);
+
+struct Qwen2MoeConfig : qwen2::Qwen2Config {
+  int64_t hidden_size = 2048;
+  int64_t intermediate_size = 5632;  // of layers without experts
+  int64_t num_hidden_layers = 24;
+  int64_t num_attention_heads = 16;
+  std::optional<int64_t> num_key_value_heads = 16;
+  int64_t max_window_layers = 28;   // behind the last layer with a window, where layer_types does not say it
+  int64_t decoder_sparse_step = 1;  // one layer of so many has experts
+  int64_t moe_intermediate_size = 1408;
+  int64_t shared_expert_intermediate_size = 5632;
+  int64_t num_experts_per_tok = 4;
+  int64_t num_experts = 60;
+  bool norm_topk_prob = false;
+  bool output_router_logits = false;
+  double router_aux_loss_coef = 0.001;
+  std::vector<int64_t> mlp_only_layers;  // have no experts
+  bool qkv_bias = true;
+
+  void finish() {
+    check_layers_with_experts();
+    Qwen2Config::finish();
+    if (!use_sliding_window) sliding_window = 0;
+  }
+
+  void check_layers_with_experts() const {
+    if (decoder_sparse_step < 1) throw ConfigError("decoder_sparse_step must be at least 1");
+    check_experts(num_experts_per_tok, num_experts, output_router_logits);
+  }
+
+  bool has_window(int64_t layer) const { return layer % 2 == 0 && layer < max_window_layers; }
+
+  bool has_experts(int64_t layer) const {
+    return (layer + 1) % decoder_sparse_step == 0 &&
+           std::find(mlp_only_layers.begin(), mlp_only_layers.end(), layer) == mlp_only_layers.end();
+  }
+
+  static std::vector<StoredAs> stored_as() { return stored_expert_by_expert(); }
+};
+
+class Qwen2MoeMLPImpl : public mistral::MistralMLPImpl {
+ public:
+  Qwen2MoeMLPImpl(const Qwen2MoeConfig& config, int64_t intermediate_size) : MistralMLPImpl(config) {
+    gate_proj = register_module("gate_proj", linear(config.hidden_size, intermediate_size, /*bias=*/false));
+    up_proj = register_module("up_proj", linear(config.hidden_size, intermediate_size, /*bias=*/false));
+    down_proj = register_module("down_proj", linear(intermediate_size, config.hidden_size, /*bias=*/false));
+  }
+};
+TORCH_MODULE(Qwen2MoeMLP);
+
+class Qwen2MoeAttentionImpl : public mistral::MistralAttentionImpl {
+ public:
+  explicit Qwen2MoeAttentionImpl(const Qwen2MoeConfig& config) : MistralAttentionImpl(config) {
+    q_proj = register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, config.qkv_bias));
+    k_proj = register_module("k_proj", linear(config.hidden_size, num_key_value_heads * head_dim, config.qkv_bias));
+    v_proj = register_module("v_proj", linear(config.hidden_size, num_key_value_heads * head_dim, config.qkv_bias));
+  }
+};
+TORCH_MODULE(Qwen2MoeAttention);
+
+class Qwen2MoeTopKRouterImpl : public mixtral::MixtralTopKRouterImpl {
+ public:
+  Qwen2MoeTopKRouterImpl(const Qwen2MoeConfig& config, int64_t num_experts)
+      : MixtralTopKRouterImpl(config, num_experts), norm_topk_prob(config.norm_topk_prob) {}
+
+  std::pair<Tensor, Tensor> forward(const Tensor& hidden_states) {
+    const Tensor probabilities = at::linear(hidden_states, weight).to(at::kFloat).softmax(-1);
+    auto [top, chosen] = probabilities.topk(top_k, -1);
+    if (norm_topk_prob) top = top / top.sum(-1, /*keepdim=*/true);
+    return {chosen, top.to(hidden_states.scalar_type())};
+  }
+
+  bool norm_topk_prob;
+};
+TORCH_MODULE(Qwen2MoeTopKRouter);
+
+/// A mixture of experts, and beside it one expert for every token behind a gate.
+class Qwen2MoeSparseMoeBlockImpl : public mixtral::MixtralSparseMoeBlockImpl {
+ public:
+  explicit Qwen2MoeSparseMoeBlockImpl(const Qwen2MoeConfig& config)
+      : MixtralSparseMoeBlockImpl(config),
+        shared_expert(register_module("shared_expert", Qwen2MoeMLP(config, config.shared_expert_intermediate_size))),
+        shared_expert_gate(register_module("shared_expert_gate", linear(config.hidden_size, 1, /*bias=*/false))),
+        initializer_range(config.initializer_range) {
+    gate = register_module("gate", Qwen2MoeTopKRouter(config, config.num_experts));
+    experts =
+        register_module("experts", mixtral::MixtralExperts(config, config.num_experts, config.moe_intermediate_size));
+  }
+
+  Tensor forward(const Tensor& hidden_states) {
+    const Tensor shared = shared_expert(hidden_states);
+    return MixtralSparseMoeBlockImpl::forward(hidden_states) + shared_expert_gate(hidden_states).sigmoid() * shared;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  Qwen2MoeTopKRouter gate;
+  Qwen2MoeMLP shared_expert;
+  nn::Linear shared_expert_gate;
+  double initializer_range;
+};
+TORCH_MODULE(Qwen2MoeSparseMoeBlock);
+
+class Qwen2MoeDecoderLayerImpl : public qwen2::Qwen2DecoderLayerImpl {
+ public:
+  Qwen2MoeDecoderLayerImpl(const Qwen2MoeConfig& config, int64_t layer) : Qwen2DecoderLayerImpl(config, layer) {
+    remove(mlp);
+    if (config.has_experts(layer))
+      mlp = register_module("mlp", Qwen2MoeSparseMoeBlock(config));
+    else
+      mlp = register_module("mlp", Qwen2MoeMLP(config, config.intermediate_size));
+  }
+
+  OneOf<Qwen2MoeSparseMoeBlock, Qwen2MoeMLP> mlp{nullptr};
+};
+TORCH_MODULE(Qwen2MoeDecoderLayer);
+
+using Qwen2MoeForCausalLM MODEL_ENTRY("causal-lm") = qwen2::Qwen2ForCausalLM;
+using Qwen2MoeForSequenceClassification MODEL_ENTRY("sequence-classification") = qwen2::Qwen2ForSequenceClassification;
+using Qwen2MoeForTokenClassification MODEL_ENTRY("token-classification") = qwen2::Qwen2ForTokenClassification;
+
+}  // namespace modular::qwen2_moe
