@@ -97,18 +97,16 @@ class PhiAttentionImpl : public Module {
     Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
-    if (q_layernorm) {
-      query = tp::layer_norm(q_layernorm, query);
-      key = tp::layer_norm(k_layernorm, key);
-    }
     return tp::exit(dense, attend(query, key, value, rotary_embeddings, mask));
   }
 
   /// Turns queries and keys to their positions and mixes the values.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const Tensor& mask) {
+    const Tensor normed_query = q_layernorm ? tp::layer_norm(q_layernorm, query) : query;
+    const Tensor normed_key = k_layernorm ? tp::layer_norm(k_layernorm, key) : key;
     const auto& [cos, sin] = rotary_embeddings;
-    return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling);
+    return attention(rotary(normed_query, cos, sin), rotary(normed_key, cos, sin), value, mask, scaling);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }

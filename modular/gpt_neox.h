@@ -6,14 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "modular/llama.h"
+#include "modular/phi.h"
 
 namespace modular::gpt_neox {
 MODULAR_FAMILY(GPTNeoX, .members = {{"model", "gpt_neox"},
                                     {"embed_tokens", "embed_in"},
                                     {"norm", "final_layer_norm"},
                                     {"self_attn", "attention"},
-                                    {"o_proj", "dense"}});
+                                    {"o_proj", "dense"},
+                                    {"PhiMLP::fc1", "dense_h_to_4h"},
+                                    {"PhiMLP::fc2", "dense_4h_to_h"}});
 
 struct GPTNeoXConfig : llama::LlamaConfig {
   int64_t vocab_size = 50432;
@@ -45,29 +47,7 @@ struct GPTNeoXConfig : llama::LlamaConfig {
   using LlamaConfig::rms_norm_eps;
 };
 
-/// Feed-forward network of two layers.
-class GPTNeoXMLPImpl : public Module {
- public:
-  explicit GPTNeoXMLPImpl(const GPTNeoXConfig& config)
-      : dense_h_to_4h(
-            register_module("dense_h_to_4h", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
-        dense_4h_to_h(
-            register_module("dense_4h_to_h", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
-
-  Tensor forward(const Tensor& hidden_states) {
-    return dense_4h_to_h(activation(hidden_act, dense_h_to_4h(hidden_states)));
-  }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
-  TP_COLWISE nn::Linear dense_h_to_4h;
-  TP_ROWWISE nn::Linear dense_4h_to_h;
-  std::string hidden_act;
-  double initializer_range;
-};
-TORCH_MODULE(GPTNeoXMLP);
+using GPTNeoXMLP = phi::PhiMLP;
 
 /// Causal self-attention with rotary positions. A head's query, key and value stand side by side in one projection.
 class GPTNeoXAttentionImpl : public llama::LlamaAttentionImpl {

@@ -40,16 +40,11 @@ class PhiAttentionImpl : public llama::LlamaAttentionImpl {
     }
   }
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
-    Tensor query = q_proj(hidden_states).view({batch, seq, num_heads, head_dim}).transpose(1, 2);
-    Tensor key = k_proj(hidden_states).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
-    Tensor value = v_proj(hidden_states).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
-    if (q_layernorm) {
-      query = q_layernorm(query);
-      key = k_layernorm(key);
-    }
-    return o_proj(attend(query, key, value, rotary_embeddings, mask));
+  Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
+                const Tensor& mask) {
+    const Tensor normed_query = q_layernorm ? q_layernorm(query) : query;
+    const Tensor normed_key = k_layernorm ? k_layernorm(key) : key;
+    return LlamaAttentionImpl::attend(normed_query, normed_key, value, rotary_embeddings, mask);
   }
 
   LayerNorm q_layernorm{nullptr};  // where the config says qk_layernorm
