@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <tuple>
 
 #include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/stored_tensors.h"
@@ -23,7 +25,12 @@ struct Form {
   bool required = false;
 };
 
-std::vector<Form> forms_of(const Task& task) {
+/// The ids that each categorical feature of an item has; empty where the model reads none.
+std::vector<int64_t> cardinalities_of(const nlohmann::json& fields) {
+  return fields.value("feature_cardinalities", std::vector<int64_t>());
+}
+
+std::vector<Form> forms_of(const Task& task, const ModelConfig& model) {
   const bool images = task.reads != Task::Reads::tokens, tokens = task.reads != Task::Reads::images;
   // Language models that see images have any number of them in a row.
   const bool image_each_row = task.labels == Task::Labels::each_row;
@@ -48,8 +55,15 @@ std::vector<Form> forms_of(const Task& task) {
   }
   forms.push_back(labels);
   if (task.name == "next-item") {
-    forms.push_back({.name = "feature_ids", .dimensions = {"batch", "seq", "categorical features"}});
-    forms.push_back({.name = "feature_values", .dimensions = {"batch", "seq", "numeric features"}, .real = true});
+    const nlohmann::json fields = fields_as_json(*model.config);
+    if (!cardinalities_of(fields).empty())
+      forms.push_back(
+          {.name = "feature_ids", .dimensions = {"batch", "seq", "categorical features"}, .required = true});
+    if (fields.value("feature_numbers", int64_t{0}) > 0)
+      forms.push_back({.name = "feature_values",
+                       .dimensions = {"batch", "seq", "numeric features"},
+                       .real = true,
+                       .required = true});
   }
   return forms;
 }
@@ -71,7 +85,7 @@ int64_t config_integer(const nlohmann::json& fields, std::string_view path) {
   return INT64_MAX;
 }
 
-void check_ids(const std::string& path, const Form& form, const at::Tensor& ids, int64_t count) {
+void check_below(const std::string& path, const Form& form, const at::Tensor& ids, int64_t count) {
   if (ids.numel() == 0) return;
   at::Tensor wrong = ids.lt(0).logical_or(ids.ge(count));
   if (form.may_ignore) wrong = wrong.logical_and(ids.ne(kIgnoredTarget));
@@ -81,20 +95,36 @@ void check_ids(const std::string& path, const Form& form, const at::Tensor& ids,
       count - 1, form.may_ignore ? fmt::format(", or {} where there is no target", kIgnoredTarget) : ""));
 }
 
-}  // namespace
-
-Batch read_examples(const SafetensorsFile& file, const ModelConfig& model) {
-  const std::string path = file.path().string();
+const Task& task_of(const ModelConfig& model) {
   const Task* const task = find_task(model.entry->task);
   if (!task) throw std::runtime_error(task_refusal(model.entry->architecture, model.entry->task));
-  const std::vector<Form> forms = forms_of(*task);
+  return *task;
+}
+
+std::string what_is_read(const ModelConfig& model, const std::vector<Form>& forms) {
   std::vector<std::string_view> known;
   for (const Form& form : forms) known.push_back(form.name);
-  const std::string reads =
-      fmt::format("{}, for {}, reads {}", model.entry->architecture, task->name, fmt::join(known, ", "));
+  return fmt::format("{}, for {}, reads {}", model.entry->architecture, model.entry->task, fmt::join(known, ", "));
+}
 
+/// Throws where the file has other features than the config says.
+void check_features(const SafetensorsFile& file, const ModelConfig& model) {
+  const nlohmann::json fields = fields_as_json(*model.config);
+  const auto categorical = static_cast<int64_t>(cardinalities_of(fields).size());
+  for (const auto& [name, key, count] :
+       {std::tuple("feature_ids", "feature_cardinalities", categorical),
+        std::tuple("feature_values", "feature_numbers", fields.value("feature_numbers", int64_t{0}))})
+    if (const auto found = file.tensors().find(name); found != file.tensors().end())
+      if (found->second.shape.back() != count)
+        throw std::runtime_error(fmt::format("{}: \"{}\" has {} features, and {} of the model's config says {}",
+                                             file.path().string(), name, found->second.shape.back(), key, count));
+}
+
+/// Those of `forms` that the file holds, checked by its header alone.
+std::vector<Form> forms_in(const SafetensorsFile& file, const ModelConfig& model, const std::vector<Form>& forms) {
+  const std::string path = file.path().string(), reads = what_is_read(model, forms);
   std::map<std::string_view, std::pair<int64_t, std::string_view>> sizes;  // of a dimension, and who has it
-  std::map<std::string_view, at::Tensor> tensors;
+  std::vector<Form> held;
   for (const Form& form : forms) {
     const auto found = file.tensors().find(form.name);
     if (found == file.tensors().end()) {
@@ -113,21 +143,123 @@ Batch read_examples(const SafetensorsFile& file, const ModelConfig& model) {
                                              form.name, shape_text(header.shape), other->second.second,
                                              other->second.first, form.dimensions[place]));
     }
-    tensors[form.name] = file.tensor(form.name).to(form.real ? at::kFloat : at::kLong).clone();
+    held.push_back(form);
   }
+  check_features(file, model);
   for (const auto& [name, header] : file.tensors())
-    if (!tensors.contains(name)) throw std::runtime_error(fmt::format("{} holds \"{}\": {}", path, name, reads));
+    if (std::ranges::find(held, name, &Form::name) == held.end())
+      throw std::runtime_error(fmt::format("{} holds \"{}\": {}", path, name, reads));
+  return held;
+}
 
+at::Tensor converted(const at::Tensor& tensor, const Form& form) {
+  return tensor.to(form.real ? at::kFloat : at::kLong);
+}
+
+void check_tables(const std::string& path, const std::vector<Form>& held,
+                  const std::map<std::string_view, at::Tensor>& tensors, const ModelConfig& model) {
   const nlohmann::json fields = fields_as_json(*model.config);
-  for (const Form& form : forms) {
+  for (const Form& form : held) {
     const int64_t count = form.below.empty() ? INT64_MAX : config_integer(fields, form.below);
-    if (tensors.contains(form.name) && count != INT64_MAX) check_ids(path, form, tensors[form.name], count);
+    if (count != INT64_MAX) check_below(path, form, tensors.at(form.name), count);
+    if (form.name != "feature_ids") continue;
+    const std::vector<int64_t> cardinalities = cardinalities_of(fields);
+    for (size_t feature = 0; feature < cardinalities.size(); ++feature)
+      check_below(path, form, tensors.at(form.name).select(-1, static_cast<int64_t>(feature)), cardinalities[feature]);
   }
+}
+
+Batch batch_of(const std::map<std::string_view, at::Tensor>& tensors) {
   Batch batch;
   batch.fields([&](std::string_view name, at::Tensor& tensor) {
     if (const auto found = tensors.find(name); found != tensors.end()) tensor = found->second;
   });
   return batch;
+}
+
+/// Whether the task's labels can be made of what else a row holds.
+bool makes_labels(const Task& task) { return task.targets == next_tokens || task.name == "contrastive-pairs"; }
+
+at::Tensor made_labels(const Task& task, const Batch& batch) {
+  if (task.targets != next_tokens) return at::zeros({batch.leading().size(0)}, at::kLong);
+  at::Tensor labels = batch.input_ids.clone();
+  if (batch.attention_mask.defined()) labels.masked_fill_(batch.attention_mask.eq(0), kIgnoredTarget);
+  if (task.name == "next-item") labels.masked_fill_(batch.input_ids.eq(0), kIgnoredTarget);  // id 0 is padding
+  return labels;
+}
+
+std::vector<int64_t> without_rows(const std::vector<int64_t>& shape) { return {shape.begin() + 1, shape.end()}; }
+
+}  // namespace
+
+Batch read_examples(const SafetensorsFile& file, const ModelConfig& model) {
+  const std::vector<Form> held = forms_in(file, model, forms_of(task_of(model), model));
+  std::map<std::string_view, at::Tensor> tensors;
+  for (const Form& form : held) tensors[form.name] = converted(file.tensor(form.name), form).clone();
+  check_tables(file.path().string(), held, tensors, model);
+  return batch_of(tensors);
+}
+
+Examples::Examples(const std::vector<std::filesystem::path>& paths, const ModelConfig& model) : model_(model) {
+  const Task& task = task_of(model);
+  std::vector<Form> forms = forms_of(task, model);
+  for (Form& form : forms) form.required = form.required || (form.name == "labels" && !makes_labels(task));
+  for (const std::filesystem::path& path : paths) {
+    const SafetensorsFile& file = files_.emplace_back(path);
+    forms_in(file, model, forms);
+    const int64_t rows = file.tensors().begin()->second.shape[0];
+    for (const auto& [name, header] : file.tensors()) {
+      if (header.shape[0] != rows)
+        throw std::runtime_error(fmt::format("{}: \"{}\" has {} rows and \"{}\" has {}: write a row an example",
+                                             path.string(), name, header.shape[0], file.tensors().begin()->first,
+                                             rows));
+      const auto first = files_.front().tensors().find(name);
+      if (first == files_.front().tensors().end() || without_rows(first->second.shape) != without_rows(header.shape))
+        throw std::runtime_error(fmt::format("{}: \"{}\" is {}, and {} {}: write files whose rows are alike, padded",
+                                             path.string(), name, shape_text(header.shape), paths.front().string(),
+                                             first == files_.front().tensors().end()
+                                                 ? std::string("has none")
+                                                 : "has " + shape_text(first->second.shape)));
+    }
+    if (file.tensors().size() != files_.front().tensors().size())
+      throw std::runtime_error(fmt::format("{} holds {} tensors, and {} holds {}: write files whose rows are alike",
+                                           path.string(), file.tensors().size(), paths.front().string(),
+                                           files_.front().tensors().size()));
+    begin_.push_back(begin_.back() + rows);
+  }
+}
+
+std::vector<int64_t> Examples::row_shape(std::string_view name) const {
+  if (files_.empty()) return {};
+  const auto found = files_.front().tensors().find(name);
+  return found == files_.front().tensors().end() ? std::vector<int64_t>() : without_rows(found->second.shape);
+}
+
+Batch Examples::read(std::span<const int64_t> rows) const {
+  const Task& task = task_of(model_);
+  const std::vector<Form> held = forms_in(files_.front(), model_, forms_of(task, model_));
+  std::map<std::string_view, at::Tensor> tensors;
+  for (const Form& form : held) {
+    std::vector<at::Tensor> values;
+    for (const int64_t row : rows) {
+      const auto file = static_cast<size_t>(std::ranges::upper_bound(begin_, row) - begin_.begin()) - 1;
+      values.push_back(files_[file].tensor(form.name)[row - begin_[file]]);
+    }
+    tensors[form.name] = converted(at::stack(values), form);
+  }
+  check_tables(files_.front().path().parent_path().string(), held, tensors, model_);
+  Batch batch = batch_of(tensors);
+  if (!batch.labels.defined()) batch.labels = made_labels(task, batch);
+  return batch;
+}
+
+void Examples::check_ids() const {
+  const std::vector<Form> forms = forms_of(task_of(model_), model_);
+  for (const SafetensorsFile& file : files_)
+    for (const Form& form : forms_in(file, model_, forms)) {
+      if (form.real) continue;
+      check_tables(file.path().string(), {form}, {{form.name, file.tensor(form.name)}}, model_);
+    }
 }
 
 }  // namespace modular

@@ -1,5 +1,9 @@
-// Examples for a model to learn from or to be run on, in a safetensors file: the tensors of a Batch under their names.
+// Examples for a model to learn from or to be run on, in safetensors files: the tensors of a Batch under their names.
 #pragma once
+
+#include <filesystem>
+#include <span>
+#include <vector>
 
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/checkpoint/safetensors.h"
@@ -10,5 +14,32 @@ namespace modular {
 /// All examples of `file`, rows first, checked against what the model's task and config ask for: shapes that fit one
 /// another, ids below the sizes of their tables. Throws std::runtime_error in one sentence where they do not.
 Batch read_examples(const SafetensorsFile& file, const ModelConfig& model);
+
+/// The rows of many files, read one by one. Numbers are those of a batch's tensors; files may hold narrower types.
+class Examples {
+ public:
+  /// Opens the files and checks their tensors' names, types and shapes, which behind the rows are the same in all
+  /// files. Throws std::runtime_error in one sentence where a file is cut off, its tensors are not what the model's
+  /// task reads, or labels are missing where the task does not make them itself.
+  Examples(const std::vector<std::filesystem::path>& paths, const ModelConfig& model);
+
+  /// Rows of all files.
+  int64_t size() const { return begin_.back(); }
+
+  /// The size of each row's tensor of that name, without the rows; empty where the files have none.
+  std::vector<int64_t> row_shape(std::string_view name) const;
+
+  /// These rows, labels set: where the files have none, the next tokens or items that are no padding, or that each row
+  /// counts. Throws std::runtime_error where an id is not below the size of its table.
+  Batch read(std::span<const int64_t> rows) const;
+
+  /// Throws where any id of any file is not below the size of its table. Reads all files but for their real numbers.
+  void check_ids() const;
+
+ private:
+  ModelConfig model_;
+  std::vector<SafetensorsFile> files_;
+  std::vector<int64_t> begin_ = {0};  // where each file's rows begin, and behind them the number of all
+};
 
 }  // namespace modular

@@ -222,7 +222,7 @@ void count_labels(AnyConfig& config, json& object) {
 
 }  // namespace
 
-ModelConfig parse_config(std::string_view text, const std::string& where) {
+ModelConfig parse_config(std::string_view text, const std::string& where, const Entry* as) {
   json object;
   try {
     object = json::parse(with_named_special_floats(text));
@@ -238,6 +238,9 @@ ModelConfig parse_config(std::string_view text, const std::string& where) {
 
   ModelConfig model;
   model.entry = &find_entry(object, where);
+  model.named = named_architecture(object, where);
+  if (as && as->family == model.entry->family) model.entry = as;
+  if (model.named == model.entry->architecture) model.named.clear();
   model.config = model.entry->make_config();
   for (const char* known : {"architectures", "model_type", "dtype", "torch_dtype", "quantization_config"})
     object.erase(known);
@@ -259,14 +262,14 @@ ModelConfig parse_config(std::string_view text, const std::string& where) {
   return model;
 }
 
-ModelConfig read_config(const std::filesystem::path& folder) {
+ModelConfig read_config(const std::filesystem::path& folder, const Entry* as) {
   const auto path = folder / "config.json";
   std::ifstream file(path);
   if (!file)
     throw ConfigError(fmt::format("{} cannot be read: name a folder that holds a model's config.json", path.string()));
   std::stringstream text;
   text << file.rdbuf();
-  return parse_config(text.str(), path.string());
+  return parse_config(text.str(), path.string(), as);
 }
 
 std::string format_config(const ModelConfig& model, std::string_view dtype) {

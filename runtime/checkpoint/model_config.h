@@ -17,15 +17,17 @@ struct ModelConfig {
   std::shared_ptr<AnyConfig> config;      // finished
   std::string other_keys = "{}";          // JSON object of the keys that no field has; written back at export
   std::vector<std::string> unknown_keys;  // those of them that may matter, to be reported once
+  std::string named;                      // the class that config.json names, where it is another than the entry's
 };
 
 /// Reads JSON as transformers writes it, old style (`rope_theta`, `rope_scaling` with `type` or `rope_type`) or new
 /// (`rope_parameters`). The entry is the one that "architectures" or "model_type" names among entries(). `where` begins
 /// each error: a file's name, say. Throws ConfigError naming the key, its value and what to write.
-ModelConfig parse_config(std::string_view json, const std::string& where);
+/// With `as`, an entry of the same family, the config is read for that one, whatever class it names.
+ModelConfig parse_config(std::string_view json, const std::string& where, const Entry* as = nullptr);
 
 /// parse_config of `folder`/config.json.
-ModelConfig read_config(const std::filesystem::path& folder);
+ModelConfig read_config(const std::filesystem::path& folder, const Entry* as = nullptr);
 
 /// config.json of a model as transformers 5 reads it, with the other keys kept and `dtype` ("float32", "bfloat16",
 /// "float16").

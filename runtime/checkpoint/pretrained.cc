@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/pretrained.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +15,7 @@
 #include "runtime/checkpoint/stored_names.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/parallel/config_integers.h"
+#include "runtime/parallel/parameter_table.h"
 
 namespace modular {
 namespace {
@@ -125,21 +127,34 @@ class Matcher {
     return take(stored_pieces(*model_.entry, alias, shape), shape);
   }
 
-  /// Throws where the folder holds what find() has not taken.
-  void refuse_others() const {
+  /// Throws where the folder holds what find() has not taken, of another class what is part of the body.
+  void refuse_others(Head head) const {
     std::vector<std::string> unexpected;
     const std::vector<std::string> further = further_layers(model_);
     for (const auto& [name, tensor] : stored_) {
       const bool ignored =
           std::ranges::any_of(kIgnoredEndings, [&](std::string_view ending) { return name.ends_with(ending); }) ||
           std::ranges::any_of(further, [&](const std::string& path) { return name.starts_with(path); });
-      if (!ignored && !used_.contains(name))
+      if (!ignored && !used_.contains(name) && (head == Head::stored || is_body(name)))
         unexpected.push_back(fmt::format("\"{}\" {}", name, shape_text(tensor.shape)));
     }
     if (!unexpected.empty())
       throw std::runtime_error(fmt::format(
           "{} holds {}{}, which the {} of its config.json does not have", folder_.string(), unexpected[0],
           unexpected.size() > 1 ? fmt::format(" and {} more", unexpected.size() - 1) : "", model_.entry->architecture));
+  }
+
+  /// Whether the model's or a file's name is that of a layer or an embedding.
+  bool is_body(std::string_view name) const {
+    const size_t dot = name.find('.');
+    const std::string_view stripped = dot == std::string_view::npos ? name : name.substr(dot + 1);
+    const auto holds = [&](std::string_view pattern) {
+      const size_t end = pattern.find('.');
+      const std::string_view inner = end == std::string_view::npos ? pattern : pattern.substr(end + 1);
+      return lies_in(pattern, name) || lies_in(pattern, stripped) || (inner != pattern && lies_in(inner, name));
+    };
+    const Plan& plan = *model_.entry->plan;
+    return std::ranges::any_of(plan.units, holds) || std::ranges::any_of(plan.first, holds);
   }
 
   /// The name that a file gives the first piece of a tensor that find() returned.
@@ -177,8 +192,11 @@ class Matcher {
   std::set<std::string> used_;
 };
 
-/// The folder's tensors under the model's names. Throws where they are not the model's.
-StoredTensors match(const fs::path& folder, const ModelConfig& model) {
+/// The folder's tensors under the model's names. Throws where they are not the model's. Parameters of a new head are
+/// left out, and named in `fresh` where that is given.
+StoredTensors match(const fs::path& folder, const ModelConfig& model, Head head = Head::stored,
+                    std::vector<std::string>* fresh = nullptr) {
+  if (model.named.empty()) head = Head::stored;
   Matcher matcher(folder, model);
   StoredTensors matched;
   std::vector<std::string> missing;
@@ -196,6 +214,8 @@ StoredTensors match(const fs::path& folder, const ModelConfig& model) {
     }
     if (source) {
       matched[parameter.name] = *std::move(source);
+    } else if (head == Head::may_be_new && !matcher.is_body(parameter.name)) {
+      if (fresh) fresh->push_back(parameter.name);
     } else {
       missing.push_back(fmt::format("\"{}\" {}", parameter.name, shape_text(parameter.global_shape)));
     }
@@ -204,7 +224,9 @@ StoredTensors match(const fs::path& folder, const ModelConfig& model) {
     throw std::runtime_error(fmt::format(
         "{} lacks {}{}, which the {} of its config.json has", folder.string(), missing[0],
         missing.size() > 1 ? fmt::format(" and {} more", missing.size() - 1) : "", model.entry->architecture));
-  matcher.refuse_others();
+  if (matched.empty())
+    throw std::runtime_error(fmt::format("{} holds no parameter of {}", folder.string(), model.entry->architecture));
+  matcher.refuse_others(head);
   return matched;
 }
 
@@ -273,18 +295,29 @@ void refuse_existing(const fs::path& folder) {
 
 }  // namespace
 
-std::string pretrained_refusal(const fs::path& folder, const ModelConfig& model) {
+std::string new_head_note(const fs::path& folder, const ModelConfig& model) {
+  std::vector<std::string> fresh;
+  match(folder, model, Head::may_be_new, &fresh);
+  if (fresh.empty()) return {};
+  return fmt::format("{} holds a {}: what {} has beside it begins anew: {}", folder.string(), model.named,
+                     model.entry->architecture, fmt::join(fresh, ", "));
+}
+
+std::string pretrained_refusal(const fs::path& folder, const ModelConfig& model, Head head) {
   try {
-    match(folder, model);
+    match(folder, model, head);
     return {};
   } catch (const std::runtime_error& error) {
     return error.what();
   }
 }
 
-void load_pretrained(const fs::path& folder, const ModelConfig& model, std::span<const TensorBox> parameters) {
-  const StoredTensors stored = match(folder, model);
-  for (const TensorBox& box : parameters) read_box(box.name, stored.at(box.name), box.offset, box.local);
+void load_pretrained(const fs::path& folder, const ModelConfig& model, std::span<const TensorBox> parameters,
+                     Head head) {
+  const StoredTensors stored = match(folder, model, head);
+  for (const TensorBox& box : parameters)
+    if (const auto found = stored.find(box.name); found != stored.end())
+      read_box(box.name, found->second, box.offset, box.local);
 }
 
 void export_pretrained(const fs::path& path, const fs::path& folder, const ExportOptions& options) {

@@ -11,14 +11,24 @@
 
 namespace modular {
 
+/// What a folder may lack of a model.
+enum class Head {
+  stored,     // nothing
+  may_be_new  // where config.json names another class: the parameters outside of the layers and of the embeddings
+};
+
 /// Says in one sentence why the folder's tensors are not the model's (missing, unexpected or mis-shaped), or nothing.
 /// Reads headers only. Adds or strips the base model's prefix; tied tensors may be absent.
-std::string pretrained_refusal(const std::filesystem::path& folder, const ModelConfig& model);
+std::string pretrained_refusal(const std::filesystem::path& folder, const ModelConfig& model, Head head = Head::stored);
+
+/// A sentence that names the parameters that the folder of another class lacks, for a program to report once: they keep
+/// their initial values. Empty where there are none.
+std::string new_head_note(const std::filesystem::path& folder, const ModelConfig& model);
 
 /// Reads a folder's tensors (float32, bfloat16 or float16) into the boxes; each rank reads only what its boxes hold.
 /// Throws std::runtime_error in one sentence where the folder's tensors are not the model's.
 void load_pretrained(const std::filesystem::path& folder, const ModelConfig& model,
-                     std::span<const TensorBox> parameters);
+                     std::span<const TensorBox> parameters, Head head = Head::stored);
 
 struct ExportOptions {
   at::ScalarType dtype = at::kFloat;

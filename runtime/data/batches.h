@@ -3,12 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
-#include "runtime/data/masking.h"
-#include "runtime/data/token_stream.h"
-#include "runtime/model/tensors.h"
+#include "runtime/data/samples.h"
 
 namespace modular {
 
@@ -19,7 +16,6 @@ struct DataPosition {
 
 /// One data-parallel rank's part of every step.
 struct BatchShape {
-  int64_t seq_len = 0;        // tokens of a sample
   int64_t micro_batch = 0;    // samples that one forward sees
   int64_t micro_batches = 0;  // forwards of a step
   int64_t dp_rank = 0;        // this rank's place among the ranks that read different data
@@ -30,17 +26,15 @@ struct BatchShape {
 
 class BatchSource {
  public:
-  /// Cuts `stream` into samples of shape.seq_len tokens; what is left over at its end is not used. Throws DataError
-  /// where there is not one whole sample. Reading throws DataError where a token is not below `vocab_size`. Labels are
-  /// the tokens themselves, or what `masking` makes of them.
-  BatchSource(const TokenStream& stream, const BatchShape& shape, uint64_t seed, int64_t vocab_size,
-              const std::optional<Masking>& masking = {});
+  /// Batches of `samples`, which must outlive it.
+  BatchSource(const Samples& samples, const BatchShape& shape, uint64_t seed)
+      : samples_(samples), shape_(shape), seed_(seed) {}
 
   /// Samples in one pass over the data.
-  int64_t samples() const { return samples_; }
+  int64_t samples() const { return samples_.count(); }
 
-  /// This rank's micro-batches of the step at `position`, on the CPU, labels set: input_ids [micro_batch, seq_len].
-  /// Sample k of the step goes to rank k modulo dp_size.
+  /// This rank's micro-batches of the step at `position`, each of micro_batch rows, on the CPU, labels set. Sample k of
+  /// the step goes to rank k modulo dp_size.
   std::vector<Batch> at(const DataPosition& position) const;
 
   /// The same for evaluation: as many steps as cover samples 0 … count - 1 of the order, each sample once; places
@@ -50,12 +44,9 @@ class BatchSource {
  private:
   std::vector<Batch> read(int64_t position, int64_t end) const;
 
-  const TokenStream& stream_;
+  const Samples& samples_;
   BatchShape shape_;
   uint64_t seed_;
-  int64_t vocab_size_;
-  std::optional<Masking> masking_;
-  int64_t samples_;
 };
 
 /// Which sample stands at `position` when each pass over `samples` has its own order.

@@ -97,8 +97,8 @@ bool is_held_out(const DataFile& file, size_t index, const DataOptions& options)
 }  // namespace
 
 DataFiles find_data_files(const DataOptions& options) {
-  if (options.format != "bytes" && options.format != "tokens")
-    throw DataError("data.format is \"" + options.format + "\": use \"bytes\" or \"tokens\"");
+  if (options.format != "bytes" && options.format != "tokens" && options.format != "examples")
+    throw DataError("data.format is \"" + options.format + "\": use \"bytes\", \"tokens\" or \"examples\"");
   if (options.paths.empty()) throw DataError("data.paths is empty: name files, folders or globs to train on");
 
   std::vector<DataFile> found;
@@ -112,13 +112,14 @@ DataFiles find_data_files(const DataOptions& options) {
   std::ranges::sort(found, {}, [](const DataFile& file) -> const std::string& { return file.path.native(); });
   const auto repeated = std::ranges::unique(found, {}, &DataFile::path);
   found.erase(repeated.begin(), repeated.end());
-  std::erase_if(found, [](const DataFile& file) { return file.tokens() == 0; });
+  if (options.format != "examples")  // where an empty file is one that was cut off
+    std::erase_if(found, [](const DataFile& file) { return file.tokens() == 0; });
 
   DataFiles files;
   for (size_t i = 0; i < found.size(); ++i)
     (is_held_out(found[i], i, options) ? files.held_out : files.training).push_back(std::move(found[i]));
   if (files.training.empty())
-    throw DataError("data.paths: no file with text is left to train on: check data.suffixes and data.held_out");
+    throw DataError("data.paths: no file is left to train on: check data.suffixes and data.held_out");
   if (files.held_out.empty() && (options.held_out_every > 0 || !options.held_out.empty()))
     throw DataError(
         "data.held_out: no file is held out: the patterns match none, or there are fewer than data.held_out_every "

@@ -16,7 +16,9 @@ class DataError : public std::runtime_error {
 };
 
 struct DataOptions {
-  std::string format = "bytes";       // "bytes": any file, a token is a byte; "tokens": token files (token_file.h)
+  // "bytes": any file, a token is a byte; "tokens": token files (token_file.h); "examples": safetensors files whose
+  // rows are examples (runtime/checkpoint/examples.h)
+  std::string format = "bytes";
   std::vector<std::string> paths;     // files, folders (searched through), globs, and manifests (*.manifest)
   std::vector<std::string> suffixes;  // which files of a folder count, e.g. ".h"; all when empty
   int64_t held_out_every = 0;         // every n-th file, in the order of their paths, is held out of training; 0: none

@@ -5,6 +5,7 @@
 #include "runtime/modrun/run_config.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/preflight.h"
+#include "runtime/train/samples.h"
 #include "runtime/train/sampling.h"
 
 namespace modular {
@@ -41,11 +42,11 @@ std::unique_ptr<ParallelModel> load_model(const RunConfig& config, Mesh& mesh) {
 PreparedCommand prepare_eval(const Arguments& arguments, int64_t world_size) {
   const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, world_size));
   check_targets(trained->config);
-  const auto stream = std::make_shared<TokenStream>(find_data_files(trained->config.data).held_out);
-  if (stream->size() == 0)
+  const std::shared_ptr<Samples> samples =
+      prepare_samples(trained->config, find_data_files(trained->config.data).held_out, /*seed=*/0);
+  if (!samples)
     throw ConfigError("no file is held out: set data.held_out_every or data.held_out to say what to evaluate on");
-  const auto shape = trained->config.batch_shape(trained->mesh, 0);
-  BatchSource(*stream, shape, 0, 1);
+  trained->config.batch_shape(trained->mesh, 0);
 
   PreparedCommand command;
   command.mesh = trained->mesh;
@@ -53,12 +54,11 @@ PreparedCommand prepare_eval(const Arguments& arguments, int64_t world_size) {
   command.run = [=](Mesh& mesh) {
     const auto& config = trained->config;
     const auto model = load_model(config, mesh);
-    const BatchSource source(*stream, config.batch_shape(mesh.shape(), data_parallel_rank(mesh)), /*seed=*/0,
-                             vocab_size(config.network), config.masking());
+    const BatchSource source(*samples, config.batch_shape(mesh.shape(), data_parallel_rank(mesh)), /*seed=*/0);
     const auto result = evaluate_samples(*model, source, config.eval.samples);
     if (mesh.rank() == 0)
-      fmt::print("held-out loss {:.6f} nats a token over {} tokens, with {}\n", result.loss, result.target_count,
-                 config.model.checkpoint);
+      fmt::print("held-out loss {:.6f} nats a {} over {} {}s, with {}\n", result.loss, target_name(config.network),
+                 result.target_count, target_name(config.network), config.model.checkpoint);
   };
   return command;
 }
@@ -69,7 +69,8 @@ PreparedCommand prepare_sample(const Arguments& arguments, int64_t world_size) {
   if (arguments.prompt) config.sample.prompt = *arguments.prompt;
   if (config.sample.prompt.empty()) throw ConfigError("there is nothing to go on from: give --prompt TEXT");
   check_sampling(config);
-  if (config.data.format != "bytes") throw ConfigError("sampling writes bytes, but data.format is \"tokens\"");
+  if (config.data.format != "bytes")
+    throw ConfigError(fmt::format("sampling writes bytes, but data.format is \"{}\"", config.data.format));
 
   PreparedCommand command;
   command.mesh = trained->mesh;

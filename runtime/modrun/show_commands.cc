@@ -42,7 +42,7 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
   for (const auto& parameter : table.parameters) all += elements(parameter), per_rank += kept(parameter, mesh);
   fmt::print("{} on {}\n", network.entry->architecture, mesh.describe());
   fmt::print("  a step        {} samples x {} tokens; a rank runs {} micro-batches of {} samples\n", batch.global(),
-             batch.seq_len, batch.micro_batches, batch.micro_batch);
+             config.train.seq_len, batch.micro_batches, batch.micro_batch);
   fmt::print("  parameters    {} ({} in float32)\n", all, mebibytes(all));
   if (mesh[Axis::pp] == 1)
     fmt::print("  a rank keeps  {} of parameters, {} of gradients, {} of AdamW's moments\n", mebibytes(per_rank),

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/pretrained.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
 #include "runtime/train/trainer.h"
@@ -12,7 +14,14 @@ PreparedCommand prepare_train(const Arguments& arguments, int64_t world_size) {
   PreparedCommand command;
   command.mesh = run->mesh;
   command.note = unknown_keys_note(run->config.network);
-  command.before_ranks = [run] { check_run_folder(*run); };
+  if (const auto& weights = run->config.model.checkpoint;
+      !weights.empty() && run->checkpoint.empty() && find_checkpoint(weights).empty())
+    if (const std::string head = new_head_note(weights, run->config.network); !head.empty())
+      command.note.append(command.note.empty() ? "" : "\n").append(head);
+  command.before_ranks = [run] {
+    check_run_folder(*run);
+    check_examples(*run);
+  };
   command.run = [run](Mesh& mesh) {
     if (mesh.rank() == 0) fmt::print("{}", format_table(run->config));
     train(*run, mesh);

@@ -72,7 +72,7 @@ BatchShape RunConfig::batch_shape(const MeshShape& mesh, int64_t dp_rank) const 
         fmt::format("train.batch_size = {} does not divide into {} data-parallel ranks x {} micro-batches: "
                     "make it a multiple of {}",
                     train.batch_size, dp_size, train.micro_batches, parts));
-  return {train.seq_len, train.batch_size / parts, train.micro_batches, dp_rank, dp_size};
+  return {train.batch_size / parts, train.micro_batches, dp_rank, dp_size};
 }
 
 std::string format_toml(RunConfig& config) {

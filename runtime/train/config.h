@@ -11,6 +11,7 @@
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/data/batches.h"
 #include "runtime/data/files.h"
+#include "runtime/data/masking.h"
 #include "runtime/mesh/mesh.h"
 #include "runtime/optim/adamw.h"
 #include "runtime/optim/schedule.h"
@@ -33,7 +34,7 @@ struct ModelSection {
 struct DataSection : DataOptions {
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("format", format, "bytes (a token is a byte) or tokens (token files)");
+    visit("format", format, "bytes (a token is a byte), tokens (token files) or examples (rows of safetensors files)");
     visit("paths", paths, "files, folders, globs and manifests");
     visit("suffixes", suffixes, "which files of a folder count; all when empty");
     visit("held_out_every", held_out_every, "hold out every n-th file; 0 for none", 0);
@@ -53,7 +54,7 @@ struct TrainSection {
     visit("steps", steps, "optimizer steps of the whole run", 1);
     visit("batch_size", batch_size, "samples of a step, over all ranks", 1);
     visit("micro_batches", micro_batches, "forwards that a rank's share of a step is cut into", 1);
-    visit("seq_len", seq_len, "tokens of a sample", 2);
+    visit("seq_len", seq_len, "tokens of a sample that is cut out of a text", 2);
     visit("seed", seed, "of the initial weights, the data's order and sampling", 0);
   }
 };

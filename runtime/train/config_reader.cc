@@ -176,8 +176,9 @@ void choose_model(RunConfig& config, const fs::path& file) {
   const auto where = origin != config.origins.end() ? origin->second : file.empty() ? "--set" : file.string();
   if (!checkpoint.empty()) {
     const auto newest = find_checkpoint(checkpoint);
-    config.network = read_config(newest.empty() ? fs::path(checkpoint) : newest);
-    if (!entry.empty() && &entry_named(entry, where) != config.network.entry)
+    const Entry* const wanted = entry.empty() ? nullptr : &entry_named(entry, where);
+    config.network = read_config(newest.empty() ? fs::path(checkpoint) : newest, wanted);
+    if (wanted && wanted != config.network.entry)
       refuse(where, fmt::format("model.entry is {} but model.checkpoint holds a {}: leave one of the two out", entry,
                                 config.network.entry->architecture));
   } else if (!entry.empty()) {
@@ -211,8 +212,9 @@ void check_together(const RunConfig& config) {
   unless(optim.min_lr <= optim.lr, {"optim.min_lr", "optim.lr"},
          fmt::format("optim.min_lr ({}) must not be above optim.lr ({})", optim.min_lr, optim.lr));
   unless(config.parallel.dp_shard != 0, {"parallel.dp_shard"}, "parallel.dp_shard must be -1 or at least 1, but is 0");
-  unless(config.data.format == "bytes" || config.data.format == "tokens", {"data.format"},
-         fmt::format("data.format must be \"bytes\" or \"tokens\", but is \"{}\"", config.data.format));
+  const auto& format = config.data.format;
+  unless(format == "bytes" || format == "tokens" || format == "examples", {"data.format"},
+         fmt::format("data.format must be \"bytes\", \"tokens\" or \"examples\", but is \"{}\"", format));
 }
 
 std::string absolute(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }

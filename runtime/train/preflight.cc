@@ -7,7 +7,9 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/model/tasks.h"
+#include "runtime/parallel/meta_construction.h"
 #include "runtime/train/config_field.h"
+#include "runtime/train/samples.h"
 
 namespace modular {
 
@@ -58,35 +60,71 @@ fs::path checkpoint_to_resume(const RunConfig& config) {
 
 }  // namespace
 
-void check_weights(const fs::path& folder, const ModelConfig& model) {
+void check_weights(const fs::path& folder, const ModelConfig& model, Head head) {
   const auto checkpoint = find_checkpoint(folder);
-  refuse_if(checkpoint.empty() ? pretrained_refusal(folder, model) : checkpoint_refusal(checkpoint, model));
+  refuse_if(checkpoint.empty() ? pretrained_refusal(folder, model, head) : checkpoint_refusal(checkpoint, model));
 }
 
 int64_t vocab_size(const ModelConfig& model) {
   return model_count(model, "vocab_size").value_or(std::numeric_limits<int64_t>::max());
 }
 
+std::optional<int64_t> longest_sequence(const ModelConfig& model) {
+  auto positions = model_count(model, "max_position_embeddings");
+  if (!positions) positions = model_count(model, "n_positions");
+  if (!positions) return {};
+  // RoBERTa and its like count from behind the row of the table that padding gets.
+  int64_t first = 0;
+  const Model built = build_on_meta(*model.entry, *model.config);
+  for (const auto& item : built.module->named_modules("", /*include_self=*/false))
+    if (const auto* table = item.value()->as<torch::nn::Embedding>();
+        table && item.key().ends_with("position_embeddings") && table->options.padding_idx())
+      first = *table->options.padding_idx() + 1;
+  return *positions - first;
+}
+
 void check_reading(const RunConfig& config) {
   const auto refuse = [&](const char* key, const std::string& sentence) { refuse_setting(config, key, sentence); };
+  if (config.data.format == "examples") return;  // which are what the model reads, or are refused
   const auto vocabulary = vocab_size(config.network);
   if (config.data.format == "bytes" && vocabulary < 256)
     refuse("model.config.vocab_size",
            fmt::format("model.config.vocab_size must be at least 256 to read bytes, but is {}", vocabulary));
-  const auto positions = model_count(config.network, "max_position_embeddings");
-  if (positions && config.train.seq_len > *positions)
-    refuse("train.seq_len", fmt::format("train.seq_len ({}) must not exceed model.config.max_position_embeddings ({})",
-                                        config.train.seq_len, *positions));
+  const auto longest = longest_sequence(config.network);
+  if (!longest || config.train.seq_len <= *longest) return;
+  const char* const name = model_count(config.network, "n_positions") ? "n_positions" : "max_position_embeddings";
+  const auto positions = *model_count(config.network, name);
+  refuse("train.seq_len",
+         fmt::format("train.seq_len ({}) must not exceed model.config.{} ({}){}", config.train.seq_len, name, positions,
+                     *longest == positions ? ""
+                                           : fmt::format(" less {}, as positions begin behind that "
+                                                         "of padding",
+                                                         positions - *longest)));
+}
+
+std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const std::vector<DataFile>& files, int64_t seed) {
+  auto samples = open_samples(config, files, seed);
+  const auto* const examples = dynamic_cast<const ExampleSamples*>(samples.get());
+  if (!examples) return samples;
+  const auto shape = examples->examples().row_shape("input_ids");
+  const auto longest = longest_sequence(config.network);
+  if (!shape.empty() && longest && shape[0] > *longest)
+    throw ConfigError(
+        fmt::format("the examples of data.paths have {} tokens, and {} has positions for {}: write shorter "
+                    "ones, or raise model.config.max_position_embeddings",
+                    shape[0], config.network.entry->architecture, *longest));
+  return samples;
 }
 
 void check_targets(const RunConfig& config) {
   const Entry& entry = *config.network.entry;
   refuse_if(task_refusal(entry.architecture, entry.task));
+  if (config.data.format == "examples") return;
   const Task& task = *find_task(entry.task);
   if (task.tokens == Task::Tokens::no_targets)
     throw ConfigError(
-        fmt::format("{} is for {}, which needs labelled examples, and files of {} have no labels: "
-                    "`modrun forward` takes a batch with labels",
+        fmt::format("{} is for {}, which needs labelled examples, and files of {} have no labels: write examples "
+                    "(docs/training.md) and set data.format to \"examples\"",
                     entry.architecture, entry.task, config.data.format));
   const auto vocabulary = vocab_size(config.network);
   const int64_t least = config.data.format == "bytes" ? 256 : 0;
@@ -113,11 +151,10 @@ Run prepare_run(RunConfig config, const RunRequest& request, int64_t world_size)
   check_targets(settings);
   check_dropout(settings);
   if (!settings.sample.prompt.empty()) check_sampling(settings);
-  const auto batch = settings.batch_shape(run.mesh, 0);
+  settings.batch_shape(run.mesh, 0);
 
   run.files = find_data_files(settings.data);
-  BatchSource(TokenStream(run.files.training), batch, 0, 1);
-  if (!run.files.held_out.empty()) BatchSource(TokenStream(run.files.held_out), batch, 0, 1);
+  for (const auto* files : {&run.files.training, &run.files.held_out}) prepare_samples(settings, *files, 0);
 
   const auto weights = fs::path(settings.model.checkpoint).lexically_relative(settings.checkpoints());
   if (request.overwrite && !weights.empty() && *weights.begin() != "..")
@@ -126,9 +163,17 @@ Run prepare_run(RunConfig config, const RunRequest& request, int64_t world_size)
     run.checkpoint = checkpoint_to_resume(settings);
     check_manifest(fs::path(settings.train.dir) / "data.manifest", run.files);
   } else if (!settings.model.checkpoint.empty()) {
-    check_weights(settings.model.checkpoint, settings.network);
+    check_weights(settings.model.checkpoint, settings.network, Head::may_be_new);
   }
   return run;
+}
+
+void check_examples(const Run& run) {
+  for (const auto* files : {&run.files.training, &run.files.held_out}) {
+    const auto samples = open_samples(run.config, *files, 0);
+    if (const auto* const examples = dynamic_cast<const ExampleSamples*>(samples.get()))
+      examples->examples().check_ids();
+  }
 }
 
 void check_run_folder(const Run& run) {

@@ -1,8 +1,13 @@
 // All that can be found wrong with a run before a rank is started.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <optional>
 
+#include "runtime/checkpoint/pretrained.h"
+#include "runtime/data/samples.h"
 #include "runtime/train/config.h"
 
 namespace modular {
@@ -30,12 +35,22 @@ Run prepare_run(RunConfig config, const RunRequest& request, int64_t world_size)
 void check_run_folder(const Run& run);
 
 /// Throws ConfigError where `folder` holds neither a checkpoint nor a Hugging Face folder whose tensors are this
-/// model's.
-void check_weights(const std::filesystem::path& folder, const ModelConfig& model);
+/// model's. A Hugging Face folder of a class that has another head may start a model.
+void check_weights(const std::filesystem::path& folder, const ModelConfig& model, Head head = Head::stored);
+
+/// Throws DataError or std::runtime_error where an id of an example has no place in the model. Reads all examples;
+/// asked once a job, too.
+void check_examples(const Run& run);
+
+/// The most tokens that the model has positions for; nothing where it sets no limit.
+std::optional<int64_t> longest_sequence(const ModelConfig& model);
 
 /// Throws ConfigError where the model cannot read what data and train say: its vocabulary has no place for bytes, or
 /// its positions end before train.seq_len.
 void check_reading(const RunConfig& config);
+
+/// The samples of `files`, checked to be no longer than the model's positions. Null where there are none.
+std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const std::vector<DataFile>& files, int64_t seed);
 
 /// Throws ConfigError where the data gives the model's task nothing to learn from.
 void check_targets(const RunConfig& config);

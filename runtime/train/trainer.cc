@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/pretrained.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/status.h"
 #include "runtime/optim/clip.h"
@@ -14,6 +15,7 @@
 #include "runtime/train/device_usage.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/metrics.h"
+#include "runtime/train/samples.h"
 #include "runtime/train/sampling.h"
 
 namespace modular {
@@ -66,11 +68,10 @@ class Trainer {
         model_(*config_.network.entry, *config_.network.config, mesh, config_.parallel_options(),
                static_cast<uint64_t>(config_.train.seed)),
         optimizer_(model_.parameters(), config_.optim),
-        training_(run.files.training),
-        held_out_(run.files.held_out),
+        training_(open_samples(config_, run.files.training, config_.train.seed)),
+        held_out_(open_samples(config_, run.files.held_out, /*seed=*/0)),
         shape_(config_.batch_shape(run.mesh, data_parallel_rank(mesh))),
-        source_(training_, shape_, static_cast<uint64_t>(config_.train.seed), vocab_size(config_.network),
-                config_.masking()) {
+        source_(*training_, shape_, static_cast<uint64_t>(config_.train.seed)) {
     boxes_ = boxes_of(model_);
     const auto moments = boxes_of(optimizer_.state());
     boxes_.insert(boxes_.end(), moments.begin(), moments.end());
@@ -82,7 +83,7 @@ class Trainer {
     if (mesh_.rank() == 0) open_folder();  // all ranks have read what it may replace: the count waits for them
     const auto peak = config_.metrics.peak_tflops > 0.0 ? std::optional(config_.metrics.peak_tflops * 1e12)
                                                         : device_peak(mesh_.device(), config_.parallel.bf16);
-    flops_per_token_ = flops_per_token(config_.network, counts.multiplied, shape_.seq_len);
+    flops_per_token_ = flops_per_token(config_.network, counts.multiplied, training_->tokens());
     if (peak) peak_ = *peak * static_cast<double>(mesh_.world_size());
     announce(counts.all);
 
@@ -110,7 +111,11 @@ class Trainer {
       model_.parameters_changed();
     } else if (!config_.model.checkpoint.empty()) {
       set_phase("loading " + config_.model.checkpoint);
-      load_parameters(config_.model.checkpoint, config_.network, boxes_of(model_));
+      const fs::path folder = config_.model.checkpoint;
+      if (find_checkpoint(folder).empty())
+        load_pretrained(folder, config_.network, boxes_of(model_), Head::may_be_new);
+      else
+        load_parameters(folder, config_.network, boxes_of(model_));
       model_.parameters_changed();
     }
   }
@@ -141,11 +146,11 @@ class Trainer {
     const double start = seconds_since_start();
     if (metrics_) metrics_->start(step_, mesh_.world_size(), mesh_.shape().describe(), parameters, start);
     print(
-        "{} with {:.2f} M parameters on {} ({}); {:.1f} M tokens to train on, {:.1f} M held out\n"
+        "{} with {:.2f} M parameters on {} ({}); {} to train on, {} held out\n"
         "first step {:.2f} s after the start; the run's files are in {}\n",
         config_.network.entry->architecture, static_cast<double>(parameters) * 1e-6, mesh_.shape().describe(),
-        mesh_.device().str(), static_cast<double>(training_.size()) * 1e-6,
-        static_cast<double>(held_out_.size()) * 1e-6, start, config_.train.dir);
+        mesh_.device().str(), describe_size(config_, training_.get()), describe_size(config_, held_out_.get()), start,
+        config_.train.dir);
   }
 
   void take_step() {
@@ -171,7 +176,7 @@ class Trainer {
 
   void report(double loss, double norm, double lr, double seconds) {
     StepMetrics metrics{.step = step_, .loss = loss, .grad_norm = norm, .lr = lr, .seconds = seconds};
-    metrics.tokens = shape_.global() * shape_.seq_len;
+    metrics.tokens = shape_.global() * training_->tokens();
     metrics.samples = position_.samples;
     metrics.memory_peak = memory_peak(mesh_.device());
     if (peak_) metrics.mfu = flops_per_token_ * static_cast<double>(metrics.tokens) / seconds / *peak_;
@@ -187,19 +192,19 @@ class Trainer {
   }
 
   void evaluate() {
-    if (held_out_.size() == 0) return;
+    if (!held_out_) return;
     set_phase(fmt::format("evaluating behind step {}", step_));
-    const BatchSource source(held_out_, shape_, /*seed=*/0, vocab_size(config_.network), config_.masking());
+    const BatchSource source(*held_out_, shape_, /*seed=*/0);
     const auto result = evaluate_samples(model_, source, config_.eval.samples);
     if (metrics_) metrics_->evaluation(step_, result.loss, result.target_count);
-    print("held-out loss {:.4f} nats a token behind step {}\n", result.loss, step_);
+    print("held-out loss {:.4f} nats a {} behind step {}\n", result.loss, target_name(config_.network), step_);
   }
 
   void write_sample() {
     if (config_.sample.prompt.empty() || config_.data.format != "bytes") return;
     set_phase("sampling");
     print("the model goes on from {:?}:\n", config_.sample.prompt);
-    const auto tokens = sample(model_, tokens_of(config_.sample.prompt), config_.sample, shape_.seq_len,
+    const auto tokens = sample(model_, tokens_of(config_.sample.prompt), config_.sample, config_.train.seq_len,
                                static_cast<uint64_t>(config_.train.seed));
     const auto text = config_.sample.prompt + text_of(tokens);
     if (metrics_) metrics_->sample(step_, text);
@@ -218,7 +223,7 @@ class Trainer {
   Mesh& mesh_;
   ParallelModel model_;
   AdamW optimizer_;
-  TokenStream training_, held_out_;
+  std::unique_ptr<Samples> training_, held_out_;  // none where nothing is held out
   BatchShape shape_;
   BatchSource source_;
   std::vector<TensorBox> boxes_;        // parameters, then the optimizer's moments

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "runtime/data/permutation.h"
+#include "runtime/data/token_samples.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {
@@ -21,7 +22,7 @@ class Batches : public testing::Test {
     std::string text;
     for (char sample = 0; sample < 64; ++sample) text.append(kSeqLen, sample);
     folder_.write("text", text);
-    stream_.emplace(find_data_files({.paths = {folder_.path()}}).training);
+    samples_.emplace(TokenStream(find_data_files({.paths = {folder_.path()}}).training), kSeqLen, 256);
   }
 
   /// Which samples the ranks of a mesh see in the step at `position`, sorted.
@@ -29,7 +30,7 @@ class Batches : public testing::Test {
                             uint64_t seed = 1) const {
     std::vector<int64_t> seen;
     for (int64_t rank = 0; rank < dp_size; ++rank) {
-      const BatchSource source(*stream_, {kSeqLen, micro_batch, micro_batches, rank, dp_size}, seed, 256);
+      const BatchSource source(*samples_, {micro_batch, micro_batches, rank, dp_size}, seed);
       for (const auto& batch : source.at({position})) {
         EXPECT_EQ(batch.input_ids.sizes(), (std::vector<int64_t>{micro_batch, kSeqLen}));
         EXPECT_TRUE(batch.labels.equal(batch.input_ids));
@@ -41,7 +42,7 @@ class Batches : public testing::Test {
   }
 
   TemporaryFolder folder_;
-  std::optional<TokenStream> stream_;
+  std::optional<TokenSamples> samples_;
 };
 
 TEST_F(Batches, StepSeesTheSameSamplesOnEveryMesh) {
@@ -78,7 +79,7 @@ TEST_F(Batches, EvaluationSeesEachSampleOnceOnEveryMesh) {
   for (const int64_t dp_size : {1, 2, 4}) {
     std::vector<int64_t> seen;
     for (int64_t rank = 0; rank < dp_size; ++rank) {
-      const BatchSource source(*stream_, {kSeqLen, 2, 2, rank, dp_size}, 1, 256);
+      const BatchSource source(*samples_, {2, 2, rank, dp_size}, 1);
       for (const auto& step : source.first(11))
         for (const auto& batch : step)
           for (int64_t row = 0; row < 2; ++row)
@@ -93,14 +94,16 @@ TEST_F(Batches, EvaluationSeesEachSampleOnceOnEveryMesh) {
 }
 
 TEST_F(Batches, TokenOutsideOfTheVocabularyIsRefused) {
-  const BatchSource source(*stream_, {kSeqLen, 64, 1, 0, 1}, 1, 63);
+  const TokenSamples samples(TokenStream(find_data_files({.paths = {folder_.path()}}).training), kSeqLen, 63);
+  const BatchSource source(samples, {64, 1, 0, 1}, 1);
   EXPECT_EQ(message_of<DataError>([&] { source.at({0}); }),
             "the data holds token 63 but model.config.vocab_size is 63: use a model with a larger vocabulary, or other "
             "data");
 }
 
 TEST_F(Batches, DataShorterThanASampleIsRefused) {
-  EXPECT_EQ(message_of<DataError>([&] { BatchSource(*stream_, {1000, 1, 1, 0, 1}, 1, 256); }),
+  TokenStream stream(find_data_files({.paths = {folder_.path()}}).training);
+  EXPECT_EQ(message_of<DataError>([&] { TokenSamples(stream, 1000, 256); }),
             "the data has 256 tokens, less than one sample of train.seq_len = 1000: give more data or shorter samples");
 }
 

@@ -56,9 +56,10 @@ TEST(DataFiles, WhatCannotBeUsedIsRefusedByName) {
   EXPECT_EQ(refusal({.paths = {folder.path() / "gone.txt"}}),
             (folder.path() / "gone.txt").string() + ": No such file or directory");
   EXPECT_THAT(refusal({.paths = {folder.path() / "*.gone"}}), HasSubstr("nothing matches"));
-  EXPECT_THAT(refusal({.paths = {folder.path()}}), HasSubstr("no file with text is left"));
+  EXPECT_THAT(refusal({.paths = {folder.path()}}), HasSubstr("no file is left"));
   EXPECT_THAT(refusal({.paths = {}}), HasSubstr("data.paths is empty"));
-  EXPECT_THAT(refusal({.format = "parquet", .paths = {folder.path()}}), HasSubstr("\"bytes\" or \"tokens\""));
+  EXPECT_THAT(refusal({.format = "parquet", .paths = {folder.path()}}),
+              HasSubstr("\"bytes\", \"tokens\" or \"examples\""));
   folder.write("one.h", "1");
   EXPECT_THAT(refusal({.paths = {folder.path()}, .held_out = {"*/other.h"}}), HasSubstr("no file is held out"));
 }

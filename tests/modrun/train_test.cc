@@ -197,6 +197,17 @@ TEST_F(Train, WhatDataOrModelCannotTrainIsRefused) {
   EXPECT_THAT(dropout.output, HasSubstr("model.config.hidden_dropout_prob is 0.1, and dropout is not supported"));
 }
 
+TEST_F(Train, PositionsThatBeginBehindPaddingEndEarlier) {
+  if (modrun({"entries"}).output.find("RobertaForMaskedLM") == std::string::npos)
+    GTEST_SKIP() << "built without RoBERTa";
+  const auto run = train("run", {"--set", "model.entry=RobertaForMaskedLM", "--set", "model.config.vocab_size=257",
+                                 "--set", "model.config.max_position_embeddings=33", "--set", "data.mask_token=256"});
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.output,
+              HasSubstr("train.seq_len (32) must not exceed model.config.max_position_embeddings (33) less 2, "
+                        "as positions begin behind that of padding"));
+}
+
 TEST_F(Train, LossThatIsNotFiniteStopsTheRun) {
   const auto run =
       train("run", {"--set", "optim.lr=1e30", "--set", "optim.max_grad_norm=0", "--set", "optim.warmup_steps=0"});

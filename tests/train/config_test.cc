@@ -79,7 +79,7 @@ TEST_F(RunConfigTest, WrongTypesAndValuesAreLocated) {
   EXPECT_EQ(setting_refusal("data.paths=[1]"),
             "--set data.paths=[1]: data.paths must be an array, each element a string, but is an array");
   EXPECT_EQ(setting_refusal("data.format=parquet"),
-            "--set data.format=parquet: data.format must be \"bytes\" or \"tokens\", but is \"parquet\"");
+            "--set data.format=parquet: data.format must be \"bytes\", \"tokens\" or \"examples\", but is \"parquet\"");
   EXPECT_EQ(setting_refusal("train.steps"), "--set train.steps: expected key=value, e.g. --set train.steps=100");
 }
 

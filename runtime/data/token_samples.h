@@ -1,0 +1,32 @@
+// Running text, cut into samples of equal length.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "runtime/data/masking.h"
+#include "runtime/data/samples.h"
+#include "runtime/data/token_stream.h"
+
+namespace modular {
+
+class TokenSamples final : public Samples {
+ public:
+  /// Cuts `stream` into samples of `seq_len` tokens; what is left over at its end is not used. Throws DataError where
+  /// there is not one whole sample. Reading throws DataError where a token is not below `vocab_size`. Labels are the
+  /// tokens themselves, or what `masking` makes of them by `seed` and the position.
+  TokenSamples(TokenStream stream, int64_t seq_len, int64_t vocab_size, const std::optional<Masking>& masking = {},
+               uint64_t seed = 0);
+
+  int64_t count() const override { return stream_.size() / seq_len_; }
+  int64_t tokens() const override { return seq_len_; }
+  Batch read(std::span<const SamplePlace> places, int64_t rows) const override;
+
+ private:
+  TokenStream stream_;
+  int64_t seq_len_, vocab_size_;
+  std::optional<Masking> masking_;
+  uint64_t seed_;
+};
+
+}  // namespace modular

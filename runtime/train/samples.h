@@ -1,0 +1,40 @@
+// The samples of a run, whatever the format of its files.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/checkpoint/examples.h"
+#include "runtime/data/samples.h"
+#include "runtime/train/config.h"
+
+namespace modular {
+
+/// Rows of files of examples.
+class ExampleSamples final : public Samples {
+ public:
+  ExampleSamples(const std::vector<DataFile>& files, const ModelConfig& model);
+
+  int64_t count() const override { return examples_.size(); }
+  int64_t tokens() const override;
+  Batch read(std::span<const SamplePlace> places, int64_t rows) const override;
+
+  const Examples& examples() const { return examples_; }
+
+ private:
+  Examples examples_;
+};
+
+/// What the run reads of `files`: null where there are none. Throws DataError or std::runtime_error in one sentence
+/// where they hold nothing that the run's model can learn from. `seed` decides what is masked.
+std::unique_ptr<Samples> open_samples(const RunConfig& config, const std::vector<DataFile>& files, int64_t seed);
+
+/// How much that is, e.g. "12.5 M tokens" or "900 examples".
+std::string describe_size(const RunConfig& config, const Samples* samples);
+
+/// What the loss is counted by: "token", "item", or "row" where a row has one target.
+std::string_view target_name(const ModelConfig& model);
+
+}  // namespace modular
