@@ -105,7 +105,7 @@ TEST_F(Examples, ClassifierLearnsAlikeOnEveryMeshAndResumed) {
 
   const auto eval = modrun({"eval", run_folder("alone").string()});
   EXPECT_EQ(eval.status, 0) << eval.output;
-  EXPECT_THAT(eval.output, HasSubstr("over 48 rows"));
+  EXPECT_THAT(eval.output, HasSubstr("over 8 rows"));
 }
 
 TEST_F(Examples, EveryTaskOfTextTrains) {

@@ -3,6 +3,7 @@
 usage: check_export.py FOLDER
 """
 
+import importlib
 import json
 import pathlib
 import sys
@@ -14,9 +15,17 @@ from safetensors.torch import load_file
 import oracle
 
 
+def find_class(config):
+    """A class of transformers, or of the family's own oracle."""
+    name = config["architectures"][0]
+    if found := getattr(transformers, name, None):
+        return found
+    return next(model for model in importlib.import_module(f"cases.{config['model_type']}").FAMILY.models if model.__name__ == name)
+
+
 def check(folder):
     config = json.loads((folder / "exported" / "config.json").read_text())
-    model_class = getattr(transformers, config["architectures"][0])
+    model_class = find_class(config)
     model, report = model_class.from_pretrained(folder / "exported", dtype=torch.float32, output_loading_info=True)
     problems = [f"{kind}: {sorted(map(str, names))}" for kind, names in report.items() if names]
     batch = load_file(folder / "batch.safetensors")

@@ -1,0 +1,155 @@
+// A model of sessions for recommendation, after Transformers4Rec (de Souza Pereira Moreira et al., 2021;
+// NVIDIA-Merlin/Transformers4Rec): items with side features, gathered into one embedding for each interaction, through
+// GPT-2's blocks to the next item. Id 0 is padding, of items and of features.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "modular/gpt2.h"
+
+namespace modular::session {
+MODULAR_FAMILY(Session);
+
+struct SessionConfig : gpt2::GPT2Config {
+  int64_t vocab_size = 50000;  // items, padding included
+  int64_t n_positions = 64;
+  int64_t n_embd = 192;
+  int64_t n_layer = 3;
+  int64_t n_head = 4;
+  int64_t item_dim = 64;
+  int64_t feature_dim = 64;                    // of each categorical feature; item_dim where they are summed
+  std::vector<int64_t> feature_cardinalities;  // ids of each categorical feature, padding included
+  int64_t feature_numbers = 0;                 // numeric features
+  std::string aggregation = "concat";          // or "element-wise-sum"
+  double embedding_std = 0.05;
+  double softmax_temperature = 1.0;
+
+  void finish() {
+    if (item_dim < 1 || feature_dim < 1 || feature_numbers < 0)
+      throw ConfigError("item_dim and feature_dim must be at least 1, and feature_numbers at least 0");
+    for (const int64_t cardinality : feature_cardinalities)
+      if (cardinality < 2) throw ConfigError("each of feature_cardinalities must be at least 2: padding and an id");
+    if (aggregation != "concat" && aggregation != "element-wise-sum")
+      throw ConfigError("aggregation must be concat or element-wise-sum");
+    if (aggregation == "element-wise-sum" && !feature_cardinalities.empty() && feature_dim != item_dim)
+      throw ConfigError("features are summed where they are of one size: set feature_dim to item_dim");
+    if (softmax_temperature <= 0.0) throw ConfigError("softmax_temperature must be above 0");
+    GPT2Config::finish();
+  }
+};
+
+/// The features that an interaction's embedding is projected from.
+inline int64_t interaction_dim(const SessionConfig& config) {
+  if (config.aggregation != "concat") return config.item_dim;
+  return config.item_dim + static_cast<int64_t>(config.feature_cardinalities.size()) * config.feature_dim +
+         config.feature_numbers;
+}
+
+/// Initializes a table of ids whose row 0 is padding's.
+inline void fill_table(const Tensor& weight, double std) {
+  init::fill(weight, [=](Tensor& whole) {
+    whole.normal_(0.0, std);
+    whole.select(0, 0).zero_();
+  });
+}
+
+/// Gathers an item and its features into one embedding of the body's size.
+class SessionInputsImpl : public Module {
+ public:
+  explicit SessionInputsImpl(const SessionConfig& config)
+      : config(config),
+        item_embedding(register_module("item_embedding", embedding(config.vocab_size, config.item_dim, 0))),
+        feature_embeddings(register_module("feature_embeddings", ModuleListOf<nn::Embedding>())),
+        projection(register_module("projection", linear(interaction_dim(config), config.n_embd, /*bias=*/true))) {
+    for (const int64_t cardinality : config.feature_cardinalities)
+      feature_embeddings->push_back(embedding(cardinality, config.feature_dim, 0));
+    if (config.feature_numbers > 0 && config.aggregation != "concat")
+      number_projection =
+          register_module("number_projection", linear(config.feature_numbers, config.item_dim, /*bias=*/true));
+  }
+
+  /// One value from two: side by side, or summed.
+  Tensor gathered(const Tensor& one, const Tensor& other) {
+    if (config.aggregation == "concat") return at::cat({one, other}, -1);
+    return one + other;
+  }
+
+  Tensor forward(const Batch& batch) {
+    Tensor interaction = item_embedding(batch.input_ids);
+    int64_t feature = 0;
+    for (auto& table : *feature_embeddings)
+      interaction = gathered(interaction, table(batch.feature_ids.select(-1, feature++)));
+    if (config.feature_numbers > 0) {
+      Tensor numbers = batch.feature_values.to(interaction.scalar_type());
+      if (config.aggregation != "concat") numbers = number_projection(numbers);
+      interaction = gathered(interaction, numbers);
+    }
+    return at::relu(projection(interaction));
+  }
+
+  void reset_parameters() override {
+    init::linear_and_embedding_(*this, config.initializer_range);  // of projections
+    fill_table(item_embedding->weight, config.embedding_std);
+    for (auto& table : *feature_embeddings) fill_table(table->weight, config.embedding_std);
+  }
+
+  SessionConfig config;
+  TP_VOCAB nn::Embedding item_embedding;
+  ModuleListOf<nn::Embedding> feature_embeddings;
+  nn::Linear projection;
+  nn::Linear number_projection{nullptr};
+};
+TORCH_MODULE(SessionInputs);
+
+class SessionModelImpl : public gpt2::GPT2ModelImpl {
+ public:
+  explicit SessionModelImpl(const SessionConfig& config)
+      : GPT2ModelImpl(config), inputs(register_module("inputs", SessionInputs(config))) {}
+
+  Tensor embed(const Batch& batch) { return inputs(batch) + wpe(position_ids(batch)); }
+
+  PP_FIRST SessionInputs inputs;
+
+ private:
+  using GPT2ModelImpl::wte;
+};
+TORCH_MODULE(SessionModel);
+
+/// Predicts the next item, by the same table that items are read by where embeddings are tied.
+class MODEL_ENTRY("next-item") FSDP_UNIT SessionForNextItemImpl : public Module {
+ public:
+  explicit SessionForNextItemImpl(const SessionConfig& config)
+      : config(config),
+        transformer(register_module("transformer", SessionModel(config))),
+        item_projection(register_module("item_projection", linear(config.n_embd, config.item_dim, /*bias=*/true))),
+        head(register_module("head", linear(config.item_dim, config.vocab_size, /*bias=*/true))) {}
+
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = transformer(batch);
+    Tensor logits = head(item_projection(hidden_states)) / config.softmax_temperature;
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      const Tensor targets = next_tokens(batch.labels);
+      outputs.loss_sum = cross_entropy(logits, targets);
+      outputs.token_count = count_targets(targets);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override {
+    init::normal_(item_projection->weight, 0.0, config.initializer_range);
+    init::zeros_(item_projection->bias);
+    if (!config.tie_word_embeddings) init::normal_(head->weight, 0.0, config.initializer_range);  // else the table's
+    init::zeros_(head->bias);
+  }
+
+  SessionConfig config;
+  SessionModel transformer;
+  PP_LAST nn::Linear item_projection;
+  PP_LAST TP_VOCAB TIED_TO(transformer->inputs->item_embedding->weight) nn::Linear head;
+};
+TORCH_MODULE(SessionForNextItem);
+
+}  // namespace modular::session
