@@ -26,6 +26,38 @@ bool names_member(const std::vector<Reference>& references, SourceSpan where) {
   return at != references.end() && at->where == where && at->kind == Reference::Kind::registered;
 }
 
+bool is_entry(const Symbol& symbol, const Specs& specs) {
+  if (!symbol.record) return false;
+  const auto notes = annotations(*symbol.record, specs.manager(), specs.parsed());
+  return std::any_of(notes.begin(), notes.end(), [](const AnnotationMacro& one) { return one.kind == "entry"; });
+}
+
+/// A class that derives from another of its own family keeps that base, while members of that type get what a deriving
+/// family puts in its place: the two must be the same class. Entries are no members of anything. `meaning` is what a
+/// symbol means in code of a level.
+void check_bases(const Specs& specs, const Entity& entity,
+                 const std::function<const Symbol*(const Symbol&, const Level&)>& meaning) {
+  for (size_t index = 0; index + 1 < entity.levels.size(); ++index) {
+    const Level& level = entity.levels[index];
+    const Symbol& base = *entity.levels[index + 1].symbol;
+    if (base.spec != level.symbol->spec) continue;  // named by an author who knew of both
+    if (is_entry(base, specs)) continue;
+    const Symbol* const covers = meaning(base, level);
+    const Symbol* meant = covers;
+    while (meant->is_alias()) meant = meant->base;
+    if (std::any_of(entity.levels.begin(), entity.levels.end(), [&](const Level& one) { return one.symbol == meant; }))
+      continue;
+    const std::string impl = covers->name + (covers->kind == Symbol::Kind::module_class ? "Impl" : "");
+    specs.refuse(entity.cause,
+                 "'" + entity.name + "' would derive from '" + base.name + "' of family '" + base.spec->name +
+                     "', in whose place this family has '" + covers->name + "'",
+                 "write '" + entity.name + "' out, deriving from '" + impl + "', with what '" + level.symbol->name +
+                     "' adds; or let '" + level.symbol->name + "' hold '" + base.name + "' as a member",
+                 {{Diagnostic::Severity::note, level.symbol->where, "this derives from it", "", {}},
+                  {Diagnostic::Severity::note, covers->where, "this takes its place", "", {}}});
+  }
+}
+
 }  // namespace
 
 Family::Family(const Specs& specs, const Spec& spec) : specs_(specs), spec_(spec) {}
@@ -134,6 +166,7 @@ Entity* Family::add(std::string name, const Symbol* declared, const Symbol& firs
       outward.insert(outward.begin(), {symbol->spec, prefix_given(*symbol, *symbol->base->spec)});
   }
   entity->cause = declared ? declared->where : asking_;
+  check_bases(specs_, *entity, [&](const Symbol& symbol, const Level& level) { return meaning(symbol, level).symbol; });
   Entity* const result = entity.get();
   if (const auto [other, added] = by_name_.emplace(name, result); !added) {
     const Entity& clash = *other->second;

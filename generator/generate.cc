@@ -19,6 +19,7 @@
 #include "generator/family.h"
 #include "generator/model.h"
 #include "generator/result_bytes.h"
+#include "generator/resolved.h"
 #include "generator/stages.h"
 #include "generator/workers.h"
 
@@ -44,6 +45,8 @@ std::string real_folder(const std::string& path, const char* what) {
   return real.string();
 }
 
+}  // namespace
+
 ParseOptions resolved(const GenerateOptions& options) {
   const auto or_else = [](const std::string& given, const char* otherwise) {
     return given.empty() ? std::string(otherwise) : given;
@@ -57,6 +60,8 @@ ParseOptions resolved(const GenerateOptions& options) {
   result.cache = fs::absolute(options.cache.empty() ? default_cache() : options.cache).string();
   return result;
 }
+
+namespace {
 
 std::string without_extra_namespace(std::string text) {
   constexpr std::string_view kExtra = "modular::flattened::";

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <set>
 
 #include "checks/digest.h"
 #include "checks/records.h"
@@ -17,6 +18,7 @@
 #include "generator/tool/diagnostics_json.h"
 #include "generator/tool/emit.h"
 #include "generator/tool/new_family.h"
+#include "generator/tool/suggest.h"
 #include "generator/tool/watch.h"
 
 namespace cl = llvm::cl;
@@ -44,6 +46,11 @@ cl::opt<std::string> prefix("prefix",
                             cl::desc("What the names of --new's classes begin with (default: my_llama's is "
                                      "MyLlama)"),
                             cl::value_desc("prefix"), cl::cat(category));
+cl::opt<std::string> suggest(
+    "suggest",
+    cl::desc("Say which classes of the catalogue, or of the families named, those of a libtorch model could "
+             "inherit from"),
+    cl::value_desc("file"), cl::cat(category));
 cl::opt<bool> watch("watch", cl::desc("Generate whatever a change of a spec concerns, until interrupted"),
                     cl::cat(category));
 cl::opt<std::string> compile_commands(
@@ -56,7 +63,8 @@ cl::opt<Emit> emit("emit", cl::desc("Print to standard output instead of writing
                               clEnumValN(Emit::plan, "plan", "the parallel plans of the entries"),
                               clEnumValN(Emit::layout, "layout", "each parameter's shape, unit, split, stage and tie")),
                    cl::cat(category));
-cl::opt<EmitFormat> format("format", cl::desc("How --emit prints"), cl::init(EmitFormat::json),
+cl::opt<EmitFormat> format("format", cl::desc("How --emit prints, and --suggest, which otherwise prints text"),
+                           cl::init(EmitFormat::json),
                            cl::values(clEnumValN(EmitFormat::json, "json", "JSON (default)"),
                                       clEnumValN(EmitFormat::dot, "dot", "Graphviz, for deps and layout")),
                            cl::cat(category));
@@ -134,6 +142,42 @@ int write_new_family() {
   return 0;
 }
 
+/// The families named, or all that there are: the root's and the shipped ones.
+std::vector<std::string> catalogue() {
+  if (!families.empty()) return {families.begin(), families.end()};
+  std::set<std::string> names;
+  for (const fs::path& tree : {fs::path(root.getValue()), fs::path(shipped_folder())})
+    if (fs::is_directory(tree / "modular"))
+      for (const std::string& family : modgen::families_in(tree)) names.insert(family);
+  return {names.begin(), names.end()};
+}
+
+int suggest_bases() {
+  if (format == EmitFormat::dot) throw std::runtime_error("--suggest prints text, or JSON with --format json");
+  modgen::GenerateOptions options = generate_options(catalogue());
+  options.keep_models = true;
+  modgen::HandWritten hand_written = modgen::read_hand_written(options, suggest);
+  for (const modgen::Diagnostic& error : hand_written.errors) std::cerr << modgen::to_text(error);
+  if (!hand_written.errors.empty()) return kFailed;
+  if (hand_written.classes.empty())
+    throw std::runtime_error(suggest + " has no class that derives from torch::nn::Module");
+  const modgen::GenerateResult result = modgen::generate(options);
+  print_errors(result);
+  if (!result.ok()) return kFailed;
+  std::vector<modgen::ClassCode> bases;
+  std::vector<std::string> prefixes;
+  for (const modgen::Output& output : result.outputs) {
+    prefixes.push_back(output.model->prefix);
+    for (modgen::ClassCode& one : modgen::classes_of(output)) bases.push_back(std::move(one));
+  }
+  const std::string own_prefix = modgen::common_prefix(hand_written.classes, bases, prefixes);
+  modgen::make_comparable(hand_written.classes, own_prefix);
+  const auto suggestions = modgen::suggest(hand_written.classes, bases);
+  std::cout << (format.getNumOccurrences() ? modgen::suggestions_json(suggestions, own_prefix)
+                                           : modgen::suggestions_text(suggestions));
+  return 0;
+}
+
 int watch_specs() {
   modgen::WatchOptions options{{fs::canonical(root.getValue()), fs::canonical(shipped_folder())},
                                output_folder(),
@@ -166,14 +210,16 @@ int write_compile_commands() {
 }
 
 int run() {
-  const int modes = !new_family.empty() + watch + (compile_commands.getNumOccurrences() > 0);
+  const int modes = !new_family.empty() + !suggest.empty() + watch + (compile_commands.getNumOccurrences() > 0);
   if (modes > 1 || (modes == 1 && (check || diff || explain || apply_fixes || emit != Emit::nothing)))
     throw std::runtime_error(
-        "--new, --watch and --compile-commands each go without the others and without --check, --diff, --explain, "
+        "--new, --suggest, --watch and --compile-commands each go without the others and without --check, --diff, "
+        "--explain, "
         "--apply-fixes and --emit");
   if ((!from.empty() || !prefix.empty()) && new_family.empty())
     throw std::runtime_error("--from and --prefix belong to --new");
   if (!new_family.empty()) return write_new_family();
+  if (!suggest.empty()) return suggest_bases();
   if (watch) return watch_specs();
   if (compile_commands.getNumOccurrences() > 0) return write_compile_commands();
   if (check && diff)

@@ -65,6 +65,30 @@ TEST_F(NewFamily, MayDeriveFromSeveral) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
+/// The block of code in `language` behind `heading` in the README, without its indentation.
+std::string readme_block(const std::string& heading, const std::string& language) {
+  const std::string text = read_file(MODULAR_SOURCE_DIR "/README.md"), fence = "   ```" + language + "\n";
+  const size_t begin = text.find(fence, text.find(heading)) + fence.size(), end = text.find("   ```\n", begin);
+  std::string block;
+  for (size_t at = begin; at < end; at = text.find('\n', at) + 1) {
+    const std::string line = text.substr(at, text.find('\n', at) + 1 - at);
+    block += line.size() > 3 ? line.substr(3) : line;
+  }
+  return block;
+}
+
+TEST_F(NewFamily, OfTheReadmeGeneratesAsItIsWrittenThere) {
+  ASSERT_EQ(make("granite --from llama").exit_code, 0);
+  const std::string start = spec("granite"), family = "MODULAR_FAMILY(Granite);\n";
+  write_file(root / "modular/granite.h", start.substr(0, start.find(family) + family.size()) +
+                                             readme_block("## Add a model", "cpp") +
+                                             "}  // namespace modular::granite\n");
+  const Outcome outcome = modgen(in_root + "granite");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  const std::string text = read_file(generated / "granite.h");
+  EXPECT_NE(text.find("residual + mlp(post_attention_layernorm(residual)) * residual_multiplier"), std::string::npos);
+}
+
 TEST_F(NewFamily, ReplacesNoFile) {
   EXPECT_EQ(make("mine --from llama").exit_code, 0);
   write_file(root / "modular/mine.h", "// mine\n");
@@ -83,7 +107,8 @@ TEST_F(NewFamily, SaysWhatCannotBe) {
         std::pair{"a/b --from llama", "cannot be a family"},
         std::pair{"mine --from llama --prefix mine", "'mine' cannot begin the names of classes"},
         std::pair{"mine", "--new needs a family to derive from"}, std::pair{"mine --from nothing", "there is no spec"},
-        std::pair{"mine --from llama --watch", "--new, --watch and --compile-commands each go without the others"}}) {
+        std::pair{"mine --from llama --watch",
+                  "--new, --suggest, --watch and --compile-commands each go without the others"}}) {
     const Outcome outcome = make(arguments);
     EXPECT_EQ(outcome.exit_code, 2) << arguments;
     EXPECT_TRUE(says(outcome, why)) << outcome.output;

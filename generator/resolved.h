@@ -1,0 +1,12 @@
+// The folders of a run.
+#pragma once
+
+#include "generator/generate.h"
+#include "generator/parse.h"
+
+namespace modgen {
+
+/// The folders that `options` name or leave to be found, absolute. Throws as generate() does.
+ParseOptions resolved(const GenerateOptions& options);
+
+}  // namespace modgen
