@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -83,11 +85,30 @@ struct EntryPlan {
   struct Divides {
     std::string field, axis;
   };
+  /// An operation whose type rests on something that modgen does not check.
+  struct Trust {
+    std::string operation, assumption;
+    SourceSpan where;
+    std::string place = {};  // "modular/llama.h:97:20", of the spec that holds it
+  };
+  /// What shard types say of the operations that the entry runs, each counted once for its place in the code.
+  struct Proof {
+    std::map<std::string, int64_t> by_rule;  // those that meet values which tp ranks hold different parts of, by name
+    int64_t alike = 0;                       // those whose operands are the same on every rank, and so is the result
+    std::vector<Trust> trusted;
+  };
+  /// What a pipeline stage hands to the next.
+  struct StageCut {
+    std::string carried;             // the variable
+    std::vector<std::string> shape;  // "batch", "seq", products of config fields; "?" where a size is not known
+  };
   std::vector<std::string> units, first, last;
   std::vector<Split> tensor_splits;
   std::vector<Tie> ties;
   std::string split_list;
   std::vector<Divides> divides;
+  std::optional<StageCut> cut;
+  Proof proof;
 };
 
 struct FamilyModel {

@@ -18,8 +18,8 @@
 #include "generator/build_config.h"
 #include "generator/family.h"
 #include "generator/model.h"
-#include "generator/result_bytes.h"
 #include "generator/resolved.h"
+#include "generator/result_bytes.h"
 #include "generator/stages.h"
 #include "generator/workers.h"
 
@@ -139,7 +139,7 @@ class Run {
     }
     for (Output& one : result.outputs) {
       one = std::move(outputs.at(one.family));
-      if (!result.ok()) one.bytes.clear(), one.plan_json.clear(), one.explanations.clear();
+      if (!result.ok()) one.bytes.clear(), one.plan_json.clear(), one.proof.clear(), one.explanations.clear();
     }
     return result;
   }
@@ -287,13 +287,24 @@ class Run {
       if (!done.count(file)) visit(file);
   }
 
-  Output output(const Parsed& parsed, size_t index, bool ok) const {
+  /// Where the specs hold what a family's proofs take on trust.
+  void place_proofs(const Parsed& parsed, size_t index) {
+    for (EntryPlan& plan : models_[index].plans)
+      for (EntryPlan::Trust& trust : plan.proof.trusted) {
+        const Location at = parsed.sources.locate(fragments_[index].origin(trust.where.begin));
+        trust.place = at.path + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+      }
+  }
+
+  Output output(const Parsed& parsed, size_t index, bool ok) {
     Output result;
     result.family = families_[index];
     result.path = "generated/" + families_[index] + ".h";
     if (ok && index < models_.size()) {
       result.bytes = print(models_[index]);
+      place_proofs(parsed, index);
       result.plan_json = plan_json(models_[index]);
+      result.proof = proof_text(models_[index]);
       for (const Renaming& renaming : renamings_[index])
         result.explanations.push_back({parsed.sources.locate(renaming.where), renaming.before, renaming.after});
       if (keep_models_) {

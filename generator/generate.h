@@ -34,6 +34,7 @@ struct Output {
   std::string path;                       // "generated/gemma.h", relative to the root
   std::string bytes;                      // the whole file; empty where there are errors
   std::string plan_json;                  // the parallel plans of its entries
+  std::string proof;                      // what shard types prove of them and what they trust, for people
   std::vector<Explanation> explanations;  // in the order of the file
   std::vector<std::string>
       read;  // project files that this output depends on, sorted: relative to the root, or absolute where shipped

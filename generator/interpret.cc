@@ -92,6 +92,28 @@ void Interpreter::report(SourceSpan where, std::string message, std::string advi
   if (!known) findings_.push_back({true, where, std::move(message), std::move(advice), {}});
 }
 
+void Interpreter::note(const Expr& expr, const std::string& operation, bool alike, const std::string& trusted) {
+  Noted& noted = noted_[&expr];
+  noted.operation = operation.substr(operation.starts_with("op ") ? 3 : operation.starts_with(".") ? 1 : 0);
+  noted.alike = noted.alike && alike;
+  if (!trusted.empty()) noted.trusted = trusted;
+}
+
+EntryPlan::Proof Interpreter::proof() const {
+  EntryPlan::Proof proof;
+  for (const auto& [expr, noted] : noted_) {
+    if (!noted.trusted.empty())
+      proof.trusted.push_back({noted.operation, noted.trusted, expr->span});
+    else if (noted.alike)
+      ++proof.alike;
+    else
+      ++proof.by_rule[noted.operation];
+  }
+  std::sort(proof.trusted.begin(), proof.trusted.end(),
+            [](const EntryPlan::Trust& a, const EntryPlan::Trust& b) { return a.where.begin < b.where.begin; });
+  return proof;
+}
+
 Value Interpreter::fail(SourceSpan where, std::string message, std::string advice) {
   report(where, std::move(message), std::move(advice));
   return Value::failure();
@@ -155,6 +177,7 @@ Value Interpreter::call(const Function& function, const ModuleNode* self, std::v
   if (at && frame_ && self && !frame.placements.empty()) place(Call::on_shards, *at, &function);
   if (walk) {
     found.walk = walk;
+    found.carried = frame.walked_value;
     region_ = Region::last_stage;
     if (walked_)
       fail(at ? at->span : function.where, "the PP_SPLIT list " + walk->list->name + " is walked more than once",
@@ -205,16 +228,18 @@ void Interpreter::keep(Frame& frame, MethodFindings& found, bool first_time, con
   found.pass_ons = frame.pass_ons;
 }
 
-void interpret_entry(const FamilyModel& family, const ModuleNode& root, Interpretation& interpretation,
-                     std::vector<Finding>& findings) {
+EntryPlan::Proof interpret_entry(const FamilyModel& family, const ModuleNode& root, Interpretation& interpretation,
+                                 std::vector<Finding>& findings) {
+  Interpreter interpreter(family, root, interpretation, findings);
   if (const Function* forward = find_method(*root.type, "forward", 1))
-    Interpreter(family, root, interpretation, findings).run_entry(*forward);
+    interpreter.run_entry(*forward);
   else
     findings.push_back({true,
                         root.type->where,
                         "MODEL_ENTRY on a class without a forward of one argument",
                         "give it Outputs forward(const Batch& batch)",
                         {}});
+  return interpreter.proof();
 }
 
 void interpret_unreached(const FamilyModel& family, const ModuleNode& root, Interpretation& interpretation,

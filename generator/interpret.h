@@ -39,14 +39,15 @@ struct MethodFindings {
   std::optional<std::vector<Placement>> on_shards;
   std::vector<PassOn> pass_ons;  // where a call inside walks the split list
   std::optional<Walk> walk;
+  Value carried;  // what the walk begins with
 };
 
 /// What was found, by function of the family.
 using Interpretation = std::map<const Function*, MethodFindings>;
 
-/// Interprets `entry` from its forward on. Findings are added once each.
-void interpret_entry(const FamilyModel& family, const ModuleNode& root, Interpretation& interpretation,
-                     std::vector<Finding>& findings);
+/// Interprets the entry `root` from its forward on. Findings are added once each.
+EntryPlan::Proof interpret_entry(const FamilyModel& family, const ModuleNode& root, Interpretation& interpretation,
+                                 std::vector<Finding>& findings);
 
 /// Interprets the methods of `root`'s class that nothing before has reached, with arguments that are the same on every
 /// rank.

@@ -1,6 +1,7 @@
 // What expressions do: operations by the table of rules, calls, layers, assignments.
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "generator/interpreter.h"
 #include "generator/partition.h"
@@ -30,6 +31,14 @@ std::string rule_of(const ModuleNode& node) {
   if (!split) return layer + " layer";
   if (split->kind == "tp_vocab" || split->kind == "tp_shard") return split->kind + " " + layer;
   return split->kind == "tp_rowwise" ? "tp_rowwise" : "tp_colwise";
+}
+
+/// Whether an operation takes random numbers.
+bool draws(std::string_view name) {
+  static const std::set<std::string_view> names = {"rand",       "randn",       "randint",      "randperm",
+                                                   "bernoulli",  "multinomial", "dropout",      "rand_like",
+                                                   "randn_like", ".bernoulli",  ".multinomial", "normal"};
+  return names.contains(name);
 }
 
 }  // namespace
@@ -81,7 +90,10 @@ Value Interpreter::apply(const std::string& name, const Expr& expr, std::vector<
       std::any_of(values.begin(), values.end(), [](const Value& value) { return value.carries_gradient(); });
   const Rule rule = find_rule(name);
   if (!rule) {
-    if (invariant) return invariant_of(expr.type, gradient);
+    if (invariant) {
+      note(expr, name, true, draws(name) ? "every rank draws the same numbers" : "");
+      return invariant_of(expr.type, gradient);
+    }
     const auto odd =
         std::find_if(values.begin(), values.end(), [](const Value& value) { return !value.is_invariant(); });
     const size_t begin = name.starts_with("op ") ? 3 : name.starts_with(".") ? 1 : 0;
@@ -92,10 +104,11 @@ Value Interpreter::apply(const std::string& name, const Expr& expr, std::vector<
   op.expr = &expr;
   op.operands = std::move(operands);
   op.values = std::move(values);
-  Value result = rule(op);
+  Value result = apply_rule(op, rule);
   if (!op.message.empty()) return fail(expr.span, op.message, op.advice);
   if (op.call != Call::none) place(op.call, expr);
   for (const size_t i : op.entered) place(Call::enter, *op.operands[i]);
+  note(expr, name, invariant && op.call == Call::none && op.entered.empty(), op.trusted);
   // What the table gives as a tensor may be something else in an overload of that name.
   if (result.kind == Value::Kind::tensor && !expr.type.empty() && expr.type != "at::Tensor") {
     if (result.is_invariant()) return invariant_of(expr.type, gradient);
@@ -132,13 +145,18 @@ Value Interpreter::evaluate_method(const Expr& expr) {
     return result;
   }
   if (receiver.kind == Value::Kind::list && expr.name == "size") return Value::number();
+  if (names_module(expr.operands[0].type)) return unknown_module(expr);
   return apply("." + expr.name, expr, std::move(operands), std::move(values));
 }
 
 Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std::vector<const Expr*> operands,
                                    std::vector<Value> values) {
   using Kind = ModuleNode::Kind;
-  const auto apply_to_arguments = [&] {
+  // What libtorch's modules can do: only their names and flags are the same for every slice of them.
+  const auto apply_to_arguments = [&]() -> Value {
+    static const std::set<std::string_view> harmless = {"size", "begin", "end",     "is_training",
+                                                        "name", "ptr",   "is_empty"};
+    if (!harmless.contains(expr.name) && is_split_inside(node)) return unproven(expr, values[0], expr.name);
     return apply("." + expr.name, expr, {operands.begin() + 1, operands.end()}, {values.begin() + 1, values.end()});
   };
   if (node.kind == Kind::family) {
@@ -154,11 +172,17 @@ Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std
                ? fail(expr.span, "this is " + result.text, "make the alternatives alike")
                : result;
   }
-  if (node.kind == Kind::list && expr.name != "size" && expr.name != "begin" && expr.name != "end")
-    return invariant_of(expr.type, true);
+  if (node.kind == Kind::one_of && expr.name == "get") {
+    for (const auto& alternative : node.children)
+      if (alternative->type && expr.type.find("::" + alternative->type->name) != std::string::npos)
+        return module_value(*alternative);
+    return unknown_module(expr);
+  }
   if (node.kind == Kind::list || expr.name != "forward") return apply_to_arguments();
   read_parameters(expr, node);
-  values[0].type = type_of(partition_of(node, "weight"));
+  const Partition partition = partition_of(node, "weight");
+  values[0].type = type_of(partition);
+  values[0].last_size = product_text(factors_of(output_size(node)).value_or(std::vector<std::string>()));
   return apply(rule_of(node), expr, std::move(operands), std::move(values));
 }
 
@@ -234,6 +258,12 @@ Value Interpreter::evaluate_other(const Expr& expr) {
     tuple.elements = std::move(values);
     return tuple;
   }
+  if (expr.kind == Expr::Kind::lambda)
+    for (size_t i = 0; i < values.size(); ++i)
+      if (values[i].kind == Value::Kind::module && is_split_inside(*values[i].node))
+        return fail(expr.span,
+                    "unproven: a lambda that captures a module whose parameters are split over tp or cut into stages",
+                    "make it a method: no parallel calls are placed inside of lambdas");
   for (size_t i = 0; i < values.size(); ++i)
     if (!values[i].is_invariant())
       return unproven(expr.operands[i], values[i], expr.kind == Expr::Kind::lambda ? "the capture" : "this use");

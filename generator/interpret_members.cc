@@ -70,7 +70,10 @@ Value Interpreter::evaluate_child(const Expr& expr, const ModuleNode& child) {
           "walk it in order: for (auto& element : *" + child.field->name + ")");
     return module_value(child);
   }
-  if (child.kind == ModuleNode::Kind::buffer) return Value::tensor(kInvariant, false, rank_of_new(child.construction));
+  if (child.kind == ModuleNode::Kind::buffer) {
+    check_stage(expr, child);
+    return Value::tensor(kInvariant, false, rank_of_new(child.construction));
+  }
   read_parameters(expr, child);
   return Value::tensor(type_of(partition_of(child, "")), true, rank_of_new(child.construction));
 }
@@ -94,9 +97,39 @@ Value Interpreter::evaluate_member(const Expr& expr, const Value& object) {
   const auto member = object.members.find(expr.name);
   if (member != object.members.end()) return member->second;
   if (!object.is_invariant() && object.kind != Value::Kind::object) return unproven(expr, object, "." + expr.name);
+  if (names_module(expr.operands[0].type)) return unknown_module(expr);
   Value value = invariant_of(expr.type, true);
   if (expr.operands[0].type.ends_with("Config")) value.factors = {{expr.name}};
   return value;
+}
+
+bool Interpreter::names_module(const std::string& type) const {
+  const std::string held(type.substr(0, type.find(' ')));  // "…Impl *" too
+  if (held.starts_with("torch::nn::") && held.find("Options") == std::string::npos) return true;
+  for (const char* of_contract :
+       {"modular::ModuleListOf", "modular::OneOf", "modular::TransposedLinear", "modular::LayerNorm"})
+    if (held.starts_with(of_contract)) return true;
+  return std::any_of(family_.classes.begin(), family_.classes.end(), [&](const Class& one) {
+    const std::string name = "modular::" + family_.name + "::" + one.name;
+    return !one.holder.empty() && (held == name || held + "Impl" == name);
+  });
+}
+
+Value Interpreter::unknown_module(const Expr& expr) {
+  return fail(
+      expr.span, "unproven: which module this is is not known",
+      "name it by its member, as in attention->query(x), or as the element that a for loop over its list gives");
+}
+
+bool Interpreter::is_split_inside(const ModuleNode& node) const {
+  bool split = false;
+  for_each_node(node, [&](const ModuleNode& inner) {
+    if (inner.field) split |= split_annotation(inner.field->annotations) != nullptr;
+    if (inner.field) split |= has_pipeline_ && find_annotation(inner.field->annotations, "pp_split") != nullptr;
+    if (inner.type)
+      for (const Field& field : inner.type->fields) split |= find_annotation(field.annotations, "tp_local") != nullptr;
+  });
+  return split;
 }
 
 void Interpreter::read_parameters(const Expr& expr, const ModuleNode& node) {
@@ -106,6 +139,10 @@ void Interpreter::read_parameters(const Expr& expr, const ModuleNode& node) {
            "a parameter of " + node.path + " is read outside of the forward of its unit, " + unit->path +
                ", where it is not gathered",
            "read it inside of " + unit->type->name + "::forward, or drop FSDP_UNIT of that class");
+  check_stage(expr, node);
+}
+
+void Interpreter::check_stage(const Expr& expr, const ModuleNode& node) {
   if (!has_pipeline_ || !is_entry_) return;
   static constexpr std::pair<const char*, Region> stages[] = {
       {"pp_first", Region::first_stage}, {"pp_split", Region::split_stage}, {"pp_last", Region::last_stage}};

@@ -16,6 +16,7 @@ void Interpreter::execute_body(const std::vector<Stmt>& statements, const std::o
                 : walk->cut && i >= *walk->cut ? Region::last_stage
                                                : before;
     }
+    if (walk && i == walk->loop) frame_->walked_value = frame_->variables[walk->carried].value;
     execute(statements[i]);
     if (walk && has_pipeline_ && !(walk->cut && i >= *walk->cut)) region_ = before;
     if (frame_->walking_call) hand_on(statements[i]);

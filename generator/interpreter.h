@@ -32,6 +32,7 @@ struct Frame {
   std::map<const Expr*, std::vector<Placement>> placements;
   std::vector<PassOn> pass_ons;
   bool ended = false;                  // no statement behind this one runs
+  Value walked_value;                  // what the walk over the split list begins with
   const Expr* walking_call = nullptr;  // a call in the current statement that walked the split list
 };
 
@@ -41,6 +42,8 @@ class Interpreter {
               std::vector<Finding>& findings);
 
   void run_entry(const Function& forward);
+  /// What running said of the operations.
+  EntryPlan::Proof proof() const;
   /// Runs a method that no entry reaches, with arguments that are the same on every rank.
   void run_alone(const Function& method);
 
@@ -48,6 +51,9 @@ class Interpreter {
   // ---- interpret.cc: reports, placements, calls ----
 
   void report(SourceSpan where, std::string message, std::string advice);
+  /// Notes for the proof that `expr` has its type by a rule, or because its operands are `alike` on every rank;
+  /// `trusted` says what that rests on.
+  void note(const Expr& expr, const std::string& operation, bool alike, const std::string& trusted);
   Value fail(SourceSpan where, std::string message, std::string advice);
   Value unproven(const Expr& expr, const Value& value, const std::string& what);
   void place(Call call, const Expr& expr, const Function* callee = nullptr);
@@ -87,7 +93,14 @@ class Interpreter {
   Value evaluate_setting(const Expr& expr, const ModuleNode& owner);
   /// Checks that the parameters of `node` are there when `expr` is run.
   void read_parameters(const Expr& expr, const ModuleNode& node);
+  /// Checks that `node` is there in every stage that runs `expr`.
+  void check_stage(const Expr& expr, const ModuleNode& node);
   std::string wrong_stage(const ModuleNode& node, Region owner) const;
+  /// Whether a value of that C++ type is a module.
+  bool names_module(const std::string& type) const;
+  Value unknown_module(const Expr& expr);
+  /// Whether `node` or a module inside of it is split over tp or cut into stages.
+  bool is_split_inside(const ModuleNode& node) const;
 
   // ---- interpret_expressions.cc: what expressions do ----
 
@@ -109,6 +122,11 @@ class Interpreter {
   const ModuleNode& root_;
   Interpretation& interpretation_;
   std::vector<Finding>& findings_;
+  struct Noted {
+    std::string operation, trusted;
+    bool alike = true;
+  };
+  std::map<const Expr*, Noted> noted_;
   std::set<const Function*> interpreted_;  // only asked for membership
   Frame* frame_ = nullptr;
   std::vector<const ModuleNode*> units_;  // whose forwards are running

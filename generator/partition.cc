@@ -81,6 +81,15 @@ std::vector<Size> read_parts(const ModuleNode& layer, const Annotation& annotati
   return parts;
 }
 
+/// The arguments of `linear(…)`, `nn::Linear(…)` or the options inside of one, likewise for embeddings.
+const std::vector<Expr>* layer_arguments(const Expr* construction) {
+  if (!construction) return nullptr;
+  if (construction->operands.size() >= 2 && construction->kind != Expr::Kind::method) return &construction->operands;
+  for (const Expr& operand : construction->operands)
+    if (const auto* found = layer_arguments(&operand)) return found;
+  return nullptr;
+}
+
 }  // namespace
 
 const Annotation* split_annotation(const std::vector<Annotation>& annotations) {
@@ -102,6 +111,27 @@ Partition partition_of(const ModuleNode& layer, std::string_view parameter) {
   int64_t dim = 0;
   if (!arguments.empty()) std::from_chars(arguments[0].data(), arguments[0].data() + arguments[0].size(), dim);
   return {dim, read_parts(layer, *annotation, 1)};
+}
+
+Size split_size(const ModuleNode& layer, int64_t dim) {
+  const std::vector<Expr>* arguments = nullptr;
+  if (layer.kind == ModuleNode::Kind::parameter) {
+    const Expr* made = layer.construction;
+    if (made && made->kind == Expr::Kind::call && !made->operands.empty() && made->operands[0].kind == Expr::Kind::list)
+      arguments = &made->operands[0].operands;
+  } else {
+    arguments = layer_arguments(layer.construction);
+  }
+  const bool by_input = find_annotation(layer.field->annotations, "tp_rowwise");
+  const size_t argument = layer.kind == ModuleNode::Kind::linear ? (by_input ? 0 : 1) : static_cast<size_t>(dim);
+  return arguments && argument < arguments->size() ? trace_size(*layer.parent, (*arguments)[argument])
+                                                   : Size{{}, {}, {}, false};
+}
+
+Size output_size(const ModuleNode& layer) {
+  const bool is_layer = layer.kind == ModuleNode::Kind::linear || layer.kind == ModuleNode::Kind::embedding;
+  const std::vector<Expr>* arguments = is_layer ? layer_arguments(layer.construction) : nullptr;
+  return arguments && arguments->size() > 1 ? trace_size(*layer.parent, (*arguments)[1]) : Size{{}, {}, {}, false};
 }
 
 std::optional<std::vector<std::string>> factors_of(const Size& size) {

@@ -17,11 +17,19 @@ bool is_assignment(const Expr& expr) {
   return expr.kind == Expr::Kind::op && names.contains(expr.name);
 }
 
-/// Locals that `expr` assigns, also in place ("x.add_(…)").
+/// The local variable that `expr` is, is a member of or reaches into; null where there is none.
+const Expr* local_in(const Expr& expr) {
+  if (expr.kind == Expr::Kind::local) return &expr;
+  const bool goes_on = expr.kind == Expr::Kind::field || expr.kind == Expr::Kind::method || expr.name == "[]";
+  return goes_on && !expr.operands.empty() ? local_in(expr.operands[0]) : nullptr;
+}
+
+/// Locals that `expr` assigns, also in place ("x.add_(…)") or in a part ("x.first = …").
 void add_assigned(const Expr& expr, std::set<std::string>& out) {
-  const bool in_place = expr.kind == Expr::Kind::method && expr.name.ends_with("_");
-  if ((is_assignment(expr) || in_place) && expr.operands[0].kind == Expr::Kind::local)
-    out.insert(expr.operands[0].name);
+  const bool in_place = expr.kind == Expr::Kind::method && expr.name.ends_with("_") && !expr.name.ends_with("__");
+  const bool counts = expr.kind == Expr::Kind::op && (expr.name == "++" || expr.name == "--");
+  if ((is_assignment(expr) || in_place || counts) && !expr.operands.empty())
+    if (const Expr* target = local_in(expr.operands[0])) out.insert(target->name);
   for (const Expr& operand : expr.operands) add_assigned(operand, out);
 }
 
@@ -65,6 +73,27 @@ void find_nested(const FindSplitList& split_list, const std::vector<Stmt>& state
       find_nested(split_list, *body, findings);
     }
   }
+}
+
+/// Whether `expr` reads `variable` for more than what it has in common with what other stages hold in its place.
+bool reads_value(const Expr& expr, const std::string& variable) {
+  static const std::set<std::string> common = {"size",    "sizes",   "dim",     "dtype", "scalar_type",      "device",
+                                               "options", "defined", "is_cuda", "numel", "is_floating_point"};
+  if (expr.kind == Expr::Kind::local) return expr.name == variable;
+  const bool asks = expr.kind == Expr::Kind::method && common.contains(expr.name) && !expr.operands.empty() &&
+                    expr.operands[0].kind == Expr::Kind::local;
+  return std::any_of(expr.operands.begin() + (asks ? 1 : 0), expr.operands.end(),
+                     [&](const Expr& operand) { return reads_value(operand, variable); });
+}
+
+/// The first expression below `statement` that reads `variable`'s value.
+const Expr* first_reader(const Stmt& statement, const std::string& variable) {
+  for (const Expr& expr : statement.exprs)
+    if (reads_value(expr, variable)) return &expr;
+  for (const auto* body : {&statement.then_body, &statement.else_body})
+    for (const Stmt& inner : *body)
+      if (const Expr* found = first_reader(inner, variable)) return found;
+  return nullptr;
 }
 
 std::string listed(const std::set<std::string>& names) {
@@ -159,6 +188,13 @@ std::optional<Walk> find_walk(const FindSplitList& split_list, const Function& m
       return refuse(statements[walk->feed[i]].span,
                     "what makes " + walk->carried + " for the first stage is interrupted by other statements",
                     "put the statements that make it next to each other");
+
+  for (size_t i = walk->feed.back() + 1; i < walk->loop; ++i)
+    if (const Expr* reader = first_reader(statements[i], walk->carried))
+      return refuse(reader->span,
+                    walk->carried + " is read before the walk over PP_SPLIT " + walk->list->name +
+                        ": stages behind the first hold another value in it",
+                    "ask it for its sizes or type alone, or compute this from the batch");
 
   for (size_t i = walk->loop + 1; i < statements.size() && !walk->cut; ++i)
     if (mentions(statements[i], walk->carried)) walk->cut = i;

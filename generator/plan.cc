@@ -20,15 +20,6 @@ bool is_leaf_with_parameters(const ModuleNode& node) {
   return node.children.empty() && node.kind != Kind::family && node.kind != Kind::list && node.holds_parameters();
 }
 
-/// The arguments of `linear(…)`, `nn::Linear(…)` or the options inside of one, likewise for embeddings.
-const std::vector<Expr>* layer_arguments(const Expr* construction) {
-  if (!construction) return nullptr;
-  if (construction->operands.size() >= 2 && construction->kind != Expr::Kind::method) return &construction->operands;
-  for (const Expr& operand : construction->operands)
-    if (const auto* found = layer_arguments(&operand)) return found;
-  return nullptr;
-}
-
 /// Whether the layer can have a bias: not where its constructor is told so by a literal.
 bool may_have_bias(const ModuleNode& linear) {
   if (!linear.construction || linear.construction->kind != Expr::Kind::call || linear.construction->operands.size() < 3)
@@ -115,23 +106,6 @@ class Planner {
     }
     if (partition.parts.empty())
       divide(split_size(layer, *partition.dim), layer.field->where, "the split size of " + layer.path);
-  }
-
-  /// The size of the dimension that is split, as the constructor gives it.
-  static Size split_size(const ModuleNode& layer, int64_t dim) {
-    const std::vector<Expr>* arguments = nullptr;
-    if (layer.kind == Kind::parameter) {
-      const Expr* made = layer.construction;
-      if (made && made->kind == Expr::Kind::call && !made->operands.empty() &&
-          made->operands[0].kind == Expr::Kind::list)
-        arguments = &made->operands[0].operands;
-    } else {
-      arguments = layer_arguments(layer.construction);
-    }
-    const bool by_input = find_annotation(layer.field->annotations, "tp_rowwise");
-    const size_t argument = layer.kind == Kind::linear ? (by_input ? 0 : 1) : static_cast<size_t>(dim);
-    return arguments && argument < arguments->size() ? trace_size(*layer.parent, (*arguments)[argument])
-                                                     : Size{{}, {}, {}, false};
   }
 
   void add_counts(const ModuleNode& node) {

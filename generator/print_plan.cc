@@ -1,5 +1,6 @@
 #include <cctype>
 
+#include "generator/layout.h"
 #include "generator/stages.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -43,7 +44,34 @@ void write_names(llvm::json::OStream& json, llvm::StringRef key, const std::vect
   });
 }
 
-void write_plan(llvm::json::OStream& json, const EntryPlan& plan) {
+/// The one owner of a parameter on each axis.
+void write_parameter(llvm::json::OStream& json, const ParameterLayout& layout) {
+  json.attribute("name", layout.name);
+  if (layout.shape) write_names(json, "shape", *layout.shape);
+  json.attribute("unit", layout.unit);
+  if (!layout.stage.empty()) json.attribute("stage", layout.stage);
+  json.attribute("layout", layout.dim ? "split" : "whole");
+  if (layout.dim) json.attribute("dim", *layout.dim);
+  if (!layout.parts.empty()) write_names(json, "parts", layout.parts);
+  if (!layout.tied_to.empty()) json.attribute("tied_to", layout.tied_to);
+}
+
+void write_proof(llvm::json::OStream& json, const EntryPlan::Proof& proof) {
+  json.attributeObject("by_rule", [&] {
+    for (const auto& [operation, count] : proof.by_rule) json.attribute(operation, count);
+  });
+  json.attribute("alike", proof.alike);
+  json.attributeArray("trusted", [&] {
+    for (const EntryPlan::Trust& trust : proof.trusted)
+      json.object([&] {
+        json.attribute("operation", trust.operation);
+        json.attribute("where", trust.place);
+        json.attribute("assumption", trust.assumption);
+      });
+  });
+}
+
+void write_plan(llvm::json::OStream& json, const FamilyModel& family, const EntryPlan& plan) {
   json.attribute("task", plan.task);
   json.attribute("config", plan.config);
   write_names(json, "units", plan.units);
@@ -73,6 +101,15 @@ void write_plan(llvm::json::OStream& json, const EntryPlan& plan) {
         json.attribute("axis", divides.axis);
       });
   });
+  if (plan.cut)
+    json.attributeObject("stage_cut", [&] {
+      json.attribute("carried", plan.cut->carried);
+      write_names(json, "shape", plan.cut->shape);
+    });
+  json.attributeArray("parameters", [&] {
+    for (const ParameterLayout& layout : layout_of(family, plan)) json.object([&] { write_parameter(json, layout); });
+  });
+  json.attributeObject("proof", [&] { write_proof(json, plan.proof); });
 }
 
 }  // namespace
@@ -109,10 +146,32 @@ std::string plan_json(const FamilyModel& family) {
   llvm::raw_string_ostream out(text);
   llvm::json::OStream json(out, 2);
   json.object([&] {
-    for (const EntryPlan& plan : family.plans) json.attributeObject(plan.entry, [&] { write_plan(json, plan); });
+    for (const EntryPlan& plan : family.plans)
+      json.attributeObject(plan.entry, [&] { write_plan(json, family, plan); });
   });
   out << "\n";
   out.flush();
+  return text;
+}
+
+std::string proof_text(const FamilyModel& family) {
+  std::string text;
+  for (const EntryPlan& plan : family.plans) {
+    int64_t by_rule = 0;
+    for (const auto& [operation, count] : plan.proof.by_rule) by_rule += count;
+    text.append(family.name).append(": ").append(plan.entry).append(": ");
+    text.append(std::to_string(by_rule)).append(" operations proven by a rule, ");
+    text.append(std::to_string(plan.proof.alike)).append(" on values that all ranks have alike, ");
+    text.append(std::to_string(plan.proof.trusted.size())).append(" on trust\n");
+    for (const EntryPlan::Trust& trust : plan.proof.trusted)
+      text.append("  ")
+          .append(trust.place)
+          .append(": ")
+          .append(trust.operation)
+          .append(": ")
+          .append(trust.assumption)
+          .append("\n");
+  }
   return text;
 }
 

@@ -147,6 +147,8 @@ Value join(const Value& one, const Value& other) {
       if (one.type != theirs) return mismatch();
       result.gradient = one.gradient || other.gradient;
       if (one.rank != other.rank) result.rank.reset();
+      if (one.last_size != other.last_size) result.last_size.clear();
+      if (one.split_size != other.split_size) result.split_size.clear();
       std::erase_if(result.ones, [&](int64_t dim) {
         return std::find(other.ones.begin(), other.ones.end(), dim) == other.ones.end();
       });

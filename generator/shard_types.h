@@ -49,6 +49,8 @@ struct Value {
   bool gradient = false;        // a gradient may flow into it
   std::optional<int64_t> rank;  // number of dimensions
   std::vector<int64_t> ones;    // dimensions known to have size 1, counted from the end
+  std::string last_size;   // of the last dimension over all ranks, a product of config fields; empty where not known
+  std::string split_size;  // of a split dimension over all ranks, a product of config fields; empty where not known
   // A number.
   bool local = false;                               // this rank's share of a count, or a size along a split dimension
   std::optional<int64_t> known;                     // its value, where it is a literal
@@ -115,6 +117,7 @@ struct Operation {
   Call call = Call::none;       // what stands in place of the operation itself
   std::vector<size_t> entered;  // operands that have to be entered
   std::string message, advice;  // why it is refused
+  std::string trusted;          // what the result rests on that is not checked
 
   /// Refuses the operation.
   Value refuse(std::string message, std::string advice = "");
@@ -131,6 +134,10 @@ using Rule = Value (*)(Operation&);
 /// dot before it (".view"), operators "op " ("op +"), layers the name of their annotation or class ("tp_colwise",
 /// "linear").
 Rule find_rule(std::string_view name);
+
+/// Applies `rule` and what holds for every rule: a share of a count is read by operations that know what to do with it,
+/// and a value that is split or partial does not become a whole one by being overlooked.
+Value apply_rule(Operation& op, Rule rule);
 
 /// What an operation gives whose operands are all the same on every rank: known by its C++ type alone.
 Value invariant_of(std::string_view cpp_type, bool gradient);

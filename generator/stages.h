@@ -39,4 +39,7 @@ std::string plan_source(const FamilyModel& family, const EntryPlan& plan);
 /// All plans of the family as one JSON object by entry, two spaces a level, ending in a new line.  (print_plan.cc)
 std::string plan_json(const FamilyModel& family);
 
+/// What shard types prove of each entry and what they take on trust, in lines.  (print_plan.cc)
+std::string proof_text(const FamilyModel& family);
+
 }  // namespace modgen

@@ -324,6 +324,25 @@ void check_walked(const ModuleNode& root, const Interpretation& interpretation, 
   });
 }
 
+/// What the walk over `root`'s split list carries from stage to stage.
+std::optional<EntryPlan::StageCut> stage_cut(const ModuleNode& root, const Interpretation& interpretation) {
+  std::optional<EntryPlan::StageCut> cut;
+  for_each_node(root, [&](const ModuleNode& node) {
+    if (node.kind != ModuleNode::Kind::list || !find_annotation(node.field->annotations, "pp_split")) return;
+    for (const auto& [function, found] : interpretation) {
+      if (!found.walk || found.walk->list != node.field) continue;
+      cut.emplace();
+      cut->carried = found.walk->carried;
+      const Value& value = found.carried;
+      if (!value.rank) continue;
+      cut->shape.assign(static_cast<size_t>(*value.rank), "?");
+      if (*value.rank == 3) cut->shape[0] = "batch", cut->shape[1] = "seq";
+      if (!value.last_size.empty()) cut->shape.back() = value.last_size;
+    }
+  });
+  return cut;
+}
+
 }  // namespace
 
 std::vector<Finding> weave(FamilyModel& family) {
@@ -338,8 +357,10 @@ std::vector<Finding> weave(FamilyModel& family) {
   for (const Class& entry : family.classes) {
     if (!find_annotation(entry.annotations, "entry") || entry.holder.empty()) continue;
     const ModuleNode& root = *trees.emplace_back(build_tree(family, entry));
-    interpret_entry(family, root, interpretation, findings);
+    EntryPlan::Proof proof = interpret_entry(family, root, interpretation, findings);
     plans.push_back(derive_plan(family, root, findings));
+    plans.back().proof = std::move(proof);
+    if (!plans.back().split_list.empty()) plans.back().cut = stage_cut(root, interpretation);
     for_each_node(root, [&](const ModuleNode& node) { reached.insert(node.type); });
     if (findings.empty()) check_walked(root, interpretation, findings);
   }

@@ -24,7 +24,12 @@ bool is_split_within_parts(const Value& x, std::optional<int64_t> dim) {
 
 /// The parts of a fused value, each split like a layer of its own.
 Value own_parts(const Value& x) {
-  return tuple_of(std::vector<Value>(x.type.parts.size(), like(x, sharded(x.type.dim))));
+  std::vector<Value> parts;
+  for (const std::string& size : x.type.parts) {
+    Value& part = parts.emplace_back(like(x, sharded(x.type.dim)));
+    part.split_size = part.last_size = size;
+  }
+  return tuple_of(std::move(parts));
 }
 
 /// The pieces of a fused value by `sizes`, each the size of a part or the sum of several that follow one another;
@@ -36,7 +41,8 @@ std::optional<std::vector<Value>> runs_of_parts(const Value& x, const std::vecto
     const std::vector<std::string> run = terms_of(size);
     if (!size.local || run.empty()) return std::nullopt;
     named.insert(named.end(), run.begin(), run.end());
-    pieces.push_back(like(x, run.size() == 1 ? sharded(x.type.dim) : sharded(x.type.dim, run)));
+    Value& piece = pieces.emplace_back(like(x, run.size() == 1 ? sharded(x.type.dim) : sharded(x.type.dim, run)));
+    piece.split_size = piece.last_size = run.size() == 1 ? run.front() : "";
   }
   return named == x.type.parts ? std::optional(std::move(pieces)) : std::nullopt;
 }
@@ -145,6 +151,7 @@ Value cat(Operation& op) {
   Value result = each.values[0];
   result.gradient = any_gradient(each);
   result.ones.clear();
+  result.last_size.clear();
   if (is_split(result)) {
     const auto dim = same_count(result, op.number(1).value_or(0));
     if (!dim || quoted(op) == "stack") return unproven(op, result);
@@ -158,6 +165,7 @@ Value cat(Operation& op) {
 
 Value repeat_interleave(Operation& op) {
   const Value& x = op.values[0];
+  op.values[0].split_size.clear(), op.values[0].last_size.clear();
   if (!is_split(x)) return first_alone(op);
   // Each slice's elements stay together and in order.
   return op.values.size() == 3 && op.values[1].kind == Value::Kind::number && !op.values[1].local && op.number(2) &&

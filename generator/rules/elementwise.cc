@@ -53,6 +53,7 @@ Value whole_dimension(Operation& op, std::optional<int64_t> dim, const std::stri
   }
   Value result = x;
   result.ones.clear();
+  result.last_size.clear();
   return result;
 }
 
@@ -85,6 +86,7 @@ Value broadcast(const std::vector<Value>& tensors) {
   result.ones = tensors.front().ones;
   for (const Value& value : tensors) {
     ranks_known = ranks_known && value.rank;
+    if (result.last_size.empty()) result.last_size = value.last_size;
     rank = std::max(rank, value.rank.value_or(0));
     std::erase_if(result.ones, [&](int64_t dim) {
       return std::find(value.ones.begin(), value.ones.end(), dim) == value.ones.end();
@@ -124,6 +126,7 @@ Value of_partials(Operation& op, Algebra algebra, size_t first, size_t last, Val
 Value of_splits(Operation& op, size_t first, size_t last, size_t tensors, Value result) {
   std::optional<int64_t> split;
   const std::vector<std::string>* parts = nullptr;
+  std::string size;  // where all agree on it
   for (size_t i = first; i < last; ++i) {
     const Value& value = op.values[i];
     if (!is_split(value)) continue;
@@ -136,6 +139,7 @@ Value of_splits(Operation& op, size_t first, size_t last, size_t tensors, Value 
     if (parts && *parts != value.type.parts)
       return op.refuse("values that are split over tp within different parts of their dimension meet",
                        "take both apart into their parts first");
+    size = !split || size == value.split_size ? value.split_size : "";
     split = dim;
     parts = &value.type.parts;
   }
@@ -151,6 +155,8 @@ Value of_splits(Operation& op, size_t first, size_t last, size_t tensors, Value 
   }
   Value value = Value::tensor(sharded(*split, *parts), result.gradient, result.rank);
   value.ones = result.ones;
+  value.last_size = result.last_size;
+  value.split_size = size;
   return value;
 }
 

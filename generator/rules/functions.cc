@@ -6,17 +6,21 @@ namespace {
 
 // ---- Norms ----
 
-/// A norm of operand 0 over its last dimension with parameters from operand `first` on.
-Value norm(Operation& op, size_t first, size_t last) {
+/// A norm of operand 0 over its last `dims` dimensions with parameters from operand `first` on.
+Value norm(Operation& op, size_t first, size_t last, int64_t dims = 1) {
   const Value& x = op.values[0];
   if (!is_tensor(x)) return unproven(op, x);
   if (is_partial(x)) return op.refuse("a norm of a partial sum over tp", kForgottenExit);
   last = std::min(last, op.values.size());
   if (is_split(x)) {
-    if (from_end(x) == -1)
-      return op.refuse("a norm over the last dimension, which is split over tp: each rank sees only its slice");
+    if (!from_end(x)) return unproven(op, x);
+    if (*from_end(x) >= -dims)
+      return op.refuse(std::string("a norm over ") +
+                       (dims == 1 ? "the last dimension, which" : "dimensions of which one") +
+                       " is split over tp: each rank sees only its slice");
     for (size_t i = first; i < last; ++i) {
-      if (is_split(op.values[i])) return op.refuse("a norm whose weight is " + describe(op.values[i]));
+      if (is_split(op.values[i]) || is_partial(op.values[i]))
+        return op.refuse("a norm whose weight is " + describe(op.values[i]));
       op.enter(i);  // every rank's slice gives a part of its gradient
     }
     return x;
@@ -28,13 +32,18 @@ Value norm(Operation& op, size_t first, size_t last) {
   if (!operands.message.empty()) return op.refuse(operands.message, operands.advice);
   for (const size_t i : operands.entered) op.entered.push_back(i == 0 ? 0 : first + i - 1);
   result.rank = x.rank;
+  result.last_size = x.last_size;
   return result;
 }
 
 Value rms_norm(Operation& op) { return norm(op, 1, 2); }
 
 /// torch::layer_norm(x, shape, weight, bias, eps)
-Value layer_norm(Operation& op) { return norm(op, 2, 4); }
+Value layer_norm(Operation& op) {
+  const Value* shape = op.values.size() > 1 ? &op.values[1] : nullptr;
+  if (!shape || shape->kind != Value::Kind::tuple) return unproven(op, op.values[0]);
+  return norm(op, 2, 4, static_cast<int64_t>(shape->elements.size()));
+}
 
 // ---- Attention ----
 
@@ -118,6 +127,7 @@ Value attention(Operation& op) {
 Value attention_mask(Operation& op) {
   for (const Value& value : op.values)
     if (!value.is_invariant()) return unproven(op, value);
+  op.trusted = "the mask is the same for every head";
   Value mask = Value::tensor(kInvariant, false, 4);
   mask.ones = {-3};
   return mask;
@@ -186,24 +196,15 @@ Value tp_local(Operation& op) {
 
 const RuleTable& function_rules() {
   static const RuleTable table = {
-      {"rms_norm", rms_norm},
-      {"layer_norm", layer_norm},
-      {"activation", activation},
-      {"gated_activation", activation},
-      {"soft_cap", soft_cap},
-      {"rotary", rotary},
-      {"rotary_adjacent", rotary},
-      {"rotary_tables", rotary_tables},
-      {"causal_mask", attention_mask},
-      {"position_ids", from_batch<2>},
-      {"next_tokens", from_batch<2>},
-      {"count_targets", from_batch<0>},
-      {"attention", attention},
-      {"scaled_dot_product_attention", attention},
-      {"cross_entropy", cross_entropy},
-      {"scalar_tensor", scalar_tensor},
-      {"tp::enter", tp_enter},
-      {"tp::gather", tp_gather},
+      {"rms_norm", rms_norm},           {"layer_norm", layer_norm},
+      {"activation", activation},       {"gated_activation", activation},
+      {"soft_cap", soft_cap},           {"rotary", rotary},
+      {"rotary_adjacent", rotary},      {"rotary_tables", rotary_tables},
+      {"causal_mask", attention_mask},  {"position_ids", from_batch<2>},
+      {"next_tokens", from_batch<2>},   {"count_targets", from_batch<0>},
+      {"attention", attention},         {"scaled_dot_product_attention", attention},
+      {"cross_entropy", cross_entropy}, {"scalar_tensor", scalar_tensor},
+      {"tp::enter", tp_enter},          {"tp::gather", tp_gather},
       {"tp::local", tp_local},
   };
   return table;

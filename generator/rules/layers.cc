@@ -6,6 +6,13 @@ namespace {
 
 std::optional<int64_t> rank_of_rows(const Value& ids) { return ids.rank ? std::optional(*ids.rank + 1) : std::nullopt; }
 
+/// Whole values with as many features as the layer gives.
+Value outputs_of(const Operation& op, std::optional<int64_t> rank) {
+  Value result = Value::tensor(kInvariant, true, rank);
+  result.last_size = op.values[0].last_size;
+  return result;
+}
+
 Value column_wise(Operation& op) {
   const Value& x = op.values[1];
   if (!is_tensor(x)) return unproven(op, x);
@@ -16,7 +23,9 @@ Value column_wise(Operation& op) {
   if (is_partial(x))
     return op.refuse("a layer that is split by output feature reads a partial sum over tp", kForgottenExit);
   op.enter(1);
-  return Value::tensor(sharded(-1, op.values[0].type.parts), true, x.rank);
+  Value result = Value::tensor(sharded(-1, op.values[0].type.parts), true, x.rank);
+  result.split_size = result.last_size = op.values[0].last_size;
+  return result;
 }
 
 Value row_wise(Operation& op) {
@@ -29,14 +38,14 @@ Value row_wise(Operation& op) {
     return op.refuse("a layer that is split by input feature (TP_ROWWISE) reads a value that is " + describe(x),
                      "take the value apart into its parts first");
   op.call = Call::exit;
-  return Value::tensor(kInvariant, true, x.rank);
+  return outputs_of(op, x.rank);
 }
 
 Value vocabulary_rows(Operation& op) {
   const Value& ids = op.values[1];
   if (!is_whole(ids)) return op.refuse("an embedding that is split by vocabulary reads ids that are " + describe(ids));
   op.call = Call::embedding;
-  return Value::tensor(kInvariant, true, rank_of_rows(ids));
+  return outputs_of(op, rank_of_rows(ids));
 }
 
 /// An embedding whose rows are split: each rank looks up its slice of every row.
@@ -71,13 +80,13 @@ Value whole_linear(Operation& op) {
                          : "its parameters' gradients would be short of the other ranks': apply it to the whole value");
   if (is_partial(x)) return op.refuse("a layer reads a partial sum over tp", kForgottenExit);
   if (is_replicated(x)) return unproven(op, x);
-  return Value::tensor(kInvariant, true, x.rank);
+  return outputs_of(op, x.rank);
 }
 
 Value whole_embedding(Operation& op) {
   const Value& ids = op.values[1];
   if (!is_whole(ids)) return unproven(op, ids);
-  return Value::tensor(kInvariant, true, rank_of_rows(ids));
+  return outputs_of(op, rank_of_rows(ids));
 }
 
 /// libtorch's LayerNorm over the last dimension.
@@ -85,7 +94,11 @@ Value layer_norm(Operation& op) {
   const Value& x = op.values[1];
   if (!is_tensor(x) || is_replicated(x)) return unproven(op, x);
   if (is_partial(x)) return op.refuse("a norm of a partial sum over tp", kForgottenExit);
-  if (!is_split(x)) return like(Value::tensor(kInvariant, true, x.rank), kInvariant);
+  if (!is_split(x)) {
+    Value result = Value::tensor(kInvariant, true, x.rank);
+    result.last_size = x.last_size;
+    return result;
+  }
   if (from_end(x) == -1 || !from_end(x))
     return op.refuse("a norm over the last dimension, which is split over tp: each rank sees only its slice");
   op.call = Call::layer_norm;
@@ -99,7 +112,10 @@ Value function_of_each(Operation& op) { return elementwise(op, Algebra::non_line
 
 /// The same element may be dropped on one rank and kept on another unless all ranks draw alike, as they do for whole
 /// values.
-Value dropout(Operation& op) { return is_whole(op.values[1]) ? op.values[1] : unproven(op, op.values[1]); }
+Value dropout(Operation& op) {
+  op.trusted = "every rank drops the same elements";
+  return is_whole(op.values[1]) ? op.values[1] : unproven(op, op.values[1]);
+}
 
 Value identity(Operation& op) { return op.values[1]; }
 

@@ -25,9 +25,25 @@ Value reduced(Operation& op, bool adds) {
     if (!adds) return op.refuse(quoted(op) + " over a dimension that is split over tp: each rank sees only its slice");
     return Value::tensor(kPartial, x.gradient, std::nullopt);
   }
-  if (keeps) return x;
+  if (keeps) {
+    Value result = x;
+    result.last_size.clear();
+    return result;
+  }
   return moved(op, x.rank ? std::optional(*x.rank - 1) : std::nullopt,
                [&](int64_t at) { return at > *dim ? at - 1 : at; });
+}
+
+/// x.norm(p, dim, keepdim): as a reduction of x with what stands behind p.
+Value norm(Operation& op) {
+  Operation reduction = op;
+  if (op.values.size() > 1) {
+    reduction.values.erase(reduction.values.begin() + 1);
+    reduction.operands.erase(reduction.operands.begin() + 1);
+  }
+  const Value result = reduced(reduction, false);
+  op.message = reduction.message, op.advice = reduction.advice;
+  return result;
 }
 
 Value sum(Operation& op) { return reduced(op, true); }
@@ -64,6 +80,7 @@ Value matmul(Operation& op) {
     result.ones.clear();
     return result;
   }
+  if (a.rank == 1 || b.rank == 1) return unproven(op, is_split(a) ? a : b);
   // Counted from the end; 0 where the operand is not split.
   const int64_t left = is_split(a) ? from_end(a).value_or(0) : 0, right = is_split(b) ? from_end(b).value_or(0) : 0;
   if ((is_split(a) && left == 0) || (is_split(b) && right == 0)) return unproven(op, is_split(a) ? a : b);
@@ -130,7 +147,9 @@ Value linear_function(Operation& op) {
       return op.refuse("a weight that is whole on every tp rank meets a value that is " + describe(x));
     op.enter(1);
     if (has_bias) op.enter(2);
-    return x;
+    Value result = x;
+    result.last_size.clear();
+    return result;
   }
   if (is_partial(x)) return op.refuse("a layer of a partial sum over tp", kForgottenExit);
   Value result = elementwise(op, Algebra::non_linear);
@@ -143,13 +162,33 @@ Value linear_function(Operation& op) {
 
 const RuleTable& product_rules() {
   static const RuleTable table = {
-      {".sum", sum},           {"sum", sum},         {".mean", reduction},        {"mean", reduction},
-      {".amax", reduction},    {".amin", reduction}, {".max", reduction},         {".min", reduction},
-      {".var", reduction},     {".std", reduction},  {".norm", reduction},        {".logsumexp", reduction},
-      {".argmax", reduction},  {".all", reduction},  {".any", reduction},         {".softmax", along},
-      {".log_softmax", along}, {".cumsum", along},   {"softmax", along},          {"log_softmax", along},
-      {"cumsum", along},       {"matmul", matmul},   {".matmul", matmul},         {"bmm", matmul},
-      {".bmm", matmul},        {"addmm", addmm},     {"linear", linear_function},
+      {".sum", sum},
+      {"sum", sum},
+      {".mean", reduction},
+      {"mean", reduction},
+      {".amax", reduction},
+      {".amin", reduction},
+      {".max", reduction},
+      {".min", reduction},
+      {".var", reduction},
+      {".std", reduction},
+      {".norm", norm},
+      {".logsumexp", reduction},
+      {".argmax", reduction},
+      {".all", reduction},
+      {".any", reduction},
+      {".softmax", along},
+      {".log_softmax", along},
+      {".cumsum", along},
+      {"softmax", along},
+      {"log_softmax", along},
+      {"cumsum", along},
+      {"matmul", matmul},
+      {".matmul", matmul},
+      {"bmm", matmul},
+      {".bmm", matmul},
+      {"addmm", addmm},
+      {"linear", linear_function},
   };
   return table;
 }

@@ -26,14 +26,32 @@ Value size_of(Operation& op) {
   return size;
 }
 
-/// Whether the sizes before dimension `split` are a value's own, so that nothing of that dimension can move before it.
-/// Their order does not matter: what is split lies behind them.
-bool keeps_leading(const std::vector<std::pair<const Expr*, Value>>& sizes, int64_t split) {
-  return std::all_of(sizes.begin(), sizes.begin() + split, [](const auto& size) {
-    const Value& value = size.second;
-    return value.known == -1 || value.known == 1 ||
-           (value.factors && value.factors->size() == 1 && value.factors->front().starts_with(kOwnSize));
-  });
+using Sizes = std::vector<std::pair<const Expr*, Value>>;
+
+/// Whether the sizes before dimension `split` are sizes of different dimensions that were asked of tensors: taken on
+/// trust to be the value's own, so that nothing of the split dimension can move before it. Their order does not matter.
+bool keeps_leading(const Sizes& sizes, int64_t split) {
+  std::vector<std::string> seen;
+  for (int64_t i = 0; i < split; ++i) {
+    const auto& factors = sizes[i].second.factors;
+    if (!factors || factors->size() != 1 || !factors->front().starts_with(kOwnSize)) return false;
+    if (std::find(seen.begin(), seen.end(), factors->front()) != seen.end()) return false;
+    seen.push_back(factors->front());
+  }
+  return true;
+}
+
+/// Whether the sizes from `split` on make up the split dimension, which is the last: what stands before them is then
+/// all that is before it, or the view fails on one process too.
+bool takes_apart(const Value& x, const Sizes& sizes, int64_t split) {
+  if (x.split_size.empty() || x.type.dim + 1 != x.rank) return false;
+  std::vector<std::string> factors;
+  for (size_t i = static_cast<size_t>(split); i < sizes.size(); ++i) {
+    if (!sizes[i].second.factors) return false;
+    factors.insert(factors.end(), sizes[i].second.factors->begin(), sizes[i].second.factors->end());
+  }
+  std::sort(factors.begin(), factors.end());
+  return product_text(factors) == x.split_size;
 }
 
 Value number_of_elements(Operation& op) { return Value::number(is_split(op.values[0])); }
@@ -41,18 +59,18 @@ Value number_of_elements(Operation& op) { return Value::number(is_split(op.value
 /// The dimension of the result of a view of `x` that is split, or nothing where the view is refused. A split dimension
 /// is taken apart by this rank's share of a count, which comes first: [.., 12] of 4 heads as [.., local heads, 3].
 /// Where it is split within equal parts, the number of parts comes before it: [.., 3 * 12] as [.., 3, local heads, 3].
-std::optional<int64_t> viewed_split(Operation& op, const std::vector<std::pair<const Expr*, Value>>& sizes,
-                                    std::optional<int64_t> local) {
+std::optional<int64_t> viewed_split(Operation& op, const Sizes& sizes, std::optional<int64_t> local) {
   const Value& x = op.values[0];
   const auto rank = static_cast<int64_t>(sizes.size());
   int64_t split = x.type.dim;
-  if (split >= rank || !keeps_leading(sizes, split)) {
+  if (split >= rank || !(keeps_leading(sizes, split) || takes_apart(x, sizes, split))) {
     op.refuse("unproven: a view of a value that is " + describe(x) +
                   ", whose sizes before that dimension are not "
                   "known to be the value's own",
-              "give them as the value's own sizes, as in x.size(0), or one of them as -1");
+              "give each as the value's own size, as in x.size(0)");
     return std::nullopt;
   }
+  if (!takes_apart(x, sizes, split)) op.trusted = "the sizes before the split one are the viewed value's own";
   if (!x.type.parts.empty()) {
     const bool equal = std::all_of(x.type.parts.begin(), x.type.parts.end(),
                                    [&](const std::string& part) { return part == x.type.parts.front(); });
@@ -101,11 +119,14 @@ Value view(Operation& op) {
   Value result = Value::tensor(kInvariant, x.gradient, rank);
   for (int64_t i = 0; i < rank; ++i)
     if (sizes[i].second.known == 1) result.ones.push_back(i - rank);
+  if (!sizes.empty()) result.last_size = product_text(sizes.back().second);
   if (!is_split(x)) return like(result, x.type);
   if (!x.rank && x.type.dim == -1 && x.type.parts.empty()) {
     // The last dimension of a value of unknown rank: what stands before the share of the count is all before it.
     Value& counted = op.values[0];
+    const std::string size = x.split_size;
     counted = Value::tensor(sharded(-1), x.gradient, local ? *local + 1 : rank);
+    counted.split_size = size;
   }
   if (!x.rank || x.type.dim < 0) return unproven(op, x);
   const auto split = viewed_split(op, sizes, local);
@@ -160,6 +181,9 @@ Value expand(Operation& op) {
       return op.refuse("an expansion to a tp rank's share of a count, of a value that is " + describe(x) +
                            (is_one ? "" : " and not known to have size 1 there"),
                        "leave that dimension 1: operations broadcast it; or give it size 1 by a literal in a view");
+    if (std::any_of(sizes.begin() + i + 1, sizes.end(), [](const auto& size) { return size.second.local; }))
+      return op.refuse("an expansion to two shares of counts: one dimension is split over tp",
+                       "mark one count TP_LOCAL");
     if (is_whole(x)) op.enter(0);
     return Value::tensor(sharded(i), x.gradient, rank);
   }

@@ -197,6 +197,12 @@ std::string describe(const GenerateResult& result, Emit what, EmitFormat format)
     if (what == Emit::plan) throw std::runtime_error("--emit plan has no form in dot: --emit layout has");
     return what == Emit::deps ? deps_dot(result) : layout_dot(result);
   }
+  if (format == EmitFormat::text) {
+    if (what != Emit::plan) throw std::runtime_error("--format text goes with --emit plan alone");
+    std::string text;
+    for (const Output& output : result.outputs) text += output.proof;
+    return text;
+  }
   // One family's plans keep the order that its generated file has.
   if (what == Emit::plan) return result.outputs.size() == 1 ? result.outputs.front().plan_json : plans(result);
   return json_text([&](Json& json) {

@@ -8,7 +8,7 @@
 namespace modgen {
 
 enum class Emit { nothing, deps, plan, layout };
-enum class EmitFormat { json, dot };
+enum class EmitFormat { json, dot, text };
 
 /// Describes the families of `result`, which holds no error and keeps its models. Throws std::runtime_error where the
 /// format has no form for it.

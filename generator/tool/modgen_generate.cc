@@ -63,11 +63,13 @@ cl::opt<Emit> emit("emit", cl::desc("Print to standard output instead of writing
                               clEnumValN(Emit::plan, "plan", "the parallel plans of the entries"),
                               clEnumValN(Emit::layout, "layout", "each parameter's shape, unit, split, stage and tie")),
                    cl::cat(category));
-cl::opt<EmitFormat> format("format", cl::desc("How --emit prints, and --suggest, which otherwise prints text"),
-                           cl::init(EmitFormat::json),
-                           cl::values(clEnumValN(EmitFormat::json, "json", "JSON (default)"),
-                                      clEnumValN(EmitFormat::dot, "dot", "Graphviz, for deps and layout")),
-                           cl::cat(category));
+cl::opt<EmitFormat> format(
+    "format", cl::desc("How --emit prints, and --suggest, which otherwise prints text"), cl::init(EmitFormat::json),
+    cl::values(clEnumValN(EmitFormat::json, "json", "JSON (default)"),
+               clEnumValN(EmitFormat::dot, "dot", "Graphviz, for deps and layout"),
+               clEnumValN(EmitFormat::text, "text",
+                          "for plan: the operations that are proven and those that are trusted")),
+    cl::cat(category));
 cl::opt<bool> explain("explain", cl::desc("List every change to inherited text that is no resolved reference"),
                       cl::cat(category));
 cl::opt<std::string> diagnostics("diagnostics", cl::desc("Write errors and their fixes to FILE as JSON, too"),

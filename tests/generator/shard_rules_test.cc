@@ -25,8 +25,15 @@ Value factors(std::vector<std::string> names, bool local = false) {
   return value;
 }
 
-/// What x.size(i) gives of a whole dimension.
-Value size() { return factors({"#0"}); }
+/// What x.size(dim) gives of a whole dimension.
+Value size(int64_t dim = 0) { return factors({"#" + std::to_string(dim)}); }
+
+/// A value whose split dimension has that size over all ranks.
+Value split_of_size(int64_t dim, int64_t rank, const std::string& size) {
+  Value value = split(dim, rank);
+  value.split_size = size;
+  return value;
+}
 
 Value list(std::vector<Value> elements) {
   Value value;
@@ -52,7 +59,7 @@ struct Applied {
     op.values = std::move(values);
     const Rule rule = find_rule(op.name);
     EXPECT_NE(rule, nullptr) << op.name;
-    if (rule) result = rule(op);
+    if (rule) result = apply_rule(op, rule);
   }
 
   bool refused() const { return !op.message.empty(); }
@@ -177,22 +184,61 @@ TEST(ShardRules, SharesOfCounts) {
 }
 
 TEST(ShardRules, ViewTakesTheSplitDimensionApartByALocalCount) {
-  EXPECT_TYPE(sharded(2), ".view", {split(2, 3), list({size(), size(), count(true), count()})});
-  EXPECT_TYPE(sharded(2), ".view", {split(2, 3), list({literal(1), literal(-1), count(true), count()})});
-  EXPECT_REFUSED("without a tp rank's share", ".view", {split(2, 3), list({size(), size(), count(), count()})});
-  EXPECT_REFUSED("to dimension 3", ".view", {split(2, 3), list({size(), size(), count(), count(true)})});
-  EXPECT_REFUSED("two shares", ".view", {split(2, 3), list({size(), size(), count(true), count(true)})});
-  EXPECT_REFUSED("of a value that is whole", ".view", {whole(3), list({size(), size(), count(true), count()})});
-  EXPECT_TYPE(sharded(2), ".view", {split(2, 4), list({size(), size(), count(true)})});
-  EXPECT_TYPE(sharded(2), ".view", {split(2, 4), list({size(), size(), literal(-1)})});
-  EXPECT_REFUSED("without a tp rank's share", ".view", {split(2, 3), list({size(), size(), literal(-1), count()})});
+  EXPECT_TYPE(sharded(2), ".view", {split(2, 3), list({size(0), size(1), count(true), count()})});
+  EXPECT_REFUSED("without a tp rank's share", ".view", {split(2, 3), list({size(0), size(1), count(), count()})});
+  EXPECT_REFUSED("to dimension 3", ".view", {split(2, 3), list({size(0), size(1), count(), count(true)})});
+  EXPECT_REFUSED("two shares", ".view", {split(2, 3), list({size(0), size(1), count(true), count(true)})});
+  EXPECT_REFUSED("of a value that is whole", ".view", {whole(3), list({size(0), size(1), count(true), count()})});
+  EXPECT_TYPE(sharded(2), ".view", {split(2, 4), list({size(0), size(1), count(true)})});
+  EXPECT_TYPE(sharded(2), ".view", {split(2, 4), list({size(0), size(1), literal(-1)})});
+  EXPECT_REFUSED("without a tp rank's share", ".view", {split(2, 3), list({size(0), size(1), literal(-1), count()})});
 }
 
 TEST(ShardRules, ViewWantsTheSizesBeforeTheSplitToBeTheValuesOwn) {
   // With [batch, 2 * seq, heads, head_dim / 2] each rank would see other elements than its share of the whole.
   EXPECT_REFUSED("not known to be the value's own", ".view",
-                 {split(2, 3), list({size(), factors({"#1", "2"}), count(true), count()})});
-  EXPECT_REFUSED("not known to be the value's own", ".view", {split(2, 3), list({size(), count(), count(true)})});
+                 {split(2, 3), list({size(0), factors({"#1", "2"}), count(true), count()})});
+  EXPECT_REFUSED("not known to be the value's own", ".view", {split(2, 3), list({size(0), count(), count(true)})});
+}
+
+TEST(ShardRules, ViewIsProvenWhereItsSizesMakeUpTheSplitDimension) {
+  const Value x = split_of_size(2, 3, "d * n"), n = factors({"n"}, true), d = factors({"d"});
+  EXPECT_TYPE(sharded(2), ".view", {x, list({size(0), size(1), n, d})});
+  EXPECT_TYPE(sharded(2), ".view", {x, list({literal(1), literal(-1), n, d})});
+  EXPECT_TYPE(sharded(2), ".view", {x, list({factors({"#0", "2"}), count(), n, d})});
+  // [1, batch * seq, n, d / 2 …]: what is before the split may be anything.
+  EXPECT_REFUSED("not known to be the value's own", ".view", {x, list({literal(1), literal(-1), n, count()})});
+  // [batch, 1, n, seq * d]: rows of different positions in one.
+  EXPECT_REFUSED("not known to be the value's own", ".view", {x, list({size(0), literal(1), n, literal(-1)})});
+  EXPECT_REFUSED("not known to be the value's own", ".view", {x, list({size(0), size(0), n, count()})});
+}
+
+TEST(ShardRules, SizeOfTheSplitDimensionGoesAlongWhereAllAgree) {
+  EXPECT_EQ(Applied("op *", {split_of_size(2, 3, "n"), split_of_size(2, 3, "n")}).result.split_size, "n");
+  EXPECT_EQ(Applied("op *", {split_of_size(2, 3, "n"), split(2, 3)}).result.split_size, "");
+  EXPECT_EQ(Applied("silu", {split_of_size(2, 3, "n")}).result.split_size, "n");
+  EXPECT_EQ(Applied(".repeat_interleave", {split_of_size(1, 4, "n"), literal(2), literal(1)}).result.split_size, "");
+  const Value fused = Value::tensor(sharded(-1, {"a", "b"}), true, 3);
+  const Applied parts(".split", {fused, list({factors({"a"}, true), factors({"b"}, true)}), literal(-1)});
+  ASSERT_EQ(parts.result.elements.size(), 2u) << parts.op.message;
+  EXPECT_EQ(parts.result.elements[1].split_size, "b");
+}
+
+TEST(ShardRules, ShareOfACountIsReadOnlyWhereARuleKnowsIt) {
+  EXPECT_REFUSED("a tp rank's share of a count in select", ".select", {whole(3), literal(1), count(true)});
+  EXPECT_REFUSED("a tp rank's share of a count in chunk", ".chunk", {whole(3), count(true), literal(1)});
+  EXPECT_REFUSED("a tp rank's share of a count in repeat_interleave", ".repeat_interleave",
+                 {whole(3), count(true), literal(1)});
+  EXPECT_REFUSED("a tp rank's share of a count in roll", ".roll", {whole(3), count(true), literal(1)});
+  EXPECT_REFUSED("a tp rank's share of a count in tril", ".tril", {whole(3), count(true)});
+  EXPECT_REFUSED("a tp rank's share of a count in soft_cap", "soft_cap", {whole(3), count(true)});
+  EXPECT_REFUSED("a tp rank's share of a count in rms_norm", "rms_norm", {whole(3), whole(1), count(true)});
+}
+
+TEST(ShardRules, OperandThatARuleDoesNotReadIsNotOverlooked) {
+  EXPECT_REFUSED("unproven", ".max", {whole(3), split(2, 3)});
+  EXPECT_REFUSED("unproven", ".max", {whole(3), partial(3)});
+  EXPECT_TYPE(kInvariant, ".type_as", {whole(3), split(2, 3)});
 }
 
 TEST(ShardRules, PartsOfAFusedLayerAreSplitEachByItself) {
@@ -214,7 +260,7 @@ TEST(ShardRules, PartsOfAFusedLayerAreSplitEachByItself) {
   EXPECT_REFUSED("by other sizes than its parts'", ".split_with_sizes", {fused, list({both, a}), literal(-1)});
   EXPECT_REFUSED("which are not its parts", ".chunk", {fused, literal(3), literal(-1)});
   EXPECT_REFUSED("its parts would interleave", ".view",
-                 {fused, list({size(), size(), literal(3), count(true), count()})});
+                 {fused, list({size(0), size(1), literal(3), count(true), count()})});
   EXPECT_REFUSED("within different parts", "op +", {fused, split(2, 3)});
   EXPECT_REFUSED("reads a value that is split over tp along its last dimension within the parts", "tp_rowwise",
                  {Value(), fused});
@@ -227,7 +273,7 @@ TEST(ShardRules, EqualPartsAreChunksAndADimensionOfTheirOwn) {
   ASSERT_EQ(halves.result.elements.size(), 2u) << halves.op.message;
   EXPECT_EQ(halves.result.elements[0].type, sharded(2));
   EXPECT_REFUSED("which are not its parts", ".chunk", {fused, literal(3), literal(-1)});
-  EXPECT_TYPE(sharded(3), ".view", {fused, list({size(), size(), literal(2), count(true), count()})});
+  EXPECT_TYPE(sharded(3), ".view", {fused, list({size(0), size(1), literal(2), count(true), count()})});
   EXPECT_TYPE(sharded(2, {"a", "a"}), "silu", {fused});
 }
 
@@ -265,6 +311,7 @@ TEST(ShardRules, OneForAllHeadsIsExpandedToEachRanksHeads) {
   EXPECT_EQ(applied.result.type, sharded(1));
   EXPECT_EQ(applied.op.entered, std::vector<size_t>{0}) << "the heads' gradients add";
   EXPECT_REFUSED("not known to have size 1 there", ".expand", {whole(4), list({size(), count(true), size(), size()})});
+  EXPECT_REFUSED("two shares", ".expand", {one, list({size(), count(true), count(true), size()})});
   Value sum = partial(4);
   sum.ones = {-3};
   EXPECT_REFUSED("an expansion", ".expand", {sum, list({size(), count(true), size(), size()})});
@@ -287,6 +334,12 @@ TEST(ShardRules, ReductionsOverTheSplit) {
   EXPECT_REFUSED("is not linear", "softmax", {partial(3), literal(-1)});
 }
 
+TEST(ShardRules, NormOfAVectorReadsItsPowerFirst) {
+  EXPECT_REFUSED("each rank sees only its slice", ".norm", {split(1, 4), literal(2), literal(1)});
+  EXPECT_TYPE(sharded(1), ".norm", {split(1, 4), literal(2), literal(3)});
+  EXPECT_REFUSED("each rank sees only its slice", ".norm", {split(1, 4), literal(1)});
+}
+
 TEST(ShardRules, SizesOfTheSplitDimensionAreShares) {
   EXPECT_TRUE(Applied(".size", {split(2, 3), literal(-1)}, "long").result.local);
   EXPECT_FALSE(Applied(".size", {split(2, 3), literal(1)}, "long").result.local);
@@ -299,6 +352,7 @@ TEST(ShardRules, ProductsOfMatrices) {
   const Applied columns("matmul", {whole(3), split(1, 2)});
   EXPECT_EQ(columns.result.type, sharded(2));
   EXPECT_EQ(columns.op.entered, std::vector<size_t>{0});
+  EXPECT_REFUSED("unproven", "matmul", {whole(3), split(0, 1)});  // a vector has no columns
 }
 
 TEST(ShardRules, LinearFunctionOfSplitWeights) {
@@ -314,6 +368,8 @@ TEST(ShardRules, Norm) {
   EXPECT_REFUSED("a norm of a partial sum", "rms_norm", {partial(3), whole(1), count()});
   const Applied heads("rms_norm", {split(2, 4), whole(1), count()});
   EXPECT_EQ(heads.op.entered, std::vector<size_t>{1}) << "each rank has a part of the weight's gradient";
+  EXPECT_REFUSED("unproven", "rms_norm", {Value::tensor(sharded(1), true, std::nullopt), whole(1), count()});
+  EXPECT_REFUSED("a norm whose weight is a partial sum", "rms_norm", {split(1, 4), partial(1), count()});
 }
 
 TEST(ShardRules, LayerNormEntersBothParametersOverHeads) {
@@ -321,6 +377,8 @@ TEST(ShardRules, LayerNormEntersBothParametersOverHeads) {
   EXPECT_EQ(heads.op.entered, (std::vector<size_t>{2, 3}));
   EXPECT_REFUSED("over the last dimension, which is split", "layer_norm",
                  {split(2, 3), list({count()}), whole(1), whole(1), count()});
+  EXPECT_REFUSED("a norm over dimensions of which one is split", "layer_norm",
+                 {split(2, 4), list({count(), count()}), whole(2), whole(2), count()});
   EXPECT_EQ(Applied("LayerNorm layer", {Value(), split(2, 4)}).op.call, Call::layer_norm);
   EXPECT_TYPE(kInvariant, "LayerNorm layer", {Value(), whole(3)});
 }

@@ -102,6 +102,13 @@ const Mutation kTensorParallel[] = {
      "LlamaRMSNorm norm;"},
     {"AnnotationOnNumber", "  double scaling;", "  TP_LOCAL double scaling;", "TP_LOCAL marks scaling, a double",
      "double scaling"},
+    {"LayerInALambda", "return down_proj(gated_activation(hidden_act, gate_proj(x), up_proj(x)));",
+     "const auto up = [this](const Tensor& value) { return up_proj(value); };\n    return "
+     "down_proj(gated_activation(hidden_act, gate_proj(x), up(x)));",
+     "a lambda that captures a module whose parameters are split", "const auto up"},
+    {"AllParameters", "return down_proj(gated_activation(hidden_act, gate_proj(x), up_proj(x)));",
+     "return down_proj(gated_activation(hidden_act, gate_proj(x), up_proj(x))) * parameters()[0].mean();",
+     "there is no rule for parameters", "parameters()[0]"},
     {"TwoLayouts", "TP_COLWISE nn::Linear gate_proj", "TP_COLWISE TP_ROWWISE nn::Linear gate_proj",
      "two annotations of one kind", "nn::Linear gate_proj"},
 };
@@ -129,6 +136,16 @@ const Mutation kPipeline[] = {
     {"InterruptedFeed", "const Tensor mask = attention_mask(batch);",
      "const Tensor mask = attention_mask(batch);\n    hidden_states = hidden_states * 2.0;",
      "is interrupted by other statements", "hidden_states * 2.0"},
+    {"FedValueReadBeforeTheWalk", "const Tensor mask = attention_mask(batch);",
+     "const Tensor mask = attention_mask(batch) + hidden_states.mean();",
+     "hidden_states is read before the walk over PP_SPLIT layers", "hidden_states.mean()"},
+    {"CountedWalk",
+     "for (auto& layer : *layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);\n    return "
+     "norm(hidden_states);",
+     "int64_t walked = 0;\n    for (auto& layer : *layers) {\n      ++walked;\n      hidden_states = "
+     "layer(hidden_states, rotary_embeddings, mask);\n    }\n    return norm(hidden_states) * "
+     "static_cast<double>(walked);",
+     "carries several values: hidden_states, walked", "for (auto& layer : *layers)"},
     {"ResultWithoutName", "Tensor hidden_states = model(batch);\n    Tensor logits = project(hidden_states);",
      "Tensor logits = project(model(batch));", "is handed to the next pipeline stage, but it is used at once",
      "project(model(batch))"},

@@ -1,0 +1,75 @@
+#include "generator/flattened.h"
+
+#include <clang/Frontend/CompilerInstance.h>
+
+#include <stdexcept>
+
+#include "generator/family.h"
+#include "generator/model.h"
+#include "generator/resolved.h"
+
+namespace modgen {
+namespace {
+
+void throw_first_error(const Parsed& parsed) {
+  if (parsed.remarks.empty()) return;
+  const Remark& first = parsed.remarks.front();
+  const Location where = parsed.sources.locate(first.where);
+  throw std::runtime_error(where.path + ":" + std::to_string(where.line) + ": " + first.message + "\n" +
+                           where.source_line);
+}
+
+}  // namespace
+
+std::vector<FlattenedSpec> flatten_specs(const GenerateOptions& options) {
+  std::vector<std::string> paths;
+  for (const std::string& family : options.families) paths.push_back("modular/" + family + ".h");
+  std::vector<FlattenedSpec> result;
+  ParseSteps steps;
+  steps.flatten = [&](clang::CompilerInstance& compiler, Parsed& parsed) {
+    Specs specs(compiler, parsed);
+    for (const std::string& name : options.families) {
+      if (!parsed.remarks.empty()) break;
+      Family family(specs, *specs.family(name));
+      std::string text = family.flatten().text();
+      result.push_back({name, family.spec().prefix, family.spec().names.model_type, std::move(text)});
+    }
+    return std::vector<std::string>();
+  };
+  throw_first_error(parse(resolved(options), paths, steps));
+  return result;
+}
+
+std::vector<FamilyModel> read_flattened(const GenerateOptions& options, const std::vector<FlattenedSpec>& specs) {
+  std::vector<FamilyModel> models;
+  ParseSteps steps;
+  steps.flatten = [&](clang::CompilerInstance&, Parsed&) {
+    std::vector<std::string> texts;
+    for (const FlattenedSpec& spec : specs) texts.push_back(spec.text);
+    return texts;
+  };
+  steps.finish = [&](clang::CompilerInstance& compiler, Parsed& parsed, const std::vector<uint32_t>& files) {
+    for (size_t index = 0; index < files.size(); ++index) {
+      models.push_back(read_model(compiler, parsed, files[index], specs[index].family, specs[index].prefix));
+      models.back().model_type = specs[index].model_type;
+    }
+  };
+  // The prelude alone, once for each text that is to follow.
+  throw_first_error(parse(resolved(options), std::vector<std::string>(specs.size(), "modular/modular.h"), steps));
+  return models;
+}
+
+FlattenedSpec renamed(FlattenedSpec spec, const std::string& family) {
+  const std::string before = "flattened::" + spec.family;
+  for (size_t at = 0; (at = spec.text.find(before, at)) != std::string::npos;) {
+    const size_t end = at + before.size();
+    const bool whole =
+        end == spec.text.size() || !(std::isalnum(static_cast<unsigned char>(spec.text[end])) || spec.text[end] == '_');
+    if (whole) spec.text.replace(at, before.size(), "flattened::" + family);
+    at = end;
+  }
+  spec.family = family;
+  return spec;
+}
+
+}  // namespace modgen

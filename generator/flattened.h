@@ -1,0 +1,28 @@
+// The texts between flatten and weave: specs without inheritance, one a family, in the language of specs. Tests change
+// them and have them read, checked and woven like any other, many in one parse.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "generator/family_model.h"
+#include "generator/generate.h"
+
+namespace modgen {
+
+struct FlattenedSpec {
+  std::string family, prefix, model_type;
+  std::string text;
+};
+
+/// Flattens `options.families`. Throws std::runtime_error with the first error of a spec.
+std::vector<FlattenedSpec> flatten_specs(const GenerateOptions& options);
+
+/// Reads flattened texts, of families with different names, into models that are not woven yet. Throws
+/// std::runtime_error with the first error that Clang finds.
+std::vector<FamilyModel> read_flattened(const GenerateOptions& options, const std::vector<FlattenedSpec>& specs);
+
+/// `spec` under another family name: its namespace, and what the runtime's registry calls it.
+FlattenedSpec renamed(FlattenedSpec spec, const std::string& family);
+
+}  // namespace modgen

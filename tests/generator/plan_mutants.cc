@@ -1,0 +1,488 @@
+#include "tests/generator/plan_mutants.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "generator/module_tree.h"
+#include "generator/partition.h"
+#include "generator/plan.h"
+#include "generator/slices.h"
+
+namespace modgen {
+namespace {
+
+using enum Verdict;
+
+bool is_linear(const Field& field) {
+  const std::string_view type = unqualified(field.type);
+  return type == "Linear" || type == "TransposedLinear";
+}
+
+// ---- Annotations ----
+
+/// What becomes of a family in which annotation `from` of a layer says `to` instead; empty: it is taken away.
+struct Exchange {
+  const char* from;
+  const char* to;
+  Verdict verdict;
+};
+
+constexpr Exchange kExchanges[] = {
+    {"tp_colwise", "", refused},
+    {"tp_colwise", "TP_ROWWISE", refused},
+    {"tp_colwise", "TP_VOCAB", accepted},  // of a linear layer both split by output feature
+    {"tp_rowwise", "", refused},
+    {"tp_rowwise", "TP_COLWISE", refused},
+    {"tp_rowwise", "TP_VOCAB", refused},
+    {"tp_colwise_parts", "", refused},
+    {"tp_colwise_parts", "TP_COLWISE", refused},
+    {"tp_colwise_parts", "TP_ROWWISE", refused},
+    {"tp_shard", "", refused},
+    {"tp_local", "", refused},
+    {"tp_vocab", "", accepted},  // whole on every rank
+    {"tp_vocab", "TP_ROWWISE", refused},
+    {"pp_first", "", refused},
+    {"pp_first", "PP_LAST", refused},
+    {"pp_first", "PP_ALL", accepted},
+    {"pp_last", "", refused},
+    {"pp_last", "PP_FIRST", refused},
+    {"pp_last", "PP_ALL", accepted},
+    {"pp_split", "", refused},
+    {"pp_split", "PP_FIRST", refused},
+    {"pp_split", "PP_LAST", refused},
+};
+
+/// The fields whose layers some entry ties to another: then both have to be split alike.
+std::set<const Field*> tied_fields(const FamilyModel& model) {
+  std::set<const Field*> tied;
+  for (const Class& entry : model.classes) {
+    if (!find_annotation(entry.annotations, "entry") || entry.holder.empty()) continue;
+    const auto root = build_tree(model, entry);
+    for_each_node(*root, [&](const ModuleNode& node) {
+      if (!node.field) return;
+      for (const Annotation& annotation : node.field->annotations) {
+        if (annotation.kind == "tied_to") tied.insert(node.field);
+        const bool is_inner = annotation.kind == "ties";
+        const TiedParameter ends[] = {is_inner ? find_tied(node, inside(annotation.arguments[0])) : TiedParameter(),
+                                      is_inner || annotation.kind == "tied_to"
+                                          ? find_tied(*node.parent, annotation.arguments.back())
+                                          : TiedParameter()};
+        for (const TiedParameter& end : ends)
+          if (end.layer) tied.insert(end.layer->field);
+      }
+    });
+  }
+  return tied;
+}
+
+/// What computes the same where the rules above say otherwise, and why.
+struct Exception {
+  const char* part;  // of the mutant's name
+  Verdict verdict;
+};
+
+constexpr Exception kExceptions[] = {
+    // Scores of classes split by class, which are gathered at the output and where the loss is computed.
+    {"ClassificationImpl::classifier: TP_COLWISE added", accepted},
+    {"ClassificationHeadImpl::out_proj: TP_COLWISE added", accepted},
+    {"ClassificationImpl::score: TP_COLWISE added", accepted},
+    // Its table is read in front of the unit that would own it then.
+    {"RelativeAttentionBiasImpl: FSDP_UNIT removed", refused},
+    // Held for checkpoints; no entry runs them.
+    {"RobertaPoolerImpl::dense: TP_COLWISE added", accepted},
+    {"MPNetPoolerImpl::dense: TP_COLWISE added", accepted},
+    {"RobertaModelImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
+    {"MPNetModelImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
+    {"ForSentenceEmbeddingImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
+};
+
+Verdict verdict_of(const std::string& name, Verdict verdict) {
+  for (const Exception& one : kExceptions)
+    if (name.find(one.part) != std::string::npos) return one.verdict;
+  return verdict;
+}
+
+// ---- Bodies ----
+
+/// What stands in the place of a value `$`: on one that is split along its last dimension, and on a whole one.
+struct Wrap {
+  const char* name;
+  const char* code;
+  Verdict on_split, on_whole;
+};
+
+constexpr Wrap kWraps[] = {
+    {"softmax", "torch::softmax($, -1)", refused, accepted},
+    {"mean", "($ - $.mean(-1, true))", refused, accepted},
+    {"layer_norm", "torch::layer_norm($, {$.size(-1)}, {}, {}, 1e-5)", refused, accepted},
+    {"norm", "($ / ($.norm(2, -1, true) + 1.0))", refused, accepted},
+    {"amax", "($ - $.amax(-1, true))", refused, accepted},
+    {"partial_sum_added", "($ + 0.01 * $.sum(-1, true))", refused, accepted},
+    {"size_as_factor", "($ * (0.01 * static_cast<double>($.size(-1))))", refused, accepted},
+    {"roll", "$.roll(1, -1)", refused, accepted},
+    {"chunks_exchanged", "torch::cat({$.chunk(2, -1)[1], $.chunk(2, -1)[0]}, -1)", refused, accepted},
+    {"cumsum", "$.cumsum(-1)", refused, accepted},
+    {"tanh", "torch::tanh($)", accepted, accepted},
+    {"scaled", "($ * 0.5)", accepted, accepted},
+    {"turned_twice", "$.transpose(-1, -2).transpose(-1, -2)", accepted, accepted},
+};
+
+std::string filled(const std::string& code, const std::string& value) {
+  std::string text;
+  for (const char letter : code) text += letter == '$' ? value : std::string(1, letter);
+  return text;
+}
+
+class Mutator {
+ public:
+  Mutator(const FlattenedSpec& spec, const FamilyModel& model)
+      : text_(spec.text), model_(model), tied_(tied_fields(model)) {}
+
+  std::vector<Mutant> all() {
+    for (const Class& owner : model_.classes) {
+      if (owner.is_config || owner.holder.empty()) continue;
+      change_annotations(owner);
+      for (const Function& function : owner.functions)
+        if (!function.is_constructor && function.name != "reset_parameters") change_method(owner, function);
+    }
+    return std::move(mutants_);
+  }
+
+ private:
+  std::string at(SourceSpan span) const { return text_.substr(span.begin, span.end - span.begin); }
+
+  void add(std::string name, Verdict verdict, std::vector<Change> changes) {
+    mutants_.push_back({std::move(name), verdict, std::move(changes), owner_, method_});
+  }
+
+  /// A change of annotations: `edit` makes it to the class as read.
+  void annotate(const Class& owner, std::string name, Verdict verdict, std::vector<Change> changes,
+                std::function<void(Class&)> edit) {
+    const size_t index = static_cast<size_t>(&owner - model_.classes.data());
+    mutants_.push_back({owner.name + name, verdict_of(owner.name + name, verdict), std::move(changes), "", "",
+                        [index, edit](FamilyModel& model) { edit(model.classes[index]); }});
+  }
+
+  /// Where the declaration of `field` begins: the first code of its line.
+  SourceSpan declaration(const Field& field) const {
+    uint32_t begin = field.where.begin;
+    while (begin > 0 && text_[begin - 1] != '\n' && text_[begin - 1] != ';') --begin;
+    while (text_[begin] == ' ') ++begin;
+    return {field.where.file, begin, begin};
+  }
+
+  void change_annotations(const Class& owner) {
+    for (const Annotation& annotation : owner.annotations)
+      if (annotation.kind == "fsdp_unit" && !find_annotation(owner.annotations, "entry"))
+        annotate(owner, ": FSDP_UNIT removed", accepted, {{annotation.where, ""}}, [](Class& changed) {
+          std::erase_if(changed.annotations, [](const Annotation& one) { return one.kind == "fsdp_unit"; });
+        });
+    for (size_t i = 0; i < owner.fields.size(); ++i) {
+      const Field& field = owner.fields[i];
+      for (const Annotation& annotation : field.annotations) change_annotation(owner, i, annotation);
+      if (is_linear(field) && !split_annotation(field.annotations))
+        for (const char* macro : {"TP_COLWISE", "TP_ROWWISE"}) add_annotation(owner, i, macro);
+      if (field.type == "int64_t" && !find_annotation(field.annotations, "tp_local") && is_read(owner, field))
+        add_annotation(owner, i, "TP_LOCAL");
+    }
+  }
+
+  /// Whether a method reads `field`: a constructor knows whole counts alone.
+  static bool is_read(const Class& owner, const Field& field) {
+    bool read = false;
+    for (const Function& function : owner.functions) {
+      if (function.is_constructor || function.name == "reset_parameters") continue;
+      Body body = function.body;
+      for_each_expr(body, [&](Expr& expr) { read |= field_of(owner, expr) == &field; });
+    }
+    return read;
+  }
+
+  void add_annotation(const Class& owner, size_t field, const std::string& macro) {
+    annotate(owner, "::" + owner.fields[field].name + ": " + macro + " added", refused,
+             {{declaration(owner.fields[field]), macro + " "}},
+             [=, annotation = annotation_of(macro, owner.fields[field].where)](Class& changed) {
+               changed.fields[field].annotations.push_back(annotation);
+             });
+  }
+
+  /// "TP_SHARD(0)" as it is read.
+  static Annotation annotation_of(const std::string& macro, SourceSpan where) {
+    Annotation annotation;
+    const size_t open = std::min(macro.find('('), macro.size());
+    for (const char letter : macro.substr(0, open))
+      annotation.kind += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+    if (open < macro.size()) annotation.arguments.push_back(macro.substr(open + 1, macro.size() - open - 2));
+    annotation.where = where;
+    return annotation;
+  }
+
+  void change_annotation(const Class& owner, size_t i, const Annotation& annotation) {
+    const Field& field = owner.fields[i];
+    const size_t place = static_cast<size_t>(&annotation - field.annotations.data());
+    const std::string what = "::" + field.name + ": " + at(annotation.where);
+    const auto exchange = [&](const std::string& to, Verdict verdict) {
+      annotate(owner, what + (to.empty() ? " removed" : " exchanged for " + to), verdict, {{annotation.where, to}},
+               [=, replacement = annotation_of(to, annotation.where)](Class& changed) {
+                 std::vector<Annotation>& list = changed.fields[i].annotations;
+                 if (to.empty())
+                   list.erase(list.begin() + static_cast<std::ptrdiff_t>(place));
+                 else
+                   list[place] = replacement;
+               });
+    };
+    for (const Exchange& one : kExchanges) {
+      if (annotation.kind != one.from) continue;
+      const bool tied = annotation.kind == "tp_vocab" && tied_.contains(&field);
+      // A count that only names the size of a part says the same as the product does.
+      const bool names_a_part = annotation.kind == "tp_local" && !is_read(owner, field);
+      exchange(one.to, tied ? refused : names_a_part ? accepted : one.verdict);
+    }
+    if (annotation.kind == "tp_vocab" && is_linear(field)) exchange("TP_COLWISE", accepted);
+    if (annotation.kind == "tp_shard" && annotation.arguments.size() == 1)
+      exchange(annotation.arguments[0] == "1" ? "TP_SHARD(0)" : "TP_SHARD(1)", refused);
+    const bool is_plan = annotation.kind.starts_with("tp_") || annotation.kind.starts_with("pp_");
+    if (!is_plan || i + 1 >= owner.fields.size()) return;
+    const Field& next = owner.fields[i + 1];
+    const bool between_parts = annotation.kind == "tp_local" && next.type == "int64_t" && !is_read(owner, field) &&
+                               (find_annotation(next.annotations, "tp_local") || !is_read(owner, next));
+    annotate(owner, what + " moved to " + next.name, between_parts ? accepted : refused,
+             {{annotation.where, ""}, {declaration(next), at(annotation.where) + " "}}, [=](Class& changed) {
+               std::vector<Annotation>& list = changed.fields[i].annotations;
+               changed.fields[i + 1].annotations.push_back(list[place]);
+               list.erase(list.begin() + static_cast<std::ptrdiff_t>(place));
+             });
+  }
+
+  // ---- Methods ----
+
+  void change_method(const Class& owner, const Function& function) {
+    owner_ = owner.name, method_ = function.name;
+    change_walk(owner, function);
+    Body body = function.body;
+    int number = 0;
+    for_each_expr(body, [&](Expr& expr) {
+      if (expr.kind != Expr::Kind::method || expr.operands.empty()) return;
+      const std::string where = owner.name + "::" + function.name + " " + std::to_string(++number) + ": ";
+      if (expr.name == "view" || expr.name == "reshape") change_view(owner, expr, where);
+      if (expr.name == "transpose" && views_share(owner, expr.operands[0]))
+        add(where + "heads not moved in front of positions", refused, {{expr.span, at(expr.operands[0].span)}});
+      if (expr.name != "forward" || expr.operands[0].kind != Expr::Kind::field || !expr.operands[0].operands.empty())
+        return;
+      const auto field = std::find_if(owner.fields.begin(), owner.fields.end(),
+                                      [&](const Field& f) { return f.name == expr.operands[0].name; });
+      if (field != owner.fields.end() && is_linear(*field)) change_layer(*field, expr, where);
+    });
+  }
+
+  void change_layer(const Field& field, const Expr& expr, const std::string& where) {
+    const Annotation* split = split_annotation(field.annotations);
+    const bool gives_split = split && split->kind != "tp_rowwise", takes_split = split && split->kind == "tp_rowwise";
+    const std::string call = at(expr.span);
+    for (const Wrap& wrap : kWraps) {
+      add(where + wrap.name + " of " + field.name, gives_split ? wrap.on_split : wrap.on_whole,
+          {{expr.span, filled(wrap.code, call)}});
+      if (expr.operands.size() == 2)
+        add(where + wrap.name + " into " + field.name, takes_split ? wrap.on_split : wrap.on_whole,
+            {{expr.operands[1].span, filled(wrap.code, "(" + at(expr.operands[1].span) + ")")}});
+    }
+    if (expr.operands.size() != 2) return;
+    const std::string argument = at(expr.operands[1].span);
+    add(where + "product instead of " + field.name, takes_split ? refused : accepted,
+        {{expr.span, unqualified(field.type) == "Linear"
+                         ? "torch::linear(" + argument + ", " + field.name + "->weight)"
+                         : "torch::matmul(" + argument + ", " + field.name + "->weight)"}});
+  }
+
+  static const Field* field_of(const Class& owner, const Expr& expr) {
+    if (expr.kind != Expr::Kind::field || !expr.operands.empty()) return nullptr;
+    const auto field =
+        std::find_if(owner.fields.begin(), owner.fields.end(), [&](const Field& f) { return f.name == expr.name; });
+    return field == owner.fields.end() ? nullptr : &*field;
+  }
+
+  static bool is_share(const Class& owner, const Expr& expr) {
+    const Field* field = field_of(owner, expr);
+    return field && find_annotation(field->annotations, "tp_local");
+  }
+
+  static bool views_share(const Class& owner, const Expr& expr) {
+    if (expr.kind != Expr::Kind::method || expr.name != "view" || expr.operands.size() != 2) return false;
+    const std::vector<Expr>& sizes = expr.operands[1].operands;
+    return std::any_of(sizes.begin(), sizes.end(), [&](const Expr& size) { return is_share(owner, size); });
+  }
+
+  /// The variable that the loop hands from element to element.
+  static std::string carried_by(const Stmt& loop) {
+    for (const Stmt& inner : loop.then_body) {
+      if (inner.kind != Stmt::Kind::expression || inner.exprs[0].name != "=") continue;
+      const Expr& target = inner.exprs[0].operands[0];
+      if (target.kind == Expr::Kind::local) return target.name;
+    }
+    return "";
+  }
+
+  static SourceSpan before(const Stmt& statement) {
+    return {statement.span.file, statement.span.begin, statement.span.begin};
+  }
+  static SourceSpan behind(const Stmt& statement) {
+    return {statement.span.file, statement.span.end, statement.span.end};
+  }
+
+  /// Moves what only some stages run or hold to others.
+  void change_walk(const Class& owner, const Function& function) {
+    const std::vector<Stmt>& statements = function.body.statements;
+    const auto loop = std::find_if(statements.begin(), statements.end(), [&](const Stmt& statement) {
+      if (statement.kind != Stmt::Kind::range_for || statement.exprs[0].operands.size() != 1) return false;
+      const Field* list = field_of(owner, statement.exprs[0].operands[0]);
+      return list && find_annotation(list->annotations, "pp_split");
+    });
+    if (loop == statements.end()) return;
+    const std::string carried = carried_by(*loop), where = owner.name + "::" + function.name + ": ";
+    const auto feed = std::find_if(statements.begin(), loop, [&](const Stmt& statement) {
+      return statement.kind == Stmt::Kind::declare && statement.names == std::vector<std::string>{carried} &&
+             !statement.exprs.empty();
+    });
+    const Expr* next = nullptr;  // what an element gives
+    for (const Stmt& inner : loop->then_body)
+      if (inner.kind == Stmt::Kind::expression && inner.exprs[0].name == "=" && !next)
+        next = &inner.exprs[0].operands[1];
+    if (carried.empty() || feed == loop || !next) return;
+    const SourceSpan body{loop->span.file, loop->then_body.front().span.begin, loop->then_body.back().span.end};
+    const auto appended = [&](const std::string& value) {
+      return Change{behind(*loop), "\n" + carried + " = " + value + ";"};
+    };
+
+    add(where + "what is fed is kept for the end", refused,
+        {{before(*loop), "const Tensor kept = " + carried + ";\n"}, appended(carried + " + kept")});
+    add(where + "elements counted", refused,
+        {{before(*loop), "int64_t walked = 0;\n"},
+         {body, "{ ++walked; " + at(body) + " }"},
+         appended(carried + " * static_cast<double>(walked)")});
+    add(where + "walk in a branch", refused, {{before(*loop), "if (" + carried + ".dim() > 0) "}});
+    add(where + "scaled behind the walk", accepted, {appended(carried + " * 0.5")});
+    add(where + "scaled where it is fed", accepted, {{behind(*feed), "\n" + carried + " = " + carried + " * 0.5;"}});
+    add(where + "scaled in the walk", accepted, {{next->span, "(" + at(next->span) + ") * 0.9"}});
+    for (const Field& field : owner.fields) {
+      if (find_annotation(field.annotations, "pp_last") && takes_and_gives_a_tensor(field)) {
+        add(where + field.name + " inside of the walk", refused,
+            {{next->span, field.name + "(" + at(next->span) + ")"}});
+        add(where + field.name + " where it is fed", refused,
+            {{feed->exprs[0].span, field.name + "(" + at(feed->exprs[0].span) + ")"}});
+      }
+      if (find_annotation(field.annotations, "pp_first") && unqualified(field.type) == "Embedding") {
+        const std::string mean = field.name + "->weight.mean()";
+        add(where + field.name + " behind the walk", refused, {appended(carried + " + " + mean)});
+        add(where + field.name + " inside of the walk", refused, {{next->span, "(" + at(next->span) + ") + " + mean}});
+        add(where + field.name + " on every stage", refused,
+            {{before(*loop), "const Tensor everywhere = " + mean + ";\n"}, appended(carried + " + everywhere")});
+      }
+    }
+  }
+
+  bool takes_and_gives_a_tensor(const Field& field) const {
+    if (unqualified(field.type) == "LayerNorm") return true;
+    for (const Class& one : model_.classes) {
+      if (one.holder != field.type) continue;
+      const Function* forward = find_method(one, "forward", 1);
+      return forward && forward->parameters.size() == 1 && forward->return_type == "Tensor" &&
+             forward->parameters[0].type.find("Tensor") != std::string::npos;
+    }
+    return false;
+  }
+
+  /// Exchanges and scales the sizes of a view that has a share of a count.
+  void change_view(const Class& owner, const Expr& expr, const std::string& where) {
+    if (expr.operands.size() != 2 || expr.operands[1].kind != Expr::Kind::list) return;
+    const std::vector<Expr>& sizes = expr.operands[1].operands;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (!is_share(owner, sizes[i])) continue;
+      const std::string count = at(sizes[i].span);
+      if (i + 1 < sizes.size()) {
+        add(where + "sizes exchanged behind " + count, refused,
+            {{sizes[i].span, at(sizes[i + 1].span)}, {sizes[i + 1].span, count}});
+        if (i > 0)
+          add(where + "size before " + count + " doubled", refused,
+              {{sizes[i - 1].span, "2 * " + at(sizes[i - 1].span)},
+               {sizes[i + 1].span, at(sizes[i + 1].span) + " / 2"}});
+      }
+      if (i > 0)
+        add(where + "sizes exchanged before " + count, refused,
+            {{sizes[i].span, at(sizes[i - 1].span)}, {sizes[i - 1].span, count}});
+      add(where + count + " as the rest", refused, {{sizes[i].span, "-1"}});
+    }
+  }
+
+  const std::string& text_;
+  const FamilyModel& model_;
+  const std::set<const Field*> tied_;
+  std::vector<Mutant> mutants_;
+  std::string owner_, method_;
+};
+
+Class& class_of(FamilyModel& model, const std::string& name) {
+  return *std::find_if(model.classes.begin(), model.classes.end(), [&](const Class& c) { return c.name == name; });
+}
+
+constexpr const char* kMutant = "_mutant_";
+
+}  // namespace
+
+std::string changed(std::string text, std::vector<Change> changes) {
+  std::stable_sort(changes.begin(), changes.end(),
+                   [](const Change& a, const Change& b) { return a.where.begin > b.where.begin; });
+  for (const Change& change : changes)
+    text.replace(change.where.begin, change.where.end - change.where.begin, change.text);
+  return text;
+}
+
+std::vector<FamilyModel> mutated(const GenerateOptions& options, const FlattenedSpec& spec, const FamilyModel& model,
+                                 const std::vector<Mutant>& mutants) {
+  // Each changed method stands behind the original under a name of its own, and takes its place afterwards.
+  std::vector<Change> added;
+  for (size_t i = 0; i < mutants.size(); ++i) {
+    if (mutants[i].method.empty()) continue;
+    for (const Class& owner : model.classes) {
+      if (owner.name != mutants[i].owner) continue;
+      for (const Function& function : owner.functions) {
+        const SourceSpan slice{model.file, next_code(spec.text, function.text.front().slice.begin),
+                               function.body.span.end};
+        if (function.name != mutants[i].method || !slice.contains(mutants[i].changes.front().where)) continue;
+        std::vector<Change> changes = mutants[i].changes;
+        changes.push_back({function.where, function.name + kMutant + std::to_string(i)});
+        for (Change& change : changes) change.where.begin -= slice.begin, change.where.end -= slice.begin;
+        added.push_back({{model.file, slice.end, slice.end},
+                         "\n" + changed(spec.text.substr(slice.begin, slice.end - slice.begin), changes)});
+      }
+    }
+  }
+  FlattenedSpec all = spec;
+  all.text = changed(all.text, added);
+  FamilyModel read = read_flattened(options, {all}).front();
+  FamilyModel unchanged = read;
+  const auto is_mutant = [](const Function& one) { return one.name.find(kMutant) != std::string::npos; };
+  for (Class& owner : unchanged.classes) std::erase_if(owner.functions, is_mutant);
+  std::vector<FamilyModel> models;
+  for (size_t i = 0; i < mutants.size(); ++i) {
+    FamilyModel& one = models.emplace_back(unchanged);
+    if (mutants[i].edit) {
+      mutants[i].edit(one);
+      continue;
+    }
+    const std::string name = mutants[i].method + kMutant + std::to_string(i);
+    for (const Function& body : class_of(read, mutants[i].owner).functions) {
+      if (body.name != name) continue;
+      for (Function& function : class_of(one, mutants[i].owner).functions)
+        if (function.name == mutants[i].method && function.parameters.size() == body.parameters.size())
+          function.body = body.body, function.text = body.text, function.where = body.where;
+    }
+  }
+  return models;
+}
+
+std::vector<Mutant> mutants_of(const FlattenedSpec& spec, const FamilyModel& model) {
+  return Mutator(spec, model).all();
+}
+
+}  // namespace modgen

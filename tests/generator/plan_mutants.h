@@ -1,0 +1,44 @@
+// Changes to the specs of the catalogue that a plan must survive or be refused for: annotations taken away, exchanged
+// and moved, views, norms and sums in the wrong place, regions of stages that reach into each other. What is to become
+// of each is said by the operator that makes it and by what it changes, not by what modgen does.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "generator/family_model.h"
+#include "generator/flattened.h"
+
+namespace modgen {
+
+enum class Verdict {
+  refused,   // computes something else, or nothing, on some mesh
+  accepted,  // computes on every mesh what it computes on one process
+};
+
+/// A change to flattened text.
+struct Change {
+  SourceSpan where;
+  std::string text;
+};
+
+struct Mutant {
+  std::string name;  // "LlamaMLPImpl::up_proj: TP_COLWISE removed"
+  Verdict verdict;
+  std::vector<Change> changes;                  // to the family's flattened text
+  std::string owner, method;                    // that they lie in; empty where annotations change
+  std::function<void(FamilyModel&)> edit = {};  // the same change to annotations, of the family as read
+};
+
+/// `text` with the changes.
+std::string changed(std::string text, std::vector<Change> changes);
+
+/// Every mutant of a family: `model` is `spec` as read, not woven.
+std::vector<Mutant> mutants_of(const FlattenedSpec& spec, const FamilyModel& model);
+
+/// The families that the mutants are, as read: all of them in one parse.
+std::vector<FamilyModel> mutated(const GenerateOptions& options, const FlattenedSpec& spec, const FamilyModel& model,
+                                 const std::vector<Mutant>& mutants);
+
+}  // namespace modgen

@@ -1,0 +1,51 @@
+// The catalogue's plans under mutation: see plan_mutants.h.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "generator/stages.h"
+#include "tests/generator/plan_mutants.h"
+
+namespace modgen {
+namespace {
+
+GenerateOptions catalogue(std::vector<std::string> families) {
+  GenerateOptions options;
+  options.root = MODULAR_SOURCE_DIR;
+  options.families = std::move(families);
+  return options;
+}
+
+class PlanMutations : public testing::TestWithParam<std::string> {};
+
+TEST_P(PlanMutations, AreRefusedAtAPlaceOrComputeTheSame) {
+  const GenerateOptions options = catalogue({GetParam()});
+  const FlattenedSpec spec = flatten_specs(options).front();
+  const FamilyModel model = read_flattened(options, {spec}).front();
+  const std::vector<Mutant> mutants = mutants_of(spec, model);
+  FamilyModel itself = model;
+  EXPECT_TRUE(weave(itself).empty()) << "the family itself";
+
+  std::vector<FamilyModel> models = mutated(options, spec, model, mutants);
+  size_t refused = 0;
+  for (size_t i = 0; i < mutants.size(); ++i) {
+    const std::vector<Finding> findings = weave(models[i]);
+    const bool is_refused =
+        std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.is_error; });
+    refused += is_refused;
+    if (mutants[i].verdict == Verdict::accepted) {
+      EXPECT_FALSE(is_refused) << spec.family << ": " << mutants[i].name << "\n  " << findings.front().message;
+      continue;
+    }
+    EXPECT_TRUE(is_refused) << spec.family << ": " << mutants[i].name;
+    for (const Finding& finding : findings) EXPECT_FALSE(finding.where.empty()) << finding.message;
+  }
+  std::cout << spec.family << ": " << mutants.size() << " mutants, " << refused << " refused\n";
+}
+
+INSTANTIATE_TEST_SUITE_P(Catalogue, PlanMutations, testing::ValuesIn(families_in(MODULAR_SOURCE_DIR)),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace modgen

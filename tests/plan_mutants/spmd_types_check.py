@@ -1,0 +1,159 @@
+"""Llama's tensor-parallel regions, written out by hand and typed by Meta's spmd_types while they run, against what modgen says of the spec.
+
+spmd_types checks values of a running Python program on a fake process group; modgen checks the spec. Both are asked about the unchanged
+layer, about each woven call taken away, and about annotations taken away or exchanged. Exits with 77 where spmd_types is not installed
+(pip install spmd_types==0.3.1).
+
+    spmd_types_check.py MODGEN PROJECT
+"""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import spmd_types as spmd
+    import spmd_types.checker
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.nn.functional import linear, scaled_dot_product_attention, silu
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+BATCH, SEQ, HIDDEN, INNER, HEADS, WIDTH, VOCAB = 2, 5, 16, 12, 4, 4, 24
+RANKS = 2
+
+
+class Layer:
+    """What a rank computes; `without` names woven calls that are left out, `weights` how each weight is held: whole, by row, by column."""
+
+    def __init__(self, tp, without=(), **weights):
+        self.tp, self.without, self.weights = tp, without, weights
+
+    def typed(self, shape, kind):
+        value = torch.randn(shape, requires_grad=True)
+        spmd.assert_type(value, {self.tp: kind})
+        return value
+
+    def weight(self, name, outputs, inputs, held):
+        held = self.weights.get(name, held)
+        if held == "whole":
+            return self.typed((outputs, inputs), spmd.I)
+        shape = (outputs // RANKS, inputs) if held == "columns" else (outputs, inputs // RANKS)
+        return self.typed(shape, spmd.V)
+
+    def enter(self, name, x):
+        return x if name in self.without else spmd.convert(x, self.tp, src=spmd.I, dst=spmd.R)
+
+    def exit(self, name, x, held):
+        if self.weights.get(name, "rows") != held:
+            return x
+        partial = spmd.reinterpret(x, self.tp, src=spmd.V, dst=spmd.P)
+        return partial if name in self.without else spmd.all_reduce(partial, self.tp, src=spmd.P, dst=spmd.I)
+
+    def attention(self, x):
+        x = self.enter("attention", x)
+        heads = [
+            linear(x, self.weight(name, HEADS * WIDTH, HIDDEN, "columns")).unflatten(-1, (-1, WIDTH)).transpose(1, 2)
+            for name in ("q_proj", "k_proj", "v_proj")
+        ]
+        mixed = scaled_dot_product_attention(*heads).transpose(1, 2).flatten(2)
+        return self.exit("o_proj", linear(mixed, self.weight("o_proj", HIDDEN, HEADS * WIDTH, "rows")), "rows")
+
+    def mlp(self, x):
+        x = self.enter("mlp", x)
+        gate = linear(x, self.weight("gate_proj", INNER, HIDDEN, "columns"))
+        up = linear(x, self.weight("up_proj", INNER, HIDDEN, "columns"))
+        return self.exit("down_proj", linear(silu(gate) * up, self.weight("down_proj", HIDDEN, INNER, "rows")), "rows")
+
+    def norm(self, x):
+        return torch.rms_norm(x, (HIDDEN,), self.typed((HIDDEN,), spmd.I))
+
+    def forward(self):
+        x = self.typed((BATCH, SEQ, HIDDEN), spmd.I)
+        x = x + self.attention(self.norm(x))
+        x = x + self.mlp(self.norm(x))
+        logits = linear(self.enter("head", x), self.weight("lm_head", VOCAB, HIDDEN, "columns"))
+        spmd.assert_type(x, {self.tp: spmd.I})
+        expected = spmd.I if self.weights.get("lm_head") == "whole" else spmd.V
+        spmd.assert_type(logits, {self.tp: expected})
+
+
+def spmd_accepts(mesh, layer):
+    with spmd.set_current_mesh(mesh), spmd.checker.typecheck():
+        try:
+            layer.forward()
+        except (spmd.SpmdTypeError, RuntimeError):  # a type, or shapes that do not fit on a rank
+            return False
+    return True
+
+
+def modgen_accepts(modgen, spec, change):
+    for before, after in change:
+        assert spec.count(before) == 1, before
+        spec = spec.replace(before, after)
+    with tempfile.TemporaryDirectory() as root:
+        folder = pathlib.Path(root) / "modular"
+        folder.mkdir()
+        (folder / "llama.h").write_text(spec)
+        command = [modgen, "--root", root, "--emit", "plan", "llama"]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+# A change of the spec, and the same in the layer above.
+ANNOTATIONS = {
+    "nothing": ([], {}),
+    "up_proj whole": ([("TP_COLWISE nn::Linear up_proj", "nn::Linear up_proj")], {"up_proj": "whole"}),
+    "gate_proj and up_proj whole": (
+        [("TP_COLWISE nn::Linear up_proj", "nn::Linear up_proj"), ("TP_COLWISE nn::Linear gate_proj", "nn::Linear gate_proj")],
+        {"up_proj": "whole", "gate_proj": "whole"},
+    ),
+    "down_proj whole": ([("TP_ROWWISE nn::Linear down_proj", "nn::Linear down_proj")], {"down_proj": "whole"}),
+    "o_proj whole": ([("TP_ROWWISE nn::Linear o_proj", "nn::Linear o_proj")], {"o_proj": "whole"}),
+    "k_proj whole": ([("TP_COLWISE nn::Linear k_proj", "nn::Linear k_proj")], {"k_proj": "whole"}),
+    "gate_proj by rows": ([("TP_COLWISE nn::Linear gate_proj", "TP_ROWWISE nn::Linear gate_proj")], {"gate_proj": "rows"}),
+    "down_proj by columns": ([("TP_ROWWISE nn::Linear down_proj", "TP_COLWISE nn::Linear down_proj")], {"down_proj": "columns"}),
+    "mlp whole": (
+        [(f"{kind} nn::Linear {name}", f"nn::Linear {name}")
+         for kind, name in (("TP_COLWISE", "up_proj"), ("TP_COLWISE", "gate_proj"), ("TP_ROWWISE", "down_proj"))],
+        {"up_proj": "whole", "gate_proj": "whole", "down_proj": "whole"},
+    ),
+}
+
+# A woven call, and what shows in the generated file that modgen has placed it.
+CALLS = {
+    "attention": "auto hidden_states_tp = tp::enter(hidden_states);\n    Tensor query",
+    "o_proj": "tp::exit(o_proj, ",
+    "mlp": "auto x_tp = tp::enter(x);",
+    "down_proj": "tp::exit(down_proj, ",
+    "head": "auto hidden_states_tp = tp::enter(hidden_states);\n    return lm_head(hidden_states_tp);",
+}
+
+
+def main():
+    modgen, project = sys.argv[1], pathlib.Path(sys.argv[2])
+    dist.init_process_group(backend="fake", rank=0, world_size=RANKS)
+    mesh = init_device_mesh("cpu", (RANKS,), mesh_dim_names=("tp",))
+    tp = mesh.get_group("tp")
+    spec, generated = (project / "modular/llama.h").read_text(), (project / "generated/llama.h").read_text()
+    failures = 0
+    print(f"{'what changes':<36} {'spmd_types':<12} modgen")
+    for name, (change, weights) in ANNOTATIONS.items():
+        # Layers that became whole read the value as it is: modgen weaves no call there.
+        whole = {layer for layer, held in weights.items() if held == "whole"}
+        without = {"mlp"} if {"gate_proj", "up_proj"} <= whole else set()
+        theirs, ours = spmd_accepts(mesh, Layer(tp, without, **weights)), modgen_accepts(modgen, spec, change)
+        print(f"{name:<36} {'accepts' if theirs else 'refuses':<12} {'accepts' if ours else 'refuses'}")
+        failures += theirs != ours
+    for name, text in CALLS.items():
+        needed, placed = not spmd_accepts(mesh, Layer(tp, {name})), text in generated
+        print(f"{'no call at ' + name:<36} {'refuses' if needed else 'accepts':<12} {'places it' if placed else 'does not place it'}")
+        failures += not (needed and placed)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
