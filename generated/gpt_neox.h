@@ -324,7 +324,7 @@ class GPTNeoXForTokenClassificationImpl : public Module {
 TORCH_MODULE(GPTNeoXForTokenClassification);
 
 // The parallel plan of GPTNeoXForCausalLM.
-inline const Plan gpt_neo_x_for_causal_lm_plan = {
+inline const Plan gpt_neox_for_causal_lm_plan = {
     .units = {"gpt_neox.layers.*"},
     .tensor_splits =
         {
@@ -349,11 +349,11 @@ inline const Plan gpt_neo_x_for_causal_lm_plan = {
         },
 };
 
-inline const bool gpt_neo_x_for_causal_lm_registered = register_entry<GPTNeoXForCausalLM, GPTNeoXConfig>(
-    "gpt_neox", "GPTNeoXForCausalLM", "causal-lm", "gpt_neox", gpt_neo_x_for_causal_lm_plan);
+inline const bool gpt_neox_for_causal_lm_registered = register_entry<GPTNeoXForCausalLM, GPTNeoXConfig>(
+    "gpt_neox", "GPTNeoXForCausalLM", "causal-lm", "gpt_neox", gpt_neox_for_causal_lm_plan);
 
 // The parallel plan of GPTNeoXForSequenceClassification.
-inline const Plan gpt_neo_x_for_sequence_classification_plan = {
+inline const Plan gpt_neox_for_sequence_classification_plan = {
     .units = {"gpt_neox.layers.*"},
     .tensor_splits =
         {
@@ -377,13 +377,13 @@ inline const Plan gpt_neo_x_for_sequence_classification_plan = {
         },
 };
 
-inline const bool gpt_neo_x_for_sequence_classification_registered =
+inline const bool gpt_neox_for_sequence_classification_registered =
     register_entry<GPTNeoXForSequenceClassification, GPTNeoXConfig>("gpt_neox", "GPTNeoXForSequenceClassification",
                                                                     "sequence-classification", "gpt_neox",
-                                                                    gpt_neo_x_for_sequence_classification_plan);
+                                                                    gpt_neox_for_sequence_classification_plan);
 
 // The parallel plan of GPTNeoXForTokenClassification.
-inline const Plan gpt_neo_x_for_token_classification_plan = {
+inline const Plan gpt_neox_for_token_classification_plan = {
     .units = {"gpt_neox.layers.*"},
     .tensor_splits =
         {
@@ -407,9 +407,9 @@ inline const Plan gpt_neo_x_for_token_classification_plan = {
         },
 };
 
-inline const bool gpt_neo_x_for_token_classification_registered =
+inline const bool gpt_neox_for_token_classification_registered =
     register_entry<GPTNeoXForTokenClassification, GPTNeoXConfig>("gpt_neox", "GPTNeoXForTokenClassification",
                                                                  "token-classification", "gpt_neox",
-                                                                 gpt_neo_x_for_token_classification_plan);
+                                                                 gpt_neox_for_token_classification_plan);
 
 }  // namespace modular::gpt_neox

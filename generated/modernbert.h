@@ -452,7 +452,7 @@ class ModernBertForMaskedLMImpl : public Module {
 TORCH_MODULE(ModernBertForMaskedLM);
 
 // The parallel plan of ModernBertForSequenceClassification.
-inline const Plan modern_bert_for_sequence_classification_plan = {
+inline const Plan modernbert_for_sequence_classification_plan = {
     .units = {"model.layers.*"},
     .tensor_splits =
         {
@@ -477,13 +477,13 @@ inline const Plan modern_bert_for_sequence_classification_plan = {
         },
 };
 
-inline const bool modern_bert_for_sequence_classification_registered =
+inline const bool modernbert_for_sequence_classification_registered =
     register_entry<ModernBertForSequenceClassification, ModernBertConfig>(
         "modernbert", "ModernBertForSequenceClassification", "sequence-classification", "modernbert",
-        modern_bert_for_sequence_classification_plan);
+        modernbert_for_sequence_classification_plan);
 
 // The parallel plan of ModernBertForTokenClassification.
-inline const Plan modern_bert_for_token_classification_plan = {
+inline const Plan modernbert_for_token_classification_plan = {
     .units = {"model.layers.*"},
     .tensor_splits =
         {
@@ -508,13 +508,13 @@ inline const Plan modern_bert_for_token_classification_plan = {
         },
 };
 
-inline const bool modern_bert_for_token_classification_registered =
+inline const bool modernbert_for_token_classification_registered =
     register_entry<ModernBertForTokenClassification, ModernBertConfig>("modernbert", "ModernBertForTokenClassification",
                                                                        "token-classification", "modernbert",
-                                                                       modern_bert_for_token_classification_plan);
+                                                                       modernbert_for_token_classification_plan);
 
 // The parallel plan of ModernBertForSentenceEmbedding.
-inline const Plan modern_bert_for_sentence_embedding_plan = {
+inline const Plan modernbert_for_sentence_embedding_plan = {
     .units = {"layers.*"},
     .tensor_splits =
         {
@@ -539,12 +539,12 @@ inline const Plan modern_bert_for_sentence_embedding_plan = {
         },
 };
 
-inline const bool modern_bert_for_sentence_embedding_registered =
+inline const bool modernbert_for_sentence_embedding_registered =
     register_entry<ModernBertForSentenceEmbedding, ModernBertConfig>(
-        "modernbert", "ModernBertModel", "sentence-embedding", "modernbert", modern_bert_for_sentence_embedding_plan);
+        "modernbert", "ModernBertModel", "sentence-embedding", "modernbert", modernbert_for_sentence_embedding_plan);
 
 // The parallel plan of ModernBertForMaskedLM.
-inline const Plan modern_bert_for_masked_lm_plan = {
+inline const Plan modernbert_for_masked_lm_plan = {
     .units = {"model.layers.*"},
     .tensor_splits =
         {
@@ -571,7 +571,7 @@ inline const Plan modern_bert_for_masked_lm_plan = {
         },
 };
 
-inline const bool modern_bert_for_masked_lm_registered = register_entry<ModernBertForMaskedLM, ModernBertConfig>(
-    "modernbert", "ModernBertForMaskedLM", "masked-lm", "modernbert", modern_bert_for_masked_lm_plan);
+inline const bool modernbert_for_masked_lm_registered = register_entry<ModernBertForMaskedLM, ModernBertConfig>(
+    "modernbert", "ModernBertForMaskedLM", "masked-lm", "modernbert", modernbert_for_masked_lm_plan);
 
 }  // namespace modular::modernbert

@@ -486,7 +486,7 @@ class MPNetForTokenClassificationImpl : public Module {
 TORCH_MODULE(MPNetForTokenClassification);
 
 // The parallel plan of MPNetForSentenceEmbedding.
-inline const Plan mp_net_for_sentence_embedding_plan = {
+inline const Plan mpnet_for_sentence_embedding_plan = {
     .units = {"encoder.layer.*"},
     .tensor_splits =
         {
@@ -516,11 +516,11 @@ inline const Plan mp_net_for_sentence_embedding_plan = {
         },
 };
 
-inline const bool mp_net_for_sentence_embedding_registered = register_entry<MPNetForSentenceEmbedding, MPNetConfig>(
-    "mpnet", "MPNetModel", "sentence-embedding", "mpnet", mp_net_for_sentence_embedding_plan);
+inline const bool mpnet_for_sentence_embedding_registered = register_entry<MPNetForSentenceEmbedding, MPNetConfig>(
+    "mpnet", "MPNetModel", "sentence-embedding", "mpnet", mpnet_for_sentence_embedding_plan);
 
 // The parallel plan of MPNetForMaskedLM.
-inline const Plan mp_net_for_masked_lm_plan = {
+inline const Plan mpnet_for_masked_lm_plan = {
     .units = {"mpnet.encoder.layer.*"},
     .tensor_splits =
         {
@@ -557,11 +557,11 @@ inline const Plan mp_net_for_masked_lm_plan = {
         },
 };
 
-inline const bool mp_net_for_masked_lm_registered = register_entry<MPNetForMaskedLM, MPNetConfig>(
-    "mpnet", "MPNetForMaskedLM", "masked-lm", "mpnet", mp_net_for_masked_lm_plan);
+inline const bool mpnet_for_masked_lm_registered = register_entry<MPNetForMaskedLM, MPNetConfig>(
+    "mpnet", "MPNetForMaskedLM", "masked-lm", "mpnet", mpnet_for_masked_lm_plan);
 
 // The parallel plan of MPNetForSequenceClassification.
-inline const Plan mp_net_for_sequence_classification_plan = {
+inline const Plan mpnet_for_sequence_classification_plan = {
     .units = {"mpnet.encoder.layer.*"},
     .tensor_splits =
         {
@@ -591,13 +591,13 @@ inline const Plan mp_net_for_sequence_classification_plan = {
         },
 };
 
-inline const bool mp_net_for_sequence_classification_registered =
+inline const bool mpnet_for_sequence_classification_registered =
     register_entry<MPNetForSequenceClassification, MPNetConfig>("mpnet", "MPNetForSequenceClassification",
                                                                 "sequence-classification", "mpnet",
-                                                                mp_net_for_sequence_classification_plan);
+                                                                mpnet_for_sequence_classification_plan);
 
 // The parallel plan of MPNetForTokenClassification.
-inline const Plan mp_net_for_token_classification_plan = {
+inline const Plan mpnet_for_token_classification_plan = {
     .units = {"mpnet.encoder.layer.*"},
     .tensor_splits =
         {
@@ -627,7 +627,7 @@ inline const Plan mp_net_for_token_classification_plan = {
         },
 };
 
-inline const bool mp_net_for_token_classification_registered = register_entry<MPNetForTokenClassification, MPNetConfig>(
-    "mpnet", "MPNetForTokenClassification", "token-classification", "mpnet", mp_net_for_token_classification_plan);
+inline const bool mpnet_for_token_classification_registered = register_entry<MPNetForTokenClassification, MPNetConfig>(
+    "mpnet", "MPNetForTokenClassification", "token-classification", "mpnet", mpnet_for_token_classification_plan);
 
 }  // namespace modular::mpnet

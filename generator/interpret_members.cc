@@ -99,7 +99,8 @@ Value Interpreter::evaluate_member(const Expr& expr, const Value& object) {
   if (!object.is_invariant() && object.kind != Value::Kind::object) return unproven(expr, object, "." + expr.name);
   if (names_module(expr.operands[0].type)) return unknown_module(expr);
   Value value = invariant_of(expr.type, true);
-  if (expr.operands[0].type.ends_with("Config")) value.factors = {{expr.name}};
+  if (expr.operands[0].type.ends_with("Config") && frame_->self)
+    if (const auto holder = trace_config(*frame_->self, expr.operands[0])) value.factors = {{*holder + expr.name}};
   return value;
 }
 

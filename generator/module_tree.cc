@@ -191,6 +191,48 @@ const ModuleNode& constructing(const ModuleNode& node) {
 
 bool is_config(const Expr& expr) { return expr.type.ends_with("Config"); }
 
+/// What a constructor of `node` was given for its parameter `name`, in the class that holds it; null where that is not
+/// said.
+const Expr* argument_for(const ModuleNode& node, std::string_view name) {
+  if (!node.parent || !node.construction) return nullptr;
+  const std::vector<Expr>& arguments = node.construction->operands;
+  const Function* constructor = find_constructor(*node.type, arguments.size());
+  if (!constructor) return nullptr;
+  for (size_t i = 0; i < constructor->parameters.size() && i < arguments.size(); ++i)
+    if (constructor->parameters[i].name == name) return &arguments[i];
+  return nullptr;
+}
+
+/// Where the config that `expr` names lies in the entry's: "" for that itself, "text_config." for one inside of it.
+/// Nothing where it cannot be traced.
+std::optional<std::string> path_of_config(const ModuleNode& node, const Expr& expr, int depth) {
+  if (depth > 64) return std::nullopt;
+  switch (expr.kind) {
+    case Expr::Kind::cast:
+      return path_of_config(node, expr.operands[0], depth + 1);
+    case Expr::Kind::construct:  // a copy, or one of another type that the base takes
+      return expr.operands.size() == 1 ? path_of_config(node, expr.operands[0], depth + 1) : std::nullopt;
+    case Expr::Kind::local: {
+      if (!node.parent) return "";
+      const Expr* argument = argument_for(node, expr.name);
+      return argument ? path_of_config(constructing(*node.parent), *argument, depth + 1) : std::nullopt;
+    }
+    case Expr::Kind::field: {
+      if (!expr.operands.empty()) {
+        const auto holder = path_of_config(node, expr.operands[0], depth + 1);
+        return holder ? std::optional(*holder + expr.name + ".") : std::nullopt;
+      }
+      const auto field = std::find_if(node.type->fields.begin(), node.type->fields.end(),
+                                      [&](const Field& f) { return f.name == expr.name; });
+      if (field == node.type->fields.end()) return std::nullopt;
+      const Construction construction = construction_of(*node.type, *field);
+      return construction.value ? path_of_config(node, *construction.value, depth + 1) : std::nullopt;
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
 Size trace(const ModuleNode& node, const Expr& expr, int depth) {
   if (depth > 64) return unknown_size();
   Size size;
@@ -211,8 +253,10 @@ Size trace(const ModuleNode& node, const Expr& expr, int depth) {
       return unknown_size();
     case Expr::Kind::field: {
       if (!expr.operands.empty()) {
-        if (!is_config(expr.operands[0])) return unknown_size();
-        size.config_fields.push_back(expr.name);
+        const auto holder =
+            is_config(expr.operands[0]) ? path_of_config(node, expr.operands[0], depth + 1) : std::nullopt;
+        if (!holder) return unknown_size();
+        size.config_fields.push_back(*holder + expr.name);
         return size;
       }
       const auto field = std::find_if(node.type->fields.begin(), node.type->fields.end(),
@@ -226,14 +270,8 @@ Size trace(const ModuleNode& node, const Expr& expr, int depth) {
     }
     case Expr::Kind::local: {
       // A parameter of the constructor: what the module that holds this one passed for it.
-      if (!node.parent || !node.construction) return unknown_size();
-      const std::vector<Expr>& arguments = node.construction->operands;
-      const Function* constructor = find_constructor(*node.type, arguments.size());
-      if (!constructor) return unknown_size();
-      for (size_t i = 0; i < constructor->parameters.size() && i < arguments.size(); ++i)
-        if (constructor->parameters[i].name == expr.name)
-          return trace(constructing(*node.parent), arguments[i], depth + 1);
-      return unknown_size();
+      const Expr* argument = argument_for(node, expr.name);
+      return argument ? trace(constructing(*node.parent), *argument, depth + 1) : unknown_size();
     }
     default:
       return unknown_size();
@@ -345,6 +383,10 @@ std::unique_ptr<ModuleNode> build_tree(const FamilyModel& family, const Class& e
   root->type = &entry;
   add_children(family, *root, 0);
   return root;
+}
+
+std::optional<std::string> trace_config(const ModuleNode& node, const Expr& expr) {
+  return path_of_config(constructing(node), expr, 0);
 }
 
 Size trace_size(const ModuleNode& node, const Expr& expr) { return trace(constructing(node), expr, 0); }

@@ -74,11 +74,16 @@ void for_each_node(const ModuleNode& node, Visitor&& visit) {
 
 /// A size as a product, traced through constructors to the config.
 struct Size {
-  std::vector<std::string> config_fields;  // factors that are fields of the entry's config, in order
-  std::vector<std::string> local_fields;   // those among them that came through a TP_LOCAL count
+  // Factors that are fields of the entry's config, in order; "text_config.hidden_size" of a config inside of it.
+  std::vector<std::string> config_fields;
+  std::vector<std::string> local_fields;  // those among them that came through a TP_LOCAL count
   std::vector<std::string> literals;
   bool known = true;  // false where something else is a factor
 };
+
+/// Where the config that `expr` names, in a constructor of `node`'s class or as its member, lies in the entry's:
+/// "text_config." for one inside of it, "" for that itself. Nothing where it cannot be traced.
+std::optional<std::string> trace_config(const ModuleNode& node, const Expr& expr);
 
 /// Traces `expr`, which stands in the constructor of `node`'s class.
 Size trace_size(const ModuleNode& node, const Expr& expr);

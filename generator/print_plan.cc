@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cctype>
 
 #include "generator/layout.h"
@@ -19,6 +20,18 @@ std::string snake_case(std::string_view name) {
     text += static_cast<char>(std::tolower(at(i)));
   }
   return text;
+}
+
+/// The same of an entry, whose family's part is written as the family writes it: "vit", which is no "vi_t".
+std::string name_of_plan(const FamilyModel& family, const std::string& entry) {
+  std::string letters;
+  for (const char c : family.name)
+    if (c != '_') letters += c;
+  const bool is_prefix = entry.starts_with(family.prefix) && letters.size() == family.prefix.size() &&
+                         std::equal(letters.begin(), letters.end(), family.prefix.begin(), [](char name, char prefix) {
+                           return name == std::tolower(static_cast<unsigned char>(prefix));
+                         });
+  return is_prefix ? family.name + "_" + snake_case(entry.substr(family.prefix.size())) : snake_case(entry);
 }
 
 std::string quoted(const std::string& text) { return "\"" + text + "\""; }
@@ -115,7 +128,7 @@ void write_plan(llvm::json::OStream& json, const FamilyModel& family, const Entr
 }  // namespace
 
 std::string plan_source(const FamilyModel& family, const EntryPlan& plan) {
-  const std::string name = snake_case(plan.entry);
+  const std::string name = name_of_plan(family, plan.entry);
   std::string text = "// The parallel plan of " + plan.entry + ".\n";
   text += "inline const Plan " + name + "_plan = {\n";
   text += member("units", each(plan.units, quoted));

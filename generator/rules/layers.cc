@@ -89,6 +89,14 @@ Value whole_embedding(Operation& op) {
   return outputs_of(op, rank_of_rows(ids));
 }
 
+/// A convolution over whole channels and places.
+Value whole_convolution(Operation& op) {
+  const Value& x = op.values[1];
+  if (is_partial(x)) return op.refuse("a convolution reads a partial sum over tp", kForgottenExit);
+  if (!is_whole(x)) return unproven(op, x);
+  return Value::tensor(kInvariant, true, x.rank);
+}
+
 /// libtorch's LayerNorm over the last dimension.
 Value layer_norm(Operation& op) {
   const Value& x = op.values[1];
@@ -131,6 +139,7 @@ const RuleTable& layer_rules() {
       {"embedding", rows_of_table},
       {"linear layer", whole_linear},
       {"embedding layer", whole_embedding},
+      {"Conv2d layer", whole_convolution},
       {"LayerNorm layer", layer_norm},
       {"GELU layer", function_of_each},
       {"SiLU layer", function_of_each},

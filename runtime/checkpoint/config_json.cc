@@ -104,6 +104,7 @@ constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
     {"num_local_experts", "num_experts"},
     {"n_routed_experts", "num_experts"},
     {"n_routed_experts", "num_local_experts"},
+    {"image_token_index", "image_token_id"},
 };
 
 /// Moves `object[from]` to `rope[to]` where that is not given.
@@ -189,12 +190,11 @@ class Reader final : public FieldVisitor {
     rope_name_ = name;
     layer_rope_ = &value;
   }
-  void nested(std::string_view name, const std::function<void(FieldVisitor&)>& fields) override {
-    json inner = take_settings(object_, std::string(name), convert_);
-    Reader reader(inner, fmt::format("{}: {}", convert_.where, name));
-    fields(reader);
-    reader.finish();
-    if (!inner.empty()) object_[std::string(name)] = std::move(inner);
+  void nested(std::string_view name, NestedConfig& config) override {
+    // CLIP's first releases wrote "text_config_dict", which wins as a whole.
+    json rest = read_nested(name, std::string(name), config);
+    rest.update(read_nested(name, std::string(name) + "_dict", config));
+    if (!rest.empty()) object_[std::string(name)] = std::move(rest);
   }
 
   /// Rotary settings come last: their old names may be those of fields that the config has itself.
@@ -218,6 +218,24 @@ class Reader final : public FieldVisitor {
       if (field == name && !object_.contains(name) && object_.contains(other))
         return take(object_, other, std::string(other), convert_, value);
     take(object_, name, std::string(name), convert_, value);
+  }
+
+  /// Reads the config inside of this one where `key` holds one; what it does not give has the inner type's defaults.
+  /// Returns what no field of it has.
+  json read_nested(std::string_view name, const std::string& key, NestedConfig& config) {
+    const auto found = object_.find(key);
+    if (found == object_.end() || found->is_null()) {
+      object_.erase(key);
+      return json::object();
+    }
+    if (!found->is_object()) convert_.refuse(key, *found, "an object, the config of that part");
+    json inner = std::move(*found);
+    object_.erase(key);
+    config.reset();
+    Reader reader(inner, fmt::format("{}: {}", convert_.where, name));
+    config.fields(reader);
+    reader.finish();
+    return inner;
   }
 
   /// Returns what of `rope` no setting has.
@@ -261,9 +279,9 @@ class Printer final : public FieldVisitor {
     json& sets = object[std::string(name)];
     value.fields([&](const char* type, RopeParameters& rope) { sets[type] = settings(rope); });
   }
-  void nested(std::string_view name, const std::function<void(FieldVisitor&)>& fields) override {
+  void nested(std::string_view name, NestedConfig& config) override {
     Printer inner;
-    fields(inner);
+    config.fields(inner);
     object[std::string(name)] = std::move(inner.object);
   }
 

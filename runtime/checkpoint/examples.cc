@@ -192,6 +192,33 @@ std::vector<int64_t> without_rows(const std::vector<int64_t>& shape) { return {s
 
 }  // namespace
 
+Batch rows_of(Batch batch, const ModelConfig& model, int64_t first, int64_t count) {
+  const Task& task = *find_task(model.entry->task);
+  const bool images_in_texts = task.reads == Task::Reads::tokens_and_images && task.labels == Task::Labels::each_token;
+  if (images_in_texts && batch.pixel_values.defined()) {
+    const int64_t token = config_integer(fields_as_json(*model.config), "image_token_index");
+    const at::Tensor places = batch.input_ids.eq(token);
+    const auto features_in = [&](int64_t begin, int64_t rows) {
+      return places.narrow(0, begin, rows).sum().item<int64_t>();
+    };
+    const int64_t images = batch.pixel_values.size(0), features = features_in(0, places.size(0));
+    const int64_t of_one = images > 0 ? features / images : 0;
+    if (images > 0 && (of_one == 0 || features_in(0, first) % of_one != 0 || features_in(first, count) % of_one != 0))
+      throw std::runtime_error(fmt::format(
+          "\"input_ids\" holds the image token {} {} times for {} images, and row {} begins amid one of them: keep "
+          "the placeholders of an image in one row",
+          token, features, images, first));
+    if (images > 0)
+      batch.pixel_values =
+          batch.pixel_values.narrow(0, features_in(0, first) / of_one, features_in(first, count) / of_one);
+  }
+  batch.tensors([&](at::Tensor& tensor) {
+    const bool is_by_row = !images_in_texts || !tensor.is_same(batch.pixel_values);
+    if (tensor.defined() && is_by_row) tensor = tensor.narrow(0, first, count);
+  });
+  return batch;
+}
+
 Batch read_examples(const SafetensorsFile& file, const ModelConfig& model) {
   const std::vector<Form> held = forms_in(file, model, forms_of(task_of(model), model));
   std::map<std::string_view, at::Tensor> tensors;

@@ -15,6 +15,10 @@ namespace modular {
 /// another, ids below the sizes of their tables. Throws std::runtime_error in one sentence where they do not.
 Batch read_examples(const SafetensorsFile& file, const ModelConfig& model);
 
+/// Rows [first, first + count) of a batch: of each tensor, and of images that stand in texts those whose placeholders
+/// are in these rows. Throws std::runtime_error in one sentence where a row begins amid an image.
+Batch rows_of(Batch batch, const ModelConfig& model, int64_t first, int64_t count);
+
 /// The rows of many files, read one by one. Numbers are those of a batch's tensors; files may hold narrower types.
 class Examples {
  public:

@@ -58,6 +58,8 @@ constexpr std::array kIrrelevantKeys = {
     "num_mtp_layers",
     "num_nextn_predict_layers",
     "num_return_sequences",
+    "out_features",
+    "out_indices",
     "output_attentions",
     "output_hidden_states",
     "output_scores",
@@ -77,6 +79,7 @@ constexpr std::array kIrrelevantKeys = {
     "summary_proj_to_labels",
     "summary_type",
     "summary_use_proj",
+    "stage_names",
     "suppress_tokens",
     "task_specific_params",
     "temperature",
@@ -90,11 +93,28 @@ constexpr std::array kIrrelevantKeys = {
     "unk_token_id",
     "use_bfloat16",
     "use_cache",
+    "vision_config.vocab_size",
     "vocab_padding",
 };
 
 bool is_irrelevant(const std::string& key) {
   return key.starts_with('_') || std::ranges::find(kIrrelevantKeys, key) != kIrrelevantKeys.end();
+}
+
+/// Keys about the whole of a file's model, which are read beside the fields. A config inside of another keeps them.
+bool is_of_a_file(std::string_view key) {
+  return key == "architectures" || key == "model_type" || key == "dtype" || key == "torch_dtype" ||
+         key == "quantization_config";
+}
+
+void refuse_quantized(const json& object, const std::string& where) {
+  if (object.contains("quantization_config") && !object["quantization_config"].is_null())
+    throw ConfigError(
+        fmt::format("{}: \"quantization_config\" says that the weights are quantized, which is not supported: "
+                    "use the unquantized checkpoint",
+                    where));
+  for (const auto& [key, value] : object.items())
+    if (value.is_object() && key.ends_with("_config")) refuse_quantized(value, fmt::format("{}: {}", where, key));
 }
 
 /// The first value of a "architectures" list, or an empty text.
@@ -122,9 +142,10 @@ const Entry& find_entry(const json& object, const std::string& where) {
                                 known.empty() ? "no models" : fmt::format("{}", fmt::join(known, ", "))));
 }
 
-/// What every family's numbers must be, whatever else its own finish() checks.
-void check_values(AnyConfig& config, const std::string& where) {
-  const json fields = fields_as_json(config);
+/// What every family's numbers must be, whatever else its own finish() checks; those of configs inside of it too.
+void check_values(const json& fields, const std::string& where) {
+  for (const auto& [key, value] : fields.items())
+    if (value.is_object() && key.ends_with("_config")) check_values(value, fmt::format("{}: {}", where, key));
   for (const auto& [key, value] : fields.items()) {
     if (!value.is_number_integer()) continue;
     const bool is_size = key.ends_with("_size") || key.starts_with("n_") || key.starts_with("num_") ||
@@ -138,7 +159,7 @@ void check_values(AnyConfig& config, const std::string& where) {
       throw ConfigError(
           fmt::format("{}: \"pad_token_id\" is {}: write null or an id below vocab_size, {}", where, id, rows));
   }
-  for (const char* key : {"hidden_act", "hidden_activation", "activation_function"})
+  for (const char* key : {"hidden_act", "hidden_activation", "activation_function", "projector_hidden_act"})
     if (const auto name = fields.find(key); name != fields.end()) try {
         activation(name->get<std::string>(), at::zeros({1}));
       } catch (const c10::Error& error) {
@@ -158,8 +179,8 @@ class RopeCheck final : public FieldVisitor {
   void operator()(std::string_view, LayerRopeParameters& value) override {
     value.fields([&](std::string_view name, RopeParameters& rope) { (*this)(name, rope); });
   }
-  void nested(std::string_view name, const std::function<void(FieldVisitor&)>& fields) override {
-    fields(inner_.emplace_back(std::string(name), RopeCheck()).second);
+  void nested(std::string_view name, NestedConfig& config) override {
+    config.fields(inner_.emplace_back(std::string(name), RopeCheck()).second);
   }
   void operator()(std::string_view, bool&) override {}
   void operator()(std::string_view, double&) override {}
@@ -220,6 +241,19 @@ void count_labels(AnyConfig& config, json& object) {
   object["num_labels"] = names->size();
 }
 
+/// Keys of `object`, what of a config no field has, that could change what a model computes; "text_config.key" of a
+/// config inside of it.
+void collect_unknown(const json& object, const json& fields, const std::string& prefix,
+                     std::vector<std::string>& unknown) {
+  for (const auto& [key, value] : object.items()) {
+    const bool is_inner_config = key.ends_with("_config") && value.is_object() && fields.contains(key);
+    if (is_inner_config)
+      collect_unknown(value, fields[key], prefix + key + ".", unknown);
+    else if (!is_irrelevant(key) && !is_irrelevant(prefix + key) && (prefix.empty() || !is_of_a_file(key)))
+      unknown.push_back(prefix + key);
+  }
+}
+
 }  // namespace
 
 ModelConfig parse_config(std::string_view text, const std::string& where, const Entry* as) {
@@ -230,11 +264,7 @@ ModelConfig parse_config(std::string_view text, const std::string& where, const 
     throw ConfigError(fmt::format("{} is no JSON: {}", where, error.what()));
   }
   if (!object.is_object()) throw ConfigError(fmt::format("{} is no JSON object", where));
-  if (object.contains("quantization_config") && !object["quantization_config"].is_null())
-    throw ConfigError(
-        fmt::format("{}: \"quantization_config\" says that the weights are quantized, which is not supported: "
-                    "use the unquantized checkpoint",
-                    where));
+  refuse_quantized(object, where);
 
   ModelConfig model;
   model.entry = &find_entry(object, where);
@@ -242,11 +272,10 @@ ModelConfig parse_config(std::string_view text, const std::string& where, const 
   if (as && as->family == model.entry->family) model.entry = as;
   if (model.named == model.entry->architecture) model.named.clear();
   model.config = model.entry->make_config();
-  for (const char* known : {"architectures", "model_type", "dtype", "torch_dtype", "quantization_config"})
-    object.erase(known);
+  std::erase_if(object.get_ref<json::object_t&>(), [](const auto& item) { return is_of_a_file(item.first); });
   count_labels(*model.config, object);
   take_fields(*model.config, object, where);
-  check_values(*model.config, where);
+  check_values(fields_as_json(*model.config), where);
   try {
     model.config->finish();
   } catch (const ConfigError& error) {
@@ -256,8 +285,7 @@ ModelConfig parse_config(std::string_view text, const std::string& where, const 
   model.config->fields(rope);
   rope.run(where);
 
-  for (const auto& [key, value] : object.items())
-    if (!is_irrelevant(key)) model.unknown_keys.push_back(key);
+  collect_unknown(object, fields_as_json(*model.config), "", model.unknown_keys);
   model.other_keys = object.dump();
   return model;
 }
@@ -278,7 +306,12 @@ std::string format_config(const ModelConfig& model, std::string_view dtype) {
   if (object.contains("id2label") && object["id2label"].size() != fields.value("num_labels", object["id2label"].size()))
     object.erase("id2label"), object.erase("label2id");
   for (auto& [key, value] : fields.items()) {
-    if (object.contains(key) && object[key].is_object()) value.update(object[key]);  // unknown rotary settings
+    // Of rotary settings and of configs inside of this one, what no field has.
+    if (object.contains(key) && object[key].is_object()) value.update(object[key], /*merge_objects=*/true);
+    if (value.is_object() && (value.contains("dtype") || value.contains("torch_dtype"))) {
+      value.erase("torch_dtype");
+      value["dtype"] = dtype;
+    }
     object[key] = value;
   }
   object["architectures"] = {model.entry->architecture};

@@ -110,7 +110,7 @@ class Names {
 /// The values of two parameters, piece by piece.
 bool same_values(const StoredTensor& one, const StoredTensor& other) {
   return std::ranges::equal(one.boxes, other.boxes, [](const StoredBox& left, const StoredBox& right) {
-    return at::equal(left.file->tensor(left.key), right.file->tensor(right.key));
+    return at::equal(left.values(), right.values());
   });
 }
 
@@ -124,7 +124,10 @@ class Matcher {
   /// some of its pieces are there, or shapes differ.
   std::optional<StoredTensor> find(const std::string& alias, const std::vector<int64_t>& shape) {
     if (!names_.find(alias).empty()) return take({{alias, std::vector<int64_t>(shape.size(), 0), shape, shape}}, shape);
-    return take(stored_pieces(*model_.entry, alias, shape), shape);
+    std::optional<StoredTensor> found;
+    for (const auto& pieces : readable_pieces(*model_.entry, alias, shape))
+      if (!found) found = take(pieces, shape);
+    return found;
   }
 
   /// Throws where the folder holds what find() has not taken, of another class what is part of the body.
@@ -166,7 +169,7 @@ class Matcher {
     std::string missing;
     for (const StoredPiece& piece : pieces) {
       const std::string name = names_.find(piece.name);
-      if (name.empty() || used_.contains(name)) {
+      if (name.empty() || used_.contains(use_of(name, piece.part, piece.parts))) {
         missing = piece.name;
         continue;
       }
@@ -175,14 +178,19 @@ class Matcher {
         throw std::runtime_error(fmt::format("{}: \"{}\" is {} and the {} of its config.json has {}", folder_.string(),
                                              name, shape_text(tensor.shape), model_.entry->architecture,
                                              shape_text(piece.file_shape)));
-      found.boxes.push_back({tensor.boxes[0].file, name, piece.offset, piece.shape});
+      found.boxes.push_back({tensor.boxes[0].file, name, piece.offset, piece.shape, piece.part, piece.parts});
     }
     if (found.boxes.empty()) return {};
     if (!missing.empty())
       throw std::runtime_error(
           fmt::format("{} lacks \"{}\", though it holds \"{}\"", folder_.string(), missing, name_of(found)));
-    for (const StoredBox& box : found.boxes) used_.insert(box.key);
+    for (const StoredBox& box : found.boxes) used_.insert({box.key, use_of(box.key, box.part, box.parts)});
     return found;
+  }
+
+  /// What is used of a file's tensor: all, or one of its parts.
+  static std::string use_of(const std::string& name, int64_t part, int64_t parts) {
+    return parts == 1 ? name : fmt::format("{}[{}/{}]", name, part, parts);
   }
 
   const fs::path& folder_;

@@ -14,6 +14,10 @@ std::optional<std::vector<std::string_view>> captures(std::string_view pattern, 
   while (true) {
     const size_t pattern_end = pattern.find('.'), name_end = name.find('.');
     const std::string_view wanted = pattern.substr(0, pattern_end), given = name.substr(0, name_end);
+    if (wanted == "**") {
+      found.push_back(name);
+      return found;
+    }
     if (wanted == "*")
       found.push_back(given);
     else if (wanted != given)
@@ -29,15 +33,28 @@ std::optional<std::vector<std::string_view>> captures(std::string_view pattern, 
 std::string filled(std::string_view pattern, const std::vector<std::string_view>& stars, int64_t index) {
   std::string text;
   size_t next = 0;
-  for (const char c : pattern) {
-    if (c == '*')
+  for (size_t place = 0; place < pattern.size(); ++place) {
+    const char c = pattern[place];
+    if (c == '*') {
       text.append(stars.at(next++));
-    else if (c == '#')
+      if (pattern.substr(place).starts_with("**")) ++place;
+    } else if (c == '#') {
       text.append(std::to_string(index));
-    else
+    } else {
       text.push_back(c);
+    }
   }
   return text;
+}
+
+/// Takes "[0/2]" off the end of the piece's name.
+void read_part_of_file(StoredPiece& piece) {
+  const size_t open = piece.name.rfind('['), slash = piece.name.rfind('/');
+  if (!piece.name.ends_with(']') || open == std::string::npos) return;
+  piece.part = std::stoll(piece.name.substr(open + 1));
+  piece.parts = std::stoll(piece.name.substr(slash + 1));
+  piece.file_shape.front() *= piece.parts;
+  piece.name.resize(open);
 }
 
 std::vector<StoredPiece> cut(const StoredAs& rule, const std::vector<std::string_view>& stars,
@@ -45,7 +62,8 @@ std::vector<StoredPiece> cut(const StoredAs& rule, const std::vector<std::string
   const auto parts = static_cast<int64_t>(rule.names.size());
   const bool indexed = rule.names.front().find('#') != std::string_view::npos;
   const size_t part_dim = indexed ? 1 : 0;
-  TORCH_INTERNAL_ASSERT(shape.size() > part_dim && shape[part_dim] % parts == 0, rule.parameter);
+  TORCH_INTERNAL_ASSERT((parts == 1 && !indexed) || (shape.size() > part_dim && shape[part_dim] % parts == 0),
+                        rule.parameter);
   std::vector<StoredPiece> pieces;
   for (int64_t index = 0; index < (indexed ? shape[0] : 1); ++index)
     for (int64_t part = 0; part < parts; ++part) {
@@ -54,19 +72,29 @@ std::vector<StoredPiece> cut(const StoredAs& rule, const std::vector<std::string
       piece.offset.assign(shape.size(), 0);
       piece.shape = shape;
       if (indexed) piece.offset[0] = index, piece.shape[0] = 1;
-      piece.shape[part_dim] /= parts;
-      piece.offset[part_dim] += part * piece.shape[part_dim];
+      if (parts > 1) {
+        piece.shape[part_dim] /= parts;
+        piece.offset[part_dim] += part * piece.shape[part_dim];
+      }
       piece.file_shape.assign(piece.shape.begin() + (indexed ? 1 : 0), piece.shape.end());
+      read_part_of_file(piece);
     }
   return pieces;
 }
 
 }  // namespace
 
-std::vector<StoredPiece> stored_pieces(const Entry& entry, const std::string& name, const std::vector<int64_t>& shape) {
+std::vector<std::vector<StoredPiece>> readable_pieces(const Entry& entry, const std::string& name,
+                                                      const std::vector<int64_t>& shape) {
+  std::vector<std::vector<StoredPiece>> all;
   for (const StoredAs& rule : entry.stored_as)
-    if (const auto stars = captures(rule.parameter, name)) return cut(rule, *stars, shape);
-  return {{name, std::vector<int64_t>(shape.size(), 0), shape, shape}};
+    if (const auto stars = captures(rule.parameter, name)) all.push_back(cut(rule, *stars, shape));
+  if (all.empty()) all.push_back({{name, std::vector<int64_t>(shape.size(), 0), shape, shape}});
+  return all;
+}
+
+std::vector<StoredPiece> stored_pieces(const Entry& entry, const std::string& name, const std::vector<int64_t>& shape) {
+  return readable_pieces(entry, name, shape).front();
 }
 
 }  // namespace modular

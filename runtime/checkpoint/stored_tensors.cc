@@ -27,7 +27,7 @@ void read_box(const std::string& name, const StoredTensor& tensor, at::IntArrayR
       size.push_back(std::max<int64_t>(end - begin, 0));
     }
     if (std::ranges::find(size, 0) != size.end()) continue;
-    at::Tensor source = box.file->tensor(box.key).view(box.shape);  // a file may lack dimensions of size 1
+    at::Tensor source = box.values().view(box.shape);  // a file may lack dimensions of size 1
     for (size_t dim = 0; dim < offset.size(); ++dim) {
       const auto d = static_cast<int64_t>(dim);
       source = source.narrow(d, from[dim] - box.offset[dim], size[dim]);

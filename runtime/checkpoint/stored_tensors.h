@@ -21,6 +21,12 @@ struct StoredBox {
   std::string key;
   std::vector<int64_t> offset;
   std::vector<int64_t> shape;
+  int64_t part = 0, parts = 1;  // which of equal parts of what is stored the box is, along its first dimension
+
+  at::Tensor values() const {
+    const at::Tensor stored = file->tensor(key);
+    return parts == 1 ? stored : stored.chunk(parts, 0)[static_cast<size_t>(part)];
+  }
 };
 
 struct StoredTensor {

@@ -103,6 +103,17 @@ inline void check_labels(int64_t num_labels, const std::optional<std::string>& p
         "problem_type to single_label_classification");
 }
 
+class FieldVisitor;
+
+/// A config inside of another one, for a visitor.
+class NestedConfig {
+ public:
+  virtual ~NestedConfig() = default;
+  virtual void fields(FieldVisitor& visit) = 0;
+  /// Gives it the defaults of its own type, which may be others than those of the config that it is in.
+  virtual void reset() = 0;
+};
+
 /// Sees every field of a config by name. One overload for each type that a field may have.
 class FieldVisitor {
  public:
@@ -121,13 +132,20 @@ class FieldVisitor {
   virtual void operator()(std::string_view name, std::optional<std::vector<double>>& value) = 0;
   virtual void operator()(std::string_view name, RopeParameters& value) = 0;
   virtual void operator()(std::string_view name, LayerRopeParameters& value) = 0;
-  /// A config inside of this one: `fields` shows its own to a visitor.
-  virtual void nested(std::string_view name, const std::function<void(FieldVisitor&)>& fields) = 0;
+  /// A config inside of this one.
+  virtual void nested(std::string_view name, NestedConfig& config) = 0;
 
   template <class Config>
     requires requires(Config& config, FieldVisitor& visit) { config.fields(visit); }
   void operator()(std::string_view name, Config& value) {
-    nested(name, [&](FieldVisitor& visit) { value.fields(visit); });
+    struct Inner final : NestedConfig {
+      explicit Inner(Config& value) : value(value) {}
+      void fields(FieldVisitor& visit) override { value.fields(visit); }
+      void reset() override { value = Config(); }
+      Config& value;
+    };
+    Inner inner(value);
+    nested(name, inner);
   }
 };
 

@@ -32,10 +32,11 @@ inline Tensor activation(std::string_view name, const Tensor& x) {
   if (name == "silu" || name == "swish") return at::silu(x);
   if (name == "gelu") return at::gelu(x);
   if (name == "gelu_pytorch_tanh" || name == "gelu_new" || name == "gelu_fast") return at::gelu(x, "tanh");
+  if (name == "quick_gelu") return x * at::sigmoid(1.702 * x);
   if (name == "relu") return at::relu(x);
   if (name == "relu2") return at::relu(x).square();
   TORCH_CHECK(false, "unknown activation \"", std::string(name),
-              "\": use silu, gelu, gelu_pytorch_tanh, relu or relu2");
+              "\": use silu, gelu, gelu_pytorch_tanh, quick_gelu, relu or relu2");
 }
 
 // The plain ATen forms of the functions below.
@@ -164,6 +165,11 @@ inline Tensor bidirectional_mask(const Batch& batch, int64_t reach = -1) {
   }
   if (!batch.attention_mask.defined()) return visible;
   return visible.logical_and(batch.attention_mask.to(at::kBool).unsqueeze(1).unsqueeze(1));
+}
+
+/// The same where there is no padding: each of `seq` places sees all.
+inline Tensor whole_mask(int64_t seq, const at::Device& device) {
+  return at::ones({1, 1, seq, seq}, at::TensorOptions().dtype(at::kBool).device(device));
 }
 
 /// Scaled dot product attention. query [batch, heads, seq, head_dim]; key and value [batch, key_value_heads, seq,

@@ -44,16 +44,29 @@ inline void truncated_normal_(const Tensor& parameter, double std, double cutoff
 inline void constant_(const Tensor& parameter, double value) {
   fill(parameter, [=](Tensor& whole) { whole.fill_(value); });
 }
+/// Uniform, so that a layer keeps the variance of values and of gradients (Glorot & Bengio).
+inline void xavier_uniform_(const Tensor& parameter) {
+  fill(parameter, [](Tensor& whole) { nn::init::xavier_uniform_(whole); });
+}
+/// From N(0, gain² / n) where each output of a weight [out, in, …] is a sum of n values (LeCun et al.).
+inline void fan_in_normal_(const Tensor& parameter, double gain = 1.0) {
+  fill(parameter, [=](Tensor& whole) {
+    whole.normal_(0.0, gain * std::sqrt(static_cast<double>(whole.size(0)) / static_cast<double>(whole.numel())));
+  });
+}
 inline void zeros_(const Tensor& parameter) { constant_(parameter, 0.0); }
 inline void ones_(const Tensor& parameter) { constant_(parameter, 1.0); }
 
-/// Hugging Face's usual rule for the Linear and Embedding layers that `module` holds directly: weights from N(0, std),
-/// biases 0, and the row of an embedding's padding index 0.
+/// Hugging Face's usual rule for the Linear, Conv2d and Embedding layers that `module` holds directly: weights from
+/// N(0, std), biases 0, and the row of an embedding's padding index 0.
 inline void linear_and_embedding_(nn::Module& module, double std) {
   for (const auto& child : module.children()) {
     if (auto* linear = child->as<nn::Linear>()) {
       normal_(linear->weight, 0.0, std);
       zeros_(linear->bias);
+    } else if (auto* convolution = child->as<nn::Conv2d>()) {
+      normal_(convolution->weight, 0.0, std);
+      zeros_(convolution->bias);
     } else if (auto* transposed = child->as<TransposedLinearImpl>()) {
       normal_(transposed->weight, 0.0, std);
       zeros_(transposed->bias);

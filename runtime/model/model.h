@@ -2,12 +2,15 @@
 #pragma once
 
 #include "runtime/model/config.h"       // IWYU pragma: export
+#include "runtime/model/dp.h"           // IWYU pragma: export
 #include "runtime/model/experts.h"      // IWYU pragma: export
 #include "runtime/model/fsdp.h"         // IWYU pragma: export
 #include "runtime/model/functions.h"    // IWYU pragma: export
+#include "runtime/model/images.h"       // IWYU pragma: export
 #include "runtime/model/init.h"         // IWYU pragma: export
 #include "runtime/model/layers.h"       // IWYU pragma: export
 #include "runtime/model/module.h"       // IWYU pragma: export
+#include "runtime/model/pairs.h"        // IWYU pragma: export
 #include "runtime/model/plan.h"         // IWYU pragma: export
 #include "runtime/model/pp.h"           // IWYU pragma: export
 #include "runtime/model/registry.h"     // IWYU pragma: export

@@ -3,6 +3,7 @@
 
 #include <torch/nn/init.h>
 #include <torch/nn/module.h>
+#include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
@@ -20,8 +21,8 @@ namespace nn = torch::nn;
 /// Base of every model class.
 class Module : public nn::Module {
  public:
-  /// Initializes the class's own parameters and those of its libtorch children (Linear, Embedding) through `init::`.
-  /// Children that are Modules initialize themselves. Constructors never read or write a tensor's values.
+  /// Initializes the class's own parameters and those of its libtorch children (Linear, Embedding, Conv2d) through
+  /// `init::`. Children that are Modules initialize themselves. Constructors never read or write a tensor's values.
   virtual void reset_parameters() {}
 };
 
@@ -47,6 +48,11 @@ TORCH_MODULE(TransposedLinear);
 /// An embedding table; the row of `padding_idx` gets no gradient.
 inline nn::Embedding embedding(int64_t rows, int64_t dim, std::optional<int64_t> padding_idx) {
   return nn::Embedding(nn::EmbeddingOptions(rows, dim).padding_idx(padding_idx));
+}
+
+/// A convolution that cuts an image into square patches and projects each (Dosovitskiy et al., ViT).
+inline nn::Conv2d patch_projection(int64_t channels, int64_t hidden_size, int64_t patch_size, bool bias) {
+  return nn::Conv2d(nn::Conv2dOptions(channels, hidden_size, patch_size).stride(patch_size).bias(bias));
 }
 
 /// A list of modules of one class, registered as "0", "1", …, like Python's nn.ModuleList.

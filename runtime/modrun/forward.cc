@@ -75,8 +75,9 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
   const int64_t first_row =
       rows * (mesh.coordinate(Axis::dp_replicate) * mesh.size(Axis::dp_shard) + mesh.coordinate(Axis::dp_shard));
   const int64_t all_rows = batch.leading().size(0);
+  batch = rows_of(std::move(batch), source.model, first_row, rows);
   batch.tensors([&](at::Tensor& tensor) {
-    if (tensor.defined()) tensor = tensor.narrow(0, first_row, rows).to(mesh.device());
+    if (tensor.defined()) tensor = tensor.to(mesh.device());
   });
 
   ParallelModel model(*source.model.entry, *source.model.config, mesh, options.parallel, /*seed=*/0);

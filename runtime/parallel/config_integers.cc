@@ -17,9 +17,9 @@ class IntegerFields final : public FieldVisitor {
   void operator()(std::string_view name, std::optional<int64_t>& value) override {
     if (value) (*this)(name, *value);
   }
-  void nested(std::string_view name, const std::function<void(FieldVisitor&)>& fields) override {
+  void nested(std::string_view name, NestedConfig& config) override {
     IntegerFields inner(prefix_ + std::string(name) + ".");
-    fields(inner);
+    config.fields(inner);
     values.merge(inner.values);
   }
   void operator()(std::string_view, bool&) override {}

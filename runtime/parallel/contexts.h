@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "runtime/model/dp.h"
 #include "runtime/model/fsdp.h"
 #include "runtime/model/pp.h"
 #include "runtime/model/tp.h"
@@ -14,6 +15,7 @@ struct Contexts {
   fsdp::Units* units = nullptr;
   tp::TensorParallel* tensor_parallel = nullptr;
   pp::Stage* stage = nullptr;
+  dp::DataParallel* data_parallel = nullptr;
 };
 
 /// Installs contexts for a scope, so that several models can live in one process.
@@ -21,11 +23,12 @@ class InstalledContexts {
  public:
   explicit InstalledContexts(const Contexts& contexts)
       : outer_{std::exchange(fsdp::units, contexts.units), std::exchange(tp::context, contexts.tensor_parallel),
-               std::exchange(pp::stage, contexts.stage)} {}
+               std::exchange(pp::stage, contexts.stage), std::exchange(dp::context, contexts.data_parallel)} {}
   ~InstalledContexts() {
     fsdp::units = outer_.units;
     tp::context = outer_.tensor_parallel;
     pp::stage = outer_.stage;
+    dp::context = outer_.data_parallel;
   }
   InstalledContexts(const InstalledContexts&) = delete;
   InstalledContexts& operator=(const InstalledContexts&) = delete;

@@ -10,6 +10,7 @@
 #include "runtime/model/tasks.h"
 #include "runtime/parallel/bucketed_reduction.h"
 #include "runtime/parallel/contexts.h"
+#include "runtime/parallel/data_parallel_rows.h"
 #include "runtime/parallel/initialization.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parameter_table.h"
@@ -69,6 +70,7 @@ struct ParallelModel::State {
   std::optional<BucketedReduction> buckets;
   std::unique_ptr<tp::TensorParallel> tensor_parallel;
   std::unique_ptr<Pipeline> pipeline;
+  std::unique_ptr<dp::DataParallel> rows_of_ranks;
   ProcessGroup data_parallel;  // the ranks whose batches make up a step's
 
   State(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options)
@@ -77,7 +79,9 @@ struct ParallelModel::State {
   const ParameterPlacement& placement(size_t box) const {
     return units[places[box].first].layout().parameters[places[box].second];
   }
-  Contexts contexts() { return {runner ? &*runner : nullptr, tensor_parallel.get(), pipeline.get()}; }
+  Contexts contexts() {
+    return {runner ? &*runner : nullptr, tensor_parallel.get(), pipeline.get(), rows_of_ranks.get()};
+  }
 
   void lay_out();
   void describe_boxes();
@@ -179,6 +183,7 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   if (mesh.size(Axis::tp) > 1) state.tensor_parallel = make_tensor_parallel(mesh.group({Axis::tp}));
   if (mesh.size(Axis::pp) > 1) state.pipeline = std::make_unique<Pipeline>(mesh);
   state.data_parallel = mesh.group({Axis::dp_replicate, Axis::dp_shard});
+  if (state.data_parallel) state.rows_of_ranks = make_data_parallel(state.data_parallel);
   state.table = parameter_table(*state.model.module, *entry.plan, config, state.pipeline.get());
   state.lay_out();
   state.describe_boxes();

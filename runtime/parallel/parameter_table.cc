@@ -136,6 +136,7 @@ std::vector<ParameterBox> boxes_of_rank(const ModelParameter& parameter, int64_t
   all.offset.assign(parameter.global_shape.size(), 0);
   all.start = all.offset;
   all.shape = parameter.global_shape;
+  if (all.shape.empty()) return rows > 0 ? std::vector{all} : std::vector<ParameterBox>();
   all.offset[0] = first_row;
   all.shape[0] = rows;
   if (tp == 1 || !parameter.tensor_split) return {all};

@@ -12,8 +12,7 @@ constexpr int64_t kAlignment = 32;
 void UnitLayout::add(at::Tensor registered, std::vector<int64_t> shape) {
   ParameterPlacement parameter;
   parameter.registered = std::move(registered);
-  TORCH_INTERNAL_ASSERT(!shape.empty(), "rows are what ranks share");
-  parameter.rows = shape[0];
+  parameter.rows = shape.empty() ? 1 : shape[0];
   parameter.row_size = c10::multiply_integers(shape) / std::max<int64_t>(parameter.rows, 1);
   parameter.chunk_rows = (parameter.rows + ranks - 1) / ranks;
   parameter.shape = std::move(shape);
@@ -30,7 +29,10 @@ std::pair<int64_t, int64_t> UnitLayout::rows_of(const ParameterPlacement& parame
 at::Tensor UnitLayout::local(const at::Tensor& flat_shard, const ParameterPlacement& parameter, int64_t rank) const {
   std::vector<int64_t> shape = parameter.shape;
   const int64_t count = rows_of(parameter, rank).second;
-  shape[0] = count;
+  if (!shape.empty())
+    shape[0] = count;
+  else if (count == 0)
+    shape = {0};
   return flat_shard.narrow(0, parameter.offset, count * parameter.row_size).view(shape);
 }
 

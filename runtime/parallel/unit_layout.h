@@ -14,7 +14,7 @@ namespace modular {
 struct ParameterPlacement {
   at::Tensor registered;       // the tensor that the module computes with
   std::vector<int64_t> shape;  // of `registered`: the whole parameter, or this tp rank's slice of it
-  int64_t rows = 0;            // shape[0]
+  int64_t rows = 0;            // shape[0]; 1 of a number
   int64_t row_size = 0;        // elements of a row
   int64_t chunk_rows = 0;      // rows of a rank, the same on all
   int64_t offset = 0;          // in the flat shard
@@ -30,7 +30,7 @@ struct UnitLayout {
 
   UnitLayout() = default;
   explicit UnitLayout(int64_t ranks) : ranks(ranks) {}
-  /// Appends a parameter of `shape`, which has at least one dimension.
+  /// Appends a parameter of `shape`. A number without dimensions is one row, which the first rank keeps.
   void add(at::Tensor registered, std::vector<int64_t> shape);
 
   /// The rows of a parameter that `rank` keeps: first and number, which may be 0.

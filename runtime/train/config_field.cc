@@ -35,9 +35,9 @@ class Collector final : public FieldVisitor {
   void operator()(std::string_view name, LayerRopeParameters& value) override {
     value.fields(Collector(prefix_ + std::string(name) + ".", fields_));
   }
-  void nested(std::string_view name, const std::function<void(FieldVisitor&)>& fields) override {
+  void nested(std::string_view name, NestedConfig& config) override {
     Collector inner(prefix_ + std::string(name) + ".", fields_);
-    fields(inner);
+    config.fields(inner);
   }
 
  private:

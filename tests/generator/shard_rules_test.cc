@@ -372,6 +372,13 @@ TEST(ShardRules, Norm) {
   EXPECT_REFUSED("a norm whose weight is a partial sum", "rms_norm", {split(1, 4), partial(1), count()});
 }
 
+TEST(ShardRules, ConvolutionsReadWholeValues) {
+  const Applied patches("Conv2d layer", {Value(), whole(4, /*gradient=*/false)});
+  EXPECT_EQ(patches.result, Value::tensor(kInvariant, true, 4));
+  EXPECT_TRUE(Applied("Conv2d layer", {Value(), split(1, 4)}).refused());
+  EXPECT_TRUE(Applied("Conv2d layer", {Value(), partial(4)}).refused());
+}
+
 TEST(ShardRules, LayerNormEntersBothParametersOverHeads) {
   const Applied heads("layer_norm", {split(2, 4), list({count()}), whole(1), whole(1), count()});
   EXPECT_EQ(heads.op.entered, (std::vector<size_t>{2, 3}));

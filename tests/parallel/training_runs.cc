@@ -27,7 +27,7 @@ class SetFields final : public FieldVisitor {
   void operator()(std::string_view, std::optional<std::vector<double>>&) override {}
   void operator()(std::string_view, RopeParameters&) override {}
   void operator()(std::string_view, LayerRopeParameters&) override {}
-  void nested(std::string_view, const std::function<void(FieldVisitor&)>&) override {}
+  void nested(std::string_view, NestedConfig&) override {}
 
  private:
   template <class T>

@@ -31,6 +31,38 @@ SMALL_ENCODER = dict(
     max_position_embeddings=64,
 )
 WIDE_ENCODER = dict(hidden_size=128, intermediate_size=160)
+SMALL_VISION = dict(
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    image_size=12,
+    patch_size=4,
+)
+WIDE_VISION = dict(hidden_size=128, intermediate_size=160)
+# A tower over text and one over images; the last id ends a text.
+SMALL_PAIR = dict(
+    text_config=dict(
+        vocab_size=VOCAB,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=64,
+        eos_token_id=VOCAB - 1,
+    ),
+    vision_config=dict(
+        hidden_size=24,
+        intermediate_size=40,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        image_size=12,
+        patch_size=4,
+    ),
+)
+WIDE_PAIR = dict(
+    text_config=dict(hidden_size=128, intermediate_size=160), vision_config=dict(hidden_size=144, intermediate_size=192)
+)
 
 
 def rope(kind, **settings):
@@ -133,12 +165,44 @@ def pairs_of_texts(targets=17, padding=False, labels=True):
     return make
 
 
+def images(height=None, width=None):
+    """A batch for a classifier of images, of the config's size where none is given."""
+
+    def make(config):
+        vision = getattr(config, "vision_config", config)
+        size = (height or vision.image_size, width or vision.image_size)
+        return {
+            "pixel_values": torch.randn(BATCH, vision.num_channels, *size),
+            "labels": torch.randint(0, config.num_labels, (BATCH,)),
+        }
+
+    return make
+
+
+def pairs(padding=None, positions=False, end=None):
+    """A batch of texts and the images that belong to them. `end`, the last id of the vocabulary when not given, ends a text."""
+
+    def make(config):
+        batch = tokens(padding, positions)(config.text_config)
+        last = config.text_config.vocab_size - 1
+        batch["input_ids"] %= last
+        batch["input_ids"][batch["input_ids"] == end] = last
+        lengths = batch.get("attention_mask", torch.ones(BATCH, SEQ)).sum(1).long()
+        batch["input_ids"][torch.arange(BATCH), lengths - 1] = last if end is None else end
+        return {**batch, **images()(config), "labels": torch.arange(BATCH)}
+
+    return make
+
+
 def compute(model, batch):
-    """Logits and loss. A base model embeds sentences: the mean over their tokens, and the supervised contrastive loss of Khosla et
+    """Logits and loss. Of pairs: the logits of images against texts. A base model embeds sentences: the mean over their tokens, and the supervised contrastive loss of Khosla et
     al. by cosines at a temperature of 0.05 (in sentence-transformers: models.Pooling)."""
     if "labels" in inspect.signature(model.forward).parameters:
         outputs = model(**batch)
         return outputs.logits, outputs.loss
+    if "return_loss" in inspect.signature(model.forward).parameters:
+        outputs = model(**{name: tensor for name, tensor in batch.items() if name != "labels"}, return_loss=True)
+        return outputs.logits_per_image, outputs.loss
     labels = batch["labels"]
     hidden = model(**{name: tensor for name, tensor in batch.items() if name != "labels"}).last_hidden_state
     mask = batch.get("attention_mask", torch.ones(hidden.shape[:2])).unsqueeze(-1)
@@ -212,7 +276,10 @@ class Family:
     otherwise: dict[str, dict] = dataclasses.field(default_factory=dict)
 
     def small_config(self, **settings):
-        return self.config(**{**self.small, **settings})
+        inner = {
+            key: {**value, **settings.get(key, {})} for key, value in self.small.items() if key.endswith("_config")
+        }
+        return self.config(**{**self.small, **settings, **inner})
 
 
 def seed(*names):
@@ -285,14 +352,23 @@ def values_of(config):
     return {**json.loads(config.to_json_string(use_diff=False)), "num_labels": config.num_labels}
 
 
+def unknown_keys(config, published):
+    """Those that are no field of the config; "text_config.key" of a config inside of it."""
+    fields = {field.name for field in dataclasses.fields(config)}
+    unknown = published.keys() - fields
+    for key in config.sub_configs:
+        unknown |= {f"{key}.{inner}" for inner in unknown_keys(getattr(config, key), published.get(key) or {})}
+    return unknown
+
+
 def write_config(folder, family: Family, published, otherwise):
     """config.json as published, and resolved.json: the values that transformers reads, and the keys that it has no use for."""
     folder.mkdir(parents=True)
     named = {"architectures": [family.models[0].__name__], "model_type": family.config.model_type, **published}
     (folder / "config.json").write_text(json.dumps(named))
-    values = {**values_of(family.config.from_pretrained(folder)), **otherwise}
-    fields = {field.name for field in dataclasses.fields(family.config)}
-    resolved = {"values": values, "unknown": sorted(published.keys() - fields)}
+    config = family.config.from_pretrained(folder)
+    values = {**values_of(config), **otherwise}
+    resolved = {"values": values, "unknown": sorted(unknown_keys(config, published))}
     (folder / "resolved.json").write_text(json.dumps(resolved))
 
 

@@ -1,0 +1,406 @@
+// CLIP (Radford et al., 2021), as in Hugging Face transformers: a tower over text and one over images, whose features
+// of a pair are alike.
+#pragma once
+
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "modular/modular.h"
+
+namespace modular::clip {
+MODULAR_FAMILY(CLIP);
+
+struct CLIPTextConfig : Config {
+  int64_t vocab_size = 49408;
+  int64_t hidden_size = 512;
+  int64_t intermediate_size = 2048;
+  std::optional<int64_t> projection_dim = 512;  // of the tower alone; the pair's stands beside the towers
+  int64_t num_hidden_layers = 12;
+  int64_t num_attention_heads = 8;
+  int64_t max_position_embeddings = 77;
+  std::string hidden_act = "quick_gelu";
+  double layer_norm_eps = 1e-5;
+  double attention_dropout = 0.0;
+  double initializer_range = 0.02;
+  double initializer_factor = 1.0;
+  std::optional<int64_t> pad_token_id = 1;
+  int64_t eos_token_id = 49407;
+
+  void finish() {
+    if (hidden_size % num_attention_heads != 0)
+      throw ConfigError("text_config: hidden_size must be a multiple of num_attention_heads");
+  }
+};
+
+struct CLIPVisionConfig : Config {
+  int64_t hidden_size = 768;
+  int64_t intermediate_size = 3072;
+  int64_t projection_dim = 512;  // as the text's
+  int64_t num_hidden_layers = 12;
+  int64_t num_attention_heads = 12;
+  int64_t num_channels = 3;
+  int64_t image_size = 224;
+  int64_t patch_size = 32;
+  std::string hidden_act = "quick_gelu";
+  double layer_norm_eps = 1e-5;
+  double attention_dropout = 0.0;
+  double initializer_range = 0.02;
+  double initializer_factor = 1.0;
+
+  void finish() {
+    if (hidden_size % num_attention_heads != 0)
+      throw ConfigError("vision_config: hidden_size must be a multiple of num_attention_heads");
+    if (image_size < patch_size) throw ConfigError("vision_config: image_size must be at least patch_size");
+  }
+};
+
+struct CLIPConfig : Config {
+  CLIPTextConfig text_config;
+  CLIPVisionConfig vision_config;
+  int64_t projection_dim = 512;
+  double logit_scale_init_value = 2.6592;
+  double initializer_factor = 1.0;
+  int64_t num_labels = 2;                   // of the classifier
+  std::optional<std::string> problem_type;  // of the classifier
+
+  void finish() {
+    text_config.finish();
+    vision_config.finish();
+    check_labels(num_labels, problem_type);
+  }
+};
+
+class CLIPVisionEmbeddingsImpl : public Module {
+ public:
+  explicit CLIPVisionEmbeddingsImpl(const CLIPVisionConfig& config)
+      : config(config),
+        patches_a_side(config.image_size / config.patch_size),
+        class_embedding(register_parameter("class_embedding", torch::empty({config.hidden_size}))),
+        patch_embedding(register_module("patch_embedding", patch_projection(config.num_channels, config.hidden_size,
+                                                                            config.patch_size, /*bias=*/false))),
+        position_embedding(register_module(
+            "position_embedding", embedding(patches_a_side * patches_a_side + 1, config.hidden_size, std::nullopt))) {}
+
+  /// [images, 1 + patches, hidden]
+  Tensor forward(const Tensor& pixel_values) {
+    check_images(pixel_values, config.num_channels, config.image_size);
+    const Tensor patches =
+        patch_embedding(pixel_values.to(patch_embedding->weight.scalar_type())).flatten(2).transpose(1, 2);
+    const Tensor classes = class_embedding.expand({patches.size(0), 1, -1});
+    return torch::cat({classes, patches}, 1) + position_embedding->weight;
+  }
+
+  void reset_parameters() override {
+    init::linear_and_embedding_(*this, config.initializer_range * config.initializer_factor);
+    const double width = static_cast<double>(config.hidden_size);
+    init::normal_(class_embedding, 0.0, config.initializer_factor / std::sqrt(width));
+  }
+
+  CLIPVisionConfig config;
+  int64_t patches_a_side;
+  Tensor class_embedding;  // [hidden]
+  nn::Conv2d patch_embedding;
+  nn::Embedding position_embedding;
+};
+TORCH_MODULE(CLIPVisionEmbeddings);
+
+class CLIPTextEmbeddingsImpl : public Module {
+ public:
+  explicit CLIPTextEmbeddingsImpl(const CLIPTextConfig& config)
+      : config(config),
+        token_embedding(
+            register_module("token_embedding", embedding(config.vocab_size, config.hidden_size, std::nullopt))),
+        position_embedding(register_module(
+            "position_embedding", embedding(config.max_position_embeddings, config.hidden_size, std::nullopt))) {}
+
+  Tensor forward(const Batch& batch) {
+    return token_embedding(batch.input_ids) + position_embedding(position_ids(batch));
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, 0.02 * config.initializer_factor); }
+
+  CLIPTextConfig config;
+  TP_VOCAB nn::Embedding token_embedding;
+  nn::Embedding position_embedding;
+};
+TORCH_MODULE(CLIPTextEmbeddings);
+
+/// Initial deviation of what is added to the residual path, less the deeper it is.
+inline double clip_residual_deviation(int64_t hidden_size, int64_t num_hidden_layers) {
+  return 1.0 / std::sqrt(static_cast<double>(hidden_size * 2 * num_hidden_layers));
+}
+
+class CLIPAttentionImpl : public Module {
+ public:
+  CLIPAttentionImpl(int64_t hidden_size, int64_t num_attention_heads, int64_t num_hidden_layers,
+                    double initializer_factor)
+      : num_attention_heads(num_attention_heads),
+        head_dim(hidden_size / num_attention_heads),
+        scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
+        in_deviation(clip_residual_deviation(hidden_size, num_hidden_layers) * initializer_factor),
+        out_deviation(initializer_factor / std::sqrt(static_cast<double>(hidden_size))),
+        k_proj(register_module("k_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
+        v_proj(register_module("v_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
+        q_proj(register_module("q_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
+        out_proj(register_module("out_proj", linear(hidden_size, hidden_size, /*bias=*/true))) {}
+
+  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const Tensor query = q_proj(hidden_states).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
+    const Tensor key = k_proj(hidden_states).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
+    const Tensor value = v_proj(hidden_states).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
+    return out_proj(attention(query, key, value, mask, scaling));
+  }
+
+  void reset_parameters() override {
+    init::linear_and_embedding_(*this, in_deviation);
+    init::normal_(out_proj->weight, 0.0, out_deviation);
+  }
+
+  TP_LOCAL int64_t num_attention_heads;
+  int64_t head_dim;
+  double scaling;
+  double in_deviation, out_deviation;
+  TP_COLWISE nn::Linear k_proj;
+  TP_COLWISE nn::Linear v_proj;
+  TP_COLWISE nn::Linear q_proj;
+  TP_ROWWISE nn::Linear out_proj;
+};
+TORCH_MODULE(CLIPAttention);
+
+class CLIPMLPImpl : public Module {
+ public:
+  CLIPMLPImpl(int64_t hidden_size, int64_t intermediate_size, const std::string& hidden_act, int64_t num_hidden_layers,
+              double initializer_factor)
+      : hidden_act(hidden_act),
+        in_deviation(initializer_factor / std::sqrt(static_cast<double>(2 * hidden_size))),
+        out_deviation(clip_residual_deviation(hidden_size, num_hidden_layers) * initializer_factor),
+        fc1(register_module("fc1", linear(hidden_size, intermediate_size, /*bias=*/true))),
+        fc2(register_module("fc2", linear(intermediate_size, hidden_size, /*bias=*/true))) {}
+
+  Tensor forward(const Tensor& hidden_states) { return fc2(activation(hidden_act, fc1(hidden_states))); }
+
+  void reset_parameters() override {
+    init::linear_and_embedding_(*this, in_deviation);
+    init::normal_(fc2->weight, 0.0, out_deviation);
+  }
+
+  std::string hidden_act;
+  double in_deviation, out_deviation;
+  TP_COLWISE nn::Linear fc1;
+  TP_ROWWISE nn::Linear fc2;
+};
+TORCH_MODULE(CLIPMLP);
+
+/// A layer of either tower.
+class FSDP_UNIT CLIPEncoderLayerImpl : public Module {
+ public:
+  CLIPEncoderLayerImpl(int64_t hidden_size, int64_t intermediate_size, int64_t num_hidden_layers,
+                       int64_t num_attention_heads, const std::string& hidden_act, double layer_norm_eps,
+                       double initializer_factor)
+      : self_attn(register_module(
+            "self_attn", CLIPAttention(hidden_size, num_attention_heads, num_hidden_layers, initializer_factor))),
+        layer_norm1(register_module("layer_norm1", LayerNorm(hidden_size, layer_norm_eps))),
+        mlp(register_module(
+            "mlp", CLIPMLP(hidden_size, intermediate_size, hidden_act, num_hidden_layers, initializer_factor))),
+        layer_norm2(register_module("layer_norm2", LayerNorm(hidden_size, layer_norm_eps))) {}
+
+  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+    const Tensor attended = hidden_states + self_attn(layer_norm1(hidden_states), mask);
+    return attended + mlp(layer_norm2(attended));
+  }
+
+  CLIPAttention self_attn;
+  LayerNorm layer_norm1;
+  CLIPMLP mlp;
+  LayerNorm layer_norm2;
+};
+TORCH_MODULE(CLIPEncoderLayer);
+
+class CLIPEncoderImpl : public Module {
+ public:
+  CLIPEncoderImpl(int64_t hidden_size, int64_t intermediate_size, int64_t num_hidden_layers,
+                  int64_t num_attention_heads, const std::string& hidden_act, double layer_norm_eps,
+                  double initializer_factor)
+      : layers(register_module("layers", ModuleListOf<CLIPEncoderLayer>())) {
+    for (int64_t i = 0; i < num_hidden_layers; ++i)
+      layers->push_back(CLIPEncoderLayer(hidden_size, intermediate_size, num_hidden_layers, num_attention_heads,
+                                         hidden_act, layer_norm_eps, initializer_factor));
+  }
+
+  Tensor forward(const Tensor& embeddings, const Tensor& mask) {
+    Tensor hidden_states = embeddings;
+    for (auto& layer : *layers) hidden_states = layer(hidden_states, mask);
+    return hidden_states;
+  }
+
+  ModuleListOf<CLIPEncoderLayer> layers;
+};
+TORCH_MODULE(CLIPEncoder);
+
+class CLIPTextModelImpl : public Module {
+ public:
+  explicit CLIPTextModelImpl(const CLIPTextConfig& config)
+      : config(config),
+        embeddings(register_module("embeddings", CLIPTextEmbeddings(config))),
+        encoder(register_module("encoder",
+                                CLIPEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
+                                            config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
+                                            config.initializer_factor))),
+        final_layer_norm(register_module("final_layer_norm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {}
+
+  /// Which tokens each token sees.
+  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
+
+  /// Where each text ends: [batch].
+  Tensor ends(const Tensor& input_ids) {
+    // The first configs said 2, whatever the token was: it is the one with the largest id.
+    if (config.eos_token_id == 2) return input_ids.argmax(-1);
+    return input_ids.eq(config.eos_token_id).to(torch::kInt).argmax(-1);
+  }
+
+  /// A feature of each text, from its last token: [batch, hidden].
+  Tensor pooled(const Tensor& hidden_states, const Batch& batch) {
+    const Tensor places = ends(batch.input_ids).view({-1, 1, 1}).expand({-1, 1, hidden_states.size(2)});
+    return hidden_states.gather(1, places).squeeze(1);
+  }
+
+  Tensor forward(const Batch& batch) {
+    const Tensor hidden_states = final_layer_norm(encoder(embeddings(batch), attention_mask(batch)));
+    return pooled(hidden_states, batch);
+  }
+
+  CLIPTextConfig config;
+  CLIPTextEmbeddings embeddings;
+  CLIPEncoder encoder;
+  LayerNorm final_layer_norm;
+};
+TORCH_MODULE(CLIPTextModel);
+
+class CLIPVisionModelImpl : public Module {
+ public:
+  explicit CLIPVisionModelImpl(const CLIPVisionConfig& config)
+      : embeddings(register_module("embeddings", CLIPVisionEmbeddings(config))),
+        pre_layrnorm(register_module("pre_layrnorm", LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        encoder(register_module("encoder",
+                                CLIPEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
+                                            config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
+                                            config.initializer_factor))),
+        post_layernorm(register_module("post_layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {}
+
+  /// What the layers read: [images, 1 + patches, hidden].
+  Tensor embed(const Tensor& pixel_values) { return pre_layrnorm(embeddings(pixel_values)); }
+
+  /// [images, 1 + patches, hidden]
+  Tensor forward(const Tensor& pixel_values) {
+    const Tensor embedded = embed(pixel_values);
+    return encoder(embedded, whole_mask(embedded.size(1), embedded.device()));
+  }
+
+  /// A feature of each image, from its class token: [images, hidden].
+  Tensor pooled(const Tensor& hidden_states) { return post_layernorm(hidden_states.select(1, 0)); }
+
+  CLIPVisionEmbeddings embeddings;
+  LayerNorm pre_layrnorm;
+  CLIPEncoder encoder;
+  LayerNorm post_layernorm;
+};
+TORCH_MODULE(CLIPVisionModel);
+
+/// Scores of texts and images that belong together. Logits are those of each image against all texts.
+class MODEL_ENTRY("contrastive-pairs") FSDP_UNIT CLIPModelImpl : public Module {
+ public:
+  explicit CLIPModelImpl(const CLIPConfig& config)
+      : config(config),
+        text_model(register_module("text_model", CLIPTextModel(config.text_config))),
+        vision_model(register_module("vision_model", CLIPVisionModel(config.vision_config))),
+        visual_projection(register_module(
+            "visual_projection", linear(config.vision_config.hidden_size, config.projection_dim, /*bias=*/false))),
+        text_projection(register_module("text_projection",
+                                        linear(config.text_config.hidden_size, config.projection_dim, /*bias=*/false))),
+        logit_scale(register_parameter("logit_scale", torch::empty({}))) {}
+
+  /// Of length 1: [images, projection_dim].
+  Tensor image_features(const Batch& batch) {
+    return unit_rows(visual_projection(vision_model->pooled(vision_model(batch.pixel_values))));
+  }
+  /// Of length 1: [texts, projection_dim].
+  Tensor text_features(const Batch& batch) { return unit_rows(text_projection(text_model(batch))); }
+
+  /// Of the rows of one side against all of the other.
+  Tensor scores(const Tensor& rows, const Tensor& others) {
+    return rows.matmul(dp::gather(others).t()) * logit_scale.exp();
+  }
+
+  /// Over the rows that have a target, summed.
+  Tensor loss(const Tensor& images, const Tensor& texts, const Tensor& targets) {
+    return (cross_entropy(scores(images, texts), targets) + cross_entropy(scores(texts, images), targets)) / 2.0;
+  }
+
+  Outputs forward(const Batch& batch) {
+    const Tensor images = image_features(batch);
+    const Tensor texts = text_features(batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      const Tensor targets = pair_targets(batch.labels);
+      outputs.loss_sum = loss(images, texts, targets);
+      outputs.token_count = count_targets(targets);
+    }
+    if (batch.want_logits) outputs.logits = scores(images, texts);
+    return outputs;
+  }
+
+  void reset_parameters() override {
+    const double text_width = static_cast<double>(config.text_config.hidden_size);
+    const double vision_width = static_cast<double>(config.vision_config.hidden_size);
+    init::normal_(text_projection->weight, 0.0, config.initializer_factor / std::sqrt(text_width));
+    init::normal_(visual_projection->weight, 0.0, config.initializer_factor / std::sqrt(vision_width));
+    init::constant_(logit_scale, config.logit_scale_init_value);
+  }
+
+  CLIPConfig config;
+  CLIPTextModel text_model;
+  CLIPVisionModel vision_model;
+  nn::Linear visual_projection;
+  nn::Linear text_projection;
+  Tensor logit_scale;  // []
+};
+TORCH_MODULE(CLIPModel);
+
+/// Gives an image one of several labels, by the mean over its patches.
+class MODEL_ENTRY("image-classification") FSDP_UNIT CLIPForImageClassificationImpl : public Module {
+ public:
+  explicit CLIPForImageClassificationImpl(const CLIPConfig& config)
+      : config(config),
+        vision_model(register_module("vision_model", CLIPVisionModel(config.vision_config))),
+        classifier(register_module("classifier",
+                                   linear(config.vision_config.hidden_size, config.num_labels, /*bias=*/true))) {}
+
+  /// What the classifier reads.
+  Tensor features(const Tensor& hidden_states) { return hidden_states.slice(1, 1).mean(1); }
+
+  Outputs forward(const Batch& batch) {
+    const Tensor hidden_states = vision_model(batch.pixel_values);
+    Tensor logits = classifier(features(hidden_states));
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override {
+    const double width = static_cast<double>(config.vision_config.hidden_size);
+    init::linear_and_embedding_(*this, config.initializer_factor / std::sqrt(width));
+  }
+
+  CLIPConfig config;
+  CLIPVisionModel vision_model;
+  nn::Linear classifier;
+};
+TORCH_MODULE(CLIPForImageClassification);
+
+}  // namespace modular::clip

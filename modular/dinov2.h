@@ -1,0 +1,196 @@
+// DINOv2 (Oquab et al., 2023), as in Hugging Face transformers: a ViT whose residual paths are scaled and whose
+// positions fit images of any size.
+#pragma once
+
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "modular/vit.h"
+
+namespace modular::dinov2 {
+MODULAR_FAMILY(Dinov2, .title = "DINOv2", .members = {{"vit", "dinov2"}});
+
+struct Dinov2Config : vit::ViTConfig {
+  int64_t mlp_ratio = 4;
+  double layer_norm_eps = 1e-6;
+  int64_t patch_size = 14;
+  double layerscale_value = 1.0;
+  double drop_path_rate = 0.0;
+  bool use_swiglu_ffn = false;
+  bool apply_layernorm = true;        // of the backbone
+  bool reshape_hidden_states = true;  // of the backbone
+  bool use_mask_token = true;
+
+  void finish() {
+    if (num_attention_heads < 1 || hidden_size % num_attention_heads != 0)
+      throw ConfigError("hidden_size must be a multiple of num_attention_heads");
+    check_labels(num_labels, problem_type);
+  }
+
+  /// A gated network is written under the model's names; files may have two of its layers in one tensor.
+  static std::vector<StoredAs> stored_as() {
+    return {{"dinov2.encoder.layer.*.attention.q_proj.*", {"dinov2.encoder.layer.*.attention.attention.query.*"}},
+            {"dinov2.encoder.layer.*.attention.k_proj.*", {"dinov2.encoder.layer.*.attention.attention.key.*"}},
+            {"dinov2.encoder.layer.*.attention.v_proj.*", {"dinov2.encoder.layer.*.attention.attention.value.*"}},
+            {"dinov2.encoder.layer.*.attention.o_proj.*", {"dinov2.encoder.layer.*.attention.output.dense.*"}},
+            {"dinov2.encoder.layer.*.mlp.**", {"dinov2.encoder.layer.*.mlp.**"}},
+            {"dinov2.encoder.layer.*.mlp.gate_proj.*", {"dinov2.encoder.layer.*.mlp.weights_in.*[0/2]"}},
+            {"dinov2.encoder.layer.*.mlp.up_proj.*", {"dinov2.encoder.layer.*.mlp.weights_in.*[1/2]"}},
+            {"dinov2.encoder.layer.*.mlp.down_proj.*", {"dinov2.encoder.layer.*.mlp.weights_out.*"}}};
+  }
+
+ private:
+  using ViTConfig::encoder_stride;
+  using ViTConfig::intermediate_size;
+  using ViTConfig::pooler_act;
+  using ViTConfig::pooler_output_size;
+};
+
+class Dinov2EmbeddingsImpl : public vit::ViTEmbeddingsImpl {
+ public:
+  explicit Dinov2EmbeddingsImpl(const Dinov2Config& config) : ViTEmbeddingsImpl(config) {
+    if (config.use_mask_token) mask_token = register_parameter("mask_token", torch::empty({1, config.hidden_size}));
+  }
+
+  Tensor positions(const Tensor& pixel_values) {
+    check_images(pixel_values, config.num_channels, std::nullopt);
+    return interpolated_positions(position_embeddings, pixel_values.size(2) / config.patch_size,
+                                  pixel_values.size(3) / config.patch_size);
+  }
+
+  void reset_parameters() override {
+    ViTEmbeddingsImpl::reset_parameters();
+    init::zeros_(mask_token);
+  }
+
+  Dinov2Config config;
+  Tensor mask_token;  // [1, hidden]: of pretraining alone
+};
+TORCH_MODULE(Dinov2Embeddings);
+
+/// Scales each feature of what a part of the layer adds.
+class Dinov2LayerScaleImpl : public Module {
+ public:
+  Dinov2LayerScaleImpl(int64_t hidden_size, double value)
+      : lambda1(register_parameter("lambda1", torch::empty({hidden_size}))), value(value) {}
+
+  Tensor forward(const Tensor& hidden_states) { return hidden_states * lambda1; }
+
+  void reset_parameters() override { init::constant_(lambda1, value); }
+
+  Tensor lambda1;  // [hidden]
+  double value;
+};
+TORCH_MODULE(Dinov2LayerScale);
+
+class Dinov2MLPImpl : public vit::ViTMLPImpl {
+ public:
+  explicit Dinov2MLPImpl(const Dinov2Config& config) : width(config.hidden_size), ViTMLPImpl(config) {
+    fc1 = register_module("fc1", linear(config.hidden_size, config.mlp_ratio * width, /*bias=*/true));
+    fc2 = register_module("fc2", linear(config.mlp_ratio * width, config.hidden_size, /*bias=*/true));
+  }
+
+  TP_LOCAL int64_t width;  // what is split of each multiple
+};
+TORCH_MODULE(Dinov2MLP);
+
+/// A gated network of two thirds of the features (Shazeer), rounded up to a multiple of 8. Whole on every tp rank: no
+/// field of the config tells what would have to divide it.
+class Dinov2SwiGLUFFNImpl : public Module {
+ public:
+  explicit Dinov2SwiGLUFFNImpl(const Dinov2Config& config)
+      : features((config.hidden_size * config.mlp_ratio * 2 / 3 + 7) / 8 * 8),
+        initializer_range(config.initializer_range),
+        gate_proj(register_module("gate_proj", linear(config.hidden_size, features, /*bias=*/true))),
+        up_proj(register_module("up_proj", linear(config.hidden_size, features, /*bias=*/true))),
+        down_proj(register_module("down_proj", linear(features, config.hidden_size, /*bias=*/true))) {}
+
+  Tensor forward(const Tensor& hidden_states) {
+    return down_proj(gated_activation("silu", gate_proj(hidden_states), up_proj(hidden_states)));
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  int64_t features;
+  double initializer_range;
+  nn::Linear gate_proj;
+  nn::Linear up_proj;
+  nn::Linear down_proj;
+};
+TORCH_MODULE(Dinov2SwiGLUFFN);
+
+class FSDP_UNIT Dinov2LayerImpl : public Module {
+ public:
+  explicit Dinov2LayerImpl(const Dinov2Config& config)
+      : norm1(register_module("norm1", LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        attention(register_module("attention", vit::ViTAttention(config))),
+        layer_scale1(register_module("layer_scale1", Dinov2LayerScale(config.hidden_size, config.layerscale_value))),
+        norm2(register_module("norm2", LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        layer_scale2(register_module("layer_scale2", Dinov2LayerScale(config.hidden_size, config.layerscale_value))) {
+    if (config.use_swiglu_ffn)
+      mlp = register_module("mlp", Dinov2SwiGLUFFN(config));
+    else
+      mlp = register_module("mlp", Dinov2MLP(config));
+  }
+
+  Tensor forward(const Tensor& hidden_states) {
+    const Tensor attended = layer_scale1(attention(norm1(hidden_states))) + hidden_states;
+    return layer_scale2(mlp(norm2(attended))) + attended;
+  }
+
+  LayerNorm norm1;
+  vit::ViTAttention attention;
+  Dinov2LayerScale layer_scale1;
+  LayerNorm norm2;
+  OneOf<Dinov2SwiGLUFFN, Dinov2MLP> mlp{nullptr};
+  Dinov2LayerScale layer_scale2;
+};
+TORCH_MODULE(Dinov2Layer);
+
+/// Holds the layers; Dinov2Model walks them.
+class Dinov2EncoderImpl : public Module {
+ public:
+  explicit Dinov2EncoderImpl(const Dinov2Config& config)
+      : layer(register_module("layer", ModuleListOf<Dinov2Layer>())) {
+    for (int64_t i = 0; i < config.num_hidden_layers; ++i) layer->push_back(Dinov2Layer(config));
+  }
+
+  PP_SPLIT ModuleListOf<Dinov2Layer> layer;
+};
+TORCH_MODULE(Dinov2Encoder);
+
+class Dinov2ModelImpl : public Module {
+ public:
+  explicit Dinov2ModelImpl(const Dinov2Config& config)
+      : embeddings(register_module("embeddings", Dinov2Embeddings(config))),
+        encoder(register_module("encoder", Dinov2Encoder(config))),
+        layernorm(register_module("layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {}
+
+  Tensor forward(const Tensor& pixel_values) {
+    Tensor hidden_states = embeddings(pixel_values);
+    for (auto& layer : *encoder->layer) hidden_states = layer(hidden_states);
+    return layernorm(hidden_states);
+  }
+
+  PP_FIRST Dinov2Embeddings embeddings;
+  Dinov2Encoder encoder;
+  PP_LAST LayerNorm layernorm;
+};
+TORCH_MODULE(Dinov2Model);
+
+class MODEL_ENTRY("image-classification") FSDP_UNIT Dinov2ForImageClassificationImpl
+    : public vit::ViTForImageClassificationImpl {
+ public:
+  explicit Dinov2ForImageClassificationImpl(const Dinov2Config& config) : ViTForImageClassificationImpl(config) {
+    classifier = register_module("classifier", linear(2 * config.hidden_size, config.num_labels, /*bias=*/true));
+  }
+
+  /// The class token's, and the mean over the patches.
+  Tensor features(const Tensor& hidden_states) {
+    return torch::cat({hidden_states.select(1, 0), hidden_states.slice(1, 1).mean(1)}, -1);
+  }
+};
+TORCH_MODULE(Dinov2ForImageClassification);
+
+}  // namespace modular::dinov2

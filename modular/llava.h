@@ -1,0 +1,225 @@
+// LLaVA (Liu et al., 2023), as in Hugging Face transformers: a Llama that reads what a CLIP tower sees of images, in
+// the place of placeholder tokens.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "modular/clip.h"
+#include "modular/llama.h"
+
+namespace modular::llava {
+MODULAR_FAMILY(Llava, .title = "LLaVA");
+
+/// Refuses a tower whose type is not the one that is supported.
+inline void llava_refuse_other(std::string_view tower, std::string_view given, std::string_view supported,
+                               std::string_view use) {
+  if (given == supported) return;
+  std::string message(tower);
+  message.append(": model_type is ").append(given).append(", and only ").append(supported).append(" is supported ");
+  throw ConfigError(message.append(use));
+}
+
+struct LlavaVisionConfig : clip::CLIPVisionConfig {
+  std::string model_type = "clip_vision_model";
+
+  void finish() {
+    llava_refuse_other("vision_config", model_type, "clip_vision_model", "as the tower over images");
+    CLIPVisionConfig::finish();
+  }
+};
+
+struct LlavaTextConfig : llama::LlamaConfig {
+  std::string model_type = "llama";
+
+  void finish() {
+    llava_refuse_other("text_config", model_type, "llama", "as the language model");
+    LlamaConfig::finish();
+  }
+};
+
+/// The tower of a config that says nothing of it: CLIP's large one for images of 336 x 336.
+inline LlavaVisionConfig llava_tower() {
+  LlavaVisionConfig tower;
+  tower.hidden_size = 1024;
+  tower.intermediate_size = 4096;
+  tower.num_hidden_layers = 24;
+  tower.num_attention_heads = 16;
+  tower.image_size = 336;
+  tower.patch_size = 14;
+  tower.projection_dim = 768;
+  return tower;
+}
+
+struct LlavaConfig : Config {
+  LlavaVisionConfig vision_config = llava_tower();
+  LlavaTextConfig text_config;
+  int64_t image_token_index = 32000;  // the placeholder, once for each feature of an image
+  int64_t image_seq_length = 576;     // features of an image, for processors
+  std::string projector_hidden_act = "gelu";
+  std::string vision_feature_select_strategy = "default";  // "full" keeps the class token's feature
+  int64_t vision_feature_layer = -2;  // whose output is read: 0 for the embeddings, from the end where it is negative
+  bool multimodal_projector_bias = true;
+  bool tie_word_embeddings = false;
+
+  void finish() {
+    vision_config.finish();
+    text_config.finish();
+    if (vision_feature_select_strategy != "default" && vision_feature_select_strategy != "full")
+      throw ConfigError("vision_feature_select_strategy must be default or full");
+    if (vision_feature_layer < -vision_config.num_hidden_layers - 1 ||
+        vision_feature_layer > vision_config.num_hidden_layers)
+      throw ConfigError("vision_feature_layer must be that of one of vision_config's num_hidden_layers layers");
+    tie_word_embeddings = tie_word_embeddings || text_config.tie_word_embeddings;
+  }
+
+  /// As files have it: those of today first, then those whose tower still had the prefix of its class.
+  static std::vector<StoredAs> stored_as() {
+    return {{"model.language_model.**", {"language_model.model.**"}},
+            {"lm_head.weight", {"language_model.lm_head.weight"}},
+            {"model.multi_modal_projector.**", {"multi_modal_projector.**"}},
+            {"model.vision_tower.**", {"vision_tower.**"}},
+            {"model.vision_tower.**", {"vision_tower.vision_model.**"}}};
+  }
+};
+
+class LlavaEncoderImpl : public clip::CLIPEncoderImpl {
+ public:
+  using CLIPEncoderImpl::CLIPEncoderImpl;
+
+  /// What the first `count` layers make of the embeddings.
+  Tensor first_layers(int64_t count, const Tensor& embeddings, const Tensor& mask) {
+    Tensor hidden_states = embeddings;
+    for (int64_t i = 0; i < count; ++i) hidden_states = (*layers)[i](hidden_states, mask);
+    return hidden_states;
+  }
+
+ private:
+  using CLIPEncoderImpl::forward;
+};
+TORCH_MODULE(LlavaEncoder);
+
+class LlavaVisionModelImpl : public clip::CLIPVisionModelImpl {
+ public:
+  using CLIPVisionModelImpl::CLIPVisionModelImpl;
+
+  /// What the first `count` layers make of the images: [images, 1 + patches, hidden].
+  Tensor behind_layers(int64_t count, const Tensor& pixel_values) {
+    const Tensor embedded = embed(pixel_values);
+    return encoder->first_layers(count, embedded, whole_mask(embedded.size(1), embedded.device()));
+  }
+
+  LlavaEncoder encoder;
+
+ private:
+  using CLIPVisionModelImpl::forward;
+  using CLIPVisionModelImpl::pooled;
+};
+TORCH_MODULE(LlavaVisionModel);
+
+class LlavaTextModelImpl : public llama::LlamaModelImpl {
+ public:
+  using LlamaModelImpl::LlamaModelImpl;
+
+ private:
+  using LlamaModelImpl::forward;  // LlavaModel walks the layers
+};
+TORCH_MODULE(LlavaTextModel);
+
+/// Brings features of images into the space of token embeddings.
+class LlavaMultiModalProjectorImpl : public Module {
+ public:
+  explicit LlavaMultiModalProjectorImpl(const LlavaConfig& config)
+      : hidden_act(config.projector_hidden_act),
+        initializer_range(config.text_config.initializer_range),
+        linear_1(register_module("linear_1", linear(config.vision_config.hidden_size, config.text_config.hidden_size,
+                                                    config.multimodal_projector_bias))),
+        linear_2(register_module("linear_2", linear(config.text_config.hidden_size, config.text_config.hidden_size,
+                                                    config.multimodal_projector_bias))) {}
+
+  Tensor forward(const Tensor& features) { return linear_2(activation(hidden_act, linear_1(features))); }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  std::string hidden_act;
+  double initializer_range;
+  TP_COLWISE nn::Linear linear_1;
+  TP_ROWWISE nn::Linear linear_2;
+};
+TORCH_MODULE(LlavaMultiModalProjector);
+
+class LlavaModelImpl : public Module {
+ public:
+  explicit LlavaModelImpl(const LlavaConfig& config)
+      : config(config),
+        feature_layers(config.vision_feature_layer < 0
+                           ? config.vision_config.num_hidden_layers + 1 + config.vision_feature_layer
+                           : config.vision_feature_layer),
+        vision_tower(register_module("vision_tower", LlavaVisionModel(config.vision_config))),
+        multi_modal_projector(register_module("multi_modal_projector", LlavaMultiModalProjector(config))),
+        language_model(register_module("language_model", LlavaTextModel(config.text_config))) {}
+
+  /// A feature for each placeholder of an image: [images, features, hidden].
+  Tensor image_features(const Tensor& pixel_values) {
+    const Tensor seen = vision_tower->behind_layers(feature_layers, pixel_values);
+    return multi_modal_projector(config.vision_feature_select_strategy == "default" ? seen.slice(1, 1) : seen);
+  }
+
+  /// Of tokens and images: [batch, seq, hidden].
+  Tensor embed(const Batch& batch) {
+    const Tensor embedded = language_model->embed(batch.input_ids);
+    if (!batch.pixel_values.defined()) return embedded;
+    return with_images(embedded, batch.input_ids, config.image_token_index, image_features(batch.pixel_values));
+  }
+
+  Tensor forward(const Batch& batch) {
+    Tensor hidden_states = embed(batch);
+    const RotaryTables rotary_embeddings = language_model->rotary_positions(batch, hidden_states.scalar_type());
+    const Tensor mask = language_model->attention_mask(batch);
+    for (auto& layer : *language_model->layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);
+    return language_model->norm(hidden_states);
+  }
+
+  LlavaConfig config;
+  int64_t feature_layers;
+  PP_FIRST LlavaVisionModel vision_tower;
+  PP_FIRST LlavaMultiModalProjector multi_modal_projector;
+  LlavaTextModel language_model;
+};
+TORCH_MODULE(LlavaModel);
+
+/// Predicts the next token of a text with images in it.
+class MODEL_ENTRY("image-text-to-text") FSDP_UNIT LlavaForConditionalGenerationImpl : public Module {
+ public:
+  explicit LlavaForConditionalGenerationImpl(const LlavaConfig& config)
+      : config(config),
+        model(register_module("model", LlavaModel(config))),
+        lm_head(register_module(
+            "lm_head", linear(config.text_config.hidden_size, config.text_config.vocab_size, /*bias=*/false))) {}
+
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    Tensor logits = lm_head(hidden_states);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      const Tensor targets = next_tokens(batch.labels);
+      outputs.loss_sum = cross_entropy(logits, targets);
+      outputs.token_count = count_targets(targets);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override {
+    if (!config.tie_word_embeddings) init::linear_and_embedding_(*this, config.text_config.initializer_range);
+  }
+
+  LlavaConfig config;
+  LlavaModel model;
+  PP_LAST TP_VOCAB TIED_TO(model->language_model->embed_tokens->weight) nn::Linear lm_head;
+};
+TORCH_MODULE(LlavaForConditionalGeneration);
+
+}  // namespace modular::llava

@@ -1,0 +1,233 @@
+// ViT (Dosovitskiy et al., 2020), as in Hugging Face transformers: a Transformer over patches of an image.
+#pragma once
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "modular/modular.h"
+
+namespace modular::vit {
+MODULAR_FAMILY(ViT);
+
+struct ViTConfig : Config {
+  int64_t hidden_size = 768;
+  int64_t num_hidden_layers = 12;
+  int64_t num_attention_heads = 12;
+  int64_t intermediate_size = 3072;
+  std::string hidden_act = "gelu";
+  double hidden_dropout_prob = 0.0;
+  double attention_probs_dropout_prob = 0.0;
+  double initializer_range = 0.02;
+  double layer_norm_eps = 1e-12;
+  int64_t image_size = 224;
+  int64_t patch_size = 16;
+  int64_t num_channels = 3;
+  bool qkv_bias = true;
+  int64_t encoder_stride = 16;                // of masked image modelling
+  std::optional<int64_t> pooler_output_size;  // of the base model's pooler; hidden_size when not given
+  std::string pooler_act = "tanh";            // of the same
+  int64_t num_labels = 2;
+  std::optional<std::string> problem_type;
+
+  void finish() {
+    if (num_attention_heads < 1 || hidden_size % num_attention_heads != 0)
+      throw ConfigError("hidden_size must be a multiple of num_attention_heads");
+    if (image_size < patch_size) throw ConfigError("image_size must be at least patch_size");
+    check_labels(num_labels, problem_type);
+    if (!pooler_output_size) pooler_output_size = hidden_size;
+  }
+
+  /// Files keep the names that ViT had when it was a copy of BERT.
+  static std::vector<StoredAs> stored_as() {
+    return {{"vit.layers.*.attention.q_proj.*", {"vit.encoder.layer.*.attention.attention.query.*"}},
+            {"vit.layers.*.attention.k_proj.*", {"vit.encoder.layer.*.attention.attention.key.*"}},
+            {"vit.layers.*.attention.v_proj.*", {"vit.encoder.layer.*.attention.attention.value.*"}},
+            {"vit.layers.*.attention.o_proj.*", {"vit.encoder.layer.*.attention.output.dense.*"}},
+            {"vit.layers.*.mlp.fc1.*", {"vit.encoder.layer.*.intermediate.dense.*"}},
+            {"vit.layers.*.mlp.fc2.*", {"vit.encoder.layer.*.output.dense.*"}},
+            {"vit.layers.*.*.*", {"vit.encoder.layer.*.*.*"}}};
+  }
+};
+
+/// Cuts images into patches and projects each: [images, patches, hidden].
+class ViTPatchEmbeddingsImpl : public Module {
+ public:
+  explicit ViTPatchEmbeddingsImpl(const ViTConfig& config)
+      : projection(register_module(
+            "projection", patch_projection(config.num_channels, config.hidden_size, config.patch_size, /*bias=*/true))),
+        initializer_range(config.initializer_range) {}
+
+  Tensor forward(const Tensor& pixel_values) {
+    return projection(pixel_values.to(projection->weight.scalar_type())).flatten(2).transpose(1, 2);
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  nn::Conv2d projection;
+  double initializer_range;
+};
+TORCH_MODULE(ViTPatchEmbeddings);
+
+/// A class token in front of the patches, and the position of each.
+class ViTEmbeddingsImpl : public Module {
+ public:
+  explicit ViTEmbeddingsImpl(const ViTConfig& config)
+      : config(config), patches_a_side(config.image_size / config.patch_size) {
+    cls_token = register_parameter("cls_token", torch::empty({1, 1, config.hidden_size}));
+    patch_embeddings = register_module("patch_embeddings", ViTPatchEmbeddings(config));
+    position_embeddings = register_parameter(
+        "position_embeddings", torch::empty({1, patches_a_side * patches_a_side + 1, config.hidden_size}));
+  }
+
+  /// One for each patch and the class token: [1, 1 + patches, hidden].
+  Tensor positions(const Tensor& pixel_values) {
+    check_images(pixel_values, config.num_channels, config.image_size);
+    return position_embeddings;
+  }
+
+  Tensor forward(const Tensor& pixel_values) {
+    const Tensor position = positions(pixel_values);
+    const Tensor patches = patch_embeddings(pixel_values);
+    return torch::cat({cls_token.expand({patches.size(0), 1, -1}), patches}, 1) + position;
+  }
+
+  void reset_parameters() override {
+    init::truncated_normal_(position_embeddings, config.initializer_range, 2.0 / config.initializer_range);
+    init::truncated_normal_(cls_token, config.initializer_range, 2.0 / config.initializer_range);
+  }
+
+  ViTConfig config;
+  int64_t patches_a_side;
+  Tensor cls_token;  // [1, 1, hidden]
+  ViTPatchEmbeddings patch_embeddings{nullptr};
+  Tensor position_embeddings;  // [1, 1 + patches, hidden]
+};
+TORCH_MODULE(ViTEmbeddings);
+
+class ViTAttentionImpl : public Module {
+ public:
+  explicit ViTAttentionImpl(const ViTConfig& config)
+      : num_attention_heads(config.num_attention_heads),
+        head_dim(config.hidden_size / config.num_attention_heads),
+        scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
+        initializer_range(config.initializer_range),
+        q_proj(register_module("q_proj", linear(config.hidden_size, config.hidden_size, config.qkv_bias))),
+        k_proj(register_module("k_proj", linear(config.hidden_size, config.hidden_size, config.qkv_bias))),
+        v_proj(register_module("v_proj", linear(config.hidden_size, config.hidden_size, config.qkv_bias))),
+        o_proj(register_module("o_proj", linear(config.hidden_size, config.hidden_size, /*bias=*/true))) {}
+
+  Tensor forward(const Tensor& hidden_states) {
+    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const Tensor query = q_proj(hidden_states).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
+    const Tensor key = k_proj(hidden_states).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
+    const Tensor value = v_proj(hidden_states).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
+    return o_proj(attention(query, key, value, whole_mask(seq, hidden_states.device()), scaling));
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  TP_LOCAL int64_t num_attention_heads;
+  int64_t head_dim;
+  double scaling;
+  double initializer_range;
+  TP_COLWISE nn::Linear q_proj;
+  TP_COLWISE nn::Linear k_proj;
+  TP_COLWISE nn::Linear v_proj;
+  TP_ROWWISE nn::Linear o_proj;
+};
+TORCH_MODULE(ViTAttention);
+
+class ViTMLPImpl : public Module {
+ public:
+  explicit ViTMLPImpl(const ViTConfig& config)
+      : hidden_act(config.hidden_act),
+        initializer_range(config.initializer_range),
+        fc1(register_module("fc1", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
+        fc2(register_module("fc2", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))) {}
+
+  Tensor forward(const Tensor& hidden_states) { return fc2(activation(hidden_act, fc1(hidden_states))); }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  std::string hidden_act;
+  double initializer_range;
+  TP_COLWISE nn::Linear fc1;
+  TP_ROWWISE nn::Linear fc2;
+};
+TORCH_MODULE(ViTMLP);
+
+class FSDP_UNIT ViTLayerImpl : public Module {
+ public:
+  explicit ViTLayerImpl(const ViTConfig& config)
+      : attention(register_module("attention", ViTAttention(config))),
+        layernorm_before(register_module("layernorm_before", LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        layernorm_after(register_module("layernorm_after", LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        mlp(register_module("mlp", ViTMLP(config))) {}
+
+  Tensor forward(const Tensor& hidden_states) {
+    const Tensor attended = attention(layernorm_before(hidden_states)) + hidden_states;
+    return mlp(layernorm_after(attended)) + attended;
+  }
+
+  ViTAttention attention;
+  LayerNorm layernorm_before;
+  LayerNorm layernorm_after;
+  ViTMLP mlp;
+};
+TORCH_MODULE(ViTLayer);
+
+class ViTModelImpl : public Module {
+ public:
+  explicit ViTModelImpl(const ViTConfig& config)
+      : embeddings(register_module("embeddings", ViTEmbeddings(config))),
+        layers(register_module("layers", ModuleListOf<ViTLayer>())),
+        layernorm(register_module("layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {
+    for (int64_t i = 0; i < config.num_hidden_layers; ++i) layers->push_back(ViTLayer(config));
+  }
+
+  Tensor forward(const Tensor& pixel_values) {
+    Tensor hidden_states = embeddings(pixel_values);
+    for (auto& layer : *layers) hidden_states = layer(hidden_states);
+    return layernorm(hidden_states);
+  }
+
+  PP_FIRST ViTEmbeddings embeddings;
+  PP_SPLIT ModuleListOf<ViTLayer> layers;
+  PP_LAST LayerNorm layernorm;
+};
+TORCH_MODULE(ViTModel);
+
+/// Gives an image one of several labels.
+class MODEL_ENTRY("image-classification") FSDP_UNIT ViTForImageClassificationImpl : public Module {
+ public:
+  explicit ViTForImageClassificationImpl(const ViTConfig& config)
+      : config(config),
+        vit(register_module("vit", ViTModel(config))),
+        classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
+
+  /// What the classifier reads.
+  Tensor features(const Tensor& hidden_states) { return hidden_states.select(1, 0); }
+
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = vit(batch.pixel_values);
+    Tensor logits = classifier(features(hidden_states));
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  ViTConfig config;
+  ViTModel vit;
+  PP_LAST nn::Linear classifier;
+};
+TORCH_MODULE(ViTForImageClassification);
+
+}  // namespace modular::vit

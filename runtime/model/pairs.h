@@ -1,0 +1,29 @@
+// Losses of pairs: row i of one side belongs to row i of the other and to no other row.
+#pragma once
+
+#include "runtime/model/dp.h"
+#include "runtime/model/functions.h"
+
+namespace modular {
+
+/// Rows of length 1.
+inline Tensor unit_rows(const Tensor& rows) { return rows / rows.norm(2, {-1}, /*keepdim=*/true); }
+
+/// The column of each row's partner among the rows of all data-parallel ranks: [rows]; kIgnoredTarget where `labels`
+/// [rows] has that.
+inline Tensor pair_targets(const Tensor& labels) {
+  const int64_t first = dp::first_row(labels.size(0));
+  return at::arange(first, first + labels.size(0), labels.options())
+      .masked_fill(labels.eq(kIgnoredTarget), kIgnoredTarget);
+}
+
+/// Of each row against all columns of `logits` [rows, all rows] the binary cross entropy of being its partner (Zhai et
+/// al., SigLIP), summed over the rows that have one, in float32.
+inline Tensor sigmoid_pair_loss(const Tensor& logits, const Tensor& targets) {
+  const Tensor columns = at::arange(logits.size(1), targets.options());
+  const Tensor sign = targets.unsqueeze(1).eq(columns).to(at::kFloat) * 2.0 - 1.0;
+  const Tensor by_row = at::log_sigmoid(logits.to(at::kFloat) * sign).sum(-1);
+  return -by_row.masked_fill(targets.eq(kIgnoredTarget), 0.0).sum();
+}
+
+}  // namespace modular
