@@ -78,6 +78,14 @@ class ModelReader {
     return result;
   }
 
+  /// Where the members that end a struct begin to be private: kept bodies of bases' methods; else its closing brace.
+  SourceSpan end_of_public_part(const clang::CXXRecordDecl& record, SourceSpan close) const {
+    const clang::AccessSpecDecl* last = nullptr;
+    for (const clang::Decl* decl : record.decls())
+      if (const auto* access = llvm::dyn_cast<clang::AccessSpecDecl>(decl)) last = access;
+    return last && last->getAccess() != clang::AS_public ? token(last->getAccessSpecifierLoc()) : close;
+  }
+
   Class read_class(const clang::CXXRecordDecl& record, FamilyModel& model) {
     Class result;
     result.name = record.getName().str();
@@ -123,9 +131,10 @@ class ModelReader {
       std::string visitor = "\n\n  template <class Visitor>\n  void fields(Visitor&& visit) {\n";
       for (const Field& field : result.fields) visitor += "    visit(\"" + field.name + "\", " + field.name + ");\n";
       visitor += "  }\n";
-      uint32_t at = close.begin;
+      const uint32_t next = end_of_public_part(record, close).begin;
+      uint32_t at = next;
       while (at > open.end && std::isspace(static_cast<unsigned char>(text_[at - 1]))) --at;
-      model.edits.push_back({{file_, at, close.begin}, visitor});
+      model.edits.push_back({{file_, at, next}, visitor});
     }
     return result;
   }

@@ -485,26 +485,46 @@ class SpecReader {
     const auto* its = loc.getTypePtr()->getTemplateName().getAsTemplateDecl();
     const auto* space = its ? llvm::dyn_cast<clang::NamespaceDecl>(its->getDeclContext()) : nullptr;
     Spec* family = space ? specs_.of_namespace(space) : nullptr;
-    if (!inner || !family || family == &spec_ || family == inner->spec) return inner;
-    const std::string prefix = prefix_given(*family, *inner->spec);
-    if (Symbol* declared = covering(*family, *inner, prefix)) {
+    if (!inner || !family || family == &spec_) return inner;
+    return inferred_in(*family, *inner, parsed_.span(manager_, loc.getSourceRange()));
+  }
+
+  /// `inner` as `family` has it, through each family between the two.
+  Symbol* inferred_in(Spec& family, Symbol& inner, SourceSpan where) {
+    if (&family == inner.spec) return &inner;
+    Symbol* base = &inner;
+    if (Spec* next = only_base(family); next && next != inner.spec && next->sees(*inner.spec)) {
+      base = inferred_in(*next, inner, where);
+    }
+    const std::string prefix = prefix_given(family, *base->spec);
+    if (Symbol* declared = covering(family, *base, prefix)) {
       if (declared->is_alias()) return declared;  // nothing differs, and in C++ it is the same class
       specs_.refuse(
-          parsed_.span(manager_, loc.getSourceRange()),
-          "family '" + family->name + "' declares '" + declared->name + "' in the place of '" + inner->name + "'",
-          "write " + family->name + "::" + declared->record->getName().str(),
+          where, "family '" + family.name + "' declares '" + declared->name + "' in the place of '" + inner.name + "'",
+          "write " + family.name + "::" + declared->record->getName().str(),
           {{Diagnostic::Severity::note, declared->where, "the declaration", "", {}}},
-          {{parsed_.span(manager_, loc.getSourceRange()), declared->record->getName().str()}});
-      return inner;
+          {{where, declared->record->getName().str()}});
+      return &inner;
     }
     auto inferred = std::make_unique<Symbol>();
-    inferred->kind = inner->kind;
-    inferred->name = renamed_word(inner->name, inner->spec->names, names_with(*family, prefix));
-    inferred->spec = family;
-    inferred->base = inferred->replaced = inner;
-    inferred->where = inner->where;
+    inferred->kind = base->kind;
+    inferred->name = renamed_word(base->name, base->spec->names, names_with(family, prefix));
+    inferred->spec = &family;
+    inferred->base = inferred->replaced = base;
+    inferred->where = base->where;
     specs_.symbols_.push_back(std::move(inferred));
     return specs_.symbols_.back().get();
+  }
+
+  /// The family that all classes of `family` derive from, where there is one such.
+  static Spec* only_base(const Spec& family) {
+    Spec* only = nullptr;
+    for (const Symbol* symbol : family.symbols) {
+      if (!symbol->base || symbol->base->spec == &family) continue;
+      if (only && only != symbol->base->spec) return nullptr;
+      only = symbol->base->spec;
+    }
+    return only;
   }
 
   void read_alias(const clang::TypeAliasDecl& alias, const Slice& slice) {
