@@ -14,6 +14,7 @@
 #include <clang/Lex/PPCallbacks.h>
 #include <clang/Lex/Preprocessor.h>
 #include <clang/Lex/PreprocessorOptions.h>
+#include <llvm/Support/CrashRecoveryContext.h>
 #include <llvm/Support/SHA256.h>
 
 #include <algorithm>
@@ -393,7 +394,10 @@ class Consumer : public clang::ASTConsumer {
  public:
   Consumer(clang::CompilerInstance& compiler, Parsed& parsed, const ParseSteps& steps, size_t files,
            ProjectFiles& project)
-      : compiler_(compiler), parsed_(parsed), steps_(steps), files_(files), project_(project) {}
+      : compiler_(compiler), parsed_(parsed), steps_(steps), files_(files), project_(project) {
+    // Where a brace is missing the barrier is never seen, and the texts are read as they stand here.
+    fill({});
+  }
 
   bool HandleTopLevelDecl(clang::DeclGroupRef group) override {
     for (clang::Decl* decl : group) {
@@ -419,8 +423,12 @@ class Consumer : public clang::ASTConsumer {
   void flatten() {
     project_.resolve_inclusions();
     if (!compiler_.getDiagnostics().hasErrorOccurred()) texts_ = steps_.flatten(compiler_, parsed_);
+    fill(texts_);
+  }
+
+  void fill(const std::vector<std::string>& texts) {
     for (size_t index = 0; index < files_; ++index) {
-      const std::string text = index < texts_.size() ? texts_[index] : "";
+      const std::string text = index < texts.size() ? texts[index] : "";
       const auto entry = compiler_.getFileManager().getVirtualFileRef(kFlattenedFolder + std::to_string(index) + ".h",
                                                                       static_cast<off_t>(text.size()), 0);
       compiler_.getSourceManager().overrideFileContents(entry, llvm::MemoryBuffer::getMemBufferCopy(text));
@@ -474,7 +482,13 @@ Parsed parse(const ParseOptions& options, const std::vector<std::string>& spec_p
   compiler->getPreprocessorOpts().ImplicitPCHInclude = prelude;
   compiler->getPreprocessorOpts().DisablePCHOrModuleValidation = clang::DisableValidationForModuleKind::PCH;
   SpecAction action(options, parsed, steps, spec_paths.size());
-  compiler->ExecuteAction(action);
+  // Clang itself may fall over text that is no C++. What it said until then is what there is to say.
+  llvm::CrashRecoveryContext::Enable();
+  if (!llvm::CrashRecoveryContext().RunSafely([&] { compiler->ExecuteAction(action); })) {
+    if (parsed.remarks.empty()) throw std::runtime_error("Clang crashed while it read " + text);
+    compiler.release();  // NOLINT: in no state to be destroyed
+  }
+  llvm::CrashRecoveryContext::Disable();
   std::sort(parsed.absent.begin(), parsed.absent.end());
   parsed.absent.erase(std::unique(parsed.absent.begin(), parsed.absent.end()), parsed.absent.end());
   // What exists is no candidate that did not: another include may have found it from elsewhere.
