@@ -95,7 +95,7 @@ class Gemma2RMSNormImpl : public Module {
   Gemma2RMSNormImpl(int64_t hidden_size, double eps)
       : weight(register_parameter("weight", torch::zeros({hidden_size}))), eps(eps) {}
 
-  Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight + 1.0, eps); }
+  Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight.to(at::kFloat) + 1.0, eps); }
 
   void reset_parameters() override { init::zeros_(weight); }
 

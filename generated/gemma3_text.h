@@ -97,11 +97,11 @@ class Gemma3RMSNormImpl : public Module {
   Gemma3RMSNormImpl(int64_t hidden_size, double eps)
       : weight(register_parameter("weight", torch::zeros({hidden_size}))), eps(eps) {}
 
-  Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight + 1.0, eps); }
+  Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight.to(at::kFloat) + 1.0, eps); }
 
   /// forward where what it is given is split over tensor-parallel ranks.
   Tensor forward_on_shards(const Tensor& hidden_states) {
-    return rms_norm(hidden_states, tp::enter(weight + 1.0), eps);
+    return rms_norm(hidden_states, tp::enter(weight.to(at::kFloat) + 1.0), eps);
   }
 
   void reset_parameters() override { init::zeros_(weight); }

@@ -39,7 +39,7 @@ class GemmaRMSNormImpl : public llama::LlamaRMSNormImpl {
     weight = register_parameter("weight", torch::zeros({hidden_size}));
   }
 
-  Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight + 1.0, eps); }
+  Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight.to(at::kFloat) + 1.0, eps); }
 
   void reset_parameters() override { init::zeros_(weight); }
 };

@@ -44,7 +44,8 @@ namespace plain {
 
 inline Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   const Tensor wide = x.to(at::kFloat);
-  return weight * (wide * at::rsqrt(wide.pow(2).mean(-1, /*keepdim=*/true) + eps)).to(x.scalar_type());
+  const Tensor normalized = wide * at::rsqrt(wide.pow(2).mean(-1, /*keepdim=*/true) + eps);
+  return (weight * normalized.to(weight.scalar_type())).to(x.scalar_type());
 }
 
 inline Tensor gated_activation(std::string_view name, const Tensor& gate, const Tensor& up) {
@@ -100,8 +101,8 @@ inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
 
 }  // namespace plain
 
-/// Root mean square norm (Zhang & Sennrich) over the last dimension: in float32, rounded to x's type, then times
-/// `weight`.
+/// Root mean square norm (Zhang & Sennrich) over the last dimension: in float32, rounded to the type of `weight`, times
+/// that, rounded to x's type.
 inline Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   return fused.rms_norm ? fused.rms_norm(x, weight, eps) : plain::rms_norm(x, weight, eps);
 }

@@ -16,7 +16,18 @@
 
 namespace modular {
 
-namespace nn = torch::nn;
+/// libtorch's modules, and in the place of its Linear one whose product adds the bias, as in Python: libtorch's own
+/// adds it in a pass behind, which takes longer and rounds twice.
+namespace nn {
+using namespace torch::nn;
+
+class LinearImpl : public torch::nn::LinearImpl {
+ public:
+  using torch::nn::LinearImpl::LinearImpl;
+  Tensor forward(const Tensor& x) { return at::linear(x, weight, bias); }
+};
+TORCH_MODULE(Linear);
+}  // namespace nn
 
 /// Base of every model class.
 class Module : public nn::Module {
@@ -38,7 +49,9 @@ class TransposedLinearImpl : public nn::Module {
       : weight(register_parameter("weight", torch::empty({in_features, out_features}))),
         bias(register_parameter("bias", torch::empty({out_features}))) {}
 
-  Tensor forward(const Tensor& x) { return at::matmul(x, weight) + bias; }
+  Tensor forward(const Tensor& x) {
+    return at::addmm(bias, x.flatten(0, -2), weight).unflatten(0, x.sizes().slice(0, x.dim() - 1));
+  }
 
   Tensor weight;  // [in, out]
   Tensor bias;    // [out]

@@ -30,6 +30,10 @@ bool alike(const Tensor& one, const Tensor& other) {
   return one.scalar_type() == other.scalar_type() && one.device() == other.device();
 }
 
+bool is_scale_of(const Tensor& weight, const Tensor& x) {
+  return alike(weight, x) || (weight.scalar_type() == at::kFloat && weight.device() == x.device());
+}
+
 struct RmsNorm : Function<RmsNorm> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, double eps) {
     auto [y, inverse_rms] = operations_for(x.device())->rms_norm(x, weight, eps);
@@ -104,7 +108,7 @@ struct Attention : Function<Attention> {
 };
 
 Tensor fused_rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  if (!operations_for(x.device()) || !is_fusable(x) || !alike(x, weight) || x.dim() == 0 || weight.dim() != 1 ||
+  if (!operations_for(x.device()) || !is_fusable(x) || !is_scale_of(weight, x) || x.dim() == 0 || weight.dim() != 1 ||
       weight.size(0) != x.size(-1))
     return plain::rms_norm(x, weight, eps);
   RECORD_USER_SCOPE("modular::RmsNorm");

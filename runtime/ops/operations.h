@@ -16,7 +16,7 @@ using Gate = cpu::Gate;
 
 /// All tensors are float32 or bfloat16, of one type where not said otherwise, and any strides.
 struct Operations {
-  /// y and float32 1 / rms(x) [rows] of x [..., hidden].
+  /// y and float32 1 / rms(x) [rows] of x [..., hidden]; `weight` may be float32 beside a bfloat16 x.
   std::pair<at::Tensor, at::Tensor> (*rms_norm)(const at::Tensor& x, const at::Tensor& weight, double eps);
   /// The gradients of x and weight.
   std::pair<at::Tensor, at::Tensor> (*rms_norm_backward)(const at::Tensor& grad, const at::Tensor& x,

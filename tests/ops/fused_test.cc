@@ -84,6 +84,15 @@ TEST_P(FusedTest, RmsNorm) {
   }
 }
 
+TEST_P(FusedTest, RmsNormByAWeightInFloat32RoundsOnce) {
+  expect_agreement([](const auto& in) { return rms_norm(in[0], in[1], 1e-6); },
+                   [](const auto& in) { return exact_rms_norm(in[0], in[1], 1e-6); },
+                   {random({5, 48}), random({48}).to(at::kFloat)}, tolerance());
+  const Tensor x = random({64, 48}), weight = random({48}).to(at::kFloat);
+  const Tensor once = rms_norm(x.to(at::kFloat), weight, 1e-6).to(x.scalar_type());
+  EXPECT_LE((rms_norm(x, weight, 1e-6) != once).sum().item<int64_t>(), 3);  // sums in another order
+}
+
 TEST_P(FusedTest, RmsNormOfAView) {
   expect_agreement([](const auto& in) { return rms_norm(in[0].transpose(0, 1), in[1], 1e-5); },
                    [](const auto& in) { return exact_rms_norm(in[0].transpose(0, 1), in[1], 1e-5); },

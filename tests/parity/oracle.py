@@ -264,6 +264,7 @@ class Family:
     wide: settings that make parameters large enough to measure their initial distribution
     offset_norms: norm weights are stored less 1
     otherwise: name of a published config -> values that are read otherwise here
+    rounds_less: in bfloat16 the plain functions or the fused ones round fewer intermediate values than the original
     """
 
     config: type
@@ -274,6 +275,7 @@ class Family:
     wide: dict = dataclasses.field(default_factory=lambda: dict(hidden_size=128, intermediate_size=160, head_dim=32))
     offset_norms: bool = False
     otherwise: dict[str, dict] = dataclasses.field(default_factory=dict)
+    rounds_less: bool = False
 
     def small_config(self, **settings):
         inner = {
@@ -314,7 +316,8 @@ def randomize(model, offset_norms):
 
 
 def write_case(folder, family: Family, name, case: Case):
-    """config.json and model.safetensors as transformers saves them, batch.safetensors and expected.safetensors."""
+    """config.json and model.safetensors as transformers saves them, batch.safetensors and expected.safetensors; of each class's first
+    case also rounded.safetensors, the logits that are computed in bfloat16."""
     seed(folder.name)
     model_class = case.model or family.models[0]
     model = build(model_class, family.small_config(**case.settings))
@@ -343,7 +346,17 @@ def write_case(folder, family: Family, name, case: Case):
     first_of_class = next(
         other for other, each in family.cases.items() if (each.model or family.models[0]) is model_class
     )
-    flags = {"meshes": case.meshes, "export": case.export or name == first_of_class}
+    if name == first_of_class:
+        model = model_class.from_pretrained(folder, dtype=torch.bfloat16).train(False)
+        if "pixel_values" in batch:
+            batch["pixel_values"] = batch["pixel_values"].to(torch.bfloat16)
+        with torch.no_grad():
+            save_file({"logits": compute(model, batch)[0].contiguous()}, folder / "rounded.safetensors")
+    flags = {
+        "meshes": case.meshes,
+        "export": case.export or name == first_of_class,
+        "rounds_less": family.rounds_less,
+    }
     (folder / "case.json").write_text(json.dumps(flags))
 
 

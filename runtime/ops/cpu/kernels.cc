@@ -13,31 +13,37 @@ inline float gelu_inner(float x) { return x * (1.5957691216057308f + 0.071354816
 inline float gelu_inner_slope(float x) { return 1.5957691216057308f + 0.21406444881781292f * x * x; }
 
 template <class T>
-void rms_norm(const T* x, const T* weight, T* y, float* inverse_rms, int64_t rows, int64_t hidden, float eps) {
+void rms_norm(const T* x, const float* weight, bool rounds_first, T* y, float* inverse_rms, int64_t rows,
+              int64_t hidden, float eps) {
   for (int64_t row = 0; row < rows; ++row, x += hidden, y += hidden) {
     float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < hidden; ++i) sum += load(x + i) * load(x + i);
     const float inverse = 1.0f / __builtin_sqrtf(sum / static_cast<float>(hidden) + eps);
     inverse_rms[row] = inverse;
+    if (rounds_first) {
 #pragma omp simd
-    for (int64_t i = 0; i < hidden; ++i) store(y + i, load(weight + i) * round_to(x, load(x + i) * inverse));
+      for (int64_t i = 0; i < hidden; ++i) store(y + i, weight[i] * round_to(x, load(x + i) * inverse));
+    } else {
+#pragma omp simd
+      for (int64_t i = 0; i < hidden; ++i) store(y + i, weight[i] * (load(x + i) * inverse));
+    }
   }
 }
 
 template <class T>
-void rms_norm_backward(const T* grad, const T* x, const T* weight, const float* inverse_rms, T* dx,
+void rms_norm_backward(const T* grad, const T* x, const float* weight, const float* inverse_rms, T* dx,
                        float* __restrict weight_gradient, int64_t rows, int64_t hidden) {
   for (int64_t row = 0; row < rows; ++row, grad += hidden, x += hidden, dx += hidden) {
     const float inverse = inverse_rms[row];
     float dot = 0.0f;
 #pragma omp simd reduction(+ : dot)
-    for (int64_t i = 0; i < hidden; ++i) dot += load(grad + i) * load(weight + i) * load(x + i);
+    for (int64_t i = 0; i < hidden; ++i) dot += load(grad + i) * weight[i] * load(x + i);
     const float along = dot * inverse * inverse * inverse / static_cast<float>(hidden);
 #pragma omp simd
     for (int64_t i = 0; i < hidden; ++i) {
       const float g = load(grad + i), value = load(x + i);
-      store(dx + i, g * load(weight + i) * inverse - value * along);
+      store(dx + i, g * weight[i] * inverse - value * along);
       weight_gradient[i] += g * value * inverse;
     }
   }

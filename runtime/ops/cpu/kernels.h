@@ -17,10 +17,11 @@ enum class Gate { silu, gelu_tanh };
 /// Loops for one element type. All compute in float32. Rows are contiguous.
 template <class T>
 struct Kernels {
-  /// y = weight * round(x / rms(x)); inverse_rms [rows].
-  void (*rms_norm)(const T* x, const T* weight, T* y, float* inverse_rms, int64_t rows, int64_t hidden, float eps);
+  /// y = weight * x / rms(x), whose quotient `rounds_first` to T; inverse_rms [rows].
+  void (*rms_norm)(const T* x, const float* weight, bool rounds_first, T* y, float* inverse_rms, int64_t rows,
+                   int64_t hidden, float eps);
   /// Writes dx and adds to weight_gradient [hidden].
-  void (*rms_norm_backward)(const T* grad, const T* x, const T* weight, const float* inverse_rms, T* dx,
+  void (*rms_norm_backward)(const T* grad, const T* x, const float* weight, const float* inverse_rms, T* dx,
                             float* weight_gradient, int64_t rows, int64_t hidden);
   /// y = gate_function(gate) * up, over `count` elements.
   void (*gated)(Gate function, const T* gate, const T* up, T* y, int64_t count);

@@ -22,17 +22,19 @@ constexpr int64_t kGrain = 16384;
 int64_t rows_per_piece(int64_t row_length) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, row_length)); }
 
 std::pair<Tensor, Tensor> rms_norm(const Tensor& x_given, const Tensor& weight_given, double eps) {
-  const Tensor x = x_given.contiguous(), weight = weight_given.contiguous();
+  const Tensor x = x_given.contiguous(), weight = weight_given.to(at::kFloat).contiguous();
+  const bool rounds_first = weight_given.scalar_type() == x.scalar_type();
   const int64_t hidden = x.size(-1), rows = hidden ? x.numel() / hidden : 0;
   const Tensor y = at::empty_like(x), inverse_rms = at::empty({rows}, x.options().dtype(at::kFloat));
   with_element_type(x, [&](auto element) {
     using T = decltype(element);
-    const T *from = read<T>(x), *scale = read<T>(weight);
+    const T* from = read<T>(x);
+    const float* scale = read<float>(weight);
     T* to = write<T>(y);
     float* inverse = write<float>(inverse_rms);
     cpu::parallel_ranges(rows, rows_per_piece(hidden), [&](int64_t first, int64_t last) {
-      cpu::kernels<T>().rms_norm(from + first * hidden, scale, to + first * hidden, inverse + first, last - first,
-                                 hidden, static_cast<float>(eps));
+      cpu::kernels<T>().rms_norm(from + first * hidden, scale, rounds_first, to + first * hidden, inverse + first,
+                                 last - first, hidden, static_cast<float>(eps));
     });
   });
   return {y, inverse_rms};
@@ -40,7 +42,8 @@ std::pair<Tensor, Tensor> rms_norm(const Tensor& x_given, const Tensor& weight_g
 
 std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& grad_given, const Tensor& x_given, const Tensor& weight_given,
                                             const Tensor& inverse_rms) {
-  const Tensor grad = grad_given.contiguous(), x = x_given.contiguous(), weight = weight_given.contiguous();
+  const Tensor grad = grad_given.contiguous(), x = x_given.contiguous();
+  const Tensor weight = weight_given.to(at::kFloat).contiguous();
   const int64_t hidden = x.size(-1), rows = inverse_rms.numel();
   const Tensor dx = at::empty_like(x);
   // One row of partial sums for each piece, so that the result depends on the number of threads but on nothing else.
@@ -49,7 +52,8 @@ std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& grad_given, const Tens
   const Tensor partial = at::zeros({pieces, hidden}, x.options().dtype(at::kFloat));
   with_element_type(x, [&](auto element) {
     using T = decltype(element);
-    const T *upstream = read<T>(grad), *from = read<T>(x), *scale = read<T>(weight);
+    const T *upstream = read<T>(grad), *from = read<T>(x);
+    const float* scale = read<float>(weight);
     T* to = write<T>(dx);
     const float* inverse = read<float>(inverse_rms);
     float* sums = write<float>(partial);
@@ -61,7 +65,7 @@ std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& grad_given, const Tens
       }
     });
   });
-  return {dx, partial.sum(0).to(weight.scalar_type())};
+  return {dx, partial.sum(0).to(weight_given.scalar_type())};
 }
 
 Tensor gated(Gate function, const Tensor& gate_given, const Tensor& up_given) {

@@ -46,28 +46,31 @@ __device__ inline float gelu_inner_slope(float x) { return 1.5957691216057308f +
 
 // One block a row.
 template <class T>
-__global__ void rms_norm(const T* x, const T* weight, T* y, float* inverse_rms, int64_t hidden, float eps) {
+__global__ void rms_norm(const T* x, const float* weight, bool rounds_first, T* y, float* inverse_rms, int64_t hidden,
+                         float eps) {
   const int64_t row = blockIdx.x;
   x += row * hidden, y += row * hidden;
   float sum = 0.0f;
   for (int64_t i = threadIdx.x; i < hidden; i += blockDim.x) sum += load(x + i) * load(x + i);
   const float inverse = rsqrtf(reduce_block<Sum>(sum) / static_cast<float>(hidden) + eps);
   if (threadIdx.x == 0) inverse_rms[row] = inverse;
-  for (int64_t i = threadIdx.x; i < hidden; i += blockDim.x)
-    store(y + i, load(weight + i) * round_to(x, load(x + i) * inverse));
+  for (int64_t i = threadIdx.x; i < hidden; i += blockDim.x) {
+    const float normalized = load(x + i) * inverse;
+    store(y + i, weight[i] * (rounds_first ? round_to(x, normalized) : normalized));
+  }
 }
 
 template <class T>
-__global__ void rms_norm_backward(const T* grad, const T* x, const T* weight, const float* inverse_rms, T* dx,
+__global__ void rms_norm_backward(const T* grad, const T* x, const float* weight, const float* inverse_rms, T* dx,
                                   int64_t hidden) {
   const int64_t row = blockIdx.x;
   grad += row * hidden, x += row * hidden, dx += row * hidden;
   float dot = 0.0f;
-  for (int64_t i = threadIdx.x; i < hidden; i += blockDim.x) dot += load(grad + i) * load(weight + i) * load(x + i);
+  for (int64_t i = threadIdx.x; i < hidden; i += blockDim.x) dot += load(grad + i) * weight[i] * load(x + i);
   const float inverse = inverse_rms[row];
   const float along = reduce_block<Sum>(dot) * inverse * inverse * inverse / static_cast<float>(hidden);
   for (int64_t i = threadIdx.x; i < hidden; i += blockDim.x)
-    store(dx + i, load(grad + i) * load(weight + i) * inverse - load(x + i) * along);
+    store(dx + i, load(grad + i) * weight[i] * inverse - load(x + i) * along);
 }
 
 // A thread sums one column over the rows of one piece: neighbours read neighbouring elements.
@@ -162,14 +165,15 @@ unsigned blocks_for(int64_t count) {
 }  // namespace
 
 template <class T>
-void Launch<T>::rms_norm(const T* x, const T* weight, T* y, float* inverse_rms, int64_t rows, int64_t hidden, float eps,
-                         cudaStream_t stream) {
+void Launch<T>::rms_norm(const T* x, const float* weight, bool rounds_first, T* y, float* inverse_rms, int64_t rows,
+                         int64_t hidden, float eps, cudaStream_t stream) {
   if (rows)
-    cuda::rms_norm<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(x, weight, y, inverse_rms, hidden, eps);
+    cuda::rms_norm<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(x, weight, rounds_first, y, inverse_rms,
+                                                                         hidden, eps);
 }
 
 template <class T>
-void Launch<T>::rms_norm_backward(const T* grad, const T* x, const T* weight, const float* inverse_rms, T* dx,
+void Launch<T>::rms_norm_backward(const T* grad, const T* x, const float* weight, const float* inverse_rms, T* dx,
                                   int64_t rows, int64_t hidden, cudaStream_t stream) {
   if (rows)
     cuda::rms_norm_backward<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(grad, x, weight, inverse_rms, dx,

@@ -18,9 +18,9 @@ struct RotaryShape {
 /// Launches for one element type, float or __nv_bfloat16. All compute in float32; rows are contiguous.
 template <class T>
 struct Launch {
-  static void rms_norm(const T* x, const T* weight, T* y, float* inverse_rms, int64_t rows, int64_t hidden, float eps,
-                       cudaStream_t stream);
-  static void rms_norm_backward(const T* grad, const T* x, const T* weight, const float* inverse_rms, T* dx,
+  static void rms_norm(const T* x, const float* weight, bool rounds_first, T* y, float* inverse_rms, int64_t rows,
+                       int64_t hidden, float eps, cudaStream_t stream);
+  static void rms_norm_backward(const T* grad, const T* x, const float* weight, const float* inverse_rms, T* dx,
                                 int64_t rows, int64_t hidden, cudaStream_t stream);
   /// partial [pieces, hidden]: sums over the rows of each piece.
   static void rms_norm_weight_backward(const T* grad, const T* x, const float* inverse_rms, float* partial,

@@ -38,31 +38,33 @@ T* write(const Tensor& tensor) {
 }
 
 std::pair<Tensor, Tensor> rms_norm(const Tensor& x_given, const Tensor& weight_given, double eps) {
-  const Tensor x = x_given.contiguous(), weight = weight_given.contiguous();
+  const Tensor x = x_given.contiguous(), weight = weight_given.to(at::kFloat).contiguous();
+  const bool rounds_first = weight_given.scalar_type() == x.scalar_type();
   const int64_t hidden = x.size(-1), rows = hidden ? x.numel() / hidden : 0;
   const Tensor y = at::empty_like(x), inverse_rms = at::empty({rows}, x.options().dtype(at::kFloat));
   with_element_type(x, [&](auto element, cudaStream_t stream) {
     using T = decltype(element);
-    cuda::Launch<T>::rms_norm(read<T>(x), read<T>(weight), write<T>(y), write<float>(inverse_rms), rows, hidden,
-                              static_cast<float>(eps), stream);
+    cuda::Launch<T>::rms_norm(read<T>(x), read<float>(weight), rounds_first, write<T>(y), write<float>(inverse_rms),
+                              rows, hidden, static_cast<float>(eps), stream);
   });
   return {y, inverse_rms};
 }
 
 std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& grad_given, const Tensor& x_given, const Tensor& weight_given,
                                             const Tensor& inverse_rms) {
-  const Tensor grad = grad_given.contiguous(), x = x_given.contiguous(), weight = weight_given.contiguous();
+  const Tensor grad = grad_given.contiguous(), x = x_given.contiguous();
+  const Tensor weight = weight_given.to(at::kFloat).contiguous();
   const int64_t hidden = x.size(-1), rows = inverse_rms.numel();
   const int64_t pieces = std::clamp<int64_t>(rows / 32, 1, 256);
   const Tensor dx = at::empty_like(x), partial = at::empty({pieces, hidden}, x.options().dtype(at::kFloat));
   with_element_type(x, [&](auto element, cudaStream_t stream) {
     using T = decltype(element);
-    cuda::Launch<T>::rms_norm_backward(read<T>(grad), read<T>(x), read<T>(weight), read<float>(inverse_rms),
+    cuda::Launch<T>::rms_norm_backward(read<T>(grad), read<T>(x), read<float>(weight), read<float>(inverse_rms),
                                        write<T>(dx), rows, hidden, stream);
     cuda::Launch<T>::rms_norm_weight_backward(read<T>(grad), read<T>(x), read<float>(inverse_rms),
                                               write<float>(partial), pieces, rows, hidden, stream);
   });
-  return {dx, partial.sum(0).to(weight.scalar_type())};
+  return {dx, partial.sum(0).to(weight_given.scalar_type())};
 }
 
 Tensor gated(Gate function, const Tensor& gate_given, const Tensor& up_given) {
