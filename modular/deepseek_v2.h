@@ -243,6 +243,7 @@ class DeepseekV2ModelImpl : public llama::LlamaModelImpl {
 TORCH_MODULE(DeepseekV2Model);
 
 using DeepseekV2ForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
-using DeepseekV2ForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;
+using DeepseekV2ForSequenceClassification MODEL_ENTRY("sequence-classification") =
+    llama::LlamaForSequenceClassification;
 
 }  // namespace modular::deepseek_v2

@@ -102,7 +102,8 @@ TORCH_MODULE(DeepseekV3TopkRouter);
 using DeepseekV3DecoderLayer = deepseek_v2::DeepseekV2DecoderLayer;
 using DeepseekV3Model = llama::LlamaModel;
 using DeepseekV3ForCausalLM MODEL_ENTRY("causal-lm") = deepseek_v2::DeepseekV2ForCausalLM;
-using DeepseekV3ForSequenceClassification MODEL_ENTRY("sequence-classification") = deepseek_v2::DeepseekV2ForSequenceClassification;
+using DeepseekV3ForSequenceClassification MODEL_ENTRY("sequence-classification") =
+    deepseek_v2::DeepseekV2ForSequenceClassification;
 using DeepseekV3ForTokenClassification MODEL_ENTRY("token-classification") = llama::LlamaForTokenClassification;
 
 }  // namespace modular::deepseek_v3

@@ -110,7 +110,8 @@ class STANDS_FOR(mistral::MistralMLP) MixtralSparseMoeBlockImpl : public Module 
 TORCH_MODULE(MixtralSparseMoeBlock);
 
 using MixtralForCausalLM MODEL_ENTRY("causal-lm") = mistral::MistralForCausalLM;
-using MixtralForSequenceClassification MODEL_ENTRY("sequence-classification") = mistral::MistralForSequenceClassification;
+using MixtralForSequenceClassification MODEL_ENTRY("sequence-classification") =
+    mistral::MistralForSequenceClassification;
 using MixtralForTokenClassification MODEL_ENTRY("token-classification") = mistral::MistralForTokenClassification;
 
 }  // namespace modular::mixtral

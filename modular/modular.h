@@ -47,8 +47,8 @@ struct Config {
 template <class Member>
 void remove(Member& member);
 
-/// In the place of a base's arguments, `: YImpl(skip_to<YImpl, GrandImpl>(args…))`: runs the constructor of GrandImpl, from
-/// which YImpl derives, and none in between.
+/// In the place of a base's arguments, `: YImpl(skip_to<YImpl, GrandImpl>(args…))`: runs the constructor of GrandImpl,
+/// from which YImpl derives, and none in between.
 template <class Base, class Ancestor, class... Arguments>
   requires std::is_base_of_v<Ancestor, Base> && std::is_constructible_v<Ancestor, Arguments...>
 Base&& skip_to(Arguments&&... arguments);

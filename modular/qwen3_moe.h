@@ -56,7 +56,8 @@ class Qwen3MoeDecoderLayerImpl : public qwen2_moe::Qwen2MoeDecoderLayerImpl {
 TORCH_MODULE(Qwen3MoeDecoderLayer);
 
 using Qwen3MoeForCausalLM MODEL_ENTRY("causal-lm") = mistral::MistralForCausalLM;
-using Qwen3MoeForSequenceClassification MODEL_ENTRY("sequence-classification") = mistral::MistralForSequenceClassification;
+using Qwen3MoeForSequenceClassification MODEL_ENTRY("sequence-classification") =
+    mistral::MistralForSequenceClassification;
 using Qwen3MoeForTokenClassification MODEL_ENTRY("token-classification") = mistral::MistralForTokenClassification;
 
 }  // namespace modular::qwen3_moe
