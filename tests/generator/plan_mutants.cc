@@ -247,7 +247,10 @@ class Mutator {
     const Field& next = owner.fields[i + 1];
     const bool between_parts = annotation.kind == "tp_local" && next.type == "int64_t" && !is_read(owner, field) &&
                                (find_annotation(next.annotations, "tp_local") || !is_read(owner, next));
-    annotate(owner, what + " moved to " + next.name, between_parts ? accepted : refused,
+    // Any table that is only looked up may be split by row.
+    const bool between_tables = annotation.kind == "tp_vocab" && !tied_.contains(&field) && field.type == next.type &&
+                                next.type.ends_with("nn::Embedding");
+    annotate(owner, what + " moved to " + next.name, between_parts || between_tables ? accepted : refused,
              {{annotation.where, ""}, {declaration(next), at(annotation.where) + " "}}, [=](Class& changed) {
                std::vector<Annotation>& list = changed.fields[i].annotations;
                changed.fields[i + 1].annotations.push_back(list[place]);

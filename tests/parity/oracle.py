@@ -264,7 +264,7 @@ class Family:
     wide: settings that make parameters large enough to measure their initial distribution
     offset_norms: norm weights are stored less 1
     otherwise: name of a published config -> values that are read otherwise here
-    rounds_less: in bfloat16 the plain functions or the fused ones round fewer intermediate values than the original
+    rounds_elsewhere: in bfloat16 other intermediate values are rounded than in the original, and the result is as exact
     """
 
     config: type
@@ -275,7 +275,7 @@ class Family:
     wide: dict = dataclasses.field(default_factory=lambda: dict(hidden_size=128, intermediate_size=160, head_dim=32))
     offset_norms: bool = False
     otherwise: dict[str, dict] = dataclasses.field(default_factory=dict)
-    rounds_less: bool = False
+    rounds_elsewhere: bool = False
 
     def small_config(self, **settings):
         inner = {
@@ -348,14 +348,13 @@ def write_case(folder, family: Family, name, case: Case):
     )
     if name == first_of_class:
         model = model_class.from_pretrained(folder, dtype=torch.bfloat16).train(False)
-        if "pixel_values" in batch:
-            batch["pixel_values"] = batch["pixel_values"].to(torch.bfloat16)
+        rounded = {name: tensor.bfloat16() if tensor.is_floating_point() else tensor for name, tensor in batch.items()}
         with torch.no_grad():
-            save_file({"logits": compute(model, batch)[0].contiguous()}, folder / "rounded.safetensors")
+            save_file({"logits": compute(model, rounded)[0].contiguous()}, folder / "rounded.safetensors")
     flags = {
         "meshes": case.meshes,
         "export": case.export or name == first_of_class,
-        "rounds_less": family.rounds_less,
+        "rounds_elsewhere": family.rounds_elsewhere,
     }
     (folder / "case.json").write_text(json.dumps(flags))
 

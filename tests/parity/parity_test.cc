@@ -108,7 +108,8 @@ std::vector<fs::path> cases_with(const char* flag) {
 
 /// Where a model rounds to bfloat16 is part of what it is. One that rounds where the original does comes much closer to
 /// the original's logits than rounding has moved those from the exact ones (most are equal to the bit); roundings in
-/// other places would be as far off again. A family that says that it rounds less comes closer to the exact ones.
+/// other places would be as far off again. A family that says that it rounds elsewhere is no further from the exact
+/// ones.
 TEST(Parity, RoundingToBfloat16IsThatOfTransformers) {
   at::set_num_threads(1);
   Mesh mesh(Environment{}, MeshShape{});
@@ -131,8 +132,8 @@ TEST(Parity, RoundingToBfloat16IsThatOfTransformers) {
     const double to_theirs = (ours - theirs).norm().item<double>() / rounding;
     const double to_exact = (ours - exact).norm().item<double>() / rounding;
     fmt::print("{:<32} {:10.3f} {:10.3f}\n", folder.filename().string(), to_theirs, to_exact);
-    if (parity::read_json(folder / "case.json").at("rounds_less"))
-      EXPECT_LE(to_exact, 1.1);
+    if (parity::read_json(folder / "case.json").at("rounds_elsewhere"))
+      EXPECT_LE(to_exact, 1.25);
     else
       EXPECT_LE(to_theirs, 0.5);
   }
@@ -181,7 +182,7 @@ void train_and_export(const fs::path& folder, const fs::path& out, const ExportO
   for (int step = 0; step < 4; ++step) {
     last = model.step({&batch, 1}).loss;
     if (step == 0) first = last;
-    for (ShardedParameter& parameter : model.parameters()) parameter.local.sub_(parameter.grad, /*alpha=*/0.1);
+    for (ShardedParameter& parameter : model.parameters()) parameter.local.sub_(parameter.grad, /*alpha=*/0.02);
     model.parameters_changed();
   }
   EXPECT_LT(last, first);

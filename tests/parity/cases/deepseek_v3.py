@@ -23,6 +23,7 @@ FAMILY = Family(
     config=DeepseekV3Config,
     models=[DeepseekV3ForCausalLM, DeepseekV3ForSequenceClassification, DeepseekV3ForTokenClassification],
     small=SMALL,
+    rounds_elsewhere=True,  # experts are summed in another order
     cases={
         **classifiers(DeepseekV3ForSequenceClassification, DeepseekV3ForTokenClassification, meshes=True),
         "plain": Case(meshes=True),

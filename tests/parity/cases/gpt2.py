@@ -7,7 +7,7 @@ FAMILY = Family(
     models=[GPT2LMHeadModel, GPT2ForSequenceClassification, GPT2ForTokenClassification],
     small=dict(vocab_size=VOCAB, n_embd=32, n_layer=3, n_head=4, n_positions=64),
     wide=dict(n_embd=128),
-    rounds_less=True,  # gelu_new is one function here
+    rounds_elsewhere=True,  # gelu_new is one function here
     cases={
         **classifiers(GPT2ForSequenceClassification, GPT2ForTokenClassification, meshes=True),
         "plain": Case(meshes=True),

@@ -142,6 +142,7 @@ FAMILY = Family(
     small=dict(vocab_size=VOCAB, n_positions=32, n_embd=32, n_layer=3, n_head=4, item_dim=12, feature_dim=6),
     wide=dict(n_embd=128, item_dim=48, feature_dim=48, feature_cardinalities=[70, 90], feature_numbers=2,
               aggregation="element-wise-sum"),
+    rounds_elsewhere=True,  # gelu_new is one function here
     cases={
         "features": Case(batch=sessions(), feature_cardinalities=[7, 30], feature_numbers=3, meshes=True),
         "sums": Case(
