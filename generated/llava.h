@@ -22,214 +22,6 @@ inline void llava_refuse_other(std::string_view tower, std::string_view given, s
   throw ConfigError(message.append(use));
 }
 
-struct LlavaTextConfig {
-  int64_t vocab_size = 32000;
-  int64_t hidden_size = 4096;
-  int64_t intermediate_size = 11008;
-  int64_t num_hidden_layers = 32;
-  int64_t num_attention_heads = 32;
-  std::optional<int64_t> num_key_value_heads;  // as many as attention heads when not given
-  std::optional<int64_t> head_dim;             // hidden_size / num_attention_heads when not given
-  std::string hidden_act = "silu";
-  int64_t max_position_embeddings = 2048;
-  double initializer_range = 0.02;
-  double rms_norm_eps = 1e-6;
-  std::optional<int64_t> pad_token_id;
-  bool tie_word_embeddings = false;
-  RopeParameters rope_parameters;
-  bool attention_bias = false;
-  double attention_dropout = 0.0;
-  bool mlp_bias = false;
-  int64_t num_labels = 2;                   // of classifiers
-  std::optional<std::string> problem_type;  // of classifiers
-  std::string model_type = "llama";
-
-  void finish() {
-    llava_refuse_other("text_config", model_type, "llama", "as the language model");
-    if (num_attention_heads < 1) throw ConfigError("num_attention_heads must be at least 1");
-    if (!num_key_value_heads) num_key_value_heads = num_attention_heads;
-    if (num_attention_heads % *num_key_value_heads != 0)
-      throw ConfigError("num_attention_heads must be a multiple of num_key_value_heads");
-    if (!head_dim) {
-      if (hidden_size % num_attention_heads != 0)
-        throw ConfigError("hidden_size must be a multiple of num_attention_heads, or give head_dim");
-      head_dim = hidden_size / num_attention_heads;
-    }
-    if (attention_dropout != 0.0) throw ConfigError("attention_dropout is not supported: set it to 0.0");
-  }
-
-  template <class Visitor>
-  void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("hidden_size", hidden_size);
-    visit("intermediate_size", intermediate_size);
-    visit("num_hidden_layers", num_hidden_layers);
-    visit("num_attention_heads", num_attention_heads);
-    visit("num_key_value_heads", num_key_value_heads);
-    visit("head_dim", head_dim);
-    visit("hidden_act", hidden_act);
-    visit("max_position_embeddings", max_position_embeddings);
-    visit("initializer_range", initializer_range);
-    visit("rms_norm_eps", rms_norm_eps);
-    visit("pad_token_id", pad_token_id);
-    visit("tie_word_embeddings", tie_word_embeddings);
-    visit("rope_parameters", rope_parameters);
-    visit("attention_bias", attention_bias);
-    visit("attention_dropout", attention_dropout);
-    visit("mlp_bias", mlp_bias);
-    visit("num_labels", num_labels);
-    visit("problem_type", problem_type);
-    visit("model_type", model_type);
-  }
-};
-
-/// Root mean square norm with a learned scale.
-class LlavaTextRMSNormImpl : public Module {
- public:
-  LlavaTextRMSNormImpl(int64_t hidden_size, double eps)
-      : weight(register_parameter("weight", torch::ones({hidden_size}))), eps(eps) {}
-
-  Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight, eps); }
-
-  void reset_parameters() override { init::ones_(weight); }
-
-  Tensor weight;  // [hidden]
-  double eps;
-};
-TORCH_MODULE(LlavaTextRMSNorm);
-
-/// Gated feed-forward network.
-class LlavaTextMLPImpl : public Module {
- public:
-  explicit LlavaTextMLPImpl(const LlavaTextConfig& config)
-      : gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, config.mlp_bias))),
-        up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, config.mlp_bias))),
-        down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, config.mlp_bias))),
-        hidden_act(config.hidden_act),
-        initializer_range(config.initializer_range) {}
-
-  Tensor forward(const Tensor& x) {
-    auto x_tp = tp::enter(x);
-    return tp::exit(down_proj, gated_activation(hidden_act, gate_proj(x_tp), up_proj(x_tp)));
-  }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
-  nn::Linear gate_proj;
-  nn::Linear up_proj;
-  nn::Linear down_proj;
-  std::string hidden_act;
-  double initializer_range;
-};
-TORCH_MODULE(LlavaTextMLP);
-
-/// Causal self-attention with rotary positions and grouped key and value heads.
-class LlavaTextAttentionImpl : public Module {
- public:
-  explicit LlavaTextAttentionImpl(const LlavaTextConfig& config)
-      : num_heads(config.num_attention_heads),
-        num_key_value_heads(*config.num_key_value_heads),
-        head_dim(*config.head_dim),
-        scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
-        initializer_range(config.initializer_range),
-        q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, config.attention_bias))),
-        k_proj(register_module("k_proj",
-                               linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
-        v_proj(register_module("v_proj",
-                               linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
-        o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, config.attention_bias))) {}
-
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
-    auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
-    Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
-    Tensor value =
-        v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
-    return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
-  }
-
-  /// Turns queries and keys to their positions and mixes the values.
-  Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
-                const Tensor& mask) {
-    const auto& [cos, sin] = rotary_embeddings;
-    return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling);
-  }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
-
-  int64_t num_heads;
-  int64_t num_key_value_heads;
-  int64_t head_dim;
-  double scaling;
-  double initializer_range;
-  nn::Linear q_proj;
-  nn::Linear k_proj;
-  nn::Linear v_proj;
-  nn::Linear o_proj;
-};
-TORCH_MODULE(LlavaTextAttention);
-
-/// Attention and feed-forward network, each behind a norm and beside a residual path.
-class LlavaTextDecoderLayerImpl : public Module {
- public:
-  LlavaTextDecoderLayerImpl(const LlavaTextConfig& config, int64_t /*layer*/)
-      : self_attn(register_module("self_attn", LlavaTextAttention(config))),
-        mlp(register_module("mlp", LlavaTextMLP(config))),
-        input_layernorm(register_module("input_layernorm", LlavaTextRMSNorm(config.hidden_size, config.rms_norm_eps))),
-        post_attention_layernorm(
-            register_module("post_attention_layernorm", LlavaTextRMSNorm(config.hidden_size, config.rms_norm_eps))) {}
-
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
-    return fsdp::unit(*this, &LlavaTextDecoderLayerImpl::forward_unit, hidden_states, rotary_embeddings, mask);
-  }
-
-  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
-    Tensor residual = hidden_states + self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
-    return residual + mlp(post_attention_layernorm(residual));
-  }
-
-  LlavaTextAttention self_attn;
-  LlavaTextMLP mlp;
-  LlavaTextRMSNorm input_layernorm;
-  LlavaTextRMSNorm post_attention_layernorm;
-};
-TORCH_MODULE(LlavaTextDecoderLayer);
-
-/// Embedding, decoder layers and final norm.
-class LlavaTextModelImpl : public Module {
- public:
-  explicit LlavaTextModelImpl(const LlavaTextConfig& config)
-      : config(config),
-        embed_tokens(
-            register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
-        layers(register_module("layers", ModuleListOf<LlavaTextDecoderLayer>())),
-        norm(register_module("norm", LlavaTextRMSNorm(config.hidden_size, config.rms_norm_eps))) {
-    for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
-      layers->push_back(LlavaTextDecoderLayer(config, layer));
-  }
-
-  /// Token embeddings: [batch, seq, hidden].
-  Tensor embed(const Tensor& input_ids) { return tp::embedding(embed_tokens, input_ids); }
-
-  /// Which keys each query sees, as causal_mask returns it.
-  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
-
-  /// Rotary tables for the batch's positions, in the embeddings' type.
-  RotaryTables rotary_positions(const Batch& batch, at::ScalarType type) {
-    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, position_ids(batch),
-                         type);
-  }
-
-  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
-
-  LlavaTextConfig config;
-  nn::Embedding embed_tokens;
-  ModuleListOf<LlavaTextDecoderLayer> layers;
-  LlavaTextRMSNorm norm;
-};
-TORCH_MODULE(LlavaTextModel);
-
 struct LlavaVisionConfig {
   int64_t hidden_size = 768;
   int64_t intermediate_size = 3072;
@@ -457,6 +249,214 @@ class LlavaVisionModelImpl : public Module {
   LayerNorm post_layernorm;
 };
 TORCH_MODULE(LlavaVisionModel);
+
+struct LlavaTextConfig {
+  int64_t vocab_size = 32000;
+  int64_t hidden_size = 4096;
+  int64_t intermediate_size = 11008;
+  int64_t num_hidden_layers = 32;
+  int64_t num_attention_heads = 32;
+  std::optional<int64_t> num_key_value_heads;  // as many as attention heads when not given
+  std::optional<int64_t> head_dim;             // hidden_size / num_attention_heads when not given
+  std::string hidden_act = "silu";
+  int64_t max_position_embeddings = 2048;
+  double initializer_range = 0.02;
+  double rms_norm_eps = 1e-6;
+  std::optional<int64_t> pad_token_id;
+  bool tie_word_embeddings = false;
+  RopeParameters rope_parameters;
+  bool attention_bias = false;
+  double attention_dropout = 0.0;
+  bool mlp_bias = false;
+  int64_t num_labels = 2;                   // of classifiers
+  std::optional<std::string> problem_type;  // of classifiers
+  std::string model_type = "llama";
+
+  void finish() {
+    llava_refuse_other("text_config", model_type, "llama", "as the language model");
+    if (num_attention_heads < 1) throw ConfigError("num_attention_heads must be at least 1");
+    if (!num_key_value_heads) num_key_value_heads = num_attention_heads;
+    if (num_attention_heads % *num_key_value_heads != 0)
+      throw ConfigError("num_attention_heads must be a multiple of num_key_value_heads");
+    if (!head_dim) {
+      if (hidden_size % num_attention_heads != 0)
+        throw ConfigError("hidden_size must be a multiple of num_attention_heads, or give head_dim");
+      head_dim = hidden_size / num_attention_heads;
+    }
+    if (attention_dropout != 0.0) throw ConfigError("attention_dropout is not supported: set it to 0.0");
+  }
+
+  template <class Visitor>
+  void fields(Visitor&& visit) {
+    visit("vocab_size", vocab_size);
+    visit("hidden_size", hidden_size);
+    visit("intermediate_size", intermediate_size);
+    visit("num_hidden_layers", num_hidden_layers);
+    visit("num_attention_heads", num_attention_heads);
+    visit("num_key_value_heads", num_key_value_heads);
+    visit("head_dim", head_dim);
+    visit("hidden_act", hidden_act);
+    visit("max_position_embeddings", max_position_embeddings);
+    visit("initializer_range", initializer_range);
+    visit("rms_norm_eps", rms_norm_eps);
+    visit("pad_token_id", pad_token_id);
+    visit("tie_word_embeddings", tie_word_embeddings);
+    visit("rope_parameters", rope_parameters);
+    visit("attention_bias", attention_bias);
+    visit("attention_dropout", attention_dropout);
+    visit("mlp_bias", mlp_bias);
+    visit("num_labels", num_labels);
+    visit("problem_type", problem_type);
+    visit("model_type", model_type);
+  }
+};
+
+/// Root mean square norm with a learned scale.
+class LlavaTextRMSNormImpl : public Module {
+ public:
+  LlavaTextRMSNormImpl(int64_t hidden_size, double eps)
+      : weight(register_parameter("weight", torch::ones({hidden_size}))), eps(eps) {}
+
+  Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight, eps); }
+
+  void reset_parameters() override { init::ones_(weight); }
+
+  Tensor weight;  // [hidden]
+  double eps;
+};
+TORCH_MODULE(LlavaTextRMSNorm);
+
+/// Gated feed-forward network.
+class LlavaTextMLPImpl : public Module {
+ public:
+  explicit LlavaTextMLPImpl(const LlavaTextConfig& config)
+      : gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, config.mlp_bias))),
+        up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, config.mlp_bias))),
+        down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, config.mlp_bias))),
+        hidden_act(config.hidden_act),
+        initializer_range(config.initializer_range) {}
+
+  Tensor forward(const Tensor& x) {
+    auto x_tp = tp::enter(x);
+    return tp::exit(down_proj, gated_activation(hidden_act, gate_proj(x_tp), up_proj(x_tp)));
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  nn::Linear gate_proj;
+  nn::Linear up_proj;
+  nn::Linear down_proj;
+  std::string hidden_act;
+  double initializer_range;
+};
+TORCH_MODULE(LlavaTextMLP);
+
+/// Causal self-attention with rotary positions and grouped key and value heads.
+class LlavaTextAttentionImpl : public Module {
+ public:
+  explicit LlavaTextAttentionImpl(const LlavaTextConfig& config)
+      : num_heads(config.num_attention_heads),
+        num_key_value_heads(*config.num_key_value_heads),
+        head_dim(*config.head_dim),
+        scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
+        initializer_range(config.initializer_range),
+        q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, config.attention_bias))),
+        k_proj(register_module("k_proj",
+                               linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
+        v_proj(register_module("v_proj",
+                               linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
+        o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, config.attention_bias))) {}
+
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    auto hidden_states_tp = tp::enter(hidden_states);
+    Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
+    Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
+    Tensor value =
+        v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
+    return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
+  }
+
+  /// Turns queries and keys to their positions and mixes the values.
+  Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
+                const Tensor& mask) {
+    const auto& [cos, sin] = rotary_embeddings;
+    return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling);
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  int64_t num_heads;
+  int64_t num_key_value_heads;
+  int64_t head_dim;
+  double scaling;
+  double initializer_range;
+  nn::Linear q_proj;
+  nn::Linear k_proj;
+  nn::Linear v_proj;
+  nn::Linear o_proj;
+};
+TORCH_MODULE(LlavaTextAttention);
+
+/// Attention and feed-forward network, each behind a norm and beside a residual path.
+class LlavaTextDecoderLayerImpl : public Module {
+ public:
+  LlavaTextDecoderLayerImpl(const LlavaTextConfig& config, int64_t /*layer*/)
+      : self_attn(register_module("self_attn", LlavaTextAttention(config))),
+        mlp(register_module("mlp", LlavaTextMLP(config))),
+        input_layernorm(register_module("input_layernorm", LlavaTextRMSNorm(config.hidden_size, config.rms_norm_eps))),
+        post_attention_layernorm(
+            register_module("post_attention_layernorm", LlavaTextRMSNorm(config.hidden_size, config.rms_norm_eps))) {}
+
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+    return fsdp::unit(*this, &LlavaTextDecoderLayerImpl::forward_unit, hidden_states, rotary_embeddings, mask);
+  }
+
+  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+    Tensor residual = hidden_states + self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
+    return residual + mlp(post_attention_layernorm(residual));
+  }
+
+  LlavaTextAttention self_attn;
+  LlavaTextMLP mlp;
+  LlavaTextRMSNorm input_layernorm;
+  LlavaTextRMSNorm post_attention_layernorm;
+};
+TORCH_MODULE(LlavaTextDecoderLayer);
+
+/// Embedding, decoder layers and final norm.
+class LlavaTextModelImpl : public Module {
+ public:
+  explicit LlavaTextModelImpl(const LlavaTextConfig& config)
+      : config(config),
+        embed_tokens(
+            register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
+        layers(register_module("layers", ModuleListOf<LlavaTextDecoderLayer>())),
+        norm(register_module("norm", LlavaTextRMSNorm(config.hidden_size, config.rms_norm_eps))) {
+    for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
+      layers->push_back(LlavaTextDecoderLayer(config, layer));
+  }
+
+  /// Token embeddings: [batch, seq, hidden].
+  Tensor embed(const Tensor& input_ids) { return tp::embedding(embed_tokens, input_ids); }
+
+  /// Which keys each query sees, as causal_mask returns it.
+  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
+
+  /// Rotary tables for the batch's positions, in the embeddings' type.
+  RotaryTables rotary_positions(const Batch& batch, at::ScalarType type) {
+    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, position_ids(batch),
+                         type);
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  LlavaTextConfig config;
+  nn::Embedding embed_tokens;
+  ModuleListOf<LlavaTextDecoderLayer> layers;
+  LlavaTextRMSNorm norm;
+};
+TORCH_MODULE(LlavaTextModel);
 
 /// The tower of a config that says nothing of it: CLIP's large one for images of 336 x 336.
 inline LlavaVisionConfig llava_tower() {

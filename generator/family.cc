@@ -422,16 +422,21 @@ Fragment Family::flatten() {
   return result;
 }
 
-/// Dependencies first, and otherwise in the order of the specs: what replaces or is inherited stands where its origin
-/// stood.
+/// Dependencies first, and otherwise in the order of the specs as this family's includes give it: what replaces or is
+/// inherited stands where its origin stood.
 std::vector<Entity*> Family::in_order() {
+  std::map<const Spec*, size_t> files;  // included ones first, whichever families are generated beside this one
+  const std::function<void(const Spec&)> include = [&](const Spec& spec) {
+    if (files.contains(&spec)) return;
+    for (const Spec* other : spec.includes) include(*other);
+    files.emplace(&spec, files.size());
+  };
+  include(spec_);
   std::vector<Entity*> sorted, result;
   for (const auto& entity : entities_) sorted.push_back(entity.get());
   const auto place = [&](const Entity* entity) {
     const Symbol& origin = *entity->levels.back().symbol;
-    size_t file = 0;
-    while (specs_.all()[file].get() != origin.spec) ++file;
-    return std::pair<size_t, uint32_t>(file, origin.where.begin);
+    return std::pair<size_t, uint32_t>(files.at(origin.spec), origin.where.begin);
   };
   std::stable_sort(sorted.begin(), sorted.end(), [&](const Entity* a, const Entity* b) { return place(a) < place(b); });
   std::set<const Entity*> seen;

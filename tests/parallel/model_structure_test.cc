@@ -156,9 +156,11 @@ TEST(Refusal, SaysInOneSentenceWhatDoesNotDivide) {
 TEST(Refusal, NamesTheKnownTasksWhereAnEntrysIsUnknown) {
   Entry unknown = llama();
   unknown.task = "juggling";
-  EXPECT_EQ(ParallelModel::refusal(unknown, *tiny_config(llama()), MeshShape{}),
-            "LlamaForCausalLM is an entry for \"juggling\", a task that is not known: write MODEL_ENTRY with one of "
-            "causal-lm, masked-lm, sequence-classification, token-classification, sentence-embedding");
+  EXPECT_EQ(
+      ParallelModel::refusal(unknown, *tiny_config(llama()), MeshShape{}),
+      "LlamaForCausalLM is an entry for \"juggling\", a task that is not known: write MODEL_ENTRY with one of "
+      "causal-lm, masked-lm, seq2seq, next-item, sequence-classification, token-classification, sentence-embedding, "
+      "image-classification, contrastive-pairs, image-text-to-text");
 }
 
 TEST(Targets, OfATaskAreThoseThatTheLossCounts) {
