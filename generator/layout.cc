@@ -12,19 +12,6 @@ namespace {
 using Kind = ModuleNode::Kind;
 using Shape = std::optional<std::vector<std::string>>;
 
-/// The arguments of `linear(…)`, `nn::Linear(…)`, or of the options inside of one.
-const std::vector<Expr>* arguments_of(const Expr* construction) {
-  if (!construction) return nullptr;
-  const bool makes = construction->kind == Expr::Kind::call || construction->kind == Expr::Kind::construct;
-  const bool options = makes && construction->operands.size() == 1 &&
-                       construction->operands[0].kind != Expr::Kind::literal &&
-                       (construction->operands[0].type.find("Options") != std::string::npos);
-  if (makes && !options) return &construction->operands;
-  for (const Expr& operand : construction->operands)
-    if (const auto* found = arguments_of(&operand)) return found;
-  return nullptr;
-}
-
 class Layouts {
  public:
   Layouts(const FamilyModel& family, const EntryPlan& plan) : family_(family), plan_(plan) {}
@@ -40,7 +27,7 @@ class Layouts {
 
  private:
   void add(const ModuleNode& node) {
-    const std::vector<Expr>* arguments = arguments_of(node.construction);
+    const std::vector<Expr>* arguments = layer_arguments(node.construction);
     const auto size = [&](size_t index) {
       return arguments && index < arguments->size() ? text_of(*node.parent, (*arguments)[index]) : std::string("?");
     };
@@ -102,7 +89,7 @@ class Layouts {
   }
 
   std::string flag_of(const ModuleNode& node, size_t index) const {
-    const std::vector<Expr>* arguments = arguments_of(node.construction);
+    const std::vector<Expr>* arguments = layer_arguments(node.construction);
     if (!arguments || index >= arguments->size()) return "";
     const Expr& flag = (*arguments)[index];
     const std::string text = flag.kind == Expr::Kind::literal ? flag.name : text_of(*node.parent, flag);
@@ -111,7 +98,7 @@ class Layouts {
 
   /// Of `torch::ones({size})`.
   Shape raw_shape(const ModuleNode& node) const {
-    const std::vector<Expr>* arguments = arguments_of(node.construction);
+    const std::vector<Expr>* arguments = layer_arguments(node.construction);
     if (!arguments || arguments->empty() || (*arguments)[0].kind != Expr::Kind::list) return std::nullopt;
     std::vector<std::string> shape;
     for (const Expr& size : (*arguments)[0].operands) shape.push_back(text_of(*node.parent, size));
@@ -120,10 +107,7 @@ class Layouts {
 
   std::string text_of(const ModuleNode& node, const Expr& expr) const {
     const Size size = trace_size(node, expr);
-    if (!size.known) return family_.text.substr(expr.span.begin, expr.span.end - expr.span.begin);
-    std::vector<std::string> factors = size.config_fields;
-    factors.insert(factors.end(), size.literals.begin(), size.literals.end());
-    return product_text(factors);
+    return size.known ? product_text(size) : family_.text.substr(expr.span.begin, expr.span.end - expr.span.begin);
   }
 
   const FamilyModel& family_;

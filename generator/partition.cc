@@ -81,20 +81,23 @@ std::vector<Size> read_parts(const ModuleNode& layer, const Annotation& annotati
   return parts;
 }
 
-/// The arguments of `linear(…)`, `nn::Linear(…)` or the options inside of one, likewise for embeddings.
-const std::vector<Expr>* layer_arguments(const Expr* construction) {
-  if (!construction) return nullptr;
-  if (construction->operands.size() >= 2 && construction->kind != Expr::Kind::method) return &construction->operands;
-  for (const Expr& operand : construction->operands)
-    if (const auto* found = layer_arguments(&operand)) return found;
-  return nullptr;
-}
-
 }  // namespace
 
 const Annotation* split_annotation(const std::vector<Annotation>& annotations) {
   for (const char* kind : {"tp_colwise", "tp_colwise_parts", "tp_rowwise", "tp_vocab", "tp_shard"})
     if (const Annotation* found = find_annotation(annotations, kind)) return found;
+  return nullptr;
+}
+
+const std::vector<Expr>* layer_arguments(const Expr* construction) {
+  if (!construction) return nullptr;
+  const bool makes = construction->kind == Expr::Kind::call || construction->kind == Expr::Kind::construct;
+  const bool options = makes && construction->operands.size() == 1 &&
+                       construction->operands[0].kind != Expr::Kind::literal &&
+                       (construction->operands[0].type.find("Options") != std::string::npos);
+  if (makes && !options) return &construction->operands;
+  for (const Expr& operand : construction->operands)
+    if (const auto* found = layer_arguments(&operand)) return found;
   return nullptr;
 }
 
@@ -132,6 +135,12 @@ Size output_size(const ModuleNode& layer) {
   const bool is_layer = layer.kind == ModuleNode::Kind::linear || layer.kind == ModuleNode::Kind::embedding;
   const std::vector<Expr>* arguments = is_layer ? layer_arguments(layer.construction) : nullptr;
   return arguments && arguments->size() > 1 ? trace_size(*layer.parent, (*arguments)[1]) : Size{{}, {}, {}, false};
+}
+
+std::string product_text(const Size& size) {
+  std::vector<std::string> factors = size.config_fields;
+  factors.insert(factors.end(), size.literals.begin(), size.literals.end());
+  return product_text(factors);
 }
 
 std::optional<std::vector<std::string>> factors_of(const Size& size) {

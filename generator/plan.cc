@@ -100,9 +100,7 @@ class Planner {
     split.dim = *partition.dim;
     for (const Size& part : partition.parts) {
       divide(part, layer.field->where, "a part of " + layer.path);
-      std::vector<std::string> factors = part.config_fields;
-      factors.insert(factors.end(), part.literals.begin(), part.literals.end());
-      split.parts.push_back(product_text(factors));
+      split.parts.push_back(product_text(part));
     }
     if (partition.parts.empty())
       divide(split_size(layer, *partition.dim), layer.field->where, "the split size of " + layer.path);
