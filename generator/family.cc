@@ -426,10 +426,12 @@ Fragment Family::flatten() {
 /// inherited stands where its origin stood.
 std::vector<Entity*> Family::in_order() {
   std::map<const Spec*, size_t> files;  // included ones first, whichever families are generated beside this one
+  size_t count = 0;
   const std::function<void(const Spec&)> include = [&](const Spec& spec) {
-    if (files.contains(&spec)) return;
+    const auto [file, is_new] = files.emplace(&spec, 0);  // before its includes: they may come back to it, as an error
+    if (!is_new) return;
     for (const Spec* other : spec.includes) include(*other);
-    files.emplace(&spec, files.size());
+    file->second = count++;
   };
   include(spec_);
   std::vector<Entity*> sorted, result;
