@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <thread>
 #include <tuple>
+#include <utility>
 
 #include "generator/advice.h"
 #include "generator/build_config.h"
@@ -69,32 +70,21 @@ std::string without_extra_namespace(std::string text) {
   return text;
 }
 
-/// Flattened text whose syntax tree, plan and formatting fit into one process of about 200 MiB.
-constexpr size_t kPartBytes = 1 << 20;
+/// Families whose syntax trees, plans and formatting fit into one process of about 200 MiB.
+constexpr size_t kMostInWorker = 32;
 
-/// Divides texts among `parts` processes, each about as long in sum and in order: the part of each text.
-std::vector<size_t> divided(const std::vector<std::string>& texts, size_t parts, size_t bytes) {
-  std::vector<size_t> part_of;
-  size_t before = 0;
-  for (const std::string& text : texts) {
-    part_of.push_back((before + text.size() / 2) * parts / bytes);
-    before += text.size();
-  }
-  return part_of;
-}
-
-/// One parse of some families and all that follows from it. What follows from the flattened texts is made by `jobs`
-/// processes at a time.
+/// One parse of some families and all that follows from it. While the specs are read, one after another, other
+/// processes already flatten families whose specs were and make what follows; `jobs` processes at a time.
 class Run {
  public:
   Run(const ParseOptions& options, std::vector<std::string> families, size_t jobs, bool keep_models)
-      : options_(options), families_(std::move(families)), jobs_(jobs), keep_models_(keep_models) {}
+      : options_(options), families_(std::move(families)), jobs_(jobs), keep_models_(keep_models), workers_(jobs) {}
 
   GenerateResult make() {
     try {
       GenerateResult result = make_here();
       if (workers_.is_child()) workers_.succeed(to_bytes(result));
-      return workers_.results().empty() ? result : gathered(std::move(result));
+      return gathered(std::move(result));
     } catch (const std::exception& error) {
       if (workers_.is_child()) workers_.fail(error.what());
       throw;
@@ -106,6 +96,7 @@ class Run {
     std::vector<std::string> paths;
     for (const std::string& family : families_) paths.push_back("modular/" + family + ".h");
     ParseSteps steps;
+    steps.stops_at = [&](size_t specs) { return goes_on_with(specs); };
     steps.flatten = [&](clang::CompilerInstance& compiler, Parsed& parsed) { return flatten(compiler, parsed); };
     steps.finish = [&](clang::CompilerInstance& compiler, Parsed& parsed, const std::vector<uint32_t>& files) {
       finish(compiler, parsed, files);
@@ -125,12 +116,12 @@ class Run {
     for (Remark& remark : parsed.remarks) advise(remark, parsed, is_family);
     for (const Remark& remark : parsed.remarks) result.diagnostics.push_back(diagnostic(parsed, remark));
     for (size_t index = 0; index < families_.size(); ++index)
-      if (is_mine(index)) result.outputs.push_back(output(parsed, index, result.ok()));
+      result.outputs.push_back(output(parsed, index, result.ok()));
     return result;
   }
 
-  /// What the workers made, as if it had been made here.
-  GenerateResult gathered(GenerateResult result) const {
+  /// With what the workers made, as if it had been made here.
+  GenerateResult gathered(GenerateResult result) {
     std::map<std::string, Output> outputs;
     for (const std::string& bytes : workers_.results()) {
       GenerateResult part = result_from(bytes);
@@ -138,15 +129,42 @@ class Run {
       for (Output& one : part.outputs) outputs[one.family] = std::move(one);
     }
     for (Output& one : result.outputs) {
-      one = std::move(outputs.at(one.family));
+      if (const auto made = outputs.find(one.family); made != outputs.end()) one = std::move(made->second);
       if (!result.ok()) one.bytes.clear(), one.plan_json.clear(), one.proof.clear(), one.explanations.clear();
     }
     return result;
   }
 
-  bool is_mine(size_t index) const { return part_of_.empty() || part_of_[index] == part_; }
+  /// Asked when `specs` of the specs were read: true in a new worker, which goes on with those that are not yet in
+  /// another's hands.
+  bool goes_on_with(size_t specs) {
+    if (keep_models_) return false;  // they do not travel between processes
+    const size_t waiting = specs - handed_over_, least = std::min(families_.size() / (4 * jobs_) + 1, kMostInWorker);
+    if (waiting < least || (waiting < kMostInWorker && workers_.running() + 1 >= jobs_)) return false;
+    return hand_over(specs);
+  }
+
+  /// The families up to the one numbered `end` go to a new worker: true in that.
+  bool hand_over(size_t end) {
+    const size_t begin = std::exchange(handed_over_, end);
+    if (!workers_.start()) return false;
+    families_ = {families_.begin() + static_cast<long>(begin), families_.begin() + static_cast<long>(end)};
+    return true;
+  }
+
+  /// Gives what is left to workers, unless there is one process's work: true in those, and where none was started.
+  bool goes_on_with_the_rest() {
+    const size_t rest = families_.size() - handed_over_;
+    const size_t parts = std::max((rest + kMostInWorker - 1) / kMostInWorker, std::min(rest, jobs_));
+    if (keep_models_ || (parts == 1 && handed_over_ == 0)) return true;
+    const size_t begin = handed_over_;
+    for (size_t part = 1; part <= parts; ++part)
+      if (hand_over(begin + rest * part / parts)) return true;
+    return false;
+  }
 
   std::vector<std::string> flatten(clang::CompilerInstance& compiler, Parsed& parsed) {
+    if (!workers_.is_child() && !goes_on_with_the_rest()) return {};
     specs_ = std::make_unique<Specs>(compiler, parsed);
     if (!parsed.remarks.empty()) return {};
     std::vector<std::string> texts;
@@ -161,35 +179,15 @@ class Run {
       outlines_.push_back(std::make_shared<FamilyOutline>(outline_of(*family)));
       texts.push_back(fragments_.back().text());
     }
-    return parsed.remarks.empty() ? shared(std::move(texts)) : std::vector<std::string>{};
-  }
-
-  /// The texts that this process goes on with: in a worker those of its part, the others empty; none where workers went
-  /// on.
-  std::vector<std::string> shared(std::vector<std::string> texts) {
-    size_t bytes = 0;
-    for (const std::string& text : texts) bytes += text.size();
-    const size_t parts = keep_models_ ? 1  // they do not travel between processes
-                                      : std::min(texts.size(), std::max(jobs_, bytes / kPartBytes + 1));
-    if (parts <= 1) return texts;
-    const std::vector<size_t> part_of = divided(texts, parts, bytes);
-    const std::optional<size_t> part = workers_.split(parts, jobs_);
-    if (!part) return {};
-    part_of_ = part_of;
-    part_ = *part;
-    for (size_t index = 0; index < texts.size(); ++index)
-      if (!is_mine(index)) texts[index].clear();
-    return texts;
+    return parsed.remarks.empty() ? texts : std::vector<std::string>{};
   }
 
   void finish(clang::CompilerInstance& compiler, Parsed& parsed, const std::vector<uint32_t>& files) {
     files_ = files;
-    for (size_t index = 0; index < files.size(); ++index)
-      if (is_mine(index)) check_holders(compiler, parsed, files[index]);
+    for (const uint32_t file : files) check_holders(compiler, parsed, file);
     if (!parsed.remarks.empty()) return;
     models_.resize(files.size());
     for (size_t index = 0; index < files.size(); ++index) {
-      if (!is_mine(index)) continue;
       FamilyModel& model = models_[index];
       model = read_model(compiler, parsed, files[index], families_[index], prefixes_[index]);
       model.model_type = model_types_[index];
@@ -338,7 +336,7 @@ class Run {
   }
 
   const ParseOptions& options_;
-  std::vector<std::string> families_;
+  std::vector<std::string> families_;  // in a worker those of its part
   size_t jobs_;
   bool keep_models_;
   std::unique_ptr<Specs> specs_;
@@ -352,8 +350,7 @@ class Run {
   std::vector<FamilyModel> models_;
   std::vector<std::shared_ptr<const FamilyOutline>> outlines_;
   Workers workers_;
-  std::vector<size_t> part_of_;  // in a worker, the part of each family
-  size_t part_ = 0;              // and its own
+  size_t handed_over_ = 0;  // families that workers have gone on with
 };
 
 bool same(const Diagnostic& a, const Diagnostic& b) {
@@ -378,10 +375,11 @@ GenerateResult generate(const GenerateOptions& options) {
   GenerateResult result = Run(where, options.families, jobs, options.keep_models).make();
   if (result.ok() || options.families.size() == 1) return result;
   // One spec's error may hide another's, or cause it: each is parsed alone.
-  Workers workers;
-  if (const auto index = workers.split(options.families.size(), jobs)) {
+  Workers workers(jobs);
+  for (const std::string& family : options.families) {
+    if (!workers.start()) continue;
     try {
-      workers.succeed(to_bytes(Run(where, {options.families[*index]}, 1, false).make()));
+      workers.succeed(to_bytes(Run(where, {family}, 1, false).make()));
     } catch (const std::exception& error) {
       workers.fail(error.what());
     }

@@ -95,9 +95,15 @@ SourceSpan Parsed::span(const clang::SourceManager& manager, clang::SourceRange 
 
 namespace {
 
-constexpr char kBarrier[] = "modgen_specs_end";
+// Namespaces behind each spec and behind the flattened texts.
+constexpr char kSpecEnd[] = "modgen_spec_end";
+constexpr char kFlattenedEnd[] = "modgen_flattened_end";
 constexpr char kFlattenedFolder[] = "/modgen-flattened/";
+// What follows a spec: nothing, or includes of the flattened texts.
+constexpr char kNextFolder[] = "/modgen-next/";
 constexpr char kPrelude[] = "/modgen-prelude.h";
+
+std::string numbered(const char* folder, size_t index) { return folder + std::to_string(index) + ".h"; }
 
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -129,7 +135,7 @@ class ProjectFiles : public clang::PPCallbacks {
     const auto entry = manager.getFileEntryRefForID(file);
     if (!entry) return;
     const std::string name = entry->getName().str();
-    if (name == kPrelude) return;
+    if (name == kPrelude || name.rfind(kNextFolder, 0) == 0) return;
     const bool flattened = name.rfind(kFlattenedFolder, 0) == 0;
     const std::string absolute = flattened ? name : fs::path(name).lexically_normal().string();
     SourceFile source{flattened ? name : shown_path(options_, absolute), flattened ? "" : absolute,
@@ -311,7 +317,7 @@ std::string prelude_key(const ParseOptions& options) {
     digest.update(llvm::StringRef("\0", 1));
   };
   for (const std::string& part : {clang::getClangFullVersion(), options.shipped, options.torch, options.clang_resources,
-                                  std::string("c++20 -w 3"), std::string(kAbridged)})
+                                  std::string("c++20 -w 3"), std::string(kAbridgedLibrary), std::string(kAbridged)})
     mix(part);
   for (const std::string& file : files) {
     mix(file);
@@ -353,7 +359,8 @@ std::string precompiled_prelude(const ParseOptions& options, Parsed& parsed) {
     compiler->getFrontendOpts().Inputs.emplace_back(
         kPrelude, clang::InputKind(clang::Language::CXX, clang::InputKind::Source, false,
                                    clang::InputKind::HeaderUnit_None, true));
-    const std::string text = "#include \"modular/modular.h\"\n" + std::string(kAbridged);
+    std::string text(kAbridgedLibrary);
+    text.append("#include \"modular/modular.h\"\n").append(kAbridged);
     compiler->getPreprocessorOpts().addRemappedFile(kPrelude, llvm::MemoryBuffer::getMemBufferCopy(text).release());
     compiler->getFrontendOpts().OutputFile = path;
     // What specs see of libtorch is its declarations: bodies would only fill the cache.
@@ -388,59 +395,75 @@ std::string precompiled_prelude(const ParseOptions& options, Parsed& parsed) {
 
 // ---- The translation unit -------------------------------------------------------------------------------------------
 
-/// Calls flatten when the barrier behind the specs was parsed and puts its texts where the includes behind the barrier
-/// will read them.
+/// A namespace that the parser has read when it tells of it, and nothing behind it but one token.
+std::string marker(const char* name) { return std::string("namespace ") + name + " {}\n;\n"; }
+
+/// Calls flatten when the last spec that is to be read was, puts its texts where the include behind that spec will find
+/// them, and ends the parse behind the texts.
 class Consumer : public clang::ASTConsumer {
  public:
-  Consumer(clang::CompilerInstance& compiler, Parsed& parsed, const ParseSteps& steps, size_t files,
+  Consumer(clang::CompilerInstance& compiler, Parsed& parsed, const ParseSteps& steps, size_t specs,
            ProjectFiles& project)
-      : compiler_(compiler), parsed_(parsed), steps_(steps), files_(files), project_(project) {
-    // Where a brace is missing the barrier is never seen, and the texts are read as they stand here.
-    fill({});
+      : compiler_(compiler), parsed_(parsed), steps_(steps), specs_(specs), project_(project) {
+    for (size_t spec = 0; spec < specs; ++spec) set_file(kNextFolder, spec, "");
   }
 
   bool HandleTopLevelDecl(clang::DeclGroupRef group) override {
     for (clang::Decl* decl : group) {
       parsed_.top_level.push_back(decl);
       const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(decl);
-      if (space && space->getName() == kBarrier) flatten();
+      if (!space) continue;
+      if (space->getName() == kSpecEnd) {
+        spec_was_read();
+      } else if (space->getName() == kFlattenedEnd) {
+        finish();
+        return false;
+      }
     }
     return true;
   }
 
   void HandleInterestingDecl(clang::DeclGroupRef) override {}  // the prelude's own, as the reader meets them
 
-  void HandleTranslationUnit(clang::ASTContext&) override {
+  // Where a brace is missing the last marker is never seen.
+  void HandleTranslationUnit(clang::ASTContext&) override { project_.resolve_inclusions(); }
+
+ private:
+  void spec_was_read() {
+    const size_t spec = read_++;
+    if (compiler_.getDiagnostics().hasErrorOccurred()) return;
+    if (read_ < specs_ && !(steps_.stops_at && steps_.stops_at(read_))) return;
     project_.resolve_inclusions();
-    if (texts_.empty() || compiler_.getDiagnostics().hasErrorOccurred()) return;
+    const std::vector<std::string> texts = steps_.flatten(compiler_, parsed_);
+    if (texts.empty()) return;
+    std::string next;
+    for (size_t index = 0; index < texts.size(); ++index)
+      next.append("#include \"").append(set_file(kFlattenedFolder, index, texts[index])).append("\"\n");
+    set_file(kNextFolder, spec, next + marker(kFlattenedEnd));
+  }
+
+  void finish() {
+    project_.resolve_inclusions();
+    if (compiler_.getDiagnostics().hasErrorOccurred()) return;
     std::vector<uint32_t> files;
     for (uint32_t index = 1; index < parsed_.sources.size(); ++index)
       if (parsed_.sources[index].absolute.empty()) files.push_back(index);
     steps_.finish(compiler_, parsed_, files);
   }
 
- private:
-  void flatten() {
-    project_.resolve_inclusions();
-    if (!compiler_.getDiagnostics().hasErrorOccurred()) texts_ = steps_.flatten(compiler_, parsed_);
-    fill(texts_);
-  }
-
-  void fill(const std::vector<std::string>& texts) {
-    for (size_t index = 0; index < files_; ++index) {
-      const std::string text = index < texts.size() ? texts[index] : "";
-      const auto entry = compiler_.getFileManager().getVirtualFileRef(kFlattenedFolder + std::to_string(index) + ".h",
-                                                                      static_cast<off_t>(text.size()), 0);
-      compiler_.getSourceManager().overrideFileContents(entry, llvm::MemoryBuffer::getMemBufferCopy(text));
-    }
+  /// The name of the file.
+  std::string set_file(const char* folder, size_t index, const std::string& text) {
+    const std::string name = numbered(folder, index);
+    const auto entry = compiler_.getFileManager().getVirtualFileRef(name, static_cast<off_t>(text.size()), 0);
+    compiler_.getSourceManager().overrideFileContents(entry, llvm::MemoryBuffer::getMemBufferCopy(text));
+    return name;
   }
 
   clang::CompilerInstance& compiler_;
   Parsed& parsed_;
   const ParseSteps& steps_;
-  size_t files_;
+  size_t specs_, read_ = 0;
   ProjectFiles& project_;
-  std::vector<std::string> texts_;
 };
 
 class SpecAction : public clang::ASTFrontendAction {
@@ -470,10 +493,10 @@ Parsed parse(const ParseOptions& options, const std::vector<std::string>& spec_p
   Parsed parsed;
   const std::string prelude = precompiled_prelude(options, parsed);
   std::string text;
-  for (const std::string& path : spec_paths) text += "#include \"" + path + "\"\n";
-  text += std::string("namespace ") + kBarrier + " {}\n;\n";
-  for (size_t index = 0; index < spec_paths.size(); ++index)
-    text.append("#include \"").append(kFlattenedFolder).append(std::to_string(index)).append(".h\"\n");
+  for (size_t index = 0; index < spec_paths.size(); ++index) {
+    text.append("#include \"").append(spec_paths[index]).append("\"\n").append(marker(kSpecEnd));
+    text.append("#include \"").append(numbered(kNextFolder, index)).append("\"\n");
+  }
 
   Remarks remarks(parsed);
   auto compiler = make_compiler(options, /*header=*/false, remarks);

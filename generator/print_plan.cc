@@ -36,12 +36,17 @@ std::string name_of_plan(const FamilyModel& family, const std::string& entry) {
 
 std::string quoted(const std::string& text) { return "\"" + text + "\""; }
 
-/// `.name = {a, b},`: behind the last of several stands a comma too, so that the formatter gives each a line of its
-/// own.
+/// `.name = {a, b},`, and where elements are lists themselves and several, a line for each.
 std::string member(const std::string& name, const std::vector<std::string>& elements) {
-  std::string text = "    ." + name + " = {";
-  for (size_t i = 0; i < elements.size(); ++i) text += (i ? ", " : "") + elements[i];
-  return text + (elements.size() > 1 && elements[0].starts_with("{") ? ",},\n" : "},\n");
+  std::string text = "    ." + name;
+  if (elements.size() > 1 && elements[0].starts_with("{")) {
+    text += " =\n        {\n";
+    for (const std::string& element : elements) text.append("            ").append(element).append(",\n");
+    return text + "        },\n";
+  }
+  text += " = {";
+  for (size_t i = 0; i < elements.size(); ++i) text.append(i ? ", " : "").append(elements[i]);
+  return text + "},\n";
 }
 
 template <class List, class Text>
@@ -127,7 +132,7 @@ void write_plan(llvm::json::OStream& json, const FamilyModel& family, const Entr
 
 }  // namespace
 
-std::string plan_source(const FamilyModel& family, const EntryPlan& plan) {
+PlanSource plan_source(const FamilyModel& family, const EntryPlan& plan) {
   const std::string name = name_of_plan(family, plan.entry);
   std::string text = "// The parallel plan of " + plan.entry + ".\n";
   text += "inline const Plan " + name + "_plan = {\n";
@@ -148,10 +153,9 @@ std::string plan_source(const FamilyModel& family, const EntryPlan& plan) {
                    return "{" + quoted(divides.field) + ", " + quoted(divides.axis) + "}";
                  }));
   text += "};\n\n";
-  text += "inline const bool " + name + "_registered = register_entry<" + plan.entry + ", " + plan.config + ">(" +
-          quoted(family.name) + ", " + quoted(plan.architecture) + ", " + quoted(plan.task) + ", " +
-          quoted(family.model_type) + ", " + name + "_plan);\n";
-  return text;
+  return {std::move(text), "inline const bool " + name + "_registered = register_entry<" + plan.entry + ", " +
+                               plan.config + ">(" + quoted(family.name) + ", " + quoted(plan.architecture) + ", " +
+                               quoted(plan.task) + ", " + quoted(family.model_type) + ", " + name + "_plan);\n"};
 }
 
 std::string plan_json(const FamilyModel& family) {

@@ -33,8 +33,13 @@ std::vector<Finding> check_constructors(const FamilyModel& family);
 /// (weave.cc)
 std::vector<Finding> weave(FamilyModel& family);
 
-/// The definitions of `plan` and of its entry's registration, as they stand in a generated file.  (print_plan.cc)
-std::string plan_source(const FamilyModel& family, const EntryPlan& plan);
+/// The definition of a plan, laid out as clang-format would where its lines fit, and its entry's registration.
+struct PlanSource {
+  std::string plan, registration;
+};
+
+/// As they stand in a generated file.  (print_plan.cc)
+PlanSource plan_source(const FamilyModel& family, const EntryPlan& plan);
 
 /// All plans of the family as one JSON object by entry, two spaces a level, ending in a new line.  (print_plan.cc)
 std::string plan_json(const FamilyModel& family);
