@@ -149,7 +149,7 @@ class DeepseekV3MLPImpl : public Module {
 
   Tensor forward(const Tensor& x) {
     auto x_tp = tp::enter(x);
-    return tp::exit(down_proj, gated_activation(hidden_act, gate_proj(x_tp), up_proj(x_tp)));
+    return tp::partial(down_proj, gated_activation(hidden_act, gate_proj(x_tp), up_proj(x_tp)));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -166,7 +166,8 @@ TORCH_MODULE(DeepseekV3MLP);
 class DeepseekV3ExpertsImpl : public Module {
  public:
   DeepseekV3ExpertsImpl(const DeepseekV3Config& config, int64_t num_experts, int64_t intermediate_size)
-      : gate_up_proj(
+      : intermediate_size(intermediate_size),
+        gate_up_proj(
             register_parameter("gate_up_proj", torch::empty({num_experts, 2 * intermediate_size, config.hidden_size}))),
         down_proj(register_parameter("down_proj", torch::empty({num_experts, config.hidden_size, intermediate_size}))),
         hidden_act(config.hidden_act),
@@ -174,7 +175,9 @@ class DeepseekV3ExpertsImpl : public Module {
 
   /// Mixes for each row of `hidden_states` [rows, hidden] the experts `chosen` [rows, k] by `weights` [rows, k].
   Tensor forward(const Tensor& hidden_states, const Tensor& chosen, const Tensor& weights) {
-    return mix_experts(hidden_act, hidden_states, gate_up_proj, down_proj, chosen, weights);
+    auto hidden_states_tp = tp::enter(hidden_states);
+    auto weights_tp = tp::enter(weights);
+    return mix_experts(hidden_act, hidden_states_tp, gate_up_proj, down_proj, chosen, weights_tp);
   }
 
   void reset_parameters() override {
@@ -182,6 +185,7 @@ class DeepseekV3ExpertsImpl : public Module {
     init::normal_(down_proj, 0.0, initializer_range);
   }
 
+  int64_t intermediate_size;
   Tensor gate_up_proj;  // [experts, 2 * intermediate, hidden]
   Tensor down_proj;     // [experts, hidden, intermediate]
   std::string hidden_act;
@@ -374,7 +378,7 @@ class DeepseekV3DecoderLayerImpl : public Module {
 
   Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     Tensor residual = hidden_states + self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
-    return residual + mlp(post_attention_layernorm(residual));
+    return residual + tp::exit(mlp(post_attention_layernorm(residual)));
   }
 
   DeepseekV3Attention self_attn;
@@ -555,6 +559,8 @@ inline const Plan deepseek_v3_for_causal_lm_plan = {
             {"model.layers.*.self_attn.q_b_proj.weight", 0},
             {"model.layers.*.self_attn.kv_b_proj.weight", 0},
             {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.mlp.experts.gate_up_proj", 1, {"moe_intermediate_size", "moe_intermediate_size"}},
+            {"model.layers.*.mlp.experts.down_proj", 2},
             {"model.layers.*.mlp.shared_experts.gate_proj.weight", 0},
             {"model.layers.*.mlp.shared_experts.up_proj.weight", 0},
             {"model.layers.*.mlp.shared_experts.down_proj.weight", 1},
@@ -571,6 +577,7 @@ inline const Plan deepseek_v3_for_causal_lm_plan = {
         {
             {"vocab_size", "tp"},
             {"num_attention_heads", "tp"},
+            {"moe_intermediate_size", "tp"},
             {"n_shared_experts * moe_intermediate_size", "tp"},
             {"intermediate_size", "tp"},
         },
@@ -589,6 +596,8 @@ inline const Plan deepseek_v3_for_sequence_classification_plan = {
             {"model.layers.*.self_attn.q_b_proj.weight", 0},
             {"model.layers.*.self_attn.kv_b_proj.weight", 0},
             {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.mlp.experts.gate_up_proj", 1, {"moe_intermediate_size", "moe_intermediate_size"}},
+            {"model.layers.*.mlp.experts.down_proj", 2},
             {"model.layers.*.mlp.shared_experts.gate_proj.weight", 0},
             {"model.layers.*.mlp.shared_experts.up_proj.weight", 0},
             {"model.layers.*.mlp.shared_experts.down_proj.weight", 1},
@@ -604,6 +613,7 @@ inline const Plan deepseek_v3_for_sequence_classification_plan = {
         {
             {"vocab_size", "tp"},
             {"num_attention_heads", "tp"},
+            {"moe_intermediate_size", "tp"},
             {"n_shared_experts * moe_intermediate_size", "tp"},
             {"intermediate_size", "tp"},
         },
@@ -624,6 +634,8 @@ inline const Plan deepseek_v3_for_token_classification_plan = {
             {"model.layers.*.self_attn.q_b_proj.weight", 0},
             {"model.layers.*.self_attn.kv_b_proj.weight", 0},
             {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.mlp.experts.gate_up_proj", 1, {"moe_intermediate_size", "moe_intermediate_size"}},
+            {"model.layers.*.mlp.experts.down_proj", 2},
             {"model.layers.*.mlp.shared_experts.gate_proj.weight", 0},
             {"model.layers.*.mlp.shared_experts.up_proj.weight", 0},
             {"model.layers.*.mlp.shared_experts.down_proj.weight", 1},
@@ -639,6 +651,7 @@ inline const Plan deepseek_v3_for_token_classification_plan = {
         {
             {"vocab_size", "tp"},
             {"num_attention_heads", "tp"},
+            {"moe_intermediate_size", "tp"},
             {"n_shared_experts * moe_intermediate_size", "tp"},
             {"intermediate_size", "tp"},
         },

@@ -88,7 +88,7 @@ class GPTNeoXAttentionImpl : public Module {
     const Tensor heads =
         query_key_value(hidden_states_tp).view({batch, seq, tp::local(num_heads), 3 * head_dim}).transpose(1, 2);
     const auto parts = heads.chunk(3, -1);
-    return tp::exit(dense, attend(parts[0], parts[1], parts[2], rotary_embeddings, mask));
+    return tp::partial(dense, attend(parts[0], parts[1], parts[2], rotary_embeddings, mask));
   }
 
   /// Turns queries and keys to their positions and mixes the values.
@@ -122,7 +122,7 @@ class GPTNeoXMLPImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states) {
     auto hidden_states_tp = tp::enter(hidden_states);
-    return tp::exit(dense_4h_to_h, activation(hidden_act, dense_h_to_4h(hidden_states_tp)));
+    return tp::partial(dense_4h_to_h, activation(hidden_act, dense_h_to_4h(hidden_states_tp)));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -151,9 +151,9 @@ class GPTNeoXLayerImpl : public Module {
 
   Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     const Tensor mixed = attention(input_layernorm(hidden_states), rotary_embeddings, mask);
-    if (use_parallel_residual) return mlp(post_attention_layernorm(hidden_states)) + mixed + hidden_states;
-    const Tensor residual = mixed + hidden_states;
-    return mlp(post_attention_layernorm(residual)) + residual;
+    if (use_parallel_residual) return tp::exit(mlp(post_attention_layernorm(hidden_states)) + mixed) + hidden_states;
+    const Tensor residual = tp::exit(mixed) + hidden_states;
+    return tp::exit(mlp(post_attention_layernorm(residual))) + residual;
   }
 
   GPTNeoXAttention attention;

@@ -208,7 +208,8 @@ TORCH_MODULE(JambaAttention);
 class JambaExpertsImpl : public Module {
  public:
   JambaExpertsImpl(const JambaConfig& config, int64_t num_experts, int64_t intermediate_size)
-      : gate_up_proj(
+      : intermediate_size(intermediate_size),
+        gate_up_proj(
             register_parameter("gate_up_proj", torch::empty({num_experts, 2 * intermediate_size, config.hidden_size}))),
         down_proj(register_parameter("down_proj", torch::empty({num_experts, config.hidden_size, intermediate_size}))),
         hidden_act(config.hidden_act),
@@ -216,7 +217,9 @@ class JambaExpertsImpl : public Module {
 
   /// Mixes for each row of `hidden_states` [rows, hidden] the experts `chosen` [rows, k] by `weights` [rows, k].
   Tensor forward(const Tensor& hidden_states, const Tensor& chosen, const Tensor& weights) {
-    return mix_experts(hidden_act, hidden_states, gate_up_proj, down_proj, chosen, weights);
+    auto hidden_states_tp = tp::enter(hidden_states);
+    auto weights_tp = tp::enter(weights);
+    return tp::exit(mix_experts(hidden_act, hidden_states_tp, gate_up_proj, down_proj, chosen, weights_tp));
   }
 
   void reset_parameters() override {
@@ -224,6 +227,7 @@ class JambaExpertsImpl : public Module {
     init::normal_(down_proj, 0.0, initializer_range);
   }
 
+  int64_t intermediate_size;
   Tensor gate_up_proj;  // [experts, 2 * intermediate, hidden]
   Tensor down_proj;     // [experts, hidden, intermediate]
   std::string hidden_act;
@@ -479,6 +483,8 @@ inline const Plan jamba_for_causal_lm_plan = {
             {"model.layers.*.self_attn.k_proj.weight", 0},
             {"model.layers.*.self_attn.v_proj.weight", 0},
             {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.feed_forward.experts.gate_up_proj", 1, {"intermediate_size", "intermediate_size"}},
+            {"model.layers.*.feed_forward.experts.down_proj", 2},
             {"model.layers.*.feed_forward.gate_proj.weight", 0},
             {"model.layers.*.feed_forward.up_proj.weight", 0},
             {"model.layers.*.feed_forward.down_proj.weight", 1},

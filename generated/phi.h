@@ -97,7 +97,7 @@ class PhiAttentionImpl : public Module {
     Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
-    return tp::exit(dense, attend(query, key, value, rotary_embeddings, mask));
+    return tp::partial(dense, attend(query, key, value, rotary_embeddings, mask));
   }
 
   /// Turns queries and keys to their positions and mixes the values.
@@ -136,7 +136,7 @@ class PhiMLPImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states) {
     auto hidden_states_tp = tp::enter(hidden_states);
-    return tp::exit(fc2, activation(hidden_act, fc1(hidden_states_tp)));
+    return tp::partial(fc2, activation(hidden_act, fc1(hidden_states_tp)));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -162,7 +162,7 @@ class PhiDecoderLayerImpl : public Module {
 
   Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     const Tensor normed = input_layernorm(hidden_states);
-    return self_attn(normed, rotary_embeddings, mask) + mlp(normed) + hidden_states;
+    return tp::exit(self_attn(normed, rotary_embeddings, mask) + mlp(normed)) + hidden_states;
   }
 
   PhiAttention self_attn;

@@ -204,7 +204,8 @@ TORCH_MODULE(Qwen3MoeAttention);
 class Qwen3MoeExpertsImpl : public Module {
  public:
   Qwen3MoeExpertsImpl(const Qwen3MoeConfig& config, int64_t num_experts, int64_t intermediate_size)
-      : gate_up_proj(
+      : intermediate_size(intermediate_size),
+        gate_up_proj(
             register_parameter("gate_up_proj", torch::empty({num_experts, 2 * intermediate_size, config.hidden_size}))),
         down_proj(register_parameter("down_proj", torch::empty({num_experts, config.hidden_size, intermediate_size}))),
         hidden_act(config.hidden_act),
@@ -212,7 +213,9 @@ class Qwen3MoeExpertsImpl : public Module {
 
   /// Mixes for each row of `hidden_states` [rows, hidden] the experts `chosen` [rows, k] by `weights` [rows, k].
   Tensor forward(const Tensor& hidden_states, const Tensor& chosen, const Tensor& weights) {
-    return mix_experts(hidden_act, hidden_states, gate_up_proj, down_proj, chosen, weights);
+    auto hidden_states_tp = tp::enter(hidden_states);
+    auto weights_tp = tp::enter(weights);
+    return tp::exit(mix_experts(hidden_act, hidden_states_tp, gate_up_proj, down_proj, chosen, weights_tp));
   }
 
   void reset_parameters() override {
@@ -220,6 +223,7 @@ class Qwen3MoeExpertsImpl : public Module {
     init::normal_(down_proj, 0.0, initializer_range);
   }
 
+  int64_t intermediate_size;
   Tensor gate_up_proj;  // [experts, 2 * intermediate, hidden]
   Tensor down_proj;     // [experts, hidden, intermediate]
   std::string hidden_act;
@@ -477,6 +481,8 @@ inline const Plan qwen3_moe_for_causal_lm_plan = {
             {"model.layers.*.self_attn.v_proj.weight", 0},
             {"model.layers.*.self_attn.v_proj.bias", 0},
             {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.mlp.experts.gate_up_proj", 1, {"moe_intermediate_size", "moe_intermediate_size"}},
+            {"model.layers.*.mlp.experts.down_proj", 2},
             {"model.layers.*.mlp.gate_proj.weight", 0},
             {"model.layers.*.mlp.up_proj.weight", 0},
             {"model.layers.*.mlp.down_proj.weight", 1},
@@ -491,6 +497,7 @@ inline const Plan qwen3_moe_for_causal_lm_plan = {
             {"vocab_size", "tp"},
             {"num_attention_heads", "tp"},
             {"num_key_value_heads", "tp"},
+            {"moe_intermediate_size", "tp"},
             {"intermediate_size", "tp"},
         },
 };
@@ -511,6 +518,8 @@ inline const Plan qwen3_moe_for_sequence_classification_plan = {
             {"model.layers.*.self_attn.v_proj.weight", 0},
             {"model.layers.*.self_attn.v_proj.bias", 0},
             {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.mlp.experts.gate_up_proj", 1, {"moe_intermediate_size", "moe_intermediate_size"}},
+            {"model.layers.*.mlp.experts.down_proj", 2},
             {"model.layers.*.mlp.gate_proj.weight", 0},
             {"model.layers.*.mlp.up_proj.weight", 0},
             {"model.layers.*.mlp.down_proj.weight", 1},
@@ -524,6 +533,7 @@ inline const Plan qwen3_moe_for_sequence_classification_plan = {
             {"vocab_size", "tp"},
             {"num_attention_heads", "tp"},
             {"num_key_value_heads", "tp"},
+            {"moe_intermediate_size", "tp"},
             {"intermediate_size", "tp"},
         },
 };
@@ -546,6 +556,8 @@ inline const Plan qwen3_moe_for_token_classification_plan = {
             {"model.layers.*.self_attn.v_proj.weight", 0},
             {"model.layers.*.self_attn.v_proj.bias", 0},
             {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.mlp.experts.gate_up_proj", 1, {"moe_intermediate_size", "moe_intermediate_size"}},
+            {"model.layers.*.mlp.experts.down_proj", 2},
             {"model.layers.*.mlp.gate_proj.weight", 0},
             {"model.layers.*.mlp.up_proj.weight", 0},
             {"model.layers.*.mlp.down_proj.weight", 1},
@@ -559,6 +571,7 @@ inline const Plan qwen3_moe_for_token_classification_plan = {
             {"vocab_size", "tp"},
             {"num_attention_heads", "tp"},
             {"num_key_value_heads", "tp"},
+            {"moe_intermediate_size", "tp"},
             {"intermediate_size", "tp"},
         },
 };

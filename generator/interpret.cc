@@ -62,9 +62,9 @@ bool is_assignment(const Expr& expr) {
   return expr.kind == Expr::Kind::op && names.contains(expr.name);
 }
 
-Interpreter::Interpreter(const FamilyModel& family, const ModuleNode& root, Interpretation& interpretation,
-                         std::vector<Finding>& findings)
-    : family_(family), root_(root), interpretation_(interpretation), findings_(findings) {
+Interpreter::Interpreter(const FamilyModel& family, const ModuleNode& root, OpenSums& sums,
+                         Interpretation& interpretation, std::vector<Finding>& findings)
+    : family_(family), root_(root), sums_(sums), interpretation_(interpretation), findings_(findings) {
   for_each_node(root, [&](const ModuleNode& node) {
     if (node.field && find_annotation(node.field->annotations, "pp_split")) has_pipeline_ = true;
   });
@@ -126,13 +126,13 @@ Value Interpreter::unproven(const Expr& expr, const Value& value, const std::str
 
 void Interpreter::place(Call call, const Expr& expr, const Function* callee) {
   Placement placement{call, &expr, "", 0, callee};
-  if (call == Call::enter && expr.kind == Expr::Kind::local) {
+  std::vector<Placement>& list = frame_->placements[&expr];
+  std::erase_if(list, [&](const Placement& other) { return other.call == call; });
+  if (call == Call::enter && expr.kind == Expr::Kind::local && list.empty()) {
     placement.variable = expr.name;
     placement.version = frame_->variables[expr.name].version;
   }
-  std::vector<Placement>& list = frame_->placements[&expr];
-  std::erase_if(list, [&](const Placement& other) { return other.call == call; });
-  list.push_back(placement);
+  list.insert(list.begin(), placement);  // what is placed later stands around it
 }
 
 Value Interpreter::call(const Function& function, const ModuleNode* self, std::vector<Value> arguments,
@@ -228,9 +228,9 @@ void Interpreter::keep(Frame& frame, MethodFindings& found, bool first_time, con
   found.pass_ons = frame.pass_ons;
 }
 
-EntryPlan::Proof interpret_entry(const FamilyModel& family, const ModuleNode& root, Interpretation& interpretation,
-                                 std::vector<Finding>& findings) {
-  Interpreter interpreter(family, root, interpretation, findings);
+EntryPlan::Proof interpret_entry(const FamilyModel& family, const ModuleNode& root, OpenSums& sums,
+                                 Interpretation& interpretation, std::vector<Finding>& findings) {
+  Interpreter interpreter(family, root, sums, interpretation, findings);
   if (const Function* forward = find_method(*root.type, "forward", 1))
     interpreter.run_entry(*forward);
   else
@@ -242,13 +242,13 @@ EntryPlan::Proof interpret_entry(const FamilyModel& family, const ModuleNode& ro
   return interpreter.proof();
 }
 
-void interpret_unreached(const FamilyModel& family, const ModuleNode& root, Interpretation& interpretation,
-                         std::vector<Finding>& findings) {
+void interpret_unreached(const FamilyModel& family, const ModuleNode& root, OpenSums& sums,
+                         Interpretation& interpretation, std::vector<Finding>& findings) {
   for (const Function& method : root.type->functions) {
     if (method.is_constructor || method.name == "reset_parameters" || method.body.span.empty() ||
         interpretation.contains(&method))
       continue;
-    Interpreter(family, root, interpretation, findings).run_alone(method);
+    Interpreter(family, root, sums, interpretation, findings).run_alone(method);
   }
 }
 

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,13 +47,19 @@ struct MethodFindings {
 /// What was found, by function of the family.
 using Interpretation = std::map<const Function*, MethodFindings>;
 
+/// The calls that leave their sum over tp to what reads it: those whose results are added, where one sum serves all.
+struct OpenSums {
+  std::set<const Expr*> calls;  // only asked for membership
+  bool looking = false;         // every call is taken for one, and those whose results are added are put into `calls`
+};
+
 /// Interprets the entry `root` from its forward on. Findings are added once each.
-EntryPlan::Proof interpret_entry(const FamilyModel& family, const ModuleNode& root, Interpretation& interpretation,
-                                 std::vector<Finding>& findings);
+EntryPlan::Proof interpret_entry(const FamilyModel& family, const ModuleNode& root, OpenSums& sums,
+                                 Interpretation& interpretation, std::vector<Finding>& findings);
 
 /// Interprets the methods of `root`'s class that nothing before has reached, with arguments that are the same on every
 /// rank.
-void interpret_unreached(const FamilyModel& family, const ModuleNode& root, Interpretation& interpretation,
-                         std::vector<Finding>& findings);
+void interpret_unreached(const FamilyModel& family, const ModuleNode& root, OpenSums& sums,
+                         Interpretation& interpretation, std::vector<Finding>& findings);
 
 }  // namespace modgen

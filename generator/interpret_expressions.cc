@@ -33,6 +33,12 @@ std::string rule_of(const ModuleNode& node) {
   return split->kind == "tp_rowwise" ? "tp_rowwise" : "tp_colwise";
 }
 
+/// Whether an operation changes its first operand: `x.add_(y)`, `x += y`.
+bool changes_first(const Expr& expr) {
+  if (expr.kind != Expr::Kind::method) return is_assignment(expr);
+  return expr.name.size() > 1 && expr.name.ends_with("_") && !expr.name.ends_with("__");
+}
+
 /// Whether an operation takes random numbers.
 bool draws(std::string_view name) {
   static const std::set<std::string_view> names = {"rand",       "randn",       "randint",      "randperm",
@@ -80,10 +86,49 @@ std::pair<std::vector<const Expr*>, std::vector<Value>> Interpreter::evaluate_op
   return result;
 }
 
+void Interpreter::close_sums(const Expr& expr, const std::vector<const Expr*>& operands, std::vector<Value>& values) {
+  for (size_t i = changes_first(expr) ? 1 : 0; i < values.size(); ++i) {
+    if (values[i].summands.empty()) continue;
+    place(Call::sum, *operands[i]);
+    values[i].type = kInvariant;
+    values[i].summands.clear();
+    // What is needed by itself saves nothing where it is added to another one later.
+    if (sums_.looking && operands[i]->kind == Expr::Kind::local) frame_->variables[operands[i]->name].value = values[i];
+  }
+}
+
+void Interpreter::open_sum(Operation& op, Value& result) {
+  if (!sums_.looking && !sums_.calls.contains(op.expr)) return;
+  op.call = op.call == Call::exit ? Call::partial : Call::none;
+  result.type = kPartial;
+  result.summands = {op.expr};
+}
+
+void Interpreter::add_up(const Operation& op, Value& result) {
+  result.summands.clear();
+  size_t added = 0;
+  for (const Value& value : op.values) {
+    if (value.type != kPartial) continue;
+    ++added;
+    if (value.summands.empty()) return result.summands.clear();
+    result.summands.insert(result.summands.end(), value.summands.begin(), value.summands.end());
+  }
+  if (sums_.looking && added > 1) sums_.calls.insert(result.summands.begin(), result.summands.end());
+}
+
 Value Interpreter::apply(const std::string& name, const Expr& expr, std::vector<const Expr*> operands,
                          std::vector<Value> values) {
   for (const Value& value : values)
     if (value.has_failed()) return Value::failure();
+  const bool has_open = std::any_of(values.begin(), values.end(), [](const Value& v) { return !v.summands.empty(); });
+  if (has_open) {
+    for (size_t i = 0; sums_.looking && i < values.size(); ++i)  // an operand behind may have needed this one by itself
+      if (operands[i]->kind == Expr::Kind::local) values[i] = frame_->variables[operands[i]->name].value;
+    Operation trial{.name = name, .expr = &expr, .operands = operands, .values = values};
+    const Rule linear = find_rule(name);
+    if (linear) apply_rule(trial, linear);
+    if (!linear || !trial.message.empty()) close_sums(expr, operands, values);
+  }
   const bool invariant =
       std::all_of(values.begin(), values.end(), [](const Value& value) { return value.is_invariant(); });
   const bool gradient =
@@ -106,6 +151,10 @@ Value Interpreter::apply(const std::string& name, const Expr& expr, std::vector<
   op.values = std::move(values);
   Value result = apply_rule(op, rule);
   if (!op.message.empty()) return fail(expr.span, op.message, op.advice);
+  if (op.call == Call::exit || op.call == Call::sum)
+    open_sum(op, result);
+  else if (result.type == kPartial)
+    add_up(op, result);
   if (op.call != Call::none) place(op.call, expr);
   for (const size_t i : op.entered) place(Call::enter, *op.operands[i]);
   note(expr, name, invariant && op.call == Call::none && op.entered.empty(), op.trusted);
@@ -122,8 +171,10 @@ Value Interpreter::evaluate_call(const Expr& expr) {
   const std::string name(unqualified(expr.name));
   if (expr.name.find("modular::" + family_.name + "::") == 0) {
     for (const Function& function : family_.functions)
-      if (function.name == name && function.parameters.size() >= values.size())
+      if (function.name == name && function.parameters.size() >= values.size()) {
+        close_sums(expr, operands, values);
         return call(function, nullptr, std::move(values), &expr);
+      }
   }
   const bool is_woven = expr.name.starts_with("modular::tp::");
   return apply(is_woven ? "tp::" + name : name, expr, std::move(operands), std::move(values));
@@ -137,7 +188,7 @@ Value Interpreter::evaluate_method(const Expr& expr) {
   if (receiver.kind == Value::Kind::module)
     return evaluate_module(expr, *receiver.node, std::move(operands), std::move(values));
   if (receiver.kind == Value::Kind::tensor || receiver.kind == Value::Kind::nothing) {
-    const bool in_place = expr.name.size() > 1 && expr.name.ends_with("_") && !expr.name.ends_with("__");
+    const bool in_place = changes_first(expr);
     const std::string name = "." + (in_place ? expr.name.substr(0, expr.name.size() - 1) : expr.name);
     if (receiver.kind == Value::Kind::nothing && find_rule(name)) return invariant_of(expr.type, false);
     const Value result = apply(name, expr, std::move(operands), std::move(values));
@@ -160,8 +211,10 @@ Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std
     return apply("." + expr.name, expr, {operands.begin() + 1, operands.end()}, {values.begin() + 1, values.end()});
   };
   if (node.kind == Kind::family) {
-    if (const Function* method = find_method(*node.type, expr.name, values.size() - 1))
+    if (const Function* method = find_method(*node.type, expr.name, values.size() - 1)) {
+      close_sums(expr, operands, values);
       return call(*method, &node, {values.begin() + 1, values.end()}, &expr);
+    }
     return apply_to_arguments();
   }
   if (node.kind == Kind::one_of && expr.name == "forward") {

@@ -38,7 +38,7 @@ struct Frame {
 
 class Interpreter {
  public:
-  Interpreter(const FamilyModel& family, const ModuleNode& root, Interpretation& interpretation,
+  Interpreter(const FamilyModel& family, const ModuleNode& root, OpenSums& sums, Interpretation& interpretation,
               std::vector<Finding>& findings);
 
   void run_entry(const Function& forward);
@@ -107,6 +107,12 @@ class Interpreter {
   Value evaluate(const Expr& expr);
   std::pair<std::vector<const Expr*>, std::vector<Value>> evaluate_operands(const Expr& expr);
   Value apply(const std::string& name, const Expr& expr, std::vector<const Expr*> operands, std::vector<Value> values);
+  /// Sums open values over tp where they stand; not operand 0 of what changes that in place.
+  void close_sums(const Expr& expr, const std::vector<const Expr*>& operands, std::vector<Value>& values);
+  /// What a call whose result is summed over tp gives: the sum, or this rank's part where what reads it sums.
+  void open_sum(Operation& op, Value& result);
+  /// Which sums a partial result adds up.
+  void add_up(const Operation& op, Value& result);
   Value evaluate_call(const Expr& expr);
   Value evaluate_method(const Expr& expr);
   Value evaluate_module(const Expr& expr, const ModuleNode& node, std::vector<const Expr*> operands,
@@ -120,6 +126,7 @@ class Interpreter {
 
   const FamilyModel& family_;
   const ModuleNode& root_;
+  OpenSums& sums_;
   Interpretation& interpretation_;
   std::vector<Finding>& findings_;
   struct Noted {

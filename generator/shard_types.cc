@@ -149,6 +149,10 @@ Value join(const Value& one, const Value& other) {
       if (one.rank != other.rank) result.rank.reset();
       if (one.last_size != other.last_size) result.last_size.clear();
       if (one.split_size != other.split_size) result.split_size.clear();
+      if (one.summands.empty() || other.summands.empty())
+        result.summands.clear();
+      else
+        result.summands.insert(result.summands.end(), other.summands.begin(), other.summands.end());
       std::erase_if(result.ones, [&](int64_t dim) {
         return std::find(other.ones.begin(), other.ones.end(), dim) == other.ones.end();
       });

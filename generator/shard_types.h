@@ -51,6 +51,8 @@ struct Value {
   std::vector<int64_t> ones;    // dimensions known to have size 1, counted from the end
   std::string last_size;   // of the last dimension over all ranks, a product of config fields; empty where not known
   std::string split_size;  // of a split dimension over all ranks, a product of config fields; empty where not known
+  // Of a partial sum: the calls whose results it adds up; empty where an exit is none of theirs to place.
+  std::vector<const Expr*> summands;
   // A number.
   bool local = false;                               // this rank's share of a count, or a size along a split dimension
   std::optional<int64_t> known;                     // its value, where it is a literal
@@ -99,6 +101,8 @@ enum class Call {
   none,
   enter,
   exit,
+  partial,  // of a layer whose sum over tp is left to what reads it
+  sum,      // of a value: the sum over tp
   embedding,
   cross_entropy,
   layer_norm,

@@ -104,6 +104,12 @@ class Weaver {
         case Call::exit:
           weave_layer(editor, expr, "tp::exit(");
           break;
+        case Call::partial:
+          weave_layer(editor, expr, "tp::partial(");
+          break;
+        case Call::sum:
+          editor.wrap(expr.span, "tp::exit(", ")");
+          break;
         case Call::embedding:
           weave_layer(editor, expr, "tp::embedding(");
           break;
@@ -343,6 +349,39 @@ std::optional<EntryPlan::StageCut> stage_cut(const ModuleNode& root, const Inter
   return cut;
 }
 
+struct Tree {
+  std::unique_ptr<ModuleNode> root;
+  bool is_entry;
+};
+
+/// Of the entries, and behind them of all module classes.
+std::vector<Tree> module_trees(const FamilyModel& family) {
+  std::vector<Tree> trees;
+  for (const bool is_entry : {true, false})
+    for (const Class& owner : family.classes)
+      if (!owner.holder.empty() && (!is_entry || find_annotation(owner.annotations, "entry")))
+        trees.push_back({build_tree(family, owner), is_entry});
+  return trees;
+}
+
+/// What running all methods on shard types says.
+struct Run {
+  Interpretation interpretation;
+  std::vector<EntryPlan::Proof> proofs;  // of the entries
+  std::vector<Finding> findings;
+};
+
+Run run_methods(const FamilyModel& family, const std::vector<Tree>& trees, OpenSums& sums) {
+  Run run;
+  for (const Tree& tree : trees) {
+    if (tree.is_entry)
+      run.proofs.push_back(interpret_entry(family, *tree.root, sums, run.interpretation, run.findings));
+    else
+      interpret_unreached(family, *tree.root, sums, run.interpretation, run.findings);
+  }
+  return run;
+}
+
 }  // namespace
 
 std::vector<Finding> weave(FamilyModel& family) {
@@ -350,32 +389,28 @@ std::vector<Finding> weave(FamilyModel& family) {
   check_annotations(family, findings);
   check_units(family, findings);
 
-  Interpretation interpretation;
+  const std::vector<Tree> trees = module_trees(family);
+  OpenSums sums{.calls = {}, .looking = true};
+  run_methods(family, trees, sums);
+  sums.looking = false;
+  Run run = run_methods(family, trees, sums);
+  if (!run.findings.empty() && !sums.calls.empty()) run = run_methods(family, trees, sums = {});
   std::vector<EntryPlan> plans;
-  std::set<const Class*> reached;
-  std::vector<std::unique_ptr<ModuleNode>> trees;
-  for (const Class& entry : family.classes) {
-    if (!find_annotation(entry.annotations, "entry") || entry.holder.empty()) continue;
-    const ModuleNode& root = *trees.emplace_back(build_tree(family, entry));
-    EntryPlan::Proof proof = interpret_entry(family, root, interpretation, findings);
-    plans.push_back(derive_plan(family, root, findings));
-    plans.back().proof = std::move(proof);
-    if (!plans.back().split_list.empty()) plans.back().cut = stage_cut(root, interpretation);
-    for_each_node(root, [&](const ModuleNode& node) { reached.insert(node.type); });
-    if (findings.empty()) check_walked(root, interpretation, findings);
+  for (const Tree& tree : trees) {
+    if (!tree.is_entry) continue;
+    EntryPlan& plan = plans.emplace_back(derive_plan(family, *tree.root, findings));
+    plan.proof = std::move(run.proofs[plans.size() - 1]);
+    if (!plan.split_list.empty()) plan.cut = stage_cut(*tree.root, run.interpretation);
+    if (findings.empty() && run.findings.empty()) check_walked(*tree.root, run.interpretation, findings);
   }
-  for (const Class& owner : family.classes) {
-    if (owner.holder.empty()) continue;
-    const ModuleNode& root = *trees.emplace_back(build_tree(family, owner));
-    interpret_unreached(family, root, interpretation, findings);
-  }
+  findings.insert(findings.end(), run.findings.begin(), run.findings.end());
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding& a, const Finding& b) { return a.where.begin < b.where.begin; });
   const bool failed =
       std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.is_error; });
   if (failed) return findings;
   family.plans = std::move(plans);
-  Weaver(family, interpretation).weave();
+  Weaver(family, run.interpretation).weave();
   return findings;
 }
 

@@ -1,5 +1,5 @@
 // DeepSeek-V2 (DeepSeek-AI, 2024), as in Hugging Face transformers: Llama with multi-head latent attention, and experts
-// behind the first layers. On a tensor-parallel mesh every rank computes the chosen experts whole.
+// behind the first layers.
 #pragma once
 
 #include <cmath>

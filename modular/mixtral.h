@@ -1,5 +1,5 @@
 // Mixtral (Jiang et al., 2024), as in Hugging Face transformers: Mistral whose feed-forward network is a mixture of
-// experts. On a tensor-parallel mesh every rank computes all experts whole.
+// experts.
 #pragma once
 
 #include <string>
@@ -43,7 +43,8 @@ struct MixtralConfig : mistral::MistralConfig {
 class MixtralExpertsImpl : public Module {
  public:
   MixtralExpertsImpl(const MixtralConfig& config, int64_t num_experts, int64_t intermediate_size)
-      : gate_up_proj(
+      : intermediate_size(intermediate_size),
+        gate_up_proj(
             register_parameter("gate_up_proj", torch::empty({num_experts, 2 * intermediate_size, config.hidden_size}))),
         down_proj(register_parameter("down_proj", torch::empty({num_experts, config.hidden_size, intermediate_size}))),
         hidden_act(config.hidden_act),
@@ -59,8 +60,9 @@ class MixtralExpertsImpl : public Module {
     init::normal_(down_proj, 0.0, initializer_range);
   }
 
-  Tensor gate_up_proj;  // [experts, 2 * intermediate, hidden]
-  Tensor down_proj;     // [experts, hidden, intermediate]
+  int64_t intermediate_size;
+  TP_SHARD(1, intermediate_size, intermediate_size) Tensor gate_up_proj;  // [experts, 2 * intermediate, hidden]
+  TP_SHARD(2) Tensor down_proj;                                         // [experts, hidden, intermediate]
   std::string hidden_act;
   double initializer_range;
 };

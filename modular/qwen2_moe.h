@@ -1,5 +1,5 @@
 // Qwen2-MoE (Qwen Team, 2024), as in Hugging Face transformers: Qwen2 with experts in most layers, and one that every
-// token passes through. On a tensor-parallel mesh every rank computes the chosen experts whole.
+// token passes through.
 #pragma once
 
 #include <algorithm>

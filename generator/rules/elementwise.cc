@@ -115,9 +115,10 @@ Value of_partials(Operation& op, Algebra algebra, size_t first, size_t last, Val
     if (std::count_if(begin, end, is_partial) > 1)
       return op.refuse("a product of two partial sums over tp is not a partial sum of the product", kForgottenExit);
     if (quoted(op) == "/" && is_partial(*(end - 1))) return op.refuse("division by " + what, kForgottenExit);
-    for (auto value = begin; value != end; ++value)
-      if (is_tensor(*value) && !is_partial(*value) && (is_split(*value) || value->gradient))
-        return op.refuse(what + " meets a factor that is " + describe(*value), kForgottenExit);
+    for (size_t i = first; i < last; ++i) {
+      if (is_split(op.values[i])) return op.refuse(what + " meets a factor that is " + describe(op.values[i]));
+      op.enter(i);  // each rank's part of the sum gives a part of the factor's gradient
+    }
   }
   result.type = kPartial;
   return result;

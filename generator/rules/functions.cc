@@ -141,6 +141,31 @@ Value rotary_tables(Operation& op) {
   return tables;
 }
 
+// ---- Mixtures of experts ----
+
+/// mix_experts(activation, x, gate_up, down, chosen, weights)
+Value mix_experts(Operation& op) {
+  const Value &x = op.values[1], &gate_up = op.values[2], &down = op.values[3];
+  for (const size_t i : {1, 4, 5}) {
+    if (is_partial(op.values[i])) return op.refuse("experts of a partial sum over tp", kForgottenExit);
+    if (!is_whole(op.values[i]))
+      return op.refuse("experts with a value that is " + describe(op.values[i]),
+                       "rows and what the router says of them have to be whole");
+  }
+  Value result = Value::tensor(kInvariant, any_gradient(op), x.rank);
+  result.last_size = x.last_size;
+  if (is_whole(gate_up) && is_whole(down)) return result;
+  const bool in_halves = is_split(gate_up) && from_end(gate_up) == -2 && gate_up.type.parts.size() == 2 &&
+                         gate_up.type.parts[0] == gate_up.type.parts[1];
+  if (!in_halves || !is_split(down) || from_end(down) != -1 || !down.type.parts.empty())
+    return op.refuse("experts whose gate and up are " + describe(gate_up) + ", and whose down is " + describe(down),
+                     "split each expert's inner features: gate and up by TP_SHARD(1, intermediate_size, "
+                     "intermediate_size), down by TP_SHARD(2); or leave both whole");
+  op.enter(1), op.enter(5);
+  op.call = Call::sum;
+  return result;
+}
+
 // ---- Losses and small things ----
 
 Value cross_entropy(Operation& op) {
@@ -205,7 +230,7 @@ const RuleTable& function_rules() {
       {"attention", attention},         {"scaled_dot_product_attention", attention},
       {"cross_entropy", cross_entropy}, {"scalar_tensor", scalar_tensor},
       {"tp::enter", tp_enter},          {"tp::gather", tp_gather},
-      {"tp::local", tp_local},
+      {"tp::local", tp_local},          {"mix_experts", mix_experts},
   };
   return table;
 }

@@ -47,6 +47,19 @@ Tensor exit(Linear& row_wise, const Tensor& x) {
   return row_wise->bias.defined() ? sum + row_wise->bias : sum;
 }
 
+/// The same without the sum, for results that are added before they are summed: this rank's part, of which one rank's
+/// holds the bias. The bias has its whole gradient on every rank.
+template <class Linear>
+Tensor partial(Linear& row_wise, const Tensor& x) {
+  if (!context) return row_wise->forward(x);
+  const Tensor part = without_bias(*row_wise, x);
+  if (!row_wise->bias.defined()) return part;
+  return part + (context->rank() == 0 ? row_wise->bias : row_wise->bias - row_wise->bias.detach());
+}
+
+/// The sum over tp of values of which each rank has a part.
+inline Tensor exit(const Tensor& part) { return context ? context->reduce(part) : part; }
+
 /// Looks up an embedding whose table is split by vocabulary.
 template <class Embedding>
 Tensor embedding(Embedding& table, const Tensor& ids) {

@@ -144,7 +144,10 @@ TEST(ShardRules, ProductsWantOnePartialSum) {
   EXPECT_TYPE(kPartial, "op /", {partial(3), literal(2)});
   EXPECT_REFUSED("product of two partial sums", "op *", {partial(3), partial(3)});
   EXPECT_REFUSED("division by a partial sum", "op /", {whole(3, false), partial(3)});
-  EXPECT_REFUSED("meets a factor", "op *", {partial(3), whole(3)});
+  EXPECT_REFUSED("meets a factor", "op *", {partial(3), split(2, 3)});
+  const Applied gated("op *", {whole(3), partial(3)});
+  EXPECT_EQ(gated.result.type, kPartial);
+  EXPECT_EQ(gated.op.entered, std::vector<size_t>{0}) << "its gradient on each rank is of that rank's part";
 }
 
 TEST(ShardRules, SplitValuesMeetWhereTheyAreSplitAlike) {
@@ -439,6 +442,32 @@ TEST(ShardRules, StateSpacesByChannels) {
   EXPECT_REFUSED("causal_conv1d of a partial sum", "causal_conv1d", {partial(3), whole(3), whole(1)});
   EXPECT_TYPE(sharded(2), "without_padding", {split(2, 3), whole(2, false)});
   EXPECT_REFUSED("no rule for without_padding", "without_padding", {split(1, 3), whole(2, false)});
+}
+
+TEST(ShardRules, ExpertsSplitWithinGateAndUpGiveAPartialSum) {
+  const Value gate_up = Value::tensor(sharded(1, {"inner", "inner"}), true, 3), down = split(2, 3);
+  const auto experts = [](const Value& one, const Value& other) {
+    return std::vector<Value>{Value(), whole(2), one, other, whole(2, false), whole(2)};
+  };
+  const Applied split_experts("mix_experts", experts(gate_up, down));
+  EXPECT_EQ(split_experts.op.call, Call::sum);
+  EXPECT_EQ(split_experts.op.entered, (std::vector<size_t>{1, 5})) << "rows and weights, not what is chosen";
+  const Applied whole_experts("mix_experts", experts(whole(3), whole(3)));
+  EXPECT_EQ(whole_experts.op.call, Call::none);
+  EXPECT_EQ(whole_experts.result.type, kInvariant);
+  EXPECT_TRUE(whole_experts.op.entered.empty());
+  EXPECT_REFUSED("experts whose gate and up are", "mix_experts", experts(gate_up, whole(3)));
+  EXPECT_REFUSED("experts whose gate and up are", "mix_experts", experts(whole(3), down));
+  EXPECT_REFUSED("experts whose gate and up are", "mix_experts", experts(split(1, 3), down));
+  EXPECT_REFUSED("experts whose gate and up are", "mix_experts", experts(gate_up, split(1, 3)));
+  EXPECT_REFUSED("experts whose gate and up are", "mix_experts",
+                 experts(Value::tensor(sharded(1, {"inner", "other"}), true, 3), down));
+  EXPECT_REFUSED("experts whose gate and up are", "mix_experts", experts(split(0, 3), split(0, 3)));
+  std::vector<Value> of_partial = experts(gate_up, down);
+  of_partial[1] = partial(2);
+  EXPECT_REFUSED("experts of a partial sum", "mix_experts", of_partial);
+  of_partial[1] = split(1, 2);
+  EXPECT_REFUSED("experts with a value that is split", "mix_experts", of_partial);
 }
 
 TEST(ShardRules, LossOverASplitVocabulary) {

@@ -199,6 +199,27 @@ const Mutation kViews[] = {
      "transposed"},
 };
 
+const Mutation kSums[] = {
+    {"GateAndUpAsOne", "TP_SHARD(1, intermediate_size, intermediate_size) Tensor gate_up", "TP_SHARD(1) Tensor gate_up",
+     "experts whose gate and up are split over tp along dimension 1, and", "const Tensor mixed", "one_sum"},
+    {"DownWhole", "TP_SHARD(2) Tensor down", "Tensor down", "and whose down is whole", "const Tensor mixed", "one_sum"},
+    {"GateAndUpWhole", "TP_SHARD(1, intermediate_size, intermediate_size) Tensor gate_up", "Tensor gate_up",
+     "experts whose gate and up are whole", "const Tensor mixed", "one_sum"},
+    {"DownByOutput", "TP_SHARD(2) Tensor down", "TP_SHARD(1) Tensor down", "and whose down is split over tp along",
+     "const Tensor mixed", "one_sum"},
+    {"ByExpert", "TP_SHARD(2) Tensor down", "TP_SHARD(0) Tensor down", "experts whose gate and up",
+     "const Tensor mixed", "one_sum"},
+    {"ExpertsOfUnequalParts", "TP_SHARD(1, intermediate_size, intermediate_size) Tensor gate_up",
+     "TP_SHARD(1, intermediate_size, 2) Tensor gate_up", "experts whose gate and up are", "const Tensor mixed",
+     "one_sum"},
+    {"ProductInsteadOfALayer", "return once + down_again(torch::relu(up_again(once)));",
+     "return once + torch::linear(torch::relu(up_again(once)), down_again->weight, down_again->bias);",
+     "a bias is added to a partial sum", "return once +", "one_sum"},
+    {"ChangedInPlace", "const Tensor once = down(torch::relu(up(hidden_states)));",
+     "Tensor once = torch::linear(torch::relu(up(hidden_states)), down->weight);\n    once += hidden_states;",
+     "a partial sum over tp meets a value that is whole", "once += hidden_states", "one_sum"},
+};
+
 const Mutation kStages[] = {
     {"NormInsideOfTheWalk", "hidden_states = layer(hidden_states, mask);",
      "hidden_states = norm(layer(hidden_states, mask));",
@@ -248,6 +269,7 @@ const auto kName = [](const testing::TestParamInfo<Mutation>& info) { return std
 INSTANTIATE_TEST_SUITE_P(TensorParallel, WeaveMutation, testing::ValuesIn(kTensorParallel), kName);
 INSTANTIATE_TEST_SUITE_P(Pipeline, WeaveMutation, testing::ValuesIn(kPipeline), kName);
 INSTANTIATE_TEST_SUITE_P(Views, WeaveMutation, testing::ValuesIn(kViews), kName);
+INSTANTIATE_TEST_SUITE_P(Sums, WeaveMutation, testing::ValuesIn(kSums), kName);
 INSTANTIATE_TEST_SUITE_P(Stages, WeaveMutation, testing::ValuesIn(kStages), kName);
 INSTANTIATE_TEST_SUITE_P(Sharding, WeaveMutation, testing::ValuesIn(kSharding), kName);
 

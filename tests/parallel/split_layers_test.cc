@@ -5,6 +5,7 @@
 #include "tests/generator/golden/parallel/generated/fused_parts.h"
 #include "tests/generator/golden/parallel/generated/head_norms.h"
 #include "tests/generator/golden/parallel/generated/local_global.h"
+#include "tests/generator/golden/parallel/generated/one_sum.h"
 #include "tests/generator/golden/parallel/generated/tiny.h"
 #include "tests/generator/golden/parallel/generated/transposed.h"
 #include "tests/parallel/training_runs.h"
@@ -40,7 +41,7 @@ TEST_P(SplitLayers, TrainTheSameInPipelineStages) {
 
 INSTANTIATE_TEST_SUITE_P(Families, SplitLayers,
                          ::testing::Values("TinyForCausalLM", "HeadNormsForCausalLM", "FusedPartsForCausalLM",
-                                           "TransposedForCausalLM", "LocalGlobalForCausalLM"),
+                                           "TransposedForCausalLM", "LocalGlobalForCausalLM", "OneSumForCausalLM"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(SplitLayers, PartsThatDoNotAddUpAreRefused) {

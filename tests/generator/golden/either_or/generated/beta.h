@@ -26,7 +26,7 @@ class BetaMLPImpl : public Module {
 
   Tensor forward(const Tensor& x) {
     auto x_tp = tp::enter(x);
-    return tp::exit(down, at::silu(up(x_tp)));
+    return tp::partial(down, at::silu(up(x_tp)));
   }
 
   nn::Linear up;
@@ -56,7 +56,7 @@ class BetaLayerImpl : public Module {
     }
   }
 
-  Tensor forward(const Tensor& x) { return x + mlp(x); }
+  Tensor forward(const Tensor& x) { return x + tp::exit(mlp(x)); }
 
   OneOf<BetaPairMLP, BetaMLP> mlp{nullptr};
 };
