@@ -215,8 +215,7 @@ class Dinov2LayerScaleImpl : public Module {
 };
 TORCH_MODULE(Dinov2LayerScale);
 
-/// A gated network of two thirds of the features (Shazeer), rounded up to a multiple of 8. Whole on every tp rank: no
-/// field of the config tells what would have to divide it.
+/// A gated network of two thirds of the features (Shazeer), rounded up to a multiple of 8.
 class Dinov2SwiGLUFFNImpl : public Module {
  public:
   explicit Dinov2SwiGLUFFNImpl(const Dinov2Config& config)
@@ -227,7 +226,8 @@ class Dinov2SwiGLUFFNImpl : public Module {
         down_proj(register_module("down_proj", linear(features, config.hidden_size, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    return down_proj(gated_activation("silu", gate_proj(hidden_states), up_proj(hidden_states)));
+    auto hidden_states_tp = tp::enter(hidden_states);
+    return tp::exit(down_proj, gated_activation("silu", gate_proj(hidden_states_tp), up_proj(hidden_states_tp)));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -354,6 +354,11 @@ inline const Plan dinov2_for_image_classification_plan = {
             {"dinov2.encoder.layer.*.attention.v_proj.weight", 0},
             {"dinov2.encoder.layer.*.attention.v_proj.bias", 0},
             {"dinov2.encoder.layer.*.attention.o_proj.weight", 1},
+            {"dinov2.encoder.layer.*.mlp.gate_proj.weight", 0},
+            {"dinov2.encoder.layer.*.mlp.gate_proj.bias", 0},
+            {"dinov2.encoder.layer.*.mlp.up_proj.weight", 0},
+            {"dinov2.encoder.layer.*.mlp.up_proj.bias", 0},
+            {"dinov2.encoder.layer.*.mlp.down_proj.weight", 1},
             {"dinov2.encoder.layer.*.mlp.fc1.weight", 0},
             {"dinov2.encoder.layer.*.mlp.fc1.bias", 0},
             {"dinov2.encoder.layer.*.mlp.fc2.weight", 1},

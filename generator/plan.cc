@@ -102,8 +102,11 @@ class Planner {
       divide(part, layer.field->where, "a part of " + layer.path);
       split.parts.push_back(product_text(part));
     }
-    if (partition.parts.empty())
-      divide(split_size(layer, *partition.dim), layer.field->where, "the split size of " + layer.path);
+    // A layer's size that is computed otherwise than as a product stands in no rule of the plan: the runtime holds every
+    // split parameter's own size against the mesh before a rank starts.
+    const Size size = split_size(layer, *partition.dim);
+    if (partition.parts.empty() && (size.known || layer.kind == Kind::parameter))
+      divide(size, layer.field->where, "the split size of " + layer.path);
   }
 
   void add_counts(const ModuleNode& node) {

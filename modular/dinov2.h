@@ -95,8 +95,7 @@ class Dinov2MLPImpl : public vit::ViTMLPImpl {
 };
 TORCH_MODULE(Dinov2MLP);
 
-/// A gated network of two thirds of the features (Shazeer), rounded up to a multiple of 8. Whole on every tp rank: no
-/// field of the config tells what would have to divide it.
+/// A gated network of two thirds of the features (Shazeer), rounded up to a multiple of 8.
 class Dinov2SwiGLUFFNImpl : public Module {
  public:
   explicit Dinov2SwiGLUFFNImpl(const Dinov2Config& config)
@@ -114,9 +113,9 @@ class Dinov2SwiGLUFFNImpl : public Module {
 
   int64_t features;
   double initializer_range;
-  nn::Linear gate_proj;
-  nn::Linear up_proj;
-  nn::Linear down_proj;
+  TP_COLWISE nn::Linear gate_proj;
+  TP_COLWISE nn::Linear up_proj;
+  TP_ROWWISE nn::Linear down_proj;
 };
 TORCH_MODULE(Dinov2SwiGLUFFN);
 

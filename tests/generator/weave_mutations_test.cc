@@ -96,7 +96,7 @@ const Mutation kTensorParallel[] = {
      "unproven: there is no rule for fft_fft", "torch::fft_fft"},
     {"UntraceableSplit",
      "register_module(\"q_proj\", linear(config.hidden_size, num_heads * head_dim, config.attention_bias))",
-     "register_module(\"q_proj\", linear(config.hidden_size, num_heads * head_dim + 0, config.attention_bias))",
+     "register_module(\"q_proj\", linear(config.hidden_size, 4096, config.attention_bias))",
      "cannot be traced to fields of the config", "nn::Linear q_proj"},
     {"AnnotationOnNorm", "PP_LAST LlamaRMSNorm norm;", "PP_LAST TP_COLWISE LlamaRMSNorm norm;", "TP_COLWISE marks norm",
      "LlamaRMSNorm norm;"},
