@@ -212,11 +212,11 @@ const Mutation kSums[] = {
     {"ExpertsOfUnequalParts", "TP_SHARD(1, intermediate_size, intermediate_size) Tensor gate_up",
      "TP_SHARD(1, intermediate_size, 2) Tensor gate_up", "experts whose gate and up are", "const Tensor mixed",
      "one_sum"},
-    {"ProductInsteadOfALayer", "return once + down_again(torch::relu(up_again(once)));",
-     "return once + torch::linear(torch::relu(up_again(once)), down_again->weight, down_again->bias);",
+    {"ProductInsteadOfALayer", "return once + down_again(activation(\"gelu\", up_again(once)));",
+     "return once + torch::linear(activation(\"gelu\", up_again(once)), down_again->weight, down_again->bias);",
      "a bias is added to a partial sum", "return once +", "one_sum"},
-    {"ChangedInPlace", "const Tensor once = down(torch::relu(up(hidden_states)));",
-     "Tensor once = torch::linear(torch::relu(up(hidden_states)), down->weight);\n    once += hidden_states;",
+    {"ChangedInPlace", "const Tensor once = down(activation(\"gelu\", up(hidden_states)));",
+     "Tensor once = torch::linear(activation(\"gelu\", up(hidden_states)), down->weight);\n    once += hidden_states;",
      "a partial sum over tp meets a value that is whole", "once += hidden_states", "one_sum"},
 };
 

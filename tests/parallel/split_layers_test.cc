@@ -44,6 +44,29 @@ INSTANTIATE_TEST_SUITE_P(Families, SplitLayers,
                                            "TransposedForCausalLM", "LocalGlobalForCausalLM", "OneSumForCausalLM"),
                          [](const auto& info) { return std::string(info.param); });
 
+TEST(SplitLayers, TrainTheSameWhereSumsAreTakenOneByOne) {
+  expect_same_training("OneSumForCausalLM", mesh(2), {{.name = "behind", .fields = {{"beside", false}}}});
+}
+
+TEST(SplitLayers, ExpertsThatCannotBeDividedAreRefused) {
+  const Entry& entry = testing::entry_of("OneSumForCausalLM");
+  const auto config = testing::tiny_config(entry, {{"intermediate_size", int64_t{49}}});
+  EXPECT_EQ(ParallelModel::refusal(entry, *config, mesh(2)),
+            "intermediate_size = 49 cannot be split over tp = 2: choose a tp that divides it");
+}
+
+/// As it is for a layer whose size is no product of config fields.
+TEST(SplitLayers, SizesThatThePlanHasNoRuleForAreRefusedByTheParameters) {
+  const Entry& entry = testing::entry_of("TinyForCausalLM");
+  Plan plan = *entry.plan;
+  std::erase_if(plan.divides, [](const Divides& rule) { return rule.field == "intermediate_size"; });
+  Entry without = entry;
+  without.plan = &plan;
+  const auto config = testing::tiny_config(entry, {{"intermediate_size", int64_t{49}}});
+  EXPECT_EQ(ParallelModel::refusal(without, *config, mesh(2)),
+            "model.layers.0.mlp.up_proj.weight has 49 elements along dimension 0, which cannot be split over tp = 2");
+}
+
 TEST(SplitLayers, PartsThatDoNotAddUpAreRefused) {
   const Entry& entry = testing::entry_of("FusedPartsForCausalLM");
   Plan plan = *entry.plan;

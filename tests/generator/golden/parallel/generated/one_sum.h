@@ -18,8 +18,8 @@ struct OneSumConfig {
   int64_t head_dim = 8;
   int64_t max_position_embeddings = 64;
   double initializer_range = 0.1;
-  int64_t num_experts = 4;
-  bool beside = true;  // experts stand beside attention, not behind it
+  int64_t num_experts = 2;  // each token has both: between almost equal ones rounding would choose
+  bool beside = true;       // experts stand beside attention, not behind it
 
   void finish() {}
 
@@ -161,9 +161,9 @@ class OneSumTwiceImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states) {
     auto hidden_states_tp = tp::enter(hidden_states);
-    const Tensor once = tp::exit(down, torch::relu(up(hidden_states_tp)));
+    const Tensor once = tp::exit(down, activation("gelu", up(hidden_states_tp)));
     auto once_tp = tp::enter(once);
-    return once + tp::exit(down_again, torch::relu(up_again(once_tp)));
+    return once + tp::exit(down_again, activation("gelu", up_again(once_tp)));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }

@@ -7,8 +7,8 @@ namespace modular::one_sum {
 MODULAR_FAMILY(OneSum);
 
 struct OneSumConfig : tiny::TinyConfig {
-  int64_t num_experts = 4;
-  bool beside = true;  // experts stand beside attention, not behind it
+  int64_t num_experts = 2;  // each token has both: between almost equal ones rounding would choose
+  bool beside = true;       // experts stand beside attention, not behind it
 };
 
 /// A mixture of experts, and one network for every token behind a gate.
@@ -59,8 +59,8 @@ class OneSumTwiceImpl : public Module {
   }
 
   Tensor forward(const Tensor& hidden_states) {
-    const Tensor once = down(torch::relu(up(hidden_states)));
-    return once + down_again(torch::relu(up_again(once)));
+    const Tensor once = down(activation("gelu", up(hidden_states)));
+    return once + down_again(activation("gelu", up_again(once)));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
