@@ -90,12 +90,6 @@ class shared_ptr<T> {
 
 namespace torch::nn {
 
-template <class T>
-using WithoutReference = __remove_cvref(T);
-
-template <class T, class Contained>
-concept HolderOf = __is_same(typename WithoutReference<T>::ContainedType, Contained);
-
 template <class Contained>
   requires(__is_base_of(Module, Contained))
 class ModuleHolder<Contained> : torch::detail::ModuleHolderIndicator {
@@ -109,7 +103,7 @@ class ModuleHolder<Contained> : torch::detail::ModuleHolderIndicator {
   ModuleHolder(std::nullptr_t);
   ModuleHolder(std::shared_ptr<Contained> module);
   template <class Head, class... Tail>
-    requires(sizeof...(Tail) > 0 || !HolderOf<Head, Contained>)
+    requires(sizeof...(Tail) > 0 || !__is_base_of(ModuleHolder, __remove_cvref(Head)))
   explicit ModuleHolder(Head&& head, Tail&&... tail);
 
   explicit operator bool() const noexcept;

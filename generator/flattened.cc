@@ -28,6 +28,7 @@ std::vector<FlattenedSpec> flatten_specs(const GenerateOptions& options) {
   ParseSteps steps;
   steps.flatten = [&](clang::CompilerInstance& compiler, Parsed& parsed) {
     Specs specs(compiler, parsed);
+    specs.read_new();
     for (const std::string& name : options.families) {
       if (!parsed.remarks.empty()) break;
       Family family(specs, *specs.family(name));

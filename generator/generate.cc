@@ -96,7 +96,9 @@ class Run {
     std::vector<std::string> paths;
     for (const std::string& family : families_) paths.push_back("modular/" + family + ".h");
     ParseSteps steps;
-    steps.stops_at = [&](size_t specs) { return goes_on_with(specs); };
+    steps.stops_at = [&](clang::CompilerInstance& compiler, Parsed& parsed, size_t specs) {
+      return read_new_specs(compiler, parsed) && goes_on_with(specs);
+    };
     steps.flatten = [&](clang::CompilerInstance& compiler, Parsed& parsed) { return flatten(compiler, parsed); };
     steps.finish = [&](clang::CompilerInstance& compiler, Parsed& parsed, const std::vector<uint32_t>& files) {
       finish(compiler, parsed, files);
@@ -139,7 +141,8 @@ class Run {
   /// another's hands.
   bool goes_on_with(size_t specs) {
     if (keep_models_) return false;  // they do not travel between processes
-    const size_t waiting = specs - handed_over_, least = std::min(families_.size() / (4 * jobs_) + 1, kMostInWorker);
+    // The first soon, and the more the later: a worker's start has its price.
+    const size_t waiting = specs - handed_over_, least = std::min(workers_.started() + 1, kMostInWorker);
     if (waiting < least || (waiting < kMostInWorker && workers_.running() + 1 >= jobs_)) return false;
     return hand_over(specs);
   }
@@ -163,10 +166,15 @@ class Run {
     return false;
   }
 
+  /// False where one was refused.
+  bool read_new_specs(clang::CompilerInstance& compiler, Parsed& parsed) {
+    if (!specs_) specs_ = std::make_unique<Specs>(compiler, parsed);
+    specs_->read_new();
+    return parsed.remarks.empty();
+  }
+
   std::vector<std::string> flatten(clang::CompilerInstance& compiler, Parsed& parsed) {
-    if (!workers_.is_child() && !goes_on_with_the_rest()) return {};
-    specs_ = std::make_unique<Specs>(compiler, parsed);
-    if (!parsed.remarks.empty()) return {};
+    if (!workers_.is_child() && !(read_new_specs(compiler, parsed) && goes_on_with_the_rest())) return {};
     std::vector<std::string> texts;
     for (const std::string& name : families_) {
       auto family = std::make_unique<Family>(*specs_, *specs_->family(name));

@@ -432,8 +432,8 @@ class Consumer : public clang::ASTConsumer {
   void spec_was_read() {
     const size_t spec = read_++;
     if (compiler_.getDiagnostics().hasErrorOccurred()) return;
-    if (read_ < specs_ && !(steps_.stops_at && steps_.stops_at(read_))) return;
     project_.resolve_inclusions();
+    if (read_ < specs_ && !(steps_.stops_at && steps_.stops_at(compiler_, parsed_, read_))) return;
     const std::vector<std::string> texts = steps_.flatten(compiler_, parsed_);
     if (texts.empty()) return;
     std::string next;

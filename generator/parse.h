@@ -119,7 +119,7 @@ class Parsed {
 struct ParseSteps {
   /// After each spec but the last, as long as there was no error, with how many were read: whether to go on to flatten
   /// without the others. None: never.
-  std::function<bool(size_t specs)> stops_at = {};
+  std::function<bool(clang::CompilerInstance&, Parsed&, size_t specs)> stops_at = {};
   /// After the specs and before any flattened text: returns the flattened texts to parse, in order. None: parsing ends
   /// here.
   std::function<std::vector<std::string>(clang::CompilerInstance&, Parsed&)> flatten;

@@ -568,31 +568,32 @@ class SpecReader {
 
 // ---- All of them ----------------------------------------------------------------------------------------------------
 
-Specs::Specs(clang::CompilerInstance& compiler, Parsed& parsed) : compiler_(compiler), parsed_(parsed) {
-  std::set<uint32_t> seen;
+void Specs::read_new() {
+  const size_t known = specs_.size();
   const std::function<void(uint32_t)> visit = [&](uint32_t file) {
-    if (!seen.insert(file).second) return;
-    for (const Inclusion& inclusion : parsed.inclusions)
+    if (!files_.insert(file).second) return;
+    for (const Inclusion& inclusion : parsed_.inclusions)
       if (inclusion.file == file && inclusion.target != 0) visit(inclusion.target);
-    const std::filesystem::path path = parsed.sources[file].absolute;
+    const std::filesystem::path path = parsed_.sources[file].absolute;
     if (path.parent_path().filename() != "modular" || path.filename() == "modular.h") return;
     auto spec = std::make_unique<Spec>();
     spec->name = path.stem().string();
     spec->file = file;
     specs_.push_back(std::move(spec));
   };
-  for (uint32_t file = 1; file < parsed.sources.size(); ++file) visit(file);
-  for (const auto& spec : specs_) SpecReader(*this, *spec).read();
-  for (const auto& spec : specs_) {
-    if (!spec->space) continue;
-    spec->references = collect_references(*spec->space, manager(), parsed);
+  for (uint32_t file = 1; file < parsed_.sources.size(); ++file) visit(file);
+  for (size_t index = known; index < specs_.size(); ++index) SpecReader(*this, *specs_[index]).read();
+  for (size_t index = known; index < specs_.size(); ++index) {
+    Spec& spec = *specs_[index];
+    if (!spec.space) continue;
+    spec.references = collect_references(*spec.space, manager(), parsed_);
     std::set<const Spec*> told;
-    for (const Reference& reference : spec->references) {
+    for (const Reference& reference : spec.references) {
       const Symbol* target = symbol(reference.target);
-      if (target && !spec->sees(*target->spec) && told.insert(target->spec).second)
+      if (target && !spec.sees(*target->spec) && told.insert(target->spec).second)
         refuse(reference.where, "family '" + target->spec->name + "' is used without its spec",
                "add #include \"modular/" + target->spec->name + ".h\"", {},
-               include_spec(parsed, reference.where.file, target->spec->name));
+               include_spec(parsed_, reference.where.file, target->spec->name));
     }
   }
 }

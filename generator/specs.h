@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -101,8 +102,10 @@ Names names_with(const Spec& family, std::string prefix);
 /// All specs of a translation unit.
 class Specs {
  public:
-  /// Reads the tree. What it refuses is added to parsed.remarks.
-  Specs(clang::CompilerInstance& compiler, Parsed& parsed);
+  Specs(clang::CompilerInstance& compiler, Parsed& parsed) : compiler_(compiler), parsed_(parsed) {}
+
+  /// Reads the specs of the tree that were not there the last time. What it refuses is added to parsed.remarks.
+  void read_new();
 
   Spec* family(const std::string& name) const;
   Spec* of_file(uint32_t file) const;
@@ -132,6 +135,7 @@ class Specs {
   friend class SpecReader;
   clang::CompilerInstance& compiler_;
   Parsed& parsed_;
+  std::set<uint32_t> files_;  // seen so far
   std::deque<std::unique_ptr<Spec>> specs_;
   std::deque<std::unique_ptr<Symbol>> symbols_;
   std::map<const clang::Decl*, Symbol*> by_decl_;  // by canonical declaration; looked up, never walked

@@ -22,6 +22,7 @@ class Workers {
   /// Starts a child, after waiting for another's end where `at_once` run. True in the child. Throws std::runtime_error
   /// where one that ended has failed.
   bool start();
+  size_t started() const { return results_.size(); }
   bool is_child() const { return file_ >= 0; }
   /// How many have been started and have not ended.
   size_t running();
