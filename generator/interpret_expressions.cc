@@ -111,7 +111,7 @@ void Interpreter::add_up(const Operation& op, Value& result) {
     if (value.type != kPartial) continue;
     ++added;
     if (value.summands.empty()) return result.summands.clear();
-    result.summands.insert(result.summands.end(), value.summands.begin(), value.summands.end());
+    result.summands.insert(value.summands.begin(), value.summands.end());
   }
   if (sums_.looking && added > 1) sums_.calls.insert(result.summands.begin(), result.summands.end());
 }
@@ -123,7 +123,7 @@ Value Interpreter::apply(const std::string& name, const Expr& expr, std::vector<
   const bool has_open = std::any_of(values.begin(), values.end(), [](const Value& v) { return !v.summands.empty(); });
   if (has_open) {
     for (size_t i = 0; sums_.looking && i < values.size(); ++i)  // an operand behind may have needed this one by itself
-      if (operands[i]->kind == Expr::Kind::local) values[i] = frame_->variables[operands[i]->name].value;
+      if (!values[i].summands.empty() && operands[i]->kind == Expr::Kind::local) values[i] = evaluate(*operands[i]);
     Operation trial{.name = name, .expr = &expr, .operands = operands, .values = values};
     const Rule linear = find_rule(name);
     if (linear) apply_rule(trial, linear);

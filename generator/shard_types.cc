@@ -152,7 +152,7 @@ Value join(const Value& one, const Value& other) {
       if (one.summands.empty() || other.summands.empty())
         result.summands.clear();
       else
-        result.summands.insert(result.summands.end(), other.summands.begin(), other.summands.end());
+        result.summands.insert(other.summands.begin(), other.summands.end());
       std::erase_if(result.ones, [&](int64_t dim) {
         return std::find(other.ones.begin(), other.ones.end(), dim) == other.ones.end();
       });

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,7 +53,7 @@ struct Value {
   std::string last_size;   // of the last dimension over all ranks, a product of config fields; empty where not known
   std::string split_size;  // of a split dimension over all ranks, a product of config fields; empty where not known
   // Of a partial sum: the calls whose results it adds up; empty where an exit is none of theirs to place.
-  std::vector<const Expr*> summands;
+  std::set<const Expr*> summands;
   // A number.
   bool local = false;                               // this rank's share of a count, or a size along a split dimension
   std::optional<int64_t> known;                     // its value, where it is a literal
