@@ -12,6 +12,7 @@
 
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/checkpoint_files.h"
+#include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/stored_names.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/parallel/config_integers.h"
@@ -238,6 +239,27 @@ StoredTensors match(const fs::path& folder, const ModelConfig& model, Head head 
   return matched;
 }
 
+/// The tie's flag where the folder holds both of its tensors and they differ.
+std::optional<std::string> broken_tie(const fs::path& folder, const ModelConfig& model) {
+  Matcher matcher(folder, model);
+  for (const ModelParameter& parameter : model_parameters(model)) {
+    if (parameter.names.size() == 1) continue;
+    std::optional<StoredTensor> first;
+    for (const std::string& alias : parameter.names) {
+      std::optional<StoredTensor> tensor = matcher.find(alias, parameter.global_shape);
+      if (!tensor) continue;
+      if (!first) {
+        first = std::move(tensor);
+        continue;
+      }
+      if (same_values(*first, *tensor)) continue;
+      for (const auto& tie : model.entry->plan->ties)
+        if (matches(tie.parameter, alias) || matches(tie.parameter, parameter.name)) return std::string(tie.flag);
+    }
+  }
+  return {};
+}
+
 /// The parameters of a checkpoint or of a Hugging Face folder.
 StoredTensors open_parameters(const fs::path& folder, const ModelConfig& model) {
   if (!fs::exists(folder / "checkpoint.json")) return match(folder, model);
@@ -311,6 +333,18 @@ std::string new_head_note(const fs::path& folder, const ModelConfig& model) {
                      model.entry->architecture, fmt::join(fresh, ", "));
 }
 
+ModelConfig read_pretrained_config(const fs::path& folder, const Entry* as) {
+  ModelConfig model = read_config(folder, as);
+  const bool has_tensors = fs::exists(folder / kSingleName) || fs::exists(folder / kIndexName);
+  if (fs::exists(folder / "checkpoint.json") || !has_tensors) return model;
+  if (const auto flag = broken_tie(folder, model)) {
+    // Behind finish(): what follows from the config's own flag stays.
+    json values = json::object({{*flag, false}});
+    take_fields(*model.config, values, folder.string());
+  }
+  return model;
+}
+
 std::string pretrained_refusal(const fs::path& folder, const ModelConfig& model, Head head) {
   try {
     match(folder, model, head);
@@ -330,7 +364,7 @@ void load_pretrained(const fs::path& folder, const ModelConfig& model, std::span
 
 void export_pretrained(const fs::path& path, const fs::path& folder, const ExportOptions& options) {
   const fs::path checkpoint = find_checkpoint(path), source = checkpoint.empty() ? path : checkpoint;
-  const ModelConfig model = read_config(source);
+  const ModelConfig model = read_pretrained_config(source);
   const StoredTensors stored = open_parameters(source, model);
   const std::string_view dtype = dtype_name(options.dtype);
   refuse_existing(folder);
@@ -364,7 +398,7 @@ void export_pretrained(const fs::path& path, const fs::path& folder, const Expor
 }
 
 void import_pretrained(const fs::path& folder, const fs::path& checkpoint) {
-  const ModelConfig model = read_config(folder);
+  const ModelConfig model = read_pretrained_config(folder);
   const StoredTensors stored = match(folder, model);
   refuse_existing(checkpoint);
   const fs::path partial = begin_folder(checkpoint);

@@ -17,6 +17,10 @@ enum class Head {
   may_be_new  // where config.json names another class: the parameters outside of the layers and of the embeddings
 };
 
+/// read_config of `folder`. A Hugging Face folder that holds both of two tied tensors with values that differ is read
+/// as not tied, as transformers reads it.
+ModelConfig read_pretrained_config(const std::filesystem::path& folder, const Entry* as = nullptr);
+
 /// Says in one sentence why the folder's tensors are not the model's (missing, unexpected or mis-shaped), or nothing.
 /// Reads headers only. Adds or strips the base model's prefix; tied tensors may be absent.
 std::string pretrained_refusal(const std::filesystem::path& folder, const ModelConfig& model, Head head = Head::stored);

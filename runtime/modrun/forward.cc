@@ -25,7 +25,7 @@ struct Source {
 Source open_source(const fs::path& path) {
   const fs::path checkpoint = find_checkpoint(path);
   const fs::path folder = checkpoint.empty() ? path : checkpoint;
-  return {folder, read_config(folder)};
+  return {folder, read_pretrained_config(folder)};
 }
 
 Batch checked_batch(const ForwardOptions& options, const ModelConfig& model) {

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/pretrained.h"
 #include "runtime/model/tasks.h"
 #include "runtime/train/config_field.h"
 
@@ -177,7 +178,7 @@ void choose_model(RunConfig& config, const fs::path& file) {
   if (!checkpoint.empty()) {
     const auto newest = find_checkpoint(checkpoint);
     const Entry* const wanted = entry.empty() ? nullptr : &entry_named(entry, where);
-    config.network = read_config(newest.empty() ? fs::path(checkpoint) : newest, wanted);
+    config.network = read_pretrained_config(newest.empty() ? fs::path(checkpoint) : newest, wanted);
     if (wanted && wanted != config.network.entry)
       refuse(where, fmt::format("model.entry is {} but model.checkpoint holds a {}: leave one of the two out", entry,
                                 config.network.entry->architecture));

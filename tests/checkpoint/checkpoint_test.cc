@@ -265,6 +265,23 @@ TEST(Pretrained, TensorsThatAreNotTheModelsAreRefusedByName) {
             "");
 }
 
+TEST(Pretrained, TiedTensorsThatAreBothInTheFileAndDifferAreReadAsNotTied) {
+  TemporaryFolder folder;
+  const ModelConfig untied = tiny_llama(), tied = tiny_llama({{"tie_word_embeddings", true}});
+  std::ofstream(folder.path() / "config.json") << format_config(tied, "float32");
+  using Tensors = std::map<std::string, at::Tensor>;
+  const auto read = [&](const std::function<void(Tensors&)>& change) {
+    return read_pretrained_config(folder_with(folder, tied, change));
+  };
+  const ModelConfig without = read([](Tensors&) {});
+  EXPECT_EQ(config_difference(without, tied), "");
+  const ModelConfig equal = read([](Tensors& t) { t["lm_head.weight"] = t["model.embed_tokens.weight"].clone(); });
+  EXPECT_EQ(config_difference(equal, tied), "");
+  const ModelConfig different = read([](Tensors& t) { t["lm_head.weight"] = t["model.embed_tokens.weight"] + 1; });
+  EXPECT_EQ(config_difference(different, untied), "");
+  EXPECT_EQ(pretrained_refusal(folder.path(), different), "");
+}
+
 TEST(Pretrained, AFolderWithoutSafetensorsIsRefused) {
   TemporaryFolder folder;
   EXPECT_NE(pretrained_refusal(folder.path(), tiny_llama()).find("holds neither model.safetensors nor"),
