@@ -2,6 +2,7 @@
 #include <cctype>
 
 #include "generator/layout.h"
+#include "generator/names.h"
 #include "generator/stages.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -9,20 +10,7 @@
 namespace modgen {
 namespace {
 
-/// "LlamaForCausalLM" gives "llama_for_causal_lm".
-std::string snake_case(std::string_view name) {
-  std::string text;
-  for (size_t i = 0; i < name.size(); ++i) {
-    const auto at = [&](size_t j) { return j < name.size() ? static_cast<unsigned char>(name[j]) : 0; };
-    const bool word_begins =
-        std::isupper(at(i)) && i > 0 && (std::islower(at(i - 1)) || std::isdigit(at(i - 1)) || std::islower(at(i + 1)));
-    if (word_begins) text += '_';
-    text += static_cast<char>(std::tolower(at(i)));
-  }
-  return text;
-}
-
-/// The same of an entry, whose family's part is written as the family writes it: "vit", which is no "vi_t".
+/// "LlamaForCausalLM" gives "llama_for_causal_lm", with the family's part as the family writes it: "vit", no "vi_t".
 std::string name_of_plan(const FamilyModel& family, const std::string& entry) {
   std::string letters;
   for (const char c : family.name)

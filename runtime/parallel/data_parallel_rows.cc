@@ -24,9 +24,12 @@ struct GatherRows : torch::autograd::Function<GatherRows> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto group = context->saved_data["group"].toCustomClass<c10d::ProcessGroup>();
-    Tensor sum = gradients[0].clone(at::MemoryFormat::Contiguous);
-    all_reduce(group, sum, "the gradients of rows of data-parallel ranks").wait();
-    return {sum.chunk(group->getSize(), 0)[static_cast<size_t>(group->getRank())], Tensor()};
+    const Tensor all = gradients[0].contiguous();
+    std::vector<int64_t> shape = all.sizes().vec();
+    shape[0] /= group->getSize();
+    Tensor own = at::empty(shape, all.options());
+    reduce_scatter(group, own.flatten(), all.flatten(), "the gradients of rows of data-parallel ranks").wait();
+    return {own, Tensor()};
   }
 };
 
