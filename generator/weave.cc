@@ -374,7 +374,8 @@ struct Run {
 Run run_methods(const FamilyModel& family, const std::vector<Tree>& trees, OpenSums& sums) {
   Run run;
   for (const Tree& tree : trees) {
-    if (tree.is_entry)
+    // Where sums are looked for, one entry shows those of the others, which have most of their classes in common.
+    if (tree.is_entry && (!sums.looking || &tree == &trees.front()))
       run.proofs.push_back(interpret_entry(family, *tree.root, sums, run.interpretation, run.findings));
     else
       interpret_unreached(family, *tree.root, sums, run.interpretation, run.findings);
