@@ -107,7 +107,6 @@ class Run {
     check_cycles(parsed);
 
     GenerateResult result;
-    result.built_prelude = parsed.built_prelude;
     std::stable_sort(parsed.remarks.begin(), parsed.remarks.end(), [](const Remark& a, const Remark& b) {
       return std::tie(a.where.file, a.where.begin) < std::tie(b.where.file, b.where.begin);
     });

@@ -46,7 +46,6 @@ struct Output {
 struct GenerateResult {
   std::vector<Output> outputs;          // one for each asked family, in the order asked
   std::vector<Diagnostic> diagnostics;  // all of all families, in source order
-  bool built_prelude = false;           // the precompiled prelude was not in the cache
   bool ok() const;                      // no error among the diagnostics
 };
 

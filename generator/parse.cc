@@ -347,6 +347,19 @@ class PreludeAction : public clang::GeneratePCHAction {
   Parsed& parsed_;
 };
 
+/// Keeps those that were used last: each state of the contract, of torch or of modgen has one of 70 MB.
+void remove_old_preludes(const fs::path& cache) {
+  constexpr size_t kKept = 8;
+  std::vector<std::pair<fs::file_time_type, fs::path>> preludes;
+  for (const auto& entry : fs::directory_iterator(cache))
+    if (entry.path().filename().string().rfind("prelude-", 0) == 0)
+      preludes.emplace_back(entry.last_write_time(), entry.path());
+  std::sort(preludes.rbegin(), preludes.rend());
+  std::error_code another_process_was_first;
+  for (size_t index = kKept; index < preludes.size(); ++index)
+    fs::remove_all(preludes[index].second, another_process_was_first);
+}
+
 /// The path of the precompiled prelude, built where the cache does not hold it. Beside it stands what it was made of.
 std::string precompiled_prelude(const ParseOptions& options, Parsed& parsed) {
   const fs::path folder = fs::path(options.cache) / ("prelude-" + prelude_key(options));
@@ -383,8 +396,10 @@ std::string precompiled_prelude(const ParseOptions& options, Parsed& parsed) {
     out.close();
     if (!out) throw std::runtime_error("cannot write " + temporary);
     fs::rename(temporary, list);
-    parsed.built_prelude = true;
+    remove_old_preludes(options.cache);
   }
+  std::error_code of_another_user;
+  fs::last_write_time(folder, fs::file_time_type::clock::now(), of_another_user);
   std::istringstream lines(read_file(list));
   for (std::string line; std::getline(lines, line);) {
     if (line.rfind("read ", 0) == 0) parsed.prelude.push_back(line.substr(5));

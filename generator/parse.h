@@ -104,7 +104,6 @@ class Parsed {
   std::vector<std::string> prelude;  // absolute paths of what the precompiled prelude was made of
   std::vector<clang::Decl*>
       top_level;  // what the specs declare outside of namespaces, in order; for flatten and finish alone
-  bool built_prelude = false;
 
   /// The place of a token: where it was spelled, or for one from a macro's body where that macro was called.
   SourceSpan token(const clang::SourceManager& manager, clang::SourceLocation location) const;

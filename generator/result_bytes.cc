@@ -11,7 +11,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FixIt, path, begin, end, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Diagnostic, severity, where, message, advice, notes, fix)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Explanation, where, before, after)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Output, family, path, bytes, plan_json, proof, explanations, read, absent)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GenerateResult, outputs, diagnostics, built_prelude)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GenerateResult, outputs, diagnostics)
 
 // CBOR takes text that is no UTF-8, which a spec may hold.
 std::string to_bytes(const GenerateResult& result) {
