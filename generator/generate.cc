@@ -136,14 +136,17 @@ class Run {
     return result;
   }
 
+  /// How many families one worker goes on with: few, so that all end at about the same time.
+  size_t share() const { return std::clamp<size_t>(families_.size() / (4 * jobs_), 1, kMostInWorker); }
+
   /// Asked when `specs` of the specs were read: true in a new worker, which goes on with those that are not yet in
   /// another's hands.
   bool goes_on_with(size_t specs) {
     if (keep_models_) return false;  // they do not travel between processes
     // The first soon, and the more the later: a worker's start has its price.
-    const size_t waiting = specs - handed_over_, least = std::min(workers_.started() + 1, kMostInWorker);
+    const size_t waiting = specs - handed_over_, least = std::min(workers_.started() + 1, share());
     if (waiting < least || (waiting < kMostInWorker && workers_.running() + 1 >= jobs_)) return false;
-    return hand_over(specs);
+    return hand_over(handed_over_ + std::min(waiting, share()));
   }
 
   /// The families up to the one numbered `end` go to a new worker: true in that.
@@ -156,12 +159,9 @@ class Run {
 
   /// Gives what is left to workers, unless there is one process's work: true in those, and where none was started.
   bool goes_on_with_the_rest() {
-    const size_t rest = families_.size() - handed_over_;
-    const size_t parts = std::max((rest + kMostInWorker - 1) / kMostInWorker, std::min(rest, jobs_));
-    if (keep_models_ || (parts == 1 && handed_over_ == 0)) return true;
-    const size_t begin = handed_over_;
-    for (size_t part = 1; part <= parts; ++part)
-      if (hand_over(begin + rest * part / parts)) return true;
+    if (keep_models_ || families_.size() == 1 || (jobs_ == 1 && families_.size() <= kMostInWorker)) return true;
+    while (handed_over_ < families_.size())
+      if (hand_over(std::min(families_.size(), handed_over_ + share()))) return true;
     return false;
   }
 
