@@ -286,7 +286,7 @@ class BertForSentenceEmbeddingImpl : public Module {
   explicit BertForSentenceEmbeddingImpl(const BertConfig& config)
       : embeddings(register_module("embeddings", BertEmbeddings(config))),
         encoder(register_module("encoder", BertEncoder(config))) {
-    if (true) pooler = register_module("pooler", BertPooler(config));
+    pooler = register_module("pooler", BertPooler(config));
   }
 
   /// Which keys each query sees.

@@ -312,7 +312,7 @@ class MPNetForSentenceEmbeddingImpl : public Module {
   explicit MPNetForSentenceEmbeddingImpl(const MPNetConfig& config)
       : embeddings(register_module("embeddings", MPNetEmbeddings(config))),
         encoder(register_module("encoder", MPNetEncoder(config))) {
-    if (true) pooler = register_module("pooler", MPNetPooler(config));
+    pooler = register_module("pooler", MPNetPooler(config));
   }
 
   /// What is added to the scores of each head: [batch or 1, heads, seq, seq], minus infinity where a query sees no key.

@@ -288,7 +288,7 @@ class RobertaForSentenceEmbeddingImpl : public Module {
   explicit RobertaForSentenceEmbeddingImpl(const RobertaConfig& config)
       : embeddings(register_module("embeddings", RobertaEmbeddings(config))),
         encoder(register_module("encoder", RobertaEncoder(config))) {
-    if (true) pooler = register_module("pooler", RobertaPooler(config));
+    pooler = register_module("pooler", RobertaPooler(config));
   }
 
   /// Which keys each query sees.

@@ -287,7 +287,7 @@ class XLMRobertaForSentenceEmbeddingImpl : public Module {
   explicit XLMRobertaForSentenceEmbeddingImpl(const XLMRobertaConfig& config)
       : embeddings(register_module("embeddings", XLMRobertaEmbeddings(config))),
         encoder(register_module("encoder", XLMRobertaEncoder(config))) {
-    if (true) pooler = register_module("pooler", XLMRobertaPooler(config));
+    pooler = register_module("pooler", XLMRobertaPooler(config));
   }
 
   /// Which keys each query sees.

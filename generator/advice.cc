@@ -44,6 +44,9 @@ void advise(Remark& remark, const Parsed& parsed, const std::function<bool(const
              !made.empty()) {
     remark.advice =
         "give '" + unqualified(made) + "' a constructor with these parameters, or redefine the code that constructs it";
+  } else if (message.starts_with("calling a private constructor") ||
+             message.starts_with("calling a protected constructor")) {
+    remark.advice = "write 'public:' above that constructor";
   }
 }
 

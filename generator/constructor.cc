@@ -479,9 +479,25 @@ class Unraveller {
       }
   }
 
-  /// Appends a statement, or puts it in the place of the inherited one with the same target.
+  /// Whether `if (parameter) statement` has `true` as its argument. With `false` it stays: it registers what else
+  /// nothing would.
+  static bool always_holds(const clang::IfStmt& condition, const Substitution& arguments) {
+    const auto* named = llvm::dyn_cast<clang::DeclRefExpr>(condition.getCond()->IgnoreParenImpCasts());
+    const auto argument = arguments.find(named ? llvm::dyn_cast<clang::ParmVarDecl>(named->getDecl()) : nullptr);
+    return argument != arguments.end() && argument->second.text() == "true" && !condition.hasElseStorage() &&
+           !condition.hasInitStorage() && !llvm::isa<clang::CompoundStmt>(condition.getThen());
+  }
+
+  /// Appends a statement, or puts it in the place of the inherited one with the same target. `comment` stands above it.
   void add_statement(const clang::Stmt& stmt, SourceSpan slice, size_t level, const Substitution& arguments,
-                     Parts& parts) {
+                     Parts& parts, SourceSpan comment = {}) {
+    const SourceSpan above = comment.empty() ? leading_comment(family_.file_text(slice.file), slice) : comment;
+    if (const auto* condition = llvm::dyn_cast<clang::IfStmt>(&stmt);
+        condition && always_holds(*condition, arguments)) {
+      const clang::Stmt& then = *condition->getThen();
+      return add_statement(then, {slice.file, span(then.getSourceRange()).begin, slice.end}, level, arguments, parts,
+                           above);
+    }
     const clang::Stmt* inner = &stmt;
     if (const auto* expr = llvm::dyn_cast<clang::Expr>(inner)) inner = expr->IgnoreImplicit();
     const clang::Expr* value = nullptr;
@@ -524,14 +540,18 @@ class Unraveller {
         };
         init->reads = part.reads;
         init->registered = part.registered;
-        const SourceSpan comment = leading_comment(family_.file_text(slice.file), slice);
-        if (comment.begin < comment.end) init->comment = comment_above(slice, level, arguments);
+        if (!above.empty()) init->comment = [this, above, level, arguments] { return render(above, level, arguments); };
         return;
       }
       if (init != parts.initializers.end() && !part.registered.empty() && init->registered == part.registered)
         return refuse_order(core, part);
     }
-    part.text = [this, slice, level, arguments] { return render(slice, level, arguments, calls_[level]).trimmed(); };
+    part.text = [this, slice, comment, level, arguments] {
+      Fragment text = comment.empty() ? Fragment() : render(comment, level, arguments);
+      if (!text.empty()) text.add(std::string("\n"));
+      text.append(render(slice, level, arguments, calls_[level]).trimmed());
+      return text;
+    };
     if (is_derived) {
       const auto inherited = std::find_if(parts.statements.begin(), parts.statements.end(), same_target);
       if (inherited != parts.statements.end()) {

@@ -224,7 +224,7 @@ class HolderChecker : public clang::RecursiveASTVisitor<HolderChecker> {
     const auto kind =
         clang::InitializationKind::CreateDirect(made->getBeginLoc(), made->getBeginLoc(), made->getEndLoc());
     clang::InitializationSequence sequence(sema_, entity, kind, arguments);
-    if (sequence.Failed()) sequence.Diagnose(sema_, entity, kind, arguments);
+    sequence.Perform(sema_, entity, kind, arguments);  // says what hinders it, a private constructor as well
     return true;
   }
 

@@ -522,7 +522,9 @@ Parsed parse(const ParseOptions& options, const std::vector<std::string>& spec_p
   SpecAction action(options, parsed, steps, spec_paths.size());
   // Clang itself may fall over text that is no C++. What it said until then is what there is to say.
   llvm::CrashRecoveryContext::Enable();
-  if (!llvm::CrashRecoveryContext().RunSafely([&] { compiler->ExecuteAction(action); })) {
+  llvm::CrashRecoveryContext recovery;
+  recovery.DumpStackAndCleanupOnFailure = true;  // where the program has asked for stacks
+  if (!recovery.RunSafely([&] { compiler->ExecuteAction(action); })) {
     if (parsed.remarks.empty()) throw std::runtime_error("Clang crashed while it read " + text);
     compiler.release();  // NOLINT: in no state to be destroyed
   }

@@ -445,11 +445,16 @@ class SpecReader {
     Symbol& symbol = add(record, Symbol::Kind::plain_class, record.getName().str(), slice);
     symbol.record = &record;
     for (const clang::CXXBaseSpecifier& base : record.bases()) {
+      const SourceSpan where = parsed_.span(manager_, base.getSourceRange());
+      if (base.getAccessSpecifier() != clang::AS_public)
+        return specs_.refuse(where, "'" + symbol.name + "' hides its base", "write 'public' before the base", {},
+                             base.getAccessSpecifierAsWritten() == clang::AS_none
+                                 ? std::vector<Edit>{{{where.file, where.begin, where.begin}, "public "}}
+                                 : std::vector<Edit>{});
       Symbol* from = type_symbol(base.getTypeSourceInfo()->getTypeLoc());
       if (!from) continue;
       if (symbol.base)
-        return specs_.refuse(parsed_.span(manager_, base.getSourceRange()),
-                             "'" + symbol.name + "' derives from two classes of specs",
+        return specs_.refuse(where, "'" + symbol.name + "' derives from two classes of specs",
                              "derive from one and hold the other as a member");
       symbol.base = symbol.replaced = from;
     }

@@ -1,9 +1,11 @@
 // modgen's command line. Everything is generated in memory first; files are written last, and only where no error was
 // given.
 #include <llvm/Support/CommandLine.h>
+#include <llvm/Support/Signals.h>
 #include <llvm/Support/raw_ostream.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <set>
@@ -277,6 +279,8 @@ int run() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // For tests: what Clang's crashes over text that is no C++ must not hide is a crash of modgen's own.
+  if (std::getenv("MODGEN_SHOW_CRASHES")) llvm::sys::PrintStackTraceOnErrorSignal(argv[0]);
   cl::HideUnrelatedOptions(category);
   cl::SetVersionPrinter([](llvm::raw_ostream& out) { out << modgen::generator_version() << "\n"; });
   cl::ParseCommandLineOptions(

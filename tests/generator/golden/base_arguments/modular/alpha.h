@@ -17,6 +17,7 @@ class AlphaNormImpl : public Module {
  public:
   explicit AlphaNormImpl(int64_t size, double eps = kAlphaEps, bool bias = true, const std::string& name = "norm")
       : weight(register_parameter("weight", torch::ones({size}))), eps(eps), name(name) {
+    // Where there is one.
     if (bias) shift = register_parameter("shift", torch::zeros({size}));
   }
 

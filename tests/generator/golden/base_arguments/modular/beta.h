@@ -1,4 +1,4 @@
-// The base's parameters bound to extra, default and literal arguments, and to expressions.
+// The base's parameters bound to extra, default and literal arguments, which decide conditions, and to expressions.
 #pragma once
 
 #include "modular/alpha.h"
