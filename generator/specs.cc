@@ -227,12 +227,16 @@ class SpecReader {
 
   void read_head() {
     const std::string& text = parsed_.sources[spec_.file].text;
-    const size_t pragma = text.find("#pragma once");
-    if (pragma == std::string::npos)
+    constexpr std::string_view kPragma = "#pragma once";
+    const uint32_t first = next_code(text, 0);
+    if (text.compare(first, kPragma.size(), kPragma) == 0)
+      spec_.file_comment = text.substr(0, first);
+    else if (text.find(kPragma) != std::string::npos)
+      specs_.refuse({spec_.file, first, first}, "this stands in front of #pragma once",
+                    "begin with a comment on the family, and with #pragma once behind it");
+    else
       specs_.refuse({spec_.file, 0, 0}, "this spec may be read twice", "put #pragma once behind its opening comment",
                     {}, add_pragma_once(parsed_, spec_.file));
-    else
-      spec_.file_comment = text.substr(0, pragma);
     const auto condition_around = [&](uint32_t offset) -> const Condition* {
       for (const Condition& condition : parsed_.conditions)
         if (condition.where.contains({spec_.file, offset, offset})) return &condition;
