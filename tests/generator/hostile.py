@@ -3,10 +3,10 @@
 usage: hostile.py --modgen MODGEN [--count N] [--first N] [--seconds S] [--seed S] [--jobs J] [--keep FOLDER] [--compile CLANG…]
 
 Each mutant has one to three changes: a token or a line dropped, doubled, swapped with another of the file, or replaced by one of
-another family. modgen must accept or refuse it within its processor time and memory; a refusal names a place and leaves no file, and
-what is accepted compiles where --compile gives the command that does (it is called with the file's name behind it). Clang's own
-crashes over what is no C++ are survived; one of modgen's own code is a defect. A mutant depends on the seed and its number alone:
---first with --count 1 repeats one. Mutants that show a defect are kept in FOLDER.
+another family. A quarter of the golden trees are generated whole. modgen must accept or refuse a mutant within its processor time and
+memory; a refusal names a place and leaves no file, and what is accepted compiles where --compile gives the command that does (it is
+called with the file's name behind it). Clang's own crashes over what is no C++ are survived; one of modgen's own code is a defect. A
+mutant depends on the seed and its number alone: --first with --count 1 repeats one. Mutants that show a defect are kept in FOLDER.
 """
 
 import argparse
@@ -85,7 +85,7 @@ def code_of(text):
 
 
 class Mutant:
-    """One mutant, as the seed and its number say: a tree of specs, and the family that is generated from it."""
+    """One mutant, as the seed and its number say: a tree of specs, and the families that are generated from it."""
 
     all_trees = list(trees())
 
@@ -97,7 +97,9 @@ class Mutant:
         for _ in range(chance.choice([1, 1, 1, 2, 3])):
             _, others = chance.choice(self.all_trees)
             text = mutated(chance, text, others[chance.choice(sorted(others))])
-        self.family = chance.choice(includers(specs, self.name))
+        self.families = [chance.choice(includers(specs, self.name))]
+        if self.source != ROOT and chance.random() < 0.25:
+            self.families = sorted(specs)
         self.specs = {**specs, self.name: text}
         self.number = number
 
@@ -105,15 +107,15 @@ class Mutant:
         (tree / "modular").mkdir(parents=True, exist_ok=True)
         for name, text in self.specs.items():
             # The catalogue's other specs are found where modgen's own are.
-            if self.source != ROOT or name in (self.name, self.family):
+            if self.source != ROOT or name in (self.name, *self.families):
                 (tree / f"modular/{name}.h").write_text(text)
 
-    def changes_code(self, output):
-        unchanged = self.source / "generated" / f"{self.family}.h"
+    def changes_code(self, family, output):
+        unchanged = self.source / "generated" / f"{family}.h"
         return not unchanged.exists() or code_of(unchanged.read_text()) != code_of(output)
 
     def __str__(self):
-        return f"mutant {self.number}: {self.source.name}/{self.name}, generated {self.family}"
+        return f"mutant {self.number}: {self.source.name}/{self.name}, generated {', '.join(self.families)}"
 
 
 class Hostile:
@@ -129,21 +131,22 @@ class Hostile:
             resource.setrlimit(resource.RLIMIT_AS, (arguments.memory << 30, arguments.memory << 30))
 
     def run(self, number):
-        """What became of one mutant: a word, what is wrong with that or nothing, and text that is to compile or nothing."""
+        """What became of one mutant: a word, what is wrong with that or nothing, and texts that are to compile."""
         if time.monotonic() > self.end:
-            return "not run", "", ""
+            return "not run", "", []
         mutant = Mutant(self.arguments.seed, number)
         with tempfile.TemporaryDirectory(prefix="hostile-") as folder:
             tree = pathlib.Path(folder)
             mutant.write(tree)
             word, problem = self.judge(tree, mutant)
-            output = (tree / f"generated/{mutant.family}.h").read_text() if word == "accepted" else ""
-        if problem:
-            problem = self.kept(mutant, problem)
-        return word, problem, output if output and self.arguments.compile and mutant.changes_code(output) else ""
+            outputs = []
+            if word == "accepted" and self.arguments.compile:
+                texts = {family: (tree / f"generated/{family}.h").read_text() for family in mutant.families}
+                outputs = [text for family, text in texts.items() if mutant.changes_code(family, text)]
+        return word, self.kept(mutant, problem) if problem else "", outputs
 
     def judge(self, tree, mutant):
-        command = [self.arguments.modgen, "--root", tree, "--shipped", ROOT, "--jobs", "1", mutant.family]
+        command = [self.arguments.modgen, "--root", tree, "--shipped", ROOT, "--jobs", "2", *mutant.families]
         environment = {**os.environ, "MODGEN_SHOW_CRASHES": "1"}
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", preexec_fn=self.limit, env=environment)
         written = sorted(path.name for path in (tree / "generated").glob("*"))
@@ -153,14 +156,14 @@ class Hostile:
             return "fails", f"a crash or a sanitizer's report, exit code {done.returncode}:\n{said[:8000]}"
         if done.returncode == 2 and not written:
             return "refused", "" if LOCATED.search(said) else f"refused without a place:\n{said[-2000:]}"
-        if done.returncode != 0 or written != [f"{mutant.family}.h", f"{mutant.family}.lock"]:
+        if done.returncode != 0 or written != sorted(f"{family}.{kind}" for family in mutant.families for kind in ("h", "lock")):
             return "fails", f"exit code {done.returncode}, files {written}:\n{said[-4000:]}"
         return "accepted", ""
 
     def kept(self, mutant, problem):
         problem = f"{mutant}: {problem}"
         if self.arguments.keep:
-            folder = self.arguments.keep / f"{self.arguments.seed}-{mutant.number}-{mutant.family}"
+            folder = self.arguments.keep / f"{self.arguments.seed}-{mutant.number}"
             mutant.write(folder)
             (folder / "problem.txt").write_text(problem)
         return problem
@@ -169,19 +172,20 @@ class Hostile:
         return subprocess.run([*self.arguments.compile, path], capture_output=True, text=True, errors="replace")
 
     def compile_all(self, outputs):
-        """What is wrong with outputs by their numbers. They compile together, each in a namespace of its own; alone where that fails."""
+        """What is wrong with outputs, each with its mutant's number. They compile together, each in a namespace of its own; alone where
+        that fails."""
         with tempfile.TemporaryDirectory(prefix="hostile-") as folder:
             together = pathlib.Path(folder) / "all.h"
             text = ""
-            for number, output in outputs.items():
-                path = pathlib.Path(folder) / f"{number}.h"
-                path.write_text(re.sub(r"\bmodular::(\w+) \{", rf"modular::\1_{number} {{", output))
+            for index, (_, output) in enumerate(outputs):
+                path = pathlib.Path(folder) / f"{index}.h"
+                path.write_text(re.sub(r"\bmodular::(\w+) \{", rf"modular::\1_{index} {{", output))
                 text += f'#include "{path}"\n'
             together.write_text(text)
             if self.compile(together).returncode == 0:
                 return []
             problems = []
-            for number, output in outputs.items():
+            for number, output in outputs:
                 path = pathlib.Path(folder) / "alone.h"
                 path.write_text(output)
                 done = self.compile(path)
@@ -205,7 +209,7 @@ def main():
     arguments = parser.parse_args()
 
     hostile = Hostile(arguments)
-    counts, problems, waiting, compiled = collections.Counter(), 0, {}, 0
+    counts, problems, waiting, compiled = collections.Counter(), 0, [], 0
 
     def report(new):
         nonlocal problems
@@ -215,15 +219,14 @@ def main():
 
     with concurrent.futures.ProcessPoolExecutor(arguments.jobs) as pool:
         numbers = range(arguments.first, arguments.first + arguments.count)
-        for number, (word, problem, output) in zip(numbers, pool.map(hostile.run, numbers)):
+        for number, (word, problem, outputs) in zip(numbers, pool.map(hostile.run, numbers)):
             counts[word] += 1
             report([problem] if problem else [])
-            if output:
-                waiting[number] = output
-            if len(waiting) == BATCH or (waiting and number == numbers[-1]):
+            waiting += [(number, output) for output in outputs]
+            if len(waiting) >= BATCH or (waiting and number == numbers[-1]):
                 compiled += len(waiting)
                 report(hostile.compile_all(waiting))
-                waiting = {}
+                waiting = []
     print(", ".join(f"{count} {word}" for word, count in sorted(counts.items())), f"; {compiled} compiled; {problems} with defects")
     sys.exit(1 if problems else 0)
 
