@@ -234,6 +234,13 @@ int run() {
   modgen::GenerateOptions options = generate_options({families.begin(), families.end()});
   if (all) options.families = modgen::families_in(root);
   if (options.families.empty()) throw std::runtime_error("nothing to do: name a family (modgen gemma) or give --all");
+  if (emit == Emit::nothing)
+    for (const std::string& family : options.families)
+      if (const fs::path spec = fs::path("modular") / (family + ".h");
+          !fs::exists(root.getValue() / spec) && fs::exists(options.shipped / spec))
+        throw std::runtime_error(spec.string() + " is shipped with modgen, and " + root.getValue() +
+                                 " has no spec of that name: modgen --new my_" + family + " --from " + family +
+                                 " writes one that derives from it");
 
   const modgen::GenerateResult result = apply_fixes ? generate_with_fixes(options) : modgen::generate(options);
   print_errors(result);

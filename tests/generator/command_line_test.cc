@@ -109,6 +109,14 @@ TEST_F(CommandLine, RefusesWhatContradictsItself) {
   }
 }
 
+TEST_F(CommandLine, PointsToASpecOfOnesOwnWhereOneIsOnlyShipped) {
+  use("golden/alias_and_inferred_classes");
+  const Outcome outcome = modgen(in_root + "llama");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_TRUE(says(outcome, "modgen --new my_llama --from llama")) << outcome.output;
+  EXPECT_FALSE(fs::exists(generated));
+}
+
 TEST_F(CommandLine, SaysWhatItIs) {
   EXPECT_TRUE(says(modgen("--help"), "exit codes: 0 done, 1 --check or --diff found a difference, 2 an error"));
   EXPECT_TRUE(says(modgen("--version"), "modgen "));
