@@ -98,7 +98,17 @@ void Interpreter::declare_names(const std::vector<std::string>& names, const Val
   }
 }
 
+bool Interpreter::gives_up(SourceSpan where) {
+  // The largest family of the catalogue runs some thousands.
+  constexpr int kMostStatements = 200'000;
+  if (statements_ == kMostStatements)
+    report(where, "unproven: loops within loops, or calls within calls, run too many statements to follow",
+           "nest them less deeply");
+  return statements_++ >= kMostStatements;
+}
+
 void Interpreter::execute(const Stmt& statement) {
+  if (gives_up(statement.span)) return;
   switch (statement.kind) {
     case Stmt::Kind::declare: {
       Value value;
@@ -174,7 +184,7 @@ void Interpreter::execute_loop(const Stmt& statement) {
   if (statement.kind == Stmt::Kind::range_for) element = element_of(statement.exprs[0]);
   const Environment before = frame.variables;
   Environment entry = before;
-  for (int round = 0; round < 4; ++round) {
+  for (int round = 0; round < 4 && !gives_up(statement.span); ++round) {
     frame.variables = entry;
     if (statement.kind == Stmt::Kind::loop)
       for (const Expr& expr : statement.exprs) evaluate_condition(expr);

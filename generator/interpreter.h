@@ -70,6 +70,8 @@ class Interpreter {
   void end_scope();
   void declare(const std::string& name, Value value);
   void declare_names(const std::vector<std::string>& names, const Value& value, SourceSpan where);
+  /// Counts a statement; true where there were so many that the rest is not run.
+  bool gives_up(SourceSpan where);
   void execute(const Stmt& statement);
   Environment joined(const Environment& one, const Environment& other);
   void execute_branch(const Stmt& statement);
@@ -141,6 +143,7 @@ class Interpreter {
   Region region_ = Region::every_stage;
   uint64_t versions_ = 0;
   int depth_ = 0;
+  int statements_ = 0;
   std::vector<std::pair<const Function*, const ModuleNode*>> active_;  // calls, outermost first
   bool has_pipeline_ = false;
   bool is_entry_ = false;

@@ -204,6 +204,8 @@ class ModelReader {
   const std::string& text_;
 };
 
+/// What only templates of libtorch and of the runtime would find out, whose bodies are not parsed here: whether modules
+/// can be made from what their holders are given, and entries from their config.
 class HolderChecker : public clang::RecursiveASTVisitor<HolderChecker> {
  public:
   explicit HolderChecker(clang::Sema& sema) : sema_(sema) {}
@@ -218,17 +220,51 @@ class HolderChecker : public clang::RecursiveASTVisitor<HolderChecker> {
     if (!forwards) return true;  // from nullptr or a pointer, or by default
     llvm::SmallVector<clang::Expr*> arguments;
     for (clang::Expr* argument : made->arguments())
-      arguments.push_back(new (sema_.Context) clang::OpaqueValueExpr(argument->getExprLoc(), argument->getType(),
-                                                                     argument->getValueKind()));
-    const auto entity = clang::InitializedEntity::InitializeTemporary(sema_.Context.getRecordType(impl));
-    const auto kind =
-        clang::InitializationKind::CreateDirect(made->getBeginLoc(), made->getBeginLoc(), made->getEndLoc());
-    clang::InitializationSequence sequence(sema_, entity, kind, arguments);
-    sequence.Perform(sema_, entity, kind, arguments);  // says what hinders it, a private constructor as well
+      arguments.push_back(value_of(argument->getType(), argument->getValueKind(), argument->getExprLoc()));
+    check_made(*impl, arguments, made->getSourceRange());
+    return true;
+  }
+
+  bool VisitCXXRecordDecl(clang::CXXRecordDecl* record) {
+    const bool is_entry = std::ranges::any_of(record->specific_attrs<clang::AnnotateAttr>(), [](const auto* note) {
+      return note->getAnnotation() == "modular.entry";
+    });
+    if (!is_entry || !record->isThisDeclarationADefinition()) return true;
+    for (const clang::CXXConstructorDecl* constructor : record->ctors()) {
+      if (constructor->isImplicit() || constructor->isCopyOrMoveConstructor() || constructor->getNumParams() == 0)
+        continue;
+      const clang::QualType config = constructor->getParamDecl(0)->getType().getNonReferenceType();
+      clang::Expr* given = value_of(config.withConst(), clang::VK_LValue, constructor->getLocation());
+      check_made(*record, given, constructor->getLocation());
+    }
+    for (const clang::CXXMethodDecl* method : record->methods()) {
+      if (!method->getDeclName().isIdentifier() || method->getName() != "forward" || method->getNumParams() != 1)
+        continue;
+      const clang::QualType batch = method->getParamDecl(0)->getType();
+      const auto* outputs = method->getReturnType()->getAsCXXRecordDecl();
+      const bool takes_any = !batch->isReferenceType() || batch.getNonReferenceType().isConstQualified();
+      if (method->getAccess() != clang::AS_public || !takes_any || !outputs || outputs->getName() != "Outputs")
+        sema_.Diag(method->getLocation(),
+                   sema_.getDiagnostics().getCustomDiagID(
+                       clang::DiagnosticsEngine::Error,
+                       "an entry's forward is public, and is Outputs forward(const Batch& batch)"));
+    }
     return true;
   }
 
  private:
+  clang::Expr* value_of(clang::QualType type, clang::ExprValueKind kind, clang::SourceLocation where) {
+    return new (sema_.Context) clang::OpaqueValueExpr(where, type.getNonReferenceType(), kind);
+  }
+
+  void check_made(const clang::CXXRecordDecl& impl, llvm::MutableArrayRef<clang::Expr*> arguments,
+                  clang::SourceRange where) {
+    const auto entity = clang::InitializedEntity::InitializeTemporary(sema_.Context.getRecordType(&impl));
+    const auto kind = clang::InitializationKind::CreateDirect(where.getBegin(), where.getBegin(), where.getEnd());
+    clang::InitializationSequence sequence(sema_, entity, kind, arguments);
+    sequence.Perform(sema_, entity, kind, arguments);  // says what hinders it, a private constructor as well
+  }
+
   static const clang::CXXRecordDecl* held(const clang::CXXRecordDecl& record) {
     if (!record.hasDefinition()) return nullptr;
     for (const clang::CXXBaseSpecifier& base : record.bases()) {
@@ -258,6 +294,7 @@ FamilyModel read_model(clang::CompilerInstance& compiler, const Parsed& parsed, 
 }
 
 void check_holders(clang::CompilerInstance& compiler, const Parsed& parsed, uint32_t file) {
+  compiler.getSema().PerformPendingInstantiations();
   if (const auto* space = flattened_namespace(compiler, parsed, file))
     HolderChecker(compiler.getSema()).TraverseDecl(const_cast<clang::NamespaceDecl*>(space));
 }

@@ -5,6 +5,7 @@
 #include <clang/AST/DeclTemplate.h>
 #include <clang/AST/ExprCXX.h>
 #include <clang/Frontend/CompilerInstance.h>
+#include <clang/Sema/Sema.h>
 #include <llvm/Support/ConvertUTF.h>
 
 #include <algorithm>
@@ -166,8 +167,11 @@ class SpecReader {
       : specs_(specs), spec_(spec), parsed_(specs.parsed()), manager_(specs.manager()) {}
 
   void read() {
-    if (!is_valid_utf8(parsed_.sources[spec_.file].text))
-      return specs_.refuse({spec_.file, 0, 0}, "this spec is not UTF-8", "save it as UTF-8");
+    const std::string& text = parsed_.sources[spec_.file].text;
+    if (!is_valid_utf8(text)) return specs_.refuse({spec_.file, 0, 0}, "this spec is not UTF-8", "save it as UTF-8");
+    if (text.starts_with("\xEF\xBB\xBF") || text.find('\0') != std::string::npos)
+      return specs_.refuse({spec_.file, 0, 0}, "this spec has a byte order mark or a zero byte",
+                           "save it as UTF-8 without them");
     find_namespace();
     read_head();
     if (!spec_.space) return;
@@ -578,6 +582,8 @@ class SpecReader {
 // ---- All of them ----------------------------------------------------------------------------------------------------
 
 void Specs::read_new() {
+  // Of templates, too, what they are used with may not compile; the specs' own alone have bodies here.
+  compiler_.getSema().PerformPendingInstantiations();
   const size_t known = specs_.size();
   const std::function<void(uint32_t)> visit = [&](uint32_t file) {
     if (!files_.insert(file).second) return;
