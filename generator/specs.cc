@@ -248,6 +248,9 @@ class SpecReader {
     };
     for (const Inclusion& inclusion : parsed_.inclusions) {
       if (inclusion.file != spec_.file) continue;
+      if (spec_.space && inclusion.offset > parsed_.token(manager_, spec_.space->getLocation()).begin)
+        specs_.refuse({spec_.file, inclusion.offset, inclusion.offset}, "an include behind the beginning of the spec",
+                      "write it above the namespace");
       const bool guarded = condition_around(inclusion.offset) != nullptr;
       if (Spec* other = specs_.of_file(inclusion.target)) {
         spec_.includes.push_back(other);
