@@ -432,14 +432,6 @@ constexpr const char* kMutant = "_mutant_";
 
 }  // namespace
 
-std::string changed(std::string text, std::vector<Change> changes) {
-  std::stable_sort(changes.begin(), changes.end(),
-                   [](const Change& a, const Change& b) { return a.where.begin > b.where.begin; });
-  for (const Change& change : changes)
-    text.replace(change.where.begin, change.where.end - change.where.begin, change.text);
-  return text;
-}
-
 std::vector<FamilyModel> mutated(const GenerateOptions& options, const FlattenedSpec& spec, const FamilyModel& model,
                                  const std::vector<Mutant>& mutants) {
   // Each changed method stands behind the original under a name of its own, and takes its place afterwards.

@@ -9,18 +9,13 @@
 
 #include "generator/family_model.h"
 #include "generator/flattened.h"
+#include "tests/generator/text_changes.h"
 
 namespace modgen {
 
 enum class Verdict {
   refused,   // computes something else, or nothing, on some mesh
   accepted,  // computes on every mesh what it computes on one process
-};
-
-/// A change to flattened text.
-struct Change {
-  SourceSpan where;
-  std::string text;
 };
 
 struct Mutant {
@@ -30,9 +25,6 @@ struct Mutant {
   std::string owner, method;                    // that they lie in; empty where annotations change
   std::function<void(FamilyModel&)> edit = {};  // the same change to annotations, of the family as read
 };
-
-/// `text` with the changes.
-std::string changed(std::string text, std::vector<Change> changes);
 
 /// Every mutant of a family: `model` is `spec` as read, not woven.
 std::vector<Mutant> mutants_of(const FlattenedSpec& spec, const FamilyModel& model);

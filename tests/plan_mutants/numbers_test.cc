@@ -1,99 +1,132 @@
-// Every entry of this program on two tensor-parallel ranks and on two pipeline stages against one process: the loss,
-// and of each parameter's gradient its norm and its product with a fixed vector.
+// Every entry of this program, on the cases that it is held against transformers by, on two tensor-parallel ranks and
+// on two pipeline stages against one process: the loss, and of the logits and each parameter's gradient the norm and
+// the product with a fixed vector. Then the same without each woven call, which must show.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
-#include "runtime/model/tasks.h"
-#include "tests/parallel/training_runs.h"
+#include "runtime/checkpoint/examples.h"
+#include "runtime/checkpoint/model_config.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/parallel/parallel_model.h"
+#include "tests/parity/cases.h"
+#include "tests/plan_mutants/woven.h"
+#include "tests/support/ranks.h"
 
 namespace modular::testing {
 namespace {
 
-constexpr int64_t kRows = 4, kSequence = 10;
-
-std::unique_ptr<AnyConfig> config_of(const Entry& entry) {
-  const int64_t hidden = 32, heads = 4, layers = 2, inner = 24;
-  return tiny_config(entry, {{"hidden_size", hidden},
-                             {"n_embd", hidden},
-                             {"d_model", hidden},
-                             {"num_hidden_layers", layers},
-                             {"n_layer", layers},
-                             {"n_head", heads},
-                             {"intermediate_size", inner},
-                             {"moe_intermediate_size", inner},
-                             {"n_inner", inner},
-                             {"n_positions", int64_t{64}},
-                             {"pad_token_id", int64_t{1}},
-                             {"num_labels", int64_t{4}},
-                             {"num_local_experts", int64_t{4}},
-                             {"num_experts", int64_t{4}},
-                             {"local_attention", int64_t{6}},
-                             {"partial_rotary_factor", 0.5},
-                             {"hidden_dropout_prob", 0.0},
-                             {"attention_probs_dropout_prob", 0.0},
-                             {"resid_pdrop", 0.0},
-                             {"embd_pdrop", 0.0},
-                             {"attn_pdrop", 0.0},
-                             {"hidden_dropout", 0.0},
-                             {"attention_dropout", 0.0},
-                             {"dropout", 0.0},
-                             {"rope_theta", 1000.0}});
-}
-
-Batch batch_for(const Entry& entry) {
-  at::manual_seed(5);
-  const Task* task = find_task(entry.task);
+struct Case {
+  std::string name;
+  ModelConfig model;
   Batch batch;
-  batch.input_ids = at::randint(2, 60, {kRows, kSequence}, at::kLong);
-  if (!task || task->labels == Task::Labels::each_row)
-    batch.labels = at::arange(kRows, at::kLong).remainder(entry.task == "sentence-embedding" ? 2 : 4);
-  else
-    batch.labels = at::randint(0, task->label_count == "num_labels" ? 4 : 60, {kRows, kSequence}, at::kLong);
-  return batch;
+};
+
+/// The case's config.json for `entry`, whose family may be a mutant of the one that it is for. Labels are of an even
+/// number: a mutant may split them.
+ModelConfig config_for(const Entry& entry, const std::filesystem::path& folder) {
+  nlohmann::json config = parity::read_json(folder / "config.json");
+  if (nlohmann::json& labels = config["id2label"]; labels.size() % 2 != 0) labels["further"] = "further";
+  std::vector<Entry> only = {entry};
+  std::swap(entries(), only);
+  ModelConfig model = parse_config(config.dump(), folder.string());
+  std::swap(entries(), only);
+  model.entry = &entry;
+  return model;
 }
 
-/// Values that depend on the place in the whole parameter alone, [shape] of the box.
-at::Tensor pattern(const ShardedParameter& parameter, const ParameterBox& box) {
-  int64_t all = 1;
-  for (const int64_t size : parameter.global_shape) all *= size;
-  const double seed = static_cast<double>(std::hash<std::string>()(parameter.name) % 97);
-  const at::Tensor whole = at::arange(all, at::kDouble).mul(0.731).add(seed).sin().view(parameter.global_shape);
-  return box.in_global(whole);
+/// The cases of the entry's class that are compared on meshes; all where none is.
+std::vector<Case> cases_of(const Entry& entry) {
+  std::vector<std::filesystem::path> all, on_meshes;
+  for (const auto& folder : parity::folders("numbers")) {
+    if (parity::read_json(folder / "config.json").at("architectures").at(0) != entry.architecture) continue;
+    all.push_back(folder);
+    if (parity::read_json(folder / "case.json").at("meshes")) on_meshes.push_back(folder);
+  }
+  if (all.empty()) throw std::runtime_error(fmt::format("no case in tests/parity/cases is of {}", entry.architecture));
+  std::vector<Case> cases;
+  for (const auto& folder : on_meshes.empty() ? all : on_meshes) {
+    Case one = {fmt::format("{}.{} of {}", entry.family, entry.architecture, folder.filename().string()),
+                config_for(entry, folder),
+                {}};
+    one.batch = read_examples(SafetensorsFile(folder / "batch.safetensors"), one.model);
+    cases.push_back(std::move(one));
+  }
+  return cases;
 }
 
-/// One forward and backward: the loss, then two numbers for each parameter of the whole model, in its order.
-Report run(Mesh& mesh, const Entry& entry) {
-  at::set_num_threads(1);
-  const auto config = config_of(entry);
-  std::map<std::string, size_t> places;
-  const Model whole = entry.make(*config);
-  for (const auto& parameter : whole.module->named_parameters()) places.emplace(parameter.key(), 1 + 2 * places.size());
-  Report report(1 + 2 * places.size(), 0.0);
+/// The cases of every entry that `shape` can carry, of one family where it is given.
+std::vector<Case> cases_on(const MeshShape& shape, std::string_view family = "") {
+  std::vector<Case> cases;
+  for (const Entry& entry : entries()) {
+    if (!family.empty() && entry.family != family) continue;
+    for (Case& one : cases_of(entry))
+      if (ParallelModel::refusal(entry, *one.model.config, shape).empty()) cases.push_back(std::move(one));
+  }
+  return cases;
+}
 
-  ParallelModel model(entry, *config, mesh, {}, /*seed=*/11);
-  at::NoGradGuard no_grad;
-  for (ShardedParameter& parameter : model.parameters())  // biases and norms differ from 0 and 1
+at::Tensor random_values(const std::string& name, at::IntArrayRef shape) {
+  return at::randn(shape, at::detail::createCPUGenerator(std::hash<std::string>()(name)));
+}
+
+/// Biases, norms and buffers differ from 0 and 1 too.
+void disturb(std::vector<ShardedParameter>& parameters) {
+  for (ShardedParameter& parameter : parameters)
     for (const ParameterBox& box : parameter.boxes)
-      box.in_local(parameter.local).add_(pattern(parameter, box), /*alpha=*/0.1);
+      box.in_local(parameter.local)
+          .add_(box.in_global(random_values(parameter.name, parameter.global_shape)), /*alpha=*/0.15);
+}
+
+constexpr size_t kOfAllRanks = 3;  // where numbers begin that ranks have parts of
+
+/// One forward and backward: the loss and two numbers of the logits, which all ranks have, then two for each parameter
+/// of the whole model, in its order.
+Report run(Mesh& mesh, const Case& one) {
+  at::set_num_threads(1);
+  const Entry& entry = *one.model.entry;
+  std::map<std::string, size_t> places;
+  const Model whole = entry.make(*one.model.config);
+  for (const auto& parameter : whole.module->named_parameters())
+    places.emplace(parameter.key(), kOfAllRanks + 2 * places.size());
+  Report report(kOfAllRanks + 2 * places.size(), 0.0);
+
+  ParallelModel model(entry, *one.model.config, mesh, {}, /*seed=*/11);
+  at::NoGradGuard no_grad;
+  disturb(model.parameters());
+  disturb(model.buffers());
   model.parameters_changed();
-  const Batch batch = batch_for(entry);
+  const at::Tensor logits = model.logits(one.batch).to(at::kDouble);
+  report[1] = logits.square().sum().item<double>();
+  report[2] = logits.mul(random_values("logits", logits.sizes())).sum().item<double>();
   {
     at::AutoGradMode with_gradients(true);
-    report[0] = model.step({&batch, 1}).loss;
+    report[0] = model.step({&one.batch, 1}).loss;
   }
   for (const ShardedParameter& parameter : model.parameters()) {
     if (!parameter.owner) continue;
     const size_t place = places.at(parameter.name);
+    const at::Tensor vector = random_values(parameter.name, parameter.global_shape);
     for (const ParameterBox& box : parameter.boxes) {
       const at::Tensor gradient = box.in_local(parameter.grad).to(at::kDouble);
       report[place] += gradient.square().sum().item<double>();
-      report[place + 1] += gradient.mul(pattern(parameter, box)).sum().item<double>();
+      report[place + 1] += gradient.mul(box.in_global(vector)).sum().item<double>();
     }
   }
   return report;
+}
+
+/// What the whole mesh found in the run whose numbers begin at `first` in each rank's.
+Report found_by(const std::vector<Report>& ranks, size_t first, size_t count) {
+  Report found(count, 0.0);
+  for (const Report& report : ranks)
+    for (size_t i = 0; i < count; ++i)
+      found[i] = i < kOfAllRanks ? report.at(first + i) : found[i] + report.at(first + i);
+  return found;
 }
 
 /// Says where `found` differs from `expected`, or nothing.
@@ -101,56 +134,174 @@ std::string difference(const Report& expected, const Report& found) {
   if (!(std::abs(found[0] - expected[0]) <= 1e-5 * std::abs(expected[0]) + 1e-6))
     return fmt::format("loss {} instead of {}", found[0], expected[0]);
   double all = 0.0;
-  for (size_t i = 1; i < expected.size(); i += 2) all += expected[i];
-  const double floor = 1e-5 * std::sqrt(all);
-  for (size_t i = 1; i < expected.size(); i += 2) {
+  for (size_t i = kOfAllRanks; i < expected.size(); i += 2) all += expected[i];
+  const auto differ = [&](size_t i, double floor) {
     const double norm = std::sqrt(expected[i]);
-    if (!(std::abs(std::sqrt(found[i]) - norm) <= 1e-3 * norm + floor))
-      return fmt::format("gradient norm {} instead of {} of parameter {}", std::sqrt(found[i]), norm, i / 2);
-    if (!(std::abs(found[i + 1] - expected[i + 1]) <= 1e-3 * norm + floor))
-      return fmt::format("gradient projection {} instead of {} of parameter {}", found[i + 1], expected[i + 1], i / 2);
-  }
+    return !(std::abs(std::sqrt(found[i]) - norm) <= 1e-3 * norm + floor &&
+             std::abs(found[i + 1] - expected[i + 1]) <= 1e-3 * norm + floor);
+  };
+  for (size_t i = kOfAllRanks; i < expected.size(); i += 2)
+    if (differ(i, 1e-5 * std::sqrt(all)))
+      return fmt::format("gradient of norm {} instead of {} of parameter {}", std::sqrt(found[i]),
+                         std::sqrt(expected[i]), (i - kOfAllRanks) / 2);
+  if (differ(1, 0.0))
+    return fmt::format("logits of norm {} instead of {}", std::sqrt(found[1]), std::sqrt(expected[1]));
   return "";
 }
 
-std::string name_of(const Entry& entry) { return fmt::format("{}.{}", entry.family, entry.architecture); }
+using NamedMesh = std::pair<const char*, MeshShape>;
+const NamedMesh kTwoRanks = {"tp2", {{1, 1, 1, 1, 1, 2}}}, kTwoStages = {"pp2", {{2, 1, 1, 1, 1, 1}}};
+const RankOptions kPatient = {.timeout = std::chrono::seconds(1500), .environment = {}};
 
-class Numbers : public ::testing::TestWithParam<std::pair<const char*, MeshShape>> {};
+class Numbers : public ::testing::TestWithParam<NamedMesh> {};
 
 TEST_P(Numbers, AreThoseOfOneProcess) {
   const auto& [name, shape] = GetParam();
-  const auto reports = run_ranks(static_cast<int>(shape.ranks()),
-                                 [&](const Environment& environment) {
-                                   Mesh mesh(environment, shape, {.device = at::kCPU});
-                                   Report all;
-                                   for (const Entry& entry : entries()) {
-                                     try {
-                                       const Report one = run(mesh, entry);
-                                       all.insert(all.end(), one.begin(), one.end());
-                                     } catch (const std::exception& error) {
-                                       throw std::runtime_error(name_of(entry) + ": " + error.what());
-                                     }
-                                   }
-                                   return all;
-                                 },
-                                 {.timeout = std::chrono::seconds(1500), .environment = {}});
+  const std::vector<Case> cases = cases_on(shape);
+  const auto reports = run_ranks(
+      static_cast<int>(shape.ranks()),
+      [&, &shape = shape](const Environment& environment) {
+        Mesh mesh(environment, shape, {.device = at::kCPU});
+        Report all;
+        for (const Case& one : cases) {
+          try {
+            const Report report = run(mesh, one);
+            all.insert(all.end(), report.begin(), report.end());
+          } catch (const std::exception& error) {
+            throw std::runtime_error(one.name + ": " + error.what());
+          }
+        }
+        return all;
+      },
+      kPatient);
   Mesh alone({}, {}, {.device = at::kCPU});
   size_t first = 0;
-  for (const Entry& entry : entries()) {
-    const Report expected = run(alone, entry);
-    Report found(expected.size(), 0.0);
-    for (const Report& report : reports)
-      for (size_t i = 0; i < found.size(); ++i) found[i] = i == 0 ? report.at(first) : found[i] + report.at(first + i);
+  for (const Case& one : cases) {
+    const Report expected = run(alone, one);
+    EXPECT_EQ(difference(expected, found_by(reports, first, expected.size())), "") << one.name << " on " << name;
     first += expected.size();
-    EXPECT_EQ(difference(expected, found), "") << name_of(entry) << " on " << name;
   }
-  fmt::print("{} entries on {}\n", entries().size(), name);
+  std::set<const Entry*> run_entries;
+  for (const Case& one : cases) run_entries.insert(one.model.entry);
+  fmt::print("{} cases of {} entries on {}\n", cases.size(), run_entries.size(), name);
+  for (const Entry& entry : entries())
+    if (!run_entries.contains(&entry)) fmt::print("{}.{} is refused there\n", entry.family, entry.architecture);
 }
 
-INSTANTIATE_TEST_SUITE_P(Meshes, Numbers,
-                         ::testing::Values(std::pair{"tp2", MeshShape{{1, 1, 1, 1, 1, 2}}},
-                                           std::pair{"pp2", MeshShape{{2, 1, 1, 1, 1, 1}}}),
+INSTANTIATE_TEST_SUITE_P(Meshes, Numbers, ::testing::Values(kTwoRanks, kTwoStages),
                          [](const auto& info) { return std::string(info.param.first); });
+
+/// A woven call, and cases that come to it.
+struct Call {
+  std::string name;
+  std::vector<const Case*> cases;
+};
+
+/// The family's calls for stages, or those for tensor-parallel ranks, each with up to `count` cases.
+std::vector<Call> calls_met(const std::string& family, const std::vector<Case>& cases, const MeshShape& shape,
+                            size_t count) {
+  std::vector<Call> calls;
+  for (const std::string& name : woven::calls())
+    if (name.starts_with(family + ".h:") && (name.find(" pp::") != std::string::npos) == (shape[Axis::pp] > 1))
+      calls.push_back({name, {}});
+  Mesh alone({}, {}, {.device = at::kCPU});
+  for (const Case& one : cases) {
+    woven::met.clear();
+    run(alone, one);
+    for (Call& call : calls)
+      if (call.cases.size() < count && woven::met.contains(call.name)) call.cases.push_back(&one);
+  }
+  return calls;
+}
+
+/// The numbers of one case without a call; none where it cannot be computed.
+Report run_without(const std::string& call, Mesh& mesh, const Case& one) {
+  woven::left_out = call;
+  Report report;
+  try {
+    report = run(mesh, one);
+  } catch (const std::exception&) {  // which is what is to show
+  }
+  woven::left_out.clear();
+  return report;
+}
+
+/// What differs in a case without a call, by the numbers of each rank; nothing where nothing does.
+std::string what_shows(const Case& one, const std::vector<Report>& ranks, Mesh& alone) {
+  if (std::ranges::any_of(ranks, &Report::empty)) return "cannot be computed";
+  const Report expected = run(alone, one);
+  return difference(expected, found_by(ranks, 0, expected.size()));
+}
+
+/// By family.
+class WovenCalls : public ::testing::TestWithParam<std::string> {};
+
+void expect_shown(const Call& call, const std::string& shows) {
+  if (call.cases.empty() && call.name.ends_with(" tp::partial")) return;  // of layers without a bias
+  EXPECT_NE(shows, "") << "without " << call.name << " nothing changes in " << call.cases.size() << " cases";
+  fmt::print("{}: {}\n", call.name, shows);
+}
+
+TEST_P(WovenCalls, AreNeededByTensorParallelRanks) {
+  const MeshShape& shape = kTwoRanks.second;
+  const std::vector<Case> cases = cases_on(shape, GetParam());
+  const std::vector<Call> calls = calls_met(GetParam(), cases, shape, 3);
+  const auto reports = run_ranks(
+      2,
+      [&](const Environment& environment) {
+        Mesh mesh(environment, shape, {.device = at::kCPU});
+        Report all;
+        for (const Call& call : calls)
+          for (const Case* one : call.cases) {
+            const Report report = run_without(call.name, mesh, *one);
+            all.push_back(static_cast<double>(report.size()));
+            all.insert(all.end(), report.begin(), report.end());
+          }
+        return all;
+      },
+      kPatient);
+  Mesh alone({}, {}, {.device = at::kCPU});
+  std::vector<size_t> first(reports.size(), 0);
+  for (const Call& call : calls) {
+    std::string shows;
+    for (const Case* one : call.cases) {
+      std::vector<Report> ranks;
+      for (size_t rank = 0; rank < reports.size(); ++rank) {
+        const auto size = static_cast<std::ptrdiff_t>(reports[rank].at(first[rank]));
+        const auto begin = reports[rank].begin() + static_cast<std::ptrdiff_t>(first[rank]) + 1;
+        ranks.emplace_back(begin, begin + size);
+        first[rank] += static_cast<size_t>(size) + 1;
+      }
+      if (shows.empty()) shows = what_shows(*one, ranks, alone);
+    }
+    expect_shown(call, shows);
+  }
+}
+
+TEST_P(WovenCalls, AreNeededByStages) {
+  const MeshShape& shape = kTwoStages.second;
+  const std::vector<Case> cases = cases_on(shape, GetParam());
+  if (cases.empty()) GTEST_SKIP() << GetParam() << " is not cut into stages";
+  Mesh alone({}, {}, {.device = at::kCPU});
+  for (const Call& call : calls_met(GetParam(), cases, shape, 1)) {
+    ASSERT_FALSE(call.cases.empty()) << call.name;
+    // A stage that fails alone would leave the other one waiting: their processes end behind each call.
+    const auto reports = run_ranks(2, [&](const Environment& environment) {
+      Mesh mesh(environment, shape, {.device = at::kCPU});
+      return run_without(call.name, mesh, *call.cases.front());
+    });
+    expect_shown(call, what_shows(*call.cases.front(), reports, alone));
+  }
+}
+
+std::set<std::string> families_with_calls() {
+  std::set<std::string> families;
+  for (const std::string& call : woven::calls()) families.insert(call.substr(0, call.find('.')));
+  return families;
+}
+
+INSTANTIATE_TEST_SUITE_P(Catalogue, WovenCalls, ::testing::ValuesIn(families_with_calls()),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace modular::testing

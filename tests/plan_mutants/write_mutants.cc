@@ -1,5 +1,6 @@
 // Writes what modgen makes of mutants that it accepts, so that a program can run them: write_mutants FOLDER GROUPS
-// [family…]. Mutants that do not overlap go into one family; each family gives up to GROUPS of them.
+// [family…]. Mutants that do not overlap go into one family; each family gives up to GROUPS of them. Beside them the
+// generated model itself, of which every woven call can be left out.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +10,7 @@
 #include "generator/model.h"
 #include "generator/stages.h"
 #include "tests/generator/plan_mutants.h"
+#include "tests/plan_mutants/woven_calls.h"
 
 namespace fs = std::filesystem;
 
@@ -60,6 +62,28 @@ void write(const fs::path& path, const std::string& text) {
   if (!out.flush()) throw std::runtime_error("cannot write " + path.string());
 }
 
+std::string read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw std::runtime_error("cannot read " + path.string());
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+/// generated/<family>.h with woven.h's calls, and their list.
+void write_switched(const std::string& family, const fs::path& folder) {
+  const std::string text = read(fs::path(MODULAR_SOURCE_DIR) / "generated" / (family + ".h"));
+  std::vector<Change> changes;
+  std::string list;
+  for (const WovenCall& call : woven_calls(family, text)) {
+    changes.insert(changes.end(), call.switching.begin(), call.switching.end());
+    list += "    \"" + call.name + "\",\n";
+  }
+  const std::string header = family + "_switched.h";
+  write(folder / header, changed(text, changes));
+  write(folder / (family + "_switched.cc"), "#include \"tests/plan_mutants/woven.h\"\n#include \"" + header +
+                                                "\"\n\nstatic const bool " + family +
+                                                "_listed = modular::woven::list({\n" + list + "});\n");
+}
+
 size_t write_family(const std::string& family, size_t count, const fs::path& folder) {
   GenerateOptions options;
   options.root = MODULAR_SOURCE_DIR;
@@ -102,8 +126,10 @@ int main(int count, char** arguments) {
     std::vector<std::string> families(arguments + 3, arguments + count);
     if (families.empty()) families = modgen::families_in(MODULAR_SOURCE_DIR);
     size_t mutants = 0;
-    for (const std::string& family : families)
+    for (const std::string& family : families) {
       mutants += modgen::write_family(family, std::stoul(arguments[2]), folder);
+      modgen::write_switched(family, folder);
+    }
     std::cout << mutants << " accepted mutants of " << families.size() << " families are in " << folder.string()
               << "\n";
   } catch (const std::exception& error) {

@@ -11,7 +11,7 @@ FAMILY = Family(
     rounds_elsewhere=True,  # gelu_new is one function here
     cases={
         "texts": Case(batch=pairs_of_texts(padding=True), meshes=True),
-        "texts-plain": Case(batch=pairs_of_texts(), feed_forward_proj="relu"),
+        "texts-plain": Case(batch=pairs_of_texts(), feed_forward_proj="relu", meshes=True),
         "sequences": Case(MT5ForSequenceClassification, with_ends(encoder_tokens(labels="rows")), num_labels=3),
         "tokens": Case(MT5ForTokenClassification, encoder_tokens(padding="left", labels="classes"), num_labels=5),
         "sentences": Case(MT5EncoderModel, encoder_tokens(padding="right", labels="pairs")),

@@ -1,0 +1,88 @@
+// The calls that modgen weaves, each of which can be left out: write_mutants puts them in the place of the generated
+// model's own, with the name of the place.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/model/model.h"
+
+namespace modular::woven {
+
+/// Every call of this program, in the order of the files: "llama.h:97:17 tp::enter".
+inline std::vector<std::string>& calls() {
+  static std::vector<std::string> all;
+  return all;
+}
+
+inline bool list(const std::vector<std::string>& more) {
+  calls().insert(calls().end(), more.begin(), more.end());
+  return true;
+}
+
+inline std::string left_out;       // the call that models run without; none where empty
+inline std::set<std::string> met;  // calls that models came to
+
+inline bool is_left_out(const std::string& call) {
+  met.insert(call);
+  return call == left_out;
+}
+
+/// `entered`, the value that tp::enter gave, where a layer reads it.
+inline const Tensor& read(const char* call, const Tensor& value, const Tensor& entered) {
+  return is_left_out(call) ? value : entered;
+}
+
+namespace tp {
+
+inline Tensor enter(const char* call, const Tensor& x) { return is_left_out(call) ? x : modular::tp::enter(x); }
+
+template <class Linear>
+Tensor exit(const char* call, Linear& layer, const Tensor& x) {
+  return is_left_out(call) ? layer->forward(x) : modular::tp::exit(layer, x);
+}
+
+inline Tensor exit(const char* call, const Tensor& part) { return is_left_out(call) ? part : modular::tp::exit(part); }
+
+/// Without a bias a layer gives this rank's part by itself: such a call counts as not met.
+template <class Linear>
+Tensor partial(const char* call, Linear& layer, const Tensor& x) {
+  return layer->bias.defined() && is_left_out(call) ? layer->forward(x) : modular::tp::partial(layer, x);
+}
+
+template <class Embedding>
+Tensor embedding(const char* call, Embedding& table, const Tensor& ids) {
+  return is_left_out(call) ? table->forward(ids) : modular::tp::embedding(table, ids);
+}
+
+template <class Norm>
+Tensor layer_norm(const char* call, Norm& norm, const Tensor& x) {
+  return is_left_out(call) ? norm->forward(x) : modular::tp::layer_norm(norm, x);
+}
+
+inline Tensor cross_entropy(const char* call, const Tensor& logits, const Tensor& targets) {
+  return is_left_out(call) ? modular::cross_entropy(logits, targets) : modular::tp::cross_entropy(logits, targets);
+}
+
+inline Tensor gather(const char* call, const Tensor& shard) {
+  return is_left_out(call) ? shard : modular::tp::gather(shard);
+}
+
+inline int64_t local(const char* call, int64_t count) { return is_left_out(call) ? count : modular::tp::local(count); }
+
+}  // namespace tp
+
+namespace pp {
+
+inline bool is_first(const char* call) { return is_left_out(call) || modular::pp::is_first(); }
+inline bool is_last(const char* call) { return is_left_out(call) || modular::pp::is_last(); }
+
+template <class List>
+auto local(const char* call, List& list) {
+  return is_left_out(call) ? std::ranges::subrange(list->begin(), list->end()) : modular::pp::local(list);
+}
+
+}  // namespace pp
+}  // namespace modular::woven
