@@ -167,8 +167,10 @@ class Weaver {
   /// `layer(x)` or `layer->forward(x)` becomes `call(layer, x)`.
   static void weave_layer(Editor& editor, const Expr& expr, const std::string& call) {
     const Expr &layer = expr.operands[0], &argument = expr.operands[1];
+    const std::string opening = editor.source({expr.span.file, layer.span.end, argument.span.begin});
+    const auto open = layer.span.end + static_cast<uint32_t>(opening.find('('));
     editor.wrap(expr.span, call, "");
-    editor.replace({expr.span.file, layer.span.end, argument.span.begin}, ", ");
+    editor.replace({expr.span.file, layer.span.end, open + 1}, ", ");
   }
 
   /// `norm(x)`, `norm->forward(x)` or `forward(x)` becomes a call of the method's second form.

@@ -94,7 +94,7 @@ class TransposedAttentionImpl : public Module {
         mask.defined() ? mask : torch::ones({1, 1, seq, seq}, distance.options()).tril().to(torch::kBool);
     const Tensor weights = torch::softmax(scores.masked_fill(visible.logical_not(), -1e9), -1);
     const Tensor mixed = torch::matmul(weights, value) * head_scale;
-    return tp::exit(c_proj, mixed.transpose(1, 2).reshape({batch, seq, -1}));
+    return tp::exit(c_proj, (mixed.transpose(1, 2).reshape({batch, seq, -1})));
   }
 
   void reset_parameters() override {
