@@ -217,11 +217,19 @@ class HolderChecker : public clang::RecursiveASTVisitor<HolderChecker> {
     const clang::CXXConstructorDecl* origin = constructor;
     while (const auto inherited = origin->getInheritedConstructor()) origin = inherited.getConstructor();
     const bool forwards = origin->getPrimaryTemplate() != nullptr;
-    if (!forwards) return true;  // from nullptr or a pointer, or by default
+    if (!forwards && !origin->isDefaultConstructor()) return true;  // from nullptr or a pointer
     llvm::SmallVector<clang::Expr*> arguments;
     for (clang::Expr* argument : made->arguments())
       arguments.push_back(value_of(argument->getType(), argument->getValueKind(), argument->getExprLoc()));
     check_made(*impl, arguments, made->getSourceRange());
+    return true;
+  }
+
+  /// Members that no initializer is written for.
+  bool VisitCXXConstructorDecl(clang::CXXConstructorDecl* constructor) {
+    for (const clang::CXXCtorInitializer* member : constructor->inits())
+      if (auto* made = llvm::dyn_cast<clang::CXXConstructExpr>(member->getInit()); made && !member->isWritten())
+        VisitCXXConstructExpr(made);
     return true;
   }
 

@@ -102,8 +102,8 @@ class Planner {
       divide(part, layer.field->where, "a part of " + layer.path);
       split.parts.push_back(product_text(part));
     }
-    // A layer's size that is computed otherwise than as a product stands in no rule of the plan: the runtime holds every
-    // split parameter's own size against the mesh before a rank starts.
+    // A layer's size that is computed otherwise than as a product stands in no rule of the plan: the runtime holds
+    // every split parameter's own size against the mesh before a rank starts.
     const Size size = split_size(layer, *partition.dim);
     if (partition.parts.empty() && (size.known || layer.kind == Kind::parameter))
       divide(size, layer.field->where, "the split size of " + layer.path);
@@ -135,6 +135,11 @@ class Planner {
     }
   }
 
+  static bool has_field(const Class& config, std::string_view name) {
+    return std::any_of(config.fields.begin(), config.fields.end(),
+                       [&](const Field& field) { return field.name == name; });
+  }
+
   static std::string layout(const TiedParameter& parameter) {
     const std::string name = parameter.path.substr(parameter.path.rfind('.') + 1);
     const Partition partition =
@@ -161,6 +166,12 @@ class Planner {
       return report(findings_, annotation.where,
                     tied.path + " and " + source.path + ", which it is tied to, belong to different FSDP units",
                     "keep tied parameters in one unit");
+    for (const Class& candidate : family_.classes)
+      if (candidate.name == plan_.config && !has_field(candidate, kTieFlag))
+        return report(findings_, annotation.where,
+                      tied.path + " is tied where the config's " + kTieFlag + " says so, and " + plan_.config +
+                          " has no such field",
+                      std::string("add bool ") + kTieFlag + " to the config, or do not tie");
     plan_.ties.push_back({tied.path, source.path, kTieFlag});
   }
 
