@@ -211,25 +211,16 @@ class HolderChecker : public clang::RecursiveASTVisitor<HolderChecker> {
   explicit HolderChecker(clang::Sema& sema) : sema_(sema) {}
 
   bool VisitCXXConstructExpr(clang::CXXConstructExpr* made) {
-    const clang::CXXConstructorDecl* constructor = made->getConstructor();
-    const clang::CXXRecordDecl* impl = held(*constructor->getParent());
-    if (!impl || constructor->isCopyOrMoveConstructor()) return true;
-    const clang::CXXConstructorDecl* origin = constructor;
-    while (const auto inherited = origin->getInheritedConstructor()) origin = inherited.getConstructor();
-    const bool forwards = origin->getPrimaryTemplate() != nullptr;
-    if (!forwards && !origin->isDefaultConstructor()) return true;  // from nullptr or a pointer
-    llvm::SmallVector<clang::Expr*> arguments;
-    for (clang::Expr* argument : made->arguments())
-      arguments.push_back(value_of(argument->getType(), argument->getValueKind(), argument->getExprLoc()));
-    check_made(*impl, arguments, made->getSourceRange());
+    check_holder(*made, made->getSourceRange());
     return true;
   }
 
   /// Members that no initializer is written for.
   bool VisitCXXConstructorDecl(clang::CXXConstructorDecl* constructor) {
     for (const clang::CXXCtorInitializer* member : constructor->inits())
-      if (auto* made = llvm::dyn_cast<clang::CXXConstructExpr>(member->getInit()); made && !member->isWritten())
-        VisitCXXConstructExpr(made);
+      if (auto* made = llvm::dyn_cast<clang::CXXConstructExpr>(member->getInit());
+          made && !member->isWritten() && member->isMemberInitializer())
+        check_holder(*made, member->getMember()->getLocation());
     return true;
   }
 
@@ -261,6 +252,20 @@ class HolderChecker : public clang::RecursiveASTVisitor<HolderChecker> {
   }
 
  private:
+  void check_holder(clang::CXXConstructExpr& made, clang::SourceRange where) {
+    const clang::CXXConstructorDecl* constructor = made.getConstructor();
+    const clang::CXXRecordDecl* impl = held(*constructor->getParent());
+    if (!impl || constructor->isCopyOrMoveConstructor()) return;
+    const clang::CXXConstructorDecl* origin = constructor;
+    while (const auto inherited = origin->getInheritedConstructor()) origin = inherited.getConstructor();
+    const bool forwards = origin->getPrimaryTemplate() != nullptr;
+    if (!forwards && !origin->isDefaultConstructor()) return;  // from nullptr or a pointer
+    llvm::SmallVector<clang::Expr*> arguments;
+    for (clang::Expr* argument : made.arguments())
+      arguments.push_back(value_of(argument->getType(), argument->getValueKind(), argument->getExprLoc()));
+    check_made(*impl, arguments, where);
+  }
+
   clang::Expr* value_of(clang::QualType type, clang::ExprValueKind kind, clang::SourceLocation where) {
     return new (sema_.Context) clang::OpaqueValueExpr(where, type.getNonReferenceType(), kind);
   }
