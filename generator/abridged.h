@@ -1,7 +1,7 @@
 // Short declarations of the templates that each class of a spec instantiates anew: libstdc++'s optional and shared_ptr,
-// libtorch's ModuleHolder and the contract's ModuleListOf. Theirs take most of a parse. These offer what models use of
-// them under the same names, without definitions, for nothing here runs. Generated files, clangd and the tests that
-// compile golden families see the real ones.
+// libtorch's ModuleHolder and the contract's ModuleListOf and OneOf. Theirs take most of a parse. These offer what
+// models use of them under the same names, without definitions, for nothing here runs. Generated files, clangd and the
+// tests that compile golden families see the real ones.
 #pragma once
 
 #include <string_view>

@@ -17,7 +17,4 @@ void check_holders(clang::CompilerInstance& compiler, const Parsed& parsed, uint
 /// The woven text: the model's edits applied, plans and registrations added, formatted.
 std::string print(const FamilyModel& family);
 
-/// `code` in the project's style, formatted to a fixed point.
-std::string format(std::string code);
-
 }  // namespace modgen

@@ -85,6 +85,7 @@ std::vector<clang::tooling::Range> near_ones_joined(const std::vector<clang::too
   return joined;
 }
 
+/// `code` with these ranges in the project's style, formatted to a fixed point.
 std::string format(std::string code, std::vector<clang::tooling::Range> ranges) {
   // Breaking a line can make another rule apply to it; twice is the most seen.
   for (int round = 0; round < 8; ++round) {
@@ -99,11 +100,6 @@ std::string format(std::string code, std::vector<clang::tooling::Range> ranges) 
 }
 
 }  // namespace
-
-std::string format(std::string code) {
-  const auto size = static_cast<unsigned>(code.size());
-  return format(std::move(code), {{0, size}});
-}
 
 std::string print(const FamilyModel& family) {
   std::vector<Edit> edits = family.edits;

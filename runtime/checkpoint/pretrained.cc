@@ -241,6 +241,7 @@ StoredTensors match(const fs::path& folder, const ModelConfig& model, Head head 
 
 /// The tie's flag where the folder holds both of its tensors and they differ.
 std::optional<std::string> broken_tie(const fs::path& folder, const ModelConfig& model) {
+  if (model.entry->plan->ties.empty()) return {};
   Matcher matcher(folder, model);
   for (const ModelParameter& parameter : model_parameters(model)) {
     if (parameter.names.size() == 1) continue;
