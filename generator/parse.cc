@@ -25,6 +25,7 @@
 #include <stdexcept>
 
 #include "generator/abridged.h"
+#include "generator/nesting.h"
 
 namespace fs = std::filesystem;
 
@@ -492,19 +493,39 @@ class SpecAction : public clang::ASTFrontendAction {
     auto project = std::make_unique<ProjectFiles>(options_, true, compiler, parsed_);
     auto consumer = std::make_unique<Consumer>(compiler, parsed_, steps_, files_, *project);
     compiler.getPreprocessor().addPPCallbacks(std::move(project));
+    compiler.getPreprocessor().setTokenWatcher([this, &compiler](const clang::Token& token) {
+      if (nesting_.add(token.getKind()) > Nesting::kMost) refuse_nesting(compiler.getSourceManager(), token);
+    });
     return consumer;
   }
 
  private:
+  /// Ends the parse, unless a library's header is at fault.
+  void refuse_nesting(const clang::SourceManager& manager, const clang::Token& token) {
+    const SourceSpan where = parsed_.token(manager, token.getLocation());
+    if (where.file == 0) return;
+    parsed_.remarks.push_back({Diagnostic::Severity::error,
+                               where,
+                               "this code nests too deeply: " + std::to_string(Nesting::kMost) +
+                                   " tokens stand before it without the end of their statements",
+                               "divide it into several statements",
+                               {}});
+    auto* recovery = llvm::CrashRecoveryContext::GetCurrent();
+    recovery->DumpStackAndCleanupOnFailure = false;  // nothing has crashed
+    recovery->HandleExit(1);
+  }
+
   const ParseOptions& options_;
   Parsed& parsed_;
   const ParseSteps& steps_;
   size_t files_;
+  Nesting nesting_;
 };
 
 }  // namespace
 
 Parsed parse(const ParseOptions& options, const std::vector<std::string>& spec_paths, const ParseSteps& steps) {
+  allow_deep_stack();
   Parsed parsed;
   const std::string prelude = precompiled_prelude(options, parsed);
   std::string text;
@@ -520,7 +541,8 @@ Parsed parse(const ParseOptions& options, const std::vector<std::string>& spec_p
   compiler->getPreprocessorOpts().ImplicitPCHInclude = prelude;
   compiler->getPreprocessorOpts().DisablePCHOrModuleValidation = clang::DisableValidationForModuleKind::PCH;
   SpecAction action(options, parsed, steps, spec_paths.size());
-  // Clang itself may fall over text that is no C++. What it said until then is what there is to say.
+  // Clang itself may fall over text that is no C++, and is left where text nests too deeply. What was said until then
+  // is what there is to say.
   llvm::CrashRecoveryContext::Enable();
   llvm::CrashRecoveryContext recovery;
   recovery.DumpStackAndCleanupOnFailure = true;  // where the program has asked for stacks

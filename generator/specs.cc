@@ -15,6 +15,7 @@
 #include <set>
 
 #include "generator/edits.h"
+#include "generator/self_reads.h"
 #include "generator/slices.h"
 
 namespace modgen {
@@ -613,6 +614,10 @@ void Specs::read_new() {
                "add #include \"modular/" + target->spec->name + ".h\"", {},
                include_spec(parsed_, reference.where.file, target->spec->name));
     }
+    for (const SelfRead& read : self_reads(*spec.space))
+      refuse(parsed_.token(manager(), read.where),
+             "'" + read.name + "' is read by its own initializer, before it has a value",
+             "initialize it from something else");
   }
 }
 

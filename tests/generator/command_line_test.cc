@@ -122,5 +122,23 @@ TEST_F(CommandLine, SaysWhatItIs) {
   EXPECT_TRUE(says(modgen("--version"), "modgen "));
 }
 
+TEST_F(CommandLine, DeepCodeIsTakenOrRefusedAndNeverOverflowsTheStack) {
+  const auto generate_sum = [&](int terms) {
+    std::string spec =
+        "// A sum of many terms.\n#pragma once\n\n#include \"modular/modular.h\"\n\nnamespace modular::alpha {\n"
+        "MODULAR_FAMILY(Alpha);\n\nclass AlphaSumImpl : public Module {\n public:\n  AlphaSumImpl() = default;\n"
+        "  Tensor forward(const Tensor& x) {\n    return x";
+    for (int term = 1; term < terms; ++term) spec += "\n        + x";
+    spec += ";\n  }\n};\nTORCH_MODULE(AlphaSum);\n\n}  // namespace modular::alpha\n";
+    write_file(root / "modular/alpha.h", spec);
+    return modgen(in_root + "alpha");
+  };
+  const Outcome taken = generate_sum(1900);
+  EXPECT_EQ(taken.exit_code, 0) << taken.output.substr(0, 1000);
+  const Outcome refused = generate_sum(20000);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_TRUE(says(refused, "modular/alpha.h:2005:9: error: this code nests too deeply")) << refused.output;
+}
+
 }  // namespace
 }  // namespace modgen
