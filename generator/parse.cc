@@ -10,6 +10,7 @@
 #include <clang/Frontend/CompilerInstance.h>
 #include <clang/Frontend/CompilerInvocation.h>
 #include <clang/Frontend/FrontendActions.h>
+#include <clang/Frontend/MultiplexConsumer.h>
 #include <clang/Frontend/Utils.h>
 #include <clang/Lex/PPCallbacks.h>
 #include <clang/Lex/Preprocessor.h>
@@ -318,7 +319,7 @@ std::string prelude_key(const ParseOptions& options) {
     digest.update(llvm::StringRef("\0", 1));
   };
   for (const std::string& part : {clang::getClangFullVersion(), options.shipped, options.torch, options.clang_resources,
-                                  std::string("c++20 -w 3"), std::string(kAbridgedLibrary), std::string(kAbridged)})
+                                  std::string("c++20 -w 4"), std::string(kAbridgedLibrary), std::string(kAbridged), std::string(kUsedByMost)})
     mix(part);
   for (const std::string& file : files) {
     mix(file);
@@ -333,6 +334,18 @@ std::string prelude_key(const ParseOptions& options) {
   return hex.substr(0, 32);
 }
 
+/// What specs see of libtorch is its declarations: bodies would only fill the cache.
+class OwnBodies : public clang::ASTConsumer {
+ public:
+  explicit OwnBodies(clang::CompilerInstance& compiler) : compiler_(compiler) {}
+  bool shouldSkipFunctionBody(clang::Decl* decl) override {
+    return !compiler_.getSourceManager().isInMainFile(decl->getLocation());
+  }
+
+ private:
+  clang::CompilerInstance& compiler_;
+};
+
 class PreludeAction : public clang::GeneratePCHAction {
  public:
   PreludeAction(const ParseOptions& options, Parsed& parsed) : options_(options), parsed_(parsed) {}
@@ -341,6 +354,14 @@ class PreludeAction : public clang::GeneratePCHAction {
   bool BeginSourceFileAction(clang::CompilerInstance& compiler) override {
     compiler.getPreprocessor().addPPCallbacks(std::make_unique<ProjectFiles>(options_, false, compiler, parsed_));
     return clang::GeneratePCHAction::BeginSourceFileAction(compiler);
+  }
+
+  std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance& compiler,
+                                                        llvm::StringRef file) override {
+    std::vector<std::unique_ptr<clang::ASTConsumer>> both;
+    both.push_back(clang::GeneratePCHAction::CreateASTConsumer(compiler, file));
+    both.push_back(std::make_unique<OwnBodies>(compiler));
+    return std::make_unique<clang::MultiplexConsumer>(std::move(both));
   }
 
  private:
@@ -374,10 +395,9 @@ std::string precompiled_prelude(const ParseOptions& options, Parsed& parsed) {
         kPrelude, clang::InputKind(clang::Language::CXX, clang::InputKind::Source, false,
                                    clang::InputKind::HeaderUnit_None, true));
     std::string text(kAbridgedLibrary);
-    text.append("#include \"modular/modular.h\"\n").append(kAbridged);
+    text.append("#include \"modular/modular.h\"\n").append(kAbridged).append(kUsedByMost);
     compiler->getPreprocessorOpts().addRemappedFile(kPrelude, llvm::MemoryBuffer::getMemBufferCopy(text).release());
     compiler->getFrontendOpts().OutputFile = path;
-    // What specs see of libtorch is its declarations: bodies would only fill the cache.
     compiler->getFrontendOpts().SkipFunctionBodies = true;
     compiler->getFrontendOpts().IncludeTimestamps = false;
     PreludeAction action(options, made);

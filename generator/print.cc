@@ -1,30 +1,15 @@
 // The last stage: the model's edits applied to the flattened text, plans and registrations behind it, and the whole
 // formatted.
-#include <clang/Format/Format.h>
-#include <clang/Tooling/Core/Replacement.h>
-
 #include <algorithm>
 #include <stdexcept>
 
+#include "generator/format.h"
 #include "generator/model.h"
 #include "generator/slices.h"
 #include "generator/stages.h"
 
 namespace modgen {
 namespace {
-
-/// The project's style, complete, so that no file and no other release of Clang can change the bytes.
-clang::format::FormatStyle style() {
-  clang::format::FormatStyle style = clang::format::getGoogleStyle(clang::format::FormatStyle::LK_Cpp);
-  style.ColumnLimit = 120;
-  // Each of these reads the whole text once more, and neither has anything to do here.
-  style.FixNamespaceComments = false;
-  style.SortUsingDeclarations = clang::format::FormatStyle::SUD_Never;
-  style.DerivePointerAlignment = false;
-  style.PointerAlignment = clang::format::FormatStyle::PAS_Left;
-  style.IncludeStyle.IncludeBlocks = clang::tooling::IncludeStyle::IBS_Preserve;
-  return style;
-}
 
 void collect(const Function& function, const std::string& text, std::vector<Edit>& edits) {
   for (const Text& part : function.text) edits.insert(edits.end(), part.edits.begin(), part.edits.end());
@@ -66,37 +51,8 @@ clang::tooling::Range range(size_t begin, size_t end) {
 
 bool lines_fit(std::string_view text) {
   for (size_t end; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1))
-    if (end > style().ColumnLimit) return false;
+    if (end > kColumns) return false;
   return true;
-}
-
-/// clang-format compares every token with every range, so that few long ones take less time than many short ones.
-std::vector<clang::tooling::Range> near_ones_joined(const std::vector<clang::tooling::Range>& ranges) {
-  constexpr unsigned kNear = 200;
-  std::vector<clang::tooling::Range> joined;
-  for (const clang::tooling::Range& range : ranges) {
-    if (!joined.empty() && range.getOffset() < joined.back().getOffset() + joined.back().getLength() + kNear) {
-      const unsigned begin = joined.back().getOffset();
-      joined.back() = {begin, range.getOffset() + range.getLength() - begin};
-    } else {
-      joined.push_back(range);
-    }
-  }
-  return joined;
-}
-
-/// `code` with these ranges in the project's style, formatted to a fixed point.
-std::string format(std::string code, std::vector<clang::tooling::Range> ranges) {
-  // Breaking a line can make another rule apply to it; twice is the most seen.
-  for (int round = 0; round < 8; ++round) {
-    const auto changes = clang::format::reformat(style(), code, ranges, "generated.h");
-    auto formatted = clang::tooling::applyAllReplacements(code, changes);
-    if (!formatted) throw std::logic_error("formatting failed: " + llvm::toString(formatted.takeError()));
-    if (*formatted == code) return code;
-    code = std::move(*formatted);
-    ranges = near_ones_joined(clang::tooling::calculateRangesAfterReplacements(changes, {}));
-  }
-  throw std::logic_error("formatting does not come to rest");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "checks/digest.h"
 #include "checks/unified_diff.h"
+#include "generator/format.h"
 #include "generator/generate.h"
 #include "generator/names.h"
 
@@ -76,6 +77,9 @@ TEST_P(Golden, ComesOutAsItStands) {
     if (std::getenv("MODULAR_UPDATE_GOLDENS")) write_file(path, output.bytes);
     const std::string expected = read_file(path);
     EXPECT_EQ(expected, output.bytes) << unified_diff(path.string(), expected, "generated now", output.bytes);
+
+    const auto size = static_cast<unsigned>(output.bytes.size());
+    EXPECT_EQ(format(output.bytes, {{0, size}}), output.bytes) << output.path << " is not formatted";
 
     const std::string code = output.bytes.substr(output.bytes.find("#pragma once"));
     for (const std::string& name : other_names(root, output.family))
