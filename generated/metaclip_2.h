@@ -393,7 +393,8 @@ class MetaClip2ModelImpl : public Module {
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &MetaClip2ModelImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
-    const Tensor images = image_features(batch);
+    const Tensor images = pp::is_first() ? image_features(batch) : pp::received();
+    if (!pp::is_last()) return pp::pass_on(images);
     const Tensor texts = text_features(batch);
     Outputs outputs;
     if (batch.labels.defined()) {
@@ -490,8 +491,9 @@ inline const Plan metaclip_2_model_plan = {
         },
     .ties = {},
     .split_list = "",
-    .first = {},
-    .last = {},
+    .two_stages = true,
+    .first = {"vision_model", "visual_projection"},
+    .last = {"text_model", "text_projection", "logit_scale"},
     .divides =
         {
             {"text_config.vocab_size", "tp"},

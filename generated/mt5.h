@@ -499,7 +499,9 @@ class MT5ForConditionalGenerationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor decoder_input_ids = batch.decoder_input_ids;
     if (!decoder_input_ids.defined()) decoder_input_ids = shift_right(batch.labels, config);
-    Tensor logits = lm_head(tp::enter(scaled(inherited_forward(batch, decoder_input_ids))));
+    Tensor hidden_states = inherited_forward(batch, decoder_input_ids);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = lm_head(tp::enter(scaled(hidden_states)));
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = tp::cross_entropy(logits, batch.labels);
@@ -518,15 +520,17 @@ class MT5ForConditionalGenerationImpl : public Module {
   Tensor scaled(const Tensor& hidden_states) { return hidden_states; }
 
   double factor;
-  nn::Embedding shared;
-  MT5Encoder encoder;
+  nn::Embedding shared{nullptr};
+  MT5Encoder encoder{nullptr};
   MT5Decoder decoder;
   MT5Config config;
   nn::Linear lm_head;
 
  private:
   Tensor inherited_forward(const Batch& batch, const Tensor& decoder_input_ids) {
-    const Tensor encoder_states = encoder(tp::embedding(shared, batch.input_ids), batch);
+    const Tensor encoder_states =
+        pp::is_first() ? encoder(tp::embedding(shared, batch.input_ids), batch) : pp::received();
+    if (!pp::is_last()) return encoder_states;
     return decoder(tp::embedding(shared, decoder_input_ids),
                    padding_of(decoder_input_ids, batch.decoder_attention_mask), encoder_states,
                    padding_of(batch.input_ids, batch.attention_mask));
@@ -564,6 +568,34 @@ class MT5ForSentenceEmbeddingImpl : public Module {
 };
 TORCH_MODULE(MT5ForSentenceEmbedding);
 
+/// Encoder and decoder, which share one table of tokens.
+class MT5ModelImpl : public Module {
+ public:
+  explicit MT5ModelImpl(const MT5Config& config)
+      : factor(config.initializer_factor),
+        shared(register_module("shared", embedding(config.vocab_size, config.d_model, std::nullopt))),
+        encoder(register_module("encoder", MT5Encoder(config))),
+        decoder(register_module("decoder", MT5Decoder(config))) {}
+
+  /// What the decoder makes of `decoder_input_ids` [batch, target_seq].
+  Tensor forward(const Batch& batch, const Tensor& decoder_input_ids) {
+    const Tensor encoder_states =
+        pp::is_first() ? encoder(tp::embedding(shared, batch.input_ids), batch) : pp::received();
+    if (!pp::is_last()) return encoder_states;
+    return decoder(tp::embedding(shared, decoder_input_ids),
+                   padding_of(decoder_input_ids, batch.decoder_attention_mask), encoder_states,
+                   padding_of(batch.input_ids, batch.attention_mask));
+  }
+
+  void reset_parameters() override { init::normal_(shared->weight, 0.0, factor); }
+
+  double factor;
+  nn::Embedding shared{nullptr};
+  MT5Encoder encoder{nullptr};
+  MT5Decoder decoder;
+};
+TORCH_MODULE(MT5Model);
+
 /// The encoder alone.
 class MT5EncoderModelImpl : public Module {
  public:
@@ -581,32 +613,6 @@ class MT5EncoderModelImpl : public Module {
   MT5Encoder encoder;
 };
 TORCH_MODULE(MT5EncoderModel);
-
-/// Encoder and decoder, which share one table of tokens.
-class MT5ModelImpl : public Module {
- public:
-  explicit MT5ModelImpl(const MT5Config& config)
-      : factor(config.initializer_factor),
-        shared(register_module("shared", embedding(config.vocab_size, config.d_model, std::nullopt))),
-        encoder(register_module("encoder", MT5Encoder(config))),
-        decoder(register_module("decoder", MT5Decoder(config))) {}
-
-  /// What the decoder makes of `decoder_input_ids` [batch, target_seq].
-  Tensor forward(const Batch& batch, const Tensor& decoder_input_ids) {
-    const Tensor encoder_states = encoder(tp::embedding(shared, batch.input_ids), batch);
-    return decoder(tp::embedding(shared, decoder_input_ids),
-                   padding_of(decoder_input_ids, batch.decoder_attention_mask), encoder_states,
-                   padding_of(batch.input_ids, batch.attention_mask));
-  }
-
-  void reset_parameters() override { init::normal_(shared->weight, 0.0, factor); }
-
-  double factor;
-  nn::Embedding shared;
-  MT5Encoder encoder;
-  MT5Decoder decoder;
-};
-TORCH_MODULE(MT5Model);
 
 /// Scores of a sequence's labels.
 class MT5ClassificationHeadImpl : public Module {
@@ -642,6 +648,7 @@ class MT5ForSequenceClassificationImpl : public Module {
     Tensor decoder_input_ids = batch.decoder_input_ids;
     if (!decoder_input_ids.defined()) decoder_input_ids = shift_right(batch.input_ids, config);
     Tensor hidden_states = transformer(batch, decoder_input_ids);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
     const Tensor position = at::arange(batch.input_ids.size(1), batch.input_ids.options());
     const Tensor last_end = (batch.input_ids.eq(config.eos_token_id).to(at::kLong) * position).argmax(1);
     const Tensor row = at::arange(batch.input_ids.size(0), batch.input_ids.options());
@@ -725,8 +732,9 @@ inline const Plan mt5_for_conditional_generation_plan = {
         },
     .ties = {{"lm_head.weight", "shared.weight", "tie_word_embeddings"}},
     .split_list = "",
-    .first = {},
-    .last = {},
+    .two_stages = true,
+    .first = {"encoder"},
+    .last = {"decoder", "lm_head"},
     .divides =
         {
             {"vocab_size", "tp"},
@@ -806,8 +814,9 @@ inline const Plan mt5_for_sequence_classification_plan = {
         },
     .ties = {},
     .split_list = "",
-    .first = {},
-    .last = {},
+    .two_stages = true,
+    .first = {"transformer.encoder"},
+    .last = {"transformer.decoder", "classification_head"},
     .divides =
         {
             {"vocab_size", "tp"},

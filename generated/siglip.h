@@ -472,7 +472,8 @@ class SiglipModelImpl : public Module {
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &SiglipModelImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
-    const Tensor images = image_features(batch);
+    const Tensor images = pp::is_first() ? image_features(batch) : pp::received();
+    if (!pp::is_last()) return pp::pass_on(images);
     const Tensor texts = text_features(batch);
     Outputs outputs;
     if (batch.labels.defined()) {
@@ -575,8 +576,9 @@ inline const Plan siglip_model_plan = {
         },
     .ties = {},
     .split_list = "",
-    .first = {},
-    .last = {},
+    .two_stages = true,
+    .first = {"vision_model"},
+    .last = {"text_model", "logit_scale", "logit_bias"},
     .divides =
         {
             {"text_config.vocab_size", "tp"},

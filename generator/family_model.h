@@ -106,6 +106,7 @@ struct EntryPlan {
   std::vector<Split> tensor_splits;
   std::vector<Tie> ties;
   std::string split_list;
+  bool two_stages = false;  // cut between towers
   std::vector<Divides> divides;
   std::optional<StageCut> cut;
   Proof proof;

@@ -68,6 +68,8 @@ Interpreter::Interpreter(const FamilyModel& family, const ModuleNode& root, Open
   for_each_node(root, [&](const ModuleNode& node) {
     if (node.field && find_annotation(node.field->annotations, "pp_split")) has_pipeline_ = true;
   });
+  has_towers_ = has_towers(root);
+  has_pipeline_ |= has_towers_;
 }
 
 void Interpreter::run_entry(const Function& forward) {
@@ -78,6 +80,9 @@ void Interpreter::run_entry(const Function& forward) {
   if (!result.has_failed() && !result.is_invariant())
     report(forward.where, "what the entry returns is " + describe(result),
            "a loss and logits have to be whole on every tp rank");
+  if (has_towers_ && !walked_ && findings_.empty())
+    report(forward.where, "the PP_FIRST and the PP_LAST modules of " + root_.type->holder + " are not both run",
+           "run the first tower, and behind it the last on what that made");
 }
 
 void Interpreter::run_alone(const Function& method) {
@@ -168,6 +173,7 @@ Value Interpreter::call(const Function& function, const ModuleNode* self, std::v
   }
   active_.emplace_back(&function, self);
   execute_body(function.body.statements, walk);
+  if (has_towers_ && is_entry_) walk = cut_between_towers(frame, caller, at);
   active_.pop_back();
   if (is_unit) units_.pop_back();
   frame_ = caller;
@@ -179,9 +185,12 @@ Value Interpreter::call(const Function& function, const ModuleNode* self, std::v
     found.walk = walk;
     found.carried = frame.walked_value;
     region_ = Region::last_stage;
-    if (walked_)
+    if (walked_ && walk->list)
       fail(at ? at->span : function.where, "the PP_SPLIT list " + walk->list->name + " is walked more than once",
            "a pipeline runs its list once for each batch");
+    else if (walked_)
+      fail(at ? at->span : function.where, "the model is cut between its towers more than once",
+           "a pipeline runs each tower once for each batch");
     walked_ = true;
   }
   if ((walk || !frame.pass_ons.empty() || frame.walking_call) && frame_) frame_->walking_call = at;
@@ -192,6 +201,20 @@ Value Interpreter::call(const Function& function, const ModuleNode* self, std::v
     return fail(function.where, "what " + function.name + " returns is " + result.text,
                 "return values that are split alike");
   return result;
+}
+
+std::optional<Walk> Interpreter::cut_between_towers(Frame& frame, Frame* caller, const Expr* at) {
+  std::vector<Finding> cut_findings;
+  std::optional<Walk> walk = find_cut(*frame.function, frame.reads, cut_findings);
+  for (Finding& finding : cut_findings) report(finding.where, finding.message, finding.advice);
+  if (walk) frame.walked_value = frame.fed[walk->carried].value;
+  const bool is_cut = std::any_of(frame.reads.begin(), frame.reads.end(), [](const auto& one) { return one.is_cut; });
+  if (walk || is_cut || !cut_findings.empty() || !caller) return walk;
+  for (const StageReads& reads : frame.reads)
+    for (const auto part : {&StageReads::first, &StageReads::last})
+      if ((reads.*part).at && !(caller->reading.*part).at)
+        caller->reading.*part = {at, (reads.*part).node, (reads.*part).marked};
+  return walk;
 }
 
 void Interpreter::keep(Frame& frame, MethodFindings& found, bool first_time, const Expr* at) {

@@ -39,9 +39,9 @@ struct MethodFindings {
   // Where some calls give it values that are split over tp and others give it whole ones, which need no parallel calls:
   // the placements of a second form of the method, for the former.
   std::optional<std::vector<Placement>> on_shards;
-  std::vector<PassOn> pass_ons;  // where a call inside walks the split list
+  std::vector<PassOn> pass_ons;  // where the model is cut in a call inside
   std::optional<Walk> walk;
-  Value carried;  // what the walk begins with
+  Value carried;  // what the walk begins with, or what crosses between towers
 };
 
 /// What was found, by function of the family.

@@ -151,6 +151,11 @@ void Interpreter::check_stage(const Expr& expr, const ModuleNode& node) {
     if (find_annotation(at->field->annotations, "pp_all")) return;
     for (const auto& [annotation, region] : stages) {
       if (!find_annotation(at->field->annotations, annotation)) continue;
+      if (has_towers_) {
+        StageReads::Read& read = region == Region::first_stage ? frame_->reading.first : frame_->reading.last;
+        if (!read.at) read = {&expr, &node, at->field};
+        return;
+      }
       if (region != region_) report(expr.span, wrong_stage(node, region), wrong_stage_advice(region));
       return;
     }

@@ -1,5 +1,6 @@
 // Statements: order, scopes, branches and loops, and the regions that a pipeline's stages run.
 #include <algorithm>
+#include <utility>
 
 #include "generator/interpreter.h"
 
@@ -19,6 +20,11 @@ void Interpreter::execute_body(const std::vector<Stmt>& statements, const std::o
     if (walk && i == walk->loop) frame_->walked_value = frame_->variables[walk->carried].value;
     execute(statements[i]);
     if (walk && has_pipeline_ && !(walk->cut && i >= *walk->cut)) region_ = before;
+    if (has_towers_) {
+      frame_->reading.is_cut = frame_->walking_call != nullptr;
+      if (frame_->reading.first.at) frame_->fed = frame_->variables;
+      frame_->reads.push_back(std::exchange(frame_->reading, {}));
+    }
     if (frame_->walking_call) hand_on(statements[i]);
   }
   frame_->scopes.pop_back();
@@ -58,7 +64,9 @@ void Interpreter::execute_block(const std::vector<Stmt>& statements) {
     if (frame.ended) break;
     execute(statement);
     if (frame.walking_call) {
-      report(frame.walking_call->span, "a call that walks the PP_SPLIT list stands inside of another statement",
+      report(frame.walking_call->span,
+             has_towers_ ? "a call in which the model is cut between its towers stands inside of another statement"
+                         : "a call that walks the PP_SPLIT list stands inside of another statement",
              "call it in the method's outermost block");
       frame.walking_call = nullptr;
     }

@@ -32,8 +32,11 @@ struct Frame {
   std::map<const Expr*, std::vector<Placement>> placements;
   std::vector<PassOn> pass_ons;
   bool ended = false;                  // no statement behind this one runs
-  Value walked_value;                  // what the walk over the split list begins with
-  const Expr* walking_call = nullptr;  // a call in the current statement that walked the split list
+  Value walked_value;                  // what the walk over the split list begins with, or what crosses between towers
+  const Expr* walking_call = nullptr;  // a call in the current statement in which the model is cut
+  StageReads reading;                  // of the current statement, where the model is cut between towers
+  std::vector<StageReads> reads;       // of those before
+  Environment fed;                     // behind the last statement that read what the first stage holds
 };
 
 class Interpreter {
@@ -58,13 +61,16 @@ class Interpreter {
   Value unproven(const Expr& expr, const Value& value, const std::string& what);
   void place(Call call, const Expr& expr, const Function* callee = nullptr);
   Value call(const Function& function, const ModuleNode* self, std::vector<Value> arguments, const Expr* at);
+  /// Where the method that `frame` ran is cut between towers. What it reads of one of them is told to the caller, in
+  /// which `at` calls it.
+  std::optional<Walk> cut_between_towers(Frame& frame, Frame* caller, const Expr* at);
   /// Takes over what a call of a function found; every call of it has to find one of its two forms.
   void keep(Frame& frame, MethodFindings& found, bool first_time, const Expr* at);
 
   // ---- interpret_statements.cc ----
 
   void execute_body(const std::vector<Stmt>& statements, const std::optional<Walk>& walk);
-  /// `statement` holds a call in which the split list is walked.
+  /// `statement` holds a call in which the model is cut.
   void hand_on(const Stmt& statement);
   void execute_block(const std::vector<Stmt>& statements);
   void end_scope();
@@ -95,7 +101,7 @@ class Interpreter {
   Value evaluate_setting(const Expr& expr, const ModuleNode& owner);
   /// Checks that the parameters of `node` are there when `expr` is run.
   void read_parameters(const Expr& expr, const ModuleNode& node);
-  /// Checks that `node` is there in every stage that runs `expr`.
+  /// Checks that `node` is there in every stage that runs `expr`; between towers notes that it is read.
   void check_stage(const Expr& expr, const ModuleNode& node);
   std::string wrong_stage(const ModuleNode& node, Region owner) const;
   /// Whether a value of that C++ type is a module.
@@ -146,6 +152,7 @@ class Interpreter {
   int statements_ = 0;
   std::vector<std::pair<const Function*, const ModuleNode*>> active_;  // calls, outermost first
   bool has_pipeline_ = false;
+  bool has_towers_ = false;
   bool is_entry_ = false;
   bool walked_ = false;
 };

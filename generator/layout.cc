@@ -77,7 +77,7 @@ class Layouts {
       if (split.parameter == layout.name) layout.dim = split.dim, layout.parts = split.parts;
     for (const EntryPlan::Tie& tie : plan_.ties)
       if (tie.parameter == layout.name) layout.tied_to = tie.source, layout.flag = tie.flag;
-    if (!plan_.split_list.empty())
+    if (!plan_.split_list.empty() || plan_.two_stages)
       for (const char* stage : {"first", "split", "last", "all"})
         if (node.inherited_annotation(std::string("pp_") + stage)) layout.stage = stage;
     layouts_.push_back(std::move(layout));

@@ -102,10 +102,10 @@ std::string listed(const std::set<std::string>& names) {
   return text;
 }
 
-/// Statements before the loop that make the carried value, and those that serve nothing else.
-std::vector<size_t> feeding(const std::vector<Stmt>& statements, size_t loop, const std::string& carried) {
+/// Statements before number `end` that make the carried value, and those that serve nothing else.
+std::vector<size_t> feeding(const std::vector<Stmt>& statements, size_t end, const std::string& carried) {
   std::set<size_t> feed;
-  for (size_t i = 0; i < loop; ++i)
+  for (size_t i = 0; i < end; ++i)
     if (definitions(statements[i]).contains(carried) &&
         !(statements[i].kind == Stmt::Kind::declare && statements[i].exprs.empty()))
       feed.insert(i);
@@ -123,6 +123,54 @@ std::vector<size_t> feeding(const std::vector<Stmt>& statements, size_t loop, co
     }
   }
   return {feed.begin(), feed.end()};
+}
+
+/// Whether every statement of the feed stands behind the one before; adds what interrupts it otherwise.
+bool is_adjacent(const std::vector<Stmt>& statements, const Walk& walk, std::vector<Finding>& findings) {
+  for (size_t i = 1; i < walk.feed.size(); ++i) {
+    if (walk.feed[i] == walk.feed[i - 1] + 1) continue;
+    findings.push_back({true,
+                        statements[walk.feed[i]].span,
+                        "what makes " + walk.carried + " for the first stage is interrupted by other statements",
+                        "put the statements that make it next to each other",
+                        {}});
+    return false;
+  }
+  return true;
+}
+
+constexpr const char* kOnlyFirst =
+    "use it only for what makes the value that the first stage hands on, or do not mark it PP_FIRST";
+constexpr const char* kOnlyLast =
+    "use it only behind what makes the value that the first stage hands on, or do not mark it PP_LAST";
+
+/// That `read` stands where the stage that holds it does not run.
+Finding misplaced(const StageReads::Read& read, bool is_first, const std::string& where) {
+  return {true,
+          read.at->span,
+          read.node->path + " is held by the " + (is_first ? "first" : "last") + " pipeline stage alone, but is used " +
+              where,
+          is_first ? kOnlyFirst : kOnlyLast,
+          {}};
+}
+
+/// Checks what stands around the call of a method that is cut, in statement `cut`.
+void check_around(size_t cut, const std::vector<StageReads>& reads, std::vector<Finding>& findings) {
+  for (size_t i = 0; i < reads.size(); ++i) {
+    if (i != cut && reads[i].first.at)
+      findings.push_back(misplaced(reads[i].first, true, "beside the call in which the model is cut"));
+    if (i < cut && reads[i].last.at)
+      findings.push_back(misplaced(reads[i].last, false, "before the call in which the model is cut"));
+  }
+}
+
+/// The C++ type of the value that `statement` gives to a variable; empty where it stands further inside.
+std::string type_given(const Stmt& statement) {
+  if (statement.exprs.empty()) return "";
+  if (statement.kind == Stmt::Kind::declare) return statement.exprs[0].type;
+  return statement.kind == Stmt::Kind::expression && is_assignment(statement.exprs[0])
+             ? statement.exprs[0].operands[0].type
+             : "";
 }
 
 }  // namespace
@@ -183,11 +231,7 @@ std::optional<Walk> find_walk(const FindSplitList& split_list, const Function& m
                   "the value that the walk over PP_SPLIT " + walk->list->name + " carries, " + walk->carried +
                       ", is not made in this method",
                   "make it in a statement before the loop, so that stages behind the first can receive it instead");
-  for (size_t i = 1; i < walk->feed.size(); ++i)
-    if (walk->feed[i] != walk->feed[i - 1] + 1)
-      return refuse(statements[walk->feed[i]].span,
-                    "what makes " + walk->carried + " for the first stage is interrupted by other statements",
-                    "put the statements that make it next to each other");
+  if (!is_adjacent(statements, *walk, findings)) return std::nullopt;
 
   for (size_t i = walk->feed.back() + 1; i < walk->loop; ++i)
     if (const Expr* reader = first_reader(statements[i], walk->carried))
@@ -201,6 +245,86 @@ std::optional<Walk> find_walk(const FindSplitList& split_list, const Function& m
   if (walk->cut && statements[*walk->cut].kind == Stmt::Kind::ret &&
       statements[*walk->cut].exprs[0].kind == Expr::Kind::local)
     walk->cut.reset();
+  return walk;
+}
+
+bool has_towers(const ModuleNode& root) {
+  bool is_split = false, first = false, last = false;
+  const auto holds_list = [](const ModuleNode& node) {
+    bool found = false;
+    for_each_node(node, [&](const ModuleNode& inner) { found |= inner.kind == ModuleNode::Kind::list; });
+    return found && node.kind != ModuleNode::Kind::list;
+  };
+  for_each_node(root, [&](const ModuleNode& node) {
+    if (!node.field) return;
+    is_split |= find_annotation(node.field->annotations, "pp_split") != nullptr;
+    first |= find_annotation(node.field->annotations, "pp_first") && holds_list(node);
+    last |= find_annotation(node.field->annotations, "pp_last") && holds_list(node);
+  });
+  return first && last && !is_split;
+}
+
+std::optional<Walk> find_cut(const Function& method, const std::vector<StageReads>& reads,
+                             std::vector<Finding>& findings) {
+  const std::vector<Stmt>& statements = method.body.statements;
+  const auto refuse = [&](SourceSpan where, std::string message, std::string advice) -> std::optional<Walk> {
+    findings.push_back({true, where, std::move(message), std::move(advice), {}});
+    return std::nullopt;
+  };
+  std::optional<size_t> first, last;  // the last statement that the first stage runs, the first that the last one runs
+  for (size_t i = 0; i < reads.size(); ++i) {
+    if (reads[i].is_cut) {
+      check_around(i, reads, findings);
+      return std::nullopt;
+    }
+    if (reads[i].first.at) first = i;
+    if (reads[i].last.at && !last) last = i;
+  }
+  if (!first || !last) return std::nullopt;
+  for (const StageReads& read : reads)
+    if (read.first.at && read.last.at)
+      return refuse(read.last.at->span,
+                    read.last.node->path +
+                        ", which the last pipeline stage alone holds, is used in one statement with " +
+                        read.first.node->path + ", which the first one holds",
+                    "give what the first stage makes a name in a statement of its own");
+
+  if (*last < *first) {
+    const bool is_late = std::any_of(reads.begin(), reads.begin() + static_cast<std::ptrdiff_t>(*last),
+                                     [](const StageReads& read) { return read.first.at != nullptr; });
+    findings.push_back(is_late ? misplaced(reads[*first].first, true, "behind what the last one runs")
+                               : misplaced(reads[*last].last, false, "before what the first one runs"));
+    return std::nullopt;
+  }
+
+  Walk walk;
+  walk.tower = reads[*first].first.marked;
+  const std::set<std::string> made = definitions(statements[*first]);
+  if (made.empty())
+    return refuse(reads[*first].first.at->span,
+                  "what " + walk.tower->name + " makes for the last pipeline stage has no name",
+                  "assign it to a variable in a statement of its own");
+  walk.carried = *made.begin();
+  walk.feed = feeding(statements, *first + 1, walk.carried);
+  for (const size_t i : walk.feed) {
+    const std::set<std::string> names = definitions(statements[i]);
+    if (names.size() > 1 && names.contains(walk.carried))
+      return refuse(statements[i].span, "the first pipeline stage makes several values: " + listed(names),
+                    "a stage hands on one tensor");
+  }
+  for (size_t i = 0; i < *first; ++i)
+    if (reads[i].first.at && std::find(walk.feed.begin(), walk.feed.end(), i) == walk.feed.end()) {
+      const std::set<std::string> beside = definitions(statements[i]);
+      return refuse(reads[i].first.at->span,
+                    "the first pipeline stage makes " + (beside.empty() ? "another value" : listed(beside)) +
+                        " beside " + walk.carried + ", which it hands on",
+                    "a stage hands on one tensor: make " + walk.carried + " of both");
+    }
+  if (const std::string type = type_given(statements[*first]); !type.empty() && type != "at::Tensor")
+    return refuse(statements[*first].span, walk.carried + ", which the first pipeline stage hands on, is no Tensor",
+                  "a stage hands on one tensor");
+  if (!is_adjacent(statements, walk, findings)) return std::nullopt;
+  walk.cut = *first + 1;
   return walk;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "generator/partition.h"
+#include "generator/pipeline.h"
 
 namespace modgen {
 namespace {
@@ -42,7 +43,8 @@ class Planner {
     }
     find_config();
     for_each_node(root_, [&](const ModuleNode& node) { add(node); });
-    if (!plan_.split_list.empty())
+    plan_.two_stages = has_towers(root_);
+    if (!plan_.split_list.empty() || plan_.two_stages)
       check_stages();
     else
       check_no_stages();
@@ -197,8 +199,11 @@ class Planner {
       for (const char* kind : {"pp_first", "pp_last", "pp_all"})
         if (const Annotation* stage = find_annotation(node.field->annotations, kind))
           report(findings_, stage->where,
-                 node.field->name + " is marked for a pipeline stage, but there is no PP_SPLIT list to cut",
-                 "mark the list of layers PP_SPLIT");
+                 node.field->name +
+                     " is marked for a pipeline stage, but there is no PP_SPLIT list to cut, and no two towers to cut "
+                     "between",
+                 "mark the list of layers PP_SPLIT; of two modules that hold lists of layers, one PP_FIRST and the "
+                 "other PP_LAST");
     });
   }
 

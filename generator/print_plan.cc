@@ -98,6 +98,7 @@ void write_plan(llvm::json::OStream& json, const FamilyModel& family, const Entr
       });
   });
   json.attribute("split_list", plan.split_list);
+  json.attribute("two_stages", plan.two_stages);
   write_names(json, "first", plan.first);
   write_names(json, "last", plan.last);
   json.attributeArray("divides", [&] {
@@ -135,6 +136,7 @@ PlanSource plan_source(const FamilyModel& family, const EntryPlan& plan) {
                    return "{" + quoted(tie.parameter) + ", " + quoted(tie.source) + ", " + quoted(tie.flag) + "}";
                  }));
   text += "    .split_list = " + quoted(plan.split_list) + ",\n";
+  if (plan.two_stages) text += "    .two_stages = true,\n";
   text += member("first", each(plan.first, quoted));
   text += member("last", each(plan.last, quoted));
   text += member("divides", each(plan.divides, [](const EntryPlan::Divides& divides) {

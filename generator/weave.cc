@@ -200,10 +200,12 @@ class Weaver {
     if (found.walk) {
       const Walk& walk = *found.walk;
       weave_feed(editor, statements, walk);
-      const Expr& range = statements[walk.loop].exprs[0];
-      const Expr& list = range.kind == Expr::Kind::op ? range.operands[0] : range;
-      editor.replace({range.span.file, range.span.begin, list.span.begin}, "pp::local(");
-      editor.wrap(list.span, "", ")");
+      if (walk.list) {
+        const Expr& range = statements[walk.loop].exprs[0];
+        const Expr& list = range.kind == Expr::Kind::op ? range.operands[0] : range;
+        editor.replace({range.span.file, range.span.begin, list.span.begin}, "pp::local(");
+        editor.wrap(list.span, "", ")");
+      }
       if (walk.cut) editor.insert_before(statements[*walk.cut], return_from_stage(function, walk.carried));
     }
     for (const PassOn& pass_on : found.pass_ons) {
@@ -332,19 +334,20 @@ void check_walked(const ModuleNode& root, const Interpretation& interpretation, 
   });
 }
 
-/// What the walk over `root`'s split list carries from stage to stage.
+/// What the walk over `root`'s split list carries from stage to stage, or what crosses between its towers.
 std::optional<EntryPlan::StageCut> stage_cut(const ModuleNode& root, const Interpretation& interpretation) {
   std::optional<EntryPlan::StageCut> cut;
   for_each_node(root, [&](const ModuleNode& node) {
-    if (node.kind != ModuleNode::Kind::list || !find_annotation(node.field->annotations, "pp_split")) return;
+    if (!node.field) return;
     for (const auto& [function, found] : interpretation) {
-      if (!found.walk || found.walk->list != node.field) continue;
+      if (!found.walk || (found.walk->list != node.field && found.walk->tower != node.field)) continue;
       cut.emplace();
       cut->carried = found.walk->carried;
       const Value& value = found.carried;
       if (!value.rank) continue;
       cut->shape.assign(static_cast<size_t>(*value.rank), "?");
-      if (*value.rank == 3) cut->shape[0] = "batch", cut->shape[1] = "seq";
+      if (*value.rank > 1) cut->shape[0] = "batch";
+      if (*value.rank == 3) cut->shape[1] = "seq";
       if (!value.last_size.empty()) cut->shape.back() = value.last_size;
     }
   });
@@ -403,7 +406,7 @@ std::vector<Finding> weave(FamilyModel& family) {
     if (!tree.is_entry) continue;
     EntryPlan& plan = plans.emplace_back(derive_plan(family, *tree.root, findings));
     plan.proof = std::move(run.proofs[plans.size() - 1]);
-    if (!plan.split_list.empty()) plan.cut = stage_cut(*tree.root, run.interpretation);
+    if (!plan.split_list.empty() || plan.two_stages) plan.cut = stage_cut(*tree.root, run.interpretation);
     if (findings.empty() && run.findings.empty()) check_walked(*tree.root, run.interpretation, findings);
   }
   findings.insert(findings.end(), run.findings.begin(), run.findings.end());

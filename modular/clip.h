@@ -1,5 +1,5 @@
 // CLIP (Radford et al., 2021), as in Hugging Face transformers: a tower over text and one over images, whose features
-// of a pair are alike.
+// of a pair are alike. Pipelines cut the pair between its towers; an image's tower alone is not cut.
 #pragma once
 
 #include <cmath>
@@ -360,11 +360,11 @@ class MODEL_ENTRY("contrastive-pairs") FSDP_UNIT CLIPModelImpl : public Module {
   }
 
   CLIPConfig config;
-  CLIPTextModel text_model;
-  CLIPVisionModel vision_model;
-  nn::Linear visual_projection;
-  nn::Linear text_projection;
-  Tensor logit_scale;  // []
+  PP_LAST CLIPTextModel text_model;
+  PP_FIRST CLIPVisionModel vision_model;
+  PP_FIRST nn::Linear visual_projection;
+  PP_LAST nn::Linear text_projection;
+  PP_LAST Tensor logit_scale;  // []
 };
 TORCH_MODULE(CLIPModel);
 

@@ -91,7 +91,8 @@ Own own(Inherited&& value);
 
 /// Only in the first stage.
 #define PP_FIRST MODULAR_ANNOTATE("modular.pp_first")
-/// The list that may be cut between its elements.
+/// The list that may be cut between its elements. Where there is none, a model whose layers stand in one PP_FIRST and
+/// one PP_LAST module is cut between these two, into two stages.
 #define PP_SPLIT MODULAR_ANNOTATE("modular.pp_split")
 /// Only in the last stage.
 #define PP_LAST MODULAR_ANNOTATE("modular.pp_last")

@@ -276,7 +276,7 @@ class MODEL_ENTRY("contrastive-pairs") FSDP_UNIT SiglipModelImpl : public clip::
     init::zeros_(logit_bias);
   }
 
-  Tensor logit_bias;  // [1]
+  PP_LAST Tensor logit_bias;  // [1]
 
  private:
   using CLIPModelImpl::text_projection;

@@ -1,5 +1,5 @@
 // T5 (Raffel et al., 2020), as in Hugging Face transformers: an encoder, and a decoder that reads what it made.
-// Pipelines cannot cut it: its layers are two lists.
+// Pipelines cut it between the two; an encoder alone is not cut, as its first layer holds the biases of all.
 #pragma once
 
 #include <cmath>
@@ -436,7 +436,9 @@ class T5ModelImpl : public T5EncoderModelImpl {
                    encoder_states, padding_of(batch.input_ids, batch.attention_mask));
   }
 
-  T5Decoder decoder;
+  PP_ALL TP_VOCAB nn::Embedding shared{nullptr};
+  PP_FIRST T5Encoder encoder{nullptr};
+  PP_LAST T5Decoder decoder;
 };
 TORCH_MODULE(T5Model);
 
@@ -457,7 +459,8 @@ class MODEL_ENTRY("seq2seq") FSDP_UNIT T5ForConditionalGenerationImpl : public T
   Outputs forward(const Batch& batch) {
     Tensor decoder_input_ids = batch.decoder_input_ids;
     if (!decoder_input_ids.defined()) decoder_input_ids = shift_right(batch.labels, config);
-    Tensor logits = lm_head(scaled(T5ModelImpl::forward(batch, decoder_input_ids)));
+    Tensor hidden_states = T5ModelImpl::forward(batch, decoder_input_ids);
+    Tensor logits = lm_head(scaled(hidden_states));
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = cross_entropy(logits, batch.labels);
@@ -473,7 +476,7 @@ class MODEL_ENTRY("seq2seq") FSDP_UNIT T5ForConditionalGenerationImpl : public T
   }
 
   T5Config config;
-  TP_VOCAB TIED_TO(shared->weight) nn::Linear lm_head;
+  PP_LAST TP_VOCAB TIED_TO(shared->weight) nn::Linear lm_head;
 };
 TORCH_MODULE(T5ForConditionalGeneration);
 
@@ -522,7 +525,7 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT T5ForSequenceClassificati
 
   T5Config config;
   T5Model transformer;
-  T5ClassificationHead classification_head;
+  PP_LAST T5ClassificationHead classification_head;
 };
 TORCH_MODULE(T5ForSequenceClassification);
 

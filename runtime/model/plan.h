@@ -36,7 +36,8 @@ struct Plan {
       units;  // FSDP units, e.g. "model.layers.*"; the root unit is the entry and is not listed
   std::vector<TensorSplit> tensor_splits;  // tp
   std::vector<Tie> ties;
-  std::string_view split_list;  // pp: the list that is cut between stages, e.g. "model.layers"; empty: cannot be cut
+  std::string_view split_list;  // pp: the list that is cut between stages, e.g. "model.layers"; empty: there is none
+  bool two_stages = false;      // pp: without such a list, whether the model is cut between `first` and `last`
   std::vector<std::string_view> first;  // pp: modules that only the first stage holds
   std::vector<std::string_view> last;   // pp: modules that only the last stage holds
   std::vector<Divides> divides;

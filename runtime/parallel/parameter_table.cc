@@ -25,10 +25,18 @@ bool any_holds(const std::vector<std::string_view>& patterns, std::string_view n
   return std::ranges::any_of(patterns, [&](std::string_view pattern) { return lies_in(pattern, name); });
 }
 
+bool in_split_list(std::string_view name, const Plan& plan) {
+  return !plan.split_list.empty() && starts_with_path(name, plan.split_list);
+}
+
+bool every_stage_uses(std::string_view name, const Plan& plan) {
+  return !any_holds(plan.first, name) && !any_holds(plan.last, name) && !in_split_list(name, plan);
+}
+
 bool stage_uses(std::string_view name, const Plan& plan, const pp::Stage& stage, int64_t list_size) {
   if (any_holds(plan.first, name)) return stage.is_first();
   if (any_holds(plan.last, name)) return stage.is_last();
-  if (!starts_with_path(name, plan.split_list)) return true;
+  if (!in_split_list(name, plan)) return true;
   const std::string_view rest = name.substr(plan.split_list.size() + 1);
   int64_t index = 0;
   std::from_chars(rest.data(), rest.data() + rest.size(), index);
@@ -118,11 +126,9 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
       const auto used_by = [&](const std::vector<std::string_view>& patterns) {
         return std::ranges::any_of(parameter.names, [&](const std::string& name) { return any_holds(patterns, name); });
       };
-      parameter.shared_between_stages = used_by(plan.first) && used_by(plan.last);
-      parameter.in_every_stage = !used_by(plan.first) && !used_by(plan.last) &&
-                                 std::ranges::none_of(parameter.names, [&](const std::string& name) {
-                                   return starts_with_path(name, plan.split_list);
-                                 });
+      parameter.in_every_stage =
+          std::ranges::any_of(parameter.names, [&](const std::string& name) { return every_stage_uses(name, plan); });
+      parameter.shared_between_stages = !parameter.in_every_stage && used_by(plan.first) && used_by(plan.last);
     }
   };
   std::ranges::for_each(table.parameters, describe);

@@ -39,7 +39,7 @@ struct ModelParameter {
   size_t unit = 0;                     // index in ParameterTable::units of the smallest unit that holds all its uses
   bool held = true;                    // whether this pipeline stage has it
   bool shared_between_stages = false;  // tied, with uses on the first and on the last stage
-  bool in_every_stage = false;         // of a pipeline: the plan gives it to none
+  bool in_every_stage = false;         // of a pipeline: the plan gives it, by one of its names, to none
   bool trainable = true;               // false for a buffer, which has no gradient
 };
 

@@ -34,6 +34,16 @@ Tensor empty_as_described(const Tensor& description, const at::Device& device) {
                    at::TensorOptions().dtype(static_cast<at::ScalarType>(data[0])).device(device));
 }
 
+/// What the shape of activations follows from: tokens and images, of which one batch may hold different numbers.
+std::vector<int64_t> shapes_of(const Batch& batch) {
+  std::vector<int64_t> shapes;
+  for (const Tensor* tensor : {&batch.input_ids, &batch.pixel_values}) {
+    shapes.push_back(tensor->defined() ? tensor->dim() : 0);
+    if (tensor->defined()) shapes.insert(shapes.end(), tensor->sizes().begin(), tensor->sizes().end());
+  }
+  return shapes;
+}
+
 std::string name_of(Kind kind, int64_t micro_batch) {
   return fmt::format("the {} of micro-batch {}", kind == Kind::forward ? "activations" : "gradients", micro_batch);
 }
@@ -132,7 +142,7 @@ bool Pipeline::is_source(const PipelineAction& action) const {
 
 bool Pipeline::can_expect(const PipelineAction& action, const Batch& micro_batch) const {
   if (is_source(action)) return false;
-  return action.kind == Kind::forward ? descriptions_received_.contains(micro_batch.leading().sizes().vec())
+  return action.kind == Kind::forward ? descriptions_received_.contains(shapes_of(micro_batch))
                                       : in_flight_.contains(action.micro_batch);
 }
 
@@ -142,7 +152,7 @@ void Pipeline::start_receiving(const PipelineAction& action, const Batch& micro_
   if (kind == Kind::backward) {
     tensor = at::empty_like(in_flight_.at(index).output.detach(), at::MemoryFormat::Contiguous);
   } else {
-    Tensor& description = descriptions_received_[micro_batch.leading().sizes().vec()];
+    Tensor& description = descriptions_received_[shapes_of(micro_batch)];
     if (!description.defined()) {
       description = at::zeros({2 + kMostDimensions}, at::kLong);
       receive(forwards_, description, stage_ - 1, kDescriptionTag, "the shape of activations").wait();
@@ -156,7 +166,7 @@ void Pipeline::start_receiving(const PipelineAction& action, const Batch& micro_
 }
 
 void Pipeline::send_forward(const Tensor& carried, int64_t micro_batch, const Batch& batch) {
-  if (descriptions_sent_.insert(batch.leading().sizes().vec()).second)
+  if (descriptions_sent_.insert(shapes_of(batch)).second)
     keep_sending(description_of(carried), forwards_, stage_ + 1, kDescriptionTag, "the shape of activations");
   keep_sending(carried.detach().contiguous(), forwards_, stage_ + 1, tag_of(Kind::forward, micro_batch),
                name_of(Kind::forward, micro_batch));

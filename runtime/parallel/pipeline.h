@@ -89,7 +89,7 @@ class Pipeline final : public pp::Stage {
   ProcessGroup forwards_;   // activations
   ProcessGroup backwards_;  // gradients: with NCCL, both directions in one communicator would wait for each other
   Tensor received_;         // of the micro-batch that is being run
-  // The shape of activations follows from that of the batch: it is sent once for each, before the first activations.
+  // The shape of activations follows from those of the batch: it is sent once for each, before the first activations.
   std::map<std::vector<int64_t>, Tensor> descriptions_received_;
   std::set<std::vector<int64_t>> descriptions_sent_;
   std::map<std::pair<bool, int64_t>, Arriving> arriving_;  // by (is a gradient, micro-batch)

@@ -66,7 +66,11 @@ std::string ParallelModel::refusal(const Entry& entry, const AnyConfig& config, 
   if (std::string reason = indivisible(table, shape[Axis::tp]); !reason.empty()) return reason;
 
   const int64_t stages = shape[Axis::pp];
-  if (stages > 1) {
+  if (entry.plan->two_stages) {
+    if (stages > 2)
+      return fmt::format("pp = {} has more stages than {}, which is cut between its two towers: set pp to 2 or 1",
+                         stages, entry.architecture);
+  } else if (stages > 1) {
     if (entry.plan->split_list.empty())
       return fmt::format("{} cannot be cut into pipeline stages: set pp to 1", entry.architecture);
     const auto list = model.module->named_modules("", false).find(std::string(entry.plan->split_list));

@@ -20,8 +20,11 @@ const std::set<std::string> kHarmless = {
     "tiny: TP_COLWISE of q_proj exchanged for TP_VOCAB",
     "tiny: TP_COLWISE of k_proj exchanged for TP_VOCAB",
     "tiny: TP_COLWISE of v_proj exchanged for TP_VOCAB",
+    "two_towers: TP_VOCAB of lm_head{nullptr} exchanged for TP_COLWISE",
     // Inherited all the same.
     "local_global: PP_SPLIT of layers removed",
+    "two_towers: PP_LAST of lm_head{nullptr} removed",
+    "two_towers: TP_VOCAB of lm_head{nullptr} removed",
 };
 
 struct Mutant {
@@ -40,7 +43,7 @@ std::string kind_of(const std::string& macro) { return macro.substr(0, macro.fin
 
 std::vector<Site> sites_of(const std::string& spec) {
   static const std::regex annotation(
-      R"((TP_COLWISE_PARTS|TP_SHARD)\([^)]*\)|TP_COLWISE|TP_ROWWISE|TP_VOCAB|TP_LOCAL|PP_FIRST|PP_SPLIT|PP_LAST)");
+      R"((TP_COLWISE_PARTS|TP_SHARD)\([^)]*\)|TP_COLWISE|TP_ROWWISE|TP_VOCAB|TP_LOCAL|PP_FIRST|PP_SPLIT|PP_LAST|PP_ALL)");
   std::vector<Site> sites;
   for (auto found = std::sregex_iterator(spec.begin(), spec.end(), annotation); found != std::sregex_iterator();
        ++found) {
@@ -104,7 +107,7 @@ TEST_P(AnnotationMutations, AreRefusedAtAPlaceInTheSpec) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Specs, AnnotationMutations,
-                         testing::Values("tiny", "fused_parts", "transposed", "local_global"),
+                         testing::Values("tiny", "fused_parts", "transposed", "local_global", "two_towers"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

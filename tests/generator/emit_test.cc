@@ -111,6 +111,20 @@ TEST_F(EmitTest, DotDrawsDepsAndLayout) {
   EXPECT_TRUE(says(plan, "--emit plan has no form in dot")) << plan.output;
 }
 
+TEST_F(EmitTest, PlanSaysWhatCrossesBetweenTwoTowers) {
+  use("golden/parallel");
+  const Json plans = json("plan two_towers tiny");
+  const Json& towers = plans["TwoTowersForCausalLM"];
+  EXPECT_EQ(towers["two_stages"], true);
+  EXPECT_EQ(towers["split_list"], "");
+  EXPECT_EQ(towers["first"], Json({"model.left", "model.bridge"}));
+  EXPECT_EQ(towers["stage_cut"]["carried"], "crossing");
+  EXPECT_EQ(towers["stage_cut"]["shape"], Json({"batch", "seq", "hidden_size"}));
+  EXPECT_EQ((*named(towers["parameters"], "model.table.weight"))["stage"], "all");
+  EXPECT_EQ((*named(towers["parameters"], "model.right.norm.weight"))["stage"], "last");
+  EXPECT_EQ(plans["TinyForCausalLM"]["two_stages"], false);
+}
+
 TEST_F(EmitTest, PlansOfSeveralFamiliesAreOneObject) {
   use("golden/with_an_entry");
   const Json plans = json("plan --all");

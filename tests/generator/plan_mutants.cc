@@ -51,6 +51,9 @@ constexpr Exchange kExchanges[] = {
     {"pp_split", "", refused},
     {"pp_split", "PP_FIRST", refused},
     {"pp_split", "PP_LAST", refused},
+    {"pp_all", "", refused},
+    {"pp_all", "PP_FIRST", refused},
+    {"pp_all", "PP_LAST", refused},
 };
 
 /// The fields whose layers some entry ties to another: then both have to be split alike.
@@ -95,6 +98,13 @@ constexpr Exception kExceptions[] = {
     {"RobertaModelImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
     {"MPNetModelImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
     {"ForSentenceEmbeddingImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
+    // There are not two towers any more.
+    {"T5ModelImpl::encoder: PP_FIRST exchanged for PP_ALL", refused},
+    {"T5ModelImpl::decoder: PP_LAST exchanged for PP_ALL", refused},
+    {"T5ForConditionalGenerationImpl::encoder: PP_FIRST exchanged for PP_ALL", refused},
+    {"T5ForConditionalGenerationImpl::decoder: PP_LAST exchanged for PP_ALL", refused},
+    {"ModelImpl::vision_model: PP_FIRST exchanged for PP_ALL", refused},
+    {"ModelImpl::text_model: PP_LAST exchanged for PP_ALL", refused},
 };
 
 Verdict verdict_of(const std::string& name, Verdict verdict) {
@@ -263,6 +273,7 @@ class Mutator {
   void change_method(const Class& owner, const Function& function) {
     owner_ = owner.name, method_ = function.name;
     change_walk(owner, function);
+    change_towers(owner, function);
     Body body = function.body;
     int number = 0;
     for_each_expr(body, [&](Expr& expr) {
@@ -382,6 +393,48 @@ class Mutator {
             {{before(*loop), "const Tensor everywhere = " + mean + ";\n"}, appended(carried + " + everywhere")});
       }
     }
+  }
+
+  /// Whether `expr`, or a method of `owner` that it calls, names a member that is marked so.
+  static bool names_marked(const Class& owner, const Expr& expr, const char* kind) {
+    const Field* field = field_of(owner, expr);
+    if (field && find_annotation(field->annotations, kind)) return true;
+    if (expr.kind == Expr::Kind::method && expr.operands[0].kind == Expr::Kind::self)
+      if (const Function* method = find_method(owner, expr.name, expr.operands.size() - 1)) {
+        bool named = false;
+        Body body = method->body;
+        for_each_stmt(body, [&](Stmt& statement) {
+          for (const Expr& inner : statement.exprs) named |= names_marked(owner, inner, kind);
+        });
+        if (named) return true;
+      }
+    return std::any_of(expr.operands.begin(), expr.operands.end(),
+                       [&](const Expr& operand) { return names_marked(owner, operand, kind); });
+  }
+
+  /// Changes the statement behind which the model is cut between two towers.
+  void change_towers(const Class& owner, const Function& function) {
+    const auto is_split = [](const Field& field) { return find_annotation(field.annotations, "pp_split") != nullptr; };
+    for (const Class& one : model_.classes)
+      if (std::any_of(one.fields.begin(), one.fields.end(), is_split)) return;
+    const std::vector<Stmt>& statements = function.body.statements;
+    const auto crossing = std::find_if(statements.begin(), statements.end(), [&](const Stmt& statement) {
+      return statement.kind == Stmt::Kind::declare && statement.names.size() == 1 && !statement.exprs.empty() &&
+             names_marked(owner, statement.exprs[0], "pp_first") && !names_marked(owner, statement.exprs[0], "pp_last");
+    });
+    const bool has_last = std::any_of(crossing, statements.end(), [&](const Stmt& statement) {
+      return !statement.exprs.empty() && names_marked(owner, statement.exprs[0], "pp_last");
+    });
+    if (!has_last) return;
+    const std::string where = owner.name + "::" + function.name + ": ", name = crossing->names[0];
+    const SourceSpan made = crossing->exprs[0].span;
+    add(where + "what crosses made twice", refused, {{before(*crossing), "const Tensor kept = " + at(made) + ";\n"}});
+    add(where + "what crosses scaled", accepted, {{made, "(" + at(made) + ") * 0.5"}});
+    add(where + "what crosses made in a branch", accepted,
+        {{crossing->span, "Tensor " + name + ";\nif (!batch.position_ids.defined() || batch.position_ids.defined()) " +
+                              name + " = " + at(made) + ";"}});
+    if (const auto next = crossing + 1; next != statements.end() && next->kind == Stmt::Kind::declare)
+      add(where + "towers exchanged", refused, {{crossing->span, at(next->span)}, {next->span, at(crossing->span)}});
   }
 
   bool takes_and_gives_a_tensor(const Field& field) const {

@@ -247,6 +247,85 @@ const Mutation kStages[] = {
      "a second walk over a PP_SPLIT list", "hidden_states = layer(hidden_states, full)", "local_global"},
 };
 
+/// In front of the last member of two_towers' entry.
+const char* const kTwoTowers = "  TwoTowersModel model{nullptr};";
+
+const Mutation kTowers[] = {
+    {"TableOnFirstStage", "PP_ALL TP_VOCAB", "PP_FIRST TP_VOCAB",
+     "model.gate, which the last pipeline stage alone holds, is used in one statement with model.table, which the "
+     "first",
+     "table(batch.input_ids) * gate", "two_towers"},
+    {"TableOnNoStage", "PP_ALL TP_VOCAB", "TP_VOCAB", "the parameters of model.table belong to no pipeline stage",
+     "nn::Embedding table", "two_towers"},
+    {"FirstTowerOnEveryStage", "PP_FIRST TwoTowersTower left", "PP_ALL TwoTowersTower left",
+     "and no two towers to cut between", "bridge;", "two_towers"},
+    {"LastTowerOnEveryStage", "PP_LAST TwoTowersTower right", "PP_ALL TwoTowersTower right",
+     "and no two towers to cut between", "TwoTowersTower left;", "two_towers"},
+    {"FirstTowerOnBothStages", "return right(again + crossing, mask);",
+     "return right(again + left(crossing, mask), mask);", "is used in one statement with model.left.layers",
+     "return right(", "two_towers"},
+    {"FirstTowerBehindTheLast", "return right(again + crossing, mask);",
+     "const Tensor once = right(again + crossing, mask);\n    return left(once, mask);",
+     "is held by the first pipeline stage alone, but is used behind what the last one runs", "return left(once",
+     "two_towers"},
+    {"LastTowerBeforeTheFirst", "const Tensor states = read(batch, mask);",
+     "const Tensor early = right(table(batch.input_ids), mask);\n    const Tensor states = read(batch, mask + early);",
+     "is held by the last pipeline stage alone, but is used before what the first one runs", "const Tensor early",
+     "two_towers"},
+    {"SecondValue", "Tensor crossing = states;",
+     "const Tensor other = left(table(batch.input_ids), mask);\n    const Tensor both = mask + other;\n    Tensor "
+     "crossing = states;",
+     "the first pipeline stage makes other beside crossing, which it hands on", "const Tensor other", "two_towers"},
+    {"SeveralNames", "Tensor crossing = states;\n    crossing = crossing + bridge(states);",
+     "const auto [crossing, other] = std::pair<Tensor, Tensor>(states, bridge(states));",
+     "the first pipeline stage makes several values: crossing, other", "const auto [crossing, other]", "two_towers"},
+    {"NoTensor",
+     "Tensor crossing = states;\n    crossing = crossing + bridge(states);\n    const Tensor again = "
+     "table(batch.input_ids) "
+     "* gate;\n    return right(again + crossing, mask);",
+     "const std::vector<Tensor> crossing = {states, bridge(states)};\n    const Tensor again = table(batch.input_ids) "
+     "* "
+     "gate;\n    return right(again + crossing[0], mask);",
+     "crossing, which the first pipeline stage hands on, is no Tensor", "const std::vector<Tensor> crossing",
+     "two_towers"},
+    {"NoName", "crossing = crossing + bridge(states);", "bridge(states);",
+     "what bridge makes for the last pipeline stage has no name", "bridge(states);", "two_towers"},
+    {"InterruptedFeed", "Tensor crossing = states;",
+     "Tensor crossing = states;\n    const Tensor doubled = crossing * 2.0;",
+     "what makes crossing for the first stage is interrupted", "crossing = crossing + bridge(states)", "two_towers"},
+    {"CallInABranch", kTwoTowers,
+     "  Outputs forward(const Batch& batch) {\n    Outputs outputs;\n    if (batch.want_logits) outputs.logits = "
+     "lm_head(model(batch));\n    return outputs;\n  }\n  TwoTowersModel model{nullptr};",
+     "a call in which the model is cut between its towers stands inside of another statement", "lm_head(model(batch))",
+     "two_towers"},
+    {"CallUsedAtOnce", kTwoTowers,
+     "  Outputs forward(const Batch& batch) {\n    Outputs outputs;\n    outputs.logits = lm_head(model(batch));\n    "
+     "return outputs;\n  }\n  TwoTowersModel model{nullptr};",
+     "is handed to the next pipeline stage, but it is used at once", "lm_head(model(batch))", "two_towers"},
+    {"CutTwice", kTwoTowers,
+     "  Outputs forward(const Batch& batch) {\n    const Tensor once = model(batch);\n    const Tensor twice = "
+     "model(batch);\n    Outputs outputs;\n    outputs.logits = lm_head(once + twice);\n    return outputs;\n  }\n  "
+     "TwoTowersModel model{nullptr};",
+     "the model is cut between its towers more than once", "const Tensor twice", "two_towers"},
+    {"FirstTowerBesideTheCall", kTwoTowers,
+     "  Outputs forward(const Batch& batch) {\n    const Tensor hidden_states = model(batch);\n    Outputs outputs;\n  "
+     "  "
+     "outputs.logits = model->bridge(hidden_states);\n    return outputs;\n  }\n  TwoTowersModel model{nullptr};",
+     "model.bridge is held by the first pipeline stage alone, but is used beside the call in which the model is cut",
+     "model->bridge(hidden_states)", "two_towers"},
+    {"HeadBeforeTheCall", kTwoTowers,
+     "  Outputs forward(const Batch& batch) {\n    const Tensor scores = lm_head(model->table(batch.input_ids));\n    "
+     "const Tensor hidden_states = model(batch);\n    Outputs outputs;\n    outputs.logits = scores;\n    return "
+     "outputs;\n  }\n  TwoTowersModel model{nullptr};",
+     "lm_head is held by the last pipeline stage alone, but is used before the call in which the model is cut",
+     "const Tensor scores", "two_towers"},
+    {"OneTowerRun", kTwoTowers,
+     "  Outputs forward(const Batch& batch) {\n    Outputs outputs;\n    outputs.logits = model->left("
+     "model->table(batch.input_ids), batch.attention_mask);\n    return outputs;\n  }\n  TwoTowersModel "
+     "model{nullptr};",
+     "the PP_FIRST and the PP_LAST modules of TwoTowersForCausalLM are not both run", "Outputs forward", "two_towers"},
+};
+
 const Mutation kSharding[] = {
     {"ReadOutsideOfUnit", "    return norm(hidden_states);",
      "    Tensor sum;\n    for (auto& layer : *layers) sum = layer->mlp->up_proj->weight;\n    return "
@@ -271,6 +350,7 @@ INSTANTIATE_TEST_SUITE_P(Pipeline, WeaveMutation, testing::ValuesIn(kPipeline), 
 INSTANTIATE_TEST_SUITE_P(Views, WeaveMutation, testing::ValuesIn(kViews), kName);
 INSTANTIATE_TEST_SUITE_P(Sums, WeaveMutation, testing::ValuesIn(kSums), kName);
 INSTANTIATE_TEST_SUITE_P(Stages, WeaveMutation, testing::ValuesIn(kStages), kName);
+INSTANTIATE_TEST_SUITE_P(Towers, WeaveMutation, testing::ValuesIn(kTowers), kName);
 INSTANTIATE_TEST_SUITE_P(Sharding, WeaveMutation, testing::ValuesIn(kSharding), kName);
 
 }  // namespace

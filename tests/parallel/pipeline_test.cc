@@ -149,5 +149,29 @@ TEST(Pipeline, EvaluatesAndGivesTheLogitsToAllStages) {
   });
 }
 
+TEST(Pipeline, SendsFeaturesOfAnyNumberOfImagesBesideTheSameTokens) {
+  run_ranks(2, [](const Environment& environment) {
+    Mesh mesh = pipeline_mesh(environment);
+    Pipeline pipeline(mesh);
+    const Installed installed(pipeline);
+    std::vector<Batch> batches(3);
+    for (size_t i = 0; i < batches.size(); ++i) {
+      batches[i].input_ids = at::zeros({2, 3}, at::kLong);
+      batches[i].pixel_values = at::ones({static_cast<int64_t>(2 + i % 2), 1, 4, 4});
+    }
+    const auto forward = [](const Batch& batch) {
+      const Tensor images = pp::is_first() ? batch.pixel_values.flatten(1) : pp::received();
+      if (!pp::is_last()) return pp::pass_on(images);
+      EXPECT_EQ(images.sizes(), at::IntArrayRef({batch.pixel_values.size(0), 16}));
+      Outputs outputs;
+      outputs.loss_sum = images.sum();
+      outputs.token_count = at::ones({}, at::kLong);
+      return outputs;
+    };
+    EXPECT_EQ(pipeline.evaluate(batches, {forward, nullptr}).loss_sum, (2 + 3 + 2) * 16);
+    barrier(mesh.world(), "the end");
+  });
+}
+
 }  // namespace
 }  // namespace modular
