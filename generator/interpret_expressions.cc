@@ -14,7 +14,7 @@ Value literal(const Expr& expr) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(expr.name.data(), expr.name.data() + expr.name.size(), number);
   if (error != std::errc() || end != expr.name.data() + expr.name.size()) return value;
-  value.known = number;
+  value.known = Value::small(number);
   value.factors.emplace();
   if (number != 1) value.factors->push_back(expr.name);
   return value;

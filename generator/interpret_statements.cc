@@ -210,7 +210,7 @@ Value Interpreter::element_of(const Expr& range) {
   const Expr& list =
       range.kind == Expr::Kind::op && range.name == "*" && range.operands.size() == 1 ? range.operands[0] : range;
   walked_list_ = &list;
-  const Value value = evaluate(list);
+  Value value = evaluate(list);
   walked_list_ = nullptr;
   if (value.kind == Value::Kind::module && value.node->kind == ModuleNode::Kind::list)
     return module_value(*value.node->children[0]);

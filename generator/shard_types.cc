@@ -21,6 +21,11 @@ Value Value::number(bool local) {
   return value;
 }
 
+std::optional<int64_t> Value::small(int64_t number) {
+  constexpr int64_t kMost = 1 << 30;
+  return number >= -kMost && number <= kMost ? std::optional(number) : std::nullopt;
+}
+
 Value Value::failure() {
   Value value;
   value.kind = Kind::failed;

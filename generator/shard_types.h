@@ -69,6 +69,8 @@ struct Value {
 
   static Value tensor(ShardType type, bool gradient, std::optional<int64_t> rank);
   static Value number(bool local = false);
+  /// `number`, where it may be that of a dimension or of some of them: sums and products of two such do not overflow.
+  static std::optional<int64_t> small(int64_t number);
   static Value failure();
   bool is_invariant() const;      // I throughout, or no tensor in it and no share of a count
   bool has_failed() const;        // an error about it or about a part of it has been reported

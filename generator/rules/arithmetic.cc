@@ -44,9 +44,9 @@ std::optional<int64_t> known_result(const Operation& op) {
   if (op.values.size() != 2 || !op.values[0].known || !op.values[1].known) return std::nullopt;
   const int64_t a = *op.values[0].known, b = *op.values[1].known;
   const std::string sign = quoted(op);
-  if (sign == "+") return a + b;
-  if (sign == "-") return a - b;
-  return sign == "*" ? std::optional(a * b) : std::nullopt;
+  if (sign == "+") return Value::small(a + b);
+  if (sign == "-") return Value::small(a - b);
+  return sign == "*" ? Value::small(a * b) : std::nullopt;
 }
 
 Value number_product(Operation& op) {
@@ -83,7 +83,7 @@ Value number_comparison(Operation& op) {
 Value number_sum(Operation& op) {
   if (op.values.size() == 1) {
     Value result = Value::number(op.values[0].local);
-    if (op.values[0].known && quoted(op) == "-") result.known = -*op.values[0].known;
+    if (op.values[0].known && quoted(op) == "-") result.known = Value::small(-*op.values[0].known);
     return result;
   }
   if (op.values[0].local != op.values[1].local)

@@ -97,7 +97,7 @@ Value split(Operation& op) {
 
 /// Takes dimension `place` out of the first operand.
 Value without_dimension(Operation& op, std::optional<int64_t> place, const std::string& what) {
-  const Value whole = whole_dimension(op, place, what);
+  Value whole = whole_dimension(op, place, what);
   if (whole.kind == Value::Kind::failed) return whole;
   const Value& x = op.values[0];
   if (!x.rank) return is_split(x) ? unproven(op, x) : whole;
@@ -153,7 +153,7 @@ Value cat(Operation& op) {
   result.ones.clear();
   result.last_size.clear();
   if (is_split(result)) {
-    const auto dim = same_count(result, op.number(1).value_or(0));
+    const auto at = number_or(op, 1, 0), dim = at ? same_count(result, *at) : std::nullopt;
     if (!dim || quoted(op) == "stack") return unproven(op, result);
     if (*dim == result.type.dim)
       return op.refuse("cat along dimension " + std::to_string(*dim) +

@@ -18,8 +18,15 @@ std::optional<int64_t> same_count(const Value& value, int64_t dim) {
   return (dim < 0) == (value.type.dim < 0) ? std::optional(dim) : std::nullopt;
 }
 
+std::optional<int64_t> number_or(const Operation& op, size_t i, int64_t fallback) {
+  const bool given =
+      i < op.values.size() && (op.values[i].kind == Value::Kind::number || !op.values[i].elements.empty());
+  return given ? op.number(i) : fallback;
+}
+
 std::optional<int64_t> dimension(const Operation& op, size_t i, int64_t fallback) {
-  return same_count(op.values[0], op.number(i).value_or(fallback));
+  const auto dim = number_or(op, i, fallback);
+  return dim ? same_count(op.values[0], *dim) : std::nullopt;
 }
 
 Value like(const Value& value, ShardType type) {
@@ -124,7 +131,7 @@ Value of_partials(Operation& op, Algebra algebra, size_t first, size_t last, Val
   return result;
 }
 
-Value of_splits(Operation& op, size_t first, size_t last, size_t tensors, Value result) {
+Value of_splits(Operation& op, size_t first, size_t last, size_t tensors, const Value& result) {
   std::optional<int64_t> split;
   const std::vector<std::string>* parts = nullptr;
   std::string size;  // where all agree on it
@@ -179,7 +186,7 @@ Value elementwise(Operation& op, Algebra algebra, size_t first, size_t last) {
     return std::any_of(tensors.begin(), tensors.end(), [&](const Value& value) { return is_kind(value, kind); });
   };
   if (has(ShardType::Kind::partial)) return of_partials(op, algebra, first, last, std::move(result));
-  if (has(ShardType::Kind::sharded)) return of_splits(op, first, last, tensors.size(), std::move(result));
+  if (has(ShardType::Kind::sharded)) return of_splits(op, first, last, tensors.size(), result);
   if (has(ShardType::Kind::replicated)) {
     for (size_t i = first; i < last; ++i) op.enter(i);
     result.type = kReplicated;

@@ -115,7 +115,7 @@ Value addmm(Operation& op) {
   sum.name = "op +";
   sum.entered.clear();
   sum.values = {op.values[0], result};
-  const Value total = elementwise(sum, Algebra::sum);
+  Value total = elementwise(sum, Algebra::sum);
   if (!sum.message.empty()) return op.refuse(sum.message, sum.advice);
   if (std::find(sum.entered.begin(), sum.entered.end(), 0U) != sum.entered.end()) op.entered.push_back(0);
   return total;

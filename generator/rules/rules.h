@@ -42,7 +42,11 @@ std::optional<int64_t> from_end(const Value& value);
 /// `dim` of `value` in the same count as its split dimension; nothing where the rank is needed for that and not known.
 std::optional<int64_t> same_count(const Value& value, int64_t dim);
 
-/// Dimension operand `i`, or `fallback`, as the split dimension of the first operand is counted.
+/// The number that operand `i` gives, `fallback` where it is left out; nothing where it is not known.
+std::optional<int64_t> number_or(const Operation& op, size_t i, int64_t fallback);
+
+/// Dimension operand `i`, or `fallback`, as the split dimension of the first operand is counted; nothing where it is
+/// not known.
 std::optional<int64_t> dimension(const Operation& op, size_t i, int64_t fallback);
 
 /// `value` with another type.

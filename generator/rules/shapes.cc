@@ -235,9 +235,8 @@ Value permute(Operation& op) {
 
 Value flatten(Operation& op) {
   const Value& x = op.values[0];
-  if (!x.rank) return moved(op, std::nullopt, [](int64_t) { return std::nullopt; });
-  const auto begin = same_count(x, op.values.size() > 1 ? op.number(1).value_or(0) : 0);
-  const auto end = same_count(x, op.values.size() > 2 ? op.number(2).value_or(-1) : -1);
+  const auto begin = dimension(op, 1, 0), end = dimension(op, 2, -1);
+  if (!x.rank || !begin || !end) return moved(op, std::nullopt, [](int64_t) { return std::nullopt; });
   const int64_t merged = *end - *begin;
   return moved(op, *x.rank - merged, [&](int64_t dim) -> std::optional<int64_t> {
     if (dim == *begin && merged > 0 && !x.type.parts.empty()) return std::nullopt;
@@ -274,7 +273,7 @@ Value squeeze(Operation& op) {
     return is_split(x) ? unproven(op, x) : moved(op, std::nullopt, [](int64_t dim) { return dim; });
   const auto place = dimension(op, 1, 0);
   return moved(op, *x.rank - 1, [&](int64_t dim) -> std::optional<int64_t> {
-    if (dim == *place) return std::nullopt;
+    if (!place || dim == *place) return std::nullopt;
     return dim > *place ? dim - 1 : dim;
   });
 }

@@ -478,6 +478,23 @@ TEST(ShardRules, LossOverASplitVocabulary) {
   EXPECT_REFUSED("a loss of a partial sum", "cross_entropy", {partial(3), whole(2, false)});
 }
 
+TEST(ShardRules, DimensionsThatAreNotKnownAreNotTakenForTheDefault) {
+  EXPECT_REFUSED("no rule", ".softmax", {split(2, 4), count()});
+  EXPECT_REFUSED("no rule", ".select", {split(2, 4), count(), literal(0)});
+  EXPECT_REFUSED("no rule", ".chunk", {split(2, 4), literal(2), count()});
+  EXPECT_REFUSED("no rule", "cat", {list({split(2, 4), split(2, 4)}), count()});
+  EXPECT_REFUSED("no rule", ".flatten", {split(0, 4), count()});
+  EXPECT_REFUSED("no rule", ".flatten", {split(0, 4), literal(1), count()});
+  EXPECT_REFUSED("no rule", ".squeeze", {split(2, 4), count()});
+}
+
+TEST(ShardRules, NumbersTooLargeForAnyDimensionAreNotKnown) {
+  const Applied product("op *", {literal(1 << 30), literal(1 << 30)}, "int64_t");
+  EXPECT_FALSE(product.result.known);
+  const Applied sum("op +", {literal(2), literal(3)}, "int64_t");
+  EXPECT_EQ(sum.result.known, 5);
+}
+
 TEST(ShardRules, PathsThatDisagree) {
   EXPECT_EQ(join(split(2, 3), split(2, 3)), split(2, 3));
   EXPECT_EQ(join(split(2, 3), whole(3)).kind, Value::Kind::mismatch);
