@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/model/cache.h"
 #include "runtime/model/tensors.h"
 
 namespace modular {
@@ -135,17 +136,20 @@ inline Tensor rotary_adjacent(const Tensor& x, const Tensor& cos, const Tensor& 
   return detail::rotate_first(x, cos, [&](const Tensor& turned) { return plain::rotary_adjacent(turned, cos, sin); });
 }
 
-/// Which keys a query sees: [batch or 1, 1, seq, seq] bool, or undefined where that is just "all before and itself".
+/// Which keys a query sees: [batch or 1, 1, seq, keys] bool, or undefined where that is just "all before and itself".
+/// Keys are those of the `seq` queries, behind all that a cache has seen: behind something, the mask is always defined.
 /// `padding` is [batch, seq] with 0 for padding, or undefined. A `window` > 0 lets a query see that many keys, itself
 /// included.
 inline Tensor causal_mask(const Tensor& padding, int64_t seq, int64_t window, const at::Device& device) {
-  const bool windowed = window > 0 && window < seq;
-  if (!padding.defined() && !windowed) return {};
-  const Tensor position = at::arange(seq, at::TensorOptions().dtype(at::kLong).device(device));
-  const Tensor distance = position.unsqueeze(1) - position.unsqueeze(0);
+  const int64_t seen = cache::seen(), keys = seen + seq;
+  const bool windowed = window > 0 && window < keys;
+  if (padding.defined()) cache::spoil();
+  if (!padding.defined() && !windowed && seen == 0) return {};
+  const Tensor position = at::arange(keys, at::TensorOptions().dtype(at::kLong).device(device));
+  const Tensor distance = position.narrow(0, seen, seq).unsqueeze(1) - position.unsqueeze(0);
   Tensor visible = distance.ge(0);
   if (windowed) visible = visible.logical_and(distance.lt(window));
-  visible = visible.view({1, 1, seq, seq});
+  visible = visible.view({1, 1, seq, keys});
   if (padding.defined()) visible = visible.logical_and(padding.to(at::kBool).view({padding.size(0), 1, 1, seq}));
   return visible;
 }
@@ -158,6 +162,7 @@ inline Tensor causal_mask(const Batch& batch, int64_t window) {
 /// Which keys a query of an encoder sees, before and behind itself: [batch or 1, 1, seq, seq] bool, always defined.
 /// A `reach` >= 0 is how far away a key may stand.
 inline Tensor bidirectional_mask(const Batch& batch, int64_t reach = -1) {
+  cache::spoil();
   const int64_t seq = batch.input_ids.size(1);
   Tensor visible = at::ones({1, 1, seq, seq}, batch.input_ids.options().dtype(at::kBool));
   if (reach >= 0 && reach < seq) {
@@ -170,17 +175,21 @@ inline Tensor bidirectional_mask(const Batch& batch, int64_t reach = -1) {
 
 /// The same where there is no padding: each of `seq` places sees all.
 inline Tensor whole_mask(int64_t seq, const at::Device& device) {
+  cache::spoil();
   return at::ones({1, 1, seq, seq}, at::TensorOptions().dtype(at::kBool).device(device));
 }
 
 /// Scaled dot product attention. query [batch, heads, seq, head_dim]; key and value [batch, key_value_heads, seq,
-/// head_dim], each of whose heads serves heads / key_value_heads queries. `mask` as from causal_mask. Returns [batch,
-/// seq, heads * head_dim]. `softcap` keeps the scores within ±softcap, smoothly (Gemma Team, Gemma 2).
+/// head_dim], each of whose heads serves heads / key_value_heads queries; a cache keeps both, and queries attend to
+/// what it kept before as well. `mask` as from causal_mask. Returns [batch, seq, heads * head_dim]. `softcap` keeps the
+/// scores within ±softcap, smoothly (Gemma Team, Gemma 2).
 inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
                         std::optional<double> softcap = std::nullopt) {
-  if (softcap) return plain::capped_attention(query, key, value, mask, scale, *softcap);
-  return fused.attention ? fused.attention(query, key, value, mask, scale)
-                         : plain::attention(query, key, value, mask, scale);
+  const Tensor keys = cache::context ? cache::context->append(key) : key;
+  const Tensor values = cache::context ? cache::context->append(value) : value;
+  if (softcap) return plain::capped_attention(query, keys, values, mask, scale, *softcap);
+  return fused.attention ? fused.attention(query, keys, values, mask, scale)
+                         : plain::attention(query, keys, values, mask, scale);
 }
 
 /// Keeps values within ±cap, smoothly: cap * tanh(x / cap). Without a cap, x.

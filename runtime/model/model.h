@@ -1,6 +1,7 @@
 // Everything that a generated model needs.
 #pragma once
 
+#include "runtime/model/cache.h"        // IWYU pragma: export
 #include "runtime/model/config.h"       // IWYU pragma: export
 #include "runtime/model/dp.h"           // IWYU pragma: export
 #include "runtime/model/experts.h"      // IWYU pragma: export

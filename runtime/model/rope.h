@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/model/cache.h"
 #include "runtime/model/config.h"
 #include "runtime/model/tensors.h"
 
@@ -21,10 +22,11 @@ struct RotaryFrequencies {
   double scale = 1.0;
 };
 
-/// 0 … seq - 1 as [1, seq], or what the batch gives.
+/// 0 … seq - 1 as [1, seq], behind what a cache has seen, or what the batch gives.
 inline Tensor position_ids(const Batch& batch) {
   if (batch.position_ids.defined()) return batch.position_ids;
-  return at::arange(batch.input_ids.size(1), batch.input_ids.options()).unsqueeze(0);
+  const int64_t first = cache::seen();
+  return at::arange(first, first + batch.input_ids.size(1), batch.input_ids.options()).unsqueeze(0);
 }
 
 namespace detail {
@@ -132,12 +134,17 @@ inline double rotary_attention_scale(const RopeParameters& rope) {
   return magnitude * magnitude;
 }
 
-/// Tables for `positions` [batch or 1, seq], computed in float32 and returned in `type`.
+/// Tables for `positions` [batch or 1, seq], computed in float32 and returned in `type`. Where frequencies depend on
+/// the sequence's length, a cache whose keys were turned by others is spoiled.
 inline RotaryTables rotary_tables(const RopeParameters& rope, int64_t head_dim, int64_t max_position_embeddings,
                                   const Tensor& positions, at::ScalarType type) {
   const bool depends_on_length = rope.rope_type == "dynamic" || rope.rope_type == "longrope";
   const int64_t seq = depends_on_length ? positions.max().item<int64_t>() + 1 : positions.size(-1);
-  const auto [by_pair, scale] = rotary_frequencies(rope, head_dim, max_position_embeddings, seq, positions.device());
+  const auto frequencies = [&](int64_t length) {
+    return rotary_frequencies(rope, head_dim, max_position_embeddings, length, positions.device());
+  };
+  const auto [by_pair, scale] = frequencies(seq);
+  if (depends_on_length && cache::seen() > 0 && !at::equal(by_pair, frequencies(cache::seen()).by_pair)) cache::spoil();
   const Tensor angles = positions.unsqueeze(-1).to(at::kFloat) * by_pair;
   const Tensor doubled = at::cat({angles, angles}, -1);
   return {(doubled.cos() * scale).to(type), (doubled.sin() * scale).to(type)};

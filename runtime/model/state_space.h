@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/model/cache.h"
 #include "runtime/model/functions.h"
 #include "runtime/model/init.h"
 
@@ -20,12 +21,19 @@ inline Tensor without_padding(const Tensor& x, const Tensor& padding) {
 }
 
 /// Convolves each channel of x [batch, seq, channels] by itself, over a position and those before it. weight is
-/// [channels, 1, kernel], bias [channels] or undefined.
+/// [channels, 1, kernel], bias [channels] or undefined. A cache keeps the last positions that the next one reads.
 inline Tensor causal_conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const auto opt_bias = bias.defined() ? std::optional<Tensor>(bias) : std::nullopt;
-  const Tensor mixed = at::conv1d(x.transpose(1, 2).to(weight.scalar_type()), weight, opt_bias, /*stride=*/1,
-                                  /*padding=*/weight.size(-1) - 1, /*dilation=*/1, /*groups=*/weight.size(0));
-  return mixed.narrow(-1, 0, x.size(1)).transpose(1, 2).to(x.scalar_type());
+  const int64_t seq = x.size(1), before = weight.size(-1) - 1;
+  Tensor read = x;
+  if (cache::context) {
+    Tensor& kept = cache::context->next();
+    read = kept.defined() ? at::cat({kept, x}, 1) : at::constant_pad_nd(x, {0, 0, before, 0});
+    kept = read.narrow(1, seq, before).clone();
+  }
+  const Tensor mixed = at::conv1d(read.transpose(1, 2).to(weight.scalar_type()), weight, opt_bias, /*stride=*/1,
+                                  /*padding=*/cache::context ? 0 : before, /*dilation=*/1, /*groups=*/weight.size(0));
+  return mixed.narrow(-1, 0, seq).transpose(1, 2).to(x.scalar_type());
 }
 
 /// Root mean square norm of x * silu(gate) by groups of features that follow one another: in float32, rounded to x's
@@ -54,7 +62,7 @@ inline Tensor decay_between(const Tensor& steps) {
 /// exp(dt * A) and takes in dt * x B; read by C, with D * x beside it. dt [batch, seq, heads] is positive, A [heads]
 /// negative, D [heads]; B and C are [batch, seq, groups, state], each group for heads / groups heads. Computed in
 /// float32, within chunks like attention and from chunk to chunk by their states (Dao & Gu, state space duality).
-/// Returns x's shape in float32.
+/// Returns x's shape in float32. A cache keeps the state.
 inline Tensor state_space_duality(const Tensor& x, const Tensor& dt, const Tensor& A, const Tensor& B, const Tensor& C,
                                   const Tensor& D, int64_t chunk_size) {
   const int64_t batch = x.size(0), seq = x.size(1), heads = x.size(2), groups = B.size(2), each = heads / groups;
@@ -75,12 +83,17 @@ inline Tensor state_space_duality(const Tensor& x, const Tensor& dt, const Tenso
 
   const Tensor scores = at::einsum("bclgn,bcsgn->bgcls", {read, write}).unsqueeze(2) * detail::decay_between(decay);
   Tensor output = at::einsum("bghcls,bcsghp->bclghp", {scores, input});
-  if (chunks > 1) {
+  if (chunks > 1 || cache::context) {
     const Tensor until_end = by_position(since_start.narrow(-1, length - 1, 1) - since_start);
     const Tensor added = at::einsum("bclgn,bclghp->bcghpn", {write, input * until_end});
-    const Tensor kept = detail::decay_between(since_start.select(-1, length - 1));  // [b, g, h, c, z]
-    const Tensor at_end = at::einsum("bghcz,bzghpn->bcghpn", {kept, added}).narrow(1, 0, chunks - 1);
-    const Tensor at_start = at::constant_pad_nd(at_end, {0, 0, 0, 0, 0, 0, 0, 0, 1, 0});
+    // The state before the first chunk counts as one more chunk's, so that there are states at chunks + 1 places.
+    Tensor* const cached = cache::context ? &cache::context->next() : nullptr;
+    const Tensor before = cached && cached->defined() ? *cached : at::zeros_like(added.narrow(1, 0, 1));
+    const Tensor kept =
+        detail::decay_between(at::constant_pad_nd(since_start.select(-1, length - 1), {1, 0}));  // [b, g, h, c, z]
+    const Tensor states = at::einsum("bghcz,bzghpn->bcghpn", {kept, at::cat({before, added}, 1)});
+    if (cached) *cached = states.narrow(1, chunks, 1).clone();
+    const Tensor at_start = states.narrow(1, 0, chunks);
     output = output + at::einsum("bclgn,bcghpn->bclghp", {read, at_start}) * by_position(since_start);
   }
   return output.reshape({batch, chunks * length, heads, -1}).narrow(1, 0, seq) + D.unsqueeze(-1) * wide;
@@ -89,15 +102,20 @@ inline Tensor state_space_duality(const Tensor& x, const Tensor& dt, const Tenso
 /// The recurrence of Mamba over x [batch, seq, channels]: a channel's state [state] decays by exp(dt * A) and takes in
 /// dt * x B; read by C, with D * x beside it. dt [batch, seq, channels] is positive, A [channels, state] negative and
 /// float32, D [channels]; B and C are [batch, seq, state], the same for all channels. The state is float32, and rounded
-/// to x's type to be read.
+/// to x's type to be read. A cache keeps it.
 inline Tensor selective_scan(const Tensor& x, const Tensor& dt, const Tensor& A, const Tensor& B, const Tensor& C,
                              const Tensor& D) {
   const Tensor step = dt.unsqueeze(-1);
   const auto kept = at::exp(A * step).unbind(1);
   const auto added = (step * B.unsqueeze(2).to(at::kFloat) * x.unsqueeze(-1).to(at::kFloat)).unbind(1);
-  std::vector<Tensor> states;  // [batch, channels, state] behind each position
-  for (size_t position = 0; position < added.size(); ++position)
-    states.push_back(position == 0 ? added[0] : kept[position] * states.back() + added[position]);
+  Tensor* const cached = cache::context ? &cache::context->next() : nullptr;
+  Tensor state = cached ? *cached : Tensor();  // [batch, channels, state]; undefined before the first position
+  std::vector<Tensor> states;                  // behind each position
+  for (size_t position = 0; position < added.size(); ++position) {
+    state = state.defined() ? kept[position] * state + added[position] : added[position];
+    states.push_back(state);
+  }
+  if (cached) *cached = state;
   const Tensor read = at::matmul(at::stack(states, 1).to(x.scalar_type()), C.unsqueeze(-1)).squeeze(-1);
   return read + x * D;
 }

@@ -20,6 +20,9 @@ struct Task {
   std::string_view label_count;
   /// The targets that `labels` make: kIgnoredTarget where there is none.
   Tensor (*targets)(const Tensor& labels);
+  /// Whether a forward can go on from what another kept of the tokens before (cache.h): what an entry for the task says
+  /// of a position depends on nothing behind it, and on nothing but what the batch holds for each token.
+  bool cached = false;
 };
 
 inline constexpr std::array kTasks = [] {
@@ -27,10 +30,10 @@ inline constexpr std::array kTasks = [] {
   using enum Task::Labels;
   using enum Task::Tokens;
   return std::array{
-      Task{"causal-lm", tokens, each_token, targets, "vocab_size", next_tokens},
+      Task{"causal-lm", tokens, each_token, targets, "vocab_size", next_tokens, /*cached=*/true},
       Task{"masked-lm", tokens, each_token, masked_targets, "vocab_size", same_labels},
       Task{"seq2seq", tokens, each_target_token, no_targets, "vocab_size", same_labels},
-      Task{"next-item", tokens, each_token, no_targets, "vocab_size", next_tokens},
+      Task{"next-item", tokens, each_token, no_targets, "vocab_size", next_tokens, /*cached=*/true},
       Task{"sequence-classification", tokens, each_row, no_targets, "num_labels", same_labels},
       Task{"token-classification", tokens, each_token, no_targets, "num_labels", same_labels},
       Task{"sentence-embedding", tokens, each_row, no_targets, "", rows_with_positives},

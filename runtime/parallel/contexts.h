@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "runtime/model/cache.h"
 #include "runtime/model/dp.h"
 #include "runtime/model/fsdp.h"
 #include "runtime/model/pp.h"
@@ -16,6 +17,7 @@ struct Contexts {
   tp::TensorParallel* tensor_parallel = nullptr;
   pp::Stage* stage = nullptr;
   dp::DataParallel* data_parallel = nullptr;
+  cache::Cache* cache = nullptr;
 };
 
 /// Installs contexts for a scope, so that several models can live in one process.
@@ -23,12 +25,14 @@ class InstalledContexts {
  public:
   explicit InstalledContexts(const Contexts& contexts)
       : outer_{std::exchange(fsdp::units, contexts.units), std::exchange(tp::context, contexts.tensor_parallel),
-               std::exchange(pp::stage, contexts.stage), std::exchange(dp::context, contexts.data_parallel)} {}
+               std::exchange(pp::stage, contexts.stage), std::exchange(dp::context, contexts.data_parallel),
+               std::exchange(cache::context, contexts.cache)} {}
   ~InstalledContexts() {
     fsdp::units = outer_.units;
     tp::context = outer_.tensor_parallel;
     pp::stage = outer_.stage;
     dp::context = outer_.data_parallel;
+    cache::context = outer_.cache;
   }
   InstalledContexts(const InstalledContexts&) = delete;
   InstalledContexts& operator=(const InstalledContexts&) = delete;

@@ -310,14 +310,24 @@ StepResult ParallelModel::evaluate(std::span<const Batch> batches) {
   return {sums[1] > 0 ? sums[0] / sums[1] : 0.0, static_cast<int64_t>(sums[1])};
 }
 
-at::Tensor ParallelModel::logits(const Batch& batch) {
+bool ParallelModel::can_cache() const { return find_task(state_->entry.task)->cached; }
+
+at::Tensor ParallelModel::logits(const Batch& batch, cache::Cache* cache) {
   State& state = *state_;
-  const InstalledContexts installed(state.contexts());
+  TORCH_CHECK(!cache || can_cache(), state.entry.architecture, " is for ", state.entry.task,
+              ", which cannot go on from a cache: give whole sequences");
+  TORCH_CHECK(!cache || (!batch.attention_mask.defined() && !batch.position_ids.defined()),
+              "a cache counts positions by itself and knows no padding: leave out attention_mask and position_ids, or "
+              "give whole sequences without a cache");
+  Contexts contexts = state.contexts();
+  contexts.cache = cache;
+  const InstalledContexts installed(contexts);
   const at::NoGradGuard no_grad;
   Batch asked = batch;
   asked.want_logits = true;
   const at::Tensor logits = state.pipeline ? state.pipeline->logits(asked, {state.model.forward, nullptr})
                                            : state.model.forward(asked).logits;
+  if (cache) cache->advance(batch.input_ids.size(1));
   if (state.runner) state.runner->release_all();
   return logits;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/mesh/mesh.h"
+#include "runtime/model/cache.h"
 #include "runtime/model/registry.h"
 #include "runtime/parallel/sharded_parameter.h"
 
@@ -55,8 +56,13 @@ class ParallelModel {
   /// Forward without gradients; loss summed over the data-parallel ranks where the batch has labels.
   StepResult evaluate(std::span<const Batch> batches);
 
-  /// Logits [batch, seq, vocab] of one batch, on every rank.
-  at::Tensor logits(const Batch& batch);
+  /// Logits [batch, seq, vocab] of one batch, on every rank. With a `cache`, those of tokens that stand behind what the
+  /// cache has seen, all of them without padding and at the places that follow; it has seen these too afterwards. Only
+  /// where can_cache(), and right only if the cache is not spoiled then, which may differ between ranks.
+  at::Tensor logits(const Batch& batch, cache::Cache* cache = nullptr);
+
+  /// Whether the entry's task lets logits() go on from a cache.
+  bool can_cache() const;
 
   /// The mesh that it was built on.
   Mesh& mesh();

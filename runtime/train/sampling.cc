@@ -3,10 +3,75 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "runtime/mesh/collectives.h"
 
 namespace modular {
+namespace {
+
+/// What a model says of the token behind a text that grows: read on from a cache where that gives what the whole text
+/// would, else from the whole text. Collective; the logits of rank 0 alone need be right.
+class Continuation {
+ public:
+  /// Looks back at most `context` tokens, of a text that grows to `longest`.
+  Continuation(ParallelModel& model, int64_t context, int64_t longest)
+      : model_(model), context_(context), expected_(std::min(context, longest)), may_cache_(model.can_cache()) {}
+
+  /// Logits [vocab] behind `tokens`: those of the call before, and more.
+  at::Tensor logits(at::IntArrayRef tokens) {
+    const auto size = static_cast<int64_t>(tokens.size());
+    // Once the context slides, every token of it has another position than before.
+    if (!may_cache_ || size > context_) return whole(tokens);
+    if (!cache_) cache_.emplace(expected_);
+    const int64_t seen = cache_->seen();
+    const at::Tensor logits = run(tokens.slice(static_cast<size_t>(seen)), &*cache_);
+    if (any_rank(cache_->spoiled())) {
+      cache_.reset();
+      if (seen > 0) return this->logits(tokens);  // as where rotary tables change with the length: begin with the new
+      may_cache_ = false;
+    } else if (seen > 0 && !std::exchange(is_compared_, true)) {
+      // A spec may look along the sequence by functions that know nothing of caches.
+      const at::Tensor expected = whole(tokens);
+      may_cache_ = !any_rank(model_.mesh().rank() == 0 && differ(logits, expected));
+      return expected;
+    }
+    return logits;
+  }
+
+ private:
+  at::Tensor whole(at::IntArrayRef tokens) {
+    return run(tokens.slice(tokens.size() - std::min(tokens.size(), static_cast<size_t>(context_))), nullptr);
+  }
+
+  at::Tensor run(at::IntArrayRef tokens, cache::Cache* cache) {
+    Batch batch;
+    batch.input_ids = at::tensor(tokens, at::kLong).unsqueeze(0).to(model_.mesh().device());
+    return model_.logits(batch, cache)[0][-1].to(at::kCPU, at::kFloat);
+  }
+
+  /// Whether they are further apart than rounding, bfloat16's too, has them.
+  static bool differ(const at::Tensor& logits, const at::Tensor& expected) {
+    return !((logits - expected).norm() <= 0.1 * (expected - expected.mean()).norm()).item<bool>();
+  }
+
+  bool any_rank(bool value) {
+    Mesh& mesh = model_.mesh();
+    const at::Tensor count = at::full({1}, value ? 1 : 0, at::TensorOptions().dtype(at::kLong).device(mesh.device()));
+    all_reduce(mesh.world(), count, "whether a cache is of use").wait();
+    return count.item<int64_t>() > 0;
+  }
+
+  ParallelModel& model_;
+  int64_t context_;
+  int64_t expected_;
+  bool may_cache_;
+  std::optional<cache::Cache> cache_;
+  bool is_compared_ = false;
+};
+
+}  // namespace
 
 std::vector<int64_t> sample(ParallelModel& model, std::vector<int64_t> prompt, const SampleSection& options,
                             int64_t context, uint64_t seed, const std::function<void(int64_t)>& written) {
@@ -15,17 +80,12 @@ std::vector<int64_t> sample(ParallelModel& model, std::vector<int64_t> prompt, c
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   std::vector<int64_t> tokens = std::move(prompt);
   const auto prompt_size = static_cast<std::ptrdiff_t>(tokens.size());
+  Continuation continuation(model, context, static_cast<int64_t>(tokens.size()) + options.tokens);
   for (int64_t i = 0; i < options.tokens; ++i) {
-    const auto seen = std::min(static_cast<int64_t>(tokens.size()), context);
-    Batch batch;
-    batch.input_ids = at::tensor(at::IntArrayRef(tokens).slice(tokens.size() - static_cast<size_t>(seen)), at::kLong)
-                          .unsqueeze(0)
-                          .to(mesh.device());
-    batch.want_logits = true;
-    const auto logits = model.logits(batch);
-    // Rank 0 decides: its logits alone need be there, and all ranks go on with the same token.
+    const at::Tensor logits = continuation.logits(tokens);
+    // Rank 0 decides, and all ranks go on with the same token.
     at::Tensor next = at::zeros({1}, at::TensorOptions().dtype(at::kLong).device(mesh.device()));
-    if (mesh.rank() == 0) next.fill_(choose_token(logits[0][-1].to(at::kCPU, at::kFloat), options, generator));
+    if (mesh.rank() == 0) next.fill_(choose_token(logits, options, generator));
     broadcast(mesh.world(), next, 0, "the sampled token").wait();
     tokens.push_back(next.item<int64_t>());
     if (written) written(tokens.back());

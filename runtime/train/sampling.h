@@ -12,6 +12,7 @@
 namespace modular {
 
 /// Continues `prompt` (not empty) by options.tokens tokens, looking back at most `context` tokens, and returns those.
+/// Reads each token once, from a cache, until the context slides, where the model lets it.
 /// Collective: all ranks get the same tokens, whatever the mesh; `written` sees each as it comes.
 std::vector<int64_t> sample(ParallelModel& model, std::vector<int64_t> prompt, const SampleSection& options,
                             int64_t context, uint64_t seed, const std::function<void(int64_t)>& written = {});

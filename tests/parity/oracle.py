@@ -4,13 +4,16 @@ import copy
 import dataclasses
 import inspect
 import json
+import math
 import zlib
 from collections.abc import Callable
 
 import torch
 from safetensors.torch import save_file
+from transformers import GenerationMixin
 
 VOCAB, BATCH, SEQ = 96, 4, 24
+PROMPT = 10  # tokens before those that cached generation takes one by one
 SMALL_DECODER = dict(
     vocab_size=VOCAB,
     hidden_size=32,
@@ -217,6 +220,32 @@ def compute(model, batch):
     return embeddings, torch.stack(losses).mean()
 
 
+def generates(model, batch):
+    """Whether the model generates from a cache, and what it would from whole sequences: not with rotary tables that depend on their length, nor
+    with limits of Mamba-2's steps, which transformers does not apply to single tokens."""
+    config = model.config
+    if not isinstance(model, GenerationMixin) or config.is_encoder_decoder or config.sub_configs:
+        return False
+    ropes = getattr(config, "rope_parameters", None) or {}
+    kinds = {each.get("rope_type") for each in (ropes, *ropes.values()) if isinstance(each, dict)}
+    limits = tuple(getattr(config, "time_step_limit", None) or (0.0, math.inf))
+    alike = not kinds & {"dynamic", "longrope"} and limits == (0.0, math.inf)
+    return alike and batch.keys() == {"input_ids", "labels"}
+
+
+def cached_logits(model, input_ids):
+    """The logits of a prompt, and then of one token after the other."""
+    parameters = inspect.signature(model.forward).parameters
+    name = "cache_params" if "cache_params" in parameters else "past_key_values"
+    logits, kept = [], {}
+    for part in torch.arange(input_ids.shape[1]).tensor_split(list(range(PROMPT, input_ids.shape[1]))):
+        positions = {"position_ids": part.unsqueeze(0)} if "position_ids" in parameters else {}
+        outputs = model(input_ids=input_ids[:, part], use_cache=True, **positions, **kept)
+        logits.append(outputs.logits)
+        kept = {name: outputs[name]}
+    return torch.cat(logits, dim=1)
+
+
 class Case:
     """A tiny model with random parameters, and a batch.
 
@@ -317,7 +346,8 @@ def randomize(model, offset_norms):
 
 def write_case(folder, family: Family, name, case: Case):
     """config.json and model.safetensors as transformers saves them, batch.safetensors and expected.safetensors; of each class's first
-    case also rounded.safetensors, the logits that are computed in bfloat16."""
+    case also rounded.safetensors, the logits that are computed in bfloat16; where the model generates from a cache, and the batch is of tokens
+    alone, cached.safetensors, its logits."""
     seed(folder.name)
     model_class = case.model or family.models[0]
     model = build(model_class, family.small_config(**case.settings))
@@ -343,6 +373,9 @@ def write_case(folder, family: Family, name, case: Case):
     expected |= {"logits": logits.detach(), "loss": loss.detach()}
     save_file(batch, folder / "batch.safetensors")
     save_file({name: tensor.contiguous() for name, tensor in expected.items()}, folder / "expected.safetensors")
+    if generates(model, batch):
+        with torch.no_grad():
+            save_file({"logits": cached_logits(model, batch["input_ids"]).contiguous()}, folder / "cached.safetensors")
     first_of_class = next(
         other for other, each in family.cases.items() if (each.model or family.models[0]) is model_class
     )
@@ -355,6 +388,7 @@ def write_case(folder, family: Family, name, case: Case):
         "meshes": case.meshes,
         "export": case.export or name == first_of_class,
         "rounds_elsewhere": family.rounds_elsewhere,
+        "prompt": PROMPT,
     }
     (folder / "case.json").write_text(json.dumps(flags))
 

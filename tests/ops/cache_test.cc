@@ -1,0 +1,151 @@
+// The functions that look along a sequence, given it in parts through a cache, against the whole of it.
+#include "runtime/model/cache.h"
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <vector>
+
+#include "runtime/model/rope.h"
+#include "runtime/model/state_space.h"
+#include "runtime/ops/fused.h"
+
+namespace modular {
+namespace {
+
+constexpr int64_t kBatch = 2, kSeq = 19;
+
+class Installed {
+ public:
+  explicit Installed(cache::Cache& cache) { cache::context = &cache; }
+  ~Installed() { cache::context = nullptr; }
+  at::NoGradGuard no_grad;
+};
+
+/// Computes positions [first, first + size) of a sequence.
+using Part = std::function<at::Tensor(int64_t first, int64_t size)>;
+
+/// Expects `part` over several ways to cut the sequence, each through a cache, to give what it gives of the whole one.
+void expect_parts_are_the_whole(const Part& part) {
+  const at::Tensor whole = part(0, kSeq);
+  for (const auto& sizes : std::vector<std::vector<int64_t>>{{kSeq}, {1, 1, 1, 16}, {7, 1, 1, 1, 6, 3}, {2, 16, 1}}) {
+    cache::Cache cache(/*expected=*/5);
+    const Installed installed(cache);
+    std::vector<at::Tensor> parts;
+    for (const int64_t size : sizes) {
+      parts.push_back(part(cache.seen(), size));
+      cache.advance(size);
+    }
+    EXPECT_TRUE(at::allclose(at::cat(parts, 1), whole, 1e-5, 1e-5)) << at::IntArrayRef(sizes);
+    EXPECT_FALSE(cache.spoiled());
+  }
+}
+
+TEST(Cache, ConvolutionsGoOn) {
+  at::manual_seed(1);
+  const at::Tensor x = at::randn({kBatch, kSeq, 3}), bias = at::randn({3});
+  for (const int64_t kernel : {1, 2, 4}) {
+    const at::Tensor weight = at::randn({3, 1, kernel});
+    expect_parts_are_the_whole(
+        [&](int64_t first, int64_t size) { return causal_conv1d(x.narrow(1, first, size), weight, bias); });
+  }
+}
+
+TEST(Cache, RecurrencesGoOn) {
+  at::manual_seed(2);
+  const at::Tensor x = at::randn({kBatch, kSeq, 4, 3}), dt = at::rand({kBatch, kSeq, 4}), A = -at::rand({4});
+  const at::Tensor B = at::randn({kBatch, kSeq, 2, 5}), C = at::randn({kBatch, kSeq, 2, 5}), D = at::randn({4});
+  for (const int64_t chunk_size : {1, 4, 64})
+    expect_parts_are_the_whole([&](int64_t first, int64_t size) {
+      const auto part = [&](const at::Tensor& value) { return value.narrow(1, first, size); };
+      return state_space_duality(part(x), part(dt), A, part(B), part(C), D, chunk_size);
+    });
+  const at::Tensor rates = -at::rand({4, 5}), write = B.select(2, 0), read = C.select(2, 0), input = x.select(3, 0);
+  expect_parts_are_the_whole([&](int64_t first, int64_t size) {
+    const auto part = [&](const at::Tensor& value) { return value.narrow(1, first, size); };
+    return selective_scan(part(input), part(dt), rates, part(write), part(read), D);
+  });
+}
+
+TEST(Cache, AttentionSeesWhatCameBefore) {
+  at::set_num_threads(1);
+  const FusedFunctions before = fused;
+  at::manual_seed(3);
+  const at::Tensor query = at::randn({kBatch, 4, kSeq, 8}), key = at::randn({kBatch, 2, kSeq, 8});
+  const at::Tensor value = at::randn({kBatch, 2, kSeq, 8}), narrower = at::randn({kBatch, 2, kSeq, 6});
+  for (const bool is_fused : {false, true}) {
+    if (is_fused) install_fused_functions();
+    for (const int64_t window : {0, 1, 4, 18})
+      for (const std::optional<double> softcap : {std::optional<double>(), std::optional<double>(2.0)})
+        for (const at::Tensor& values : {value, narrower})
+          expect_parts_are_the_whole([&](int64_t first, int64_t size) {
+            const auto part = [&](const at::Tensor& each) { return each.narrow(2, first, size); };
+            const at::Tensor mask = causal_mask(/*padding=*/{}, size, window, at::kCPU);
+            return attention(part(query), part(key), part(values), mask, 0.3, softcap);
+          });
+  }
+  fused = before;
+}
+
+TEST(Cache, PositionsGoOn) {
+  Batch batch;
+  batch.input_ids = at::zeros({kBatch, 3}, at::kLong);
+  cache::Cache cache;
+  const Installed installed(cache);
+  EXPECT_TRUE(at::equal(position_ids(batch), at::tensor({0, 1, 2}, at::kLong).unsqueeze(0)));
+  cache.advance(3);
+  EXPECT_TRUE(at::equal(position_ids(batch), at::tensor({3, 4, 5}, at::kLong).unsqueeze(0)));
+  batch.position_ids = at::ones({kBatch, 3}, at::kLong);
+  EXPECT_TRUE(at::equal(position_ids(batch), batch.position_ids));
+}
+
+TEST(Cache, TablesThatChangeWithTheLengthSpoilIt) {
+  RopeParameters rope;
+  rope.factor = 2.0;
+  for (const auto* kind : {"default", "linear", "dynamic"}) {
+    rope.rope_type = kind;
+    cache::Cache cache;
+    const Installed installed(cache);
+    const auto go_on = [&](int64_t size) {
+      const at::Tensor positions = at::arange(cache.seen(), cache.seen() + size, at::kLong).unsqueeze(0);
+      rotary_tables(rope, /*head_dim=*/8, /*max_position_embeddings=*/6, positions, at::kFloat);
+      cache.advance(size);
+    };
+    go_on(5), go_on(1);
+    EXPECT_FALSE(cache.spoiled()) << kind;
+    go_on(1);
+    EXPECT_EQ(cache.spoiled(), rope.rope_type == "dynamic") << kind;
+  }
+}
+
+TEST(Cache, PaddingAndMasksThatSeeWhatIsBehindSpoilIt) {
+  Batch batch;
+  batch.input_ids = at::zeros({kBatch, 3}, at::kLong);
+  const auto spoils = [](const std::function<void()>& call) {
+    cache::Cache cache;
+    const Installed installed(cache);
+    call();
+    return cache.spoiled();
+  };
+  EXPECT_FALSE(spoils([&] { causal_mask(batch, 2); }));
+  EXPECT_TRUE(spoils([&] { causal_mask(at::ones({kBatch, 3}, at::kLong), 3, 0, at::kCPU); }));
+  EXPECT_TRUE(spoils([&] { bidirectional_mask(batch); }));
+  EXPECT_TRUE(spoils([&] { whole_mask(3, at::kCPU); }));
+}
+
+TEST(Cache, IsForForwardsThatKeepAlikeAndHaveNoGradients) {
+  cache::Cache cache;
+  EXPECT_THROW(cache.next(), c10::Error) << "with gradients";
+  const at::NoGradGuard no_grad;
+  const at::Tensor added = at::zeros({1, 1, 2, 4});
+  cache.append(added), cache.append(added);
+  cache.advance(2);
+  cache.append(added);
+  EXPECT_THROW(cache.advance(2), c10::Error) << "one call too few";
+  cache.append(added);
+  EXPECT_THROW(cache.append(added), c10::Error) << "one call too many";
+}
+
+}  // namespace
+}  // namespace modular
