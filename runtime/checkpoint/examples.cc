@@ -85,14 +85,17 @@ int64_t config_integer(const nlohmann::json& fields, std::string_view path) {
   return INT64_MAX;
 }
 
-void check_below(const std::string& path, const Form& form, const at::Tensor& ids, int64_t count) {
+/// `key` names what in the model's config says how many ids there are.
+void check_below(const std::string& path, const Form& form, const at::Tensor& ids, std::string_view key,
+                 int64_t count) {
   if (ids.numel() == 0) return;
   at::Tensor wrong = ids.lt(0).logical_or(ids.ge(count));
   if (form.may_ignore) wrong = wrong.logical_and(ids.ne(kIgnoredTarget));
   if (!wrong.any().item<bool>()) return;
-  throw std::runtime_error(fmt::format(
-      "{}: \"{}\" holds {}: write ids from 0 to {}{}", path, form.name, ids.masked_select(wrong)[0].item<int64_t>(),
-      count - 1, form.may_ignore ? fmt::format(", or {} where there is no target", kIgnoredTarget) : ""));
+  throw std::runtime_error(
+      fmt::format("{}: \"{}\" holds {}: write ids from 0 to {} ({} of the model's config is {}){}", path, form.name,
+                  ids.masked_select(wrong)[0].item<int64_t>(), count - 1, key, count,
+                  form.may_ignore ? fmt::format(", or {} where there is no target", kIgnoredTarget) : ""));
 }
 
 const Task& task_of(const ModelConfig& model) {
@@ -161,11 +164,12 @@ void check_tables(const std::string& path, const std::vector<Form>& held,
   const nlohmann::json fields = fields_as_json(*model.config);
   for (const Form& form : held) {
     const int64_t count = form.below.empty() ? INT64_MAX : config_integer(fields, form.below);
-    if (count != INT64_MAX) check_below(path, form, tensors.at(form.name), count);
+    if (count != INT64_MAX) check_below(path, form, tensors.at(form.name), form.below, count);
     if (form.name != "feature_ids") continue;
     const std::vector<int64_t> cardinalities = cardinalities_of(fields);
     for (size_t feature = 0; feature < cardinalities.size(); ++feature)
-      check_below(path, form, tensors.at(form.name).select(-1, static_cast<int64_t>(feature)), cardinalities[feature]);
+      check_below(path, form, tensors.at(form.name).select(-1, static_cast<int64_t>(feature)), "feature_cardinalities",
+                  cardinalities[feature]);
   }
 }
 

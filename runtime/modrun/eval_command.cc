@@ -57,7 +57,7 @@ PreparedCommand prepare_eval(const Arguments& arguments, int64_t world_size) {
     const BatchSource source(*samples, config.batch_shape(mesh.shape(), data_parallel_rank(mesh)), /*seed=*/0);
     const auto result = evaluate_samples(*model, source, config.eval.samples);
     if (mesh.rank() == 0)
-      fmt::print("held-out loss {:.6f} nats a {} over {} {}s, with {}\n", result.loss, target_name(config.network),
+      fmt::print("held-out loss {:.6f} {} over {} {}s, with {}\n", result.loss, loss_unit(config.network),
                  result.target_count, target_name(config.network), config.model.checkpoint);
   };
   return command;

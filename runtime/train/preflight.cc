@@ -1,8 +1,10 @@
 #include "runtime/train/preflight.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <limits>
+#include <span>
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
@@ -37,14 +39,43 @@ std::optional<int64_t> model_count(const ModelConfig& model, std::string_view na
 
 /// Training leaves nothing out by chance yet, and must not claim to.
 void check_dropout(const RunConfig& config) {
+  std::vector<std::string> found;
+  double first = 0.0;
   for (const auto& field : model_fields(*config.network.config)) {
     if (field.path.find("dropout") == std::string::npos && !field.path.ends_with("pdrop")) continue;
     const auto* const* always = std::get_if<double*>(&field.value);
     const auto* const* optional = std::get_if<std::optional<double>*>(&field.value);
     const double value = always ? **always : optional ? (*optional)->value_or(0.0) : 0.0;
-    if (value > 0.0)
-      refuse_setting(config, field.path,
-                     fmt::format("{} is {}, and dropout is not supported in training: set it to 0", field.path, value));
+    if (value <= 0.0) continue;
+    if (found.empty()) first = value;
+    found.push_back(field.path);
+  }
+  if (found.empty()) return;
+  const std::span others = std::span(found).subspan(1);
+  refuse_setting(config, found[0],
+                 fmt::format("{} is {}, and dropout is not supported in training: set it to 0{}", found[0], first,
+                             others.empty() ? "" : fmt::format(", and so {}", fmt::join(others, ", "))));
+}
+
+/// Refuses images that the model does not take. Which these are, its forward alone says, so it is run on the meta
+/// device, where no tensor has values.
+void check_images_of(const ModelConfig& model, const ExampleSamples& examples) {
+  const auto image = examples.examples().row_shape("pixel_values");
+  if (image.empty()) return;
+  const auto ids = examples.examples().row_shape("input_ids");
+  Batch batch;
+  batch.pixel_values = at::empty({1, image[0], image[1], image[2]}, at::kMeta);
+  if (!ids.empty()) batch.input_ids = at::empty({1, ids[0]}, at::TensorOptions(at::kMeta).dtype(at::kLong));
+  const at::NoGradGuard no_grad;
+  try {
+    build_on_meta(*model.entry, *model.config).forward(batch);
+  } catch (const ConfigError& error) {
+    throw ConfigError(
+        fmt::format("the examples of data.paths do not fit {}: {}: write images of that size, or set "
+                    "image_size and num_channels of the model's config",
+                    model.entry->architecture, error.what()));
+  } catch (const c10::Error&) {
+    // It asked for values, behind the images' check or without one.
   }
 }
 
@@ -52,7 +83,8 @@ fs::path checkpoint_to_resume(const RunConfig& config) {
   const auto checkpoint = find_checkpoint(config.checkpoints());
   if (checkpoint.empty())
     throw ConfigError(
-        fmt::format("--resume: {} holds no checkpoint: start without --resume, or set train.dir to the run's folder",
+        fmt::format("--resume: {} holds no checkpoint: start without --resume, with --overwrite where a run ended "
+                    "before its first, or set train.dir to the run's folder",
                     config.checkpoints().string()));
   refuse_if(checkpoint_refusal(checkpoint, config.network));
   return checkpoint;
@@ -113,6 +145,7 @@ std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const std::vec
         fmt::format("the examples of data.paths have {} tokens, and {} has positions for {}: write shorter "
                     "ones, or raise model.config.max_position_embeddings",
                     shape[0], config.network.entry->architecture, *longest));
+  check_images_of(config.network, *examples);
   return samples;
 }
 
@@ -179,10 +212,10 @@ void check_examples(const Run& run) {
 void check_run_folder(const Run& run) {
   const fs::path folder = run.config.train.dir;
   if (run.request.resume || run.request.overwrite || !fs::exists(folder / "metrics.jsonl")) return;
-  throw ConfigError(
-      fmt::format("train.dir {} already holds a run: add --resume to go on with it, --overwrite to begin anew, or "
-                  "choose another folder",
-                  folder.string()));
+  throw ConfigError(fmt::format("train.dir {} already holds a run{}, or choose another folder", folder.string(),
+                                find_checkpoint(run.config.checkpoints()).empty()
+                                    ? " that saved no checkpoint: add --overwrite to begin anew"
+                                    : ": add --resume to go on with it, --overwrite to begin anew"));
 }
 
 }  // namespace modular

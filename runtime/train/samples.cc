@@ -57,4 +57,9 @@ std::string_view target_name(const ModelConfig& model) {
   return task.name == "next-item" ? "item" : "token";
 }
 
+std::string loss_unit(const ModelConfig& model) {
+  const std::string_view target = target_name(model);
+  return fmt::format("nats {} {}", target == "item" ? "an" : "a", target);
+}
+
 }  // namespace modular

@@ -197,7 +197,7 @@ class Trainer {
     const BatchSource source(*held_out_, shape_, /*seed=*/0);
     const auto result = evaluate_samples(model_, source, config_.eval.samples);
     if (metrics_) metrics_->evaluation(step_, result.loss, result.target_count);
-    print("held-out loss {:.4f} nats a {} behind step {}\n", result.loss, target_name(config_.network), step_);
+    print("held-out loss {:.4f} {} behind step {}\n", result.loss, loss_unit(config_.network), step_);
   }
 
   void write_sample() {

@@ -150,13 +150,74 @@ TEST_F(Examples, EveryTaskOfTextTrains) {
   }
 }
 
+TEST_F(Examples, ImagesAndPairsTrainAlikeOnEveryMesh) {
+  folder_.write("tiny.toml", "[train]\nsteps = 10\nbatch_size = 8\n[optim]\nlr = 3e-3\n");
+  const at::Tensor labels = at::arange(kRows).remainder(3);
+  const at::Tensor images = at::randn({kRows, 3, 8, 8}) + labels.view({-1, 1, 1, 1});
+  const at::Tensor ids = at::cat({labels.unsqueeze(1) + 1, at::randint(4, 8, {kRows, 4}), at::full({kRows, 1}, 9)}, 1);
+  Words vit = {"--set", "model.config.num_labels=3"},
+        clip = {"--set", "model.config.projection_dim=16",         "--set", "model.config.text_config.vocab_size=10",
+                "--set", "model.config.text_config.eos_token_id=9"};
+  const auto add = [](Words& words, const std::string& inside, const Words& settings) {
+    for (const std::string& setting : settings)
+      words.insert(words.end(), {"--set", "model.config." + inside + setting});
+  };
+  const Words layers = {"hidden_size=16", "intermediate_size=32", "num_hidden_layers=2", "num_attention_heads=2"};
+  const Words pixels = {"image_size=8", "patch_size=4"};
+  for (const Words& settings : {layers, pixels}) {
+    add(vit, "", settings);
+    add(clip, "vision_config.", settings);
+  }
+  add(clip, "text_config.", layers);
+  struct Task {
+    const char* entry;
+    Tensors tensors;
+    Words settings;
+  };
+  for (const auto& [entry, tensors, settings] :
+       {Task{"ViTForImageClassification", {{"pixel_values", images}, {"labels", labels}}, vit},
+        Task{"CLIPModel", {{"pixel_values", images.to(at::kHalf)}, {"input_ids", ids.to(at::kLong)}}, clip}}) {
+    if (!has(entry)) continue;  // built with other families
+    write("all.safetensors", tensors);
+    const std::string alone = std::string(entry) + "-alone", split = std::string(entry) + "-split";
+    const auto one = train(alone, options(entry, settings)),
+               two = train(split, options(entry, settings), {"--nproc-per-node", "2"});
+    ASSERT_EQ(one.status, 0) << one.output;
+    ASSERT_EQ(two.status, 0) << two.output;
+    EXPECT_LT(loss(alone, 9), loss(alone, 0)) << entry;
+    for (size_t step = 0; step < 10; ++step) EXPECT_NEAR(loss(split, step), loss(alone, step), 5e-5) << entry;
+  }
+}
+
+TEST_F(Examples, ImagesThatTheModelDoesNotTakeAreRefusedBeforeARankStarts) {
+  const Words small = {"--set", "model.config.image_size=8",   "--set", "model.config.patch_size=4",
+                       "--set", "model.config.hidden_size=16", "--set", "model.config.num_hidden_layers=2",
+                       "--set", "model.config.num_channels=1", "--set", "model.config.num_attention_heads=2"};
+  folder_.write("tiny.toml", "[train]\nsteps = 2\nbatch_size = 8\n");  // without what only the tests' Llama has
+  const at::Tensor labels = at::arange(kRows).remainder(2);
+  const std::string sized = "ViTForImageClassification", free = "Dinov2ForImageClassification";
+  if (has(sized)) {  // built with it
+    write("all.safetensors", {{"pixel_values", at::randn({kRows, 1, 12, 8})}, {"labels", labels}});
+    EXPECT_THAT(refusal(sized, small), HasSubstr("images have 1 channels and 12 x 8 pixels, and the model takes 1 "
+                                                 "channels and 8 x 8: write images of that size, or set image_size"));
+  }
+  if (has(free)) {
+    write("all.safetensors", {{"pixel_values", at::randn({kRows, 1, 12, 8})}, {"labels", labels}});
+    const auto run = train("other-size", options(free, small));
+    EXPECT_EQ(run.status, 0) << run.output;
+    write("all.safetensors", {{"pixel_values", at::randn({kRows, 3, 8, 8})}, {"labels", labels}});
+    EXPECT_THAT(refusal(free, small), HasSubstr("images have 3 channels"));
+  }
+}
+
 TEST_F(Examples, FilesThatTheModelCannotLearnFromAreRefusedBeforeARankStarts) {
   const std::string entry = "BertForSequenceClassification";
   write("all.safetensors", padded_ids());
   EXPECT_THAT(refusal(entry), HasSubstr("all.safetensors holds no \"labels\": BertForSequenceClassification, for "
                                         "sequence-classification, reads input_ids"));
   write("all.safetensors", with(padded_ids(), "labels", at::full({kRows}, 2)));
-  EXPECT_THAT(refusal(entry), HasSubstr("\"labels\" holds 2: write ids from 0 to 1"));
+  EXPECT_THAT(refusal(entry),
+              HasSubstr("\"labels\" holds 2: write ids from 0 to 1 (num_labels of the model's config is 2)"));
   write("all.safetensors", with(padded_ids(), "labels", at::zeros({kRows, kSeq}, at::kLong)));
   EXPECT_THAT(refusal(entry), HasSubstr("\"labels\" is [48, 12] of Long: write [batch] of integers"));
   write("all.safetensors", with(parities(), "position_ids", at::zeros({kRows, kSeq + 1}, at::kLong)));

@@ -65,6 +65,10 @@ TEST_F(Train, FolderThatHoldsARunIsNotOverwrittenUnasked) {
   EXPECT_EQ(again.status, 2);
   EXPECT_THAT(again.output, HasSubstr("already holds a run: add --resume"));
   EXPECT_EQ(train("run", {"--overwrite"}).status, 0);
+  std::filesystem::remove_all(run_folder("run") / "checkpoints");
+  const auto unsaved = train("run");
+  EXPECT_EQ(unsaved.status, 2);
+  EXPECT_THAT(unsaved.output, HasSubstr("already holds a run that saved no checkpoint: add --overwrite"));
 }
 
 TEST_F(Train, ResumingOnTheSameMeshIsBitIdentical) {
@@ -194,7 +198,9 @@ TEST_F(Train, WhatDataOrModelCannotTrainIsRefused) {
   with_token.insert(with_token.end(), {"--set", "data.mask_token=256"});
   const auto dropout = train("run", with_token);
   EXPECT_EQ(dropout.status, 2);
-  EXPECT_THAT(dropout.output, HasSubstr("model.config.hidden_dropout_prob is 0.1, and dropout is not supported"));
+  EXPECT_THAT(dropout.output,
+              HasSubstr("model.config.hidden_dropout_prob is 0.1, and dropout is not supported in training: set it "
+                        "to 0, and so model.config.attention_probs_dropout_prob"));
 }
 
 TEST_F(Train, PositionsThatBeginBehindPaddingEndEarlier) {
