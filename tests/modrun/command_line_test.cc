@@ -1,6 +1,8 @@
 // What modrun refuses, and how: one sentence, exit status 2, no rank started.
 #include <gmock/gmock.h>
 
+#include <map>
+
 #include "runtime/data/token_file.h"
 #include "tests/modrun/modrun_process.h"
 
@@ -42,7 +44,10 @@ TEST_F(CommandLine, WrongCommandLineIsStatus2) {
 
 TEST_F(CommandLine, EntriesAndSettingsAreListed) {
   EXPECT_THAT(modrun({"entries"}).output, HasSubstr("LlamaForCausalLM"));
-  EXPECT_EQ(nlohmann::json::parse(modrun({"entries", "--json"}).output)[0]["task"], "causal-lm");
+  std::map<std::string, std::string> tasks;
+  for (const auto& entry : nlohmann::json::parse(modrun({"entries", "--json"}).output))
+    tasks[entry["architecture"]] = entry["task"];
+  EXPECT_EQ(tasks["LlamaForCausalLM"], "causal-lm");
   const auto settings = modrun({"settings", "--set", "model.entry=llama"}).output;
   EXPECT_THAT(settings, HasSubstr("train.batch_size"));
   EXPECT_THAT(settings, HasSubstr("model.config.hidden_size"));
@@ -74,7 +79,9 @@ TEST_F(CommandLine, DataThatCannotBeReadIsRefused) {
 
 TEST_F(CommandLine, CheckpointThatIsNotThereIsRefused) {
   EXPECT_THAT(refusal(train("run", {"--resume"})), HasSubstr("holds no checkpoint"));
-  EXPECT_THAT(refusal(modrun({"sample", config_.string(), "--prompt", "x"})), HasSubstr("holds no checkpoint"));
+  EXPECT_THAT(refusal(modrun(
+                  {"sample", config_.string(), "--prompt", "x", "--set", "train.dir=" + run_folder("none").string()})),
+              HasSubstr("holds no checkpoint"));
 }
 
 TEST_F(CommandLine, PlanShowsTheLayoutWithoutRanks) {
