@@ -135,14 +135,14 @@ class Run {
     return result;
   }
 
-  /// How many families one worker goes on with: few, so that all end at about the same time.
-  size_t share() const { return std::clamp<size_t>(families_.size() / (4 * jobs_), 1, kMostInWorker); }
+  /// How many families go to one worker: as few as let all end at about the same time, for a start has its price.
+  size_t share() const { return std::clamp<size_t>(families_.size() / (2 * jobs_), 1, kMostInWorker); }
 
   /// Asked when `specs` of the specs were read: true in a new worker, which goes on with those that are not yet in
   /// another's hands.
   bool goes_on_with(size_t specs) {
     if (keep_models_) return false;  // they do not travel between processes
-    // The first soon, and the more the later: a worker's start has its price.
+    // The first soon, and the more the later.
     const size_t waiting = specs - handed_over_, least = std::min(workers_.started() + 1, share());
     if (waiting < least || (waiting < kMostInWorker && workers_.running() + 1 >= jobs_)) return false;
     return hand_over(handed_over_ + std::min(waiting, share()));
