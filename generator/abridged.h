@@ -13,8 +13,8 @@ extern const std::string_view kAbridgedLibrary;
 /// Stands behind modular/modular.h in the precompiled prelude.
 extern const std::string_view kAbridged;
 
-/// Stands last in the precompiled prelude: uses of what nearly every spec uses. What Clang derives to compile them, such
-/// as the special members of Tensor, is then in the prelude and not derived again in each run.
+/// Stands last in the precompiled prelude: uses of what nearly every spec uses. What Clang derives to compile them,
+/// such as the special members of Tensor, is then in the prelude and not derived again in each run.
 extern const std::string_view kUsedByMost;
 
 }  // namespace modgen

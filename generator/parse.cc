@@ -318,8 +318,9 @@ std::string prelude_key(const ParseOptions& options) {
     digest.update(text);
     digest.update(llvm::StringRef("\0", 1));
   };
-  for (const std::string& part : {clang::getClangFullVersion(), options.shipped, options.torch, options.clang_resources,
-                                  std::string("c++20 -w 4"), std::string(kAbridgedLibrary), std::string(kAbridged), std::string(kUsedByMost)})
+  for (const std::string& part :
+       {clang::getClangFullVersion(), options.shipped, options.torch, options.clang_resources,
+        std::string("c++20 -w 4"), std::string(kAbridgedLibrary), std::string(kAbridged), std::string(kUsedByMost)})
     mix(part);
   for (const std::string& file : files) {
     mix(file);
