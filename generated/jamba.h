@@ -473,6 +473,46 @@ class JambaForCausalLMImpl : public Module {
 };
 TORCH_MODULE(JambaForCausalLM);
 
+/// Gives a sequence one of several labels, by its last token.
+class JambaForSequenceClassificationImpl : public Module {
+ public:
+  explicit JambaForSequenceClassificationImpl(const JambaConfig& config)
+      : config(config),
+        model(register_module("model", JambaModel(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
+    check_labels(config.num_labels, config.problem_type);
+  }
+
+  /// Scores of the labels: [batch, labels].
+  Tensor classify(const Tensor& hidden_states, const Batch& batch) {
+    return score(last_tokens(hidden_states, batch.input_ids, config.pad_token_id));
+  }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &JambaForSequenceClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classify(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  JambaConfig config;
+  JambaModel model;
+  nn::Linear score;
+};
+TORCH_MODULE(JambaForSequenceClassification);
+
 // The parallel plan of JambaForCausalLM.
 inline const Plan jamba_for_causal_lm_plan = {
     .units = {"model.layers.*"},
@@ -516,5 +556,50 @@ inline const Plan jamba_for_causal_lm_plan = {
 
 inline const bool jamba_for_causal_lm_registered = register_entry<JambaForCausalLM, JambaConfig>(
     "jamba", "JambaForCausalLM", "causal-lm", "jamba", jamba_for_causal_lm_plan);
+
+// The parallel plan of JambaForSequenceClassification.
+inline const Plan jamba_for_sequence_classification_plan = {
+    .units = {"model.layers.*"},
+    .tensor_splits =
+        {
+            {"model.embed_tokens.weight", 0},
+            {"model.layers.*.self_attn.q_proj.weight", 0},
+            {"model.layers.*.self_attn.k_proj.weight", 0},
+            {"model.layers.*.self_attn.v_proj.weight", 0},
+            {"model.layers.*.self_attn.o_proj.weight", 1},
+            {"model.layers.*.feed_forward.experts.gate_up_proj", 1, {"intermediate_size", "intermediate_size"}},
+            {"model.layers.*.feed_forward.experts.down_proj", 2},
+            {"model.layers.*.feed_forward.gate_proj.weight", 0},
+            {"model.layers.*.feed_forward.up_proj.weight", 0},
+            {"model.layers.*.feed_forward.down_proj.weight", 1},
+            {"model.layers.*.mamba.conv1d.weight", 0},
+            {"model.layers.*.mamba.conv1d.bias", 0},
+            {"model.layers.*.mamba.in_proj.weight", 0, {"mamba_expand * hidden_size", "mamba_expand * hidden_size"}},
+            {"model.layers.*.mamba.in_proj.bias", 0, {"mamba_expand * hidden_size", "mamba_expand * hidden_size"}},
+            {"model.layers.*.mamba.x_proj.weight", 1},
+            {"model.layers.*.mamba.dt_proj.weight", 0},
+            {"model.layers.*.mamba.dt_proj.bias", 0},
+            {"model.layers.*.mamba.A_log", 0},
+            {"model.layers.*.mamba.D", 0},
+            {"model.layers.*.mamba.out_proj.weight", 1},
+        },
+    .ties = {},
+    .split_list = "model.layers",
+    .first = {"model.embed_tokens"},
+    .last = {"model.final_layernorm", "score"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+            {"intermediate_size", "tp"},
+            {"hidden_size", "tp"},
+        },
+};
+
+inline const bool jamba_for_sequence_classification_registered =
+    register_entry<JambaForSequenceClassification, JambaConfig>("jamba", "JambaForSequenceClassification",
+                                                                "sequence-classification", "jamba",
+                                                                jamba_for_sequence_classification_plan);
 
 }  // namespace modular::jamba

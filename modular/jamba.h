@@ -219,5 +219,6 @@ class JambaModelImpl : public bamba::BambaModelImpl {
 TORCH_MODULE(JambaModel);
 
 using JambaForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
+using JambaForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;
 
 }  // namespace modular::jamba

@@ -1,17 +1,18 @@
-from transformers import JambaConfig, JambaForCausalLM
+from transformers import JambaConfig, JambaForCausalLM, JambaForSequenceClassification
 
-from oracle import SMALL_DECODER, Case, Family, tokens
+from oracle import SMALL_DECODER, Case, Family, classifiers, tokens
 
 SMALL = {key: value for key, value in SMALL_DECODER.items() if key != "head_dim"}
 
 FAMILY = Family(
     config=JambaConfig,
-    models=[JambaForCausalLM],
+    models=[JambaForCausalLM, JambaForSequenceClassification],
     small=dict(
         SMALL, num_experts=4, attn_layer_period=3, attn_layer_offset=1, expert_layer_offset=0, mamba_d_state=6, mamba_dt_rank=5
     ),
     wide=dict(hidden_size=128, intermediate_size=160, mamba_dt_rank=32),
     cases={
+        **classifiers(JambaForSequenceClassification, meshes=True),
         "plain": Case(meshes=True),
         "biases-padded-left": Case(
             mamba_proj_bias=True, num_experts=3, num_experts_per_tok=1, mamba_expand=3, batch=tokens(padding="left"),
