@@ -27,8 +27,6 @@ clang::format::FormatStyle style() {
   return style;
 }
 
-Range range(size_t begin, size_t end) { return {static_cast<unsigned>(begin), static_cast<unsigned>(end - begin)}; }
-
 /// clang-format compares every token with every range, so that few long ones take less time than many short ones.
 std::vector<Range> near_ones_joined(const std::vector<Range>& ranges) {
   constexpr unsigned kNear = 200;

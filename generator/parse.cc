@@ -335,7 +335,8 @@ std::string prelude_key(const ParseOptions& options) {
   return hex.substr(0, 32);
 }
 
-/// What specs see of libtorch is its declarations: bodies would only fill the cache.
+/// Has the bodies of the prelude's own text read. What specs see of libtorch is its declarations: its bodies would only
+/// fill the cache.
 class OwnBodies : public clang::ASTConsumer {
  public:
   explicit OwnBodies(clang::CompilerInstance& compiler) : compiler_(compiler) {}

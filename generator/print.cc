@@ -45,10 +45,6 @@ std::string apply(const std::string& text, std::vector<Edit> edits) {
   return result.append(text, at);
 }
 
-clang::tooling::Range range(size_t begin, size_t end) {
-  return {static_cast<unsigned>(begin), static_cast<unsigned>(end - begin)};
-}
-
 bool lines_fit(std::string_view text) {
   for (size_t end; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1))
     if (end > kColumns) return false;

@@ -14,21 +14,17 @@ class Reads : public clang::ConstEvaluatedExprVisitor<Reads> {
       : ConstEvaluatedExprVisitor(context), value_(value), found_(found) {}
 
   void VisitDeclRefExpr(const clang::DeclRefExpr* expr) {
-    if (expr->getDecl() == &value_) add(expr->getLocation());
+    if (is_value(*expr)) add(expr->getLocation());
   }
   void VisitMemberExpr(const clang::MemberExpr* expr) {
-    if (expr->getMemberDecl() == &value_ && of_this_object(*expr))
+    if (is_value(*expr))
       add(expr->getMemberLoc());
     else
       Visit(expr->getBase());
   }
   void VisitUnaryAddrOf(const clang::UnaryOperator* expr) {
     const clang::Expr* of = expr->getSubExpr()->IgnoreParens();
-    const auto* variable = llvm::dyn_cast<clang::DeclRefExpr>(of);
-    const auto* member = llvm::dyn_cast<clang::MemberExpr>(of);
-    const bool is_value = (variable && variable->getDecl() == &value_) ||
-                          (member && member->getMemberDecl() == &value_ && of_this_object(*member));
-    if (!is_value) Visit(of);
+    if (!is_value(*of)) Visit(of);
   }
   void VisitLambdaExpr(const clang::LambdaExpr* lambda) {
     auto value = lambda->capture_init_begin();
@@ -39,8 +35,12 @@ class Reads : public clang::ConstEvaluatedExprVisitor<Reads> {
   }
 
  private:
-  static bool of_this_object(const clang::MemberExpr& expr) {
-    return llvm::isa<clang::CXXThisExpr>(expr.getBase()->IgnoreParenImpCasts());
+  /// Whether `expr` names the variable, or the member of this object.
+  bool is_value(const clang::Expr& expr) const {
+    if (const auto* variable = llvm::dyn_cast<clang::DeclRefExpr>(&expr)) return variable->getDecl() == &value_;
+    const auto* member = llvm::dyn_cast<clang::MemberExpr>(&expr);
+    return member && member->getMemberDecl() == &value_ &&
+           llvm::isa<clang::CXXThisExpr>(member->getBase()->IgnoreParenImpCasts());
   }
 
   void add(clang::SourceLocation where) { found_.push_back({value_.getNameAsString(), where}); }

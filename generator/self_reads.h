@@ -7,9 +7,8 @@
 #include <vector>
 
 namespace clang {
-class ASTContext;
 class NamespaceDecl;
-}  // namespace clang
+}
 
 namespace modgen {
 

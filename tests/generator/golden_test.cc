@@ -78,8 +78,8 @@ TEST_P(Golden, ComesOutAsItStands) {
     const std::string expected = read_file(path);
     EXPECT_EQ(expected, output.bytes) << unified_diff(path.string(), expected, "generated now", output.bytes);
 
-    const auto size = static_cast<unsigned>(output.bytes.size());
-    EXPECT_EQ(format(output.bytes, {{0, size}}), output.bytes) << output.path << " is not formatted";
+    EXPECT_EQ(format(output.bytes, {range(0, output.bytes.size())}), output.bytes)
+        << output.path << " is not formatted";
 
     const std::string code = output.bytes.substr(output.bytes.find("#pragma once"));
     for (const std::string& name : other_names(root, output.family))
