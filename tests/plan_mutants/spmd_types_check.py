@@ -1,8 +1,7 @@
 """Llama's tensor-parallel regions, written out by hand and typed by Meta's spmd_types while they run, against what modgen says of the spec.
 
 spmd_types checks values of a running Python program on a fake process group; modgen checks the spec. Both are asked about the unchanged
-layer, about each woven call taken away, and about annotations taken away or exchanged. Exits with 77 where spmd_types is not installed
-(pip install spmd_types==0.3.1).
+layer, about each woven call taken away, and about annotations taken away or exchanged.
 
     spmd_types_check.py MODGEN PROJECT
 """
@@ -12,16 +11,12 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import spmd_types as spmd
-    import spmd_types.checker
-    import torch
-    import torch.distributed as dist
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.nn.functional import linear, scaled_dot_product_attention, silu
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+import spmd_types as spmd
+import spmd_types.checker
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.nn.functional import linear, scaled_dot_product_attention, silu
 
 BATCH, SEQ, HIDDEN, INNER, HEADS, WIDTH, VOCAB = 2, 5, 16, 12, 4, 4, 24
 RANKS = 2
