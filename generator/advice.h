@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "generator/parse.h"
+#include "generator/parsed.h"
 
 namespace modgen {
 

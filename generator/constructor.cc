@@ -1,100 +1,18 @@
 // Constructors: the base's is unravelled into the derived one's, so that it reads as if written for this class.
 #include <clang/AST/Attr.h>
 #include <clang/AST/ExprCXX.h>
-#include <clang/AST/RecursiveASTVisitor.h>
-#include <clang/Frontend/CompilerInstance.h>
-#include <clang/Sema/Initialization.h>
-#include <clang/Sema/Sema.h>
 
 #include <algorithm>
 #include <functional>
 
+#include "generator/base_call.h"
 #include "generator/edits.h"
+#include "generator/effects.h"
 #include "generator/family.h"
 #include "generator/slices.h"
 
 namespace modgen {
 namespace {
-
-/// Fields that code reads and writes, and variables that it declares or names.
-class Effects : public clang::RecursiveASTVisitor<Effects> {
- public:
-  std::set<std::string> reads, writes;
-  std::set<const clang::VarDecl*> locals;  // named
-  std::map<const clang::NamedDecl*, int> uses;
-  bool calls_own_methods = false;
-  bool changes_something = false;
-
-  static std::string field_of(const clang::Expr* expr) {
-    const auto* member = llvm::dyn_cast<clang::MemberExpr>(expr->IgnoreParenImpCasts());
-    return member && llvm::isa<clang::CXXThisExpr>(member->getBase()->IgnoreParenImpCasts()) &&
-                   llvm::isa<clang::FieldDecl>(member->getMemberDecl())
-               ? member->getMemberDecl()->getNameAsString()
-               : "";
-  }
-
-  bool VisitMemberExpr(clang::MemberExpr* expr) {
-    if (const std::string field = field_of(expr); !field.empty()) reads.insert(field);
-    return true;
-  }
-  bool VisitDeclRefExpr(clang::DeclRefExpr* expr) {
-    ++uses[expr->getDecl()];
-    if (const auto* variable = llvm::dyn_cast<clang::VarDecl>(expr->getDecl()); variable && variable->isLocalVarDecl())
-      locals.insert(variable);
-    return true;
-  }
-  bool VisitBinaryOperator(clang::BinaryOperator* expr) {
-    if (expr->isAssignmentOp()) write(expr->getLHS());
-    return true;
-  }
-  bool VisitUnaryOperator(clang::UnaryOperator* expr) {
-    if (expr->isIncrementDecrementOp()) write(expr->getSubExpr());
-    return true;
-  }
-  bool VisitCXXOperatorCallExpr(clang::CXXOperatorCallExpr* expr) {
-    if (expr->isAssignmentOp()) write(expr->getArg(0));
-    return true;
-  }
-  bool VisitCXXMemberCallExpr(clang::CXXMemberCallExpr* call) {
-    const clang::CXXMethodDecl* method = call->getMethodDecl();
-    if (!method || !method->getDeclName().isIdentifier()) return true;
-    const bool own = llvm::isa<clang::CXXThisExpr>(call->getImplicitObjectArgument()->IgnoreParenImpCasts());
-    calls_own_methods |= own && !method->getName().starts_with("register_");
-    if (method->getName().ends_with("_") || method->getName() == "push_back") write(call->getImplicitObjectArgument());
-    return true;
-  }
-
- private:
-  void write(const clang::Expr* target) {
-    writes.insert(field_of(target));
-    changes_something = true;
-  }
-};
-
-/// The name that register_module("name", …) and its like give, anywhere in `stmt`.
-class RegisteredName : public clang::RecursiveASTVisitor<RegisteredName> {
- public:
-  std::string name;
-  bool VisitCallExpr(clang::CallExpr* call) {
-    const clang::FunctionDecl* callee = call->getDirectCallee();
-    if (!callee || !callee->getDeclName().isIdentifier() || !callee->getName().starts_with("register_") ||
-        call->getNumArgs() == 0)
-      return true;
-    Literal literal;
-    literal.TraverseStmt(call->getArg(0));
-    if (name.empty()) name = literal.text;
-    return true;
-  }
-
- private:
-  struct Literal : clang::RecursiveASTVisitor<Literal> {
-    std::string text;
-    bool VisitStringLiteral(clang::StringLiteral* literal) {
-      text = literal->getString().str();
-      return true;
-    }
-  };
-};
 
 /// Text is made when it is known to stay: what it names is then needed.
 using Later = std::function<Fragment()>;
@@ -263,8 +181,7 @@ class Unraveller {
       if (init.isAnyMemberInitializer()) part.field = init.getAnyMember()->getNameAsString();
       if (is_dropped(part.field, level)) continue;
       part.registered = registered_name(init.getInit());
-      Effects effects;
-      effects.TraverseStmt(init.getInit());
+      const Effects effects = effects_of(init.getInit());
       part.reads = effects.reads;
       part.comment = comments_at(slices[index], cores[index], level, arguments);
       if (ran_base && init.isAnyMemberInitializer() && needs_statements(effects, parts)) {
@@ -352,76 +269,11 @@ class Unraveller {
 
   /// Runs the constructor of a base that is a level of this class; false where the base is a library's.
   bool run_base(const clang::CXXCtorInitializer& init, size_t level, const Substitution& outer, Parts& parts) {
-    const auto* record = init.getBaseClass()->getAsCXXRecordDecl();
-    const Symbol* symbol = record ? family_.specs().symbol(record) : nullptr;
-    size_t base = level + 1;
-    while (symbol && base < entity_.levels.size() && entity_.levels[base].symbol != symbol) ++base;
-    if (!symbol || base == entity_.levels.size()) return false;
-    const clang::Expr* value = init.getInit();
-    const auto* call = value ? llvm::dyn_cast<clang::CXXConstructExpr>(value->IgnoreImplicit()) : nullptr;
-    if (!call) {
-      family_.specs().refuse(span(init.getSourceRange()), "modgen cannot follow this initialization of the base",
-                             "call its constructor with parentheses");
-      return true;
-    }
-    const clang::CXXConstructorDecl* target = call->getConstructor();
-    llvm::SmallVector<const clang::Expr*> given(call->arg_begin(), call->arg_end());
-    if (const clang::CallExpr* skip = skipping(*call)) {
-      given.assign(skip->arg_begin(), skip->arg_end());
-      const size_t nearest = base;
-      const auto* ancestor =
-          skip->getDirectCallee()->getTemplateSpecializationArgs()->get(1).getAsType()->getAsCXXRecordDecl();
-      target = chosen_constructor(*ancestor, *skip);
-      while (base < entity_.levels.size() && entity_.levels[base].symbol != family_.specs().symbol(ancestor)) ++base;
-      check_skipped(nearest, base, init);
-      if (!target || base == entity_.levels.size()) return true;  // a library's
-    }
-    while (const auto inherited = target->getInheritedConstructor()) target = inherited.getConstructor();
-    while (base < entity_.levels.size() &&
-           entity_.levels[base].symbol->record->getCanonicalDecl() != target->getParent()->getCanonicalDecl())
-      ++base;
-    const clang::FunctionDecl* definition = nullptr;
-    if (base == entity_.levels.size() || target->isDefaulted() || !target->getBody(definition))
-      return true;  // an implicit constructor does nothing here
-    const auto& constructor = *llvm::cast<clang::CXXConstructorDecl>(definition);
-
-    Effects effects;
-    effects.TraverseDecl(const_cast<clang::CXXConstructorDecl*>(&constructor));
-    Substitution arguments;
-    for (unsigned index = 0; index < constructor.getNumParams(); ++index) {
-      const clang::ParmVarDecl* parameter = constructor.getParamDecl(index);
-      const clang::Expr* argument = index < given.size() ? given[index] : nullptr;
-      const bool is_default = !argument || llvm::isa<clang::CXXDefaultArgExpr>(argument);
-      if (is_default) argument = parameter->getDefaultArg();
-      Effects of_argument;
-      of_argument.TraverseStmt(const_cast<clang::Expr*>(argument));
-      if (of_argument.changes_something)
-        family_.specs().refuse(
-            span(argument->getSourceRange()),
-            "this argument changes something, which would happen at another time where the base's constructor is "
-            "unravelled",
-            "compute it into a member that is initialized before the base",
-            {{Diagnostic::Severity::note, span(constructor.getSourceRange()), "the base's constructor", "", {}}});
-      else if (!is_repeatable_argument(*argument) && effects.uses[parameter] > 1)
-        family_.specs().refuse(
-            span(argument->getSourceRange()),
-            "this argument would be evaluated " + std::to_string(effects.uses[parameter]) +
-                " times where the base's constructor is unravelled",
-            "compute it once, into a member that is initialized before the base",
-            {{Diagnostic::Severity::note, span(constructor.getSourceRange()), "the base's constructor", "", {}}});
-      Fragment text =
-          render(span(argument->getSourceRange()), is_default ? base : level, is_default ? Substitution{} : outer);
-      const clang::Expr* bare = argument->IgnoreImplicit();
-      if (llvm::isa<clang::BinaryOperator, clang::AbstractConditionalOperator, clang::UnaryOperator>(bare) ||
-          (llvm::isa<clang::CXXOperatorCallExpr>(bare) && !is_trivial_argument(*bare))) {
-        Fragment wrapped("(");
-        wrapped.append(text);
-        wrapped.add(std::string(")"));
-        text = wrapped;
-      }
-      arguments[parameter] = text;
-    }
-    Parts inherited = unravel(base, constructor, arguments);
+    const std::optional<BaseCall> call = base_call(family_, entity_, level, init);
+    if (!call) return false;
+    for (const size_t skipped : call->skipped) check_skipped(skipped, init);
+    if (!call->constructor) return true;
+    Parts inherited = unravel(call->level, *call->constructor, base_arguments(family_, entity_, *call, level, outer));
     if (level == 0) {
       const SourceSpan cause = init.isWritten() ? span(init.getSourceRange()) : entity_.levels[0].symbol->where;
       const auto asked_for = [cause](Later text) -> Later {
@@ -440,43 +292,15 @@ class Unraveller {
     return true;
   }
 
-  /// The call of skip_to that stands in the place of a base's arguments; null where there is none.
-  static const clang::CallExpr* skipping(const clang::CXXConstructExpr& made) {
-    if (made.getNumArgs() != 1) return nullptr;
-    const auto* call = llvm::dyn_cast<clang::CallExpr>(made.getArg(0)->IgnoreUnlessSpelledInSource());
-    const clang::FunctionDecl* callee = call ? call->getDirectCallee() : nullptr;
-    return callee && callee->getDeclName().isIdentifier() && callee->getQualifiedNameAsString() == "modular::skip_to"
-               ? call
-               : nullptr;
-  }
-
-  /// The constructor of `record` that the arguments of `call` choose.
-  const clang::CXXConstructorDecl* chosen_constructor(const clang::CXXRecordDecl& record,
-                                                      const clang::CallExpr& call) const {
-    clang::Sema& sema = family_.specs().compiler().getSema();
-    llvm::SmallVector<clang::Expr*> arguments;
-    for (const clang::Expr* argument : call.arguments())
-      arguments.push_back(new (sema.Context) clang::OpaqueValueExpr(argument->getExprLoc(), argument->getType(),
-                                                                    argument->getValueKind()));
-    const auto entity = clang::InitializedEntity::InitializeTemporary(sema.Context.getRecordType(&record));
-    const auto kind = clang::InitializationKind::CreateDirect(call.getBeginLoc(), call.getBeginLoc(), call.getEndLoc());
-    clang::InitializationSequence sequence(sema, entity, kind, arguments);
-    for (const auto& step : sequence.steps())
-      if (step.Kind == clang::InitializationSequence::SK_ConstructorInitialization)
-        return llvm::dyn_cast<clang::CXXConstructorDecl>(step.Function.Function);
-    return nullptr;
-  }
-
-  /// What the levels [first, last) declare has nothing that creates it but this class.
-  void check_skipped(size_t first, size_t last, const clang::CXXCtorInitializer& init) {
-    for (size_t level = first; level < last && level < entity_.levels.size(); ++level)
-      for (const clang::FieldDecl* field : entity_.levels[level].symbol->record->fields()) {
-        const std::string name = field->getNameAsString();
-        const bool stays =
-            std::find(context_.field_order.begin(), context_.field_order.end(), name) != context_.field_order.end();
-        if (stays && !field->hasInClassInitializer() && !context_.dropped.count(name))
-          skipped_.push_back({name, field, span(init.getSourceRange())});
-      }
+  /// What a level declares whose constructor is skipped has nothing that creates it but this class.
+  void check_skipped(size_t level, const clang::CXXCtorInitializer& init) {
+    for (const clang::FieldDecl* field : entity_.levels[level].symbol->record->fields()) {
+      const std::string name = field->getNameAsString();
+      const bool stays =
+          std::find(context_.field_order.begin(), context_.field_order.end(), name) != context_.field_order.end();
+      if (stays && !field->hasInClassInitializer() && !context_.dropped.count(name))
+        skipped_.push_back({name, field, span(init.getSourceRange())});
+    }
   }
 
   /// Whether `if (parameter) statement` has `true` as its argument. With `false` it stays: it registers what else
@@ -504,18 +328,17 @@ class Unraveller {
     Part part;
     if (const auto* assignment = llvm::dyn_cast<clang::BinaryOperator>(inner);
         assignment && assignment->getOpcode() == clang::BO_Assign) {
-      part.field = Effects::field_of(assignment->getLHS());
+      part.field = own_field(assignment->getLHS());
       value = assignment->getRHS();
     } else if (const auto* call = llvm::dyn_cast<clang::CXXOperatorCallExpr>(inner);
                call && call->getOperator() == clang::OO_Equal) {
-      part.field = Effects::field_of(call->getArg(0));
+      part.field = own_field(call->getArg(0));
       value = call->getArg(1);
     }
-    if (is_remove(*inner, level, parts)) return;
+    if (is_remove(*inner, parts)) return;
     if (is_dropped(part.field, level)) return;
     part.registered = registered_name(&stmt);
-    Effects effects;
-    effects.TraverseStmt(const_cast<clang::Stmt*>(value ? value : &stmt));
+    const Effects effects = effects_of(value ? value : &stmt);
     part.reads = effects.reads;
     part.writes = effects.writes;
     if (!part.field.empty()) part.writes.insert(part.field);
@@ -569,11 +392,11 @@ class Unraveller {
   }
 
   /// `remove(member);` takes what creates the member along; the constructor creates it anew afterwards.
-  bool is_remove(const clang::Stmt& stmt, size_t, Parts& parts) {
+  bool is_remove(const clang::Stmt& stmt, Parts& parts) {
     const auto* call = llvm::dyn_cast<clang::CallExpr>(&stmt);
     const clang::FunctionDecl* callee = call ? call->getDirectCallee() : nullptr;
     if (!callee || callee->getQualifiedNameAsString() != "modular::remove") return false;
-    const std::string field = Effects::field_of(call->getArg(0));
+    const std::string field = own_field(call->getArg(0));
     const auto sets = [&](const Part& part) {
       return part.field == field || (part.field.empty() && part.registered == field);
     };
@@ -628,12 +451,6 @@ class Unraveller {
 };
 
 }  // namespace
-
-std::string registered_name(const clang::Stmt* stmt) {
-  RegisteredName finder;
-  finder.TraverseStmt(const_cast<clang::Stmt*>(stmt));
-  return finder.name;
-}
 
 Fragment constructor_text(const ConstructorContext& context, size_t index, const clang::CXXConstructorDecl& constructor,
                           SourceSpan slice) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "generator/parse.h"
+#include "generator/parsed.h"
 
 namespace modgen {
 

@@ -162,9 +162,6 @@ bool is_trivial_argument(const clang::Expr& argument);
 /// ones.
 bool is_repeatable_argument(const clang::Expr& argument);
 
-/// The name that register_module("name", …) or its like gives in `stmt`; empty where there is no such call.
-std::string registered_name(const clang::Stmt* stmt);
-
 /// The statements of a body with what stands at them; the last slice is what stands before the closing brace.
 std::vector<std::pair<const clang::Stmt*, SourceSpan>> statement_slices(const Family& family, const clang::Stmt& body);
 

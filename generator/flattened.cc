@@ -6,6 +6,7 @@
 
 #include "generator/family.h"
 #include "generator/model.h"
+#include "generator/parse.h"
 #include "generator/resolved.h"
 
 namespace modgen {

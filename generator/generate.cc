@@ -18,6 +18,7 @@
 #include "generator/build_config.h"
 #include "generator/family.h"
 #include "generator/model.h"
+#include "generator/parse.h"
 #include "generator/resolved.h"
 #include "generator/result_bytes.h"
 #include "generator/stages.h"

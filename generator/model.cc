@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "generator/effects.h"
 #include "generator/family.h"
 #include "generator/slices.h"
 #include "generator/stages.h"

@@ -2,7 +2,11 @@
 #pragma once
 
 #include "generator/family_model.h"
-#include "generator/parse.h"
+#include "generator/parsed.h"
+
+namespace clang {
+class CompilerInstance;
+}  // namespace clang
 
 namespace modgen {
 

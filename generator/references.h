@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "generator/parse.h"
+#include "generator/parsed.h"
 
 namespace clang {
 class Decl;

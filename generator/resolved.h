@@ -2,7 +2,7 @@
 #pragma once
 
 #include "generator/generate.h"
-#include "generator/parse.h"
+#include "generator/parsed.h"
 
 namespace modgen {
 

@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "generator/names.h"
-#include "generator/parse.h"
+#include "generator/parsed.h"
 #include "generator/references.h"
 
 namespace clang {
 class CXXRecordDecl;
+class CompilerInstance;
 class Decl;
 class FunctionDecl;
 class NamedDecl;
@@ -51,6 +52,7 @@ struct Symbol {
 
   bool is_class() const { return kind == Kind::module_class || kind == Kind::plain_class; }
   bool is_alias() const { return !record && base && is_class(); }
+  bool declares_field(const std::string& field) const;
 };
 
 /// A member that is called otherwise in a family than in those that it inherits from.
@@ -84,21 +86,6 @@ struct Spec {
   mutable std::map<const Spec*, std::map<std::string, int>> prefixes_;
 };
 
-/// The prefix that inherited classes of family `base` get where code of `symbol` reaches them: what `symbol` puts in
-/// the place of its own base's prefix ("LlavaVision" in LlavaVisionEncoder : CLIPEncoder), or else the one that its
-/// family's classes agree on, or the family's own. A prefix that one class alone has beside others with the family's
-/// own says nothing.
-std::string prefix_given(const Symbol& symbol, const Spec& base);
-/// As above, for code of `family` that belongs to no class.
-std::string prefix_given(const Spec& family, const Spec& base);
-
-/// What `family` declares in the place of `symbol`, a symbol of a family that it inherits from, reached where inherited
-/// classes get `prefix`; null where it declares nothing.
-Symbol* covering(const Spec& family, const Symbol& symbol, const std::string& prefix);
-
-/// `family`'s names with another class prefix.
-Names names_with(const Spec& family, std::string prefix);
-
 /// All specs of a translation unit.
 class Specs {
  public:
@@ -130,6 +117,10 @@ class Specs {
   /// The members of `record` as slices, access specifiers among them; the last one is what stands before the closing
   /// brace.
   std::vector<Slice> members(const clang::CXXRecordDecl& record) const;
+
+  /// The declarations in `region` as slices, with those together that share tokens (several declarators, one macro).
+  /// Every byte belongs to one; the last one is what follows the last declaration.
+  std::vector<Slice> slices(SourceSpan region, const std::vector<clang::Decl*>& decls) const;
 
  private:
   friend class SpecReader;
