@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checks/records.h"
-#include "generator/diagnostic.h"
+#include "generator/source/diagnostic.h"
 
 namespace modgen {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "checks/check.h"
-#include "generator/diagnostic.h"
+#include "generator/source/diagnostic.h"
 
 namespace modgen {
 

@@ -1,6 +1,6 @@
 #include "generator/advice.h"
 
-#include "generator/edits.h"
+#include "generator/source/edits.h"
 
 namespace modgen {
 namespace {

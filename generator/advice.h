@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "generator/parsed.h"
+#include "generator/source/parsed.h"
 
 namespace modgen {
 

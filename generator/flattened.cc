@@ -4,9 +4,9 @@
 
 #include <stdexcept>
 
-#include "generator/family.h"
-#include "generator/model.h"
-#include "generator/parse.h"
+#include "generator/flatten/family.h"
+#include "generator/model/model.h"
+#include "generator/parse/parse.h"
 #include "generator/resolved.h"
 
 namespace modgen {

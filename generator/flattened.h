@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "generator/family_model.h"
 #include "generator/generate.h"
+#include "generator/model/family_model.h"
 
 namespace modgen {
 

@@ -16,12 +16,15 @@
 
 #include "generator/advice.h"
 #include "generator/build_config.h"
-#include "generator/family.h"
-#include "generator/model.h"
-#include "generator/parse.h"
+#include "generator/flatten/family.h"
+#include "generator/model/model.h"
+#include "generator/parse/parse.h"
+#include "generator/print/print.h"
+#include "generator/print/print_plan.h"
 #include "generator/resolved.h"
 #include "generator/result_bytes.h"
-#include "generator/stages.h"
+#include "generator/weave/constructor_checks.h"
+#include "generator/weave/weave.h"
 #include "generator/workers.h"
 
 namespace fs = std::filesystem;

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "generator/diagnostic.h"
-#include "generator/family_model.h"
-#include "generator/outline.h"
+#include "generator/flatten/outline.h"
+#include "generator/model/family_model.h"
+#include "generator/source/diagnostic.h"
 
 namespace modgen {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "generator/generate.h"
-#include "generator/parsed.h"
+#include "generator/source/parsed.h"
 
 namespace modgen {
 

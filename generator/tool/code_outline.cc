@@ -9,9 +9,9 @@
 #include <set>
 #include <stdexcept>
 
-#include "generator/parse.h"
+#include "generator/parse/parse.h"
 #include "generator/resolved.h"
-#include "generator/slices.h"
+#include "generator/source/slices.h"
 
 namespace modgen {
 

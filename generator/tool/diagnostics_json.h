@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "generator/diagnostic.h"
+#include "generator/source/diagnostic.h"
 
 namespace modgen {
 

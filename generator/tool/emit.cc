@@ -9,7 +9,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "generator/layout.h"
+#include "generator/weave/layout.h"
 
 namespace modgen {
 

@@ -7,9 +7,9 @@
 #include <cctype>
 #include <stdexcept>
 
-#include "generator/module_tree.h"
-#include "generator/names.h"
-#include "generator/slices.h"
+#include "generator/source/names.h"
+#include "generator/source/slices.h"
+#include "generator/weave/module_tree.h"
 
 namespace modgen {
 

@@ -9,9 +9,9 @@
 
 #include "checks/digest.h"
 #include "checks/unified_diff.h"
-#include "generator/format.h"
 #include "generator/generate.h"
-#include "generator/names.h"
+#include "generator/print/format.h"
+#include "generator/source/names.h"
 
 namespace fs = std::filesystem;
 

@@ -4,10 +4,10 @@
 #include <functional>
 #include <set>
 
-#include "generator/module_tree.h"
-#include "generator/partition.h"
-#include "generator/plan.h"
-#include "generator/slices.h"
+#include "generator/source/slices.h"
+#include "generator/weave/module_tree.h"
+#include "generator/weave/partition.h"
+#include "generator/weave/plan.h"
 
 namespace modgen {
 namespace {

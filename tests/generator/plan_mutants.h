@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "generator/family_model.h"
 #include "generator/flattened.h"
+#include "generator/model/family_model.h"
 #include "tests/generator/text_changes.h"
 
 namespace modgen {

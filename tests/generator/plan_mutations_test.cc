@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iostream>
 
-#include "generator/stages.h"
+#include "generator/weave/weave.h"
 #include "tests/generator/plan_mutants.h"
 
 namespace modgen {

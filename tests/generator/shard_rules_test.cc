@@ -2,7 +2,7 @@
 // refuses.
 #include <gtest/gtest.h>
 
-#include "generator/shard_types.h"
+#include "generator/weave/shard_types.h"
 
 namespace modgen {
 namespace {

@@ -1,5 +1,5 @@
 // Gap ownership: slices concatenate to the text, and comments go with what they stand at.
-#include "generator/slices.h"
+#include "generator/source/slices.h"
 
 #include <gtest/gtest.h>
 

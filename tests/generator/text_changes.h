@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "generator/family_model.h"
+#include "generator/model/family_model.h"
 
 namespace modgen {
 

@@ -7,8 +7,8 @@
 #include <iostream>
 #include <random>
 
-#include "generator/model.h"
-#include "generator/stages.h"
+#include "generator/model/model.h"
+#include "generator/weave/weave.h"
 #include "tests/generator/plan_mutants.h"
 #include "tests/plan_mutants/woven_calls.h"
 

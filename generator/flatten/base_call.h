@@ -1,0 +1,33 @@
+// The call of a base's constructor in a derived one's initializers.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "generator/flatten/family.h"
+
+namespace clang {
+class CXXCtorInitializer;
+class Expr;
+}  // namespace clang
+
+namespace modgen {
+
+struct BaseCall {
+  size_t level = 0;                                        // of the class whose constructor runs
+  const clang::CXXConstructorDecl* constructor = nullptr;  // with its body; null where none runs that was written
+  std::vector<const clang::Expr*> arguments;
+  std::vector<size_t> skipped;  // levels whose constructors skip_to passes over
+};
+
+/// What `init`, of a constructor of `entity`'s level `level`, calls; nullopt where the base is none of its levels but a
+/// library's. A form that cannot be followed is refused.
+std::optional<BaseCall> base_call(const Family& family, const Entity& entity, size_t level,
+                                  const clang::CXXCtorInitializer& init);
+
+/// What stands for the constructor's parameters where its body is written out in level `level`, of whose own parameters
+/// `outer` knows what stands for them. Arguments that would be evaluated more than once or at another time are refused.
+Substitution base_arguments(Family& family, Entity& entity, const BaseCall& call, size_t level,
+                            const Substitution& outer);
+
+}  // namespace modgen

@@ -1,0 +1,288 @@
+// Flattening of one class: its head, its merged members, its holder.
+#include <clang/AST/DeclCXX.h>
+#include <clang/AST/ExprCXX.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "generator/flatten/family.h"
+#include "generator/flatten/members.h"
+#include "generator/source/slices.h"
+
+namespace modgen {
+namespace {
+
+class ClassText {
+ public:
+  ClassText(Family& family, Entity& entity)
+      : family_(family), entity_(entity), merged_(merge_members(family, entity)) {}
+
+  Fragment make() {
+    supers_.is_redefined = [this](const clang::CXXMethodDecl& method) {
+      return std::none_of(merged_.members.begin(), merged_.members.end(), [&](const Member& member) {
+        return member.decl && member.decl->getCanonicalDecl() == method.getCanonicalDecl();
+      });
+    };
+    Fragment text = head();
+    text.append(entity_.levels.size() == 1 ? verbatim_body() : merged_body());
+    return text;
+  }
+
+ private:
+  const clang::CXXRecordDecl& record(size_t level) const { return *entity_.levels[level].symbol->record; }
+  const std::string& text_of(size_t level) const { return family_.file_text(entity_.levels[level].symbol->spec->file); }
+  Fragment render(SourceSpan span, size_t level, std::vector<Replacement> replacements = {}) {
+    return family_.render(span, entity_.levels[level], entity_, {}, std::move(replacements));
+  }
+  SourceSpan token(clang::SourceLocation location) const {
+    return family_.parsed().token(family_.specs().manager(), location);
+  }
+
+  // ---- The head -----------------------------------------------------------------------------------------------------
+
+  /// Own annotations, of the class or of its aliases, and those that are inherited.
+  Fragment class_annotations() {
+    Fragment text;
+    std::vector<std::string> groups;
+    const auto take = [&](const clang::Decl& decl, const Level& level, bool own) {
+      std::vector<std::string> here;
+      for (const AnnotationMacro& note : annotations_on(decl, family_)) {
+        const std::string group = annotation_group(note.kind);
+        if (note.kind == "stands_for" || (!own && note.kind == "entry")) continue;
+        if (std::find(groups.begin(), groups.end(), group) != groups.end()) continue;
+        here.push_back(group);
+        text.append(family_.render(note.where, level, entity_));
+        text.add(std::string(" "));
+      }
+      groups.insert(groups.end(), here.begin(), here.end());
+    };
+    if (entity_.declared)
+      for (const auto* alias : entity_.declared->aliases) take(*alias, Level{entity_.declared, {}}, true);
+    for (const Level& level : entity_.levels) take(*level.symbol->record, level, level.symbol == entity_.declared);
+    return text;
+  }
+
+  /// Comment, class key, annotations, name and bases, up to behind the opening brace.
+  Fragment head() {
+    const size_t root = entity_.levels.size() - 1;
+    Fragment text;
+    if (entity_.declared && entity_.declared->is_alias()) {
+      const Slice& slice = *entity_.declared->slices.front();
+      const SourceSpan comment = leading_comment(family_.file_text(slice.whole.file), slice.whole);
+      if (comment.begin < comment.end) text = family_.render(comment, Level{entity_.declared, {}}, entity_);
+    }
+    for (size_t level = 0; level <= root && text.empty(); ++level) {
+      const Slice& slice = *entity_.levels[level].symbol->slices.front();
+      const SourceSpan comment = leading_comment(text_of(level), slice.whole);
+      if (comment.begin < comment.end) text = render(comment, level);
+    }
+    if (!text.empty()) text.add(std::string("\n"));
+    const SourceSpan key = token(record(root).getBeginLoc()), name = token(record(root).getLocation());
+    const SourceSpan own_name = token(record(0).getLocation());
+    text.append(render(key, root));
+    text.add(std::string(" "));
+    text.append(class_annotations());
+    text.append(render(own_name, 0));
+    const SourceSpan open = token(record(root).getBraceRange().getBegin());
+    text.append(render({name.file, name.end, behind_line_comment(text_of(root), open.end)}, root));
+    return text;
+  }
+
+  // ---- The body -----------------------------------------------------------------------------------------------------
+
+  Fragment verbatim_body() {
+    const SourceSpan open = token(record(0).getBraceRange().getBegin());
+    const Symbol& symbol = *entity_.levels[0].symbol;
+    const SourceSpan whole = symbol.slices.front()->whole;
+    std::vector<Replacement> bodies;
+    for (const Member& member : merged_.members)
+      if (const auto body = body_behind(member)) bodies.push_back(*body);
+    Fragment text = render({open.file, behind_line_comment(text_of(0), open.end), whole.end}, 0, std::move(bodies));
+    append_holder(text);
+    return text;
+  }
+
+  /// In the place of its semicolon, the body of a method that is defined behind its class.
+  std::optional<Replacement> body_behind(const Member& member) {
+    const auto* function = llvm::dyn_cast_or_null<clang::FunctionDecl>(member.decl);
+    if (!function) return std::nullopt;
+    const clang::FunctionDecl& definition = Specs::defined(*function);
+    if (&definition == function || !definition.hasBody()) return std::nullopt;
+    const SourceSpan body = family_.parsed().span(family_.specs().manager(), definition.getBody()->getSourceRange());
+    uint32_t begin = body.begin;
+    if (const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(&definition))
+      for (const RawToken& token : raw_tokens(text_of(member.level), name_behind(*constructor), body.begin))
+        if (text_of(member.level)[token.begin] == ':' && token.end == token.begin + 1) {
+          begin = token.begin;
+          break;
+        }
+    const uint32_t semicolon = next_code(text_of(member.level), member.slice->core.end);
+    Fragment text(" ");
+    text.append(render({body.file, begin, body.end}, member.level, kept_calls(member)));
+    return Replacement{{body.file, member.slice->core.end, semicolon + 1}, text};
+  }
+  uint32_t name_behind(const clang::FunctionDecl& function) const { return token(function.getLocation()).end; }
+  std::vector<Replacement> kept_calls(const Member& member) {
+    return member.kind == Member::Kind::method ? super_calls(family_, entity_, member.level, *member.decl, {}, supers_)
+                                               : std::vector<Replacement>{};
+  }
+
+  void append_holder(Fragment& text) {
+    for (size_t level = 0; level < entity_.levels.size(); ++level) {
+      const Symbol& symbol = *entity_.levels[level].symbol;
+      if (!symbol.holder) continue;
+      const Slice& slice = *symbol.slices.back();
+      const SourceSpan comment = leading_comment(text_of(level), slice.whole);
+      text.add(std::string("\n"));
+      if (comment.begin < comment.end) {
+        text.append(render(comment, level));
+        text.add(std::string("\n"));
+      }
+      text.add("TORCH_MODULE(" + entity_.name + ");", symbol.where);
+      const auto last_slice = [](const Symbol& one) { return one.holder ? one.slices.back() : one.slices.front(); };
+      append_comment_behind(text, last_slice);
+      return;
+    }
+  }
+
+  Fragment member_text(const Member& member) {
+    const SourceSpan whole = member.slice->whole;
+    if (member.kind == Member::Kind::constructor) {
+      const auto& constructor = *llvm::cast<clang::CXXConstructorDecl>(member.decl);
+      ConstructorContext context{family_, entity_, field_order(), dropped_initializers(), supers_};
+      return constructor_text(context, member.level, constructor, whole);
+    }
+    std::vector<Replacement> replacements;
+    if (auto body = body_behind(member))
+      replacements.push_back(std::move(*body));
+    else
+      replacements = kept_calls(member);
+    for (const AnnotationMacro& note : annotations_on(*member.slice->decls.front(), family_))
+      if (note.kind == "tp_none") replacements.push_back({note.where, Fragment()});
+    if (!member.inherited_annotations.empty()) {
+      const uint32_t code = next_code(text_of(member.level), whole.begin);
+      Fragment words;
+      for (const auto& [level, note] : member.inherited_annotations) {
+        words.append(render(note, level));
+        words.add(std::string(" "));
+      }
+      replacements.push_back({{whole.file, code, code}, words});
+    }
+    Fragment text;
+    if (member.inherited_comment.begin < member.inherited_comment.end) {
+      text.append(render(member.inherited_comment, member.comment_level));
+      text.add(std::string("\n"));
+    }
+    text.append(render(whole, member.level, std::move(replacements)).trimmed());
+    return text;
+  }
+
+  std::vector<std::string> field_order() const {
+    std::vector<std::string> names;
+    for (const Member& member : merged_.members)
+      if (member.kind == Member::Kind::field)
+        for (const auto* decl : member.slice->decls)
+          if (const auto* field = llvm::dyn_cast<clang::FieldDecl>(decl)) names.push_back(field->getName().str());
+    return names;
+  }
+
+  /// Fields that are gone or that a redeclaration initializes anew, with the level that says so.
+  std::map<std::string, size_t> dropped_initializers() const {
+    std::map<std::string, size_t> levels;
+    for (const auto& [name, where] : entity_.removed)
+      for (size_t level = 0; level < entity_.levels.size(); ++level)
+        if (entity_.levels[level].symbol->spec->file == where.file) levels[name] = level;
+    for (const Member& member : merged_.members) {
+      const auto* field = member.decl ? llvm::dyn_cast<clang::FieldDecl>(member.decl) : nullptr;
+      if (field && member.redefines && field->hasInClassInitializer() && !is_null(*field->getInClassInitializer()))
+        levels[member.name] = member.level;
+    }
+    return levels;
+  }
+
+  /// `{nullptr}`, which a holder needs in C++, creates nothing.
+  static bool is_null(const clang::Expr& initializer) {
+    const clang::Expr* expr = initializer.IgnoreUnlessSpelledInSource();
+    if (const auto* list = llvm::dyn_cast<clang::InitListExpr>(expr); list && list->getNumInits() == 1)
+      expr = list->getInit(0)->IgnoreUnlessSpelledInSource();
+    if (const auto* made = llvm::dyn_cast<clang::CXXConstructExpr>(expr); made && made->getNumArgs() == 1)
+      expr = made->getArg(0)->IgnoreUnlessSpelledInSource();
+    return llvm::isa<clang::CXXNullPtrLiteralExpr>(expr);
+  }
+
+  static const char* label(clang::AccessSpecifier access) {
+    return access == clang::AS_private ? " private:\n" : access == clang::AS_protected ? " protected:\n" : " public:\n";
+  }
+
+  Fragment merged_body() {
+    Fragment text;
+    text.add(std::string("\n"));
+    clang::AccessSpecifier access = record(entity_.levels.size() - 1).isStruct() ? clang::AS_public : clang::AS_private;
+    const Member* previous = nullptr;
+    const auto emit = [&](const Member& member) {
+      Fragment own = member_text(member).trimmed();
+      const bool relabel = member.access != access;
+      const bool functions =
+          member.kind == Member::Kind::method || member.kind == Member::Kind::constructor ||
+          (previous && (previous->kind == Member::Kind::method || previous->kind == Member::Kind::constructor));
+      const bool neighbours = previous && previous->level == member.level && previous->slice + 1 == member.slice;
+      if (previous && (member.blank_before || relabel || (functions && !neighbours))) text.add(std::string("\n"));
+      if (relabel) text.add(label(member.access));
+      access = member.access;
+      for (const auto& [level, comment] : member.above) {
+        text.append(render(comment, level));
+        text.add(std::string("\n"));
+      }
+      text.append(own);
+      text.add(std::string("\n"));
+      previous = &member;
+    };
+    for (const Member& member : merged_.members) emit(member);
+    if (!supers_.kept.empty()) {
+      text.add(access == clang::AS_private ? "\n" : "\n private:\n");
+      for (const KeptMethod& method : supers_.kept) {
+        text.append(method.text);
+        text.add(std::string("\n"));
+      }
+    }
+    for (size_t level = entity_.levels.size(); level-- > 0;) {
+      const Slice& tail = merged_.slices[entity_.levels.size() - 1 - level].back();
+      const SourceSpan comment = leading_comment(text_of(level), tail.whole);
+      if (comment.begin == comment.end) continue;
+      text.append(render(comment, level));
+      text.add(std::string("\n"));
+    }
+    text.add(std::string("};"));
+    const auto first_slice = [](const Symbol& symbol) { return symbol.slices.front(); };
+    append_comment_behind(text, first_slice);
+    append_holder(text);
+    return text;
+  }
+
+  /// The comment behind the slice that `choose` gives, of the nearest level that has one.
+  template <class Choose>
+  void append_comment_behind(Fragment& text, Choose&& choose) {
+    for (size_t level = 0; level < entity_.levels.size(); ++level) {
+      const Slice& slice = *choose(*entity_.levels[level].symbol);
+      const std::string& source = text_of(level);
+      uint32_t behind = slice.core.end;
+      while (behind < slice.whole.end && source[behind] == ';') ++behind;
+      const SourceSpan comment = leading_comment(source, {slice.whole.file, behind, slice.whole.end});
+      if (comment.begin == comment.end) continue;
+      text.add(std::string("  "));
+      text.append(render(comment, level));
+      return;
+    }
+  }
+
+  Family& family_;
+  Entity& entity_;
+  const MergedMembers merged_;
+  Supers supers_;
+};
+
+}  // namespace
+
+Fragment class_text(Family& family, Entity& entity) { return ClassText(family, entity).make(); }
+
+}  // namespace modgen

@@ -1,0 +1,343 @@
+#include "generator/flatten/family.h"
+
+#include <clang/AST/Decl.h>
+#include <clang/AST/DeclCXX.h>
+#include <clang/AST/ExprCXX.h>
+
+#include <algorithm>
+#include <cctype>
+#include <functional>
+
+#include "generator/resolve/prefixes.h"
+#include "generator/source/slices.h"
+
+namespace modgen {
+namespace {
+
+bool is_entry(const Symbol& symbol, const Specs& specs) {
+  if (!symbol.record) return false;
+  const auto notes = annotations(*symbol.record, specs.manager(), specs.parsed());
+  return std::any_of(notes.begin(), notes.end(), [](const AnnotationMacro& one) { return one.kind == "entry"; });
+}
+
+/// A class that derives from another of its own family keeps that base, while members of that type get what a deriving
+/// family puts in its place: the two must be the same class. Entries are no members of anything. `meaning` is what a
+/// symbol means in code of a level.
+void check_bases(const Specs& specs, const Entity& entity,
+                 const std::function<const Symbol*(const Symbol&, const Level&)>& meaning) {
+  for (size_t index = 0; index + 1 < entity.levels.size(); ++index) {
+    const Level& level = entity.levels[index];
+    const Symbol& base = *entity.levels[index + 1].symbol;
+    if (base.spec != level.symbol->spec) continue;  // named by an author who knew of both
+    if (is_entry(base, specs)) continue;
+    const Symbol* const covers = meaning(base, level);
+    const Symbol* meant = covers;
+    while (meant->is_alias()) meant = meant->base;
+    if (std::any_of(entity.levels.begin(), entity.levels.end(), [&](const Level& one) { return one.symbol == meant; }))
+      continue;
+    const std::string impl = covers->name + (covers->kind == Symbol::Kind::module_class ? "Impl" : "");
+    specs.refuse(entity.cause,
+                 "'" + entity.name + "' would derive from '" + base.name + "' of family '" + base.spec->name +
+                     "', in whose place this family has '" + covers->name + "'",
+                 "write '" + entity.name + "' out, deriving from '" + impl + "', with what '" + level.symbol->name +
+                     "' adds; or let '" + level.symbol->name + "' hold '" + base.name + "' as a member",
+                 {{Diagnostic::Severity::note, level.symbol->where, "this derives from it", "", {}},
+                  {Diagnostic::Severity::note, covers->where, "this takes its place", "", {}}});
+  }
+}
+
+}  // namespace
+
+Family::Family(const Specs& specs, const Spec& spec) : specs_(specs), spec_(spec) {}
+
+// ---- What a name means ----------------------------------------------------------------------------------------------
+
+std::string Family::prefix_of(const Spec& family, const std::vector<Step>& outward) const {
+  std::string prefix = family.prefix;
+  const Spec* inner = &family;
+  for (const Step& step : outward) {
+    // LlavaVision in a family that makes Other of Llava: OtherVision.
+    prefix = step.prefix + prefix.substr(std::min(prefix.size(), inner->prefix.size()));
+    inner = step.family;
+  }
+  return prefix;
+}
+
+Family::Meaning Family::meaning(const Symbol& target, const Level& level) const {
+  std::vector<Step> path = level.outward;
+  if (target.spec != level.symbol->spec)
+    path.insert(path.begin(), {level.symbol->spec, prefix_given(*level.symbol, *target.spec)});
+  Meaning result{&target, path};
+  for (size_t index = 0; index < path.size(); ++index) {
+    const auto first = path.end() - static_cast<long>(result.outward.size()),
+               here = path.begin() + static_cast<long>(index);
+    if (const Symbol* replacement =
+            covering(*path[index].family, *result.symbol, prefix_of(*result.symbol->spec, {first, here + 1})))
+      result = {replacement, {here + 1, path.end()}};
+  }
+  return result;
+}
+
+Entity* Family::resolve(const Symbol& target, const Level& level) {
+  Meaning found = meaning(target, level);
+  return found.symbol->spec == &spec_ ? declared(*found.symbol) : inferred(*found.symbol, std::move(found.outward));
+}
+
+std::string Family::name_of(const Symbol& target, const Level& level) const {
+  const Meaning found = meaning(target, level);
+  return found.symbol->spec == &spec_ ? found.symbol->name
+                                      : renamed_word(found.symbol->name, found.symbol->spec->names,
+                                                     names_with(spec_, prefix_of(*found.symbol->spec, found.outward)));
+}
+
+/// As resolve, but a class that names itself means the class that its code has become part of.
+Entity* Family::meant(const Symbol& symbol, const Level& level, Entity& user) {
+  return &symbol == level.symbol ? &user : resolve(symbol, level);
+}
+
+Entity* Family::declared(const Symbol& symbol) {
+  const auto found = by_symbol_.find({&symbol, spec_.prefix});
+  return found != by_symbol_.end() ? found->second : add(symbol.name, &symbol, symbol, {});
+}
+
+Entity* Family::inferred(const Symbol& symbol, std::vector<Step> outward) {
+  const std::string prefix = prefix_of(*symbol.spec, outward);
+  if (const auto found = by_symbol_.find({&symbol, prefix}); found != by_symbol_.end()) return found->second;
+  std::string name = renamed_word(symbol.name, symbol.spec->names, names_with(spec_, prefix));
+  if (const auto other = by_name_.find(name); other != by_name_.end() && !symbol.is_class()) {
+    // Functions of several families: one copy if they are the same, else told apart by prefix.
+    const Symbol& there = *other->second->levels.front().symbol;
+    if (!other->second->declared && same_code(there, symbol)) return by_symbol_[{&symbol, prefix}] = other->second;
+    const bool constant = name.size() > 1 && name[0] == 'k' && std::isupper(static_cast<unsigned char>(name[1]));
+    name = constant ? "k" + prefix + name.substr(1) : snake_case(prefix) + "_" + name;
+  }
+  return add(name, nullptr, symbol, std::move(outward));
+}
+
+/// Whether two functions or constants of other families come out as the same text, and so does all that they reach.
+bool Family::same_code(const Symbol& a, const Symbol& b, std::set<const Symbol*> seen) const {
+  if (a.is_class() || b.is_class() || a.slices.size() != b.slices.size()) return false;
+  if (!seen.insert(&a).second) return true;
+  const auto code = [&](const Symbol& symbol) {
+    std::string text;
+    for (const Slice* slice : symbol.slices)
+      for (const RawToken& token : raw_tokens(file_text(slice->whole.file), slice->whole.begin, slice->whole.end)) {
+        if (token.kind == RawToken::Kind::comment) continue;
+        const std::string word(file_text(slice->whole.file).substr(token.begin, token.end - token.begin));
+        text += renamed_word(word, symbol.spec->names, spec_.names) + " ";
+      }
+    return text;
+  };
+  if (code(a) != code(b)) return false;
+  const auto reached = [&](const Symbol& symbol) {
+    std::vector<const Symbol*> symbols;
+    for (const Reference& reference : symbol.spec->references)
+      for (const Slice* slice : symbol.slices)
+        if (slice->whole.contains(reference.where) && reference.kind == Reference::Kind::name)
+          if (const Symbol* target = specs_.symbol(reference.target); target && target != &symbol)
+            symbols.push_back(target);
+    return symbols;
+  };
+  const auto from_a = reached(a), from_b = reached(b);
+  return std::equal(from_a.begin(), from_a.end(), from_b.begin(), from_b.end(),
+                    [&](const Symbol* one, const Symbol* other) { return same_code(*one, *other, seen); });
+}
+
+Entity* Family::add(std::string name, const Symbol* declared, const Symbol& first, std::vector<Step> outward) {
+  auto entity = std::make_unique<Entity>();
+  entity->name = name;
+  entity->declared = declared;
+  by_symbol_[{&first, prefix_of(*first.spec, outward)}] = entity.get();
+  for (const Symbol* symbol = &first; symbol; symbol = symbol->base) {
+    if (!symbol->is_alias()) entity->levels.push_back({symbol, outward, prefix_of(*symbol->spec, outward)});
+    if (symbol->base && symbol->base->spec != symbol->spec)
+      outward.insert(outward.begin(), {symbol->spec, prefix_given(*symbol, *symbol->base->spec)});
+  }
+  entity->cause = declared ? declared->where : asking_;
+  check_bases(specs_, *entity, [&](const Symbol& symbol, const Level& level) { return meaning(symbol, level).symbol; });
+  Entity* const result = entity.get();
+  if (const auto [other, added] = by_name_.emplace(name, result); !added) {
+    const Entity& clash = *other->second;
+    const Entity& later = declared || !clash.declared ? *result : clash;
+    const Entity& earlier = &later == result ? clash : *result;
+    const auto note = [&](const Entity& one) {
+      const Symbol& symbol = *one.levels.front().symbol;
+      return one.declared ? Remark{Diagnostic::Severity::note, one.declared->where, "the other definition", "", {}}
+                          : Remark{Diagnostic::Severity::note,
+                                   symbol.where,
+                                   "what '" + symbol.name + "' of family '" + symbol.spec->name + "' becomes",
+                                   "",
+                                   {}};
+    };
+    std::vector<Remark> notes = {note(earlier)};
+    if (!later.declared) notes.push_back(note(later));
+    specs_.refuse(later.declared ? later.declared->where : later.cause,
+                  "two definitions would get the name '" + name + "' in family '" + spec_.name + "'",
+                  "rename one of them, or say with STANDS_FOR(…) which class it replaces", std::move(notes));
+  }
+  entities_.push_back(std::move(entity));
+  return result;
+}
+
+std::string Family::member_name(const std::string& name, const Symbol& owner, const Level& level,
+                                const Entity& user) const {
+  // A redeclared member is called as its first declaration is.
+  const Level* first = nullptr;
+  bool below = false;
+  for (const Level& one : user.levels) {
+    below |= one.symbol == &owner;
+    if (below && one.symbol->declares_field(name)) first = &one;
+  }
+  const std::string& class_name = (first ? first->symbol : &owner)->name;
+  std::string result = name;
+  for (const Step& step : (first ? *first : level).outward) {
+    const MemberName* found = nullptr;
+    for (const MemberName& member : step.family->members)
+      if (member.from == result && (member.owner.empty() ? !found : member.owner == class_name)) found = &member;
+    if (found) result = found->to;
+  }
+  return result;
+}
+
+// ---- The whole family -----------------------------------------------------------------------------------------------
+
+Fragment Family::flatten() {
+  for (const Symbol* symbol : spec_.symbols) declared(*symbol);
+  for (size_t index = 0; index < entities_.size(); ++index) write(*entities_[index]);  // grows while it is walked
+  check_uses();
+  check_redefinitions();
+
+  Fragment result;
+  result.add(spec_.file_comment.substr(0, spec_.file_comment.find_last_not_of(" \n") + 1));
+  if (!result.empty()) result.add(std::string("\n"));
+  result.add("#pragma once\n\n" + includes() + "\n" + macro_definitions() +
+             "namespace modular::flattened::" + spec_.name + " {\n");
+  const Entity* previous = nullptr;
+  for (const Entity* entity : in_order()) {
+    const bool together = previous && !previous->levels.front().symbol->is_class() &&
+                          !entity->levels.front().symbol->is_class() && entity->text.text().rfind("\n\n", 0) != 0 &&
+                          entity->levels.front().symbol->kind == Symbol::Kind::value;
+    result.add(std::string(together ? "\n" : "\n\n"));
+    Fragment text = entity->text.trimmed();
+    text.set_cause(entity->cause);
+    result.append(text);
+    previous = entity;
+  }
+  result.add("\n\n}  // namespace modular::flattened::" + spec_.name + "\n");
+  for (const size_t index : macros_)
+    result.add((index == *macros_.begin() ? "\n#undef " : "#undef ") + macro_name(parsed().macros[index]) + "\n");
+  return result;
+}
+
+/// Dependencies first, and otherwise in the order of the specs as this family's includes give it: what replaces or is
+/// inherited stands where its origin stood.
+std::vector<Entity*> Family::in_order() {
+  std::map<const Spec*, size_t> files;  // included ones first, whichever families are generated beside this one
+  size_t count = 0;
+  const std::function<void(const Spec&)> include = [&](const Spec& spec) {
+    const auto [file, is_new] = files.emplace(&spec, 0);  // before its includes: they may come back to it, as an error
+    if (!is_new) return;
+    for (const Spec* other : spec.includes) include(*other);
+    file->second = count++;
+  };
+  include(spec_);
+  std::vector<Entity*> sorted, result;
+  for (const auto& entity : entities_) sorted.push_back(entity.get());
+  const auto place = [&](const Entity* entity) {
+    const Symbol& origin = *entity->levels.back().symbol;
+    return std::pair<size_t, uint32_t>(files.at(origin.spec), origin.where.begin);
+  };
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const Entity* a, const Entity* b) { return place(a) < place(b); });
+  std::set<const Entity*> seen;
+  const std::function<void(Entity*)> visit = [&](Entity* entity) {
+    if (!seen.insert(entity).second) return;
+    std::vector<Entity*> needs = entity->needs;
+    std::stable_sort(needs.begin(), needs.end(), [&](const Entity* a, const Entity* b) { return place(a) < place(b); });
+    for (Entity* need : needs) visit(need);
+    result.push_back(entity);
+  };
+  for (Entity* entity : sorted) visit(entity);
+  return result;
+}
+
+std::string Family::includes() const {
+  std::set<std::string> angled, quoted, guarded;
+  std::set<const Spec*> contributing = {&spec_};
+  for (const auto& entity : entities_)
+    for (const Level& level : entity->levels) contributing.insert(level.symbol->spec);
+  for (const auto& spec : specs_.all()) {
+    if (!contributing.count(spec.get())) continue;
+    for (const std::string& name : spec->libraries) (name[0] == '<' ? angled : quoted).insert(name);
+    guarded.insert(spec->guarded.begin(), spec->guarded.end());
+  }
+  quoted.insert("\"runtime/model/model.h\"");
+  const auto uses_one_of = [](const auto& entity) { return entity->text.text().find("OneOf<") != std::string::npos; };
+  if (std::any_of(entities_.begin(), entities_.end(), uses_one_of)) quoted.insert("\"runtime/model/one_of.h\"");
+  std::string text;
+  for (const std::string& name : angled) text += "#include " + name + "\n";
+  if (!angled.empty()) text += "\n";
+  for (const std::string& block : guarded) text += block + "\n\n";
+  for (const std::string& name : quoted) text += "#include " + name + "\n";
+  return text;
+}
+
+// ---- What must not be -----------------------------------------------------------------------------------------------
+
+void Family::check_uses() {
+  for (const Use& use : uses_) {
+    const auto removed = use.owner->removed.find(use.member);
+    if (removed == use.owner->removed.end() || !told_.insert({use.where.file, use.where.begin}).second) continue;
+    const bool own = use.where.file == spec_.file;
+    const Remark note{Diagnostic::Severity::note,
+                      own ? removed->second : use.where,
+                      own ? "it is removed here" : "this inherited code still uses it",
+                      "",
+                      {}};
+    specs_.refuse(
+        own ? use.where : removed->second,
+        "'" + use.member + "' is removed from '" + use.owner->name + "' but still used",
+        own ? "write this without it, or keep the member" : "redefine the code that uses it, or keep the member",
+        {note});
+  }
+}
+
+void Family::check_redefinitions() {
+  std::set<const Entity*> reached;
+  std::vector<const Entity*> next;
+  bool has_entry = false;
+  for (const auto& entity : entities_) {
+    if (!entity->declared) continue;
+    bool root = !entity->declared->base && entity->declared->is_class();
+    std::vector<const clang::Decl*> marked(entity->declared->decls.begin(), entity->declared->decls.end());
+    for (const clang::Decl* decl : marked)
+      for (const AnnotationMacro& note : annotations(*decl, specs_.manager(), parsed())) {
+        root |= note.kind == "entry";
+        has_entry |= note.kind == "entry";
+      }
+    if (root) next.push_back(entity.get());
+  }
+  if (!has_entry) return;  // a family of parts: everything that it declares may be used
+  while (!next.empty()) {
+    const Entity* entity = next.back();
+    next.pop_back();
+    if (reached.insert(entity).second) next.insert(next.end(), entity->needs.begin(), entity->needs.end());
+  }
+  for (const auto& entity : entities_) {
+    const Symbol* symbol = entity->declared;
+    if (!symbol || reached.count(entity.get())) continue;
+    const Symbol* replaces = symbol->base;
+    for (const auto& spec : specs_.all()) {
+      if (replaces || symbol->is_class() || spec.get() == &spec_ || !spec_.sees(*spec)) continue;
+      for (const Symbol* other : spec->symbols)
+        if (!other->is_class() && covering(spec_, *other, spec_.prefix) == symbol) replaces = other;
+    }
+    if (replaces)
+      specs_.refuse(symbol->where,
+                    "nothing in family '" + spec_.name + "' uses this redefinition of '" + replaces->name + "'",
+                    "remove it, or give it the name of what it replaces ('" +
+                        renamed_word(replaces->name, replaces->spec->names, spec_.names) + "'), or say STANDS_FOR(…)",
+                    {{Diagnostic::Severity::note, replaces->where, "the inherited definition", "", {}}});
+  }
+}
+
+}  // namespace modgen

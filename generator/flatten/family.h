@@ -1,0 +1,168 @@
+// The third stage, flatten: one family as text without inheritance.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "generator/resolve/specs.h"
+#include "generator/source/fragment.h"
+
+namespace clang {
+class CXXConstructorDecl;
+class CXXMethodDecl;
+class ParmVarDecl;
+}  // namespace clang
+
+namespace modgen {
+
+/// A family that code is inherited through, and the prefix that its classes get there.
+struct Step {
+  const Spec* family;
+  std::string prefix;
+};
+
+/// Code of one symbol as the flattened family sees it.
+struct Level {
+  const Symbol* symbol = nullptr;
+  std::vector<Step> outward;  // nearest first, the flattened family last; empty in its own spec
+  std::string prefix = {};    // that its family's classes get in the flattened family
+};
+
+/// What stands under one name in the flattened family.
+struct Entity {
+  std::string name;                  // of the holder where there is one: "GemmaMLP"
+  const Symbol* declared = nullptr;  // in the family's spec; null where it is inferred
+  std::vector<Level> levels;   // the classes that it is made of, most derived first; one level for what is no class
+  std::vector<Entity*> needs;  // in the order in which its text names them
+  SourceSpan cause;            // the code of the family's spec that asks for it
+  std::map<std::string, SourceSpan> removed;  // members that a level removed, with the place
+  Fragment text;
+  bool is_module() const { return levels.front().symbol->kind == Symbol::Kind::module_class; }
+};
+
+/// Arguments that stand for parameters of a body that is written elsewhere.
+using Substitution = std::map<const clang::NamedDecl*, Fragment>;
+
+/// A change to spec text while it is rendered; it wins over the references inside of it.
+struct Replacement {
+  SourceSpan where;
+  Fragment text;
+};
+
+/// A name of a family in a comment or string of inherited text that became this family's.
+struct Renaming {
+  SourceSpan where;
+  std::string before, after;
+};
+
+class Family {
+ public:
+  Family(const Specs& specs, const Spec& spec);
+
+  /// The flattened text. What it refuses is added to the remarks of the parse.
+  Fragment flatten();
+
+  const std::vector<Renaming>& renamings() const { return renamings_; }
+  const std::deque<std::unique_ptr<Entity>>& entities() const { return entities_; }  // as they were reached
+  const Spec& spec() const { return spec_; }
+
+  // ---- For the parts of this stage ----------------------------------------------------------------------------------
+
+  /// `span` of `level`'s spec with every reference renamed to this family.
+  Fragment render(SourceSpan span, const Level& level, Entity& user, const Substitution& arguments = {},
+                  std::vector<Replacement> replacements = {});
+  /// The entity that `target` means in code of `level`.
+  Entity* resolve(const Symbol& target, const Level& level);
+  /// The name that `target` has in this family, in code of `level`; nothing is added to the family.
+  std::string name_of(const Symbol& target, const Level& level) const;
+  /// The name of an inherited member that `level`'s code calls `name`; `owner` is the class that declares it.
+  std::string member_name(const std::string& name, const Symbol& owner, const Level& level, const Entity& user) const;
+  const Specs& specs() const { return specs_; }
+  const Parsed& parsed() const { return specs_.parsed(); }
+  const std::string& file_text(uint32_t file) const { return parsed().sources[file].text; }
+
+ private:
+  Entity* meant(const Symbol& symbol, const Level& level, Entity& user);
+  struct Meaning {
+    const Symbol* symbol;
+    std::vector<Step> outward;
+  };
+  Meaning meaning(const Symbol& target, const Level& level) const;
+  std::string prefix_of(const Spec& family, const std::vector<Step>& outward) const;
+  Entity* declared(const Symbol& symbol);
+  Entity* inferred(const Symbol& symbol, std::vector<Step> outward);
+  Entity* add(std::string name, const Symbol* declared, const Symbol& first, std::vector<Step> outward);
+  bool same_code(const Symbol& a, const Symbol& b, std::set<const Symbol*> seen = {}) const;
+  std::string reference_text(const Reference& reference, const Level& level, Entity& user);
+  void write(Entity& entity);
+  void check_uses();
+  void check_redefinitions();
+  std::vector<Entity*> in_order();
+  std::string includes() const;
+  std::string macro_definitions();
+  std::string macro_name(const MacroDefinition& macro) const;
+  std::vector<Replacement> directives_and_macros(SourceSpan span);
+
+  struct Use {
+    Entity* owner;
+    std::string member;
+    SourceSpan where;
+  };
+
+  const Specs& specs_;
+  const Spec& spec_;
+  std::deque<std::unique_ptr<Entity>> entities_;                        // in the order in which they were reached
+  std::map<std::pair<const Symbol*, std::string>, Entity*> by_symbol_;  // with the prefix that it gets
+  std::map<std::string, Entity*> by_name_;
+  SourceSpan asking_;  // where the code that is rendered names something, as far as it is the family's own
+  std::vector<Use> uses_;
+  std::set<size_t> macros_;  // that rendered text uses, by their index
+  std::vector<Renaming> renamings_;
+  std::set<std::pair<uint32_t, uint32_t>> told_;  // places that an error was given for
+};
+
+/// Classes of the standard forms.  (class_text.cc)
+Fragment class_text(Family& family, Entity& entity);
+
+/// Super calls in a method's or constructor's body.  (super_calls.cc)
+struct KeptMethod {
+  std::string name;
+  const void* origin;  // the base's method
+  Fragment text;
+};
+struct Supers {
+  std::vector<KeptMethod> kept;  // bodies of bases' methods under names of their own
+  std::function<bool(const clang::CXXMethodDecl&)> is_redefined = {};  // else the flattened class has it as it is
+};
+std::vector<Replacement> super_calls(Family& family, Entity& entity, size_t level, const clang::Decl& method,
+                                     const Substitution& arguments, Supers& supers);
+
+/// The constructor `constructor` of level `index` with the constructors of its bases unravelled. `field_order` has the
+/// class's fields; what a level behind the one that `dropped` names for a field does to initialize it is left out.
+/// (constructor.cc)
+struct ConstructorContext {
+  Family& family;
+  Entity& entity;
+  std::vector<std::string> field_order;
+  std::map<std::string, size_t> dropped;
+  Supers& supers;
+};
+Fragment constructor_text(const ConstructorContext& context, size_t index, const clang::CXXConstructorDecl& constructor,
+                          SourceSpan slice);
+
+/// `argument` may be written more than once, and anywhere: a name, a literal, a member of such.
+bool is_trivial_argument(const clang::Expr& argument);
+
+/// `argument` has no effects and costs next to nothing, so it may be evaluated more than once: numbers made of trivial
+/// ones.
+bool is_repeatable_argument(const clang::Expr& argument);
+
+/// The statements of a body with what stands at them; the last slice is what stands before the closing brace.
+std::vector<std::pair<const clang::Stmt*, SourceSpan>> statement_slices(const Family& family, const clang::Stmt& body);
+
+}  // namespace modgen

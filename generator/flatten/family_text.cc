@@ -1,0 +1,202 @@
+// The text of a family: spec text with what it names renamed, macros and directives taken out.
+#include <clang/AST/Decl.h>
+#include <clang/AST/DeclCXX.h>
+
+#include <algorithm>
+
+#include "generator/flatten/family.h"
+#include "generator/resolve/prefixes.h"
+#include "generator/source/slices.h"
+
+namespace modgen {
+namespace {
+
+/// A registered name is a member's and no prose.
+bool names_member(const std::vector<Reference>& references, SourceSpan where) {
+  auto at = std::lower_bound(references.begin(), references.end(), where.begin,
+                             [](const Reference& reference, uint32_t begin) { return reference.where.begin < begin; });
+  return at != references.end() && at->where == where && at->kind == Reference::Kind::registered;
+}
+
+}  // namespace
+
+std::string Family::reference_text(const Reference& reference, const Level& level, Entity& user) {
+  const std::string spelled(parsed().sources.text(reference.where));
+  if (reference.kind == Reference::Kind::qualifier) {
+    const auto* space = llvm::cast<clang::NamespaceDecl>(reference.target);
+    return specs_.of_namespace(space) ? "" : spelled;
+  }
+  if (reference.kind == Reference::Kind::registered) {
+    const std::string name = spelled.substr(1, spelled.size() - 2);
+    for (const Symbol* symbol = level.symbol; symbol; symbol = symbol->base)
+      if (symbol->declares_field(name)) return "\"" + member_name(name, *symbol, level, user) + "\"";
+    return spelled;
+  }
+  if (reference.kind == Reference::Kind::member) {
+    const auto* owner = llvm::dyn_cast<clang::CXXRecordDecl>(reference.target->getDeclContext());
+    const Symbol* symbol = owner ? specs_.symbol(owner) : nullptr;
+    if (!symbol || reference.in_macro_body) return spelled;
+    const Entity* const entity = uses_.emplace_back(Use{meant(*symbol, level, user), spelled, reference.where}).owner;
+    return llvm::isa<clang::FieldDecl>(reference.target) ? member_name(spelled, *symbol, level, *entity) : spelled;
+  }
+  const Symbol* symbol = specs_.symbol(reference.target);
+  if (!symbol) return spelled;
+  Entity* const entity = meant(*symbol, level, user);
+  if (entity != &user && std::find(user.needs.begin(), user.needs.end(), entity) == user.needs.end())
+    user.needs.push_back(entity);
+  const std::string target_name =
+      reference.target->getDeclName().isIdentifier() ? reference.target->getName().str() : spelled;
+  const bool is_impl = symbol->kind == Symbol::Kind::module_class && target_name != symbol->name;
+  const std::string text = symbol->kind == Symbol::Kind::function && !reference.target->getDeclName().isIdentifier()
+                               ? spelled
+                               : entity->name + (is_impl ? "Impl" : "");
+  if (!reference.in_macro_body) return text;
+  if (text != target_name && spelled.rfind("TORCH_MODULE", 0) != 0 &&
+      told_.insert({reference.where.file, reference.where.begin}).second)
+    specs_.refuse(
+        reference.where,
+        "the body of macro '" + spelled + "' names '" + target_name + "', which would have to become '" + text + "'",
+        "pass the name as an argument of the macro, or write its text here");
+  return spelled;
+}
+
+Fragment Family::render(SourceSpan span, const Level& level, Entity& user, const Substitution& arguments,
+                        std::vector<Replacement> replacements) {
+  const std::string& text = file_text(span.file);
+  const Spec& from = *level.symbol->spec;
+  const auto replaced = [&](const SourceSpan& where) {
+    return std::any_of(replacements.begin(), replacements.end(), [&](const Replacement& one) {
+      return one.where.begin <= where.begin && where.end <= one.where.end && one.where.begin < one.where.end;
+    });
+  };
+  std::vector<Replacement> edits;
+  for (Replacement& one : directives_and_macros(span))
+    if (!replaced(one.where)) replacements.push_back(std::move(one));
+  const auto& references = from.references;
+  auto next =
+      std::lower_bound(references.begin(), references.end(), span.begin,
+                       [](const Reference& reference, uint32_t begin) { return reference.where.begin < begin; });
+  for (; next != references.end() && next->where.begin < span.end; ++next) {
+    if (next->in_macro_body) reference_text(*next, level, user);  // for what it refuses
+    if (replaced(next->where) || (!edits.empty() && next->where.begin < edits.back().where.end)) continue;
+    if (const auto argument = arguments.find(next->target); argument != arguments.end()) {
+      edits.push_back({next->where, argument->second});
+      continue;
+    }
+    asking_ = next->where.file == spec_.file ? next->where : user.cause;
+    std::string after = reference_text(*next, level, user);
+    if (after == parsed().sources.text(next->where)) continue;
+    Fragment changed;
+    changed.add(after, next->where);
+    // `modular::llama::x`: the outer qualifier goes with the inner one.
+    if (after.empty() && next->kind == Reference::Kind::qualifier) {
+      constexpr std::string_view kOuter = "modular::";
+      SourceSpan whole = next->where;
+      if (whole.begin >= kOuter.size() && text.compare(whole.begin - kOuter.size(), kOuter.size(), kOuter) == 0)
+        whole.begin -= kOuter.size();
+      edits.push_back({whole, changed});
+      continue;
+    }
+    edits.push_back({next->where, changed});
+  }
+  if (&from != &spec_) {
+    for (const RawToken& token : raw_tokens(text, span.begin, span.end)) {
+      if (token.kind != RawToken::Kind::comment && token.kind != RawToken::Kind::string) continue;
+      const SourceSpan where{span.file, token.begin, token.end};
+      if (replaced(where) || names_member(references, where)) continue;
+      const std::string before(parsed().sources.text(where));
+      const std::string after =
+          renamed_prose(before, token.kind == RawToken::Kind::comment, from.names, names_with(spec_, level.prefix));
+      if (after == before) continue;
+      Fragment changed;
+      changed.add(after, where);
+      edits.push_back({where, changed});
+      renamings_.push_back({where, before, after});
+    }
+  }
+  for (Replacement& replacement : replacements)
+    if (span.begin <= replacement.where.begin && replacement.where.end <= span.end)
+      edits.push_back(std::move(replacement));
+  std::stable_sort(edits.begin(), edits.end(),
+                   [](const auto& a, const auto& b) { return a.where.begin < b.where.begin; });
+
+  Fragment result;
+  uint32_t at = span.begin;
+  for (const Replacement& edit : edits) {
+    if (edit.where.begin < at) continue;  // inside of one that was applied
+    result.add_verbatim(std::string_view(text).substr(at, edit.where.begin - at), {span.file, at, edit.where.begin});
+    result.append(edit.text);
+    at = edit.where.end;
+  }
+  if (at < span.end) result.add_verbatim(std::string_view(text).substr(at, span.end - at), {span.file, at, span.end});
+  return result;
+}
+
+/// Directives go, as macros are defined once, at the top; uses of macros are noted and renamed.
+std::vector<Replacement> Family::directives_and_macros(SourceSpan span) {
+  std::vector<Replacement> edits;
+  const std::string& text = file_text(span.file);
+  const auto remove_line = [&](SourceSpan where) {
+    if (!span.contains(where)) return;
+    where.begin = static_cast<uint32_t>(text.rfind('#', where.begin));
+    where.end = static_cast<uint32_t>(std::min(text.find('\n', where.end), text.size() - 1)) + 1;
+    edits.push_back({where, Fragment()});
+  };
+  for (const MacroDefinition& macro : parsed().macros) remove_line(macro.text);
+  for (const SourceSpan& undef : parsed().undefs) remove_line(undef);
+  for (const MacroUse& use : parsed().macro_uses) {
+    if (!span.contains(use.where)) continue;
+    const MacroDefinition& macro = parsed().macros[use.macro];
+    macros_.insert(use.macro);
+    if (parsed().sources.text(use.where) != macro.name) continue;  // in the body of another
+    Fragment name;
+    name.add(macro_name(macro), use.where);
+    edits.push_back({use.where, name});
+  }
+  return edits;
+}
+
+std::string Family::macro_name(const MacroDefinition& macro) const {
+  const Spec* from = specs_.of_file(macro.where.file);
+  return from && from != &spec_ ? renamed_word(macro.name, from->names, spec_.names) : macro.name;
+}
+
+std::string Family::macro_definitions() {
+  std::string result;
+  std::map<std::string, size_t> names;
+  for (const size_t index : macros_) {
+    const MacroDefinition& macro = parsed().macros[index];
+    if (const auto [other, added] = names.emplace(macro_name(macro), index); !added)
+      specs_.refuse(macro.where, "two macros would get the name '" + other->first + "' in family '" + spec_.name + "'",
+                    "rename one of them",
+                    {{Diagnostic::Severity::note, parsed().macros[other->second].where, "the other one", "", {}}});
+    const Spec* from = specs_.of_file(macro.where.file);
+    const std::string& text = file_text(macro.text.file);
+    result += "#define ";
+    uint32_t at = macro.text.begin;
+    for (const RawToken& token : raw_tokens(text, macro.text.begin, macro.text.end)) {
+      result.append(text, at, token.begin - at);
+      std::string word = text.substr(token.begin, token.end - token.begin);
+      if (from && from != &spec_ && (token.kind == RawToken::Kind::string || token.kind == RawToken::Kind::comment))
+        word = renamed_prose(word, token.kind == RawToken::Kind::comment, from->names, spec_.names);
+      for (const MacroDefinition& other : parsed().macros)
+        if (token.kind == RawToken::Kind::identifier && word == other.name && other.where.file == macro.where.file)
+          word = macro_name(other);
+      result += word;
+      at = token.end;
+    }
+    result += "\n";
+  }
+  return result.empty() ? "" : result + "\n";
+}
+
+void Family::write(Entity& entity) {
+  if (entity.levels.front().symbol->is_class()) {
+    entity.text = class_text(*this, entity);
+    return;
+  }
+  for (const Slice* slice : entity.levels.front().symbol->slices)
+    entity.text.append(render(slice->whole, entity.levels.front(), entity));
+}
+
+}  // namespace modgen

@@ -1,0 +1,330 @@
+#include "generator/flatten/members.h"
+
+#include <clang/AST/DeclCXX.h>
+#include <clang/AST/DeclTemplate.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "generator/source/edits.h"
+#include "generator/source/slices.h"
+
+namespace modgen {
+namespace {
+
+class Merge {
+ public:
+  Merge(const Family& family, Entity& entity) : family_(family), entity_(entity) {}
+
+  MergedMembers make() {
+    for (size_t level = entity_.levels.size(); level-- > 0;) merge_level(level);
+    return {std::move(members_), std::move(slices_)};
+  }
+
+ private:
+  const clang::CXXRecordDecl& record(size_t level) const { return *entity_.levels[level].symbol->record; }
+  const std::string& text_of(size_t level) const { return family_.file_text(entity_.levels[level].symbol->spec->file); }
+  SourceSpan token(clang::SourceLocation location) const {
+    return family_.parsed().token(family_.specs().manager(), location);
+  }
+
+  /// The types of a method's parameters, with classes of specs as this family names them.
+  std::string signature(const clang::FunctionDecl& function, size_t level) const {
+    std::string text;
+    for (const clang::ParmVarDecl* parameter : function.parameters())
+      text += parameter->getType().getCanonicalType().getUnqualifiedType().getAsString() + ",";
+    constexpr std::string_view kSpace = "modular::";
+    std::string result;
+    for (size_t at = 0; at < text.size();) {
+      const size_t found = text.find(kSpace, at);
+      result += text.substr(at, found - at);
+      if (found == std::string::npos) break;
+      size_t end = found;
+      while (end < text.size() &&
+             (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_' || text[end] == ':'))
+        ++end;
+      result += named(text.substr(found, end - found), level);
+      at = end;
+    }
+    return result;
+  }
+
+  /// "modular::alpha::AlphaMLPImpl" as this family names it.
+  std::string named(const std::string& type, size_t level) const {
+    const size_t space = type.find("::") + 2, name = type.find("::", space);
+    if (name == std::string::npos) return type;
+    const Spec* spec = family_.specs().family(type.substr(space, name - space));
+    for (const Symbol* symbol : spec ? spec->symbols : std::vector<Symbol*>{})
+      if (symbol->record && symbol->record->getName() == type.substr(name + 2))
+        return symbol == entity_.levels[level].symbol ? entity_.name : family_.name_of(*symbol, entity_.levels[level]);
+      else if (symbol->holder && symbol->holder->getName() == type.substr(name + 2))
+        return family_.name_of(*symbol, entity_.levels[level]) + " ";
+    return type;
+  }
+
+  void merge_level(size_t level) {
+    slices_.push_back(family_.specs().members(record(level)));
+    const bool is_root = level + 1 == entity_.levels.size();
+    std::vector<Member> own;
+    bool has_constructor = false, inherits_constructors = false;
+    std::vector<std::pair<size_t, SourceSpan>> above;  // comments at the last access specifier
+    for (const Slice& slice : slices_.back()) {
+      if (slice.decls.empty()) continue;
+      auto* decl = slice.decls.front();
+      if (llvm::isa<clang::AccessSpecDecl>(decl)) {
+        const std::string& text = text_of(level);
+        const SourceSpan colon{slice.core.file, next_code(text, slice.core.begin), slice.core.end};
+        for (const SourceSpan& comment :
+             {leading_comment(text, slice.whole), leading_comment(text, {colon.file, colon.end, slice.whole.end})})
+          if (comment.begin < comment.end) above.push_back({level, comment});
+        continue;
+      }
+      if (auto* use = llvm::dyn_cast<clang::UsingDecl>(decl); use && !is_root) {
+        const std::string name = use->getDeclName().getAsString();
+        if (use->getDeclName().getNameKind() == clang::DeclarationName::CXXConstructorName)
+          inherits_constructors = true;
+        else if (use->getAccess() == clang::AS_private)
+          remove(name, *use, slice);
+        continue;
+      }
+      Member member;
+      member.level = level;
+      member.slice = &slice;
+      member.decl = llvm::dyn_cast<clang::NamedDecl>(decl);
+      member.access = decl->getAccess();
+      member.blank_before = blank_before(text_of(level), slice.whole);
+      if (member.decl) member.name = llvm::isa<clang::CXXDestructorDecl>(decl) ? "~" : member.decl->getNameAsString();
+      member.above = std::move(above);
+      above.clear();
+      if (llvm::isa<clang::FieldDecl>(decl)) {
+        member.kind = Member::Kind::field;
+      } else if (llvm::isa<clang::CXXConstructorDecl>(decl)) {
+        member.kind = Member::Kind::constructor;
+        has_constructor = true;
+      } else if (const auto* function = decl->getAsFunction()) {
+        member.kind = Member::Kind::method;
+        member.signature = signature(*function, level);
+        if (function->isDeleted() && !is_root) {
+          remove_overload(member, slice);
+          continue;
+        }
+      }
+      if (slice.decls.size() > 1 && !is_root) {
+        for (auto* several : slice.decls)
+          if (const auto* field = llvm::dyn_cast<clang::FieldDecl>(several);
+              field && find_field(field->getName().str()))
+            family_.specs().refuse(slice.core,
+                                   "this redeclares '" + field->getName().str() + "' together with other members",
+                                   "declare one member a line");
+      }
+      own.push_back(std::move(member));
+    }
+    const std::set<std::string> early = is_root ? std::set<std::string>() : initialized_before_base(level);
+    for (Member& member : own) member.before_inherited = member.kind == Member::Kind::field && early.count(member.name);
+    if (!is_root && has_constructor && !inherits_constructors)
+      std::erase_if(members_, [](const Member& member) { return member.kind == Member::Kind::constructor; });
+    if (!is_root && !has_constructor && !inherits_constructors) check_constructible(level);
+    for (Member& member : own) place(std::move(member), is_root);
+  }
+
+  /// Fields whose initializers are written before the base's.
+  std::set<std::string> initialized_before_base(size_t level) const {
+    std::set<std::string> names;
+    for (const clang::CXXConstructorDecl* constructor : record(level).ctors()) {
+      int base = -1;
+      for (const clang::CXXCtorInitializer* init : constructor->inits())
+        if (init->isWritten() && init->isBaseInitializer() &&
+            family_.specs().symbol(init->getBaseClass()->getAsCXXRecordDecl()))
+          base = init->getSourceOrder();
+      for (const clang::CXXCtorInitializer* init : constructor->inits())
+        if (init->isWritten() && init->isAnyMemberInitializer() && init->getSourceOrder() < base)
+          names.insert(init->getAnyMember()->getNameAsString());
+    }
+    return names;
+  }
+
+  /// A class that only inherits from one with constructors needs to say that it wants them.
+  void check_constructible(size_t level) {
+    const Member* needs_arguments = nullptr;
+    for (const Member& member : members_)
+      if (member.kind == Member::Kind::constructor) {
+        const auto* constructor = llvm::cast<clang::CXXConstructorDecl>(member.decl);
+        if (constructor->isDefaultConstructor()) return;
+        needs_arguments = &member;
+      }
+    if (!needs_arguments) return;
+    const Symbol& symbol = *entity_.levels[level].symbol;
+    const std::string base = symbol.base->name + (symbol.base->kind == Symbol::Kind::module_class ? "Impl" : "");
+    family_.specs().refuse(
+        symbol.where, "'" + symbol.name + "' has no constructor: its base's are not inherited",
+        "add 'using " + base + "::" + base + ";' to its public part",
+        {{Diagnostic::Severity::note, needs_arguments->slice->core, "the base's constructor", "", {}}},
+        declare_public(family_.parsed(), token(record(level).getBraceRange().getBegin()), record(level).isStruct(),
+                       "using " + base + "::" + base + ";"));
+  }
+
+  static bool blank_before(const std::string& text, SourceSpan slice) {
+    int breaks = 0;
+    for (uint32_t at = slice.begin; at < slice.end && std::isspace(static_cast<unsigned char>(text[at])); ++at)
+      breaks += text[at] == '\n';
+    return breaks > 1;
+  }
+
+  Member* find_field(const std::string& name) {
+    for (Member& member : members_)
+      if (member.kind == Member::Kind::field)
+        for (const auto* decl : member.slice->decls)
+          if (const auto* field = llvm::dyn_cast<clang::FieldDecl>(decl); field && field->getName() == name)
+            return &member;
+    return nullptr;
+  }
+
+  void remove(const std::string& name, const clang::UsingDecl& use, const Slice& slice) {
+    if (Member* field = find_field(name); field && field->slice->decls.size() > 1) {
+      family_.specs().refuse(slice.core,
+                             "'" + name + "' is declared together with other members and cannot be removed alone",
+                             "declare one member a line in the base",
+                             {{Diagnostic::Severity::note, field->slice->core, "the declaration", "", {}}});
+      return;
+    }
+    const size_t before = members_.size();
+    std::erase_if(members_, [&](const Member& member) {
+      return member.kind != Member::Kind::constructor && member.name == name;
+    });
+    if (members_.size() == before)
+      family_.specs().refuse(slice.core, "'" + entity_.name + "' does not inherit a member '" + name + "' to remove",
+                             "remove this line", {}, remove_with_line(family_.parsed(), slice.core));
+    entity_.removed[name] = token(use.getNameInfo().getLoc());
+  }
+
+  void remove_overload(const Member& deleted, const Slice& slice) {
+    const size_t before = members_.size();
+    std::erase_if(members_, [&](const Member& member) {
+      return member.kind == Member::Kind::method && member.name == deleted.name &&
+             member.signature == deleted.signature;
+    });
+    if (members_.size() == before)
+      family_.specs().refuse(
+          slice.core, "'" + entity_.name + "' does not inherit this overload of '" + deleted.name + "' to remove",
+          "remove this line", {}, remove_with_line(family_.parsed(), slice.core));
+    else if (std::none_of(members_.begin(), members_.end(),
+                          [&](const Member& member) { return member.name == deleted.name; }))
+      entity_.removed[deleted.name] = slice.core;
+  }
+
+  void place(Member member, bool is_root) {
+    if (!is_root && member.kind != Member::Kind::constructor && !member.name.empty()) {
+      entity_.removed.erase(member.name);
+      if (Member* inherited = redefined_by(member)) {
+        member.blank_before = inherited->blank_before;
+        member.redefines = true;
+        member.above.insert(member.above.begin(), inherited->above.begin(), inherited->above.end());
+        if (member.kind == Member::Kind::method) inherit_comment(*inherited, member);
+        if (member.kind == Member::Kind::field) inherit_annotations(*inherited, member);
+        *inherited = std::move(member);
+        return;
+      }
+    }
+    if (is_root) {
+      members_.push_back(std::move(member));
+      return;
+    }
+    // A new member stands behind the last one of its kind: a method also behind the constructors, a constructor before
+    // the first method.
+    const auto behind_last = [&](auto&& is_kind) {
+      size_t behind = 0;
+      for (size_t index = 0; index < members_.size(); ++index)
+        if (is_kind(members_[index].kind)) behind = index + 1;
+      return behind;
+    };
+    size_t at = 0;
+    if (member.kind == Member::Kind::constructor) {
+      at = behind_last([](Member::Kind kind) { return kind == Member::Kind::constructor; });
+      while (at < members_.size() && members_[at].kind == Member::Kind::other) ++at;
+      member.blank_before = true;
+    } else if (member.kind == Member::Kind::method) {
+      at = behind_last(
+          [](Member::Kind kind) { return kind == Member::Kind::method || kind == Member::Kind::constructor; });
+      if (at == 0) at = members_.size();
+      member.blank_before = true;
+    } else if (member.kind == Member::Kind::field && member.before_inherited) {
+      const auto stays_before = [&](const Member& other) {
+        return other.kind != Member::Kind::field || (other.before_inherited && other.level == member.level);
+      };
+      while (at < members_.size() && stays_before(members_[at])) ++at;
+      if (at < members_.size()) {
+        member.blank_before = members_[at].blank_before;
+        members_[at].blank_before = false;
+      }
+    } else if (member.kind == Member::Kind::field) {
+      at = behind_last([](Member::Kind kind) { return kind == Member::Kind::field; });
+      // The blank line above the first field of its class parts it from the methods there, not from the inherited
+      // fields.
+      const bool first_there = at > 0 && members_[at - 1].level != member.level;
+      if (first_there) member.blank_before = false;
+      if (at == 0) at = members_.size();
+    }
+    members_.insert(members_.begin() + static_cast<long>(at), std::move(member));
+  }
+
+  Member* redefined_by(const Member& member) {
+    Member* only = nullptr;
+    int overloads = 0;
+    for (Member& inherited : members_) {
+      if (member.kind == Member::Kind::field) {
+        if (Member* field = find_field(member.name)) return field;
+      }
+      if (inherited.name != member.name || inherited.kind == Member::Kind::constructor) continue;
+      if (member.kind != Member::Kind::method || inherited.kind != Member::Kind::method) return &inherited;
+      if (inherited.level == member.level) continue;
+      if (inherited.signature == member.signature) return &inherited;
+      only = &inherited;
+      ++overloads;
+    }
+    return overloads == 1 ? only : nullptr;
+  }
+
+  void inherit_comment(const Member& inherited, Member& member) {
+    const SourceSpan own = leading_comment(text_of(member.level), member.slice->whole);
+    if (own.begin < own.end) return;
+    if (inherited.inherited_comment.begin < inherited.inherited_comment.end) {
+      member.inherited_comment = inherited.inherited_comment;
+      member.comment_level = inherited.comment_level;
+    } else {
+      member.inherited_comment = leading_comment(text_of(inherited.level), inherited.slice->whole);
+      member.comment_level = inherited.level;
+    }
+  }
+
+  void inherit_annotations(const Member& inherited, Member& member) {
+    std::vector<std::string> own;
+    for (const AnnotationMacro& note : annotations_on(*member.decl, family_))
+      own.push_back(annotation_group(note.kind));
+    member.inherited_annotations = inherited.inherited_annotations;
+    for (const AnnotationMacro& note : annotations_on(*inherited.decl, family_))
+      if (std::find(own.begin(), own.end(), annotation_group(note.kind)) == own.end())
+        member.inherited_annotations.emplace_back(inherited.level, note.where);
+  }
+
+  const Family& family_;
+  Entity& entity_;
+  std::vector<Member> members_;
+  std::deque<std::vector<Slice>> slices_;
+};
+
+}  // namespace
+
+std::vector<AnnotationMacro> annotations_on(const clang::Decl& decl, const Family& family) {
+  return annotations(decl, family.specs().manager(), family.parsed());
+}
+
+std::string annotation_group(const std::string& kind) {
+  if (kind == "tied_to" || kind == "ties" || kind == "entry" || kind == "fsdp_unit" || kind == "stands_for")
+    return kind;
+  return kind.substr(0, kind.find('_'));  // tp, pp, ep
+}
+
+MergedMembers merge_members(const Family& family, Entity& entity) { return Merge(family, entity).make(); }
+
+}  // namespace modgen

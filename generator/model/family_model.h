@@ -1,0 +1,127 @@
+// A family as the stages of modgen hand it on. It holds no Clang pointer: text with edits, structure as plain values.
+//
+// flatten writes each family as a spec without inheritance; that text is parsed once more and this model is filled from
+// that second parse. So every span lies in the one flattened text, where super calls are gone, names are the family's
+// own, inherited annotations stand beside the members and every class derives from libtorch or the prelude alone.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "generator/model/body.h"
+
+namespace modgen {
+
+/// A verbatim slice of a source file with its edits.
+struct Text {
+  SourceSpan slice;
+  std::vector<Edit> edits;
+};
+
+/// An annotation on a class or member: "fsdp_unit", "tp_colwise", "tied_to", … (the prelude's names without
+/// "modular.").
+struct Annotation {
+  std::string kind;
+  std::vector<std::string> arguments;  // source text of expressions, resolved and renamed; contents of string literals
+  SourceSpan where;                    // in the spec that gave it
+};
+
+/// A data member that is not static.
+struct Field {
+  std::string name;
+  std::string
+      type;  // as written, renamed to this family, e.g. "nn::Linear", "ModuleListOf<GemmaDecoderLayer>", "int64_t"
+  std::string
+      registered_as;  // the name that register_module or register_parameter gave it in the constructor, or empty
+  std::vector<Annotation> annotations;
+  SourceSpan where;
+  Text text;  // the whole declaration with its comments, annotations removed
+};
+
+/// A method, constructor or free function.
+struct Function {
+  std::string name;
+  bool is_constructor = false;
+  std::string return_type;
+  std::vector<Parameter> parameters;
+  Body body;         // what weaving reads; spans lie inside the slices of `text`
+  SourceSpan where;  // of the name
+  std::vector<Text>
+      text;  // printed one after the other: signature and body, composed of one slice or several (inlined super calls)
+  // What weaving adds: statements before the constructor's closing brace; a method in front of this one (the wrapper
+  // `forward` of a unit, whose body becomes `forward_unit`); one behind it (its form for values that are split).
+  std::vector<std::string> appended_statements;
+  std::string method_before;
+  std::string method_after;
+};
+
+struct Class {
+  std::string name;    // "GemmaMLPImpl"
+  std::string holder;  // "GemmaMLP", by TORCH_MODULE; empty for configs and plain classes
+  bool is_config = false;
+  std::vector<Annotation> annotations;
+  std::vector<Field> fields;        // in the order of the file
+  std::vector<Function> functions;  // in the order of the file, constructors among them
+  SourceSpan where;
+};
+
+/// What the parallel plan of one entry says; printed into the generated file and by --emit plan.
+struct EntryPlan {
+  std::string entry;         // holder, "GemmaForCausalLM"
+  std::string architecture;  // the same, or what MODEL_ENTRY says it is called in config.json
+  std::string task;          // "causal-lm"
+  std::string config;        // "GemmaConfig"
+  struct Split {
+    std::string parameter;
+    int64_t dim;
+    std::vector<std::string> parts;  // of that dimension, as products of config fields; empty where it is split as one
+  };
+  struct Tie {
+    std::string parameter, source, flag;
+  };
+  struct Divides {
+    std::string field, axis;
+  };
+  /// An operation whose type rests on something that modgen does not check.
+  struct Trust {
+    std::string operation, assumption;
+    SourceSpan where;
+    std::string place = {};  // "modular/llama.h:97:20", of the spec that holds it
+  };
+  /// What shard types say of the operations that the entry runs, each counted once for its place in the code.
+  struct Proof {
+    std::map<std::string, int64_t> by_rule;  // those that meet values which tp ranks hold different parts of, by name
+    int64_t alike = 0;                       // those whose operands are the same on every rank, and so is the result
+    std::vector<Trust> trusted;
+  };
+  /// What a pipeline stage hands to the next.
+  struct StageCut {
+    std::string carried;             // the variable
+    std::vector<std::string> shape;  // "batch", "seq", products of config fields; "?" where a size is not known
+  };
+  std::vector<std::string> units, first, last;
+  std::vector<Split> tensor_splits;
+  std::vector<Tie> ties;
+  std::string split_list;
+  bool two_stages = false;  // cut between towers
+  std::vector<Divides> divides;
+  std::optional<StageCut> cut;
+  Proof proof;
+};
+
+struct FamilyModel {
+  std::string name;                 // "gemma"
+  std::string prefix;               // "Gemma"
+  std::string model_type;           // "gemma", as in config.json
+  std::string text;                 // the flattened text, which all spans index
+  uint32_t file = 0;                // its index in spans
+  std::vector<Class> classes;       // dependencies first
+  std::vector<Function> functions;  // free functions
+  std::vector<EntryPlan> plans;     // filled by weave
+  std::vector<Edit> edits;  // of what is no member: class annotations, config bases, visitors over config fields
+};
+
+}  // namespace modgen

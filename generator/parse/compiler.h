@@ -1,0 +1,34 @@
+// Clang as modgen sets it up.
+#pragma once
+
+#include <clang/Basic/Diagnostic.h>
+
+#include <memory>
+#include <vector>
+
+#include "generator/source/parsed.h"
+
+namespace clang {
+class CompilerInstance;
+}  // namespace clang
+
+namespace modgen {
+
+/// Keeps what the compiler says, notes with the remark that they belong to.
+class Remarks : public clang::DiagnosticConsumer {
+ public:
+  explicit Remarks(Parsed& parsed) : parsed_(parsed) {}
+
+  void HandleDiagnostic(clang::DiagnosticsEngine::Level level, const clang::Diagnostic& info) override;
+
+ private:
+  /// Clang's fix-it, where all of it lies in project files.
+  std::vector<Edit> fix_of(const clang::Diagnostic& info) const;
+
+  Parsed& parsed_;
+};
+
+/// A compiler without inputs. `header`: for the prelude, which is the same for every root.
+std::unique_ptr<clang::CompilerInstance> make_compiler(const ParseOptions& options, bool header, Remarks& remarks);
+
+}  // namespace modgen

@@ -1,0 +1,61 @@
+// What the preprocessor reads of the project.
+#pragma once
+
+#include <clang/Lex/PPCallbacks.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "generator/source/parsed.h"
+
+namespace clang {
+class CompilerInstance;
+}  // namespace clang
+
+namespace modgen {
+
+// Files in memory: the prelude; what follows each spec, which is nothing or includes of the flattened texts; those
+// texts.
+inline constexpr char kPrelude[] = "/modgen-prelude.h";
+inline constexpr char kNextFolder[] = "/modgen-next/";
+inline constexpr char kFlattenedFolder[] = "/modgen-flattened/";
+
+/// Records in `parsed` what the preprocessor reads of the project: files, includes and where they were looked for,
+/// macros, conditions.
+class ProjectFiles : public clang::PPCallbacks {
+ public:
+  ProjectFiles(const ParseOptions& options, bool root_is_searched, clang::CompilerInstance& compiler, Parsed& parsed)
+      : options_(options), root_is_searched_(root_is_searched), compiler_(compiler), parsed_(parsed) {}
+
+  /// Gives each inclusion its target, once the files that it may be are in the table.
+  void resolve_inclusions();
+
+  void FileChanged(clang::SourceLocation location, FileChangeReason reason, clang::SrcMgr::CharacteristicKind kind,
+                   clang::FileID) override;
+  void InclusionDirective(clang::SourceLocation hash, const clang::Token&, llvm::StringRef name, bool angled,
+                          clang::CharSourceRange, clang::OptionalFileEntryRef found, llvm::StringRef, llvm::StringRef,
+                          const clang::Module*, bool, clang::SrcMgr::CharacteristicKind) override;
+  void MacroDefined(const clang::Token& name, const clang::MacroDirective* directive) override;
+  void MacroUndefined(const clang::Token& name, const clang::MacroDefinition&, const clang::MacroDirective*) override;
+  void MacroExpands(const clang::Token& name, const clang::MacroDefinition& definition, clang::SourceRange,
+                    const clang::MacroArgs*) override;
+  void If(clang::SourceLocation at, clang::SourceRange, ConditionValueKind) override { open(at); }
+  void Ifdef(clang::SourceLocation at, const clang::Token&, const clang::MacroDefinition&) override { open(at); }
+  void Ifndef(clang::SourceLocation at, const clang::Token&, const clang::MacroDefinition&) override { open(at); }
+  void Endif(clang::SourceLocation at, clang::SourceLocation) override;
+
+ private:
+  void open(clang::SourceLocation at);
+
+  const ParseOptions& options_;
+  bool root_is_searched_;
+  clang::CompilerInstance& compiler_;
+  Parsed& parsed_;
+  std::vector<std::pair<size_t, std::string>> pending_;
+  std::map<const clang::MacroInfo*, size_t> definitions_;  // looked up, never walked
+  std::map<uint32_t, int> depth_;                          // of conditions, by file
+};
+
+}  // namespace modgen

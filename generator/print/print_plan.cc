@@ -1,0 +1,187 @@
+#include "generator/print/print_plan.h"
+
+#include <llvm/Support/JSON.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "generator/source/names.h"
+#include "generator/weave/layout.h"
+
+namespace modgen {
+namespace {
+
+/// "LlamaForCausalLM" gives "llama_for_causal_lm", with the family's part as the family writes it: "vit", no "vi_t".
+std::string name_of_plan(const FamilyModel& family, const std::string& entry) {
+  std::string letters;
+  for (const char c : family.name)
+    if (c != '_') letters += c;
+  const bool is_prefix = entry.starts_with(family.prefix) && letters.size() == family.prefix.size() &&
+                         std::equal(letters.begin(), letters.end(), family.prefix.begin(), [](char name, char prefix) {
+                           return name == std::tolower(static_cast<unsigned char>(prefix));
+                         });
+  return is_prefix ? family.name + "_" + snake_case(entry.substr(family.prefix.size())) : snake_case(entry);
+}
+
+std::string quoted(const std::string& text) { return "\"" + text + "\""; }
+
+/// `.name = {a, b},`, and where elements are lists themselves and several, a line for each.
+std::string member(const std::string& name, const std::vector<std::string>& elements) {
+  std::string text = "    ." + name;
+  if (elements.size() > 1 && elements[0].starts_with("{")) {
+    text += " =\n        {\n";
+    for (const std::string& element : elements) text.append("            ").append(element).append(",\n");
+    return text + "        },\n";
+  }
+  text += " = {";
+  for (size_t i = 0; i < elements.size(); ++i) text.append(i ? ", " : "").append(elements[i]);
+  return text + "},\n";
+}
+
+template <class List, class Text>
+std::vector<std::string> each(const List& list, Text&& text) {
+  std::vector<std::string> result;
+  for (const auto& element : list) result.push_back(text(element));
+  return result;
+}
+
+void write_names(llvm::json::OStream& json, llvm::StringRef key, const std::vector<std::string>& names) {
+  json.attributeArray(key, [&] {
+    for (const std::string& name : names) json.value(name);
+  });
+}
+
+/// The one owner of a parameter on each axis.
+void write_parameter(llvm::json::OStream& json, const ParameterLayout& layout) {
+  json.attribute("name", layout.name);
+  if (layout.shape) write_names(json, "shape", *layout.shape);
+  json.attribute("unit", layout.unit);
+  if (!layout.stage.empty()) json.attribute("stage", layout.stage);
+  json.attribute("layout", layout.dim ? "split" : "whole");
+  if (layout.dim) json.attribute("dim", *layout.dim);
+  if (!layout.parts.empty()) write_names(json, "parts", layout.parts);
+  if (!layout.tied_to.empty()) json.attribute("tied_to", layout.tied_to);
+}
+
+void write_proof(llvm::json::OStream& json, const EntryPlan::Proof& proof) {
+  json.attributeObject("by_rule", [&] {
+    for (const auto& [operation, count] : proof.by_rule) json.attribute(operation, count);
+  });
+  json.attribute("alike", proof.alike);
+  json.attributeArray("trusted", [&] {
+    for (const EntryPlan::Trust& trust : proof.trusted)
+      json.object([&] {
+        json.attribute("operation", trust.operation);
+        json.attribute("where", trust.place);
+        json.attribute("assumption", trust.assumption);
+      });
+  });
+}
+
+void write_plan(llvm::json::OStream& json, const FamilyModel& family, const EntryPlan& plan) {
+  json.attribute("task", plan.task);
+  json.attribute("config", plan.config);
+  write_names(json, "units", plan.units);
+  json.attributeArray("tensor_splits", [&] {
+    for (const EntryPlan::Split& split : plan.tensor_splits)
+      json.object([&] {
+        json.attribute("parameter", split.parameter);
+        json.attribute("dim", split.dim);
+        if (!split.parts.empty()) write_names(json, "parts", split.parts);
+      });
+  });
+  json.attributeArray("ties", [&] {
+    for (const EntryPlan::Tie& tie : plan.ties)
+      json.object([&] {
+        json.attribute("parameter", tie.parameter);
+        json.attribute("source", tie.source);
+        json.attribute("flag", tie.flag);
+      });
+  });
+  json.attribute("split_list", plan.split_list);
+  json.attribute("two_stages", plan.two_stages);
+  write_names(json, "first", plan.first);
+  write_names(json, "last", plan.last);
+  json.attributeArray("divides", [&] {
+    for (const EntryPlan::Divides& divides : plan.divides)
+      json.object([&] {
+        json.attribute("field", divides.field);
+        json.attribute("axis", divides.axis);
+      });
+  });
+  if (plan.cut)
+    json.attributeObject("stage_cut", [&] {
+      json.attribute("carried", plan.cut->carried);
+      write_names(json, "shape", plan.cut->shape);
+    });
+  json.attributeArray("parameters", [&] {
+    for (const ParameterLayout& layout : layout_of(family, plan)) json.object([&] { write_parameter(json, layout); });
+  });
+  json.attributeObject("proof", [&] { write_proof(json, plan.proof); });
+}
+
+}  // namespace
+
+PlanSource plan_source(const FamilyModel& family, const EntryPlan& plan) {
+  const std::string name = name_of_plan(family, plan.entry);
+  std::string text = "// The parallel plan of " + plan.entry + ".\n";
+  text += "inline const Plan " + name + "_plan = {\n";
+  text += member("units", each(plan.units, quoted));
+  text += member("tensor_splits", each(plan.tensor_splits, [](const EntryPlan::Split& split) {
+                   std::string text = "{" + quoted(split.parameter) + ", " + std::to_string(split.dim);
+                   for (size_t i = 0; i < split.parts.size(); ++i)
+                     text += (i == 0 ? ", {" : ", ") + quoted(split.parts[i]);
+                   return text + (split.parts.empty() ? "}" : "}}");
+                 }));
+  text += member("ties", each(plan.ties, [](const EntryPlan::Tie& tie) {
+                   return "{" + quoted(tie.parameter) + ", " + quoted(tie.source) + ", " + quoted(tie.flag) + "}";
+                 }));
+  text += "    .split_list = " + quoted(plan.split_list) + ",\n";
+  if (plan.two_stages) text += "    .two_stages = true,\n";
+  text += member("first", each(plan.first, quoted));
+  text += member("last", each(plan.last, quoted));
+  text += member("divides", each(plan.divides, [](const EntryPlan::Divides& divides) {
+                   return "{" + quoted(divides.field) + ", " + quoted(divides.axis) + "}";
+                 }));
+  text += "};\n\n";
+  return {std::move(text), "inline const bool " + name + "_registered = register_entry<" + plan.entry + ", " +
+                               plan.config + ">(" + quoted(family.name) + ", " + quoted(plan.architecture) + ", " +
+                               quoted(plan.task) + ", " + quoted(family.model_type) + ", " + name + "_plan);\n"};
+}
+
+std::string plan_json(const FamilyModel& family) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  llvm::json::OStream json(out, 2);
+  json.object([&] {
+    for (const EntryPlan& plan : family.plans)
+      json.attributeObject(plan.entry, [&] { write_plan(json, family, plan); });
+  });
+  out << "\n";
+  out.flush();
+  return text;
+}
+
+std::string proof_text(const FamilyModel& family) {
+  std::string text;
+  for (const EntryPlan& plan : family.plans) {
+    int64_t by_rule = 0;
+    for (const auto& [operation, count] : plan.proof.by_rule) by_rule += count;
+    text.append(family.name).append(": ").append(plan.entry).append(": ");
+    text.append(std::to_string(by_rule)).append(" operations proven by a rule, ");
+    text.append(std::to_string(plan.proof.alike)).append(" on values that all ranks have alike, ");
+    text.append(std::to_string(plan.proof.trusted.size())).append(" on trust\n");
+    for (const EntryPlan::Trust& trust : plan.proof.trusted)
+      text.append("  ")
+          .append(trust.place)
+          .append(": ")
+          .append(trust.operation)
+          .append(": ")
+          .append(trust.assumption)
+          .append("\n");
+  }
+  return text;
+}
+
+}  // namespace modgen

@@ -1,0 +1,87 @@
+#include "generator/resolve/prefixes.h"
+
+#include <set>
+
+namespace modgen {
+
+Names names_with(const Spec& family, std::string prefix) {
+  Names names = family.names;
+  names.prefix = std::move(prefix);
+  return names;
+}
+
+namespace {
+
+/// What `symbol` has in the place of its base's prefix; empty where its name does not end as its base's does, or its
+/// base is of the same family.
+std::string prefix_of(const Symbol& symbol) {
+  const Symbol* base = symbol.base;
+  if (!symbol.is_class() || !base || base->spec == symbol.spec) return "";
+  const std::string &prefix = base->spec->prefix, &name = symbol.name;
+  if (!base->name.starts_with(prefix) || base->name == prefix) return "";
+  const std::string rest = base->name.substr(prefix.size());
+  if (name.size() <= rest.size() || name.substr(name.size() - rest.size()) != rest) return "";
+  return name.substr(0, name.size() - rest.size());
+}
+
+bool counts_for_others(const std::map<std::string, int>& counts, const std::string& prefix, const Spec& family) {
+  const auto found = counts.find(prefix);
+  return found != counts.end() && (found->second > 1 || prefix == family.prefix || !counts.count(family.prefix));
+}
+
+}  // namespace
+
+const std::map<std::string, int>& Spec::prefixes_over(const Spec& base) const {
+  const auto [found, added] = prefixes_.try_emplace(&base);
+  if (added)
+    for (const Symbol* symbol : symbols)
+      if (symbol->base && symbol->base->spec == &base)
+        if (const std::string own = prefix_of(*symbol); !own.empty()) ++found->second[own];
+  return found->second;
+}
+
+size_t Spec::bases() const {
+  std::set<const Spec*> found;
+  for (const Symbol* symbol : symbols)
+    if (symbol->base && symbol->base->spec != this) found.insert(symbol->base->spec);
+  return found.size();
+}
+
+std::string prefix_given(const Spec& family, const Spec& base) {
+  const auto& counts = family.prefixes_over(base);
+  return counts.size() == 1 ? counts.begin()->first : family.prefix;
+}
+
+std::string prefix_given(const Symbol& symbol, const Spec& base) {
+  if (symbol.base && symbol.base->spec == &base)
+    if (const std::string own = prefix_of(symbol);
+        counts_for_others(symbol.spec->prefixes_over(base), own, *symbol.spec))
+      return own;
+  return prefix_given(*symbol.spec, base);
+}
+
+Symbol* covering(const Spec& family, const Symbol& symbol, const std::string& prefix) {
+  const Names& from = symbol.spec->names;
+  const std::string own_name = renamed_word(symbol.name, from, names_with(family, prefix));
+  const std::string plain_name = renamed_word(symbol.name, from, family.names);
+  Symbol *named = nullptr, *plain = nullptr, *special = nullptr;
+  int specials = 0;
+  for (Symbol* candidate : family.symbols) {
+    if (candidate->stands_for) {
+      if (candidate->replaced == &symbol) return candidate;
+      continue;
+    }
+    if (candidate->is_class() != symbol.is_class()) continue;
+    const bool same_base = candidate->base ? candidate->base->spec == symbol.spec : family.bases() == 1;
+    if (candidate->name == own_name || (!symbol.is_class() && candidate->name == symbol.name))
+      named = candidate;
+    else if (candidate->name == plain_name && same_base)
+      plain = candidate;
+    else if (symbol.is_class() && candidate->base == &symbol &&
+             counts_for_others(family.prefixes_over(*symbol.spec), prefix_of(*candidate), family))
+      special = candidate, ++specials;
+  }
+  return named ? named : plain ? plain : specials == 1 ? special : nullptr;
+}
+
+}  // namespace modgen

@@ -1,0 +1,139 @@
+#include "generator/resolve/references.h"
+
+#include <clang/AST/RecursiveASTVisitor.h>
+
+#include <algorithm>
+
+namespace modgen {
+namespace {
+
+/// Visits what is written, neither implicit code nor template instantiations. The places follow clangd's FindTarget.
+class Visitor : public clang::RecursiveASTVisitor<Visitor> {
+ public:
+  Visitor(const clang::SourceManager& manager, const Parsed& parsed) : manager_(manager), parsed_(parsed) {}
+  std::vector<Reference> found;
+
+  bool VisitNamedDecl(clang::NamedDecl* decl) {
+    if (llvm::isa<clang::NamespaceDecl, clang::UsingDecl, clang::UsingShadowDecl, clang::ParmVarDecl>(decl))
+      return true;
+    if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(decl)) {
+      if (llvm::isa<clang::CXXConstructorDecl>(method)) add(method->getParent(), method->getLocation());
+      if (llvm::isa<clang::CXXDestructorDecl>(method))  // the name behind the tilde
+        add(method->getParent(),
+            clang::Lexer::findLocationAfterToken(method->getLocation(), clang::tok::tilde, manager_, {}, false));
+    } else {
+      add(decl, decl->getLocation());
+    }
+    return true;
+  }
+  bool VisitDeclRefExpr(clang::DeclRefExpr* expr) { return add(expr->getDecl(), expr->getLocation()); }
+  bool VisitMemberExpr(clang::MemberExpr* expr) { return add(expr->getMemberDecl(), expr->getMemberLoc()); }
+  bool VisitCallExpr(clang::CallExpr* call) {
+    const clang::FunctionDecl* callee = call->getDirectCallee();
+    if (!callee || !callee->getDeclName().isIdentifier() || !callee->getName().starts_with("register_") ||
+        call->getNumArgs() == 0)
+      return true;
+    Literal literal;
+    literal.TraverseStmt(call->getArg(0));
+    if (!literal.found) return true;
+    const SourceSpan where = parsed_.token(manager_, literal.found->getBeginLoc());
+    if (where.file != 0) found.push_back({Reference::Kind::registered, where, callee});
+    return true;
+  }
+  bool VisitOverloadExpr(clang::OverloadExpr* expr) {
+    for (const clang::NamedDecl* decl : expr->decls()) add(decl->getUnderlyingDecl(), expr->getNameLoc());
+    return true;
+  }
+  bool VisitDesignatedInitExpr(clang::DesignatedInitExpr* expr) {
+    for (const auto& designator : expr->designators())
+      if (designator.isFieldDesignator() && designator.getFieldDecl())
+        add(designator.getFieldDecl(), designator.getFieldLoc());
+    return true;
+  }
+  bool VisitUsingDecl(clang::UsingDecl* decl) {
+    for (const auto* shadow : decl->shadows()) add(shadow->getTargetDecl(), decl->getNameInfo().getLoc());
+    return true;
+  }
+  bool TraverseConstructorInitializer(clang::CXXCtorInitializer* init) {
+    if (init->isWritten() && init->isAnyMemberInitializer()) add(init->getAnyMember(), init->getMemberLocation());
+    return RecursiveASTVisitor::TraverseConstructorInitializer(init);
+  }
+
+  bool VisitTagTypeLoc(clang::TagTypeLoc loc) { return add(loc.getDecl(), loc.getNameLoc()); }
+  bool VisitTypedefTypeLoc(clang::TypedefTypeLoc loc) { return add(loc.getTypedefNameDecl(), loc.getNameLoc()); }
+  bool VisitUsingTypeLoc(clang::UsingTypeLoc loc) { return add(loc.getFoundDecl()->getTargetDecl(), loc.getNameLoc()); }
+  bool VisitInjectedClassNameTypeLoc(clang::InjectedClassNameTypeLoc loc) {
+    return add(loc.getDecl(), loc.getNameLoc());
+  }
+  bool VisitTemplateSpecializationTypeLoc(clang::TemplateSpecializationTypeLoc loc) {
+    return add(loc.getTypePtr()->getTemplateName().getAsTemplateDecl(), loc.getTemplateNameLoc());
+  }
+  bool VisitDeducedTemplateSpecializationTypeLoc(clang::DeducedTemplateSpecializationTypeLoc loc) {
+    return add(loc.getTypePtr()->getTemplateName().getAsTemplateDecl(), loc.getTemplateNameLoc());
+  }
+  bool TraverseTemplateArgumentLoc(const clang::TemplateArgumentLoc& loc) {
+    const auto& argument = loc.getArgument();
+    if (argument.getKind() == clang::TemplateArgument::Template)
+      add(argument.getAsTemplate().getAsTemplateDecl(), loc.getTemplateNameLoc());
+    return RecursiveASTVisitor::TraverseTemplateArgumentLoc(loc);
+  }
+  bool TraverseNestedNameSpecifierLoc(clang::NestedNameSpecifierLoc loc) {
+    for (auto part = loc; part; part = part.getPrefix()) {
+      const clang::NestedNameSpecifier* specifier = part.getNestedNameSpecifier();
+      if (const clang::NamespaceDecl* space = specifier->getAsNamespace()) {
+        const SourceSpan first = parsed_.token(manager_, part.getLocalBeginLoc());
+        const SourceSpan last = parsed_.token(manager_, part.getLocalEndLoc());
+        if (first.file != 0) found.push_back({Reference::Kind::qualifier, {first.file, first.begin, last.end}, space});
+      }
+    }
+    return RecursiveASTVisitor::TraverseNestedNameSpecifierLoc(loc);
+  }
+
+ private:
+  struct Literal : clang::RecursiveASTVisitor<Literal> {
+    const clang::StringLiteral* found = nullptr;
+    bool VisitStringLiteral(clang::StringLiteral* literal) {
+      found = literal;
+      return true;
+    }
+  };
+
+  bool add(const clang::NamedDecl* target, clang::SourceLocation location) {
+    if (!target || location.isInvalid() || !target->getDeclName()) return true;
+    if (const auto* function = llvm::dyn_cast<clang::FunctionDecl>(target))
+      if (const auto* pattern = function->getTemplateInstantiationPattern()) target = pattern;
+    // Only what the specs themselves declare is ever renamed, removed or replaced.
+    if (parsed_.index_of(manager_.getFileID(manager_.getFileLoc(target->getLocation()))) == 0) return true;
+    const SourceSpan where = parsed_.token(manager_, location);
+    if (where.file == 0) return true;
+    const std::string_view spelled = parsed_.sources.text(where);
+    const bool in_body = target->getDeclName().isIdentifier() && spelled != std::string_view(target->getName());
+    const bool member = target->isCXXClassMember() && !llvm::isa<clang::CXXRecordDecl>(target);
+    found.push_back({member ? Reference::Kind::member : Reference::Kind::name, where, target, in_body});
+    return true;
+  }
+
+  const clang::SourceManager& manager_;
+  const Parsed& parsed_;
+};
+
+}  // namespace
+
+std::vector<Reference> collect_references(const clang::NamespaceDecl& space, const clang::SourceManager& manager,
+                                          const Parsed& parsed) {
+  Visitor visitor(manager, parsed);
+  visitor.TraverseDecl(const_cast<clang::NamespaceDecl*>(&space));
+  auto& found = visitor.found;
+  std::stable_sort(found.begin(), found.end(), [](const Reference& a, const Reference& b) {
+    return std::tie(a.where.file, a.where.begin) < std::tie(b.where.file, b.where.begin);
+  });
+  found.erase(std::unique(found.begin(), found.end(),
+                          [](const Reference& a, const Reference& b) {
+                            return a.where.file == b.where.file && a.where.begin == b.where.begin && a.kind == b.kind &&
+                                   a.target == b.target;
+                          }),
+              found.end());
+  return found;
+}
+
+}  // namespace modgen

@@ -1,0 +1,35 @@
+// Every token of the specs that names a declaration, as written: the tokens that flattening may have to change.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "generator/source/parsed.h"
+
+namespace clang {
+class Decl;
+class NamedDecl;
+class NamespaceDecl;
+}  // namespace clang
+
+namespace modgen {
+
+struct Reference {
+  enum class Kind {
+    name,        // of a declaration at namespace scope
+    qualifier,   // `llama::`, with its colons
+    member,      // of a class
+    registered,  // a string: the name that register_module("name", …) or its like gives; the target is the callee
+  };
+  Kind kind;
+  SourceSpan where;
+  const clang::NamedDecl* target;
+  bool in_macro_body = false;  // the token stands in a macro's definition; `where` is the macro's call
+};
+
+/// The references in `space`, in source order, each place once. Declarations of the standard library, libtorch and the
+/// prelude are left out: `is_ours` says which files count, by the target's position.
+std::vector<Reference> collect_references(const clang::NamespaceDecl& space, const clang::SourceManager& manager,
+                                          const Parsed& parsed);
+
+}  // namespace modgen

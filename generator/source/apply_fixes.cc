@@ -1,0 +1,93 @@
+#include "generator/source/apply_fixes.h"
+
+#include <clang/Tooling/Core/Replacement.h>
+#include <llvm/Support/MemoryBuffer.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <stdexcept>
+#include <tuple>
+
+namespace fs = std::filesystem;
+
+namespace modgen {
+
+namespace {
+
+struct Change {
+  FixIt fix;
+  const Diagnostic* of;
+};
+
+bool lies_below(const std::string& path, const fs::path& root) {
+  const fs::path relative = fs::path(path).lexically_relative(root);
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+std::string place(const Diagnostic& diagnostic) {
+  const Location& where = diagnostic.where;
+  return where.path + ":" + std::to_string(where.line) + ":" + std::to_string(where.column) + " (" +
+         diagnostic.message + ")";
+}
+
+std::string mended(const std::string& path, const std::string& before, const std::vector<Change>& changes) {
+  clang::tooling::Replacements replacements;
+  for (size_t index = 0; index < changes.size(); ++index) {
+    const FixIt& fix = changes[index].fix;
+    if (fix.end > before.size() || fix.begin > fix.end)
+      throw std::runtime_error(path + " has changed since it was read: run modgen again");
+    // What several fixes insert at one place is one insertion.
+    std::string text = fix.text;
+    while (fix.begin == fix.end && index + 1 < changes.size() && changes[index + 1].fix.begin == fix.begin &&
+           changes[index + 1].fix.end == fix.end)
+      text += changes[++index].fix.text;
+    if (llvm::Error error = replacements.add({path, fix.begin, fix.end - fix.begin, text})) {
+      llvm::consumeError(std::move(error));
+      const Diagnostic* other = index > 0 ? changes[index - 1].of : changes[index].of;
+      throw std::runtime_error("the fixes of " + place(*other) + " and of " + place(*changes[index].of) +
+                               " overlap: mend one by hand");
+    }
+  }
+  llvm::Expected<std::string> after = clang::tooling::applyAllReplacements(before, replacements);
+  if (!after) throw std::runtime_error(path + ": " + llvm::toString(after.takeError()));
+  return *after;
+}
+
+}  // namespace
+
+std::vector<Diagnostic> mendable(const std::vector<Diagnostic>& diagnostics, const std::string& root) {
+  const fs::path real_root = fs::canonical(root);
+  std::vector<Diagnostic> result;
+  std::ranges::copy_if(diagnostics, std::back_inserter(result), [&](const Diagnostic& diagnostic) {
+    return !diagnostic.fix.empty() &&
+           std::ranges::all_of(diagnostic.fix, [&](const FixIt& fix) { return lies_below(fix.path, real_root); });
+  });
+  return result;
+}
+
+std::vector<MendedFile> apply_fixes(const std::vector<Diagnostic>& diagnostics) {
+  std::map<std::string, std::vector<Change>> changes;
+  for (const Diagnostic& diagnostic : diagnostics) {
+    for (const FixIt& fix : diagnostic.fix) {
+      std::vector<Change>& known = changes[fix.path];
+      // Families that share a base say the same of it, each for itself.
+      if (std::none_of(known.begin(), known.end(), [&](const Change& one) { return one.fix == fix; }))
+        known.push_back({fix, &diagnostic});
+    }
+  }
+  std::vector<MendedFile> files;
+  for (auto& [path, list] : changes) {
+    std::stable_sort(list.begin(), list.end(), [](const Change& a, const Change& b) {
+      return std::tie(a.fix.begin, a.fix.end, a.fix.text) < std::tie(b.fix.begin, b.fix.end, b.fix.text);
+    });
+    const auto buffer = llvm::MemoryBuffer::getFile(path);
+    if (!buffer) throw std::runtime_error("cannot read " + path + ": " + buffer.getError().message());
+    const std::string before = (*buffer)->getBuffer().str();
+    std::string after = mended(path, before, list);
+    if (after != before) files.push_back({path, before, std::move(after)});
+  }
+  return files;
+}
+
+}  // namespace modgen

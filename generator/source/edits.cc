@@ -1,0 +1,106 @@
+#include "generator/source/edits.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "generator/source/slices.h"
+
+namespace modgen {
+
+namespace {
+
+Edit insertion(uint32_t file, size_t offset, std::string text) {
+  const auto at = static_cast<uint32_t>(offset);
+  return {{file, at, at}, std::move(text)};
+}
+
+/// The offset behind the line break that ends the line of `offset`; the text's size where there is none.
+size_t next_line(const std::string& text, size_t offset) {
+  const size_t end = text.find('\n', offset);
+  return end == std::string::npos ? text.size() : end + 1;
+}
+
+bool blank(const std::string& text, size_t begin, size_t end) {
+  return std::all_of(text.begin() + static_cast<long>(begin), text.begin() + static_cast<long>(end),
+                     [](unsigned char c) { return std::isspace(c); });
+}
+
+}  // namespace
+
+std::vector<Edit> include_spec(const Parsed& parsed, uint32_t file, const std::string& family) {
+  const std::string& text = parsed.sources[file].text;
+  const std::string line = "#include \"modular/" + family + ".h\"\n";
+  const Inclusion* last = nullptr;
+  for (const Inclusion& inclusion : parsed.inclusions) {
+    const bool guarded = std::any_of(parsed.conditions.begin(), parsed.conditions.end(), [&](const Condition& one) {
+      return one.where.contains({file, inclusion.offset, inclusion.offset});
+    });
+    if (inclusion.file == file && !guarded && (!last || last->offset < inclusion.offset)) last = &inclusion;
+  }
+  if (last) return {insertion(file, next_line(text, last->offset), line)};
+  const size_t pragma = text.find("#pragma once");
+  if (pragma == std::string::npos) return {};
+  return {insertion(file, next_line(text, pragma), "\n" + line)};
+}
+
+std::vector<Edit> add_pragma_once(const Parsed& parsed, uint32_t file) {
+  const std::string& text = parsed.sources[file].text;
+  size_t at = 0;
+  while (text.compare(at, 2, "//") == 0) at = next_line(text, at);
+  return {insertion(file, at, "#pragma once\n")};
+}
+
+std::vector<Edit> append_line(const Parsed& parsed, uint32_t file, const std::string& line) {
+  const std::string& text = parsed.sources[file].text;
+  return {insertion(file, text.size(), (text.ends_with('\n') ? "" : "\n") + line + "\n")};
+}
+
+std::vector<Edit> remove_with_line(const Parsed& parsed, SourceSpan where) {
+  const std::string& text = parsed.sources[where.file].text;
+  if (const uint32_t next = next_code(text, where.end); next < text.size() && text[next] == ';') where.end = next + 1;
+  const size_t line_begin = where.begin == 0 ? 0 : text.rfind('\n', where.begin - 1) + 1;
+  const size_t line_end = next_line(text, where.end);
+  const size_t behind = behind_line_comment(text, where.end);
+  if (blank(text, line_begin, where.begin) && blank(text, behind, line_end))
+    where = {where.file, static_cast<uint32_t>(line_begin), static_cast<uint32_t>(line_end)};
+  return {{where, ""}};
+}
+
+std::vector<Edit> write_before(SourceSpan where, const std::string& statement) {
+  return {insertion(where.file, where.begin, statement + " ")};
+}
+
+std::vector<Edit> rename_class(const Parsed& parsed, uint32_t file, const std::string& name,
+                               const std::string& new_name) {
+  const std::string& text = parsed.sources[file].text;
+  std::vector<Edit> edits;
+  std::string before;
+  for (const RawToken& token : raw_tokens(text, 0, static_cast<uint32_t>(text.size()))) {
+    if (token.kind == RawToken::Kind::comment) continue;
+    const std::string word = text.substr(token.begin, token.end - token.begin);
+    if (token.kind == RawToken::Kind::identifier && (word == name || word == name + "Impl")) {
+      if (before == "." || before == "->") return {};
+      edits.push_back({{file, token.begin, token.end}, new_name + word.substr(name.size())});
+    }
+    before = word;
+  }
+  return edits;
+}
+
+std::vector<Edit> declare_public(const Parsed& parsed, SourceSpan open, bool is_struct, const std::string& member) {
+  const std::string& text = parsed.sources[open.file].text;
+  size_t at = open.end;
+  std::string declaration = "\n  " + member;
+  if (!is_struct) {
+    const uint32_t first = next_code(text, open.end);
+    const size_t colon = text.compare(first, 6, "public") == 0 ? next_code(text, first + 6) : text.size();
+    if (colon < text.size() && text[colon] == ':')
+      at = colon + 1;
+    else
+      declaration = "\n public:" + declaration + "\n\n private:";
+  }
+  if (at < text.size() && text[at] == '}') declaration += "\n";
+  return {insertion(open.file, at, declaration)};
+}
+
+}  // namespace modgen

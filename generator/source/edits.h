@@ -1,0 +1,34 @@
+// Edits of a spec's source that mend an error: the fix-its of modgen's own diagnostics.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "generator/source/parsed.h"
+
+namespace modgen {
+
+/// Includes the spec of `family` in `file`, behind its other includes.
+std::vector<Edit> include_spec(const Parsed& parsed, uint32_t file, const std::string& family);
+
+/// Puts #pragma once behind the opening comment of `file`.
+std::vector<Edit> add_pragma_once(const Parsed& parsed, uint32_t file);
+
+/// Adds `line` at the end of `file`.
+std::vector<Edit> append_line(const Parsed& parsed, uint32_t file, const std::string& line);
+
+/// Removes a declaration or statement with its semicolon, and its lines where nothing else stands in them.
+std::vector<Edit> remove_with_line(const Parsed& parsed, SourceSpan where);
+
+/// Writes `statement` before the one at `where`.
+std::vector<Edit> write_before(SourceSpan where, const std::string& statement);
+
+/// Calls `name` and its `…Impl` `new_name` throughout `file`; nothing where the same word is also a member of
+/// something.
+std::vector<Edit> rename_class(const Parsed& parsed, uint32_t file, const std::string& name,
+                               const std::string& new_name);
+
+/// Declares `member` first in the public part of the class whose body begins behind the brace at `open`.
+std::vector<Edit> declare_public(const Parsed& parsed, SourceSpan open, bool is_struct, const std::string& member);
+
+}  // namespace modgen

@@ -1,0 +1,82 @@
+#include "generator/source/fragment.h"
+
+#include <algorithm>
+
+namespace modgen {
+
+void Fragment::add(std::string text, SourceSpan from) {
+  if (text.empty()) return;
+  size_ += text.size();
+  pieces_.push_back({std::move(text), from, false, {}});
+}
+
+void Fragment::add_verbatim(std::string_view text, SourceSpan from) {
+  if (text.empty()) return;
+  size_ += text.size();
+  pieces_.push_back({std::string(text), from, true, {}});
+}
+
+void Fragment::append(const Fragment& other) {
+  pieces_.insert(pieces_.end(), other.pieces_.begin(), other.pieces_.end());
+  size_ += other.size_;
+}
+
+void Fragment::set_cause(SourceSpan cause) {
+  for (Piece& piece : pieces_)
+    if (piece.cause.file == kNoFile) piece.cause = cause;
+}
+
+SourceSpan Fragment::cause(size_t offset) const {
+  size_t begin = 0;
+  for (const Piece& piece : pieces_) {
+    begin += piece.text.size();
+    if (begin > offset) return piece.cause;
+  }
+  return {};
+}
+
+std::string Fragment::text() const {
+  std::string result;
+  result.reserve(size_);
+  for (const Piece& piece : pieces_) result += piece.text;
+  return result;
+}
+
+SourceSpan Fragment::origin(size_t offset) const {
+  SourceSpan last;
+  size_t begin = 0;
+  for (const Piece& piece : pieces_) {
+    if (begin > offset) break;
+    if (piece.from.file != kNoFile) {
+      last = piece.from;
+      if (piece.verbatim) {
+        const auto inside = static_cast<uint32_t>(std::min(offset - begin, piece.text.size()));
+        last.begin = std::min(piece.from.begin + inside, piece.from.end);
+      }
+    }
+    begin += piece.text.size();
+  }
+  return last;
+}
+
+Fragment Fragment::trimmed() const {
+  constexpr std::string_view kSpace = " \t\r\n";
+  Fragment result;
+  size_t first = 0, last = pieces_.size();
+  while (first < last && pieces_[first].text.find_first_not_of(kSpace) == std::string::npos) ++first;
+  while (last > first && pieces_[last - 1].text.find_first_not_of(kSpace) == std::string::npos) --last;
+  for (size_t i = first; i < last; ++i) {
+    Piece piece = pieces_[i];
+    if (i + 1 == last) piece.text.erase(piece.text.find_last_not_of(kSpace) + 1);
+    if (i == first) {
+      const size_t skipped = piece.text.find_first_not_of(kSpace);
+      piece.text.erase(0, skipped);
+      if (piece.verbatim) piece.from.begin += static_cast<uint32_t>(skipped);
+    }
+    result.size_ += piece.text.size();
+    result.pieces_.push_back(std::move(piece));
+  }
+  return result;
+}
+
+}  // namespace modgen

@@ -1,0 +1,29 @@
+// Places in source text, and changes to it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace modgen {
+
+/// Bytes [begin, end) of a source file, which is an index into the run's table of files.
+struct SourceSpan {
+  uint32_t file = 0;
+  uint32_t begin = 0;
+  uint32_t end = 0;
+
+  bool empty() const { return begin == end; }
+  bool contains(const SourceSpan& other) const {
+    return file == other.file && begin <= other.begin && other.end <= end;
+  }
+  bool operator==(const SourceSpan&) const = default;
+};
+
+/// A change to source text: `where` is replaced by `text` (an insertion where it is empty). Edits of one slice do not
+/// overlap; several insertions at one place apply in the order in which they were added.
+struct Edit {
+  SourceSpan where;
+  std::string text;
+};
+
+}  // namespace modgen

@@ -1,0 +1,174 @@
+// What expressions name: variables, members, modules and their parameters.
+#include <algorithm>
+
+#include "generator/weave/interpreter.h"
+#include "generator/weave/partition.h"
+
+namespace modgen {
+namespace {
+
+std::string wrong_stage_advice(Region owner) {
+  if (owner == Region::first_stage)
+    return "use it only for what makes the value that the walk carries, or do not mark it PP_FIRST";
+  if (owner == Region::last_stage)
+    return "use it only behind the walk over the PP_SPLIT list, on its result, or do not mark it PP_LAST";
+  return "use the elements of the list only inside of the walk";
+}
+
+/// `torch::ones({heads, width})` says how many dimensions the tensor has.
+std::optional<int64_t> rank_of_new(const Expr* made) {
+  if (made && made->kind == Expr::Kind::call && !made->operands.empty() && made->operands[0].kind == Expr::Kind::list)
+    return static_cast<int64_t>(made->operands[0].operands.size());
+  return std::nullopt;
+}
+
+}  // namespace
+
+Value Interpreter::evaluate_local(const Expr& expr) {
+  const auto found = frame_->variables.find(expr.name);
+  if (found == frame_->variables.end()) return invariant_of(expr.type, true);
+  if (found->second.value.kind == Value::Kind::mismatch)
+    return fail(expr.span, expr.name + " is " + found->second.value.text, "make it alike on all paths that lead here");
+  return found->second.value;
+}
+
+Value Interpreter::evaluate_field(const Expr& expr) {
+  if (!expr.operands.empty()) return evaluate_member(expr, evaluate(expr.operands[0]));
+  if (!frame_->self) return invariant_of(expr.type, true);
+  if (const ModuleNode* child = frame_->self->child(expr.name)) return evaluate_child(expr, *child);
+  return evaluate_setting(expr, *frame_->self);
+}
+
+Value Interpreter::evaluate_setting(const Expr& expr, const ModuleNode& owner) {
+  Value value = invariant_of(expr.type, true);
+  if (!owner.type) return value;
+  const auto field = std::find_if(owner.type->fields.begin(), owner.type->fields.end(),
+                                  [&](const Field& f) { return f.name == expr.name; });
+  if (field == owner.type->fields.end()) return value;
+  const bool local = find_annotation(field->annotations, "tp_local");
+  if (local) {
+    place(Call::local, expr);
+    value = Value::number(true);
+  }
+  if (value.kind == Value::Kind::number) {
+    Expr own;
+    own.kind = Expr::Kind::field;
+    own.name = expr.name;
+    value.factors = factors_of(trace_size(owner, own));
+  }
+  return value;
+}
+
+Value Interpreter::evaluate_child(const Expr& expr, const ModuleNode& child) {
+  if (child.is_module()) {
+    const bool is_split_list =
+        child.kind == ModuleNode::Kind::list && find_annotation(child.field->annotations, "pp_split");
+    if (has_pipeline_ && is_split_list && walked_list_ != &expr)
+      return fail(
+          expr.span,
+          "the PP_SPLIT list " + child.field->name + " is reached into: a stage holds only some of its elements",
+          "walk it in order: for (auto& element : *" + child.field->name + ")");
+    return module_value(child);
+  }
+  if (child.kind == ModuleNode::Kind::buffer) {
+    check_stage(expr, child);
+    return Value::tensor(kInvariant, false, rank_of_new(child.construction));
+  }
+  read_parameters(expr, child);
+  return Value::tensor(type_of(partition_of(child, "")), true, rank_of_new(child.construction));
+}
+
+Value Interpreter::evaluate_member(const Expr& expr, const Value& object) {
+  if (object.kind == Value::Kind::failed) return object;
+  if (object.kind == Value::Kind::module) {
+    const ModuleNode& node = *object.node;
+    if (const ModuleNode* child = node.child(expr.name)) return evaluate_child(expr, *child);
+    const bool is_parameter = expr.name == "weight" || expr.name == "bias";
+    if (is_parameter && (node.kind == ModuleNode::Kind::linear || node.kind == ModuleNode::Kind::embedding)) {
+      read_parameters(expr, node);
+      return Value::tensor(type_of(partition_of(node, expr.name)), true, expr.name == "weight" ? 2 : 1);
+    }
+    return evaluate_setting(expr, node);
+  }
+  if (object.kind == Value::Kind::tuple && (expr.name == "first" || expr.name == "second")) {
+    const size_t i = expr.name == "second";
+    if (i < object.elements.size()) return object.elements[i];
+  }
+  const auto member = object.members.find(expr.name);
+  if (member != object.members.end()) return member->second;
+  if (!object.is_invariant() && object.kind != Value::Kind::object) return unproven(expr, object, "." + expr.name);
+  if (names_module(expr.operands[0].type)) return unknown_module(expr);
+  Value value = invariant_of(expr.type, true);
+  if (expr.operands[0].type.ends_with("Config") && frame_->self)
+    if (const auto holder = trace_config(*frame_->self, expr.operands[0])) value.factors = {{*holder + expr.name}};
+  return value;
+}
+
+bool Interpreter::names_module(const std::string& type) const {
+  const std::string held(type.substr(0, type.find(' ')));  // "…Impl *" too
+  if (held.starts_with("torch::nn::") && held.find("Options") == std::string::npos) return true;
+  for (const char* of_contract :
+       {"modular::ModuleListOf", "modular::OneOf", "modular::TransposedLinear", "modular::LayerNorm"})
+    if (held.starts_with(of_contract)) return true;
+  return std::any_of(family_.classes.begin(), family_.classes.end(), [&](const Class& one) {
+    const std::string name = "modular::" + family_.name + "::" + one.name;
+    return !one.holder.empty() && (held == name || held + "Impl" == name);
+  });
+}
+
+Value Interpreter::unknown_module(const Expr& expr) {
+  return fail(
+      expr.span, "unproven: which module this is is not known",
+      "name it by its member, as in attention->query(x), or as the element that a for loop over its list gives");
+}
+
+bool Interpreter::is_split_inside(const ModuleNode& node) const {
+  bool split = false;
+  for_each_node(node, [&](const ModuleNode& inner) {
+    if (inner.field) split |= split_annotation(inner.field->annotations) != nullptr;
+    if (inner.field) split |= has_pipeline_ && find_annotation(inner.field->annotations, "pp_split") != nullptr;
+    if (inner.type)
+      for (const Field& field : inner.type->fields) split |= find_annotation(field.annotations, "tp_local") != nullptr;
+  });
+  return split;
+}
+
+void Interpreter::read_parameters(const Expr& expr, const ModuleNode& node) {
+  const ModuleNode* unit = node.unit();
+  if (is_entry_ && std::find(units_.begin(), units_.end(), unit) == units_.end())
+    report(expr.span,
+           "a parameter of " + node.path + " is read outside of the forward of its unit, " + unit->path +
+               ", where it is not gathered",
+           "read it inside of " + unit->type->name + "::forward, or drop FSDP_UNIT of that class");
+  check_stage(expr, node);
+}
+
+void Interpreter::check_stage(const Expr& expr, const ModuleNode& node) {
+  if (!has_pipeline_ || !is_entry_) return;
+  static constexpr std::pair<const char*, Region> stages[] = {
+      {"pp_first", Region::first_stage}, {"pp_split", Region::split_stage}, {"pp_last", Region::last_stage}};
+  for (const ModuleNode* at = &node; at && at->field; at = at->parent) {
+    if (find_annotation(at->field->annotations, "pp_all")) return;
+    for (const auto& [annotation, region] : stages) {
+      if (!find_annotation(at->field->annotations, annotation)) continue;
+      if (has_towers_) {
+        StageReads::Read& read = region == Region::first_stage ? frame_->reading.first : frame_->reading.last;
+        if (!read.at) read = {&expr, &node, at->field};
+        return;
+      }
+      if (region != region_) report(expr.span, wrong_stage(node, region), wrong_stage_advice(region));
+      return;
+    }
+  }
+}
+
+std::string Interpreter::wrong_stage(const ModuleNode& node, Region owner) const {
+  static constexpr const char* held[] = {"", "the first pipeline stage", "the stages of the split list",
+                                         "the last pipeline stage"};
+  static constexpr const char* run[] = {"on every stage", "on the first stage only",
+                                        "inside of the walk over the split list", "on the last stage only"};
+  return node.path + " is held by " + held[static_cast<int>(owner)] + " alone, but is used " +
+         run[static_cast<int>(region_)];
+}
+
+}  // namespace modgen

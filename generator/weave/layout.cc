@@ -1,0 +1,124 @@
+#include "generator/weave/layout.h"
+
+#include <algorithm>
+
+#include "generator/weave/module_tree.h"
+#include "generator/weave/partition.h"
+
+namespace modgen {
+
+namespace {
+
+using Kind = ModuleNode::Kind;
+using Shape = std::optional<std::vector<std::string>>;
+
+class Layouts {
+ public:
+  Layouts(const FamilyModel& family, const EntryPlan& plan) : family_(family), plan_(plan) {}
+
+  std::vector<ParameterLayout> make() {
+    for (const Class& entry : family_.classes) {
+      if (entry.holder != plan_.entry) continue;
+      const auto root = build_tree(family_, entry);
+      for_each_node(*root, [&](const ModuleNode& node) { add(node); });
+    }
+    return std::move(layouts_);
+  }
+
+ private:
+  void add(const ModuleNode& node) {
+    const std::vector<Expr>* arguments = layer_arguments(node.construction);
+    const auto size = [&](size_t index) {
+      return arguments && index < arguments->size() ? text_of(*node.parent, (*arguments)[index]) : std::string("?");
+    };
+    switch (node.kind) {
+      case Kind::linear:
+        add(node, "weight", Shape({size(node.transposed ? 0 : 1), size(node.transposed ? 1 : 0)}), "");
+        if (const std::string where = bias_where(node); where != "false") add(node, "bias", Shape({size(1)}), where);
+        break;
+      case Kind::embedding:
+        add(node, "weight", Shape({size(0), size(1)}), "");
+        break;
+      case Kind::parameter:
+        add(node, "", raw_shape(node), "");
+        break;
+      case Kind::module:
+        add_library_module(node, size);
+        break;
+      case Kind::family:
+      case Kind::list:
+      case Kind::one_of:
+      case Kind::buffer:
+        break;
+    }
+  }
+
+  template <class SizeAt>
+  void add_library_module(const ModuleNode& node, const SizeAt& size) {
+    if (!node.holds_parameters()) return;
+    const bool is_norm = unqualified(node.field->type) == "LayerNorm";
+    const Shape shape = is_norm ? Shape({size(0)}) : std::nullopt;
+    add(node, "weight", shape, "");
+    if (const std::string where = is_norm ? flag_of(node, 2) : ""; where != "false") add(node, "bias", shape, where);
+  }
+
+  void add(const ModuleNode& node, const std::string& parameter, Shape shape, std::string where) {
+    ParameterLayout layout;
+    layout.name = parameter.empty() ? node.path : node.path_of(parameter);
+    layout.module = parameter.empty() ? node.parent->path : node.path;
+    layout.type = node.field->type;
+    layout.shape = std::move(shape);
+    layout.only_where = std::move(where);
+    for (const ModuleNode* at = &node; at->parent; at = at->parent)
+      if (at->parent->kind == Kind::one_of && at->type) layout.only_where = at->path + " is a " + at->type->holder;
+    layout.unit = node.unit()->path;
+    // The plan is what the generated file says; nothing is decided here a second time.
+    for (const EntryPlan::Split& split : plan_.tensor_splits)
+      if (split.parameter == layout.name) layout.dim = split.dim, layout.parts = split.parts;
+    for (const EntryPlan::Tie& tie : plan_.ties)
+      if (tie.parameter == layout.name) layout.tied_to = tie.source, layout.flag = tie.flag;
+    if (!plan_.split_list.empty() || plan_.two_stages)
+      for (const char* stage : {"first", "split", "last", "all"})
+        if (node.inherited_annotation(std::string("pp_") + stage)) layout.stage = stage;
+    layouts_.push_back(std::move(layout));
+  }
+
+  /// The expression that says whether the layer has a bias, "" where it always has.
+  std::string bias_where(const ModuleNode& node) const {
+    return node.construction && node.construction->kind == Expr::Kind::call ? flag_of(node, 2) : "";
+  }
+
+  std::string flag_of(const ModuleNode& node, size_t index) const {
+    const std::vector<Expr>* arguments = layer_arguments(node.construction);
+    if (!arguments || index >= arguments->size()) return "";
+    const Expr& flag = (*arguments)[index];
+    const std::string text = flag.kind == Expr::Kind::literal ? flag.name : text_of(*node.parent, flag);
+    return text == "true" ? "" : text;
+  }
+
+  /// Of `torch::ones({size})`.
+  Shape raw_shape(const ModuleNode& node) const {
+    const std::vector<Expr>* arguments = layer_arguments(node.construction);
+    if (!arguments || arguments->empty() || (*arguments)[0].kind != Expr::Kind::list) return std::nullopt;
+    std::vector<std::string> shape;
+    for (const Expr& size : (*arguments)[0].operands) shape.push_back(text_of(*node.parent, size));
+    return shape;
+  }
+
+  std::string text_of(const ModuleNode& node, const Expr& expr) const {
+    const Size size = trace_size(node, expr);
+    return size.known ? product_text(size) : family_.text.substr(expr.span.begin, expr.span.end - expr.span.begin);
+  }
+
+  const FamilyModel& family_;
+  const EntryPlan& plan_;
+  std::vector<ParameterLayout> layouts_;
+};
+
+}  // namespace
+
+std::vector<ParameterLayout> layout_of(const FamilyModel& family, const EntryPlan& plan) {
+  return Layouts(family, plan).make();
+}
+
+}  // namespace modgen

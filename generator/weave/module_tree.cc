@@ -1,0 +1,394 @@
+#include "generator/weave/module_tree.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace modgen {
+namespace {
+
+/// "const LlamaConfig&" gives "LlamaConfig".
+std::string plain_type(std::string_view type) {
+  std::string text(type);
+  while (!text.empty() && (text.back() == '&' || text.back() == ' ')) text.pop_back();
+  if (text.starts_with("const ")) text.erase(0, 6);
+  return text;
+}
+
+std::string unquoted(const std::string& literal) {
+  return literal.size() >= 2 && literal.front() == '"' ? literal.substr(1, literal.size() - 2) : literal;
+}
+
+bool is_own_field(const Expr& expr, std::string_view name) {
+  return expr.kind == Expr::Kind::field && expr.operands.empty() && expr.name == name;
+}
+
+void collect_statements(const std::vector<Stmt>& statements, std::vector<const Stmt*>& out) {
+  for (const Stmt& statement : statements) {
+    out.push_back(&statement);
+    collect_statements(statement.then_body, out);
+    collect_statements(statement.else_body, out);
+  }
+}
+
+/// `register_module("name", value)` and its like.
+bool read_registration(const Expr& call, Construction& result) {
+  using Registered = Construction::Registered;
+  if (call.kind != Expr::Kind::method || call.operands.size() < 3 || call.operands[0].kind != Expr::Kind::self)
+    return false;
+  if (call.name == "register_module")
+    result.registered = Registered::module;
+  else if (call.name == "register_parameter")
+    result.registered = Registered::parameter;
+  else if (call.name == "register_buffer")
+    result.registered = Registered::buffer;
+  else
+    return false;
+  result.name = unquoted(call.operands[1].name);
+  return true;
+}
+
+void read_value(const Expr& value, Construction& result) {
+  const bool registration = read_registration(value, result);
+  result.value = registration ? &value.operands[2] : &value;
+}
+
+/// What the constructor pushes into the list `name`.
+const Expr* pushed_into(const Class& owner, std::string_view name) {
+  for (const Function& function : owner.functions) {
+    if (!function.is_constructor) continue;
+    std::vector<const Stmt*> statements;
+    collect_statements(function.body.statements, statements);
+    for (const Stmt* statement : statements)
+      for (const Expr& expr : statement->exprs)
+        if (expr.kind == Expr::Kind::method && expr.name == "push_back" && expr.operands.size() == 2 &&
+            is_own_field(expr.operands[0], name))
+          return &expr.operands[1];
+  }
+  return nullptr;
+}
+
+/// What the constructor makes where field `name` is a `holder`.
+const Expr* made_as(const Class& owner, std::string_view name, std::string_view holder) {
+  for (const Function& function : owner.functions) {
+    if (!function.is_constructor) continue;
+    std::vector<const Stmt*> statements;
+    collect_statements(function.body.statements, statements);
+    for (const Stmt* statement : statements)
+      for (const Expr& expr : statement->exprs) {
+        if (expr.kind != Expr::Kind::op || expr.name != "=" || !is_own_field(expr.operands[0], name)) continue;
+        Construction made;
+        read_value(expr.operands[1], made);
+        if (made.value && unqualified(made.value->name) == holder) return made.value;
+      }
+  }
+  return nullptr;
+}
+
+/// "A" and "B" of "OneOf<A, B>".
+std::vector<std::string> template_arguments(const std::string& type) {
+  std::vector<std::string> result;
+  const size_t open = type.find('<'), close = type.rfind('>');
+  if (open == std::string::npos || close < open) return result;
+  std::string one;
+  for (size_t at = open + 1; at <= close; ++at) {
+    if (type[at] == ',' || at == close) {
+      result.push_back(std::exchange(one, ""));
+    } else if (type[at] != ' ') {
+      one += type[at];
+    }
+  }
+  return result;
+}
+
+const Class* find_class(const FamilyModel& family, std::string_view holder) {
+  for (const Class& candidate : family.classes)
+    if (!candidate.holder.empty() && candidate.holder == holder) return &candidate;
+  return nullptr;
+}
+
+bool is_transposed(std::string_view type) { return unqualified(type) == "TransposedLinear"; }
+
+std::optional<ModuleNode::Kind> kind_of(std::string_view type, const Class* family_class,
+                                        Construction::Registered registered) {
+  if (family_class) return ModuleNode::Kind::family;
+  if (unqualified(type) == "ModuleListOf") return ModuleNode::Kind::list;
+  if (unqualified(type) == "OneOf") return ModuleNode::Kind::one_of;
+  if (type.ends_with("nn::Linear") || type == "Linear" || is_transposed(type)) return ModuleNode::Kind::linear;
+  if (type.ends_with("nn::Embedding") || type == "Embedding") return ModuleNode::Kind::embedding;
+  if (type.find("nn::") != std::string_view::npos || registered == Construction::Registered::module)
+    return ModuleNode::Kind::module;
+  if (registered == Construction::Registered::parameter) return ModuleNode::Kind::parameter;
+  if (registered == Construction::Registered::buffer) return ModuleNode::Kind::buffer;
+  return std::nullopt;
+}
+
+void add_children(const FamilyModel& family, ModuleNode& node, int depth) {
+  if (!node.type || depth > 32) return;  // a class that holds itself cannot be built either
+  for (const Field& field : node.type->fields) {
+    const Construction construction = construction_of(*node.type, field);
+    const std::string type = plain_type(field.type);
+    const Class* type_class = find_class(family, unqualified(type));
+    const auto kind = kind_of(type, type_class, construction.registered);
+    if (!kind) continue;
+    auto child = std::make_unique<ModuleNode>();
+    child->kind = *kind;
+    child->transposed = is_transposed(type);
+    child->type = type_class;
+    child->field = &field;
+    child->parent = &node;
+    child->construction = construction.value;
+    child->path = node.path_of(construction.name.empty() ? field.name : construction.name);
+    if (child->kind == ModuleNode::Kind::list) {
+      const size_t open = type.find('<'), close = type.rfind('>');
+      const std::string element = open < close ? plain_type(type.substr(open + 1, close - open - 1)) : std::string();
+      auto each = std::make_unique<ModuleNode>();
+      each->type = find_class(family, unqualified(element));
+      each->kind = kind_of(element, each->type, Construction::Registered::module).value_or(ModuleNode::Kind::module);
+      each->transposed = is_transposed(element);
+      each->field = &field;
+      each->parent = child.get();
+      each->construction = pushed_into(*node.type, field.name);
+      each->path = child->path + ".*";
+      add_children(family, *each, depth + 1);
+      child->children.push_back(std::move(each));
+    } else if (child->kind == ModuleNode::Kind::one_of) {
+      for (const std::string& alternative : template_arguments(type)) {
+        auto each = std::make_unique<ModuleNode>();
+        each->type = find_class(family, unqualified(alternative));
+        each->kind =
+            kind_of(alternative, each->type, Construction::Registered::module).value_or(ModuleNode::Kind::module);
+        each->field = &field;
+        each->parent = child.get();
+        each->construction = made_as(*node.type, field.name, unqualified(alternative));
+        each->path = child->path;
+        add_children(family, *each, depth + 1);
+        child->children.push_back(std::move(each));
+      }
+    } else {
+      add_children(family, *child, depth + 1);
+    }
+    node.children.push_back(std::move(child));
+  }
+}
+
+void multiply(Size& size, Size factor) {
+  size.known = size.known && factor.known;
+  for (auto list : {&Size::config_fields, &Size::local_fields, &Size::literals})
+    (size.*list).insert((size.*list).end(), (factor.*list).begin(), (factor.*list).end());
+}
+
+Size unknown_size() {
+  Size size;
+  size.known = false;
+  return size;
+}
+
+/// The class whose constructor `node` runs in its own context: lists have none.
+const ModuleNode& constructing(const ModuleNode& node) {
+  const bool groups = node.kind == ModuleNode::Kind::list || node.kind == ModuleNode::Kind::one_of;
+  return groups ? *node.parent : node;
+}
+
+bool is_config(const Expr& expr) { return expr.type.ends_with("Config"); }
+
+/// What a constructor of `node` was given for its parameter `name`, in the class that holds it; null where that is not
+/// said.
+const Expr* argument_for(const ModuleNode& node, std::string_view name) {
+  if (!node.parent || !node.construction) return nullptr;
+  const std::vector<Expr>& arguments = node.construction->operands;
+  const Function* constructor = find_constructor(*node.type, arguments.size());
+  if (!constructor) return nullptr;
+  for (size_t i = 0; i < constructor->parameters.size() && i < arguments.size(); ++i)
+    if (constructor->parameters[i].name == name) return &arguments[i];
+  return nullptr;
+}
+
+/// Where the config that `expr` names lies in the entry's: "" for that itself, "text_config." for one inside of it.
+/// Nothing where it cannot be traced.
+std::optional<std::string> path_of_config(const ModuleNode& node, const Expr& expr, int depth) {
+  if (depth > 64) return std::nullopt;
+  switch (expr.kind) {
+    case Expr::Kind::cast:
+      return path_of_config(node, expr.operands[0], depth + 1);
+    case Expr::Kind::construct:  // a copy, or one of another type that the base takes
+      return expr.operands.size() == 1 ? path_of_config(node, expr.operands[0], depth + 1) : std::nullopt;
+    case Expr::Kind::local: {
+      if (!node.parent) return "";
+      const Expr* argument = argument_for(node, expr.name);
+      return argument ? path_of_config(constructing(*node.parent), *argument, depth + 1) : std::nullopt;
+    }
+    case Expr::Kind::field: {
+      if (!expr.operands.empty()) {
+        const auto holder = path_of_config(node, expr.operands[0], depth + 1);
+        return holder ? std::optional(*holder + expr.name + ".") : std::nullopt;
+      }
+      const auto field = std::find_if(node.type->fields.begin(), node.type->fields.end(),
+                                      [&](const Field& f) { return f.name == expr.name; });
+      if (field == node.type->fields.end()) return std::nullopt;
+      const Construction construction = construction_of(*node.type, *field);
+      return construction.value ? path_of_config(node, *construction.value, depth + 1) : std::nullopt;
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+Size trace(const ModuleNode& node, const Expr& expr, int depth) {
+  if (depth > 64) return unknown_size();
+  Size size;
+  switch (expr.kind) {
+    case Expr::Kind::literal:
+      size.literals.push_back(expr.name);
+      return size;
+    case Expr::Kind::cast:
+      return trace(node, expr.operands[0], depth + 1);
+    case Expr::Kind::op:
+      if (expr.name == "*") {  // a product, or the value of an optional
+        for (const Expr& operand : expr.operands) multiply(size, trace(node, operand, depth + 1));
+        return size;
+      }
+      return unknown_size();
+    case Expr::Kind::method:
+      if (expr.name == "value" && expr.operands.size() == 1) return trace(node, expr.operands[0], depth + 1);
+      return unknown_size();
+    case Expr::Kind::field: {
+      if (!expr.operands.empty()) {
+        const auto holder =
+            is_config(expr.operands[0]) ? path_of_config(node, expr.operands[0], depth + 1) : std::nullopt;
+        if (!holder) return unknown_size();
+        size.config_fields.push_back(*holder + expr.name);
+        return size;
+      }
+      const auto field = std::find_if(node.type->fields.begin(), node.type->fields.end(),
+                                      [&](const Field& f) { return f.name == expr.name; });
+      if (field == node.type->fields.end()) return unknown_size();
+      const Construction construction = construction_of(*node.type, *field);
+      if (!construction.value) return unknown_size();
+      size = trace(node, *construction.value, depth + 1);
+      if (find_annotation(field->annotations, "tp_local")) size.local_fields = size.config_fields;
+      return size;
+    }
+    case Expr::Kind::local: {
+      // A parameter of the constructor: what the module that holds this one passed for it.
+      const Expr* argument = argument_for(node, expr.name);
+      return argument ? trace(constructing(*node.parent), *argument, depth + 1) : unknown_size();
+    }
+    default:
+      return unknown_size();
+  }
+}
+
+}  // namespace
+
+const Annotation* find_annotation(const std::vector<Annotation>& annotations, std::string_view kind) {
+  const auto found =
+      std::find_if(annotations.begin(), annotations.end(), [&](const Annotation& a) { return a.kind == kind; });
+  return found == annotations.end() ? nullptr : &*found;
+}
+
+const Function* find_method(const Class& owner, std::string_view name, size_t arguments) {
+  const Function* by_name = nullptr;
+  for (const Function& function : owner.functions) {
+    if (function.is_constructor || function.name != name) continue;
+    if (function.parameters.size() == arguments) return &function;
+    if (function.parameters.size() > arguments && !by_name) by_name = &function;  // the rest has defaults
+  }
+  return by_name;
+}
+
+const Function* find_constructor(const Class& owner, size_t arguments) {
+  for (const Function& function : owner.functions)
+    if (function.is_constructor && function.parameters.size() >= arguments) return &function;
+  return nullptr;
+}
+
+std::string_view unqualified(std::string_view name) {
+  name = name.substr(0, name.find('<'));
+  const size_t colon = name.rfind("::");
+  return colon == std::string_view::npos ? name : name.substr(colon + 2);
+}
+
+Construction construction_of(const Class& owner, const Field& field) {
+  Construction result;
+  for (const Function& function : owner.functions) {
+    if (!function.is_constructor) continue;
+    for (const Initializer& initializer : function.body.initializers)
+      if (!initializer.is_base && initializer.name == field.name && initializer.arguments.size() == 1)
+        read_value(initializer.arguments[0], result);
+    std::vector<const Stmt*> statements;
+    collect_statements(function.body.statements, statements);
+    for (const Stmt* statement : statements) {
+      for (const Expr& expr : statement->exprs) {
+        if (expr.kind == Expr::Kind::op && expr.name == "=" && is_own_field(expr.operands[0], field.name))
+          read_value(expr.operands[1], result);
+        Construction registration;
+        if (read_registration(expr, registration) && is_own_field(expr.operands[2], field.name)) {
+          registration.value = result.value;
+          result = registration;
+        }
+      }
+    }
+    if (result.value) break;
+  }
+  if (result.name.empty()) result.name = field.registered_as;
+  return result;
+}
+
+const ModuleNode* ModuleNode::child(std::string_view field_name) const {
+  for (const auto& candidate : children)
+    if (candidate->field->name == field_name) return candidate.get();
+  return nullptr;
+}
+
+const Annotation* ModuleNode::inherited_annotation(std::string_view annotation_kind) const {
+  for (const ModuleNode* node = this; node && node->field; node = node->parent)
+    if (const Annotation* found = find_annotation(node->field->annotations, annotation_kind)) return found;
+  return nullptr;
+}
+
+bool ModuleNode::holds_parameters() const {
+  switch (kind) {
+    case Kind::linear:
+    case Kind::embedding:
+    case Kind::parameter:
+      return true;
+    case Kind::buffer:
+      return false;
+    case Kind::module: {
+      // Of libtorch's other modules these have none.
+      const std::string_view name = unqualified(field->type);
+      return name != "Dropout" && name != "Identity" && name != "GELU" && name != "SiLU" && name != "ReLU" &&
+             name != "Tanh";
+    }
+    case Kind::family:
+    case Kind::list:
+    case Kind::one_of:
+      break;
+  }
+  return std::any_of(children.begin(), children.end(), [](const auto& node) { return node->holds_parameters(); });
+}
+
+const ModuleNode* ModuleNode::unit() const {
+  const ModuleNode* node = this;
+  while (node->parent && !(node->type && find_annotation(node->type->annotations, "fsdp_unit"))) node = node->parent;
+  return node;
+}
+
+std::string ModuleNode::path_of(std::string_view name) const {
+  return path.empty() ? std::string(name) : path + "." + std::string(name);
+}
+
+std::unique_ptr<ModuleNode> build_tree(const FamilyModel& family, const Class& entry) {
+  auto root = std::make_unique<ModuleNode>();
+  root->type = &entry;
+  add_children(family, *root, 0);
+  return root;
+}
+
+std::optional<std::string> trace_config(const ModuleNode& node, const Expr& expr) {
+  return path_of_config(constructing(node), expr, 0);
+}
+
+Size trace_size(const ModuleNode& node, const Expr& expr) { return trace(constructing(node), expr, 0); }
+
+}  // namespace modgen

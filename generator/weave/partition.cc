@@ -1,0 +1,163 @@
+#include "generator/weave/partition.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+namespace modgen {
+namespace {
+
+std::string trimmed(std::string_view text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
+  return std::string(text);
+}
+
+std::vector<std::string> divided(std::string_view text, char separator) {
+  std::vector<std::string> pieces;
+  int depth = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size()) depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
+    if (i < text.size() && (text[i] != separator || depth > 0)) continue;
+    pieces.push_back(trimmed(text.substr(begin, i - begin)));
+    begin = i + 1;
+  }
+  return pieces;
+}
+
+bool is_name(std::string_view text) {
+  return !text.empty() && !std::isdigit(static_cast<unsigned char>(text.front())) &&
+         std::all_of(text.begin(), text.end(),
+                     [](char letter) { return std::isalnum(static_cast<unsigned char>(letter)) || letter == '_'; });
+}
+
+/// One factor of a part: a number, a member, or a field of the member `config`.
+Expr read_factor(const std::string& text) {
+  Expr expr;
+  if (!text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+    expr.kind = Expr::Kind::literal;
+    expr.name = text;
+  } else if (is_name(text)) {
+    expr.kind = Expr::Kind::field;
+    expr.name = text;
+  } else if (text.starts_with("config.") && is_name(std::string_view(text).substr(7))) {
+    Expr config;
+    config.kind = Expr::Kind::field;
+    config.name = "config";
+    config.type = "Config";
+    expr.kind = Expr::Kind::field;
+    expr.name = text.substr(7);
+    expr.operands = {std::move(config)};
+  }
+  return expr;  // of Kind::other where it is none of these: its size cannot be traced
+}
+
+/// "num_heads * head_dim"; the value of an optional may be written "*config.head_dim".
+Expr read_part(const std::string& text) {
+  Expr product;
+  for (const std::string& factor : divided(text, '*')) {
+    if (factor.empty()) continue;  // before the star of an optional
+    Expr next = read_factor(factor.starts_with('(') ? trimmed(factor.substr(1, factor.size() - 2)) : factor);
+    if (product.kind == Expr::Kind::other && product.operands.empty() && product.name.empty()) {
+      product = std::move(next);
+      continue;
+    }
+    Expr both;
+    both.kind = Expr::Kind::op;
+    both.name = "*";
+    both.operands = {std::move(product), std::move(next)};
+    product = std::move(both);
+  }
+  return product;
+}
+
+/// The parts of an annotation's argument, from number `first` on.
+std::vector<Size> read_parts(const ModuleNode& layer, const Annotation& annotation, size_t first) {
+  std::vector<Size> parts;
+  if (annotation.arguments.empty() || !layer.parent) return parts;
+  const auto pieces = divided(annotation.arguments[0], ',');
+  for (size_t i = first; i < pieces.size(); ++i) parts.push_back(trace_size(*layer.parent, read_part(pieces[i])));
+  return parts;
+}
+
+}  // namespace
+
+const Annotation* split_annotation(const std::vector<Annotation>& annotations) {
+  for (const char* kind : {"tp_colwise", "tp_colwise_parts", "tp_rowwise", "tp_vocab", "tp_shard"})
+    if (const Annotation* found = find_annotation(annotations, kind)) return found;
+  return nullptr;
+}
+
+const std::vector<Expr>* layer_arguments(const Expr* construction) {
+  if (!construction) return nullptr;
+  const bool makes = construction->kind == Expr::Kind::call || construction->kind == Expr::Kind::construct;
+  const bool options = makes && construction->operands.size() == 1 &&
+                       construction->operands[0].kind != Expr::Kind::literal &&
+                       (construction->operands[0].type.find("Options") != std::string::npos);
+  if (makes && !options) return &construction->operands;
+  for (const Expr& operand : construction->operands)
+    if (const auto* found = layer_arguments(&operand)) return found;
+  return nullptr;
+}
+
+Partition partition_of(const ModuleNode& layer, std::string_view parameter) {
+  const Annotation* annotation = layer.field ? split_annotation(layer.field->annotations) : nullptr;
+  if (!annotation) return {};
+  const bool is_bias = parameter == "bias";
+  const int64_t output = layer.transposed && !is_bias ? 1 : 0, input = layer.transposed ? 0 : 1;
+  if (annotation->kind == "tp_colwise" || annotation->kind == "tp_vocab") return {output, {}};
+  if (annotation->kind == "tp_colwise_parts") return {output, read_parts(layer, *annotation, 0)};
+  if (annotation->kind == "tp_rowwise") return is_bias ? Partition() : Partition{input, {}};
+  const auto arguments =
+      annotation->arguments.empty() ? std::vector<std::string>() : divided(annotation->arguments[0], ',');
+  int64_t dim = 0;
+  if (!arguments.empty()) std::from_chars(arguments[0].data(), arguments[0].data() + arguments[0].size(), dim);
+  return {dim, read_parts(layer, *annotation, 1)};
+}
+
+Size split_size(const ModuleNode& layer, int64_t dim) {
+  const std::vector<Expr>* arguments = nullptr;
+  if (layer.kind == ModuleNode::Kind::parameter) {
+    const Expr* made = layer.construction;
+    if (made && made->kind == Expr::Kind::call && !made->operands.empty() && made->operands[0].kind == Expr::Kind::list)
+      arguments = &made->operands[0].operands;
+  } else {
+    arguments = layer_arguments(layer.construction);
+  }
+  const bool by_input = find_annotation(layer.field->annotations, "tp_rowwise");
+  const size_t argument = layer.kind == ModuleNode::Kind::linear ? (by_input ? 0 : 1) : static_cast<size_t>(dim);
+  return arguments && argument < arguments->size() ? trace_size(*layer.parent, (*arguments)[argument])
+                                                   : Size{{}, {}, {}, false};
+}
+
+Size output_size(const ModuleNode& layer) {
+  const bool is_layer = layer.kind == ModuleNode::Kind::linear || layer.kind == ModuleNode::Kind::embedding;
+  const std::vector<Expr>* arguments = is_layer ? layer_arguments(layer.construction) : nullptr;
+  return arguments && arguments->size() > 1 ? trace_size(*layer.parent, (*arguments)[1]) : Size{{}, {}, {}, false};
+}
+
+std::string product_text(const Size& size) {
+  std::vector<std::string> factors = size.config_fields;
+  factors.insert(factors.end(), size.literals.begin(), size.literals.end());
+  return product_text(factors);
+}
+
+std::optional<std::vector<std::string>> factors_of(const Size& size) {
+  if (!size.known) return std::nullopt;
+  std::vector<std::string> factors = size.config_fields;
+  std::copy_if(size.literals.begin(), size.literals.end(), std::back_inserter(factors),
+               [](const std::string& literal) { return literal != "1"; });
+  std::sort(factors.begin(), factors.end());
+  return factors;
+}
+
+ShardType type_of(const Partition& partition) {
+  if (!partition.dim) return kInvariant;
+  std::vector<std::string> parts;
+  for (const Size& part : partition.parts)
+    parts.push_back(product_text(factors_of(part).value_or(std::vector<std::string>{"?"})));
+  return sharded(*partition.dim, std::move(parts));
+}
+
+}  // namespace modgen

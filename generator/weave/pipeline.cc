@@ -1,0 +1,331 @@
+#include "generator/weave/pipeline.h"
+
+#include <algorithm>
+#include <set>
+
+namespace modgen {
+namespace {
+
+bool mentions(const Expr& expr, const std::string& variable) {
+  if (expr.kind == Expr::Kind::local && expr.name == variable) return true;
+  return std::any_of(expr.operands.begin(), expr.operands.end(),
+                     [&](const Expr& operand) { return mentions(operand, variable); });
+}
+
+bool is_assignment(const Expr& expr) {
+  static const std::set<std::string> names = {"=", "+=", "-=", "*=", "/="};
+  return expr.kind == Expr::Kind::op && names.contains(expr.name);
+}
+
+/// The local variable that `expr` is, is a member of or reaches into; null where there is none.
+const Expr* local_in(const Expr& expr) {
+  if (expr.kind == Expr::Kind::local) return &expr;
+  const bool goes_on = expr.kind == Expr::Kind::field || expr.kind == Expr::Kind::method || expr.name == "[]";
+  return goes_on && !expr.operands.empty() ? local_in(expr.operands[0]) : nullptr;
+}
+
+/// Locals that `expr` assigns, also in place ("x.add_(…)") or in a part ("x.first = …").
+void add_assigned(const Expr& expr, std::set<std::string>& out) {
+  const bool in_place = expr.kind == Expr::Kind::method && expr.name.ends_with("_") && !expr.name.ends_with("__");
+  const bool counts = expr.kind == Expr::Kind::op && (expr.name == "++" || expr.name == "--");
+  if ((is_assignment(expr) || in_place || counts) && !expr.operands.empty())
+    if (const Expr* target = local_in(expr.operands[0])) out.insert(target->name);
+  for (const Expr& operand : expr.operands) add_assigned(operand, out);
+}
+
+void add_assigned(const Stmt& statement, std::set<std::string>& out) {
+  std::set<std::string> assigned, declared;
+  for (const Expr& expr : statement.exprs) add_assigned(expr, assigned);
+  for (const auto* body : {&statement.then_body, &statement.else_body}) {
+    for (const Stmt& inner : *body) {
+      add_assigned(inner, assigned);
+      if (inner.kind == Stmt::Kind::declare) declared.insert(inner.names.begin(), inner.names.end());
+    }
+  }
+  for (const std::string& name : declared) assigned.erase(name);
+  out.insert(assigned.begin(), assigned.end());
+}
+
+/// What a statement gives to those after it.
+std::set<std::string> definitions(const Stmt& statement) {
+  std::set<std::string> names;
+  add_assigned(statement, names);
+  if (statement.kind == Stmt::Kind::declare) names.insert(statement.names.begin(), statement.names.end());
+  return names;
+}
+
+/// The expression of the list in the range of a range-for.
+const Expr& list_in(const Expr& range) {
+  return range.kind == Expr::Kind::op && range.name == "*" ? range.operands[0] : range;
+}
+
+void find_nested(const FindSplitList& split_list, const std::vector<Stmt>& statements, std::vector<Finding>& findings) {
+  for (const Stmt& statement : statements) {
+    for (const auto* body : {&statement.then_body, &statement.else_body}) {
+      for (const Stmt& inner : *body)
+        if (inner.kind == Stmt::Kind::range_for && split_list(list_in(inner.exprs[0])))
+          findings.push_back(
+              {true,
+               inner.exprs[0].span,
+               "the walk over the PP_SPLIT list stands inside of another statement, where stages cannot be cut",
+               "walk it in the method's outermost block",
+               {}});
+      find_nested(split_list, *body, findings);
+    }
+  }
+}
+
+/// Whether `expr` reads `variable` for more than what it has in common with what other stages hold in its place.
+bool reads_value(const Expr& expr, const std::string& variable) {
+  static const std::set<std::string> common = {"size",    "sizes",   "dim",     "dtype", "scalar_type",      "device",
+                                               "options", "defined", "is_cuda", "numel", "is_floating_point"};
+  if (expr.kind == Expr::Kind::local) return expr.name == variable;
+  const bool asks = expr.kind == Expr::Kind::method && common.contains(expr.name) && !expr.operands.empty() &&
+                    expr.operands[0].kind == Expr::Kind::local;
+  return std::any_of(expr.operands.begin() + (asks ? 1 : 0), expr.operands.end(),
+                     [&](const Expr& operand) { return reads_value(operand, variable); });
+}
+
+/// The first expression below `statement` that reads `variable`'s value.
+const Expr* first_reader(const Stmt& statement, const std::string& variable) {
+  for (const Expr& expr : statement.exprs)
+    if (reads_value(expr, variable)) return &expr;
+  for (const auto* body : {&statement.then_body, &statement.else_body})
+    for (const Stmt& inner : *body)
+      if (const Expr* found = first_reader(inner, variable)) return found;
+  return nullptr;
+}
+
+std::string listed(const std::set<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+/// Statements before number `end` that make the carried value, and those that serve nothing else.
+std::vector<size_t> feeding(const std::vector<Stmt>& statements, size_t end, const std::string& carried) {
+  std::set<size_t> feed;
+  for (size_t i = 0; i < end; ++i)
+    if (definitions(statements[i]).contains(carried) &&
+        !(statements[i].kind == Stmt::Kind::declare && statements[i].exprs.empty()))
+      feed.insert(i);
+  if (feed.empty()) return {};
+  for (bool grew = true; grew;) {
+    grew = false;
+    for (size_t i = 0; i < *feed.rbegin(); ++i) {
+      if (feed.contains(i) || statements[i].kind != Stmt::Kind::declare || statements[i].exprs.empty()) continue;
+      const auto names = definitions(statements[i]);
+      bool used_in_feed = false, used_elsewhere = false;
+      for (size_t j = i + 1; j < statements.size(); ++j)
+        for (const std::string& name : names)
+          if (mentions(statements[j], name)) (feed.contains(j) ? used_in_feed : used_elsewhere) = true;
+      if (used_in_feed && !used_elsewhere) grew = feed.insert(i).second || grew;
+    }
+  }
+  return {feed.begin(), feed.end()};
+}
+
+/// Whether every statement of the feed stands behind the one before; adds what interrupts it otherwise.
+bool is_adjacent(const std::vector<Stmt>& statements, const Walk& walk, std::vector<Finding>& findings) {
+  for (size_t i = 1; i < walk.feed.size(); ++i) {
+    if (walk.feed[i] == walk.feed[i - 1] + 1) continue;
+    findings.push_back({true,
+                        statements[walk.feed[i]].span,
+                        "what makes " + walk.carried + " for the first stage is interrupted by other statements",
+                        "put the statements that make it next to each other",
+                        {}});
+    return false;
+  }
+  return true;
+}
+
+constexpr const char* kOnlyFirst =
+    "use it only for what makes the value that the first stage hands on, or do not mark it PP_FIRST";
+constexpr const char* kOnlyLast =
+    "use it only behind what makes the value that the first stage hands on, or do not mark it PP_LAST";
+
+/// That `read` stands where the stage that holds it does not run.
+Finding misplaced(const StageReads::Read& read, bool is_first, const std::string& where) {
+  return {true,
+          read.at->span,
+          read.node->path + " is held by the " + (is_first ? "first" : "last") + " pipeline stage alone, but is used " +
+              where,
+          is_first ? kOnlyFirst : kOnlyLast,
+          {}};
+}
+
+/// Checks what stands around the call of a method that is cut, in statement `cut`.
+void check_around(size_t cut, const std::vector<StageReads>& reads, std::vector<Finding>& findings) {
+  for (size_t i = 0; i < reads.size(); ++i) {
+    if (i != cut && reads[i].first.at)
+      findings.push_back(misplaced(reads[i].first, true, "beside the call in which the model is cut"));
+    if (i < cut && reads[i].last.at)
+      findings.push_back(misplaced(reads[i].last, false, "before the call in which the model is cut"));
+  }
+}
+
+/// The C++ type of the value that `statement` gives to a variable; empty where it stands further inside.
+std::string type_given(const Stmt& statement) {
+  if (statement.exprs.empty()) return "";
+  if (statement.kind == Stmt::Kind::declare) return statement.exprs[0].type;
+  return statement.kind == Stmt::Kind::expression && is_assignment(statement.exprs[0])
+             ? statement.exprs[0].operands[0].type
+             : "";
+}
+
+}  // namespace
+
+bool mentions(const Stmt& statement, const std::string& variable) {
+  if (std::any_of(statement.exprs.begin(), statement.exprs.end(),
+                  [&](const Expr& expr) { return mentions(expr, variable); }))
+    return true;
+  for (const auto* body : {&statement.then_body, &statement.else_body})
+    for (const Stmt& inner : *body)
+      if (mentions(inner, variable)) return true;
+  return false;
+}
+
+std::optional<Walk> find_walk(const FindSplitList& split_list, const Function& method, std::vector<Finding>& findings) {
+  const std::vector<Stmt>& statements = method.body.statements;
+  find_nested(split_list, statements, findings);
+  std::optional<Walk> walk;
+  for (size_t i = 0; i < statements.size(); ++i) {
+    if (statements[i].kind != Stmt::Kind::range_for) continue;
+    const Field* list = split_list(list_in(statements[i].exprs[0]));
+    if (!list) continue;
+    if (walk) {
+      findings.push_back({true,
+                          statements[i].exprs[0].span,
+                          "a second walk over a PP_SPLIT list in one method: a pipeline has one",
+                          "mark one list PP_SPLIT, and walk it once",
+                          {{false, statements[walk->loop].exprs[0].span, "the first walk is here", "", {}}}});
+      return std::nullopt;
+    }
+    walk.emplace();
+    walk->list = list;
+    walk->loop = i;
+  }
+  if (!walk) return std::nullopt;
+
+  const Stmt& loop = statements[walk->loop];
+  const auto refuse = [&](SourceSpan where, std::string message, std::string advice) -> std::optional<Walk> {
+    findings.push_back({true, where, std::move(message), std::move(advice), {}});
+    return std::nullopt;
+  };
+  std::set<std::string> assigned;
+  add_assigned(loop, assigned);
+  for (const std::string& name : loop.names) assigned.erase(name);
+  if (assigned.empty())
+    return refuse(loop.exprs[0].span,
+                  "the walk over PP_SPLIT " + walk->list->name + " carries no value from element to element",
+                  "assign what an element returns to the variable that the next one reads");
+  if (assigned.size() > 1)
+    return refuse(loop.exprs[0].span,
+                  "the walk over PP_SPLIT " + walk->list->name + " carries several values: " + listed(assigned),
+                  "a stage hands on one tensor");
+  walk->carried = *assigned.begin();
+
+  walk->feed = feeding(statements, walk->loop, walk->carried);
+  if (walk->feed.empty())
+    return refuse(loop.exprs[0].span,
+                  "the value that the walk over PP_SPLIT " + walk->list->name + " carries, " + walk->carried +
+                      ", is not made in this method",
+                  "make it in a statement before the loop, so that stages behind the first can receive it instead");
+  if (!is_adjacent(statements, *walk, findings)) return std::nullopt;
+
+  for (size_t i = walk->feed.back() + 1; i < walk->loop; ++i)
+    if (const Expr* reader = first_reader(statements[i], walk->carried))
+      return refuse(reader->span,
+                    walk->carried + " is read before the walk over PP_SPLIT " + walk->list->name +
+                        ": stages behind the first hold another value in it",
+                    "ask it for its sizes or type alone, or compute this from the batch");
+
+  for (size_t i = walk->loop + 1; i < statements.size() && !walk->cut; ++i)
+    if (mentions(statements[i], walk->carried)) walk->cut = i;
+  if (walk->cut && statements[*walk->cut].kind == Stmt::Kind::ret &&
+      statements[*walk->cut].exprs[0].kind == Expr::Kind::local)
+    walk->cut.reset();
+  return walk;
+}
+
+bool has_towers(const ModuleNode& root) {
+  bool is_split = false, first = false, last = false;
+  const auto holds_list = [](const ModuleNode& node) {
+    bool found = false;
+    for_each_node(node, [&](const ModuleNode& inner) { found |= inner.kind == ModuleNode::Kind::list; });
+    return found && node.kind != ModuleNode::Kind::list;
+  };
+  for_each_node(root, [&](const ModuleNode& node) {
+    if (!node.field) return;
+    is_split |= find_annotation(node.field->annotations, "pp_split") != nullptr;
+    first |= find_annotation(node.field->annotations, "pp_first") && holds_list(node);
+    last |= find_annotation(node.field->annotations, "pp_last") && holds_list(node);
+  });
+  return first && last && !is_split;
+}
+
+std::optional<Walk> find_cut(const Function& method, const std::vector<StageReads>& reads,
+                             std::vector<Finding>& findings) {
+  const std::vector<Stmt>& statements = method.body.statements;
+  const auto refuse = [&](SourceSpan where, std::string message, std::string advice) -> std::optional<Walk> {
+    findings.push_back({true, where, std::move(message), std::move(advice), {}});
+    return std::nullopt;
+  };
+  std::optional<size_t> first, last;  // the last statement that the first stage runs, the first that the last one runs
+  for (size_t i = 0; i < reads.size(); ++i) {
+    if (reads[i].is_cut) {
+      check_around(i, reads, findings);
+      return std::nullopt;
+    }
+    if (reads[i].first.at) first = i;
+    if (reads[i].last.at && !last) last = i;
+  }
+  if (!first || !last) return std::nullopt;
+  for (const StageReads& read : reads)
+    if (read.first.at && read.last.at)
+      return refuse(read.last.at->span,
+                    read.last.node->path +
+                        ", which the last pipeline stage alone holds, is used in one statement with " +
+                        read.first.node->path + ", which the first one holds",
+                    "give what the first stage makes a name in a statement of its own");
+
+  if (*last < *first) {
+    const bool is_late = std::any_of(reads.begin(), reads.begin() + static_cast<std::ptrdiff_t>(*last),
+                                     [](const StageReads& read) { return read.first.at != nullptr; });
+    findings.push_back(is_late ? misplaced(reads[*first].first, true, "behind what the last one runs")
+                               : misplaced(reads[*last].last, false, "before what the first one runs"));
+    return std::nullopt;
+  }
+
+  Walk walk;
+  walk.tower = reads[*first].first.marked;
+  const std::set<std::string> made = definitions(statements[*first]);
+  if (made.empty())
+    return refuse(reads[*first].first.at->span,
+                  "what " + walk.tower->name + " makes for the last pipeline stage has no name",
+                  "assign it to a variable in a statement of its own");
+  walk.carried = *made.begin();
+  walk.feed = feeding(statements, *first + 1, walk.carried);
+  for (const size_t i : walk.feed) {
+    const std::set<std::string> names = definitions(statements[i]);
+    if (names.size() > 1 && names.contains(walk.carried))
+      return refuse(statements[i].span, "the first pipeline stage makes several values: " + listed(names),
+                    "a stage hands on one tensor");
+  }
+  for (size_t i = 0; i < *first; ++i)
+    if (reads[i].first.at && std::find(walk.feed.begin(), walk.feed.end(), i) == walk.feed.end()) {
+      const std::set<std::string> beside = definitions(statements[i]);
+      return refuse(reads[i].first.at->span,
+                    "the first pipeline stage makes " + (beside.empty() ? "another value" : listed(beside)) +
+                        " beside " + walk.carried + ", which it hands on",
+                    "a stage hands on one tensor: make " + walk.carried + " of both");
+    }
+  if (const std::string type = type_given(statements[*first]); !type.empty() && type != "at::Tensor")
+    return refuse(statements[*first].span, walk.carried + ", which the first pipeline stage hands on, is no Tensor",
+                  "a stage hands on one tensor");
+  if (!is_adjacent(statements, walk, findings)) return std::nullopt;
+  walk.cut = *first + 1;
+  return walk;
+}
+
+}  // namespace modgen

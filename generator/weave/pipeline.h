@@ -1,0 +1,56 @@
+// Where a pipeline cuts a model: at the loop over the PP_SPLIT list, or where there is none between two towers; the one
+// value that crosses, what feeds that value, and what reads its result.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "generator/model/finding.h"
+#include "generator/weave/module_tree.h"
+
+namespace modgen {
+
+/// Where a method's body is cut: a walk over a PP_SPLIT list, or the end of the first tower. Indices count the body's
+/// statements.
+struct Walk {
+  const Field* list = nullptr;   // null between towers
+  const Field* tower = nullptr;  // between towers a member that makes the carried value; null of a walk over a list
+  size_t loop = 0;               // the range-for over the list
+  std::string carried;           // the variable that the loop carries from element to element, or that crosses
+  std::vector<size_t> feed;      // the statements that only serve to make the carried value; adjacent
+  std::optional<size_t> cut;  // the first statement that reads the loop's result, or none where it is only returned as
+                              // it is; between towers the one behind the feed
+};
+
+/// What a statement reads of what one of two stages alone holds, itself or in what it calls.
+struct StageReads {
+  struct Read {
+    const Expr* at = nullptr;          // in the statement; null where nothing is read
+    const ModuleNode* node = nullptr;  // whose parameter it is
+    const Field* marked = nullptr;     // with PP_FIRST or PP_LAST: that one, or what holds it
+  };
+  Read first, last;
+  bool is_cut = false;  // it calls a method that is cut
+};
+
+/// Whether pipelines cut the entry between two towers: a PP_FIRST and a PP_LAST module hold lists of layers, without
+/// being lists themselves, and no list is PP_SPLIT.
+bool has_towers(const ModuleNode& root);
+
+/// The PP_SPLIT list that an expression names, itself or in a module that it holds; null where it names something else.
+using FindSplitList = std::function<const Field*(const Expr& range)>;
+
+/// Finds the walk in `method`; nothing where it has none. A walk that cannot be cut is added to `findings`.
+std::optional<Walk> find_walk(const FindSplitList& split_list, const Function& method, std::vector<Finding>& findings);
+
+/// Finds the cut between towers in `method`, whose statements, as far as they were run, read `reads`; nothing where it
+/// is not cut itself. What two stages cannot run is added to `findings`.
+std::optional<Walk> find_cut(const Function& method, const std::vector<StageReads>& reads,
+                             std::vector<Finding>& findings);
+
+/// Whether `statement` reads or assigns the local variable.
+bool mentions(const Stmt& statement, const std::string& variable);
+
+}  // namespace modgen

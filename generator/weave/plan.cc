@@ -1,0 +1,245 @@
+#include "generator/weave/plan.h"
+
+#include <algorithm>
+#include <array>
+
+#include "generator/weave/partition.h"
+#include "generator/weave/pipeline.h"
+
+namespace modgen {
+namespace {
+
+using Kind = ModuleNode::Kind;
+
+void report(std::vector<Finding>& findings, SourceSpan where, std::string message, std::string advice) {
+  const bool known = std::any_of(findings.begin(), findings.end(),
+                                 [&](const Finding& f) { return f.where == where && f.message == message; });
+  if (!known) findings.push_back({true, where, std::move(message), std::move(advice), {}});
+}
+
+bool is_leaf_with_parameters(const ModuleNode& node) {
+  return node.children.empty() && node.kind != Kind::family && node.kind != Kind::list && node.holds_parameters();
+}
+
+/// Whether the layer can have a bias: not where its constructor is told so by a literal.
+bool may_have_bias(const ModuleNode& linear) {
+  if (!linear.construction || linear.construction->kind != Expr::Kind::call || linear.construction->operands.size() < 3)
+    return true;
+  const Expr& bias = linear.construction->operands[2];
+  return !(bias.kind == Expr::Kind::literal && bias.name == "false");
+}
+
+class Planner {
+ public:
+  Planner(const FamilyModel& family, const ModuleNode& root, std::vector<Finding>& findings)
+      : family_(family), root_(root), findings_(findings) {}
+
+  EntryPlan derive() {
+    plan_.entry = root_.type->holder;
+    plan_.architecture = plan_.entry;
+    if (const Annotation* entry = find_annotation(root_.type->annotations, "entry")) {
+      if (!entry->arguments.empty()) plan_.task = entry->arguments[0];
+      if (entry->arguments.size() > 1) plan_.architecture = entry->arguments[1];
+    }
+    find_config();
+    for_each_node(root_, [&](const ModuleNode& node) { add(node); });
+    plan_.two_stages = has_towers(root_);
+    if (!plan_.split_list.empty() || plan_.two_stages)
+      check_stages();
+    else
+      check_no_stages();
+    return std::move(plan_);
+  }
+
+ private:
+  void find_config() {
+    for (const Function& function : root_.type->functions) {
+      if (!function.is_constructor) continue;
+      for (const Parameter& parameter : function.parameters)
+        for (const Class& candidate : family_.classes)
+          if (candidate.is_config && parameter.type.find(candidate.name) != std::string::npos)
+            plan_.config = candidate.name;
+    }
+    if (plan_.config.empty())
+      report(findings_, root_.type->where, "an entry whose constructor takes no config",
+             "give it a constructor from the family's config");
+  }
+
+  void add(const ModuleNode& node) {
+    if (node.type && node.parent && find_annotation(node.type->annotations, "fsdp_unit") && node.holds_parameters())
+      plan_.units.push_back(node.path);
+    if (node.type) add_counts(node);
+    if (!node.field || (node.parent && (node.parent->kind == Kind::list || node.parent->kind == Kind::one_of)))
+      return;  // a list's annotations are its elements'
+    const std::vector<Annotation>& annotations = node.field->annotations;
+    if (find_annotation(annotations, "pp_first")) plan_.first.push_back(node.path);
+    if (find_annotation(annotations, "pp_last")) plan_.last.push_back(node.path);
+    if (const Annotation* split = find_annotation(annotations, "pp_split")) {
+      if (!plan_.split_list.empty())
+        report(findings_, split->where, "a second PP_SPLIT list, " + node.path + " beside " + plan_.split_list,
+               "a pipeline cuts one list: mark one of them");
+      plan_.split_list = node.path;
+    }
+    if (node.kind == Kind::linear || node.kind == Kind::embedding) split(node, "weight");
+    if (node.kind == Kind::linear && may_have_bias(node)) split(node, "bias");
+    if (node.kind == Kind::parameter) split(node, "");
+    for (const Annotation& annotation : annotations) {
+      if (annotation.kind == "tied_to" && annotation.arguments.size() == 1)
+        tie(annotation, node.kind == Kind::parameter ? TiedParameter{&node, node.path} : find_tied(node, "weight"),
+            find_tied(*node.parent, annotation.arguments[0]));
+      if (annotation.kind == "ties" && annotation.arguments.size() == 2)
+        tie(annotation, find_tied(node, inside(annotation.arguments[0])),
+            find_tied(*node.parent, annotation.arguments[1]));
+    }
+  }
+
+  /// Adds how tp splits a layer's parameter, or the raw parameter `layer` itself.
+  void split(const ModuleNode& layer, const std::string& parameter) {
+    const Partition partition = partition_of(layer, parameter);
+    if (!partition.dim) return;
+    EntryPlan::Split& split = plan_.tensor_splits.emplace_back();
+    split.parameter = parameter.empty() ? layer.path : layer.path_of(parameter);
+    split.dim = *partition.dim;
+    for (const Size& part : partition.parts) {
+      divide(part, layer.field->where, "a part of " + layer.path);
+      split.parts.push_back(product_text(part));
+    }
+    // A layer's size that is computed otherwise than as a product stands in no rule of the plan: the runtime holds
+    // every split parameter's own size against the mesh before a rank starts.
+    const Size size = split_size(layer, *partition.dim);
+    if (partition.parts.empty() && (size.known || layer.kind == Kind::parameter))
+      divide(size, layer.field->where, "the split size of " + layer.path);
+  }
+
+  void add_counts(const ModuleNode& node) {
+    for (const Field& field : node.type->fields) {
+      if (!find_annotation(field.annotations, "tp_local")) continue;
+      const Construction construction = construction_of(*node.type, field);
+      divide(construction.value ? trace_size(node, *construction.value) : Size{{}, {}, {}, false}, field.where,
+             "the count " + field.name);
+    }
+  }
+
+  void divide(const Size& size, SourceSpan where, const std::string& what) {
+    // Where a count among the factors is split, the others may be anything.
+    std::vector<std::string> fields = size.local_fields;
+    if (fields.empty() && size.known && !size.config_fields.empty()) fields = {product_text(size.config_fields)};
+    if (fields.empty()) {
+      report(findings_, where, "unproven: " + what + " cannot be traced to fields of the config that tp has to divide",
+             "make it of config fields in the constructor, as one or as a product; where it is made of heads, mark "
+             "their count TP_LOCAL");
+      return;
+    }
+    for (const std::string& field : fields) {
+      const bool known = std::any_of(plan_.divides.begin(), plan_.divides.end(),
+                                     [&](const EntryPlan::Divides& d) { return d.field == field; });
+      if (!known) plan_.divides.push_back({field, "tp"});
+    }
+  }
+
+  static bool has_field(const Class& config, std::string_view name) {
+    return std::any_of(config.fields.begin(), config.fields.end(),
+                       [&](const Field& field) { return field.name == name; });
+  }
+
+  static std::string layout(const TiedParameter& parameter) {
+    const std::string name = parameter.path.substr(parameter.path.rfind('.') + 1);
+    const Partition partition =
+        partition_of(*parameter.layer, parameter.layer->kind == Kind::parameter ? std::string() : name);
+    return describe(Value::tensor(type_of(partition), false, std::nullopt));
+  }
+
+  void tie(const Annotation& annotation, const TiedParameter& tied, const TiedParameter& source) {
+    const bool is_inner = annotation.kind == "ties";
+    for (const auto* end : {&tied, &source})
+      if (!end->layer)
+        return report(findings_, annotation.where,
+                      std::string(is_inner ? "TIES" : "TIED_TO") +
+                          " names no parameter: " + annotation.arguments[is_inner && end == &source ? 1 : 0],
+                      is_inner && end == &tied
+                          ? "name one inside of the marked module, as in TIES(HeadImpl::decoder->weight, embed->weight)"
+                          : "name one of this class's members, as in TIED_TO(model->embed_tokens->weight)");
+    if (layout(tied) != layout(source))
+      return report(
+          findings_, annotation.where,
+          tied.path + " is " + layout(tied) + ", and " + source.path + ", which it is tied to, is " + layout(source),
+          "annotate both alike");
+    if (tied.layer->unit() != source.layer->unit())
+      return report(findings_, annotation.where,
+                    tied.path + " and " + source.path + ", which it is tied to, belong to different FSDP units",
+                    "keep tied parameters in one unit");
+    for (const Class& candidate : family_.classes)
+      if (candidate.name == plan_.config && !has_field(candidate, kTieFlag))
+        return report(findings_, annotation.where,
+                      tied.path + " is tied where the config's " + kTieFlag + " says so, and " + plan_.config +
+                          " has no such field",
+                      std::string("add bool ") + kTieFlag + " to the config, or do not tie");
+    plan_.ties.push_back({tied.path, source.path, kTieFlag});
+  }
+
+  /// Every parameter belongs to one stage.
+  void check_stages() {
+    for_each_node(root_, [&](const ModuleNode& node) {
+      if (!is_leaf_with_parameters(node)) return;
+      const std::array kinds = {"pp_first", "pp_split", "pp_last", "pp_all"};
+      for (const ModuleNode* at = &node; at && at->field; at = at->parent) {
+        std::vector<const char*> found;
+        for (const char* kind : kinds)
+          if (find_annotation(at->field->annotations, kind)) found.push_back(kind);
+        if (!found.empty()) return;
+      }
+      report(findings_, node.field->where, "the parameters of " + node.path + " belong to no pipeline stage",
+             "mark it, or a module that holds it, PP_FIRST, PP_LAST or PP_ALL");
+    });
+  }
+
+  void check_no_stages() {
+    for_each_node(root_, [&](const ModuleNode& node) {
+      if (!node.field) return;
+      for (const char* kind : {"pp_first", "pp_last", "pp_all"})
+        if (const Annotation* stage = find_annotation(node.field->annotations, kind))
+          report(findings_, stage->where,
+                 node.field->name +
+                     " is marked for a pipeline stage, but there is no PP_SPLIT list to cut, and no two towers to cut "
+                     "between",
+                 "mark the list of layers PP_SPLIT; of two modules that hold lists of layers, one PP_FIRST and the "
+                 "other PP_LAST");
+    });
+  }
+
+  const FamilyModel& family_;
+  const ModuleNode& root_;
+  std::vector<Finding>& findings_;
+  EntryPlan plan_;
+};
+
+}  // namespace
+
+EntryPlan derive_plan(const FamilyModel& family, const ModuleNode& root, std::vector<Finding>& findings) {
+  return Planner(family, root, findings).derive();
+}
+
+std::string inside(const std::string& expression) { return expression.substr(expression.rfind("::") + 2); }
+
+TiedParameter find_tied(const ModuleNode& owner, std::string_view expression) {
+  const ModuleNode* node = &owner;
+  std::string_view rest = expression;
+  while (!rest.empty()) {
+    const size_t end = rest.find_first_of(".-");
+    const std::string_view name = rest.substr(0, end);
+    rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + (rest[end] == '-' ? 2 : 1));
+    const ModuleNode* child = node->child(name);
+    if (child) {
+      node = child;
+      if (rest.empty() && node->kind == Kind::parameter) return {node, node->path};
+      continue;
+    }
+    const bool is_layer = node->kind == Kind::linear || node->kind == Kind::embedding;
+    if (rest.empty() && is_layer && (name == "weight" || (name == "bias" && node->kind == Kind::linear)))
+      return {node, node->path_of(name)};
+    return {};
+  }
+  return {};
+}
+
+}  // namespace modgen

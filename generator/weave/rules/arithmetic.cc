@@ -1,0 +1,168 @@
+// Rules of arithmetic and of functions of each element, on tensors and on numbers.
+#include "generator/weave/rules/rules.h"
+
+namespace modgen {
+namespace {
+
+// ---- Tensors ----
+
+Value linear_map(Operation& op) { return elementwise(op, Algebra::linear); }
+Value sum_of(Operation& op) { return elementwise(op, Algebra::sum); }
+Value product_of(Operation& op) { return elementwise(op, Algebra::product); }
+Value non_linear(Operation& op) { return elementwise(op, Algebra::non_linear); }
+
+/// A function of the first operand's elements; the others are settings.
+Value function_of_first(Operation& op) { return elementwise_of_first(op, Algebra::non_linear, 1); }
+
+/// What no gradient flows through.
+Value comparison(Operation& op) {
+  Value result = elementwise(op, Algebra::non_linear);
+  result.gradient = false;
+  return result;
+}
+
+Value detached(Operation& op) {
+  Value result = first_alone(op);
+  result.gradient = false;
+  if (is_replicated(result)) result.type = kInvariant;
+  return result;
+}
+
+/// A new tensor of the shape and split of another: `torch::zeros_like`.
+Value filled_like(Operation& op) {
+  Value result = first_alone(op);
+  if (is_partial(result)) return op.refuse(quoted(op) + " of a partial sum over tp", kForgottenExit);
+  result.gradient = false;
+  if (is_replicated(result)) result.type = kInvariant;
+  return result;
+}
+
+// ---- Numbers ----
+
+/// The number of a sum, product or quotient of literals.
+std::optional<int64_t> known_result(const Operation& op) {
+  if (op.values.size() != 2 || !op.values[0].known || !op.values[1].known) return std::nullopt;
+  const int64_t a = *op.values[0].known, b = *op.values[1].known;
+  const std::string sign = quoted(op);
+  if (sign == "+") return Value::small(a + b);
+  if (sign == "-") return Value::small(a - b);
+  return sign == "*" ? Value::small(a * b) : std::nullopt;
+}
+
+Value number_product(Operation& op) {
+  bool local = false;
+  std::vector<std::string> factors;
+  bool factors_known = true;
+  for (const Value& value : op.values) {
+    if (value.kind != Value::Kind::number) return Value::number();
+    if (value.local && local) return op.refuse("a product of two tp ranks' shares");
+    local = local || value.local;
+    factors_known = factors_known && value.factors;
+    if (value.factors) factors.insert(factors.end(), value.factors->begin(), value.factors->end());
+  }
+  Value result = Value::number(local);
+  result.known = known_result(op);
+  std::sort(factors.begin(), factors.end());
+  if (factors_known) result.factors = std::move(factors);
+  return result;
+}
+
+Value number_quotient(Operation& op) {
+  if (op.values[0].local == op.values[1].local) return Value::number();
+  return op.refuse("unproven: a quotient of a tp rank's share of a count and a count that is not split",
+                   "divide counts in the constructor, where they are global");
+}
+
+Value number_comparison(Operation& op) {
+  if (op.values.size() == 2 && op.values[0].local != op.values[1].local)
+    return op.refuse("a tp rank's share of a count meets a number that is not split",
+                     "compute it in the constructor, where counts are global");
+  return Value::number();
+}
+
+Value number_sum(Operation& op) {
+  if (op.values.size() == 1) {
+    Value result = Value::number(op.values[0].local);
+    if (op.values[0].known && quoted(op) == "-") result.known = Value::small(-*op.values[0].known);
+    return result;
+  }
+  if (op.values[0].local != op.values[1].local)
+    return op.refuse("a tp rank's share of a count meets a number that is not split",
+                     "compute it in the constructor, where counts are global");
+  Value result = Value::number(op.values[0].local);
+  result.known = known_result(op);
+  const std::vector<std::string> one = terms_of(op.values[0]), other = terms_of(op.values[1]);
+  if (quoted(op) == "+" && !one.empty() && !other.empty()) {
+    result.terms = one;
+    result.terms.insert(result.terms.end(), other.begin(), other.end());
+  }
+  return result;
+}
+
+// ---- Operators of both ----
+
+bool has_tensor(const Operation& op) {
+  return std::any_of(op.values.begin(), op.values.end(),
+                     [](const Value& value) { return is_tensor(value) || value.kind == Value::Kind::nothing; });
+}
+
+Value op_plus(Operation& op) {
+  return has_tensor(op) ? (op.values.size() == 1 ? linear_map(op) : sum_of(op)) : number_sum(op);
+}
+Value op_times(Operation& op) { return has_tensor(op) ? product_of(op) : number_product(op); }
+Value op_divide(Operation& op) { return has_tensor(op) ? product_of(op) : number_quotient(op); }
+Value op_compare(Operation& op) { return has_tensor(op) ? comparison(op) : number_comparison(op); }
+
+}  // namespace
+
+const RuleTable& arithmetic_rules() {
+  static const RuleTable table = [] {
+    RuleTable rules = {
+        {"op +", op_plus},
+        {"op -", op_plus},
+        {"op *", op_times},
+        {"op /", op_divide},
+        {"op %", op_compare},
+        {"op ==", op_compare},
+        {"op !=", op_compare},
+        {"op <", op_compare},
+        {"op >", op_compare},
+        {"op <=", op_compare},
+        {"op >=", op_compare},
+        {"add", sum_of},
+        {".add", sum_of},
+        {"sub", sum_of},
+        {".sub", sum_of},
+        {"mul", product_of},
+        {".mul", product_of},
+        {"div", op_divide},
+        {".div", op_divide},
+        {"neg", linear_map},
+        {".neg", linear_map},
+        {".to", first_alone},
+        {".contiguous", first_alone},
+        {".clone", first_alone},
+        {".type_as", first_alone},
+        {".detach", detached},
+        {"zeros_like", filled_like},
+        {"ones_like", filled_like},
+        {"full_like", filled_like},
+    };
+    for (const char* name : {".masked_fill", "where", ".where", "maximum", "minimum", ".maximum", ".minimum", ".pow",
+                             "pow", ".clamp", "clamp", ".clamp_min", ".clamp_max"})
+      rules[name] = non_linear;
+    for (const char* name : {"silu", "gelu", "relu", "sigmoid", "tanh", "exp", "log", "softplus", "log_sigmoid", "sqrt",
+                             "rsqrt", "square", "abs", "cos", "sin", "erf", "hardtanh", "elu", "leaky_relu"})
+      rules[name] = function_of_first;
+    for (const char* name : {".silu", ".gelu", ".relu", ".sigmoid", ".tanh", ".exp", ".log", ".sqrt", ".rsqrt",
+                             ".square", ".abs", ".cos", ".sin", ".erf", ".reciprocal"})
+      rules[name] = function_of_first;
+    for (const char* name : {".ge", ".gt", ".le", ".lt", ".eq", ".ne", ".logical_and", ".logical_or", ".logical_not",
+                             "logical_and", "logical_or", "logical_not", ".isnan", ".isinf"})
+      rules[name] = comparison;
+    return rules;
+  }();
+  return table;
+}
+
+}  // namespace modgen

@@ -1,0 +1,208 @@
+// Rules of what takes values apart and joins them.
+#include "generator/weave/rules/rules.h"
+
+namespace modgen {
+namespace {
+
+Value list_of(Value element) {
+  Value list;
+  list.kind = Value::Kind::list;
+  list.elements = {std::move(element)};
+  return list;
+}
+
+Value tuple_of(std::vector<Value> elements) {
+  Value tuple;
+  tuple.kind = Value::Kind::tuple;
+  tuple.elements = std::move(elements);
+  return tuple;
+}
+
+bool is_split_within_parts(const Value& x, std::optional<int64_t> dim) {
+  return is_split(x) && !x.type.parts.empty() && dim == x.type.dim;
+}
+
+/// The parts of a fused value, each split like a layer of its own.
+Value own_parts(const Value& x) {
+  std::vector<Value> parts;
+  for (const std::string& size : x.type.parts) {
+    Value& part = parts.emplace_back(like(x, sharded(x.type.dim)));
+    part.split_size = part.last_size = size;
+  }
+  return tuple_of(std::move(parts));
+}
+
+/// The pieces of a fused value by `sizes`, each the size of a part or the sum of several that follow one another;
+/// nothing where they are not.
+std::optional<std::vector<Value>> runs_of_parts(const Value& x, const std::vector<Value>& sizes) {
+  std::vector<Value> pieces;
+  std::vector<std::string> named;
+  for (const Value& size : sizes) {
+    const std::vector<std::string> run = terms_of(size);
+    if (!size.local || run.empty()) return std::nullopt;
+    named.insert(named.end(), run.begin(), run.end());
+    Value& piece = pieces.emplace_back(like(x, run.size() == 1 ? sharded(x.type.dim) : sharded(x.type.dim, run)));
+    piece.split_size = piece.last_size = run.size() == 1 ? run.front() : "";
+  }
+  return named == x.type.parts ? std::optional(std::move(pieces)) : std::nullopt;
+}
+
+/// x.chunk(n, dim)
+Value chunk(Operation& op) {
+  const Value& x = op.values[0];
+  const auto dim = dimension(op, 2, 0);
+  if (is_split_within_parts(x, dim)) {
+    const std::vector<std::string>& parts = x.type.parts;
+    if (op.number(1) != static_cast<int64_t>(parts.size()) ||
+        std::any_of(parts.begin(), parts.end(), [&](const std::string& part) { return part != parts.front(); }))
+      return op.refuse("chunks of a value that is " + describe(x) + ", which are not its parts",
+                       "take it apart with split_with_sizes by the sizes of its parts");
+    return own_parts(x);
+  }
+  Value part = whole_dimension(op, dim, quoted(op));
+  return part.kind == Value::Kind::failed ? part : list_of(std::move(part));
+}
+
+/// x.split(size or sizes, dim), x.split_with_sizes(sizes, dim)
+Value split(Operation& op) {
+  const Value& x = op.values[0];
+  const auto dim = dimension(op, 2, 0);
+  const bool listed = op.operands.size() > 1 && op.operands[1]->kind == Expr::Kind::list;
+  if (is_split_within_parts(x, dim)) {
+    const std::vector<std::string>& parts = x.type.parts;
+    const std::string wanted = "it wants the sizes of its parts, " + listed_parts(parts) +
+                               ", each with a count that is marked TP_LOCAL where the part is split";
+    if (!listed && op.values.size() > 1) {
+      const bool equal =
+          std::all_of(parts.begin(), parts.end(), [&](const std::string& part) { return part == parts.front(); });
+      if (equal && op.values[1].local && product_text(op.values[1]) == parts.front())
+        return list_of(own_parts(x).elements[0]);
+      return op.refuse("a split of a value that is " + describe(x) + " by one size that is not its parts'", wanted);
+    }
+    std::optional<std::vector<Value>> pieces;
+    if (listed) pieces = runs_of_parts(x, op.values[1].elements);
+    if (!pieces)
+      return op.refuse("a split of a value that is " + describe(x) + " by other sizes than its parts'", wanted);
+    return tuple_of(std::move(*pieces));
+  }
+  Value part = whole_dimension(op, dim, quoted(op));
+  if (part.kind == Value::Kind::failed) return part;
+  const auto is_local = [](const Value& size) { return !size.is_invariant(); };
+  if (op.values.size() > 1 && is_local(op.values[1]))
+    return op.refuse("a split by a tp rank's share of a count, of a dimension that is whole: " + describe(x),
+                     "mark the layer that makes it TP_COLWISE_PARTS, or drop the count's TP_LOCAL");
+  if (!listed) return list_of(std::move(part));
+  return tuple_of(std::vector<Value>(op.values[1].elements.size(), part));
+}
+
+/// Takes dimension `place` out of the first operand.
+Value without_dimension(Operation& op, std::optional<int64_t> place, const std::string& what) {
+  Value whole = whole_dimension(op, place, what);
+  if (whole.kind == Value::Kind::failed) return whole;
+  const Value& x = op.values[0];
+  if (!x.rank) return is_split(x) ? unproven(op, x) : whole;
+  return moved(op, *x.rank - 1, [&](int64_t dim) { return dim > *place ? dim - 1 : dim; });
+}
+
+Value select(Operation& op) { return without_dimension(op, dimension(op, 1, 0), "select"); }
+
+/// x.unbind(dim): one for each index.
+Value unbind(Operation& op) {
+  Value part = without_dimension(op, dimension(op, 1, 0), "unbind");
+  return part.kind == Value::Kind::failed ? part : list_of(std::move(part));
+}
+
+Value index(Operation& op) {
+  const Value& x = op.values[0];
+  if (x.kind == Value::Kind::list) return x.elements[0];
+  if (x.kind == Value::Kind::tuple) {
+    const auto i = op.number(1);
+    if (i) return *i >= 0 && *i < static_cast<int64_t>(x.elements.size()) ? x.elements[*i] : unproven(op, x);
+    if (!op.values[1].is_invariant()) return unproven(op, op.values[1]);
+    Value any;  // of them, whichever it is
+    for (const Value& element : x.elements) any = join(any, element);
+    return any.kind == Value::Kind::mismatch ? op.refuse("this is " + any.text, "make the elements alike") : any;
+  }
+  if (!is_tensor(x)) return x.is_invariant() ? invariant_of(op.expr->type, true) : unproven(op, x);
+  if (op.values[1].kind != Value::Kind::number || (is_split(x) && !x.rank))
+    return is_split(x) || !op.values[1].is_invariant()
+               ? unproven(op, is_split(x) ? x : op.values[1])
+               : like(Value::tensor(kInvariant, x.gradient, std::nullopt), x.type);
+  if (is_split(x) && x.type.dim == 0) return op.refuse("an element of dimension 0, which is split over tp");
+  return moved(op, x.rank ? std::optional(*x.rank - 1) : std::nullopt, [](int64_t dim) { return dim - 1; });
+}
+
+Value slice(Operation& op) {
+  for (size_t i = 2; i < op.values.size(); ++i)
+    if (!op.values[i].is_invariant())
+      return op.refuse(quoted(op) + " by a tp rank's share of a count, of a value that is " + describe(op.values[0]));
+  return whole_dimension(op, dimension(op, 1, 0), quoted(op));
+}
+
+Value cat(Operation& op) {
+  if (op.values[0].elements.empty()) return unproven(op, op.values[0]);
+  Operation each = op;
+  each.values = op.values[0].elements;
+  for (const Value& value : each.values)
+    if (!is_tensor(value)) return unproven(op, value);
+  for (const Value& value : each.values)
+    if (value.type != each.values[0].type)
+      return op.refuse(quoted(op) + " of values that are " + describe(each.values[0]) + " and " + describe(value));
+  Value result = each.values[0];
+  result.gradient = any_gradient(each);
+  result.ones.clear();
+  result.last_size.clear();
+  if (is_split(result)) {
+    const auto at = number_or(op, 1, 0), dim = at ? same_count(result, *at) : std::nullopt;
+    if (!dim || quoted(op) == "stack") return unproven(op, result);
+    if (*dim == result.type.dim)
+      return op.refuse("cat along dimension " + std::to_string(*dim) +
+                       ", which is split over tp: the slices would interleave");
+  }
+  if (quoted(op) == "stack") result.rank = result.rank ? std::optional(*result.rank + 1) : std::nullopt;
+  return result;
+}
+
+Value repeat_interleave(Operation& op) {
+  const Value& x = op.values[0];
+  op.values[0].split_size.clear(), op.values[0].last_size.clear();
+  if (!is_split(x)) return first_alone(op);
+  // Each slice's elements stay together and in order.
+  return op.values.size() == 3 && op.values[1].kind == Value::Kind::number && !op.values[1].local && op.number(2) &&
+                 x.type.parts.empty()
+             ? first_alone(op)
+             : unproven(op, x);
+}
+
+/// x.roll(shift, dim), x.flip({dim}), torch::constant_pad_nd(x, {…}): along dimensions that are whole.
+Value along_dimension(Operation& op) {
+  return whole_dimension(op, op.number(op.values.size() - 1) ? dimension(op, op.values.size() - 1, 0) : std::nullopt,
+                         quoted(op));
+}
+
+}  // namespace
+
+const RuleTable& cutting_rules() {
+  static const RuleTable table = {
+      {".chunk", chunk},
+      {"chunk", chunk},
+      {".split", split},
+      {"split", split},
+      {".split_with_sizes", split},
+      {"split_with_sizes", split},
+      {".unbind", unbind},
+      {"unbind", unbind},
+      {".select", select},
+      {".slice", slice},
+      {".narrow", slice},
+      {".flip", along_dimension},
+      {".roll", along_dimension},
+      {".repeat_interleave", repeat_interleave},
+      {"cat", cat},
+      {"stack", cat},
+      {"op []", index},
+  };
+  return table;
+}
+
+}  // namespace modgen

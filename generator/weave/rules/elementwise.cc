@@ -1,0 +1,197 @@
+// The type of what works element by element, and small things that all rules need.
+#include "generator/weave/rules/rules.h"
+
+namespace modgen {
+
+std::string quoted(const Operation& op) {
+  const size_t begin = op.name.find_first_not_of(". ");
+  return op.name.starts_with("op ") ? op.name.substr(3) : op.name.substr(begin);
+}
+
+std::optional<int64_t> from_end(const Value& value) {
+  if (value.type.dim < 0) return value.type.dim;
+  return value.rank ? std::optional(value.type.dim - *value.rank) : std::nullopt;
+}
+
+std::optional<int64_t> same_count(const Value& value, int64_t dim) {
+  if (value.rank) return dim < 0 ? dim + *value.rank : dim;
+  return (dim < 0) == (value.type.dim < 0) ? std::optional(dim) : std::nullopt;
+}
+
+std::optional<int64_t> number_or(const Operation& op, size_t i, int64_t fallback) {
+  const bool given =
+      i < op.values.size() && (op.values[i].kind == Value::Kind::number || !op.values[i].elements.empty());
+  return given ? op.number(i) : fallback;
+}
+
+std::optional<int64_t> dimension(const Operation& op, size_t i, int64_t fallback) {
+  const auto dim = number_or(op, i, fallback);
+  return dim ? same_count(op.values[0], *dim) : std::nullopt;
+}
+
+Value like(const Value& value, ShardType type) {
+  Value result = value;
+  result.type = std::move(type);
+  return result;
+}
+
+Value unproven(Operation& op, const Value& value) {
+  return op.refuse("unproven: there is no rule for " + quoted(op) + " of a value that is " + describe(value),
+                   "apply it to whole values, or write it with operations that have a rule (docs/language.md)");
+}
+
+bool any_gradient(const Operation& op) {
+  return std::any_of(op.values.begin(), op.values.end(), [](const Value& value) { return value.carries_gradient(); });
+}
+
+Value first_alone(Operation& op) {
+  Value result = op.values[0];
+  return is_tensor(result) ? result : unproven(op, result);
+}
+
+Value whole_dimension(Operation& op, std::optional<int64_t> dim, const std::string& what) {
+  const Value& x = op.values[0];
+  if (!is_tensor(x)) return x.is_invariant() ? x : unproven(op, x);
+  if (is_split(x)) {
+    if (!dim) return unproven(op, x);
+    if (*dim == x.type.dim)
+      return op.refuse(what + " over dimension " + std::to_string(*dim) +
+                       ", which is split over tp: each rank sees only its slice");
+  }
+  Value result = x;
+  result.ones.clear();
+  result.last_size.clear();
+  return result;
+}
+
+std::vector<std::pair<const Expr*, Value>> sizes_from(const Operation& op, size_t first) {
+  std::vector<std::pair<const Expr*, Value>> sizes;
+  if (op.operands.size() == first + 1 && op.operands[first]->kind == Expr::Kind::list) {
+    for (size_t i = 0; i < op.operands[first]->operands.size(); ++i)
+      sizes.emplace_back(&op.operands[first]->operands[i], op.values[first].elements[i]);
+  } else {
+    for (size_t i = first; i < op.operands.size(); ++i) sizes.emplace_back(op.operands[i], op.values[i]);
+  }
+  return sizes;
+}
+
+Value elementwise_of_first(Operation& op, Algebra algebra, size_t count) {
+  Operation first = op;
+  first.values.resize(count);
+  const Value result = elementwise(first, algebra);
+  op.entered = first.entered, op.message = first.message, op.advice = first.advice;
+  return result;
+}
+
+namespace {
+
+/// The rank of the result of broadcasting, and the dimensions of size 1 that all operands have.
+Value broadcast(const std::vector<Value>& tensors) {
+  Value result = Value::tensor(kInvariant, false, std::nullopt);
+  bool ranks_known = true;
+  int64_t rank = 0;
+  result.ones = tensors.front().ones;
+  for (const Value& value : tensors) {
+    ranks_known = ranks_known && value.rank;
+    if (result.last_size.empty()) result.last_size = value.last_size;
+    rank = std::max(rank, value.rank.value_or(0));
+    std::erase_if(result.ones, [&](int64_t dim) {
+      return std::find(value.ones.begin(), value.ones.end(), dim) == value.ones.end();
+    });
+  }
+  if (ranks_known) result.rank = rank;
+  return result;
+}
+
+Value of_partials(Operation& op, Algebra algebra, size_t first, size_t last, Value result) {
+  const std::string what = "a partial sum over tp";
+  const auto begin = op.values.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto end = op.values.begin() + static_cast<std::ptrdiff_t>(last);
+  if (algebra == Algebra::non_linear)
+    return op.refuse(quoted(op) + " is not linear, and meets " + what, kForgottenExit);
+  if (algebra == Algebra::sum) {
+    const auto whole = std::find_if(begin, end, [](const Value& value) {
+      return (is_tensor(value) || value.kind == Value::Kind::number) && !is_partial(value);
+    });
+    if (whole != end)
+      return op.refuse(
+          what + " meets a value that is " + describe(*whole) + ": the sum over tp would count it once for every rank",
+          kForgottenExit);
+  }
+  if (algebra == Algebra::product) {
+    if (std::count_if(begin, end, is_partial) > 1)
+      return op.refuse("a product of two partial sums over tp is not a partial sum of the product", kForgottenExit);
+    if (quoted(op) == "/" && is_partial(*(end - 1))) return op.refuse("division by " + what, kForgottenExit);
+    for (size_t i = first; i < last; ++i) {
+      if (is_split(op.values[i])) return op.refuse(what + " meets a factor that is " + describe(op.values[i]));
+      op.enter(i);  // each rank's part of the sum gives a part of the factor's gradient
+    }
+  }
+  result.type = kPartial;
+  return result;
+}
+
+Value of_splits(Operation& op, size_t first, size_t last, size_t tensors, const Value& result) {
+  std::optional<int64_t> split;
+  const std::vector<std::string>* parts = nullptr;
+  std::string size;  // where all agree on it
+  for (size_t i = first; i < last; ++i) {
+    const Value& value = op.values[i];
+    if (!is_split(value)) continue;
+    const auto dim = from_end(value);
+    if (!dim && tensors > 1) return unproven(op, value);
+    if (!dim) return like(result, value.type);
+    if (split && split != dim)
+      return op.refuse("values that are split over tp along different dimensions meet: " + std::to_string(*split) +
+                       " and " + std::to_string(*dim) + " from the end");
+    if (parts && *parts != value.type.parts)
+      return op.refuse("values that are split over tp within different parts of their dimension meet",
+                       "take both apart into their parts first");
+    size = !split || size == value.split_size ? value.split_size : "";
+    split = dim;
+    parts = &value.type.parts;
+  }
+  for (size_t i = first; i < last; ++i) {
+    const Value& value = op.values[i];
+    if (!is_tensor(value) || is_split(value)) continue;
+    const bool stretched = (value.rank && *value.rank < -*split) ||
+                           std::find(value.ones.begin(), value.ones.end(), *split) != value.ones.end();
+    if (!stretched)
+      return op.refuse("a value that is " + describe(value) + " meets one that is split over tp",
+                       "split both alike: is a TP_COLWISE, TP_ROWWISE or TP_LOCAL missing, or one too many?");
+    op.enter(i);
+  }
+  Value value = Value::tensor(sharded(*split, *parts), result.gradient, result.rank);
+  value.ones = result.ones;
+  value.last_size = result.last_size;
+  value.split_size = size;
+  return value;
+}
+
+}  // namespace
+
+Value elementwise(Operation& op, Algebra algebra, size_t first, size_t last) {
+  std::vector<Value> tensors;
+  for (size_t i = first; i < last; ++i) {
+    const Value& value = op.values[i];
+    if (value.kind == Value::Kind::number && value.local)
+      return op.refuse("a tp rank's share of a count meets a tensor: the result differs from that of one process",
+                       "compute the number in the constructor, where counts are global");
+    if (is_tensor(value)) tensors.push_back(value);
+  }
+  if (tensors.empty()) return Value::tensor(kInvariant, any_gradient(op), std::nullopt);
+  Value result = broadcast(tensors);
+  result.gradient = any_gradient(op);
+  const auto has = [&](ShardType::Kind kind) {
+    return std::any_of(tensors.begin(), tensors.end(), [&](const Value& value) { return is_kind(value, kind); });
+  };
+  if (has(ShardType::Kind::partial)) return of_partials(op, algebra, first, last, std::move(result));
+  if (has(ShardType::Kind::sharded)) return of_splits(op, first, last, tensors.size(), result);
+  if (has(ShardType::Kind::replicated)) {
+    for (size_t i = first; i < last; ++i) op.enter(i);
+    result.type = kReplicated;
+  }
+  return result;
+}
+
+}  // namespace modgen

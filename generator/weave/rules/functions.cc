@@ -1,0 +1,238 @@
+// Rules of the prelude's functions, and of the woven calls where a spec writes them itself.
+#include "generator/weave/rules/rules.h"
+
+namespace modgen {
+namespace {
+
+// ---- Norms ----
+
+/// A norm of operand 0 over its last `dims` dimensions with parameters from operand `first` on.
+Value norm(Operation& op, size_t first, size_t last, int64_t dims = 1) {
+  const Value& x = op.values[0];
+  if (!is_tensor(x)) return unproven(op, x);
+  if (is_partial(x)) return op.refuse("a norm of a partial sum over tp", kForgottenExit);
+  last = std::min(last, op.values.size());
+  if (is_split(x)) {
+    if (!from_end(x)) return unproven(op, x);
+    if (*from_end(x) >= -dims)
+      return op.refuse(std::string("a norm over ") +
+                       (dims == 1 ? "the last dimension, which" : "dimensions of which one") +
+                       " is split over tp: each rank sees only its slice");
+    for (size_t i = first; i < last; ++i) {
+      if (is_split(op.values[i]) || is_partial(op.values[i]))
+        return op.refuse("a norm whose weight is " + describe(op.values[i]));
+      op.enter(i);  // every rank's slice gives a part of its gradient
+    }
+    return x;
+  }
+  Operation operands = op;
+  operands.values = {x};
+  for (size_t i = first; i < last; ++i) operands.values.push_back(op.values[i]);
+  Value result = elementwise(operands, Algebra::non_linear);
+  if (!operands.message.empty()) return op.refuse(operands.message, operands.advice);
+  for (const size_t i : operands.entered) op.entered.push_back(i == 0 ? 0 : first + i - 1);
+  result.rank = x.rank;
+  result.last_size = x.last_size;
+  return result;
+}
+
+Value rms_norm(Operation& op) { return norm(op, 1, 2); }
+
+/// torch::layer_norm(x, shape, weight, bias, eps)
+Value layer_norm(Operation& op) {
+  const Value* shape = op.values.size() > 1 ? &op.values[1] : nullptr;
+  if (!shape || shape->kind != Value::Kind::tuple) return unproven(op, op.values[0]);
+  return norm(op, 2, 4, static_cast<int64_t>(shape->elements.size()));
+}
+
+// ---- Attention ----
+
+Value activation(Operation& op) { return elementwise(op, Algebra::non_linear, 1, op.values.size()); }
+
+Value soft_cap(Operation& op) { return elementwise_of_first(op, Algebra::non_linear, 1); }
+
+Value rotary(Operation& op) {
+  const Value& x = op.values[0];
+  if (is_partial(x)) return op.refuse("rotary positions of a partial sum over tp", kForgottenExit);
+  if (!is_tensor(x)) return unproven(op, x);
+  for (size_t i = 1; i < op.values.size(); ++i) {
+    if (op.values[i].kind == Value::Kind::number && !op.values[i].local) continue;
+    if (!is_whole(op.values[i])) return unproven(op, op.values[i]);
+    if (op.values[i].gradient && !is_whole(x))
+      return op.refuse("rotary tables with a gradient meet a value that is " + describe(x));
+  }
+  if (is_split(x) && !(x.rank == 4 && x.type.dim == 1))
+    return op.refuse(
+        "rotary positions of a value that is " + describe(x),
+        "it wants [batch, heads, seq, head_dim] split by heads: view with the count of heads, then transpose(1, 2)");
+  return x;
+}
+
+Value attention(Operation& op) {
+  const Value* split = nullptr;
+  for (size_t i = 0; i < 3; ++i) {
+    const Value& value = op.values[i];
+    if (is_partial(value)) return op.refuse("attention of a partial sum over tp", kForgottenExit);
+    if (!is_tensor(value)) return unproven(op, value);
+    if (!is_split(value)) continue;
+    if (!(value.rank == 4 && value.type.dim == 1))
+      return op.refuse("attention over a value that is " + describe(value),
+                       "it wants [batch, heads, seq, head_dim] split by heads");
+    split = &value;
+  }
+  if (op.values.size() > 3 && is_tensor(op.values[3])) {
+    const Value& mask = op.values[3];
+    if (split && is_split(mask)) {
+      if (!(mask.rank == 4 && mask.type.dim == 1))
+        return op.refuse("attention with a mask that is " + describe(mask),
+                         "it wants [batch, heads, seq, seq] split by heads, or a mask that is the same for every head");
+    } else if (split && is_whole(mask)) {
+      const bool same_for_all =
+          (mask.rank && *mask.rank < 3) || std::find(mask.ones.begin(), mask.ones.end(), -3) != mask.ones.end();
+      if (!same_for_all)
+        return op.refuse(
+            "unproven: attention over heads that are split over tp, with a mask that is not known to be "
+            "the same for every head",
+            "give the mask size 1 at the heads' dimension where it is made: [batch, 1, seq, seq]");
+      op.enter(3);
+    } else if (!is_whole(mask)) {
+      return unproven(op, mask);
+    }
+  }
+  for (size_t i = 3; i < op.values.size(); ++i) {
+    if (i == 3 && is_tensor(op.values[i])) continue;
+    if (op.values[i].kind == Value::Kind::nothing || is_whole(op.values[i]) ||
+        (op.values[i].kind == Value::Kind::number && !op.values[i].local) || op.values[i].kind == Value::Kind::object)
+      continue;
+    return op.values[i].local ? op.refuse(
+                                    "attention with a tp rank's share of a count as a number: the result differs from "
+                                    "that of one process")
+                              : unproven(op, op.values[i]);
+  }
+  const bool merged = quoted(op) == "attention";  // the prelude's returns [batch, seq, heads * head_dim]
+  if (!split) {
+    Value result = elementwise_of_first(op, Algebra::non_linear, 3);
+    if (merged && is_tensor(result)) result.rank = 3, result.ones.clear();
+    return result;
+  }
+  for (size_t i = 0; i < 3; ++i)
+    if (!is_split(op.values[i]))
+      return op.refuse(
+          "attention over heads that are split over tp and others that are not",
+          "mark the layers that make query, key and value alike (TP_COLWISE), and their counts of heads TP_LOCAL");
+  return Value::tensor(sharded(merged ? 2 : 1), true, merged ? 3 : 4);
+}
+
+/// [batch or 1, 1, seq, seq], the same for every head.
+Value attention_mask(Operation& op) {
+  for (const Value& value : op.values)
+    if (!value.is_invariant()) return unproven(op, value);
+  op.trusted = "the mask is the same for every head";
+  Value mask = Value::tensor(kInvariant, false, 4);
+  mask.ones = {-3};
+  return mask;
+}
+
+Value rotary_tables(Operation& op) {
+  Value tables = invariant_of("std::pair<at::Tensor, at::Tensor>", false);
+  for (const Value& value : op.values)
+    if (!value.is_invariant()) return unproven(op, value);
+  for (Value& table : tables.elements) table.rank = 3, table.gradient = any_gradient(op);
+  return tables;
+}
+
+// ---- Mixtures of experts ----
+
+/// mix_experts(activation, x, gate_up, down, chosen, weights)
+Value mix_experts(Operation& op) {
+  const Value &x = op.values[1], &gate_up = op.values[2], &down = op.values[3];
+  for (const size_t i : {1, 4, 5}) {
+    if (is_partial(op.values[i])) return op.refuse("experts of a partial sum over tp", kForgottenExit);
+    if (!is_whole(op.values[i]))
+      return op.refuse("experts with a value that is " + describe(op.values[i]),
+                       "rows and what the router says of them have to be whole");
+  }
+  Value result = Value::tensor(kInvariant, any_gradient(op), x.rank);
+  result.last_size = x.last_size;
+  if (is_whole(gate_up) && is_whole(down)) return result;
+  const bool in_halves = is_split(gate_up) && from_end(gate_up) == -2 && gate_up.type.parts.size() == 2 &&
+                         gate_up.type.parts[0] == gate_up.type.parts[1];
+  if (!in_halves || !is_split(down) || from_end(down) != -1 || !down.type.parts.empty())
+    return op.refuse("experts whose gate and up are " + describe(gate_up) + ", and whose down is " + describe(down),
+                     "split each expert's inner features: gate and up by TP_SHARD(1, intermediate_size, "
+                     "intermediate_size), down by TP_SHARD(2); or leave both whole");
+  op.enter(1), op.enter(5);
+  op.call = Call::sum;
+  return result;
+}
+
+// ---- Losses and small things ----
+
+Value cross_entropy(Operation& op) {
+  const Value &logits = op.values[0], &targets = op.values[1];
+  if (is_partial(logits)) return op.refuse("a loss of a partial sum over tp", kForgottenExit);
+  if (!is_tensor(logits) || !is_whole(targets)) return unproven(op, is_tensor(logits) ? targets : logits);
+  if (is_split(logits)) {
+    if (from_end(logits) != -1 || !logits.type.parts.empty())
+      return op.refuse("a loss over logits that are " + describe(logits));
+    op.call = Call::cross_entropy;
+  } else if (is_replicated(logits)) {
+    return unproven(op, logits);
+  }
+  return Value::tensor(kInvariant, logits.gradient, 0);
+}
+
+/// What is computed from the batch alone, with a known number of dimensions.
+template <int64_t kRank>
+Value from_batch(Operation& op) {
+  for (const Value& value : op.values)
+    if (!value.is_invariant()) return unproven(op, value);
+  return Value::tensor(kInvariant, false, kRank);
+}
+
+Value scalar_tensor(Operation& op) {
+  if (op.values[0].local)
+    return op.refuse("a tensor of a tp rank's share of a count: it differs from that of one process");
+  return Value::tensor(kInvariant, false, 0);
+}
+
+// ---- The woven calls ----
+
+Value tp_enter(Operation& op) {
+  if (!is_whole(op.values[0])) return op.refuse("tp::enter of a value that is " + describe(op.values[0]));
+  return like(op.values[0], kReplicated);
+}
+
+Value tp_gather(Operation& op) {
+  const Value& x = op.values[0];
+  if (!is_split(x) || from_end(x) != -1 || !x.type.parts.empty())
+    return op.refuse("tp::gather of a value that is " + describe(x),
+                     "it wants one that is split along its last dimension");
+  return like(x, kInvariant);
+}
+
+Value tp_local(Operation& op) {
+  if (op.values[0].kind != Value::Kind::number || op.values[0].local)
+    return op.refuse("tp::local of what is a tp rank's share already");
+  return Value::number(true);
+}
+
+}  // namespace
+
+const RuleTable& function_rules() {
+  static const RuleTable table = {
+      {"rms_norm", rms_norm},           {"layer_norm", layer_norm},
+      {"activation", activation},       {"gated_activation", activation},
+      {"soft_cap", soft_cap},           {"rotary", rotary},
+      {"rotary_adjacent", rotary},      {"rotary_tables", rotary_tables},
+      {"causal_mask", attention_mask},  {"position_ids", from_batch<2>},
+      {"next_tokens", from_batch<2>},   {"count_targets", from_batch<0>},
+      {"attention", attention},         {"scaled_dot_product_attention", attention},
+      {"cross_entropy", cross_entropy}, {"scalar_tensor", scalar_tensor},
+      {"tp::enter", tp_enter},          {"tp::gather", tp_gather},
+      {"tp::local", tp_local},          {"mix_experts", mix_experts},
+  };
+  return table;
+}
+
+}  // namespace modgen

@@ -1,0 +1,154 @@
+// Rules of layers, by their annotation or class. Operand 0 is the layer; its type says how its weight is split.
+#include "generator/weave/rules/rules.h"
+
+namespace modgen {
+namespace {
+
+std::optional<int64_t> rank_of_rows(const Value& ids) { return ids.rank ? std::optional(*ids.rank + 1) : std::nullopt; }
+
+/// Whole values with as many features as the layer gives.
+Value outputs_of(const Operation& op, std::optional<int64_t> rank) {
+  Value result = Value::tensor(kInvariant, true, rank);
+  result.last_size = op.values[0].last_size;
+  return result;
+}
+
+Value column_wise(Operation& op) {
+  const Value& x = op.values[1];
+  if (!is_tensor(x)) return unproven(op, x);
+  if (is_split(x))
+    return op.refuse("a layer that is split by output feature reads a value that is " + describe(x),
+                     "it wants the whole value: mark this layer TP_ROWWISE, or drop the annotation of the layer that "
+                     "made the value");
+  if (is_partial(x))
+    return op.refuse("a layer that is split by output feature reads a partial sum over tp", kForgottenExit);
+  op.enter(1);
+  Value result = Value::tensor(sharded(-1, op.values[0].type.parts), true, x.rank);
+  result.split_size = result.last_size = op.values[0].last_size;
+  return result;
+}
+
+Value row_wise(Operation& op) {
+  const Value& x = op.values[1];
+  if (!is_tensor(x)) return unproven(op, x);
+  if (!is_split(x) || from_end(x) != -1)
+    return op.refuse("a layer that is split by input feature (TP_ROWWISE) reads a value that is " + describe(x),
+                     "it wants a value that is split along its last dimension, as TP_COLWISE layers make it");
+  if (x.type.parts != op.values[0].type.parts)
+    return op.refuse("a layer that is split by input feature (TP_ROWWISE) reads a value that is " + describe(x),
+                     "take the value apart into its parts first");
+  op.call = Call::exit;
+  return outputs_of(op, x.rank);
+}
+
+Value vocabulary_rows(Operation& op) {
+  const Value& ids = op.values[1];
+  if (!is_whole(ids)) return op.refuse("an embedding that is split by vocabulary reads ids that are " + describe(ids));
+  op.call = Call::embedding;
+  return outputs_of(op, rank_of_rows(ids));
+}
+
+/// An embedding whose rows are split: each rank looks up its slice of every row.
+Value slices_of_rows(Operation& op) {
+  const Value& ids = op.values[1];
+  if (!is_whole(ids)) return unproven(op, ids);
+  if (op.values[0].type.dim != 1)
+    return op.refuse("an embedding that TP_SHARD splits by row: ids of other ranks' rows are not found",
+                     "mark it TP_VOCAB, or TP_SHARD(1) to split each row");
+  return Value::tensor(sharded(-1, op.values[0].type.parts), true, rank_of_rows(ids));
+}
+
+/// at::embedding(table, ids): the same for a table that is a parameter.
+Value rows_of_table(Operation& op) {
+  Value& table = op.values[0];
+  if (!is_split(table)) {
+    Value rows = elementwise_of_first(op, Algebra::linear, 1);
+    rows.rank = rank_of_rows(op.values[1]), rows.ones.clear();
+    return rows;
+  }
+  if (from_end(table)) table.type.dim = 2 + *from_end(table);
+  return slices_of_rows(op);
+}
+
+Value whole_linear(Operation& op) {
+  const Value& x = op.values[1];
+  if (!is_tensor(x)) return unproven(op, x);
+  if (is_split(x))
+    return op.refuse("a layer without an annotation reads a value that is " + describe(x),
+                     from_end(x) == -1
+                         ? "mark the layer TP_ROWWISE, or drop TP_COLWISE of the layers before it"
+                         : "its parameters' gradients would be short of the other ranks': apply it to the whole value");
+  if (is_partial(x)) return op.refuse("a layer reads a partial sum over tp", kForgottenExit);
+  if (is_replicated(x)) return unproven(op, x);
+  return outputs_of(op, x.rank);
+}
+
+Value whole_embedding(Operation& op) {
+  const Value& ids = op.values[1];
+  if (!is_whole(ids)) return unproven(op, ids);
+  return outputs_of(op, rank_of_rows(ids));
+}
+
+/// A convolution over whole channels and places.
+Value whole_convolution(Operation& op) {
+  const Value& x = op.values[1];
+  if (is_partial(x)) return op.refuse("a convolution reads a partial sum over tp", kForgottenExit);
+  if (!is_whole(x)) return unproven(op, x);
+  return Value::tensor(kInvariant, true, x.rank);
+}
+
+/// libtorch's LayerNorm over the last dimension.
+Value layer_norm(Operation& op) {
+  const Value& x = op.values[1];
+  if (!is_tensor(x) || is_replicated(x)) return unproven(op, x);
+  if (is_partial(x)) return op.refuse("a norm of a partial sum over tp", kForgottenExit);
+  if (!is_split(x)) {
+    Value result = Value::tensor(kInvariant, true, x.rank);
+    result.last_size = x.last_size;
+    return result;
+  }
+  if (from_end(x) == -1 || !from_end(x))
+    return op.refuse("a norm over the last dimension, which is split over tp: each rank sees only its slice");
+  op.call = Call::layer_norm;
+  Value result = x;
+  result.gradient = true;
+  return result;
+}
+
+/// Layers without parameters that work on each element: activations.
+Value function_of_each(Operation& op) { return elementwise(op, Algebra::non_linear, 1, 2); }
+
+/// The same element may be dropped on one rank and kept on another unless all ranks draw alike, as they do for whole
+/// values.
+Value dropout(Operation& op) {
+  op.trusted = "every rank drops the same elements";
+  return is_whole(op.values[1]) ? op.values[1] : unproven(op, op.values[1]);
+}
+
+Value identity(Operation& op) { return op.values[1]; }
+
+}  // namespace
+
+const RuleTable& layer_rules() {
+  static const RuleTable table = {
+      {"tp_colwise", column_wise},
+      {"tp_rowwise", row_wise},
+      {"tp_vocab linear", column_wise},
+      {"tp_vocab embedding", vocabulary_rows},
+      {"tp_shard embedding", slices_of_rows},
+      {"embedding", rows_of_table},
+      {"linear layer", whole_linear},
+      {"embedding layer", whole_embedding},
+      {"Conv2d layer", whole_convolution},
+      {"LayerNorm layer", layer_norm},
+      {"GELU layer", function_of_each},
+      {"SiLU layer", function_of_each},
+      {"ReLU layer", function_of_each},
+      {"Tanh layer", function_of_each},
+      {"Dropout layer", dropout},
+      {"Identity layer", identity},
+  };
+  return table;
+}
+
+}  // namespace modgen

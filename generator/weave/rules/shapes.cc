@@ -1,0 +1,317 @@
+// Rules of what asks for a shape, views a value anew or moves its dimensions.
+#include "generator/weave/rules/rules.h"
+
+namespace modgen {
+namespace {
+
+/// Begins the factor that stands for a size which was asked of a tensor.
+constexpr char kOwnSize = '#';
+
+/// A property of a tensor that is the same for every shard of it.
+Value property(Operation& op) { return invariant_of(op.expr->type, false); }
+
+Value size_of(Operation& op) {
+  const Value& x = op.values[0];
+  const auto dim = op.number(1);
+  if (!dim) return is_split(x) ? unproven(op, x) : Value::number();
+  if (!is_split(x)) {
+    Value size = Value::number();
+    size.factors = std::vector<std::string>{kOwnSize + std::to_string(*dim)};
+    return size;
+  }
+  const auto counted = same_count(x, *dim);
+  if (!counted) return unproven(op, x);
+  Value size = Value::number(*counted == x.type.dim);
+  if (!size.local) size.factors = std::vector<std::string>{kOwnSize + std::to_string(*dim)};
+  return size;
+}
+
+using Sizes = std::vector<std::pair<const Expr*, Value>>;
+
+/// Whether the sizes before dimension `split` are sizes of different dimensions that were asked of tensors: taken on
+/// trust to be the value's own, so that nothing of the split dimension can move before it. Their order does not matter.
+bool keeps_leading(const Sizes& sizes, int64_t split) {
+  std::vector<std::string> seen;
+  for (int64_t i = 0; i < split; ++i) {
+    const auto& factors = sizes[i].second.factors;
+    if (!factors || factors->size() != 1 || !factors->front().starts_with(kOwnSize)) return false;
+    if (std::find(seen.begin(), seen.end(), factors->front()) != seen.end()) return false;
+    seen.push_back(factors->front());
+  }
+  return true;
+}
+
+/// Whether the sizes from `split` on make up the split dimension, which is the last: what stands before them is then
+/// all that is before it, or the view fails on one process too.
+bool takes_apart(const Value& x, const Sizes& sizes, int64_t split) {
+  if (x.split_size.empty() || x.type.dim + 1 != x.rank) return false;
+  std::vector<std::string> factors;
+  for (size_t i = static_cast<size_t>(split); i < sizes.size(); ++i) {
+    if (!sizes[i].second.factors) return false;
+    factors.insert(factors.end(), sizes[i].second.factors->begin(), sizes[i].second.factors->end());
+  }
+  std::sort(factors.begin(), factors.end());
+  return product_text(factors) == x.split_size;
+}
+
+Value number_of_elements(Operation& op) { return Value::number(is_split(op.values[0])); }
+
+/// The dimension of the result of a view of `x` that is split, or nothing where the view is refused. A split dimension
+/// is taken apart by this rank's share of a count, which comes first: [.., 12] of 4 heads as [.., local heads, 3].
+/// Where it is split within equal parts, the number of parts comes before it: [.., 3 * 12] as [.., 3, local heads, 3].
+std::optional<int64_t> viewed_split(Operation& op, const Sizes& sizes, std::optional<int64_t> local) {
+  const Value& x = op.values[0];
+  const auto rank = static_cast<int64_t>(sizes.size());
+  int64_t split = x.type.dim;
+  if (split >= rank || !(keeps_leading(sizes, split) || takes_apart(x, sizes, split))) {
+    op.refuse("unproven: a view of a value that is " + describe(x) +
+                  ", whose sizes before that dimension are not "
+                  "known to be the value's own",
+              "give each as the value's own size, as in x.size(0)");
+    return std::nullopt;
+  }
+  if (!takes_apart(x, sizes, split)) op.trusted = "the sizes before the split one are the viewed value's own";
+  if (!x.type.parts.empty()) {
+    const bool equal = std::all_of(x.type.parts.begin(), x.type.parts.end(),
+                                   [&](const std::string& part) { return part == x.type.parts.front(); });
+    const bool apart =
+        equal && split + 1 < rank && sizes[split].second.known == static_cast<int64_t>(x.type.parts.size());
+    if (!apart) {
+      op.refuse("a view of a value that is " + describe(x) + ": its parts would interleave",
+                "take it apart with split_with_sizes by the sizes of its parts, or where they are equal view it with "
+                "their number first");
+      return std::nullopt;
+    }
+    ++split;
+  }
+  if (!local) {
+    // As the last size, -1 takes up all that is behind the sizes before it.
+    const bool kept = x.type.parts.empty() && sizes[split].second.known == -1 && (rank == *x.rank || split == rank - 1);
+    if (kept) return split;
+    op.refuse("a view of a value that is " + describe(x) + ", without a tp rank's share of a count in its place",
+              "mark the count of heads or parts TP_LOCAL: modgen then reads this rank's share of it here");
+    return std::nullopt;
+  }
+  if (*local == split) return split;
+  op.refuse("a view that moves the share of a count to dimension " + std::to_string(*local) + ", of a value that is " +
+                describe(x),
+            "the count has to be the first of the sizes that dimension " + std::to_string(split) + " is viewed as");
+  return std::nullopt;
+}
+
+Value view(Operation& op) {
+  const Value& x = op.values[0];
+  const bool listed = op.operands.size() == 2 && op.operands[1]->kind == Expr::Kind::list;
+  if (!listed && is_split(x)) return unproven(op, x);
+  if (!listed) return like(Value::tensor(kInvariant, x.gradient, std::nullopt), x.type);
+  const auto sizes = sizes_from(op, 1);
+  const auto rank = static_cast<int64_t>(sizes.size());
+  std::optional<int64_t> local;
+  for (int64_t i = 0; i < rank; ++i) {
+    if (!sizes[i].second.local) continue;
+    if (!is_split(x))
+      return op.refuse("a view by a tp rank's share of a count, of a value that is " + describe(x),
+                       "mark the layer that makes it TP_COLWISE, or drop the count's TP_LOCAL");
+    if (local)
+      return op.refuse("a view with two shares of counts: one dimension is split over tp", "mark one count TP_LOCAL");
+    local = i;
+  }
+  Value result = Value::tensor(kInvariant, x.gradient, rank);
+  for (int64_t i = 0; i < rank; ++i)
+    if (sizes[i].second.known == 1) result.ones.push_back(i - rank);
+  if (!sizes.empty()) result.last_size = product_text(sizes.back().second);
+  if (!is_split(x)) return like(result, x.type);
+  if (!x.rank && x.type.dim == -1 && x.type.parts.empty()) {
+    // The last dimension of a value of unknown rank: what stands before the share of the count is all before it.
+    Value& counted = op.values[0];
+    const std::string size = x.split_size;
+    counted = Value::tensor(sharded(-1), x.gradient, local ? *local + 1 : rank);
+    counted.split_size = size;
+  }
+  if (!x.rank || x.type.dim < 0) return unproven(op, x);
+  const auto split = viewed_split(op, sizes, local);
+  return split ? like(result, sharded(*split)) : Value::failure();
+}
+
+/// torch::ones({…}): the same on every rank.
+Value created(Operation& op) {
+  for (const Value& value : op.values)
+    if (!value.is_invariant())
+      return op.refuse(quoted(op) + " of a tp rank's share of a count: the result differs from that of one process",
+                       "make it of whole sizes, or of size 1 where operations broadcast it");
+  const bool listed = !op.operands.empty() && op.operands[0]->kind == Expr::Kind::list;
+  if (!listed) return Value::tensor(kInvariant, false, std::nullopt);
+  const std::vector<Value>& sizes = op.values[0].elements;
+  const auto rank = static_cast<int64_t>(sizes.size());
+  Value result = Value::tensor(kInvariant, false, rank);
+  for (int64_t i = 0; i < rank; ++i)
+    if (sizes[i].known == 1) result.ones.push_back(i - rank);
+  return result;
+}
+
+Value range(Operation& op) {
+  const Value result = created(op);
+  return result.kind == Value::Kind::failed ? result : Value::tensor(kInvariant, false, 1);
+}
+
+/// x.tril(): by the places in the last two dimensions.
+Value triangle(Operation& op) {
+  const Value& x = op.values[0];
+  if (is_split(x) && !(from_end(x) && *from_end(x) < -2)) return unproven(op, x);
+  return first_alone(op);
+}
+
+/// x.view_as(other), x.expand_as(other): the shape of another value.
+Value shaped_like(Operation& op) {
+  const Value &x = op.values[0], &other = op.values[1];
+  if (!is_tensor(x) || !is_tensor(other) || is_split(x) || is_split(other))
+    return unproven(op, is_split(x) ? x : other);
+  return like(Value::tensor(kInvariant, x.gradient, other.rank), x.type);
+}
+
+Value expand(Operation& op) {
+  const Value& x = op.values[0];
+  const auto sizes = sizes_from(op, 1);
+  const auto rank = static_cast<int64_t>(sizes.size());
+  for (int64_t i = 0; !is_split(x) && i < rank; ++i) {
+    if (!sizes[i].second.local) continue;
+    // One for all heads becomes each rank's own heads; their gradients add.
+    const bool is_one = std::find(x.ones.begin(), x.ones.end(), i - rank) != x.ones.end();
+    if (!is_one || is_partial(x))
+      return op.refuse("an expansion to a tp rank's share of a count, of a value that is " + describe(x) +
+                           (is_one ? "" : " and not known to have size 1 there"),
+                       "leave that dimension 1: operations broadcast it; or give it size 1 by a literal in a view");
+    if (std::any_of(sizes.begin() + i + 1, sizes.end(), [](const auto& size) { return size.second.local; }))
+      return op.refuse("an expansion to two shares of counts: one dimension is split over tp",
+                       "mark one count TP_LOCAL");
+    if (is_whole(x)) op.enter(0);
+    return Value::tensor(sharded(i), x.gradient, rank);
+  }
+  if (!is_split(x)) return like(Value::tensor(kInvariant, x.gradient, rank), x.type);
+  const auto split = from_end(x);
+  if (!split || -*split > rank) return unproven(op, x);
+  const Value& size = sizes[rank + *split].second;
+  if (size.known != -1 && !size.local) return unproven(op, x);
+  return Value::tensor(sharded(*split + rank, x.type.parts), x.gradient, rank);
+}
+
+Value transpose(Operation& op) {
+  const Value& x = op.values[0];
+  const auto a = op.number(1), b = op.number(2);
+  if (!a || !b) return is_split(x) ? unproven(op, x) : moved(op, x.rank, [](int64_t dim) { return dim; });
+  const auto one = same_count(x, *a), other = same_count(x, *b);
+  return moved(op, x.rank, [&](int64_t dim) -> std::optional<int64_t> {
+    if (!one || !other) return std::nullopt;
+    return dim == *one ? *other : dim == *other ? *one : dim;
+  });
+}
+
+/// x.t(): the two dimensions of a matrix.
+Value transpose_matrix(Operation& op) {
+  const Value& x = op.values[0];
+  if (is_split(x) && x.type.dim < 0) return moved(op, 2, [](int64_t dim) { return -3 - dim; });
+  return moved(op, 2, [](int64_t dim) { return 1 - dim; });
+}
+
+/// A type whose split dimension is counted from the front of `rank` dimensions.
+ShardType from_front(ShardType type, size_t rank) {
+  if (type.kind == ShardType::Kind::sharded && type.dim < 0) type.dim += static_cast<int64_t>(rank);
+  return type;
+}
+
+Value permute(Operation& op) {
+  const auto order = sizes_from(op, 1);
+  Value& x = op.values[0];
+  if (is_tensor(x)) x = like(Value::tensor(kInvariant, x.gradient, order.size()), from_front(x.type, order.size()));
+  return moved(op, x.rank, [&](int64_t dim) -> std::optional<int64_t> {
+    for (size_t i = 0; i < order.size(); ++i) {
+      if (!order[i].second.known) return std::nullopt;
+      const auto from = same_count(x, *order[i].second.known);
+      if (from && *from == dim) return static_cast<int64_t>(i);
+    }
+    return std::nullopt;
+  });
+}
+
+Value flatten(Operation& op) {
+  const Value& x = op.values[0];
+  const auto begin = dimension(op, 1, 0), end = dimension(op, 2, -1);
+  if (!x.rank || !begin || !end) return moved(op, std::nullopt, [](int64_t) { return std::nullopt; });
+  const int64_t merged = *end - *begin;
+  return moved(op, *x.rank - merged, [&](int64_t dim) -> std::optional<int64_t> {
+    if (dim == *begin && merged > 0 && !x.type.parts.empty()) return std::nullopt;
+    if (dim <= *begin) return dim;
+    if (dim > *end) return dim - merged;
+    op.refuse("flatten puts dimension " + std::to_string(dim) +
+              ", which is split over tp, behind another one: the slices would interleave");
+    return std::nullopt;
+  });
+}
+
+Value unsqueeze(Operation& op) {
+  const Value& x = op.values[0];
+  const auto at = op.number(1);
+  if (!at) return unproven(op, x);
+  if (!x.rank) {
+    Value result = moved(op, std::nullopt, [&](int64_t dim) -> std::optional<int64_t> {
+      if (dim < 0 && *at < 0) return dim > *at ? dim : dim - 1;
+      return std::nullopt;
+    });
+    if (*at < 0) result.ones.push_back(*at);
+    return result;
+  }
+  const int64_t rank = *x.rank + 1, place = *at < 0 ? *at + rank : *at;
+  Value result = moved(op, rank, [&](int64_t dim) { return dim >= place ? dim + 1 : dim; });
+  for (const int64_t one : x.ones) result.ones.push_back(one + rank - 1 < place ? one - 1 : one);
+  result.ones.push_back(place - rank);
+  return result;
+}
+
+Value squeeze(Operation& op) {
+  const Value& x = op.values[0];
+  if (op.values.size() < 2 || !x.rank)
+    return is_split(x) ? unproven(op, x) : moved(op, std::nullopt, [](int64_t dim) { return dim; });
+  const auto place = dimension(op, 1, 0);
+  return moved(op, *x.rank - 1, [&](int64_t dim) -> std::optional<int64_t> {
+    if (!place || dim == *place) return std::nullopt;
+    return dim > *place ? dim - 1 : dim;
+  });
+}
+
+}  // namespace
+
+const RuleTable& shape_rules() {
+  static const RuleTable table = {
+      {".size", size_of},
+      {".numel", number_of_elements},
+      {".dim", property},
+      {".defined", property},
+      {".device", property},
+      {".dtype", property},
+      {".scalar_type", property},
+      {".options", property},
+      {".is_floating_point", property},
+      {".requires_grad", property},
+      {"ones", created},
+      {"zeros", created},
+      {"full", created},
+      {"empty", created},
+      {"arange", range},
+      {".tril", triangle},
+      {".triu", triangle},
+      {".view", view},
+      {".reshape", view},
+      {".view_as", shaped_like},
+      {".expand_as", shaped_like},
+      {".expand", expand},
+      {".transpose", transpose},
+      {".t", transpose_matrix},
+      {".permute", permute},
+      {".flatten", flatten},
+      {".unsqueeze", unsqueeze},
+      {".squeeze", squeeze},
+  };
+  return table;
+}
+
+}  // namespace modgen

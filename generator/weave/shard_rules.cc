@@ -1,0 +1,67 @@
+#include "generator/weave/rules/rules.h"
+
+namespace modgen {
+
+Rule find_rule(std::string_view name) {
+  for (const RuleTable* table : {&arithmetic_rules(), &shape_rules(), &cutting_rules(), &product_rules(),
+                                 &layer_rules(), &function_rules(), &state_space_rules()})
+    if (const auto found = table->find(name); found != table->end()) return found->second;
+  // The prelude's functions that make masks: [batch or 1, 1, seq or 1, seq].
+  if (name.ends_with("_mask") && !name.starts_with(".")) return function_rules().at("causal_mask");
+  return nullptr;
+}
+
+namespace {
+
+/// Operations that know what a tp rank's share of a count is, or say themselves why they refuse it.
+bool reads_shares(std::string_view name) {
+  static constexpr std::string_view names[] = {
+      ".view",
+      ".reshape",
+      ".expand",
+      ".split",
+      "split",
+      ".split_with_sizes",
+      "split_with_sizes",
+      ".slice",
+      "ones",
+      "zeros",
+      ".narrow",
+      "full",
+      "empty",
+      "arange",
+      "scalar_tensor",
+      "tp::local",
+      "gated_rms_norm",
+      "state_space_duality",
+  };
+  return name.starts_with("op ") || std::ranges::find(names, name) != std::end(names);
+}
+
+bool holds_share(const Value& value) {
+  return value.kind == Value::Kind::number ? value.local : std::ranges::any_of(value.elements, holds_share);
+}
+
+/// Operations that read of some operands only what all ranks know alike.
+bool reads_kind_alone(std::string_view name) {
+  return name == ".to" || name == ".type_as" || name == "tp::gather" || name == "tp::exit";
+}
+
+}  // namespace
+
+Value apply_rule(Operation& op, Rule rule) {
+  if (!reads_shares(op.name) && std::ranges::any_of(op.values, holds_share))
+    return op.refuse("a tp rank's share of a count in " + quoted(op) + ": the result differs from that of one process",
+                     "compute the number in the constructor, where counts are global");
+  const std::vector<Value> given = op.values;
+  Value result = rule(op);
+  if (!op.message.empty() || op.call != Call::none || !is_tensor(result) || reads_kind_alone(op.name)) return result;
+  for (const Value& value : given) {
+    const bool lost =
+        (is_partial(value) && !is_partial(result)) || (is_split(value) && !is_split(result) && !is_partial(result));
+    if (lost) return unproven(op, value);
+  }
+  return result;
+}
+
+}  // namespace modgen

@@ -1,0 +1,240 @@
+#include "generator/weave/shard_types.h"
+
+#include <algorithm>
+
+namespace modgen {
+
+Value Value::tensor(ShardType type, bool gradient, std::optional<int64_t> rank) {
+  Value value;
+  value.kind = Kind::tensor;
+  if (rank && type.kind == ShardType::Kind::sharded && type.dim < 0) type.dim += *rank;
+  value.type = type;
+  value.gradient = gradient;
+  value.rank = rank;
+  return value;
+}
+
+Value Value::number(bool local) {
+  Value value;
+  value.kind = Kind::number;
+  value.local = local;
+  return value;
+}
+
+std::optional<int64_t> Value::small(int64_t number) {
+  constexpr int64_t kMost = 1 << 30;
+  return number >= -kMost && number <= kMost ? std::optional(number) : std::nullopt;
+}
+
+Value Value::failure() {
+  Value value;
+  value.kind = Kind::failed;
+  return value;
+}
+
+bool Value::is_invariant() const {
+  switch (kind) {
+    case Kind::tensor:
+      return type.kind == ShardType::Kind::invariant;
+    case Kind::number:
+      return !local;
+    case Kind::mismatch:
+    case Kind::failed:
+      return false;
+    default:
+      return std::all_of(elements.begin(), elements.end(),
+                         [](const Value& element) { return element.is_invariant(); }) &&
+             std::all_of(members.begin(), members.end(),
+                         [](const auto& member) { return member.second.is_invariant(); });
+  }
+}
+
+bool Value::has_failed() const {
+  if (kind == Kind::failed) return true;
+  return std::any_of(elements.begin(), elements.end(), [](const Value& element) { return element.has_failed(); }) ||
+         std::any_of(members.begin(), members.end(), [](const auto& member) { return member.second.has_failed(); });
+}
+
+bool Value::carries_gradient() const {
+  if (kind == Kind::tensor) return gradient;
+  if (kind == Kind::module) return true;
+  return std::any_of(elements.begin(), elements.end(),
+                     [](const Value& element) { return element.carries_gradient(); }) ||
+         std::any_of(members.begin(), members.end(),
+                     [](const auto& member) { return member.second.carries_gradient(); });
+}
+
+std::string product_text(const std::vector<std::string>& factors) {
+  std::string text;
+  for (const std::string& factor : factors) {
+    if (!text.empty()) text += " * ";
+    text += factor;
+  }
+  return text;
+}
+
+std::string product_text(const Value& number) {
+  return number.kind == Value::Kind::number && number.factors ? product_text(*number.factors) : std::string();
+}
+
+std::vector<std::string> terms_of(const Value& number) {
+  if (number.kind != Value::Kind::number) return {};
+  if (!number.terms.empty()) return number.terms;
+  return number.factors ? std::vector<std::string>{product_text(number)} : std::vector<std::string>();
+}
+
+std::string listed_parts(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) {
+    if (!text.empty()) text += ", ";
+    text += part;
+  }
+  return text;
+}
+
+std::string describe(const Value& value) {
+  switch (value.kind) {
+    case Value::Kind::tensor:
+      switch (value.type.kind) {
+        case ShardType::Kind::invariant:
+          return "whole on every tp rank";
+        case ShardType::Kind::replicated:
+          return "whole on every tp rank with a gradient still to be summed";
+        case ShardType::Kind::partial:
+          return "a partial sum over tp";
+        case ShardType::Kind::sharded:
+          return (value.type.dim == -1 || (value.rank && value.type.dim == *value.rank - 1)
+                      ? "split over tp along its last dimension"
+                      : "split over tp along dimension " + std::to_string(value.type.dim)) +
+                 (value.type.parts.empty() ? "" : " within the parts " + listed_parts(value.type.parts));
+      }
+      return "";
+    case Value::Kind::number:
+      return value.local ? "a tp rank's share of a count" : "the same on every tp rank";
+    case Value::Kind::tuple:
+    case Value::Kind::list:
+      for (const Value& element : value.elements)
+        if (!element.is_invariant()) return describe(element);
+      return "the same on every tp rank";
+    case Value::Kind::object:
+      for (const auto& [name, member] : value.members)
+        if (!member.is_invariant()) return "a struct whose " + name + " is " + describe(member);
+      return "the same on every tp rank";
+    case Value::Kind::mismatch:
+      return value.text;
+    default:
+      return "the same on every tp rank";
+  }
+}
+
+Value join(const Value& one, const Value& other) {
+  using Kind = Value::Kind;
+  if (one.kind == Kind::failed || other.kind == Kind::failed) return Value::failure();
+  if (one.kind == Kind::mismatch) return one;
+  if (other.kind == Kind::mismatch) return other;
+  if (one.kind == Kind::nothing) return other;
+  if (other.kind == Kind::nothing) return one;
+  const auto mismatch = [&] {
+    Value value;
+    value.kind = Kind::mismatch;
+    value.text = describe(one) + " on one path and " + describe(other) + " on another";
+    return value;
+  };
+  if (one.kind != other.kind) return one.is_invariant() && other.is_invariant() ? invariant_of("", true) : mismatch();
+  Value result = one;
+  switch (one.kind) {
+    case Kind::tensor: {
+      ShardType theirs = other.type;
+      if (one.type.kind == ShardType::Kind::sharded && theirs.kind == ShardType::Kind::sharded) {
+        if (one.type.dim >= 0 && theirs.dim < 0 && one.rank) theirs.dim += *one.rank;
+        if (one.type.dim < 0 && theirs.dim >= 0 && other.rank) theirs.dim -= *other.rank;
+      }
+      if (one.type != theirs) return mismatch();
+      result.gradient = one.gradient || other.gradient;
+      if (one.rank != other.rank) result.rank.reset();
+      if (one.last_size != other.last_size) result.last_size.clear();
+      if (one.split_size != other.split_size) result.split_size.clear();
+      if (one.summands.empty() || other.summands.empty())
+        result.summands.clear();
+      else
+        result.summands.insert(other.summands.begin(), other.summands.end());
+      std::erase_if(result.ones, [&](int64_t dim) {
+        return std::find(other.ones.begin(), other.ones.end(), dim) == other.ones.end();
+      });
+      return result;
+    }
+    case Kind::number:
+      if (one.local != other.local) return mismatch();
+      if (one.known != other.known) result.known.reset();
+      if (one.factors != other.factors) result.factors.reset();
+      if (one.terms != other.terms) result.terms.clear();
+      return result;
+    case Kind::tuple:
+    case Kind::list:
+      if (one.elements.size() != other.elements.size())
+        return one.is_invariant() && other.is_invariant() ? invariant_of("", true) : mismatch();
+      for (size_t i = 0; i < one.elements.size(); ++i) {
+        result.elements[i] = join(one.elements[i], other.elements[i]);
+        if (result.elements[i].kind == Kind::mismatch) return result.elements[i];
+      }
+      return result;
+    case Kind::object:
+      for (const auto& [name, member] : other.members) {
+        const auto mine = result.members.find(name);
+        if (mine == result.members.end())
+          result.members[name] = member;
+        else
+          mine->second = join(mine->second, member);
+        if (result.members[name].kind == Kind::mismatch) return result.members[name];
+      }
+      return result;
+    case Kind::module:
+      return one.node == other.node ? one : mismatch();
+    default:
+      return result;
+  }
+}
+
+Value Operation::refuse(std::string why, std::string what_to_do) {
+  if (message.empty()) message = std::move(why), advice = std::move(what_to_do);
+  return Value::failure();
+}
+
+void Operation::enter(size_t i) {
+  Value& value = values[i];
+  if (value.kind != Value::Kind::tensor || value.type != kInvariant || !value.gradient) return;
+  entered.push_back(i);
+  value.type = kReplicated;
+}
+
+std::optional<int64_t> Operation::number(size_t i) const {
+  if (i >= values.size()) return std::nullopt;
+  // A list of dimensions that holds one counts as that one.
+  const Value& value =
+      values[i].kind == Value::Kind::tuple && values[i].elements.size() == 1 ? values[i].elements[0] : values[i];
+  return value.kind == Value::Kind::number ? value.known : std::nullopt;
+}
+
+Value invariant_of(std::string_view cpp_type, bool gradient) {
+  if (cpp_type == "at::Tensor") return Value::tensor(kInvariant, gradient, std::nullopt);
+  if (cpp_type == "void") return {};
+  if (cpp_type == "std::pair<at::Tensor, at::Tensor>") {
+    Value value;
+    value.kind = Value::Kind::tuple;
+    value.elements.assign(2, Value::tensor(kInvariant, gradient, std::nullopt));
+    return value;
+  }
+  if (cpp_type == "std::vector<at::Tensor>") {
+    Value value;
+    value.kind = Value::Kind::list;
+    value.elements.assign(1, Value::tensor(kInvariant, gradient, std::nullopt));
+    return value;
+  }
+  for (const std::string_view number : {"long", "int", "bool", "double", "float", "unsigned long"})
+    if (cpp_type == number) return Value::number();
+  Value value;
+  value.kind = Value::Kind::object;
+  return value;
+}
+
+}  // namespace modgen

@@ -1,0 +1,64 @@
+"""The folders' dependencies point one way: a folder includes itself and what stands beside its name here, as docs/architecture.md has it.
+
+    folders.py PROJECT
+"""
+
+import pathlib
+import re
+import sys
+
+CONTRACT = ["runtime/model"]
+PARALLEL = [*CONTRACT, "runtime/mesh", "runtime/parallel"]
+TRAIN = [*PARALLEL, "runtime/optim", "runtime/data", "runtime/checkpoint", "runtime/train"]
+STAGES = ["generator/source", "generator/parse", "generator/resolve", "generator/flatten", "generator/model", "generator/weave", "generator/print"]
+
+MAY_INCLUDE = {
+    "modular": CONTRACT,
+    "generated": CONTRACT,
+    **{stage: STAGES[:at] for at, stage in enumerate(STAGES)},
+    "generator": STAGES,
+    "generator/tool": ["generator", *STAGES, "checks"],  # of checks the records, which both programs read
+    "checks": ["generator", "generator/source"],
+    "runtime/model": [],
+    "runtime/mesh": [],
+    "runtime/ops": CONTRACT,
+    "runtime/parallel": PARALLEL,
+    "runtime/optim": PARALLEL,
+    "runtime/data": PARALLEL,
+    "runtime/checkpoint": PARALLEL,
+    "runtime/train": TRAIN,
+    "runtime/launch": ["runtime/mesh"],
+    "runtime/modrun": [*TRAIN, "runtime/launch", "runtime/ops"],
+}
+INCLUDE = re.compile(r'^\s*#\s*include "((?:modular|generated|generator|checks|runtime)/[^"]+)"', re.MULTILINE)
+
+
+def folder_of(path):
+    """The most exact of the folders above that `path` lies in."""
+    return max((folder for folder in MAY_INCLUDE if path.startswith(folder + "/")), key=len, default=path)
+
+
+def main():
+    project = pathlib.Path(sys.argv[1])
+    built = {"generator/build_config.h", "checks/build_identity.h"}
+    wrong, seen = [], 0
+    for top in sorted({folder.split("/")[0] for folder in MAY_INCLUDE}):
+        for file in sorted((project / top).rglob("*")):
+            if file.suffix not in (".h", ".cc", ".cu"):
+                continue
+            name = file.relative_to(project).as_posix()
+            text = file.read_text()
+            for match in INCLUDE.finditer(text):
+                seen += 1
+                target, here = folder_of(match[1]), folder_of(name)
+                line = text.count("\n", 0, match.start(1)) + 1
+                if match[1] not in built and not (project / match[1]).exists():
+                    wrong.append(f"{name}:{line}: there is no {match[1]}")
+                elif target != here and target not in MAY_INCLUDE.get(here, []):
+                    wrong.append(f"{name}:{line}: {here}/ may not include {match[1]}")
+    print(*wrong, f"{seen} includes, {len(wrong)} against the direction", sep="\n")
+    return 1 if wrong or seen == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
