@@ -74,13 +74,13 @@ void MetricsFile::write(const std::string& line) {
   if (!out_) throw std::runtime_error(path_.string() + ": cannot be written: " + std::strerror(errno));
 }
 
-std::string format_step(const StepMetrics& metrics, int64_t steps, double tokens_per_second) {
+std::string format_step(const StepMetrics& metrics, int64_t steps, double tokens_per_second, std::string_view unit) {
   const auto left =
       static_cast<int64_t>(static_cast<double>(metrics.tokens * (steps - metrics.step)) / tokens_per_second);
   const auto width = fmt::formatted_size("{}", steps);
   return fmt::format(
-      "step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}  {:.0f} tokens/s  {:.2f} GiB{}  eta {}:{:02}",
-      metrics.step, width, steps, metrics.loss, metrics.grad_norm, metrics.lr, tokens_per_second,
+      "step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}  {:.0f} {}/s  {:.2f} GiB{}  eta {}:{:02}", metrics.step,
+      width, steps, metrics.loss, metrics.grad_norm, metrics.lr, tokens_per_second, unit,
       static_cast<double>(metrics.memory_peak) / (1 << 30),
       metrics.mfu ? fmt::format("  mfu {:.1f} %", *metrics.mfu * 100.0) : "", left / 60, left % 60);
 }

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace modular {
 
@@ -45,8 +46,8 @@ class MetricsFile {
 };
 
 /// The line of a step on the terminal, e.g. "step   10/300  loss 4.1235  grad norm 1.234  lr 3.00e-04  5213 tokens/s
-/// 0.41 GiB  eta 1:02".
-std::string format_step(const StepMetrics& metrics, int64_t steps, double tokens_per_second);
+/// 0.41 GiB  eta 1:02". `unit` is what metrics.tokens counts: "tokens", or "examples" where samples hold no text.
+std::string format_step(const StepMetrics& metrics, int64_t steps, double tokens_per_second, std::string_view unit);
 
 /// Seconds since this process began, dynamic linking included.
 double seconds_since_start();

@@ -186,7 +186,8 @@ class Trainer {
     tokens_since_line_ += metrics.tokens;
     if (step_ % config_.metrics.every != 0 && step_ != config_.train.steps && seconds_since_line_ < 10.0) return;
     print("{}\n",
-          format_step(metrics, config_.train.steps, static_cast<double>(tokens_since_line_) / seconds_since_line_));
+          format_step(metrics, config_.train.steps, static_cast<double>(tokens_since_line_) / seconds_since_line_,
+                      training_->tokens() > 1 ? "tokens" : "examples"));
     seconds_since_line_ = 0.0;
     tokens_since_line_ = 0;
   }

@@ -63,7 +63,7 @@ TEST(MetricsFile, ResumingRemovesWhatACrashLeftBehind) {
 }
 
 TEST(FormatStep, FitsALine) {
-  EXPECT_EQ(format_step(kStep, 1003, 2048.0),
+  EXPECT_EQ(format_step(kStep, 1003, 2048.0, "tokens"),
             "step    3/1003  loss 4.2500  grad norm 1.500  lr 3.00e-04  2048 tokens/s  1.00 GiB  eta 33:20");
 }
 
