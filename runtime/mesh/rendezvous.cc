@@ -28,6 +28,18 @@ Store connect_store(const Environment& environment, std::chrono::milliseconds ti
   }
 }
 
+namespace {
+
+/// Waits until all of the group have connected to each other. A rank that went on alone and left, as one does that has
+/// nothing to exchange, would close connections that others have not finished making. c10d's init_process_group waits
+/// likewise, in its _store_based_barrier.
+void wait_for_all(const Store& store, int size, std::chrono::milliseconds timeout) {
+  if (store->add("joined", 1) == size) store->set("all joined", std::vector<uint8_t>{1});
+  store->wait({"all joined"}, timeout);
+}
+
+}  // namespace
+
 ProcessGroup make_group(const Store& store, const GroupSpec& spec, const at::Device& device) {
   const int size = static_cast<int>(spec.ranks.size());
   auto group_store = c10::make_intrusive<c10d::PrefixStore>(spec.name, store);
@@ -42,6 +54,7 @@ ProcessGroup make_group(const Store& store, const GroupSpec& spec, const at::Dev
           cuda_library().make_nccl_backend(c10::make_intrusive<c10d::PrefixStore>("cuda", group_store), spec, device));
       group->setDefaultBackend(c10d::ProcessGroup::NCCL);
     }
+    wait_for_all(group_store, size, spec.timeout);
   } catch (const std::exception& error) {
     const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
     throw std::runtime_error(fmt::format("rank {} of {} cannot join the process group {}: {}", spec.rank, size,

@@ -62,6 +62,17 @@ TEST(Mesh, EachGroupHoldsTheRanksThatDifferAlongItsAxes) {
   });
 }
 
+TEST(Mesh, NobodyLeavesAGroupThatOthersAreStillJoining) {
+  run_ranks(4, [](Environment environment) {
+    MeshShape shape;
+    shape[Axis::dp_shard] = 4;
+    for (environment.attempt = 1; environment.attempt <= 5; ++environment.attempt) {
+      Mesh mesh(environment, shape, {.device = at::kCPU});
+      mesh.group({Axis::dp_shard});
+    }
+  });
+}
+
 TEST(Mesh, SaysWhichStoreCannotBeReached) {
   Environment environment;
   environment.world_size = 2;
