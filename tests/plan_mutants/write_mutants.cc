@@ -8,6 +8,7 @@
 #include <random>
 
 #include "generator/model/model.h"
+#include "generator/print/print.h"
 #include "generator/weave/weave.h"
 #include "tests/generator/plan_mutants.h"
 #include "tests/plan_mutants/woven_calls.h"
