@@ -93,9 +93,8 @@ Mesh::~Mesh() {
   try {
     for (auto& [description, group] : groups_) group->shutdown();
     if (environment_.launcher_hosts_store) return;
-    const bool last = store_->add("left", 1) == environment_.world_size;
-    if (last) store_->set("all left", std::vector<uint8_t>{1});
-    if (rank() == 0 && !last) store_->wait({"all left"}, options_.collective_timeout);
+    const std::string all_left = arrive(store_, "left", environment_.world_size);
+    if (rank() == 0) store_->wait({all_left}, options_.collective_timeout);
   } catch (const std::exception& error) {
     fmt::print(stderr, "rank {} did not leave the job in order: {}\n", rank(), error.what());
   }

@@ -28,17 +28,11 @@ Store connect_store(const Environment& environment, std::chrono::milliseconds ti
   }
 }
 
-namespace {
-
-/// Waits until all of the group have connected to each other. A rank that went on alone and left, as one does that has
-/// nothing to exchange, would close connections that others have not finished making. c10d's init_process_group waits
-/// likewise, in its _store_based_barrier.
-void wait_for_all(const Store& store, int size, std::chrono::milliseconds timeout) {
-  if (store->add("joined", 1) == size) store->set("all joined", std::vector<uint8_t>{1});
-  store->wait({"all joined"}, timeout);
+std::string arrive(const Store& store, const std::string& place, int64_t ranks) {
+  std::string all = "all " + place;
+  if (store->add(place, 1) == ranks) store->set(all, std::vector<uint8_t>{1});
+  return all;
 }
-
-}  // namespace
 
 ProcessGroup make_group(const Store& store, const GroupSpec& spec, const at::Device& device) {
   const int size = static_cast<int>(spec.ranks.size());
@@ -54,7 +48,9 @@ ProcessGroup make_group(const Store& store, const GroupSpec& spec, const at::Dev
           cuda_library().make_nccl_backend(c10::make_intrusive<c10d::PrefixStore>("cuda", group_store), spec, device));
       group->setDefaultBackend(c10d::ProcessGroup::NCCL);
     }
-    wait_for_all(group_store, size, spec.timeout);
+    // A rank that went on alone and left, as one does that has nothing to exchange, would close connections that others
+    // have not finished making. c10d's init_process_group waits likewise, in its _store_based_barrier.
+    group_store->wait({arrive(group_store, "joined", size)}, spec.timeout);
   } catch (const std::exception& error) {
     const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
     throw std::runtime_error(fmt::format("rank {} of {} cannot join the process group {}: {}", spec.rank, size,

@@ -20,6 +20,10 @@ using Store = c10::intrusive_ptr<c10d::Store>;
 /// that could not be reached within `timeout`.
 Store connect_store(const Environment& environment, std::chrono::milliseconds timeout);
 
+/// Counts this rank at `place`, a name that is new to the store. The key that is returned is there once all `ranks`
+/// have arrived: who has to know waits for it.
+std::string arrive(const Store& store, const std::string& place, int64_t ranks);
+
 /// What tells a process group's ranks from those of all other groups.
 struct GroupSpec {
   std::string name;            // unique in the job, the same on all members, e.g. "dp_shard:0"

@@ -64,10 +64,8 @@ TEST(Mesh, EachGroupHoldsTheRanksThatDifferAlongItsAxes) {
 
 TEST(Mesh, NobodyLeavesAGroupThatOthersAreStillJoining) {
   run_ranks(4, [](Environment environment) {
-    MeshShape shape;
-    shape[Axis::dp_shard] = 4;
     for (environment.attempt = 1; environment.attempt <= 5; ++environment.attempt) {
-      Mesh mesh(environment, shape, {.device = at::kCPU});
+      Mesh mesh(environment, shape({{Axis::dp_shard, 4}}), {.device = at::kCPU});
       mesh.group({Axis::dp_shard});
     }
   });
