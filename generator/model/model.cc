@@ -13,6 +13,7 @@
 #include "generator/flatten/family.h"
 #include "generator/model/read_body.h"
 #include "generator/resolve/effects.h"
+#include "generator/resolve/specs.h"
 #include "generator/source/slices.h"
 
 namespace modgen {
@@ -255,7 +256,7 @@ class HolderChecker : public clang::RecursiveASTVisitor<HolderChecker> {
  private:
   void check_holder(clang::CXXConstructExpr& made, clang::SourceRange where) {
     const clang::CXXConstructorDecl* constructor = made.getConstructor();
-    const clang::CXXRecordDecl* impl = held(*constructor->getParent());
+    const clang::CXXRecordDecl* impl = held_by(*constructor->getParent());
     if (!impl || constructor->isCopyOrMoveConstructor()) return;
     const clang::CXXConstructorDecl* origin = constructor;
     while (const auto inherited = origin->getInheritedConstructor()) origin = inherited.getConstructor();
@@ -277,17 +278,6 @@ class HolderChecker : public clang::RecursiveASTVisitor<HolderChecker> {
     const auto kind = clang::InitializationKind::CreateDirect(where.getBegin(), where.getBegin(), where.getEnd());
     clang::InitializationSequence sequence(sema_, entity, kind, arguments);
     sequence.Perform(sema_, entity, kind, arguments);  // says what hinders it, a private constructor as well
-  }
-
-  static const clang::CXXRecordDecl* held(const clang::CXXRecordDecl& record) {
-    if (!record.hasDefinition()) return nullptr;
-    for (const clang::CXXBaseSpecifier& base : record.bases()) {
-      const auto* special =
-          llvm::dyn_cast_or_null<clang::ClassTemplateSpecializationDecl>(base.getType()->getAsCXXRecordDecl());
-      if (special && special->getName() == "ModuleHolder")
-        return special->getTemplateArgs()[0].getAsType()->getAsCXXRecordDecl();
-    }
-    return nullptr;
   }
 
   clang::Sema& sema_;

@@ -48,29 +48,23 @@ class Finder : public clang::RecursiveASTVisitor<Finder> {
   }
 };
 
+struct Literal : clang::RecursiveASTVisitor<Literal> {
+  const clang::StringLiteral* found = nullptr;
+  bool VisitStringLiteral(clang::StringLiteral* literal) {
+    found = literal;
+    return true;
+  }
+};
+
 /// The name that register_module("name", …) and its like give, anywhere.
 class RegisteredName : public clang::RecursiveASTVisitor<RegisteredName> {
  public:
   std::string name;
   bool VisitCallExpr(clang::CallExpr* call) {
-    const clang::FunctionDecl* callee = call->getDirectCallee();
-    if (!callee || !callee->getDeclName().isIdentifier() || !callee->getName().starts_with("register_") ||
-        call->getNumArgs() == 0)
-      return true;
-    Literal literal;
-    literal.TraverseStmt(call->getArg(0));
-    if (name.empty()) name = literal.text;
+    if (const clang::StringLiteral* literal = registered_literal(*call); literal && name.empty())
+      name = literal->getString().str();
     return true;
   }
-
- private:
-  struct Literal : clang::RecursiveASTVisitor<Literal> {
-    std::string text;
-    bool VisitStringLiteral(clang::StringLiteral* literal) {
-      text = literal->getString().str();
-      return true;
-    }
-  };
 };
 
 }  // namespace
@@ -93,6 +87,15 @@ std::string own_field(const clang::Expr* expr) {
                  llvm::isa<clang::FieldDecl>(member->getMemberDecl())
              ? member->getMemberDecl()->getNameAsString()
              : "";
+}
+
+const clang::StringLiteral* registered_literal(const clang::CallExpr& call) {
+  const clang::FunctionDecl* callee = call.getDirectCallee();
+  Literal literal;
+  if (callee && callee->getDeclName().isIdentifier() && callee->getName().starts_with("register_") &&
+      call.getNumArgs() > 0)
+    literal.TraverseStmt(const_cast<clang::Expr*>(call.getArg(0)));
+  return literal.found;
 }
 
 std::string registered_name(const clang::Stmt* code) {

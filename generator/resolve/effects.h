@@ -7,9 +7,11 @@
 
 namespace clang {
 class CXXConstructorDecl;
+class CallExpr;
 class Expr;
 class NamedDecl;
 class Stmt;
+class StringLiteral;
 class VarDecl;
 }  // namespace clang
 
@@ -29,6 +31,9 @@ Effects effects_of(const clang::CXXConstructorDecl& constructor);
 
 /// The field of the class itself that `expr` is; empty where it is something else.
 std::string own_field(const clang::Expr* expr);
+
+/// The name in register_module("name", …) or its like, as written; null where `call` is none or names nothing.
+const clang::StringLiteral* registered_literal(const clang::CallExpr& call);
 
 /// The name that register_module("name", …) or its like gives in `code`; empty where there is no such call.
 std::string registered_name(const clang::Stmt* code);

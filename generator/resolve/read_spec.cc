@@ -21,18 +21,6 @@ bool is_valid_utf8(std::string_view text) {
   return llvm::isLegalUTF8String(&at, at + text.size());
 }
 
-/// The record that a class made by TORCH_MODULE holds.
-const clang::CXXRecordDecl* held_by(const clang::CXXRecordDecl& record) {
-  if (!record.hasDefinition()) return nullptr;
-  for (const clang::CXXBaseSpecifier& base : record.bases()) {
-    const auto* special =
-        llvm::dyn_cast_or_null<clang::ClassTemplateSpecializationDecl>(base.getType()->getAsCXXRecordDecl());
-    if (special && special->getName() == "ModuleHolder")
-      return special->getTemplateArgs()[0].getAsType()->getAsCXXRecordDecl();
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 class SpecReader {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "generator/resolve/effects.h"
+
 namespace modgen {
 namespace {
 
@@ -29,15 +31,10 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
   bool VisitDeclRefExpr(clang::DeclRefExpr* expr) { return add(expr->getDecl(), expr->getLocation()); }
   bool VisitMemberExpr(clang::MemberExpr* expr) { return add(expr->getMemberDecl(), expr->getMemberLoc()); }
   bool VisitCallExpr(clang::CallExpr* call) {
-    const clang::FunctionDecl* callee = call->getDirectCallee();
-    if (!callee || !callee->getDeclName().isIdentifier() || !callee->getName().starts_with("register_") ||
-        call->getNumArgs() == 0)
-      return true;
-    Literal literal;
-    literal.TraverseStmt(call->getArg(0));
-    if (!literal.found) return true;
-    const SourceSpan where = parsed_.token(manager_, literal.found->getBeginLoc());
-    if (where.file != 0) found.push_back({Reference::Kind::registered, where, callee});
+    const clang::StringLiteral* literal = registered_literal(*call);
+    if (!literal) return true;
+    const SourceSpan where = parsed_.token(manager_, literal->getBeginLoc());
+    if (where.file != 0) found.push_back({Reference::Kind::registered, where, call->getDirectCallee()});
     return true;
   }
   bool VisitOverloadExpr(clang::OverloadExpr* expr) {
@@ -90,14 +87,6 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
   }
 
  private:
-  struct Literal : clang::RecursiveASTVisitor<Literal> {
-    const clang::StringLiteral* found = nullptr;
-    bool VisitStringLiteral(clang::StringLiteral* literal) {
-      found = literal;
-      return true;
-    }
-  };
-
   bool add(const clang::NamedDecl* target, clang::SourceLocation location) {
     if (!target || location.isInvalid() || !target->getDeclName()) return true;
     if (const auto* function = llvm::dyn_cast<clang::FunctionDecl>(target))

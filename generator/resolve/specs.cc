@@ -2,6 +2,7 @@
 
 #include <clang/AST/Attr.h>
 #include <clang/AST/DeclCXX.h>
+#include <clang/AST/DeclTemplate.h>
 #include <clang/AST/ExprCXX.h>
 #include <clang/Frontend/CompilerInstance.h>
 #include <clang/Sema/Sema.h>
@@ -60,6 +61,17 @@ std::vector<AnnotationMacro> annotations(const clang::Decl& decl, const clang::S
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& a, const auto& b) { return a.where.begin < b.where.begin; });
   return found;
+}
+
+const clang::CXXRecordDecl* held_by(const clang::CXXRecordDecl& record) {
+  if (!record.hasDefinition()) return nullptr;
+  for (const clang::CXXBaseSpecifier& base : record.bases()) {
+    const auto* special =
+        llvm::dyn_cast_or_null<clang::ClassTemplateSpecializationDecl>(base.getType()->getAsCXXRecordDecl());
+    if (special && special->getName() == "ModuleHolder")
+      return special->getTemplateArgs()[0].getAsType()->getAsCXXRecordDecl();
+  }
+  return nullptr;
 }
 
 void Specs::read_new() {

@@ -132,6 +132,9 @@ class Specs {
   std::map<const clang::Decl*, Symbol*> by_decl_;  // by canonical declaration; looked up, never walked
 };
 
+/// The record that a class made by TORCH_MODULE holds; null for other classes.
+const clang::CXXRecordDecl* held_by(const clang::CXXRecordDecl& record);
+
 /// The annotations of the prelude on `decl`: kind without "modular." and the place of the macro that made it, in source
 /// order.
 struct AnnotationMacro {
