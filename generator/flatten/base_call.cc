@@ -7,8 +7,6 @@
 
 #include <string>
 
-#include "generator/resolve/effects.h"
-
 namespace modgen {
 namespace {
 
@@ -81,46 +79,140 @@ std::optional<BaseCall> base_call(const Family& family, const Entity& entity, si
   return call;
 }
 
-Substitution base_arguments(Family& family, Entity& entity, const BaseCall& call, size_t level,
-                            const Substitution& outer) {
+namespace {
+
+/// How a constructor names one of its parameters.
+struct ParameterUses {
+  int in_initializers = 0, in_body = 0;
+  bool is_changed = false;
+  bool is_captured = false;                 // by a lambda, by name
+  const clang::FieldDecl* whole = nullptr;  // the field of the same type whose whole initializer it is
+  int uses() const { return in_initializers + in_body; }
+};
+
+ParameterUses uses_of(const clang::ParmVarDecl& parameter, const clang::CXXConstructorDecl& constructor,
+                      const MethodsMeant& meant) {
+  struct Counter : clang::RecursiveASTVisitor<Counter> {
+    const clang::ParmVarDecl* parameter = nullptr;
+    int uses = 0;
+    bool captured = false;
+    bool VisitDeclRefExpr(clang::DeclRefExpr* expr) {
+      uses += expr->getDecl() == parameter;
+      return true;
+    }
+    bool VisitLambdaExpr(clang::LambdaExpr* lambda) {
+      for (const clang::LambdaCapture& capture : lambda->explicit_captures())
+        captured |= capture.capturesVariable() && capture.getCapturedVar() == parameter;
+      return true;
+    }
+  } counter;
+  counter.parameter = &parameter;
+  ParameterUses result;
+  for (const clang::CXXCtorInitializer* init : constructor.inits()) {
+    if (!init->isWritten() || !init->getInit()) continue;
+    counter.TraverseStmt(init->getInit());
+    result.is_changed |= footprint_of(init->getInit(), meant).written_variables.count(&parameter) != 0;
+    const clang::Expr* value = init->getInit()->IgnoreImplicit();
+    if (const auto* made = llvm::dyn_cast<clang::CXXConstructExpr>(value); made && made->getNumArgs() == 1)
+      value = made->getArg(0);
+    const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(value->IgnoreUnlessSpelledInSource());
+    const clang::FieldDecl* field = init->getAnyMember();
+    if (name && name->getDecl() == &parameter && field &&
+        field->getType().getCanonicalType().getUnqualifiedType() ==
+            parameter.getType().getNonReferenceType().getCanonicalType().getUnqualifiedType())
+      result.whole = field;
+  }
+  result.in_initializers = counter.uses;
+  counter.TraverseStmt(constructor.getBody());
+  result.in_body = counter.uses - result.in_initializers;
+  result.is_captured = counter.captured;
+  result.is_changed |= footprint_of(constructor.getBody(), meant).written_variables.count(&parameter) != 0;
+  return result;
+}
+
+/// `text`, the spelling of `argument`, converted to the parameter's type as the call would.
+Fragment converted(Family& family, Entity& entity, const Level& level, const clang::ParmVarDecl& parameter,
+                   const clang::Expr& argument, Fragment text) {
+  clang::TypeLoc type = parameter.getTypeSourceInfo()->getTypeLoc();
+  if (const auto reference = type.getAs<clang::ReferenceTypeLoc>()) type = reference.getPointeeLoc();
+  const SourceSpan where = family.parsed().span(family.specs().manager(), type.getUnqualifiedLoc().getSourceRange());
+  const Fragment name = family.render(where, level, entity);
+  const clang::Expr* spelled = argument.IgnoreUnlessSpelledInSource();
+  const clang::QualType to = parameter.getType().getNonReferenceType();
+  const bool whole = llvm::isa<clang::IntegerLiteral>(spelled) && to->isArithmeticType() && !to->isBooleanType();
+  Fragment result;
+  if (to->isArithmeticType() && !whole) result.add(std::string("static_cast<"));
+  result.append(name);
+  result.add(std::string(whole ? "{" : to->isArithmeticType() ? ">(" : "("));
+  result.append(text);
+  result.add(std::string(whole ? "}" : ")"));
+  return result;
+}
+
+}  // namespace
+
+BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& call, size_t level,
+                              const Substitution& outer) {
   const Specs& specs = family.specs();
   const auto span = [&](clang::SourceRange range) { return family.parsed().span(specs.manager(), range); };
   const clang::CXXConstructorDecl& constructor = *call.constructor;
-  const Effects effects = effects_of(constructor);
-  Substitution arguments;
+  const MethodsMeant meant = methods_meant(entity);
+  Footprint initializers;
+  for (const clang::CXXCtorInitializer* init : constructor.inits())
+    if (init->getInit()) add(initializers, footprint_of(init->getInit(), meant));
+  Footprint base = initializers;
+  add(base, footprint_of(constructor.getBody(), meant));
+  for (const clang::CXXCtorInitializer* init : constructor.inits())
+    if (init->isAnyMemberInitializer()) base.writes.insert(init->getAnyMember()->getNameAsString());
+  BoundArguments bound;
   for (unsigned index = 0; index < constructor.getNumParams(); ++index) {
     const clang::ParmVarDecl* parameter = constructor.getParamDecl(index);
     const clang::Expr* argument = index < call.arguments.size() ? call.arguments[index] : nullptr;
     const bool is_default = !argument || llvm::isa<clang::CXXDefaultArgExpr>(argument);
     if (is_default) argument = parameter->getDefaultArg();
-    const int uses = effects.uses.count(parameter) ? effects.uses.at(parameter) : 0;
-    if (effects_of(argument).changes_something)
+    const size_t from = is_default ? call.level : level;
+    const ParameterUses uses = uses_of(*parameter, constructor, meant);
+    const Footprint footprint = footprint_of(argument, meant);
+    const clang::Expr* spelled = argument->IgnoreUnlessSpelledInSource();
+    const clang::QualType type = parameter->getType();
+    const bool by_value = !type->isReferenceType();
+    const bool is_same = family.type_text(spelled->getType(), entity.levels[from], entity) ==
+                         family.type_text(type, entity.levels[call.level], entity);
+    const std::vector<Remark> notes = {
+        {Diagnostic::Severity::note, span(constructor.getSourceRange()), "the base's constructor", "", {}}};
+    Fragment text = family.render(span(argument->getSourceRange()), entity.levels[from], entity,
+                                  is_default ? Substitution{} : outer);
+    if (!footprint.is_pure()) {
       specs.refuse(
           span(argument->getSourceRange()),
           "this argument changes something, which would happen at another time where the base's constructor is "
           "unravelled",
-          "compute it into a member that is initialized before the base",
-          {{Diagnostic::Severity::note, span(constructor.getSourceRange()), "the base's constructor", "", {}}});
-    else if (!is_repeatable_argument(*argument) && uses > 1)
-      specs.refuse(
-          span(argument->getSourceRange()),
-          "this argument would be evaluated " + std::to_string(uses) +
-              " times where the base's constructor is unravelled",
-          "compute it once, into a member that is initialized before the base",
-          {{Diagnostic::Severity::note, span(constructor.getSourceRange()), "the base's constructor", "", {}}});
-    Fragment text = family.render(span(argument->getSourceRange()), entity.levels[is_default ? call.level : level],
-                                  entity, is_default ? Substitution{} : outer);
-    const clang::Expr* bare = argument->IgnoreImplicit();
-    if (llvm::isa<clang::BinaryOperator, clang::AbstractConditionalOperator, clang::UnaryOperator>(bare) ||
-        (llvm::isa<clang::CXXOperatorCallExpr>(bare) && !is_trivial_argument(*bare))) {
-      Fragment wrapped("(");
-      wrapped.append(text);
-      wrapped.add(std::string(")"));
-      text = wrapped;
+          "compute it into a member that is initialized before the base", notes);
+      continue;
     }
-    arguments[parameter] = text;
+    const bool would_repeat = uses.uses() > 1 && !is_repeatable_argument(*argument);
+    const bool is_variable = (by_value && uses.is_changed) ||
+                             (uses.is_captured && !llvm::isa<clang::DeclRefExpr>(spelled)) || would_repeat ||
+                             (!is_default && !commute(footprint, base) && uses.uses() > 0);
+    if (!is_variable) {
+      const bool stays = is_same || (uses.whole && uses.uses() == 1);
+      if (!stays) text = converted(family, entity, entity.levels[call.level], *parameter, *argument, text);
+      bound.substitution.texts[parameter] = stays ? tight(std::move(text), *argument) : std::move(text);
+    } else if (uses.in_initializers == 0 && commute(footprint, initializers)) {
+      bound.variables.push_back({parameter, text});
+    } else if (would_repeat) {
+      specs.refuse(span(argument->getSourceRange()),
+                   "this argument would be evaluated " + std::to_string(uses.uses()) +
+                       " times where the base's constructor is unravelled",
+                   "compute it once, into a member that is initialized before the base", notes);
+    } else {
+      specs.refuse(span(argument->getSourceRange()),
+                   "the base's constructor changes what this argument was, and reads it in its initializers",
+                   "compute it into a member that is initialized before the base, or change the base's constructor",
+                   notes);
+    }
   }
-  return arguments;
+  return bound;
 }
 
 }  // namespace modgen

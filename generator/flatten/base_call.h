@@ -25,9 +25,19 @@ struct BaseCall {
 std::optional<BaseCall> base_call(const Family& family, const Entity& entity, size_t level,
                                   const clang::CXXCtorInitializer& init);
 
-/// What stands for the constructor's parameters where its body is written out in level `level`, of whose own parameters
-/// `outer` knows what stands for them. Arguments that would be evaluated more than once or at another time are refused.
-Substitution base_arguments(Family& family, Entity& entity, const BaseCall& call, size_t level,
-                            const Substitution& outer);
+/// What stands for the constructor's parameters where it is written out.
+struct BoundArguments {
+  Substitution substitution;
+  struct Variable {
+    const clang::ParmVarDecl* parameter;
+    Fragment argument;
+  };
+  std::vector<Variable> variables;  // parameters that become variables of the body, with their first values
+};
+
+/// The arguments of `call` in the places of the parameters, for level `level`, of whose own parameters `outer` knows
+/// what stands for them. Arguments that would be evaluated more than once or at another time are refused.
+BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& call, size_t level,
+                              const Substitution& outer);
 
 }  // namespace modgen

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "generator/flatten/family.h"
 #include "generator/flatten/members.h"
@@ -83,9 +84,31 @@ class ClassText {
     text.add(std::string(" "));
     text.append(class_annotations());
     text.append(render(own_name, 0));
+    if (record(0).hasAttr<clang::FinalAttr>()) text.add(std::string(" final"));
+    // The root's bases, and what other libraries' classes the levels add.
     const SourceSpan open = token(record(root).getBraceRange().getBegin());
-    text.append(render({name.file, name.end, behind_line_comment(text_of(root), open.end)}, root));
+    const SourceSpan bases = written_bases(root);
+    text.append(render(bases, root));
+    bool has_bases = record(root).getNumBases() != 0;
+    for (size_t level = root; level-- > 0;)
+      for (const clang::CXXBaseSpecifier& base : record(level).bases()) {
+        if (family_.specs().symbol(base.getType()->getAsCXXRecordDecl())) continue;
+        text.add(std::string(std::exchange(has_bases, true) ? ", " : " : "));
+        text.append(render(family_.parsed().span(family_.specs().manager(), base.getSourceRange()), level));
+      }
+    text.append(render({name.file, bases.end, behind_line_comment(text_of(root), open.end)}, root));
     return text;
+  }
+
+  /// From after the name of a class, and after `final`, to its last base.
+  SourceSpan written_bases(size_t level) const {
+    const clang::CXXRecordDecl& one = record(level);
+    SourceSpan span = token(one.getLocation());
+    span.begin = span.end;
+    if (const auto* final = one.getAttr<clang::FinalAttr>()) span.begin = span.end = token(final->getLocation()).end;
+    for (const clang::CXXBaseSpecifier& base : one.bases())
+      span.end = std::max(span.end, family_.parsed().span(family_.specs().manager(), base.getSourceRange()).end);
+    return span;
   }
 
   // ---- The body -----------------------------------------------------------------------------------------------------

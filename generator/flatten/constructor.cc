@@ -1,11 +1,13 @@
-// Constructors: the base's is unravelled into the derived one's, so that it reads as if written for this class.
+// Constructors: the base's is unravelled into the derived one's, so that it reads as if written for this class. What
+// runs stays in C++'s order as far as one part reads or changes what another one changes.
 #include <clang/AST/Attr.h>
 #include <clang/AST/ExprCXX.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "generator/flatten/base_call.h"
+#include "generator/flatten/captures.h"
+#include "generator/flatten/constructor_parts.h"
 #include "generator/flatten/family.h"
 #include "generator/resolve/effects.h"
 #include "generator/source/edits.h"
@@ -14,23 +16,10 @@
 namespace modgen {
 namespace {
 
-/// Text is made when it is known to stay: what it names is then needed.
-using Later = std::function<Fragment()>;
-
-struct Part {
-  Later text;              // of an initializer: `field(value)`, of a statement: with its semicolon
-  Later comment;           // above it
-  std::string field;       // that it sets; empty where it sets none or several
-  std::string registered;  // the name that it registers
-  std::set<std::string> reads;
-  std::set<std::string> writes;  // of a statement
-  bool is_base = false;          // of a library's base class
-};
-
-struct Parts {
-  std::vector<Part> initializers;
-  std::vector<Part> statements;
-  Fragment tail;  // comments before the closing brace
+/// What stands in the place of the base's parameters and variables, and the words that variables must not take.
+struct Scope {
+  Substitution substitution;
+  std::set<std::string> words;  // of the constructors that derive from this one
 };
 
 class Unraveller {
@@ -40,33 +29,26 @@ class Unraveller {
         family_(context.family),
         entity_(context.entity),
         parsed_(family_.parsed()),
-        manager_(family_.specs().manager()) {}
+        manager_(family_.specs().manager()),
+        meant_(methods_meant(entity_)) {}
 
   Fragment make(size_t level, const clang::CXXConstructorDecl& declared, SourceSpan slice) {
     const auto& constructor = llvm::cast<clang::CXXConstructorDecl>(Specs::defined(declared));
-    const clang::Stmt* body = constructor.getBody();
     // Nothing to unravel: the text as it stands.
     const bool in_class = &constructor == &declared;
     if (level + 1 == entity_.levels.size() && context_.dropped.empty() && in_class) return render(slice, level, {});
-    if (!body) return render(slice, level, {});
-    Parts parts = unravel(level, constructor, {});
-    for (const Skipped& skipped : skipped_) {
-      const auto sets = [&](const Part& part) { return part.field == skipped.name || part.writes.count(skipped.name); };
-      if (std::none_of(parts.initializers.begin(), parts.initializers.end(), sets) &&
-          std::none_of(parts.statements.begin(), parts.statements.end(), sets))
-        family_.specs().refuse(skipped.where,
-                               "nothing sets '" + skipped.name + "': the constructor of its class is skipped",
-                               "set it in this constructor, or remove it with a private using-declaration",
-                               {{Diagnostic::Severity::note,
-                                 parsed_.token(manager_, skipped.field->getLocation()),
-                                 "'" + skipped.name + "'",
-                                 "",
-                                 {}}});
-    }
+    if (!constructor.getBody()) return render(slice, level, {});
+    first_ = level;
+    for (const clang::ParmVarDecl* parameter : constructor.parameters())
+      if (parameter->getDeclName()) parameters_.insert(parameter->getNameAsString());
+    unravel(level, constructor, {});
+    check_skipped_fields();
+    check_returns();
+    const Arranged parts = arranged(std::move(parts_), [this](const Part& part) { return rank(part); });
+    for (const Misplaced& one : parts.misplaced) refuse_misplaced(one);
+
     const uint32_t end = in_class ? head_end(constructor) : span(declared.getSourceRange()).end;
     Fragment text;
-    std::stable_sort(parts.initializers.begin(), parts.initializers.end(),
-                     [&](const Part& a, const Part& b) { return rank(a) < rank(b); });
     for (size_t index = 0; index < parts.initializers.size(); ++index) {
       const Part& part = parts.initializers[index];
       text.add(std::string(index == 0 ? "\n : " : ",\n"));
@@ -81,7 +63,7 @@ class Unraveller {
       text.add(std::string("\n"));
       text.append(part.text());
     }
-    if (const Fragment tail = parts.tail.trimmed(); !tail.empty()) {
+    if (const Fragment tail = tail_.trimmed(); !tail.empty()) {
       text.add(std::string("\n"));
       text.append(tail);
       text.add(std::string("\n"));
@@ -118,9 +100,12 @@ class Unraveller {
                   std::vector<Replacement> replacements = {}) {
     return family_.render(where, entity_.levels[level], entity_, arguments, std::move(replacements));
   }
+  std::string type_text(clang::QualType type, size_t level) const {
+    return family_.type_text(type, entity_.levels[level], entity_);
+  }
 
   size_t rank(const Part& part) const {
-    if (part.is_base) return 0;
+    if (part.kind == Part::Kind::library_base) return 0;
     const auto found = std::find(context_.field_order.begin(), context_.field_order.end(), part.field);
     return 1 + static_cast<size_t>(found - context_.field_order.begin());
   }
@@ -144,17 +129,18 @@ class Unraveller {
     return dropped != context_.dropped.end() && dropped->second < level;
   }
 
-  Parts unravel(size_t level, const clang::CXXConstructorDecl& constructor, const Substitution& arguments) {
-    Parts parts;
+  // ---- One level's constructor --------------------------------------------------------------------------------------
+
+  /// Appends what `constructor` of `level` does, its base's constructor first.
+  void unravel(size_t level, const clang::CXXConstructorDecl& constructor, Scope scope) {
     const SourceSpan body = span(constructor.getBody()->getSourceRange());
+    if (level > first_) enter_scope(level, constructor, scope);
+    const Substitution& arguments = scope.substitution;
+    calls_[level] = super_calls(family_, entity_, level, constructor, arguments, context_.supers);
+
     std::vector<const clang::CXXCtorInitializer*> written;
-    bool ran_base = false;
-    for (const clang::CXXCtorInitializer* init : constructor.inits()) {
-      if (init->isWritten())
-        written.push_back(init);
-      else if (init->isBaseInitializer())
-        ran_base |= run_base(*init, level, arguments, parts);  // the base's default constructor
-    }
+    for (const clang::CXXCtorInitializer* init : constructor.inits())
+      if (init->isWritten()) written.push_back(init);
     std::sort(written.begin(), written.end(),
               [](const auto* a, const auto* b) { return a->getSourceOrder() < b->getSourceOrder(); });
     std::vector<SourceSpan> cores;
@@ -162,46 +148,215 @@ class Unraveller {
     const std::vector<SourceSpan> slices =
         written.empty() ? std::vector<SourceSpan>{}
                         : own_gaps(family_.file_text(body.file), {body.file, cores.front().begin, body.begin}, cores);
+    const auto slice_of = [&](const clang::CXXCtorInitializer* init) {
+      return slices[static_cast<size_t>(std::find(written.begin(), written.end(), init) - written.begin())];
+    };
+    if (!written.empty() && written.front()->isDelegatingInitializer())
+      return family_.specs().refuse(cores.front(), "modgen does not unravel delegating constructors",
+                                    "write out the initializers");
 
-    for (size_t index = 0; index < written.size(); ++index) {
-      const clang::CXXCtorInitializer& init = *written[index];
-      if (init.isDelegatingInitializer()) {
-        family_.specs().refuse(cores[index], "modgen does not unravel delegating constructors",
-                               "write out the initializers");
-        return parts;
-      }
-      if (init.isBaseInitializer()) {
-        if (run_base(init, level, arguments, parts)) {
-          ran_base = true;
-          continue;
-        }
-      }
-      Part part;
-      part.is_base = init.isBaseInitializer();
-      if (init.isAnyMemberInitializer()) part.field = init.getAnyMember()->getNameAsString();
-      if (is_dropped(part.field, level)) continue;
-      part.registered = registered_name(init.getInit());
-      const Effects effects = effects_of(init.getInit());
-      part.reads = effects.reads;
-      part.comment = comments_at(slices[index], cores[index], level, arguments);
-      if (ran_base && init.isAnyMemberInitializer() && needs_statements(effects, parts)) {
-        add_as_statement(init, std::move(part), cores[index], level, arguments, parts);
-        continue;
-      }
-      part.text = [this, where = cores[index], level, arguments] { return render(where, level, arguments); };
-      std::erase_if(parts.initializers,
-                    [&](const Part& inherited) { return !part.field.empty() && inherited.field == part.field; });
-      parts.initializers.push_back(std::move(part));
+    // Those written before the base's run before it; the others in the order of the fields.
+    size_t begin = 0;
+    while (begin < written.size() && !is_own_base(*written[begin])) ++begin;
+    if (begin == written.size()) begin = 0;
+    for (size_t index = 0; index < begin; ++index)
+      add_initializer(*written[index], slice_of(written[index]), level, arguments);
+    const std::set<const clang::CXXCtorInitializer*> done(written.begin(), written.begin() + static_cast<long>(begin));
+    for (const clang::CXXCtorInitializer* init : constructor.inits()) {
+      if (done.count(init)) continue;
+      if (init->isBaseInitializer() && run_base(*init, level, scope, words_of(level, constructor))) continue;
+      if (init->isWritten())
+        add_initializer(*init, slice_of(init), level, arguments);
+      else if (init->isAnyMemberInitializer())
+        add_implicit(*init, level);
     }
-
-    calls_[level] = super_calls(family_, entity_, level, constructor, arguments, context_.supers);
+    for (const auto& [parameter, argument] : variables_[level]) add_variable(*parameter, argument, level, arguments);
     for (const auto& [stmt, slice] : statement_slices(family_, *constructor.getBody())) {
       if (!stmt)
-        parts.tail.append(render(slice, level, arguments));
+        tail_.append(render(slice, level, arguments));
       else
-        add_statement(*stmt, slice, level, arguments, parts);
+        add_statement(*stmt, slice, level, arguments);
     }
-    return parts;
+  }
+
+  bool is_own_base(const clang::CXXCtorInitializer& init) const {
+    const auto* record = init.isBaseInitializer() ? init.getBaseClass()->getAsCXXRecordDecl() : nullptr;
+    return record && family_.specs().symbol(record);
+  }
+
+  /// The words of `level`'s constructor, and so all that a variable of its base's must not be called.
+  std::set<std::string> words_of(size_t level, const clang::CXXConstructorDecl& constructor) const {
+    (void)level;
+    return words_in(family_, span(constructor.getSourceRange()));
+  }
+
+  /// Code of a base sees the parameters of the constructor that is written, and its variables stand beside that one's.
+  void enter_scope(size_t level, const clang::CXXConstructorDecl& constructor, Scope& scope) {
+    Substitution& substitution = scope.substitution;
+    substitution.hidden = parameters_;
+    const SourceSpan whole = span(constructor.getSourceRange());
+    SourceSpan code{whole.file, head_end(constructor), whole.end};
+    if (const auto captured = captured_name(family_, code, parameters_))
+      family_.specs().refuse(entity_.levels[first_].symbol->where,
+                             "the constructor has a parameter '" + *captured +
+                                 "', and its base's constructor calls something else by that name",
+                             "give the parameter another name",
+                             {{Diagnostic::Severity::note, code, "the base's constructor", "", {}}});
+    struct Variables : clang::RecursiveASTVisitor<Variables> {
+      std::vector<const clang::NamedDecl*> found;
+      bool VisitVarDecl(clang::VarDecl* variable) {
+        found.push_back(variable);
+        return true;
+      }
+      bool VisitBindingDecl(clang::BindingDecl* binding) {
+        found.push_back(binding);
+        return true;
+      }
+    } variables;
+    variables.TraverseStmt(constructor.getBody());
+    std::set<std::string> taken = scope.words;
+    for (const auto& [parameter, text] : substitution.texts)
+      for (const RawToken& token : raw_tokens(text.text(), 0, static_cast<uint32_t>(text.size())))
+        taken.insert(text.text().substr(token.begin, token.end - token.begin));
+    const std::set<std::string> own = words_of(level, constructor);
+    const auto free_name = [&](std::string name) {
+      do name = "inherited_" + name;
+      while (taken.count(name) || own.count(name));
+      return name;
+    };
+    for (const clang::NamedDecl* variable : variables.found)
+      if (variable->getDeclName() && taken.count(variable->getNameAsString()))
+        rename(*variable, free_name(variable->getNameAsString()), substitution);
+    for (auto& [parameter, argument] : variables_[level])
+      if (taken.count(parameter->getNameAsString()) || parameters_.count(parameter->getNameAsString()))
+        rename(*parameter, free_name(parameter->getNameAsString()), substitution);
+  }
+
+  void rename(const clang::NamedDecl& variable, const std::string& name, Substitution& substitution) const {
+    Fragment text;
+    text.add(name, parsed_.token(manager_, variable.getLocation()));
+    substitution.texts[&variable] = text;
+  }
+
+  /// Runs the constructor of a base that is a level of this class; false where the base is a library's.
+  bool run_base(const clang::CXXCtorInitializer& init, size_t level, const Scope& outer, std::set<std::string> words) {
+    const std::optional<BaseCall> call = base_call(family_, entity_, level, init);
+    if (!call) return false;
+    for (const size_t skipped : call->skipped) check_skipped(skipped, init);
+    if (!call->constructor) return true;
+    words.insert(outer.words.begin(), outer.words.end());
+    const size_t begin = parts_.size();
+    BoundArguments bound = base_arguments(family_, entity_, *call, level, outer.substitution);
+    variables_[call->level] = std::move(bound.variables);
+    unravel(call->level, *call->constructor, {std::move(bound.substitution), std::move(words)});
+    if (level != first_) return true;
+    const SourceSpan cause = init.isWritten() ? span(init.getSourceRange()) : entity_.levels[level].symbol->where;
+    const auto asked_for = [cause](Later text) -> Later {
+      if (!text) return text;
+      return [cause, text = std::move(text)] {
+        Fragment result = text();
+        result.set_cause(cause);
+        return result;
+      };
+    };
+    for (size_t index = begin; index < parts_.size(); ++index) {
+      parts_[index].text = asked_for(std::move(parts_[index].text));
+      parts_[index].assignment = asked_for(std::move(parts_[index].assignment));
+    }
+    return true;
+  }
+
+  // ---- Initializers -------------------------------------------------------------------------------------------------
+
+  void add_initializer(const clang::CXXCtorInitializer& init, SourceSpan slice, size_t level,
+                       const Substitution& arguments) {
+    const SourceSpan where = span(init.getSourceRange());
+    Part part;
+    part.kind = init.isBaseInitializer() ? Part::Kind::library_base : Part::Kind::initializer;
+    part.level = level;
+    part.where = where;
+    if (init.isAnyMemberInitializer()) part.field = init.getAnyMember()->getNameAsString();
+    if (is_dropped(part.field, level)) return;
+    part.registered = registered_name(init.getInit());
+    part.footprint = footprint_of(init.getInit(), meant_);
+    if (!part.field.empty()) part.footprint.writes.insert(part.field);
+    part.comment = comments_at(slice, where, level, arguments);
+    part.text = [this, where, level, arguments] { return render(where, level, arguments, calls_[level]); };
+    if (init.isAnyMemberInitializer()) make_assignable(init, level, arguments, part);
+    erase_inherited(part);
+    parts_.push_back(std::move(part));
+  }
+
+  /// A field that is declared again, and initialized here, is not initialized by the base's constructor as well.
+  void erase_inherited(const Part& part) {
+    std::erase_if(parts_, [&](const Part& one) {
+      const bool initializes = one.kind == Part::Kind::initializer || one.kind == Part::Kind::implicit;
+      return initializes && !part.field.empty() && one.field == part.field;
+    });
+  }
+
+  void add_implicit(const clang::CXXCtorInitializer& init, size_t level) {
+    const clang::FieldDecl& field = *init.getAnyMember();
+    const std::string name = field.getNameAsString();
+    const bool is_known = std::any_of(parts_.begin(), parts_.end(), [&](const Part& one) { return one.field == name; });
+    // Declared again, it keeps the creation that it inherits, unless the new declaration initializes it.
+    const auto dropped = context_.dropped.find(name);
+    const bool is_inherited = std::any_of(entity_.levels.begin() + static_cast<long>(level) + 1, entity_.levels.end(),
+                                          [&](const Level& one) { return one.symbol->declares_field(name); }) &&
+                              (dropped == context_.dropped.end() || dropped->second != level);
+    if (!field.hasInClassInitializer() || is_dropped(name, level) || is_known || is_inherited) return;
+    Part part;
+    part.kind = Part::Kind::implicit;
+    part.field = name;
+    part.level = level;
+    part.where = parsed_.token(manager_, field.getLocation());
+    part.footprint = footprint_of(field.getInClassInitializer(), meant_);
+    part.footprint.writes.insert(name);
+    parts_.push_back(std::move(part));
+  }
+
+  /// `gain(offset * 2)` as `gain = offset * 2;`, after the base's body that sets `offset`.
+  void make_assignable(const clang::CXXCtorInitializer& init, size_t level, const Substitution& arguments, Part& part) {
+    const clang::FieldDecl& field = *init.getAnyMember();
+    const clang::Expr* value = init.getInit()->IgnoreImplicit();
+    if (const auto* list = llvm::dyn_cast<clang::ParenListExpr>(value); list && list->getNumExprs() == 1)
+      value = list->getExpr(0);
+    if (const auto* list = llvm::dyn_cast<clang::InitListExpr>(value); list && list->getNumInits() == 1)
+      value = list->getInit(0);
+    if (const auto* made = llvm::dyn_cast<clang::CXXConstructExpr>(value);
+        made && !llvm::isa<clang::CXXTemporaryObjectExpr>(made) && made->getNumArgs() == 1)
+      value = made->getArg(0);
+    const bool several =
+        llvm::isa<clang::ParenListExpr, clang::InitListExpr>(value) ||
+        (llvm::isa<clang::CXXConstructExpr>(value) && !llvm::isa<clang::CXXTemporaryObjectExpr>(value)) ||
+        llvm::isa<clang::ImplicitValueInitExpr>(value);
+    const clang::Expr* spelled = value->IgnoreUnlessSpelledInSource();
+    const bool same = field.getType()->isArithmeticType() || field.getType()->isEnumeralType() ||
+                      type_text(spelled->getType(), level) == type_text(field.getType(), level);
+    if (field.getType().isConstQualified() || field.getType()->isReferenceType())
+      part.obstacle = "declare it without const and without a reference";
+    else if (several || !same)
+      part.obstacle = "assign it in the constructor's body";
+    if (!part.obstacle.empty()) return;
+    part.assignment = [this, name = part.field, value = span(value->getSourceRange()), level, arguments] {
+      Fragment text(family_.member_name(name, *entity_.levels[level].symbol, entity_.levels[level], entity_) + " = ");
+      text.append(render(value, level, arguments, calls_[level]));
+      text.add(std::string(";"));
+      return text;
+    };
+  }
+
+  void refuse_misplaced(const Misplaced& one) {
+    const bool after_body = one.other.kind == Part::Kind::statement;
+    const std::string advice =
+        one.part.kind == Part::Kind::implicit ? "assign it in the constructor's body" : one.part.obstacle;
+    family_.specs().refuse(one.part.where,
+                           after_body ? "'" + one.part.field +
+                                            "' is initialized from what the body of the base's constructor sets, and "
+                                            "cannot be assigned after it"
+                                      : "'" + one.part.field + "' would be initialized before '" + one.other.field +
+                                            "', and one of them needs the other",
+                           advice, {{Diagnostic::Severity::note, one.other.where, "this comes first", "", {}}});
   }
 
   /// The comments above an initializer and behind it.
@@ -219,77 +374,11 @@ class Unraveller {
     };
   }
 
-  /// Whether code behind the base's body has to see what statements of that body did.
-  static bool needs_statements(const Effects& effects, const Parts& parts) {
-    return std::any_of(parts.statements.begin(), parts.statements.end(), [&](const Part& statement) {
-      return effects.calls_own_methods ||
-             std::any_of(statement.writes.begin(), statement.writes.end(),
-                         [&](const std::string& field) { return !field.empty() && effects.reads.count(field); });
-    });
-  }
-
-  /// `gain(offset * 2)` as `gain = offset * 2;`, behind the base's body that sets `offset`.
-  void add_as_statement(const clang::CXXCtorInitializer& init, Part part, SourceSpan where, size_t level,
-                        const Substitution& arguments, Parts& parts) {
-    const clang::FieldDecl& field = *init.getAnyMember();
-    const clang::Expr* value = init.getInit()->IgnoreImplicit();
-    if (const auto* list = llvm::dyn_cast<clang::ParenListExpr>(value); list && list->getNumExprs() == 1)
-      value = list->getExpr(0);
-    if (const auto* made = llvm::dyn_cast<clang::CXXConstructExpr>(value);
-        made && !llvm::isa<clang::CXXTemporaryObjectExpr>(made) && made->getNumArgs() == 1)
-      value = made->getArg(0);
-    const bool several = llvm::isa<clang::ParenListExpr>(value) || (llvm::isa<clang::CXXConstructExpr>(value) &&
-                                                                    !llvm::isa<clang::CXXTemporaryObjectExpr>(value));
-    if (field.getType().isConstQualified() || field.getType()->isReferenceType() || several)
-      return family_.specs().refuse(
-          where,
-          "'" + part.field +
-              "' is initialized from what the body of the base's constructor sets, and cannot be assigned behind it",
-          several ? "assign it in the constructor's body" : "declare it without const and without a reference");
-    part.writes = {part.field};
-    part.text = [this, name = part.field, value = span(value->getSourceRange()), level, arguments,
-                 comment = part.comment] {
-      Fragment text = comment();
-      if (!text.empty()) text.add(std::string("\n"));
-      text.add(family_.member_name(name, *entity_.levels[level].symbol, entity_.levels[level], entity_) + " = ");
-      text.append(render(value, level, arguments));
-      text.add(std::string(";"));
-      return text;
-    };
-    part.comment = [] { return Fragment(); };
-    parts.statements.push_back(std::move(part));
-  }
-
   Later comment_above(SourceSpan slice, size_t level, const Substitution& arguments) {
     const SourceSpan comment = leading_comment(family_.file_text(slice.file), slice);
     return [this, comment, level, arguments] {
       return comment.begin < comment.end ? render(comment, level, arguments) : Fragment();
     };
-  }
-
-  /// Runs the constructor of a base that is a level of this class; false where the base is a library's.
-  bool run_base(const clang::CXXCtorInitializer& init, size_t level, const Substitution& outer, Parts& parts) {
-    const std::optional<BaseCall> call = base_call(family_, entity_, level, init);
-    if (!call) return false;
-    for (const size_t skipped : call->skipped) check_skipped(skipped, init);
-    if (!call->constructor) return true;
-    Parts inherited = unravel(call->level, *call->constructor, base_arguments(family_, entity_, *call, level, outer));
-    if (level == 0) {
-      const SourceSpan cause = init.isWritten() ? span(init.getSourceRange()) : entity_.levels[0].symbol->where;
-      const auto asked_for = [cause](Later text) -> Later {
-        return [cause, text = std::move(text)] {
-          Fragment result = text();
-          result.set_cause(cause);
-          return result;
-        };
-      };
-      for (auto* parts_of : {&inherited.initializers, &inherited.statements})
-        for (Part& part : *parts_of) part.text = asked_for(std::move(part.text));
-    }
-    parts.initializers.insert(parts.initializers.end(), inherited.initializers.begin(), inherited.initializers.end());
-    parts.statements.insert(parts.statements.end(), inherited.statements.begin(), inherited.statements.end());
-    parts.tail.append(inherited.tail);
-    return true;
   }
 
   /// What a level declares whose constructor is skipped has nothing that creates it but this class.
@@ -307,132 +396,240 @@ class Unraveller {
   /// nothing would.
   static bool always_holds(const clang::IfStmt& condition, const Substitution& arguments) {
     const auto* named = llvm::dyn_cast<clang::DeclRefExpr>(condition.getCond()->IgnoreParenImpCasts());
-    const auto argument = arguments.find(named ? llvm::dyn_cast<clang::ParmVarDecl>(named->getDecl()) : nullptr);
-    return argument != arguments.end() && argument->second.text() == "true" && !condition.hasElseStorage() &&
+    const auto argument = arguments.texts.find(named ? llvm::dyn_cast<clang::ParmVarDecl>(named->getDecl()) : nullptr);
+    return argument != arguments.texts.end() && argument->second.text() == "true" && !condition.hasElseStorage() &&
            !condition.hasInitStorage() && !llvm::isa<clang::CompoundStmt>(condition.getThen());
   }
 
-  /// Appends a statement, or puts it in the place of the inherited one with the same target. `comment` stands above it.
+  void check_skipped_fields() {
+    for (const Skipped& skipped : skipped_) {
+      const auto sets = [&](const Part& part) {
+        return part.kind != Part::Kind::implicit &&
+               (part.field == skipped.name || part.footprint.writes.count(skipped.name));
+      };
+      if (std::none_of(parts_.begin(), parts_.end(), sets))
+        family_.specs().refuse(skipped.where,
+                               "nothing sets '" + skipped.name + "': the constructor of its class is skipped",
+                               "set it in this constructor, or remove it with a private using-declaration",
+                               {{Diagnostic::Severity::note,
+                                 parsed_.token(manager_, skipped.field->getLocation()),
+                                 "'" + skipped.name + "'",
+                                 "",
+                                 {}}});
+    }
+  }
+
+  /// A return in a base's body would end the whole constructor.
+  void check_returns() {
+    for (size_t index = 0; index + 1 < parts_.size(); ++index) {
+      const Part& part = parts_[index];
+      if (part.kind != Part::Kind::statement || !part.footprint.returns || part.level == first_) continue;
+      const auto later =
+          std::find_if(parts_.begin() + static_cast<long>(index) + 1, parts_.end(),
+                       [&](const Part& one) { return one.level < part.level && one.kind == Part::Kind::statement; });
+      if (later == parts_.end()) continue;
+      family_.specs().refuse(later->where, "this would not run where the base's constructor returns early",
+                             "let the base's constructor run to its end, or redefine it here without calling it",
+                             {{Diagnostic::Severity::note, part.where, "it returns here", "", {}}});
+      return;
+    }
+  }
+
+  // ---- Statements ---------------------------------------------------------------------------------------------------
+
+  /// A parameter of the base's constructor that its body changes, or that would be evaluated more than once.
+  void add_variable(const clang::ParmVarDecl& parameter, const Fragment& argument, size_t level,
+                    const Substitution& arguments) {
+    Part part;
+    part.level = level;
+    part.where = span(parameter.getSourceRange());
+    part.footprint.written_variables.insert(&parameter);
+    SourceSpan declared = part.where;
+    declared.end = parsed_.token(manager_, parameter.getLocation()).end;
+    part.text = [this, declared, argument, level, arguments] {
+      Fragment text = render(declared, level, arguments);
+      text.add(std::string(" = "));
+      text.append(argument);
+      text.add(std::string(";"));
+      return text;
+    };
+    if (const auto renamed = arguments.texts.find(&parameter); renamed != arguments.texts.end()) {
+      const SourceSpan name = parsed_.token(manager_, parameter.getLocation());
+      part.text = [this, declared, name, argument, level, arguments, other = renamed->second] {
+        Fragment text = render({declared.file, declared.begin, name.begin}, level, arguments);
+        text.append(other);
+        text.add(std::string(" = "));
+        text.append(argument);
+        text.add(std::string(";"));
+        return text;
+      };
+    }
+    parts_.push_back(std::move(part));
+  }
+
+  /// Appends a statement, or puts it in the place of the inherited part with the same target. `comment` stands above
+  /// it.
   void add_statement(const clang::Stmt& stmt, SourceSpan slice, size_t level, const Substitution& arguments,
-                     Parts& parts, SourceSpan comment = {}) {
+                     SourceSpan comment = {}) {
     const SourceSpan above = comment.empty() ? leading_comment(family_.file_text(slice.file), slice) : comment;
     if (const auto* condition = llvm::dyn_cast<clang::IfStmt>(&stmt);
         condition && always_holds(*condition, arguments)) {
       const clang::Stmt& then = *condition->getThen();
-      return add_statement(then, {slice.file, span(then.getSourceRange()).begin, slice.end}, level, arguments, parts,
-                           above);
+      return add_statement(then, {slice.file, span(then.getSourceRange()).begin, slice.end}, level, arguments, above);
     }
     const clang::Stmt* inner = &stmt;
     if (const auto* expr = llvm::dyn_cast<clang::Expr>(inner)) inner = expr->IgnoreImplicit();
-    const clang::Expr* value = nullptr;
+    if (is_remove(*inner)) return;
+    const Assignment assignment = assignment_in(*inner);
     Part part;
-    if (const auto* assignment = llvm::dyn_cast<clang::BinaryOperator>(inner);
-        assignment && assignment->getOpcode() == clang::BO_Assign) {
-      part.field = own_field(assignment->getLHS());
-      value = assignment->getRHS();
-    } else if (const auto* call = llvm::dyn_cast<clang::CXXOperatorCallExpr>(inner);
-               call && call->getOperator() == clang::OO_Equal) {
-      part.field = own_field(call->getArg(0));
-      value = call->getArg(1);
-    }
-    if (is_remove(*inner, parts)) return;
+    part.level = level;
+    part.where = span(stmt.getSourceRange());
+    part.field = assignment.field;
     if (is_dropped(part.field, level)) return;
     part.registered = registered_name(&stmt);
-    const Effects effects = effects_of(value ? value : &stmt);
-    part.reads = effects.reads;
-    part.writes = effects.writes;
-    if (!part.field.empty()) part.writes.insert(part.field);
     // A statement whose only use was to serve a removed member goes with it.
     if (!part.registered.empty() && is_dropped(part.registered, level) && part.field.empty()) return;
-
-    const SourceSpan core = span(stmt.getSourceRange());
-    const auto same_target = [&](const Part& inherited) {
-      return (!part.field.empty() && inherited.field == part.field) ||
-             (part.field.empty() && !part.registered.empty() && inherited.registered == part.registered);
-    };
-    const bool is_derived = level + 1 < entity_.levels.size();
-    if (is_derived && effects.locals.empty() && value) {
-      const auto init = std::find_if(parts.initializers.begin(), parts.initializers.end(), same_target);
-      if (init != parts.initializers.end() && !read_between(parts, init, part.field) && readable_at(part)) {
-        init->text = [this, field = part.field, where = span(value->getSourceRange()), level, arguments] {
-          const Symbol& owner = *entity_.levels[level].symbol;
-          Fragment text(family_.member_name(field, owner, entity_.levels[level], entity_) + "(");
-          text.append(render(where, level, arguments, calls_[level]));
-          text.add(std::string(")"));
-          return text;
-        };
-        init->reads = part.reads;
-        init->registered = part.registered;
-        if (!above.empty()) init->comment = [this, above, level, arguments] { return render(above, level, arguments); };
-        return;
-      }
-      if (init != parts.initializers.end() && !part.registered.empty() && init->registered == part.registered)
-        return refuse_order(core, part);
-    }
+    part.footprint = footprint_of(&stmt, meant_);
     part.text = [this, slice, comment, level, arguments] {
       Fragment text = comment.empty() ? Fragment() : render(comment, level, arguments);
       if (!text.empty()) text.add(std::string("\n"));
       text.append(render(slice, level, arguments, calls_[level]).trimmed());
       return text;
     };
-    if (is_derived) {
-      const auto inherited = std::find_if(parts.statements.begin(), parts.statements.end(), same_target);
-      if (inherited != parts.statements.end()) {
-        bool in_place = effects.locals.empty();
-        for (auto after = inherited + 1; after != parts.statements.end(); ++after)
-          in_place &= !after->reads.count(part.field) && !part.reads.count(after->field);
-        if (in_place) {
-          *inherited = std::move(part);
-          return;
-        }
-        if (!part.registered.empty() && inherited->registered == part.registered) return refuse_order(core, part);
-      }
+    if (level + 1 < entity_.levels.size() && take_place(part, assignment, above, level, arguments)) return;
+    parts_.push_back(std::move(part));
+  }
+
+  struct Assignment {
+    std::string field;  // empty where the statement is none
+    const clang::FieldDecl* decl = nullptr;
+    const clang::Expr* value = nullptr;
+  };
+
+  static Assignment assignment_in(const clang::Stmt& statement) {
+    const clang::Expr *target = nullptr, *value = nullptr;
+    if (const auto* binary = llvm::dyn_cast<clang::BinaryOperator>(&statement);
+        binary && binary->getOpcode() == clang::BO_Assign) {
+      target = binary->getLHS();
+      value = binary->getRHS();
+    } else if (const auto* call = llvm::dyn_cast<clang::CXXOperatorCallExpr>(&statement);
+               call && call->getOperator() == clang::OO_Equal) {
+      target = call->getArg(0);
+      value = call->getArg(1);
     }
-    parts.statements.push_back(std::move(part));
+    if (!target || own_field(target).empty()) return {};
+    const auto* member = llvm::cast<clang::MemberExpr>(target->IgnoreParenImpCasts());
+    return {own_field(target), llvm::cast<clang::FieldDecl>(member->getMemberDecl()), value};
+  }
+
+  /// Puts `part` in the place of the inherited part that sets or registers the same; false where it has to come after
+  /// all that there is. Only for a member that is registered anew is that a matter of meaning: its place is that of
+  /// the state dict.
+  bool take_place(const Part& part, const Assignment& assignment, SourceSpan comment, size_t level,
+                  const Substitution& arguments) {
+    const auto place = std::find_if(parts_.rbegin(), parts_.rend(), [&](const Part& one) {
+      return (!part.field.empty() && one.field == part.field) ||
+             (part.field.empty() && !part.registered.empty() && one.registered == part.registered);
+    });
+    if (place == parts_.rend() || place->level <= level || place->kind == Part::Kind::implicit) return false;
+    const bool anew = !part.registered.empty() && place->registered == part.registered;
+    Footprint value = assignment.value ? footprint_of(assignment.value, meant_) : part.footprint;
+    const bool reads_itself = !part.field.empty() && value.reads.count(part.field) != 0;
+    bool fits = !reads_itself && names_no_variable(value) && (anew || replaces_value(*place, part, assignment, level));
+    for (auto later = place.base(); later != parts_.end(); ++later)
+      fits &= commute(later->footprint, part.footprint) && !later->footprint.reads.count(part.field);
+    const bool as_initializer = place->kind == Part::Kind::initializer;
+    if (as_initializer) fits &= assignment.value && is_readable_at(value, rank(part));
+    if (!as_initializer) fits &= !meet(words_in(family_, part.where), declared_by(place->level));
+    if (!fits) {
+      if (anew) refuse_order(part);
+      return anew;
+    }
+    if (!as_initializer) {
+      place->text = part.text;
+    } else {
+      place->text = [this, field = part.field, where = span(assignment.value->getSourceRange()), level, arguments] {
+        const Symbol& owner = *entity_.levels[level].symbol;
+        Fragment text(family_.member_name(field, owner, entity_.levels[level], entity_) + "(");
+        text.append(render(where, level, arguments, calls_[level]));
+        text.add(std::string(")"));
+        return text;
+      };
+      place->assignment = nullptr;
+      place->obstacle = "redefine the constructor without calling the base's";
+      if (!comment.empty())
+        place->comment = [this, comment, level, arguments] { return render(comment, level, arguments); };
+    }
+    place->registered = part.registered;
+    place->footprint = part.footprint;
+    place->where = part.where;
+    place->level = level;
+    return true;
+  }
+
+  /// Whether the constructor that is written can name all that `value` names anywhere in it: no variables of a body.
+  static bool names_no_variable(const Footprint& value) {
+    return std::all_of(value.read_variables.begin(), value.read_variables.end(), [&](const clang::VarDecl* variable) {
+      return llvm::isa<clang::ParmVarDecl>(variable) || value.declared.count(variable->getNameAsString());
+    });
+  }
+
+  /// Whether nothing is lost when `place`'s value is never made, and the assignment's is what the initialization's
+  /// would be.
+  bool replaces_value(const Part& place, const Part& part, const Assignment& assignment, size_t level) const {
+    if (!assignment.value || part.field.empty()) return false;
+    Footprint lost = place.footprint;
+    lost.writes.erase(part.field);
+    const clang::QualType type = assignment.decl->getType();
+    const clang::Expr* spelled = assignment.value->IgnoreUnlessSpelledInSource();
+    return lost.is_pure() && !llvm::isa<clang::InitListExpr>(spelled) &&
+           (type->isArithmeticType() || type->isEnumeralType() ||
+            type_text(spelled->getType(), level) == type_text(type, level));
+  }
+
+  /// All fields that `value` reads are initialized before the one of that rank.
+  bool is_readable_at(const Footprint& value, size_t place) const {
+    return !value.reads_everything &&
+           std::all_of(value.reads.begin(), value.reads.end(), [&](const std::string& field) {
+             Part read;
+             read.kind = Part::Kind::initializer;
+             read.field = field;
+             return rank(read) < place;
+           });
+  }
+
+  /// The variables of that level's constructor.
+  std::set<std::string> declared_by(size_t level) const {
+    std::set<std::string> names;
+    for (const Part& part : parts_)
+      if (part.level == level) names.insert(part.footprint.declared.begin(), part.footprint.declared.end());
+    return names;
   }
 
   /// `remove(member);` takes what creates the member along; the constructor creates it anew afterwards.
-  bool is_remove(const clang::Stmt& stmt, Parts& parts) {
+  bool is_remove(const clang::Stmt& stmt) {
     const auto* call = llvm::dyn_cast<clang::CallExpr>(&stmt);
     const clang::FunctionDecl* callee = call ? call->getDirectCallee() : nullptr;
     if (!callee || callee->getQualifiedNameAsString() != "modular::remove") return false;
     const std::string field = own_field(call->getArg(0));
     const auto sets = [&](const Part& part) {
-      return part.field == field || (part.field.empty() && part.registered == field);
+      return part.kind != Part::Kind::implicit &&
+             (part.field == field || (part.field.empty() && part.registered == field));
     };
-    if (std::erase_if(parts.initializers, sets) + std::erase_if(parts.statements, sets) == 0 &&
-        !context_.dropped.count(field))
+    if (std::erase_if(parts_, sets) == 0 && !context_.dropped.count(field))
       family_.specs().refuse(span(stmt.getSourceRange()), "the inherited constructor does not create '" + field + "'",
                              "remove this statement", {}, remove_with_line(parsed_, span(stmt.getSourceRange())));
     return true;
   }
 
-  /// Code behind the inherited place reads the target, so replacing it there would change what that code sees.
-  bool read_between(const Parts& parts, std::vector<Part>::const_iterator init, const std::string& field) const {
-    for (auto after = init + 1; after != parts.initializers.end(); ++after)
-      if (after->reads.count(field)) return true;
-    return std::any_of(parts.statements.begin(), parts.statements.end(),
-                       [&](const Part& part) { return part.reads.count(field) != 0; });
-  }
-
-  /// All that the value reads is initialized before its field.
-  bool readable_at(const Part& part) const {
-    const size_t place = rank(part);
-    return std::all_of(part.reads.begin(), part.reads.end(), [&](const std::string& field) {
-      Part read;
-      read.field = field;
-      return rank(read) < place;
-    });
-  }
-
-  void refuse_order(SourceSpan where, const Part& part) {
+  void refuse_order(const Part& part) {
     family_.specs().refuse(
-        where,
+        part.where,
         "'" + part.registered +
             "' cannot be registered anew in the place of the inherited registration: code in between reads it",
         "write remove(" + part.registered +
             "); before this statement, or redefine the constructor without calling the base's",
-        {}, write_before(where, "remove(" + part.registered + ");"));
+        {}, write_before(part.where, "remove(" + part.registered + ");"));
   }
 
   struct Skipped {
@@ -442,12 +639,18 @@ class Unraveller {
   };
 
   const ConstructorContext& context_;
-  std::map<size_t, std::vector<Replacement>> calls_;  // super calls in each level's body
-  std::vector<Skipped> skipped_;                      // fields whose class's constructor does not run
+  std::vector<Part> parts_;                           // in C++'s order
+  Fragment tail_;                                     // comments before the closing brace
+  size_t first_ = 0;                                  // the level whose constructor is written
+  std::set<std::string> parameters_;                  // its names
+  std::map<size_t, std::vector<Replacement>> calls_;  // super calls in each level's code
+  std::map<size_t, std::vector<BoundArguments::Variable>> variables_;
+  std::vector<Skipped> skipped_;  // fields whose class's constructor does not run
   Family& family_;
   Entity& entity_;
   const Parsed& parsed_;
   const clang::SourceManager& manager_;
+  const MethodsMeant meant_;
 };
 
 }  // namespace

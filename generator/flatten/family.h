@@ -9,11 +9,15 @@
 #include <string>
 #include <vector>
 
+#include <clang/AST/Type.h>
+
+#include "generator/flatten/footprint.h"
 #include "generator/resolve/specs.h"
 #include "generator/source/fragment.h"
 
 namespace clang {
 class CXXConstructorDecl;
+class CXXCtorInitializer;
 class CXXMethodDecl;
 class ParmVarDecl;
 }  // namespace clang
@@ -45,8 +49,11 @@ struct Entity {
   bool is_module() const { return levels.front().symbol->kind == Symbol::Kind::module_class; }
 };
 
-/// Arguments that stand for parameters of a body that is written elsewhere.
-using Substitution = std::map<const clang::NamedDecl*, Fragment>;
+/// What names of a body mean where it is written in another place than its own.
+struct Substitution {
+  std::map<const clang::NamedDecl*, Fragment> texts = {};  // of parameters: arguments; of variables: other names
+  std::set<std::string> hidden = {};  // names that mean something else there: members are written this->name
+};
 
 /// A change to spec text while it is rendered; it wins over the references inside of it.
 struct Replacement {
@@ -82,6 +89,9 @@ class Family {
   std::string name_of(const Symbol& target, const Level& level) const;
   /// The name of an inherited member that `level`'s code calls `name`; `owner` is the class that declares it.
   std::string member_name(const std::string& name, const Symbol& owner, const Level& level, const Entity& user) const;
+  /// The canonical text of `type` in code of `level`, without const and reference and with classes of specs as this
+  /// family names them: types that become the same type have the same text.  (type_text.cc)
+  std::string type_text(clang::QualType type, const Level& level, const Entity& user) const;
   const Specs& specs() const { return specs_; }
   const Parsed& parsed() const { return specs_.parsed(); }
   const std::string& file_text(uint32_t file) const { return parsed().sources[file].text; }
@@ -104,6 +114,7 @@ class Family {
   void check_redefinitions();
   std::vector<Entity*> in_order();
   std::string includes() const;
+  bool is_message(SourceSpan where) const;
   std::string macro_definitions();
   std::string macro_name(const MacroDefinition& macro) const;
   std::vector<Replacement> directives_and_macros(SourceSpan span);
@@ -129,7 +140,7 @@ class Family {
 /// Classes of the standard forms.  (class_text.cc)
 Fragment class_text(Family& family, Entity& entity);
 
-/// Super calls in a method's or constructor's body.  (super_calls.cc)
+/// Super calls in a method's body, or in a constructor's initializers and body.  (super_calls.cc)
 struct KeptMethod {
   std::string name;
   const void* origin;  // the base's method
@@ -141,6 +152,12 @@ struct Supers {
 };
 std::vector<Replacement> super_calls(Family& family, Entity& entity, size_t level, const clang::Decl& method,
                                      const Substitution& arguments, Supers& supers);
+
+/// What a call of a method by code of `entity` may run: the bodies that any of its levels gives to that name.
+MethodsMeant methods_meant(const Entity& entity);
+
+/// The names of the variables and parameters of `function`, those of its lambdas included.
+std::set<std::string> names_declared(const clang::FunctionDecl& function);
 
 /// The constructor `constructor` of level `index` with the constructors of its bases unravelled. `field_order` has the
 /// class's fields; what a level behind the one that `dropped` names for a field does to initialize it is left out.
@@ -155,12 +172,15 @@ struct ConstructorContext {
 Fragment constructor_text(const ConstructorContext& context, size_t index, const clang::CXXConstructorDecl& constructor,
                           SourceSpan slice);
 
-/// `argument` may be written more than once, and anywhere: a name, a literal, a member of such.
+/// `argument` is a name, a literal, or a part of such: it costs nothing to write it again.
 bool is_trivial_argument(const clang::Expr& argument);
 
 /// `argument` has no effects and costs next to nothing, so it may be evaluated more than once: numbers made of trivial
 /// ones.
 bool is_repeatable_argument(const clang::Expr& argument);
+
+/// `text` in parentheses, unless `expr`, which it spells, binds as tightly as a call.
+Fragment tight(Fragment text, const clang::Expr& expr);
 
 /// The statements of a body with what stands at them; the last slice is what stands before the closing brace.
 std::vector<std::pair<const clang::Stmt*, SourceSpan>> statement_slices(const Family& family, const clang::Stmt& body);

@@ -79,12 +79,13 @@ Fragment Family::render(SourceSpan span, const Level& level, Entity& user, const
   for (; next != references.end() && next->where.begin < span.end; ++next) {
     if (next->in_macro_body) reference_text(*next, level, user);  // for what it refuses
     if (replaced(next->where) || (!edits.empty() && next->where.begin < edits.back().where.end)) continue;
-    if (const auto argument = arguments.find(next->target); argument != arguments.end()) {
+    if (const auto argument = arguments.texts.find(next->target); argument != arguments.texts.end()) {
       edits.push_back({next->where, argument->second});
       continue;
     }
     asking_ = next->where.file == spec_.file ? next->where : user.cause;
     std::string after = reference_text(*next, level, user);
+    if (next->of_this && arguments.hidden.count(after)) after = "this->" + after;
     if (after == parsed().sources.text(next->where)) continue;
     Fragment changed;
     changed.add(after, next->where);
@@ -104,6 +105,7 @@ Fragment Family::render(SourceSpan span, const Level& level, Entity& user, const
       if (token.kind != RawToken::Kind::comment && token.kind != RawToken::Kind::string) continue;
       const SourceSpan where{span.file, token.begin, token.end};
       if (replaced(where) || names_member(references, where)) continue;
+      if (token.kind == RawToken::Kind::string && !is_message(where)) continue;
       const std::string before(parsed().sources.text(where));
       const std::string after =
           renamed_prose(before, token.kind == RawToken::Kind::comment, from.names, names_with(spec_, level.prefix));
@@ -130,6 +132,12 @@ Fragment Family::render(SourceSpan span, const Level& level, Entity& user, const
   }
   if (at < span.end) result.add_verbatim(std::string_view(text).substr(at, span.end - at), {span.file, at, span.end});
   return result;
+}
+
+/// Whether a string is prose for people; others are values, which code may compare.
+bool Family::is_message(SourceSpan where) const {
+  const std::vector<SourceSpan>& messages = specs_.of_file(where.file)->messages;
+  return std::any_of(messages.begin(), messages.end(), [&](const SourceSpan& one) { return one.contains(where); });
 }
 
 /// Directives go, as macros are defined once, at the top; uses of macros are noted and renamed.

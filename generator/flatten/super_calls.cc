@@ -1,17 +1,16 @@
-// Calls of a base's method by its qualified name. In the flattened class stands, the first of these that is possible:
+// Calls of a base's method by its qualified name. A private method `inherited_<name>` with the base's body is always
+// right: C++ itself converts, copies and looks up names. Where it can be shown that the same comes out, the base's text
+// stands in the place of the call instead:
 //
-// - the base's expression, where its body is one `return expression;` and each argument is trivial or used at most
-// once;
-// - the base's statements, where the call is a statement, or the operand of a return, directly in the method's body,
-// its
-//   arguments are trivial, names do not clash, and there is no return but where the caller returns;
-// - a private method `inherited_<name>` with the base's body.
+// - its expression, where its body is one `return expression;`;
+// - its statements, where the call is a statement, or the operand of a return, directly in the method's body.
 #include <clang/AST/ExprCXX.h>
 #include <clang/AST/ParentMap.h>
 #include <clang/AST/RecursiveASTVisitor.h>
 
 #include <algorithm>
 
+#include "generator/flatten/captures.h"
 #include "generator/flatten/family.h"
 #include "generator/source/slices.h"
 
@@ -19,8 +18,10 @@ namespace modgen {
 namespace {
 
 struct SuperCall {
-  const clang::CXXMemberCallExpr* call;
+  const clang::CallExpr* call;
   const clang::CXXMethodDecl* callee;
+  SourceSpan qualifier;  // `AlphaImpl::`
+  SourceSpan name;
   size_t level;  // of the callee
 };
 
@@ -32,29 +33,37 @@ class Finder : public clang::RecursiveASTVisitor<Finder> {
   std::vector<const clang::CallExpr*> owned;     // own<T>(…)
 
   bool VisitMemberExpr(clang::MemberExpr* member) {
-    if (member->hasQualifier() && llvm::isa<clang::FieldDecl>(member->getMemberDecl()) && level_of(*member))
+    if (member->hasQualifier() && llvm::isa<clang::FieldDecl>(member->getMemberDecl()) &&
+        level_of(*member->getMemberDecl()))
       fields.push_back(member);
     return true;
   }
-  bool VisitCXXMemberCallExpr(clang::CXXMemberCallExpr* call) {
-    const auto* member = llvm::dyn_cast<clang::MemberExpr>(call->getCallee()->IgnoreParenImpCasts());
-    if (!member || !member->hasQualifier()) return true;
-    if (const auto level = level_of(*member))
-      if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(member->getMemberDecl()))
-        calls.push_back({call, method, *level});
-    return true;
-  }
   bool VisitCallExpr(clang::CallExpr* call) {
-    const clang::FunctionDecl* callee = call->getDirectCallee();
-    if (callee && callee->getDeclName().isIdentifier() && callee->getQualifiedNameAsString() == "modular::own" &&
-        call->getNumArgs() == 1)
+    const clang::Expr* callee = call->getCallee()->IgnoreParenImpCasts();
+    if (const auto* member = llvm::dyn_cast<clang::MemberExpr>(callee); member && member->hasQualifier())
+      add(*call, *member->getMemberDecl(), member->getQualifierLoc(), member->getMemberLoc());
+    if (const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(callee); name && name->hasQualifier())
+      add(*call, *name->getDecl(), name->getQualifierLoc(), name->getLocation());
+    const clang::FunctionDecl* function = call->getDirectCallee();
+    if (function && function->getDeclName().isIdentifier() && call->getNumArgs() == 1 &&
+        function->getQualifiedNameAsString() == "modular::own")
       owned.push_back(call);
     return true;
   }
 
  private:
-  std::optional<size_t> level_of(const clang::MemberExpr& member) const {
-    const auto* owner = llvm::dyn_cast<clang::CXXRecordDecl>(member.getMemberDecl()->getDeclContext());
+  void add(const clang::CallExpr& call, const clang::ValueDecl& callee, clang::NestedNameSpecifierLoc qualifier,
+           clang::SourceLocation name) {
+    const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&callee);
+    const auto level = level_of(callee);
+    if (!method || !level) return;
+    const auto& manager = family_.specs().manager();
+    calls.push_back({&call, method, family_.parsed().span(manager, qualifier.getSourceRange()),
+                     family_.parsed().token(manager, name), *level});
+  }
+
+  std::optional<size_t> level_of(const clang::ValueDecl& member) const {
+    const auto* owner = llvm::dyn_cast<clang::CXXRecordDecl>(member.getDeclContext());
     const Symbol* symbol = owner ? family_.specs().symbol(owner) : nullptr;
     for (size_t level = 0; symbol && level < entity_.levels.size(); ++level)
       if (entity_.levels[level].symbol == symbol) return level;
@@ -63,55 +72,6 @@ class Finder : public clang::RecursiveASTVisitor<Finder> {
 
   const Family& family_;
   const Entity& entity_;
-};
-
-/// What a body declares, uses and returns.
-class Facts : public clang::RecursiveASTVisitor<Facts> {
- public:
-  std::map<const clang::NamedDecl*, int> uses;
-  std::set<std::string> locals;
-  std::set<const clang::NamedDecl*> assigned;
-  int returns = 0;
-  bool VisitDeclRefExpr(clang::DeclRefExpr* expr) {
-    ++uses[expr->getDecl()];
-    return true;
-  }
-  bool VisitVarDecl(clang::VarDecl* decl) {
-    if (!llvm::isa<clang::ParmVarDecl>(decl)) locals.insert(decl->getNameAsString());
-    return true;
-  }
-  bool VisitBindingDecl(clang::BindingDecl* decl) {
-    locals.insert(decl->getNameAsString());
-    return true;
-  }
-  bool VisitReturnStmt(clang::ReturnStmt*) {
-    ++returns;
-    return true;
-  }
-  bool TraverseLambdaExpr(clang::LambdaExpr* expr) {  // its returns are its own
-    const int before = returns;
-    RecursiveASTVisitor::TraverseLambdaExpr(expr);
-    returns = before;
-    return true;
-  }
-  bool VisitBinaryOperator(clang::BinaryOperator* expr) {
-    if (expr->isAssignmentOp()) assign(expr->getLHS());
-    return true;
-  }
-  bool VisitUnaryOperator(clang::UnaryOperator* expr) {
-    if (expr->isIncrementDecrementOp()) assign(expr->getSubExpr());
-    return true;
-  }
-  bool VisitCXXOperatorCallExpr(clang::CXXOperatorCallExpr* expr) {
-    if (expr->isAssignmentOp()) assign(expr->getArg(0));
-    return true;
-  }
-
- private:
-  void assign(const clang::Expr* target) {
-    if (const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(target->IgnoreParenImpCasts()))
-      assigned.insert(name->getDecl());
-  }
 };
 
 const clang::Expr* bare(const clang::Expr* expr) {
@@ -125,12 +85,15 @@ const clang::Expr* bare(const clang::Expr* expr) {
 bool is_tight(const clang::Expr& expr) {
   const clang::Expr* inner = expr.IgnoreImplicit();
   if (llvm::isa<clang::BinaryOperator, clang::AbstractConditionalOperator, clang::UnaryOperator, clang::LambdaExpr,
-                clang::CStyleCastExpr>(inner))
+                clang::CStyleCastExpr, clang::CXXThrowExpr>(inner))
     return false;
   if (const auto* call = llvm::dyn_cast<clang::CXXOperatorCallExpr>(inner))
     return call->getOperator() == clang::OO_Call || call->getOperator() == clang::OO_Subscript ||
            call->getOperator() == clang::OO_Arrow;
-  return true;
+  if (const auto* rewritten = llvm::dyn_cast<clang::CXXRewrittenBinaryOperator>(inner)) return rewritten == nullptr;
+  // A conversion that is not written.
+  const clang::Expr* spelled = inner->IgnoreUnlessSpelledInSource();
+  return spelled == inner || is_tight(*spelled);
 }
 
 /// Where an expression needs no parentheses around it.
@@ -147,12 +110,11 @@ bool takes_any_expression(const clang::Stmt* parent, const clang::Expr& child) {
   return false;
 }
 
+/// The nearest node above `stmt` that is written.
 const clang::Stmt* meaningful_parent(const clang::ParentMap& parents, const clang::Stmt* stmt) {
   const clang::Stmt* parent = parents.getParent(stmt);
-  while (parent &&
-         (llvm::isa<clang::ImplicitCastExpr, clang::ExprWithCleanups, clang::MaterializeTemporaryExpr,
-                    clang::CXXBindTemporaryExpr>(parent) ||
-          (llvm::isa<clang::CXXConstructExpr>(parent) && llvm::cast<clang::CXXConstructExpr>(parent)->isElidable())))
+  while (parent && llvm::isa<clang::ImplicitCastExpr, clang::ExprWithCleanups, clang::MaterializeTemporaryExpr,
+                             clang::CXXBindTemporaryExpr>(parent))
     parent = parents.getParent(parent);
   // A converting or copying construction that is not written.
   if (const auto* made = llvm::dyn_cast_or_null<clang::CXXConstructExpr>(parent);
@@ -161,28 +123,50 @@ const clang::Stmt* meaningful_parent(const clang::ParentMap& parents, const clan
   return parent;
 }
 
+/// What gets the value of a call at once copies it, or only computes with it, so that it may as well be the variable
+/// that the call would have copied.
+bool copies(const clang::Stmt* parent, const clang::FunctionDecl& function) {
+  if (!parent) return false;
+  if (const auto* declared = llvm::dyn_cast<clang::DeclStmt>(parent)) {
+    const auto* variable =
+        declared->isSingleDecl() ? llvm::dyn_cast<clang::VarDecl>(declared->getSingleDecl()) : nullptr;
+    return variable && !variable->getType()->isReferenceType();
+  }
+  if (llvm::isa<clang::ReturnStmt>(parent)) return !function.getReturnType()->isReferenceType();
+  if (const auto* binary = llvm::dyn_cast<clang::BinaryOperator>(parent)) return binary->getOpcode() != clang::BO_Comma;
+  if (const auto* unary = llvm::dyn_cast<clang::UnaryOperator>(parent)) return unary->isArithmeticOp();
+  if (const auto* call = llvm::dyn_cast<clang::CXXOperatorCallExpr>(parent))
+    return call->isInfixBinaryOp() && !call->isAssignmentOp();
+  return false;
+}
+
+/// The value of a body that is one `return value;`.
+const clang::Expr* returned(const clang::Stmt& body) {
+  const auto* compound = llvm::dyn_cast<clang::CompoundStmt>(&body);
+  if (!compound || compound->size() != 1) return nullptr;
+  const auto* statement = llvm::dyn_cast<clang::ReturnStmt>(compound->body_front());
+  return statement ? statement->getRetValue() : nullptr;
+}
+
 class SuperCalls {
  public:
   SuperCalls(Family& family, Entity& entity, Supers& supers)
-      : family_(family), entity_(entity), supers_(supers), kept_(supers.kept) {}
+      : family_(family), entity_(entity), supers_(supers), kept_(supers.kept), meant_(methods_meant(entity)) {}
 
-  /// The replacements in `body`, code of `level`.
-  std::vector<Replacement> in(const clang::Decl& owner, size_t level, const clang::Stmt& body,
+  /// The replacements in `code` of `function`, which `level` declares: its body, or one of its initializers.
+  std::vector<Replacement> in(const clang::FunctionDecl& function, size_t level, const clang::Stmt& code,
                               const Substitution& arguments) {
     std::vector<Replacement> replacements;
     Finder finder(family_, entity_);
-    finder.TraverseStmt(const_cast<clang::Stmt*>(&body));
-    clang::ParentMap parents(const_cast<clang::Stmt*>(&body));
-    Facts facts;
-    facts.TraverseStmt(const_cast<clang::Stmt*>(&body));
-    std::set<std::string> names = facts.locals;
-    if (const auto* function = owner.getAsFunction())
-      for (const clang::ParmVarDecl* parameter : function->parameters()) names.insert(parameter->getNameAsString());
-    for (const SuperCall& call : finder.calls)
-      replacements.push_back(replace(call, level, body, parents, names, arguments));
+    finder.TraverseStmt(const_cast<clang::Stmt*>(&code));
+    clang::ParentMap parents(const_cast<clang::Stmt*>(&code));
+    const Place place{function, level, code, parents, arguments, names_declared(function)};
+    for (const SuperCall& call : finder.calls) replacements.push_back(replace(call, place));
     for (const clang::MemberExpr* field : finder.fields) {
       const SourceSpan qualifier = span(field->getQualifierLoc().getSourceRange());
-      replacements.push_back({qualifier, Fragment()});
+      const std::string name = field->getMemberDecl()->getNameAsString();
+      const bool is_hidden = place.names.count(name) || arguments.hidden.count(name);
+      replacements.push_back({qualifier, field->isImplicitAccess() && is_hidden ? Fragment("this->") : Fragment()});
     }
     for (const clang::CallExpr* call : finder.owned) {
       std::vector<Replacement> inside = replacements;
@@ -196,65 +180,183 @@ class SuperCalls {
   }
 
  private:
-  SourceSpan span(clang::SourceRange range) const { return family_.parsed().span(family_.specs().manager(), range); }
+  /// The code that calls.
+  struct Place {
+    const clang::FunctionDecl& function;
+    size_t level;
+    const clang::Stmt& code;
+    const clang::ParentMap& parents;
+    const Substitution& arguments;
+    std::set<std::string> names;  // of its variables and parameters
+  };
 
-  Replacement replace(const SuperCall& call, size_t level, const clang::Stmt& body, const clang::ParentMap& parents,
-                      const std::set<std::string>& names, const Substitution& outer) {
-    const SourceSpan whole = span(call.call->getSourceRange());
+  /// What stands for the callee's parameters, and whether it may.
+  struct Bound {
+    Substitution substitution;
+    bool can_repeat = true;     // wherever and however often the body names them
+    bool can_move_once = true;  // where an expression that changes nothing names each at most once
+  };
+
+  SourceSpan span(clang::SourceRange range) const { return family_.parsed().span(family_.specs().manager(), range); }
+  const Level& level(size_t index) const { return entity_.levels[index]; }
+  std::string type_text(clang::QualType type, size_t at) const { return family_.type_text(type, level(at), entity_); }
+
+  Replacement replace(const SuperCall& call, const Place& place) {
+    const std::string name = call.callee->getNameAsString();
     if (!supers_.is_redefined(*call.callee)) {
-      const auto* member = llvm::cast<clang::MemberExpr>(call.call->getCallee()->IgnoreParenImpCasts());
-      return {span(member->getQualifierLoc().getSourceRange()), Fragment()};
+      // The class has this method as it is. By the class's own name, which the reference becomes, where a bare name
+      // would mean something else.
+      const bool is_hidden = place.names.count(name) || place.arguments.hidden.count(name);
+      if (is_hidden || call.callee->isVirtual()) return {call.qualifier, own_qualifier(call)};
+      return {call.qualifier, Fragment()};
     }
     const clang::FunctionDecl* definition = nullptr;
-    const clang::Stmt* base_body = call.callee->getBody(definition);
-    Facts facts;
-    if (base_body) facts.TraverseStmt(const_cast<clang::Stmt*>(base_body));
-    Substitution arguments;
-    bool all_trivial = true, can_substitute = base_body != nullptr;
-    for (unsigned index = 0; base_body && index < definition->getNumParams(); ++index) {
-      const clang::ParmVarDecl* parameter = definition->getParamDecl(index);
+    const clang::Stmt* body = call.callee->getBody(definition);
+    if (!body || call.callee->isTemplateInstantiation() || call.callee->isStatic()) return keep(call, place);
+    const Footprint footprint = footprint_of(body, meant_);
+    if (const auto bound = bind(call, place, *definition, footprint)) {
+      if (auto text = as_expression(call, place, *definition, *body, footprint, *bound)) return std::move(*text);
+      if (auto text = as_statements(call, place, *definition, *body, footprint, *bound)) return std::move(*text);
+    }
+    return keep(call, place);
+  }
+
+  Fragment own_qualifier(const SuperCall& call) const {
+    Fragment text;
+    text.add(entity_.name + (entity_.is_module() ? "Impl" : "") + "::", call.qualifier);
+    return text;
+  }
+
+  /// The callee's parameters bound to the call's arguments; nullopt where its text cannot stand elsewhere.
+  std::optional<Bound> bind(const SuperCall& call, const Place& place, const clang::FunctionDecl& definition,
+                            const Footprint& body) {
+    Bound bound;
+    bound.substitution.hidden = place.arguments.hidden;
+    bound.substitution.hidden.insert(place.names.begin(), place.names.end());
+    std::set<std::string> words;  // of the arguments
+    bool changes_an_argument = false;
+    for (unsigned index = 0; index < definition.getNumParams(); ++index) {
+      const clang::ParmVarDecl* parameter = definition.getParamDecl(index);
       const clang::Expr* argument = index < call.call->getNumArgs() ? call.call->getArg(index) : nullptr;
       const bool is_default = !argument || llvm::isa<clang::CXXDefaultArgExpr>(argument);
       if (is_default) argument = parameter->getDefaultArg();
-      const bool trivial = is_trivial_argument(*argument);
-      const bool changed = facts.assigned.count(parameter) && !parameter->getType()->isReferenceType();
-      all_trivial &= trivial && !changed;
-      can_substitute &= (trivial || facts.uses[parameter] <= 1) && !changed;
-      const Level& where = entity_.levels[is_default ? call.level : level];
-      Fragment text =
-          family_.render(span(argument->getSourceRange()), where, entity_, is_default ? Substitution{} : outer);
-      if (!is_tight(*argument)) text = parenthesized(text);
-      arguments[parameter] = text;
+      const size_t from = is_default ? call.level : place.level;
+      const clang::Expr* spelled = argument->IgnoreUnlessSpelledInSource();
+      if (type_text(spelled->getType(), from) != type_text(parameter->getType(), call.level)) return std::nullopt;
+      const clang::QualType type = parameter->getType();
+      const bool by_reference = type->isReferenceType();
+      if (by_reference ? type->isRValueReferenceType() : body.written_variables.count(parameter) != 0)
+        return std::nullopt;
+      changes_an_argument |= by_reference && !type->getPointeeType().isConstQualified();
+      const Footprint own = footprint_of(argument, meant_);
+      const bool stays = is_trivial_argument(*argument) && own.is_pure() && !reads_what_changes(own, body);
+      const bool is_name = llvm::isa<clang::DeclRefExpr>(spelled);
+      bound.can_repeat &= stays && (is_name || !body.captures);
+      bound.can_move_once &=
+          stays || (own.is_pure() && body.is_pure() && !body.captures && uses(definition, *parameter) <= 1);
+      Fragment text = family_.render(span(argument->getSourceRange()), level(from), entity_,
+                                     is_default ? Substitution{} : place.arguments);
+      const std::set<std::string> of_argument = words_in(family_, span(argument->getSourceRange()));
+      if (is_default && (meet(of_argument, place.names) || meet(of_argument, place.arguments.hidden)))
+        return std::nullopt;
+      words.insert(of_argument.begin(), of_argument.end());
+      bound.substitution.texts[parameter] = tight(std::move(text), *argument);
     }
+    if (changes_an_argument && definition.getNumParams() > 1) return std::nullopt;
+    if (meet(body.declared, words) ||
+        captured_name(family_, span(definition.getBody()->getSourceRange()), bound.substitution.hidden))
+      return std::nullopt;
+    return bound;
+  }
 
-    if (base_body && can_substitute)
-      if (const clang::Expr* value = returned(*base_body)) {
-        std::vector<Replacement> inside = in(*definition, call.level, *base_body, arguments);
-        Fragment text =
-            family_.render(span(value->getSourceRange()), entity_.levels[call.level], entity_, arguments, inside);
-        const bool parentheses =
-            !is_tight(*value) && !takes_any_expression(meaningful_parent(parents, call.call), *call.call);
-        return {whole, asked_for(parentheses ? parenthesized(text) : text, whole, level)};
+  /// Whether the argument's value may be another one when the body comes to it.
+  static bool reads_what_changes(const Footprint& argument, const Footprint& body) {
+    return (!argument.reads.empty() || argument.reads_everything) && !commute(argument, body);
+  }
+
+  static int uses(const clang::FunctionDecl& function, const clang::ParmVarDecl& parameter) {
+    struct Counter : clang::RecursiveASTVisitor<Counter> {
+      const clang::ParmVarDecl* parameter;
+      int uses = 0;
+      bool VisitDeclRefExpr(clang::DeclRefExpr* expr) {
+        uses += expr->getDecl() == parameter;
+        return true;
       }
+    } counter;
+    counter.parameter = &parameter;
+    counter.TraverseStmt(function.getBody());
+    return counter.uses;
+  }
 
-    const clang::Stmt* parent = meaningful_parent(parents, call.call);
-    const bool is_statement = parent == &body;
-    const bool is_returned = parent && llvm::isa<clang::ReturnStmt>(parent) && parents.getParent(parent) == &body;
-    const bool clash = std::any_of(facts.locals.begin(), facts.locals.end(),
-                                   [&](const std::string& name) { return names.count(name) != 0; });
-    if (base_body && all_trivial && !clash && ((is_statement && facts.returns == 0) || is_returned)) {
-      SourceSpan target = whole;
-      if (is_returned) target = span(parent->getSourceRange());
-      const std::string& text = family_.file_text(target.file);
-      const uint32_t semicolon = next_code(text, target.end);
-      if (semicolon < text.size() && text[semicolon] == ';') target.end = semicolon + 1;
-      std::vector<Replacement> inside = in(*definition, call.level, *base_body, arguments);
-      Fragment statements;
-      for (const auto& [stmt, slice] : statement_slices(family_, *base_body))
-        statements.append(family_.render(slice, entity_.levels[call.level], entity_, arguments, inside));
-      return {target, asked_for(on_lines_of_their_own(statements.trimmed(), target), whole, level)};
-    }
-    return keep(call, level, names);
+  std::optional<Replacement> as_expression(const SuperCall& call, const Place& place,
+                                           const clang::FunctionDecl& definition, const clang::Stmt& body,
+                                           const Footprint& footprint, const Bound& bound) {
+    const clang::Expr* value = returned(body);
+    if (!value || !(bound.can_repeat || bound.can_move_once)) return std::nullopt;
+    const clang::Stmt* parent = meaningful_parent(place.parents, call.call);
+    if (!is_what_is_returned(*value, definition, call.level, copies(parent, place.function))) return std::nullopt;
+    const SourceSpan whole = span(call.call->getSourceRange());
+    std::vector<Replacement> inside = in(definition, call.level, body, bound.substitution);
+    Fragment text =
+        family_.render(span(value->getSourceRange()), level(call.level), entity_, bound.substitution, inside);
+    if (!takes_any_expression(parent, *call.call)) text = tight(std::move(text), *value);
+    (void)footprint;
+    return Replacement{whole, asked_for(std::move(text), whole, place.level)};
+  }
+
+  /// Whether `value`, as it is written, is what a call of `function` gives: of that type, and a value of its own unless
+  /// what gets it copies it.
+  bool is_what_is_returned(const clang::Expr& value, const clang::FunctionDecl& function, size_t at,
+                           bool is_copied) const {
+    const clang::Expr* spelled = value.IgnoreUnlessSpelledInSource();
+    if (family_.file_text(span(value.getSourceRange()).file)[span(value.getSourceRange()).begin] == '{') return false;
+    if (type_text(spelled->getType(), at) != type_text(function.getReturnType(), at)) return false;
+    if (function.getReturnType()->isReferenceType()) return spelled->isLValue();
+    return spelled->isPRValue() || is_copied;
+  }
+
+  std::optional<Replacement> as_statements(const SuperCall& call, const Place& place,
+                                           const clang::FunctionDecl& definition, const clang::Stmt& body,
+                                           const Footprint& footprint, const Bound& bound) {
+    const clang::Stmt* parent = meaningful_parent(place.parents, call.call);
+    const bool is_statement = parent == &place.code && !footprint.returns;
+    const bool is_returned =
+        parent && llvm::isa<clang::ReturnStmt>(parent) && place.parents.getParent(parent) == &place.code &&
+        !definition.getReturnType()->isVoidType() &&
+        definition.getReturnType()->isReferenceType() == place.function.getReturnType()->isReferenceType() &&
+        type_text(definition.getReturnType(), call.level) == type_text(place.function.getReturnType(), place.level);
+    if (!bound.can_repeat || !(is_statement || is_returned) || has_static_variable(body)) return std::nullopt;
+    // Names of the body's variables mean nothing else in the caller.
+    const SourceSpan caller = span(place.code.getSourceRange());
+    if (meet(footprint.declared, place.names) || meet(footprint.declared, words_in(family_, caller)) ||
+        meet(footprint.declared, place.arguments.hidden))
+      return std::nullopt;
+    const SourceSpan whole = span(call.call->getSourceRange());
+    SourceSpan target = is_returned ? span(parent->getSourceRange()) : whole;
+    const std::string& text = family_.file_text(target.file);
+    const uint32_t semicolon = next_code(text, target.end);
+    if (semicolon < text.size() && text[semicolon] == ';') target.end = semicolon + 1;
+    std::vector<Replacement> inside = in(definition, call.level, body, bound.substitution);
+    Fragment statements;
+    for (const auto& [stmt, slice] : statement_slices(family_, body))
+      statements.append(family_.render(slice, level(call.level), entity_, bound.substitution, inside));
+    return Replacement{target, asked_for(on_lines_of_their_own(statements.trimmed(), target), whole, place.level)};
+  }
+
+  static bool has_static_variable(const clang::Stmt& body) {
+    struct Visitor : clang::RecursiveASTVisitor<Visitor> {
+      bool found = false;
+      bool VisitVarDecl(clang::VarDecl* variable) {
+        found |= variable->isStaticLocal();
+        return true;
+      }
+      bool VisitLabelStmt(clang::LabelStmt*) {
+        found = true;
+        return true;
+      }
+    } visitor;
+    visitor.TraverseStmt(const_cast<clang::Stmt*>(&body));
+    return visitor.found;
   }
 
   /// `text` of a base that the call at `where` asked for.
@@ -263,29 +365,52 @@ class SuperCalls {
     return text;
   }
 
+  /// A name for the kept body of `callee`: not that of another one, of a member or of a variable of the caller.
+  std::string kept_name(const clang::CXXMethodDecl& callee, const Place& place) const {
+    std::string name = callee.getNameAsString();
+    const auto is_taken = [&] {
+      const bool by_kept = std::any_of(kept_.begin(), kept_.end(), [&](const KeptMethod& one) {
+        const auto* other = static_cast<const clang::CXXMethodDecl*>(one.origin);
+        return one.name == name && other->getParent() != callee.getParent();
+      });
+      const bool by_member = std::any_of(entity_.levels.begin(), entity_.levels.end(), [&](const Level& level) {
+        return std::any_of(level.symbol->record->decls_begin(), level.symbol->record->decls_end(),
+                           [&](const auto* decl) {
+                             const auto* named = llvm::dyn_cast<clang::NamedDecl>(decl);
+                             return named && named->getDeclName().isIdentifier() && named->getName() == name;
+                           });
+      });
+      return by_kept || by_member || place.names.count(name) != 0 || place.arguments.hidden.count(name) != 0;
+    };
+    do name = "inherited_" + name;
+    while (is_taken());
+    return name;
+  }
+
   /// The base's method under a name of its own.
-  Replacement keep(const SuperCall& call, size_t level, const std::set<std::string>&) {
-    const auto* member = llvm::cast<clang::MemberExpr>(call.call->getCallee()->IgnoreParenImpCasts());
-    const SourceSpan qualified{span(member->getQualifierLoc().getSourceRange()).file,
-                               span(member->getQualifierLoc().getSourceRange()).begin,
-                               family_.parsed().token(family_.specs().manager(), member->getMemberLoc()).end};
-    std::string name = "inherited_" + call.callee->getNameAsString();
-    // Several levels may each keep theirs.
-    for (size_t at = level + 1; at < call.level; ++at) name = "inherited_" + name;
+  Replacement keep(const SuperCall& call, const Place& place) {
+    const SourceSpan qualified{call.qualifier.file, call.qualifier.begin, call.name.end};
+    const auto known =
+        std::find_if(kept_.begin(), kept_.end(), [&](const KeptMethod& one) { return one.origin == call.callee; });
     Fragment used;
-    used.add(name, qualified);
-    if (std::any_of(kept_.begin(), kept_.end(), [&](const KeptMethod& one) { return one.origin == call.callee; }))
+    if (known != kept_.end()) {
+      used.add((place.names.count(known->name) ? "this->" : "") + known->name, qualified);
       return {qualified, used};
+    }
+    const std::string name = kept_name(*call.callee, place);
+    used.add(name, qualified);
     kept_.push_back({name, call.callee, {}});
-    const size_t place = kept_.size() - 1;
+    const size_t index = kept_.size() - 1;
+    const clang::FunctionDecl* called = call.callee;
+    if (const clang::FunctionDecl* pattern = called->getTemplateInstantiationPattern()) called = pattern;
     const clang::FunctionDecl* definition = nullptr;
-    const clang::Stmt* body = call.callee->getBody(definition);
+    const clang::Stmt* body = called->getBody(definition);
     if (!body) {
-      family_.specs().refuse(qualified, "'" + call.callee->getQualifiedNameAsString() + "' has no body in a spec",
+      family_.specs().refuse(qualified, "'" + called->getQualifiedNameAsString() + "' has no body in a spec",
                              "define it in its class");
       return {qualified, used};
     }
-    const auto* declared = llvm::cast<clang::FunctionDecl>(call.callee->getCanonicalDecl());
+    const auto* declared = llvm::cast<clang::FunctionDecl>(called->getCanonicalDecl());
     std::vector<Replacement> inside = in(*definition, call.level, *body, {});
     const SourceSpan own_name = family_.parsed().token(family_.specs().manager(), declared->getLocation());
     Fragment renamed;
@@ -294,15 +419,21 @@ class SuperCalls {
     for (const auto* attribute : declared->attrs())
       if (llvm::isa<clang::OverrideAttr, clang::FinalAttr>(attribute))
         inside.push_back({span(attribute->getRange()), Fragment()});
-    const auto render = [&](SourceSpan where) {
-      return family_.render(where, entity_.levels[call.level], entity_, {}, inside);
-    };
-    Fragment text = render(span(declared->getSourceRange()));
+    const auto render = [&](SourceSpan where) { return family_.render(where, level(call.level), entity_, {}, inside); };
+    const auto* of_template = declared->getDescribedFunctionTemplate();
+    SourceSpan whole = span(of_template ? of_template->getSourceRange() : declared->getSourceRange());
+    if (declared->isVirtualAsWritten()) {  // it is called by its name alone
+      const std::string& text = family_.file_text(whole.file);
+      for (const RawToken& token : raw_tokens(text, whole.begin, own_name.begin))
+        if (text.compare(token.begin, token.end - token.begin, "virtual") == 0)
+          inside.push_back({{whole.file, token.begin, token.end + (text[token.end] == ' ')}, Fragment()});
+    }
+    Fragment text = render(whole);
     if (declared != definition) {  // behind its class
       text.add(std::string(" "));
       text.append(render(span(body->getSourceRange())));
     }
-    kept_[place].text = asked_for(std::move(text), qualified, level);
+    kept_[index].text = asked_for(std::move(text), qualified, place.level);
     return {qualified, used};
   }
 
@@ -319,25 +450,11 @@ class SuperCalls {
     return result;
   }
 
-  static Fragment parenthesized(const Fragment& text) {
-    Fragment result;
-    result.add(std::string("("));
-    result.append(text);
-    result.add(std::string(")"));
-    return result;
-  }
-
-  static const clang::Expr* returned(const clang::Stmt& body) {
-    const auto* compound = llvm::dyn_cast<clang::CompoundStmt>(&body);
-    if (!compound || compound->size() != 1) return nullptr;
-    const auto* statement = llvm::dyn_cast<clang::ReturnStmt>(compound->body_front());
-    return statement ? statement->getRetValue() : nullptr;
-  }
-
   Family& family_;
   Entity& entity_;
   Supers& supers_;
   std::vector<KeptMethod>& kept_;
+  const MethodsMeant meant_;
 };
 
 }  // namespace
@@ -383,11 +500,58 @@ bool is_trivial_argument(const clang::Expr& argument) {
   return false;
 }
 
+Fragment tight(Fragment text, const clang::Expr& expr) {
+  if (is_tight(expr)) return text;
+  Fragment result("(");
+  result.append(text);
+  result.add(std::string(")"));
+  return result;
+}
+
 std::vector<Replacement> super_calls(Family& family, Entity& entity, size_t level, const clang::Decl& method,
                                      const Substitution& arguments, Supers& supers) {
   const clang::FunctionDecl* function = method.getAsFunction();
   if (!function || !function->hasBody()) return {};
-  return SuperCalls(family, entity, supers).in(method, level, *function->getBody(), arguments);
+  SuperCalls calls(family, entity, supers);
+  std::vector<Replacement> replacements;
+  const auto take = [&](const clang::Stmt& code) {
+    std::vector<Replacement> here = calls.in(*function, level, code, arguments);
+    std::move(here.begin(), here.end(), std::back_inserter(replacements));
+  };
+  if (const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(function))
+    for (const clang::CXXCtorInitializer* init : constructor->inits())
+      if (init->isWritten() && init->getInit()) take(*init->getInit());
+  take(*function->getBody());
+  return replacements;
+}
+
+MethodsMeant methods_meant(const Entity& entity) {
+  return [&entity](const clang::CXXMethodDecl& method) {
+    std::vector<const clang::FunctionDecl*> bodies;
+    bool known = true;
+    for (const Level& level : entity.levels)
+      for (const clang::CXXMethodDecl* one : level.symbol->record->methods()) {
+        if (one->getDeclName() != method.getDeclName()) continue;
+        const clang::FunctionDecl& defined = Specs::defined(*one);
+        known &= defined.hasBody();
+        bodies.push_back(&defined);
+      }
+    return known ? bodies : decltype(bodies){};
+  };
+}
+
+std::set<std::string> names_declared(const clang::FunctionDecl& function) {
+  struct Visitor : clang::RecursiveASTVisitor<Visitor> {
+    std::set<std::string> names;
+    bool VisitVarDecl(clang::VarDecl* variable) { return add(*variable); }
+    bool VisitBindingDecl(clang::BindingDecl* binding) { return add(*binding); }
+    bool add(const clang::NamedDecl& decl) {
+      if (decl.getDeclName().isIdentifier() && decl.getIdentifier()) names.insert(decl.getName().str());
+      return true;
+    }
+  } visitor;
+  visitor.TraverseDecl(const_cast<clang::FunctionDecl*>(&function));
+  return std::move(visitor.names);
 }
 
 std::vector<std::pair<const clang::Stmt*, SourceSpan>> statement_slices(const Family& family, const clang::Stmt& body) {

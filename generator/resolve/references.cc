@@ -29,7 +29,9 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
     return true;
   }
   bool VisitDeclRefExpr(clang::DeclRefExpr* expr) { return add(expr->getDecl(), expr->getLocation()); }
-  bool VisitMemberExpr(clang::MemberExpr* expr) { return add(expr->getMemberDecl(), expr->getMemberLoc()); }
+  bool VisitMemberExpr(clang::MemberExpr* expr) {
+    return add(expr->getMemberDecl(), expr->getMemberLoc(), expr->isImplicitAccess());
+  }
   bool VisitCallExpr(clang::CallExpr* call) {
     const clang::StringLiteral* literal = registered_literal(*call);
     if (!literal) return true;
@@ -87,7 +89,7 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
   }
 
  private:
-  bool add(const clang::NamedDecl* target, clang::SourceLocation location) {
+  bool add(const clang::NamedDecl* target, clang::SourceLocation location, bool of_this = false) {
     if (!target || location.isInvalid() || !target->getDeclName()) return true;
     if (const auto* function = llvm::dyn_cast<clang::FunctionDecl>(target))
       if (const auto* pattern = function->getTemplateInstantiationPattern()) target = pattern;
@@ -98,7 +100,7 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
     const std::string_view spelled = parsed_.sources.text(where);
     const bool in_body = target->getDeclName().isIdentifier() && spelled != std::string_view(target->getName());
     const bool member = target->isCXXClassMember() && !llvm::isa<clang::CXXRecordDecl>(target);
-    found.push_back({member ? Reference::Kind::member : Reference::Kind::name, where, target, in_body});
+    found.push_back({member ? Reference::Kind::member : Reference::Kind::name, where, target, of_this, in_body});
     return true;
   }
 
@@ -123,6 +125,35 @@ std::vector<Reference> collect_references(const clang::NamespaceDecl& space, con
                           }),
               found.end());
   return found;
+}
+
+std::vector<SourceSpan> collect_messages(const clang::NamespaceDecl& space, const clang::SourceManager& manager,
+                                         const Parsed& parsed) {
+  struct Strings : clang::RecursiveASTVisitor<Strings> {
+    std::vector<clang::SourceRange> found;
+    bool VisitStringLiteral(clang::StringLiteral* literal) {
+      for (unsigned index = 0; index < literal->getNumConcatenated(); ++index)
+        found.push_back(literal->getStrTokenLoc(index));
+      return true;
+    }
+  };
+  struct Messages : clang::RecursiveASTVisitor<Messages> {
+    Strings strings;
+    bool VisitCXXThrowExpr(clang::CXXThrowExpr* expr) { return strings.TraverseStmt(expr); }
+    bool VisitCallExpr(clang::CallExpr* call) {
+      const clang::FunctionDecl* callee = call->getDirectCallee();
+      const bool checks = callee && callee->getDeclName().isIdentifier() && callee->getName().starts_with("torchCheck");
+      return !checks || strings.TraverseStmt(call);
+    }
+    bool VisitCXXMethodDecl(clang::CXXMethodDecl* method) {
+      const bool prints = method->getDeclName().isIdentifier() && method->getName() == "pretty_print";
+      return !prints || !method->hasBody() || strings.TraverseStmt(method->getBody());
+    }
+  } visitor;
+  visitor.TraverseDecl(const_cast<clang::NamespaceDecl*>(&space));
+  std::vector<SourceSpan> messages;
+  for (const clang::SourceRange& range : visitor.strings.found) messages.push_back(parsed.span(manager, range));
+  return messages;
 }
 
 }  // namespace modgen

@@ -24,6 +24,7 @@ struct Reference {
   Kind kind;
   SourceSpan where;
   const clang::NamedDecl* target;
+  bool of_this = false;        // a member of `this`, which is not written
   bool in_macro_body = false;  // the token stands in a macro's definition; `where` is the macro's call
 };
 
@@ -31,5 +32,9 @@ struct Reference {
 /// prelude are left out: `is_ours` says which files count, by the target's position.
 std::vector<Reference> collect_references(const clang::NamespaceDecl& space, const clang::SourceManager& manager,
                                           const Parsed& parsed);
+
+/// The strings in `space` that are prose for people: what is thrown, checked with TORCH_CHECK or pretty-printed.
+std::vector<SourceSpan> collect_messages(const clang::NamespaceDecl& space, const clang::SourceManager& manager,
+                                         const Parsed& parsed);
 
 }  // namespace modgen

@@ -95,6 +95,7 @@ void Specs::read_new() {
     Spec& spec = *specs_[index];
     if (!spec.space) continue;
     spec.references = collect_references(*spec.space, manager(), parsed_);
+    spec.messages = collect_messages(*spec.space, manager(), parsed_);
     std::set<const Spec*> told;
     for (const Reference& reference : spec.references) {
       const Symbol* target = symbol(reference.target);

@@ -77,6 +77,7 @@ struct Spec {
   std::vector<Slice> slices;           // of the namespace
   std::vector<Symbol*> symbols;        // in source order
   std::vector<Reference> references;   // in source order
+  std::vector<SourceSpan> messages;    // strings that are prose for people
   bool sees(const Spec& other) const;  // itself or included, over any number of steps
   /// The prefixes that this family's classes put in the place of `base`'s, and how many do.
   const std::map<std::string, int>& prefixes_over(const Spec& base) const;

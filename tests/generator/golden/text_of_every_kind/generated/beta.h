@@ -10,7 +10,7 @@ namespace modular::beta {
 
 /* A block comment
    of two lines, about Beta. */
-inline constexpr const char* kBetaPattern = R"re(beta "raw" \d+
+inline constexpr const char* kBetaPattern = R"re(every "raw" \d+
 second line)re";
 
 class BetaTextImpl : public Module {

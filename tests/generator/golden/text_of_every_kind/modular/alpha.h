@@ -10,7 +10,7 @@ MODULAR_FAMILY(Alpha);
 
 /* A block comment
    of two lines, about Alpha. */
-inline constexpr const char* kAlphaPattern = R"re(alpha "raw" \d+
+inline constexpr const char* kAlphaPattern = R"re(every "raw" \d+
 second line)re";
 
 class AlphaTextImpl : public Module {

@@ -1,4 +1,4 @@
-// An argument with effects would be evaluated more than once.
+// An argument that is more than names and numbers would be evaluated more than once.
 #pragma once
 
 #include "modular/alpha.h"
@@ -8,7 +8,7 @@ MODULAR_FAMILY(Beta);
 
 class BetaSquareImpl : public alpha::AlphaSquareImpl {
  public:
-  explicit BetaSquareImpl(int64_t size) : AlphaSquareImpl(at::randint(size, {1}).item<int64_t>()) {}
+  explicit BetaSquareImpl(int64_t size) : AlphaSquareImpl(torch::arange(size).numel()) {}
 };
 TORCH_MODULE(BetaSquare);
 
