@@ -19,7 +19,7 @@ struct BetaConfig {
   }
 };
 
-/// The beta of the block.
+/// The Beta of the block.
 class BetaBlockImpl : public Module {
  public:
   explicit BetaBlockImpl(const BetaConfig& config)

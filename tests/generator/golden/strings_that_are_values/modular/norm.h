@@ -2,7 +2,7 @@
 #pragma once
 #include "modular/modular.h"
 namespace modular::norm {
-MODULAR_FAMILY(Norm);
+MODULAR_FAMILY(Norm, .title = "norm");
 struct NormConfig : Config {
   int64_t hidden_size = 8;
   std::string kind = "layer";
