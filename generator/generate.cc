@@ -23,6 +23,7 @@
 #include "generator/print/print_plan.h"
 #include "generator/resolved.h"
 #include "generator/result_bytes.h"
+#include "generator/validate/validate.h"
 #include "generator/weave/constructor_checks.h"
 #include "generator/weave/weave.h"
 #include "generator/workers.h"
@@ -179,7 +180,7 @@ class Run {
     if (!workers_.is_child() && !(read_new_specs(compiler, parsed) && goes_on_with_the_rest())) return {};
     std::vector<std::string> texts;
     for (const std::string& name : families_) {
-      auto family = std::make_unique<Family>(*specs_, *specs_->family(name));
+      auto& family = flattened_.emplace_back(std::make_unique<Family>(*specs_, *specs_->family(name)));
       fragments_.push_back(family->flatten());
       renamings_.push_back(family->renamings());
       prefixes_.push_back(family->spec().prefix);
@@ -195,6 +196,9 @@ class Run {
   void finish(clang::CompilerInstance& compiler, Parsed& parsed, const std::vector<uint32_t>& files) {
     files_ = files;
     for (const uint32_t file : files) check_holders(compiler, parsed, file);
+    if (!parsed.remarks.empty()) return;
+    for (size_t index = 0; index < files.size(); ++index)
+      validations_.push_back(validate(*flattened_[index], fragments_[index], files[index]));
     if (!parsed.remarks.empty()) return;
     models_.resize(files.size());
     for (size_t index = 0; index < files.size(); ++index) {
@@ -312,7 +316,7 @@ class Run {
       result.bytes = print(models_[index]);
       place_proofs(parsed, index);
       result.plan_json = plan_json(models_[index]);
-      result.proof = proof_text(models_[index]);
+      result.proof = to_text(validations_[index]) + proof_text(models_[index]);
       for (const Renaming& renaming : renamings_[index])
         result.explanations.push_back({parsed.sources.locate(renaming.where), renaming.before, renaming.after});
       if (keep_models_) {
@@ -350,7 +354,9 @@ class Run {
   size_t jobs_;
   bool keep_models_;
   std::unique_ptr<Specs> specs_;
+  std::vector<std::unique_ptr<Family>> flattened_;
   std::vector<Fragment> fragments_;
+  std::vector<Validation> validations_;
   std::vector<std::vector<Renaming>> renamings_;
   std::vector<std::string> prefixes_;
   std::vector<std::string> model_types_;

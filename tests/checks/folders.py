@@ -10,7 +10,7 @@ import sys
 CONTRACT = ["runtime/model"]
 PARALLEL = [*CONTRACT, "runtime/mesh", "runtime/parallel"]
 TRAIN = [*PARALLEL, "runtime/optim", "runtime/data", "runtime/checkpoint", "runtime/train"]
-STAGES = ["generator/source", "generator/parse", "generator/resolve", "generator/flatten", "generator/model", "generator/weave", "generator/print"]
+STAGES = ["generator/source", "generator/parse", "generator/resolve", "generator/flatten", "generator/validate", "generator/model", "generator/weave", "generator/print"]
 
 MAY_INCLUDE = {
     "modular": CONTRACT,

@@ -1,0 +1,149 @@
+#include "generator/validate/counterparts.h"
+
+#include <clang/AST/DeclCXX.h>
+#include <clang/AST/DeclTemplate.h>
+
+namespace modgen {
+namespace {
+
+std::string without_arguments(std::string name) {
+  std::string result;
+  int depth = 0;
+  for (const char c : name) {
+    depth += c == '<';
+    if (depth == 0) result += c;
+    depth -= c == '>';
+  }
+  return result;
+}
+
+}  // namespace
+
+Counterparts::Counterparts(const Family& family, const Fragment& text, uint32_t file)
+    : family_(family), text_(text), file_(file) {
+  for (const auto& entity : family.entities()) {
+    entities_[entity->name] = entity.get();
+    for (const Level& level : entity->levels) {
+      for (const clang::NamedDecl* decl : level.symbol->decls) add(*decl);
+      if (level.symbol->record) add(*level.symbol->record);
+    }
+  }
+}
+
+/// With what it declares inside.
+void Counterparts::add(const clang::Decl& decl) {
+  if (decl.isImplicit()) return;
+  if (const auto* of_template = llvm::dyn_cast<clang::FunctionTemplateDecl>(&decl))
+    add(*of_template->getTemplatedDecl());
+  if (const auto* named = llvm::dyn_cast<clang::NamedDecl>(&decl); named && named->getDeclName()) {
+    const SourceSpan where = place(named->getLocation());
+    declared_[{where.file, where.begin}] = named;
+  }
+  if (!llvm::isa<clang::RecordDecl, clang::EnumDecl>(decl)) return;
+  for (const clang::Decl* inner : llvm::cast<clang::DeclContext>(&decl)->decls()) add(*inner);
+}
+
+const clang::NamedDecl* Counterparts::origin(const clang::NamedDecl& flattened) const {
+  const SourceSpan where = place(flattened.getLocation());
+  if (where.file != file_) return nullptr;
+  const SourceSpan from = text_.origin(where.begin);
+  const auto found = declared_.find({from.file, from.begin});
+  return found == declared_.end() ? nullptr : found->second;
+}
+
+SourceSpan Counterparts::origin(clang::SourceLocation flattened) const {
+  const SourceSpan where = place(flattened);
+  return where.file == file_ ? text_.origin(where.begin) : SourceSpan{};
+}
+
+const Entity* Counterparts::entity(const clang::NamedDecl& flattened) const {
+  const std::string name = flattened.getNameAsString();
+  auto found = entities_.find(name);
+  if (found == entities_.end() && name.ends_with("Impl")) found = entities_.find(name.substr(0, name.size() - 4));
+  return found == entities_.end() ? nullptr : found->second;
+}
+
+Context Counterparts::context(const Entity& entity, const clang::Decl& origin) const {
+  const SourceSpan where = place(origin.getLocation());
+  for (const Level& level : entity.levels)
+    for (const Slice* slice : level.symbol->slices)
+      if (slice->whole.contains(where)) return {&entity, &level};
+  return {&entity, &entity.levels.front()};
+}
+
+bool Counterparts::is_meant(const clang::NamedDecl& flattened, const clang::NamedDecl& named, const Context& context,
+                            bool exactly) const {
+  if (flattened.getCanonicalDecl() == named.getCanonicalDecl()) return true;
+  const auto* pattern = llvm::cast<clang::NamedDecl>(named.getCanonicalDecl());
+  if (const auto* function = llvm::dyn_cast<clang::FunctionDecl>(&named))
+    if (const auto* of_template = function->getTemplateInstantiationPattern())
+      pattern = of_template->getCanonicalDecl();
+  const SourceSpan where = place(pattern->getLocation());
+  if (where.file == 0 || !family_.specs().of_file(where.file)) {
+    // A library's: of a template, the same one with other arguments, which the types tell.
+    return without_arguments(flattened.getQualifiedNameAsString()) ==
+           without_arguments(named.getQualifiedNameAsString());
+  }
+  const auto* owner = llvm::dyn_cast<clang::CXXRecordDecl>(named.getDeclContext());
+  const auto* flattened_owner = llvm::dyn_cast<clang::CXXRecordDecl>(flattened.getDeclContext());
+  const Symbol* symbol = owner ? family_.specs().symbol(owner) : nullptr;
+  const Entity* user = flattened_owner ? entity(*flattened_owner) : nullptr;
+  if (owner && owner->isLambda()) return flattened_owner && flattened_owner->isLambda();
+  // What Clang declares for a class, or TORCH_MODULE.
+  if (owner && (named.isImplicit() || named.getLocation().isMacroID()))
+    return symbol && user && flattened.getDeclName() == named.getDeclName() && is_of(*user, *symbol, context);
+  const clang::NamedDecl* flattened_pattern = &flattened;
+  if (const auto* function = llvm::dyn_cast<clang::FunctionDecl>(&flattened))
+    if (const auto* of_template = function->getTemplateInstantiationPattern()) flattened_pattern = of_template;
+  const clang::NamedDecl* from = origin(*flattened_pattern);
+  if (from && place(from->getLocation()) == where) return true;
+  if (exactly) return false;
+  if (named.isTemplateParameter()) return flattened.getDeclName() == named.getDeclName();
+  if (!from) return false;
+  if (!symbol) return !owner;  // a function or constant: names are unique in a family
+  if (!user || !is_of(*user, *symbol, context)) return false;
+  // What the family has in its place: what a level nearer to the family declares under that name.
+  if (from->getDeclName() != named.getDeclName() &&
+      flattened.getNameAsString() != family_.member_name(named.getNameAsString(), *symbol, *context.level, *user))
+    return false;
+  for (const Level& level : user->levels) {
+    if (level.symbol == symbol) return false;
+    if (level.symbol->record == from->getDeclContext()) return true;
+  }
+  return false;
+}
+
+/// Whether `user` is the class that code in `context` means by `symbol`.
+bool Counterparts::is_of(const Entity& user, const Symbol& symbol, const Context& context) const {
+  if (std::any_of(user.levels.begin(), user.levels.end(), [&](const Level& one) { return one.symbol == &symbol; }))
+    return true;
+  return family_.name_of(symbol, *context.level) == user.name;
+}
+
+std::string Counterparts::type_of_spec(clang::QualType type, const Context& context) const {
+  const clang::QualType canonical = type.getNonReferenceType().getCanonicalType().getUnqualifiedType();
+  std::string& text = spec_types_[{canonical.getAsOpaquePtr(), context.level}];
+  if (text.empty()) text = strip(family_.type_text(canonical, *context.level, *context.entity));
+  return text;
+}
+
+std::string Counterparts::type_of_flattened(clang::QualType type) const {
+  const clang::QualType canonical = type.getNonReferenceType().getCanonicalType().getUnqualifiedType();
+  std::string& text = flattened_types_[canonical.getAsOpaquePtr()];
+  if (text.empty()) {
+    const Entity& any = *family_.entities().front();
+    text = strip(family_.type_text(canonical, any.levels.front(), any));
+  }
+  return text;
+}
+
+std::string Counterparts::strip(std::string type) const {
+  const std::string space = "modular::flattened::" + family_.spec().name + "::";
+  for (size_t at; (at = type.find(space)) != std::string::npos;) type.erase(at, space.size());
+  // A lambda's type is its own wherever it stands.
+  for (size_t at = 0; (at = type.find("(lambda at ", at)) != std::string::npos; ++at)
+    type.erase(at + 7, type.find(')', at) - at - 7);
+  return type;
+}
+
+}  // namespace modgen

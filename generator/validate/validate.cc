@@ -1,0 +1,121 @@
+#include "generator/validate/validate.h"
+
+#include <clang/AST/DeclCXX.h>
+#include <clang/AST/DeclTemplate.h>
+#include <clang/Frontend/CompilerInstance.h>
+
+#include "generator/validate/constructors.h"
+#include "generator/validate/match.h"
+
+namespace modgen {
+namespace {
+
+class Validator {
+ public:
+  Validator(const Family& family, const Fragment& text, uint32_t file)
+      : family_(family), file_(file), counterparts_(family, text, file) {}
+
+  Validation validate() {
+    for (const clang::Decl* decl : family_.parsed().top_level) {
+      const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(decl);
+      if (space && counterparts_.place(space->getLocation()).file == file_) visit_space(*space);
+    }
+    return validation_;
+  }
+
+ private:
+  void visit_space(const clang::NamespaceDecl& space) {
+    for (const clang::Decl* decl : space.decls()) {
+      if (const auto* inner = llvm::dyn_cast<clang::NamespaceDecl>(decl))
+        visit_space(*inner);
+      else if (const auto* record = llvm::dyn_cast<clang::CXXRecordDecl>(decl))
+        visit_class(*record);
+      else if (const auto* variable = llvm::dyn_cast<clang::VarDecl>(decl))
+        visit_value(*variable, variable->getInit(), [](const clang::NamedDecl& origin) {
+          const auto* one = llvm::dyn_cast<clang::VarDecl>(&origin);
+          return one ? one->getInit() : nullptr;
+        });
+      else if (const auto* function = decl->getAsFunction())
+        visit_function(*function, nullptr);
+    }
+  }
+
+  void visit_class(const clang::CXXRecordDecl& record) {
+    const Entity* entity = counterparts_.entity(record);
+    if (!record.isThisDeclarationADefinition() || record.getLocation().isMacroID() || !entity ||
+        !entity->levels.front().symbol->record)
+      return;
+    for (const clang::Decl* decl : record.decls()) {
+      if (decl->isImplicit()) continue;
+      if (const auto* field = llvm::dyn_cast<clang::FieldDecl>(decl))
+        visit_value(
+            *field, field->getInClassInitializer(),
+            [](const clang::NamedDecl& origin) {
+              const auto* one = llvm::dyn_cast<clang::FieldDecl>(&origin);
+              return one ? one->getInClassInitializer() : nullptr;
+            },
+            entity);
+      else if (const auto* function = decl->getAsFunction())
+        visit_function(*function, entity);
+    }
+  }
+
+  template <class ValueOf>
+  void visit_value(const clang::NamedDecl& decl, const clang::Expr* value, ValueOf&& value_of,
+                   const Entity* entity = nullptr) {
+    if (!value) return;
+    const clang::NamedDecl* origin = counterparts_.origin(decl);
+    if (!entity) entity = counterparts_.entity(decl);
+    const clang::Expr* spec = origin ? value_of(*origin) : nullptr;
+    if (!spec || !entity) return skip("values whose declaration was not found");
+    const Setting setting{counterparts_.context(*entity, *origin), nullptr, {}};
+    Match match(counterparts_, validation_);
+    if (!match.expression(value, spec, setting)) report(match.difference());
+  }
+
+  void visit_function(const clang::FunctionDecl& function, const Entity* entity) {
+    if (!function.doesThisDeclarationHaveABody() || function.isDefaulted()) return;
+    const clang::NamedDecl* origin = counterparts_.origin(function);
+    if (!entity) entity = counterparts_.entity(function);
+    const clang::FunctionDecl* spec = origin ? origin->getAsFunction() : nullptr;
+    if (!spec || !entity) return skip("functions whose declaration was not found");
+    spec = &Specs::defined(*spec);
+    if (!spec->hasBody()) return skip("functions without a body in a spec");
+    const Context context = counterparts_.context(*entity, *spec->getCanonicalDecl());
+    if (const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(&function))
+      return report(constructor_difference(counterparts_, validation_, *constructor,
+                                           *llvm::cast<clang::CXXConstructorDecl>(spec), context));
+    Match match(counterparts_, validation_);
+    if (!match.bodies(function, *spec, {context, nullptr, {}})) report(match.difference());
+  }
+
+  void skip(const std::string& why) { ++validation_.skipped[why]; }
+
+  void report(const std::optional<Match::Difference>& difference) {
+    if (!difference) return;
+    family_.specs().refuse(counterparts_.place(difference->where),
+                           "flattened, this would not mean what the spec means: " + difference->message,
+                           "write it in another way, with names and types of its own");
+  }
+
+  const Family& family_;
+  uint32_t file_;
+  const Counterparts counterparts_;
+  Validation validation_;
+};
+
+}  // namespace
+
+std::string to_text(const Validation& validation) {
+  std::string text = std::to_string(validation.expressions) + " expressions validated against the specs, " +
+                     std::to_string(validation.by_redefinition) + " of them of a type that the family redefines\n";
+  for (const auto& [why, count] : validation.skipped)
+    text += "  not validated: " + std::to_string(count) + " " + why + "\n";
+  return text;
+}
+
+Validation validate(const Family& family, const Fragment& text, uint32_t file) {
+  return Validator(family, text, file).validate();
+}
+
+}  // namespace modgen
