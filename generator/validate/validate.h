@@ -20,6 +20,9 @@ struct Validation {
   std::map<std::string, size_t> skipped;  // those that were not, by the reason
 };
 
+/// The counts in a sentence, for people.
+std::string to_text(const Validation& validation);
+
 /// Holds what `family` became, the text at index `file` that `text` is, against its specs. What differs is an error at
 /// its place in that text, added to the remarks of the parse.
 Validation validate(const Family& family, const Fragment& text, uint32_t file);
