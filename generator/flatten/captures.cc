@@ -18,7 +18,9 @@ std::optional<std::string> captured_name(const Family& family, SourceSpan where,
                                [](const Reference& one, uint32_t place) { return one.where.begin < place; });
     for (; at != references.end() && at->where.begin == begin; ++at) {
       const auto* variable = llvm::dyn_cast<clang::VarDecl>(at->target);
-      if (at->kind != Reference::Kind::name || llvm::isa<clang::BindingDecl>(at->target) ||
+      // A member is written this->name, a function or constant of a family with the family's name.
+      const bool is_spec_name = family.specs().symbol(at->target) && !family.specs().symbol(at->target)->is_class();
+      if (at->kind != Reference::Kind::name || is_spec_name || llvm::isa<clang::BindingDecl>(at->target) ||
           (variable && variable->isLocalVarDeclOrParm()))
         return true;
     }

@@ -86,6 +86,8 @@ Fragment Family::render(SourceSpan span, const Level& level, Entity& user, const
     asking_ = next->where.file == spec_.file ? next->where : user.cause;
     std::string after = reference_text(*next, level, user);
     if (next->of_this && arguments.hidden.count(after)) after = "this->" + after;
+    if (is_hidden(*next, next == references.begin() ? nullptr : &*(next - 1), after, arguments, user))
+      after = spec_.name + "::" + after;
     if (after == parsed().sources.text(next->where)) continue;
     Fragment changed;
     changed.add(after, next->where);
@@ -132,6 +134,36 @@ Fragment Family::render(SourceSpan span, const Level& level, Entity& user, const
   }
   if (at < span.end) result.add_verbatim(std::string_view(text).substr(at, span.end - at), {span.file, at, span.end});
   return result;
+}
+
+/// Whether `name`, what a reference to a function or constant becomes, would mean a member of the class or a variable.
+/// `before` is the reference that stands before it.
+bool Family::is_hidden(const Reference& reference, const Reference* before, const std::string& name,
+                       const Substitution& arguments, Entity& user) {
+  if (reference.kind != Reference::Kind::name || reference.in_macro_body) return false;
+  const Symbol* symbol = specs_.symbol(reference.target);
+  if (!symbol || symbol->is_class()) return false;
+  if (arguments.hidden.count(name)) return true;
+  const auto [known, added] = member_names_.try_emplace(&user);
+  auto& [members, variables] = known->second;
+  for (const Level& level : user.levels) {
+    if (!added || !level.symbol->record) continue;
+    for (const clang::Decl* decl : level.symbol->record->decls()) {
+      const auto* member = llvm::dyn_cast<clang::NamedDecl>(decl);
+      if (!member || member->isImplicit() || !member->getDeclName().isIdentifier()) continue;
+      members.insert(member->getName().str());
+      if (const auto* function = decl->getAsFunction()) variables.merge(names_declared(Specs::defined(*function)));
+    }
+    for (const clang::CXXConstructorDecl* constructor : level.symbol->record->ctors())
+      variables.merge(names_declared(Specs::defined(*constructor)));
+  }
+  if (added)
+    for (const clang::NamedDecl* decl : user.levels.front().symbol->decls)
+      if (const auto* function = decl->getAsFunction()) variables.merge(names_declared(Specs::defined(*function)));
+  // Where the spec names its family, so that a variable may have the name.
+  const bool is_qualified =
+      before && before->kind == Reference::Kind::qualifier && before->where.end == reference.where.begin;
+  return members.count(name) != 0 || (is_qualified && variables.count(name) != 0);
 }
 
 /// Whether a string is prose for people; others are values, which code may compare.

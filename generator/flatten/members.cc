@@ -276,6 +276,7 @@ class Merge {
         if (Member* field = find_field(member.name)) return field;
       }
       if (inherited.name != member.name || inherited.kind == Member::Kind::constructor) continue;
+      refuse_other_kind(inherited, member);
       if (member.kind != Member::Kind::method || inherited.kind != Member::Kind::method) return &inherited;
       if (inherited.level == member.level) continue;
       if (inherited.signature == member.signature) return &inherited;
@@ -283,6 +284,18 @@ class Merge {
       ++overloads;
     }
     return overloads == 1 ? only : nullptr;
+  }
+
+  /// What inherited code calls cannot become what it reads.
+  void refuse_other_kind(const Member& inherited, const Member& member) const {
+    const auto is_function = [](const Member& one) { return one.kind == Member::Kind::method; };
+    if (is_function(inherited) == is_function(member) || inherited.level == member.level) return;
+    family_.specs().refuse(member.slice->core,
+                           "'" + member.name + "' is a " + (is_function(member) ? "method" : "field") +
+                               " here, and a " + (is_function(inherited) ? "method" : "field") +
+                               " of the class that '" + entity_.name + "' derives from",
+                           "give it another name, as it would replace the inherited one",
+                           {{Diagnostic::Severity::note, inherited.slice->core, "the inherited member", "", {}}});
   }
 
   void inherit_comment(const Member& inherited, Member& member) {

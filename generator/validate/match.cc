@@ -253,7 +253,9 @@ bool Match::argument(const Written& flattened, const Written& spec, const clang:
   if (is_cast) {
     // Written out, as the call would convert it.
     if (!same_type(*here.expr, *spec.expr, setting)) return false;
-    const Written inner = written(cast ? cast->getSubExpr() : list->getInit(0));
+    Written inner = written(cast ? cast->getSubExpr() : list->getInit(0));
+    if (const auto* braces = dyn_cast<clang::InitListExpr>(inner.expr); braces && braces->getNumInits() == 1)
+      inner = written(braces->getInit(0));
     for (const clang::Expr* one : spec.conversions) conversions.emplace_back(one, &setting);
     if (!same_conversions(here, conversions, *here.expr)) return false;
     return expression(inner.expr, argument.expr, there);
