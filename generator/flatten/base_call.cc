@@ -84,7 +84,7 @@ namespace {
 /// How a constructor names one of its parameters.
 struct ParameterUses {
   int in_initializers = 0, in_body = 0;
-  bool is_changed = false;
+  bool is_changed_in_initializers = false, is_changed_in_body = false;
   bool is_captured = false;                 // by a lambda, by name
   const clang::FieldDecl* whole = nullptr;  // the field of the same type whose whole initializer it is
   int uses() const { return in_initializers + in_body; }
@@ -111,7 +111,7 @@ ParameterUses uses_of(const clang::ParmVarDecl& parameter, const clang::CXXConst
   for (const clang::CXXCtorInitializer* init : constructor.inits()) {
     if (!init->isWritten() || !init->getInit()) continue;
     counter.TraverseStmt(init->getInit());
-    result.is_changed |= footprint_of(init->getInit(), meant).written_variables.count(&parameter) != 0;
+    result.is_changed_in_initializers |= footprint_of(init->getInit(), meant).written_variables.count(&parameter) != 0;
     const clang::Expr* value = init->getInit()->IgnoreImplicit();
     if (const auto* made = llvm::dyn_cast<clang::CXXConstructExpr>(value); made && made->getNumArgs() == 1)
       value = made->getArg(0);
@@ -126,7 +126,7 @@ ParameterUses uses_of(const clang::ParmVarDecl& parameter, const clang::CXXConst
   counter.TraverseStmt(constructor.getBody());
   result.in_body = counter.uses - result.in_initializers;
   result.is_captured = counter.captured;
-  result.is_changed |= footprint_of(constructor.getBody(), meant).written_variables.count(&parameter) != 0;
+  result.is_changed_in_body |= footprint_of(constructor.getBody(), meant).written_variables.count(&parameter) != 0;
   return result;
 }
 
@@ -191,13 +191,19 @@ BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& ca
       continue;
     }
     const bool would_repeat = uses.uses() > 1 && !is_repeatable_argument(*argument);
-    const bool is_variable = (by_value && uses.is_changed) ||
+    const bool is_variable = (by_value && (uses.is_changed_in_initializers || uses.is_changed_in_body)) ||
                              (uses.is_captured && !llvm::isa<clang::DeclRefExpr>(spelled)) || would_repeat ||
                              (!is_default && !commute(footprint, base) && uses.uses() > 0);
-    if (!is_variable) {
+    // Initializers read it as it was given, the body changes a variable of its own.
+    const bool is_both = is_variable && uses.in_initializers > 0 && !uses.is_changed_in_initializers &&
+                         !uses.is_captured && commute(footprint, base) &&
+                         (is_repeatable_argument(*argument) || uses.in_initializers == 0);
+    const Fragment given = text;
+    if (!is_variable || is_both) {
       const bool stays = is_same || (uses.whole && uses.uses() == 1);
       if (!stays) text = converted(family, entity, entity.levels[call.level], *parameter, *argument, text);
       bound.substitution.texts[parameter] = stays ? tight(std::move(text), *argument) : std::move(text);
+      if (is_both) bound.variables.push_back({parameter, given});
     } else if (uses.in_initializers == 0 && commute(footprint, initializers)) {
       bound.variables.push_back({parameter, text});
     } else if (would_repeat) {

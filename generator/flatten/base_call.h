@@ -31,6 +31,7 @@ struct BoundArguments {
   struct Variable {
     const clang::ParmVarDecl* parameter;
     Fragment argument;
+    std::string name = {};  // where it cannot keep its own
   };
   std::vector<Variable> variables;  // parameters that become variables of the body, with their first values
 };

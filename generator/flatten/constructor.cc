@@ -170,12 +170,17 @@ class Unraveller {
       else if (init->isAnyMemberInitializer())
         add_implicit(*init, level);
     }
-    for (const auto& [parameter, argument] : variables_[level]) add_variable(*parameter, argument, level, arguments);
+    Substitution in_body = arguments;
+    for (const auto& [parameter, argument, name] : variables_[level]) {
+      in_body.texts.erase(parameter);
+      if (!name.empty()) rename(*parameter, name, in_body);
+      add_variable(*parameter, argument, level, in_body);
+    }
     for (const auto& [stmt, slice] : statement_slices(family_, *constructor.getBody())) {
       if (!stmt)
-        tail_.append(render(slice, level, arguments));
+        tail_.append(render(slice, level, in_body));
       else
-        add_statement(*stmt, slice, level, arguments);
+        add_statement(*stmt, slice, level, in_body);
     }
   }
 
@@ -221,15 +226,15 @@ class Unraveller {
     const std::set<std::string> own = words_of(level, constructor);
     const auto free_name = [&](std::string name) {
       do name = "inherited_" + name;
-      while (taken.count(name) || own.count(name));
+      while (taken.count(name) || own.count(name) || !given_.insert(name).second);
       return name;
     };
     for (const clang::NamedDecl* variable : variables.found)
       if (variable->getDeclName() && taken.count(variable->getNameAsString()))
         rename(*variable, free_name(variable->getNameAsString()), substitution);
-    for (auto& [parameter, argument] : variables_[level])
+    for (auto& [parameter, argument, name] : variables_[level])
       if (taken.count(parameter->getNameAsString()) || parameters_.count(parameter->getNameAsString()))
-        rename(*parameter, free_name(parameter->getNameAsString()), substitution);
+        name = free_name(parameter->getNameAsString());
   }
 
   void rename(const clang::NamedDecl& variable, const std::string& name, Substitution& substitution) const {
@@ -299,11 +304,9 @@ class Unraveller {
     const clang::FieldDecl& field = *init.getAnyMember();
     const std::string name = field.getNameAsString();
     const bool is_known = std::any_of(parts_.begin(), parts_.end(), [&](const Part& one) { return one.field == name; });
-    // Declared again, it keeps the creation that it inherits, unless the new declaration initializes it.
-    const auto dropped = context_.dropped.find(name);
+    // Declared again, it stands at the inherited place, with what initializes it.
     const bool is_inherited = std::any_of(entity_.levels.begin() + static_cast<long>(level) + 1, entity_.levels.end(),
-                                          [&](const Level& one) { return one.symbol->declares_field(name); }) &&
-                              (dropped == context_.dropped.end() || dropped->second != level);
+                                          [&](const Level& one) { return one.symbol->declares_field(name); });
     if (!field.hasInClassInitializer() || is_dropped(name, level) || is_known || is_inherited) return;
     Part part;
     part.kind = Part::Kind::implicit;
@@ -642,6 +645,7 @@ class Unraveller {
   std::vector<Part> parts_;                           // in C++'s order
   Fragment tail_;                                     // comments before the closing brace
   size_t first_ = 0;                                  // the level whose constructor is written
+  std::set<std::string> given_;                       // names of variables that had to be renamed
   std::set<std::string> parameters_;                  // its names
   std::map<size_t, std::vector<Replacement>> calls_;  // super calls in each level's code
   std::map<size_t, std::vector<BoundArguments::Variable>> variables_;

@@ -115,6 +115,10 @@ class Family {
   std::vector<Entity*> in_order();
   std::string includes() const;
   bool is_message(SourceSpan where) const;
+  struct MemberNames {
+    std::set<std::string> members, variables;
+  };
+  const MemberNames& names_around(const Entity& user);
   bool is_hidden(const Reference& reference, const Reference* before, const std::string& name,
                  const Substitution& arguments, Entity& user);
   std::string macro_definitions();
@@ -134,9 +138,6 @@ class Family {
   std::map<std::string, Entity*> by_name_;
   SourceSpan asking_;  // where the code that is rendered names something, as far as it is the family's own
   std::vector<Use> uses_;
-  struct MemberNames {
-    std::set<std::string> members, variables;
-  };
   std::map<const Entity*, MemberNames>
       member_names_;         // of classes' members and of their functions' variables; looked up
   std::set<size_t> macros_;  // that rendered text uses, by their index

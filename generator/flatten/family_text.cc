@@ -85,7 +85,9 @@ Fragment Family::render(SourceSpan span, const Level& level, Entity& user, const
     }
     asking_ = next->where.file == spec_.file ? next->where : user.cause;
     std::string after = reference_text(*next, level, user);
-    if (next->of_this && arguments.hidden.count(after)) after = "this->" + after;
+    const bool is_renamed = after != parsed().sources.text(next->where);
+    if (next->of_this && (arguments.hidden.count(after) || (is_renamed && names_around(user).variables.count(after))))
+      after = "this->" + after;
     if (is_hidden(*next, next == references.begin() ? nullptr : &*(next - 1), after, arguments, user))
       after = spec_.name + "::" + after;
     if (after == parsed().sources.text(next->where)) continue;
@@ -136,14 +138,8 @@ Fragment Family::render(SourceSpan span, const Level& level, Entity& user, const
   return result;
 }
 
-/// Whether `name`, what a reference to a function or constant becomes, would mean a member of the class or a variable.
-/// `before` is the reference that stands before it.
-bool Family::is_hidden(const Reference& reference, const Reference* before, const std::string& name,
-                       const Substitution& arguments, Entity& user) {
-  if (reference.kind != Reference::Kind::name || reference.in_macro_body) return false;
-  const Symbol* symbol = specs_.symbol(reference.target);
-  if (!symbol || symbol->is_class()) return false;
-  if (arguments.hidden.count(name)) return true;
+/// What the class `user`, or the function, gives names to.
+const Family::MemberNames& Family::names_around(const Entity& user) {
   const auto [known, added] = member_names_.try_emplace(&user);
   auto& [members, variables] = known->second;
   for (const Level& level : user.levels) {
@@ -160,6 +156,18 @@ bool Family::is_hidden(const Reference& reference, const Reference* before, cons
   if (added)
     for (const clang::NamedDecl* decl : user.levels.front().symbol->decls)
       if (const auto* function = decl->getAsFunction()) variables.merge(names_declared(Specs::defined(*function)));
+  return known->second;
+}
+
+/// Whether `name`, what a reference to a function or constant becomes, would mean a member of the class or a variable.
+/// `before` is the reference that stands before it.
+bool Family::is_hidden(const Reference& reference, const Reference* before, const std::string& name,
+                       const Substitution& arguments, Entity& user) {
+  if (reference.kind != Reference::Kind::name || reference.in_macro_body) return false;
+  const Symbol* symbol = specs_.symbol(reference.target);
+  if (!symbol || symbol->is_class()) return false;
+  if (arguments.hidden.count(name)) return true;
+  const auto& [members, variables] = names_around(user);
   // Where the spec names its family, so that a variable may have the name.
   const bool is_qualified =
       before && before->kind == Reference::Kind::qualifier && before->where.end == reference.where.begin;

@@ -193,13 +193,25 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     follow(*callee);
   }
 
+  /// Whether it is `Argument&&`, whatever is given: std::move and its like change it, or let it be changed.
+  static bool forwards(const clang::FunctionDecl& callee, unsigned index) {
+    const clang::FunctionDecl* pattern = callee.getTemplateInstantiationPattern();
+    if (!pattern || !callee.getDeclName().isIdentifier()) return pattern != nullptr;
+    const llvm::StringRef name = callee.getName();
+    if (name == "move" || name == "swap" || name == "exchange") return false;
+    const clang::ParmVarDecl* parameter = pattern->getParamDecl(std::min(index, pattern->getNumParams() - 1));
+    clang::QualType type = parameter->getType();
+    if (const auto* pack = type->getAs<clang::PackExpansionType>()) type = pack->getPattern();
+    return type->isRValueReferenceType() && type->getPointeeType()->isTemplateTypeParmType();
+  }
+
   /// What the parameters of `callee` allow it to change.
   void write_arguments(const clang::FunctionDecl& callee, llvm::ArrayRef<clang::Expr*> arguments) {
     for (unsigned index = 0; index < arguments.size() && index < callee.getNumParams(); ++index) {
       const clang::QualType type = callee.getParamDecl(index)->getType();
       const clang::QualType pointee = type->getPointeeType();
       if (pointee.isNull() || pointee.isConstQualified() || pointee->isFunctionType()) continue;
-      if (type->isReferenceType())
+      if (type->isReferenceType() && !forwards(callee, index))
         write(arguments[index]);
       else if (type->isPointerType() && !llvm::isa<clang::UnaryOperator>(arguments[index]->IgnoreParenImpCasts()) &&
                !arguments[index]->isNullPointerConstant(callee.getASTContext(), clang::Expr::NPC_ValueDependentIsNull))

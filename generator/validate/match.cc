@@ -4,6 +4,7 @@
 #include <clang/AST/StmtCXX.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "generator/resolve/prefixes.h"
 
@@ -168,10 +169,12 @@ bool Match::children(const clang::Stmt& flattened, const clang::Stmt& spec, cons
   while (!there.empty() && is_default(there.back())) there.pop_back();
   if (here.size() != there.size()) return differs(flattened, "this has other parts than in the spec");
   bool redefined = false;
+  const bool is_call = isa<clang::CallExpr>(spec);
   for (size_t index = 0; index < here.size(); ++index) {
     if (!here[index] != !there[index]) return differs(flattened, "this has other parts than in the spec");
     if (!here[index]) continue;
     redefined_ = false;
+    converts_freely_ = is_call && index > 0 && redefined;  // an argument of what the family redefines
     if (!isa<clang::Expr>(*there[index])) {
       if (!sequence(statements_of(here[index]), statements_of(there[index]), setting)) return false;
     } else if (!statement(*here[index], *there[index], setting)) {
@@ -186,6 +189,7 @@ bool Match::children(const clang::Stmt& flattened, const clang::Stmt& spec, cons
 // ---- Expressions ----------------------------------------------------------------------------------------------------
 
 bool Match::expression(const clang::Expr* flattened, const clang::Expr* spec, const Setting& setting) {
+  const bool converts_freely = std::exchange(converts_freely_, false);
   const Written here = written(flattened), there = written(spec);
   if (const auto* reference = dyn_cast<clang::DeclRefExpr>(there.expr))
     if (const auto* parameter = dyn_cast<clang::ParmVarDecl>(reference->getDecl()))
@@ -213,7 +217,8 @@ bool Match::expression(const clang::Expr* flattened, const clang::Expr* spec, co
   if (here.expr->getValueKind() != there.expr->getValueKind())
     return differs(*here.expr, "this is another category of value than in the spec");
   const bool is_text = isa<clang::StringLiteral, clang::PredefinedExpr>(here.expr);  // a renamed one has another length
-  return (is_text || same_type(*here.expr, *there.expr, setting)) && same_conversions(here, conversions, *here.expr);
+  return (is_text || same_type(*here.expr, *there.expr, setting)) &&
+         (converts_freely || same_conversions(here, conversions, *here.expr));
 }
 
 bool Match::same_type(const clang::Expr& flattened, const clang::Expr& spec, const Setting& setting) {
@@ -303,7 +308,7 @@ bool Match::nodes(const clang::Expr& flattened, const clang::Expr& spec, const S
   }
   if (const auto* reference = dyn_cast<clang::DeclRefExpr>(&spec))
     return refers(*clang::cast<clang::DeclRefExpr>(&flattened)->getDecl(), *reference->getDecl(), flattened, setting,
-                  super_callee_is(*reference));
+                  names_base(*reference));
   if (const auto* member = dyn_cast<clang::MemberExpr>(&spec)) {
     const auto& theirs = *clang::cast<clang::MemberExpr>(&flattened);
     if (!expression(theirs.getBase(), member->getBase(), setting)) {
@@ -311,7 +316,7 @@ bool Match::nodes(const clang::Expr& flattened, const clang::Expr& spec, const S
     }
     // Of an object whose class is the family's own.
     if (redefined_ && theirs.getMemberDecl()->getDeclName() == member->getMemberDecl()->getDeclName()) return true;
-    return refers(*theirs.getMemberDecl(), *member->getMemberDecl(), flattened, setting, super_callee_is(*member));
+    return refers(*theirs.getMemberDecl(), *member->getMemberDecl(), flattened, setting, names_base(*member));
   }
   if (isa<clang::CXXThisExpr, clang::PredefinedExpr, clang::SourceLocExpr>(spec)) return true;
   if (isa<clang::StringLiteral, clang::IntegerLiteral>(spec) && is_made_by_macro(spec)) {
@@ -418,7 +423,10 @@ bool Match::is_made_by_macro(const clang::Expr& literal) const {
   return where.isMacroID() && !counterparts_.manager().isMacroArgExpansion(where);
 }
 
-bool Match::super_callee_is(const clang::Expr& name) const { return qualifier(name) != nullptr; }
+bool Match::names_base(const clang::Expr& name) const {
+  const clang::NestedNameSpecifier* named = qualifier(name);
+  return named && named->getAsType();
+}
 
 const clang::CXXMethodDecl* Match::super_callee(const clang::CallExpr& call, const Setting& setting) const {
   const auto* method = llvm::dyn_cast_or_null<clang::CXXMethodDecl>(call.getDirectCallee());

@@ -68,13 +68,15 @@ class Match {
   Setting called(const clang::CXXMethodDecl& callee, const clang::CallExpr& call, const Setting& setting) const;
   bool calls(const clang::Stmt* flattened, const clang::CXXMethodDecl& callee) const;
   bool is_made_by_macro(const clang::Expr& literal) const;
-  bool super_callee_is(const clang::Expr& name) const;
+  /// Whether a qualified name means the base's member, whatever the family redefines.
+  bool names_base(const clang::Expr& name) const;
 
   const Counterparts& counterparts_;
   Validation& validation_;
   std::map<const clang::ValueDecl*, const clang::ValueDecl*> locals_;  // of specs to flattened ones; looked up only
   std::optional<Difference> difference_;
-  bool redefined_ = false;  // the type of the expression that was just walked follows what the family redefines
+  bool converts_freely_ = false;  // the next expression is given to what the family redefines
+  bool redefined_ = false;        // the type of the expression that was just walked follows what the family redefines
 };
 
 }  // namespace modgen
