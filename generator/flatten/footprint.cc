@@ -195,7 +195,11 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
 
   /// Whether it is `Argument&&`, whatever is given: std::move and its like change it, or let it be changed.
   static bool forwards(const clang::FunctionDecl& callee, unsigned index) {
-    const clang::FunctionDecl* pattern = callee.getTemplateInstantiationPattern();
+    const clang::FunctionDecl* written = &callee;
+    if (const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(&callee))
+      while (const auto inherited = constructor->getInheritedConstructor())
+        written = constructor = inherited.getConstructor();
+    const clang::FunctionDecl* pattern = written->getTemplateInstantiationPattern();
     if (!pattern || !callee.getDeclName().isIdentifier()) return pattern != nullptr;
     const llvm::StringRef name = callee.getName();
     if (name == "move" || name == "swap" || name == "exchange") return false;

@@ -28,7 +28,11 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
     }
     return true;
   }
-  bool VisitDeclRefExpr(clang::DeclRefExpr* expr) { return add(expr->getDecl(), expr->getLocation()); }
+  bool VisitDeclRefExpr(clang::DeclRefExpr* expr) {
+    // A static member may be named as one of the object, too.
+    const bool of_this = !expr->hasQualifier() && expr->getDecl()->isCXXClassMember();
+    return add(expr->getDecl(), expr->getLocation(), of_this);
+  }
   bool VisitMemberExpr(clang::MemberExpr* expr) {
     return add(expr->getMemberDecl(), expr->getMemberLoc(), expr->isImplicitAccess());
   }

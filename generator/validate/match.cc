@@ -214,7 +214,10 @@ bool Match::expression(const clang::Expr* flattened, const clang::Expr* spec, co
   }
   std::vector<std::pair<const clang::Expr*, const Setting*>> conversions;
   for (const clang::Expr* one : there.conversions) conversions.emplace_back(one, &setting);
-  if (here.expr->getValueKind() != there.expr->getValueKind())
+  // A number that was chosen from variables, and is now chosen from numbers, is the same number.
+  const bool is_choice = isa<clang::ConditionalOperator>(here.expr) && here.expr->getType()->isArithmeticType() &&
+                         here.expr->isPRValue();
+  if (here.expr->getValueKind() != there.expr->getValueKind() && !is_choice)
     return differs(*here.expr, "this is another category of value than in the spec");
   const bool is_text = isa<clang::StringLiteral, clang::PredefinedExpr>(here.expr);  // a renamed one has another length
   return (is_text || same_type(*here.expr, *there.expr, setting)) &&
@@ -302,10 +305,13 @@ bool Match::nodes(const clang::Expr& flattened, const clang::Expr& spec, const S
     redefined_ = true;
     return same;
   }
-  if (flattened.getStmtClass() != spec.getStmtClass()) {
-    // `a.b` of a static member may be written with either.
+  // A static member may be named as one of the object.
+  if (const auto* reference = dyn_cast<clang::DeclRefExpr>(&spec))
+    if (const auto* member = dyn_cast<clang::MemberExpr>(&flattened);
+        member && isa<clang::CXXThisExpr>(member->getBase()))
+      return refers(*member->getMemberDecl(), *reference->getDecl(), flattened, setting, names_base(*reference));
+  if (flattened.getStmtClass() != spec.getStmtClass())
     return differs(flattened, "this is another kind of expression than in the spec");
-  }
   if (const auto* reference = dyn_cast<clang::DeclRefExpr>(&spec))
     return refers(*clang::cast<clang::DeclRefExpr>(&flattened)->getDecl(), *reference->getDecl(), flattened, setting,
                   names_base(*reference));
