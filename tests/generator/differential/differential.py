@@ -8,8 +8,8 @@ call the same methods, and print what these hold and return, to the last bit. By
 
     python3 tests/generator/differential/differential.py --modgen build/release/bin/modgen --families 5000 --seeds 1,2,3 --keep found
 
-`--only SEED/NUMBER` runs one again and prints it; `--check-oracle` runs no modgen, but holds the oracle itself to what it promises: the
-same result at -O2 and under the sanitizers, whatever order operands are evaluated in.
+`--only SEED/NUMBER` runs one again and prints it; `--check-oracle` runs no modgen, but holds the oracle itself to what it promises: that
+it compiles, reads nothing that was not written, and does nothing undefined, as far as the sanitizer sees.
 
 Where things are:
     model.py         what a program being made knows: names, families, classes, functions
