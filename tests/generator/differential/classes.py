@@ -147,7 +147,9 @@ class ClassWriter:
             if self.klass is chain.config:
                 field.how = "default"
             elif field.type == TENSOR:
-                field.registered, field.how, field.const = True, random.choice(["list", "body"]), True
+                # What initializers register comes first, as the language says, whatever bodies of bases have registered.
+                late = any(one.registered and one.how == "body" for one in chain.fields(self.klass, self.family))
+                field.registered, field.how, field.const = True, "body" if late else random.choice(["list", "body"]), True
             elif chance < 0.15 and field.type in (DOUBLE, INTEGER) and chain.has("static fields"):
                 field.role, field.const, field.clean = "static", True, True
                 field.values = {self.family: literal_text(random, field)}
@@ -156,7 +158,7 @@ class ClassWriter:
             elif chance < 0.35 and field.type == DOUBLE and chain.has("fields again"):
                 field.retyped, field.how, field.const = True, "default", True
                 field.values = {self.family: str(random.randint(1, 9))}
-            elif chance < 0.42 and field.how == "list" and field.type in (DOUBLE, INTEGER):
+            elif chance < 0.45 and field.how == "list" and field.type in (DOUBLE, INTEGER) and chain.has("constant fields"):
                 field.const = True
             elif chance < 0.5 and field.how == "default" and chain.has("removed"):
                 field.spare = True

@@ -280,7 +280,8 @@ class ConstructorWriter:
         if chain.has("constructor bodies"):
             if not chain.has("methods in constructors"):
                 context.methods = self.no_methods
-            parts += block(context, self.random.choice([0, 1, 2, 3, 4]), None)
+            returns = None if chain.has("early returns in constructors") else False
+            parts += block(context, self.random.choice([0, 1, 2, 3, 4]), returns)
             self.freeze(context)
         return parts
 

@@ -13,6 +13,7 @@ from model import (BOOL, BOUND, DOUBLE, FLOAT, INT, INTEGER, NAMES, RANKS, SMALL
 from tree import (CHOICE, CONJUNCTION, DISJUNCTION, EQUALITY, PRIMARY, PRODUCT, RELATION, SUM, UNARY, Either, Lazy, Node)
 
 TEXTS = ["soft", "hard", "layer", "none", "wide"]
+FAMILY_TEXTS = ["alpha@", "beta@", "Alpha@", "an alpha@", "alpha@_soft"]  # values, whatever the family
 MOST = 400  # steps of one body
 
 
@@ -319,7 +320,7 @@ def condition(context, limit, depth=0):
         return Node("expression", "!", parenthesized(inner), type=BOOL, low=0, high=1, level=UNARY, effects=inner.effects)
     texts = variables(context, limit, lambda one: one.type == STRING) if chance < 0.65 else []
     if texts:
-        return around("", context.random.choice(texts), f' == "{context.random.choice(TEXTS)}"', type=BOOL, low=0, high=1, level=EQUALITY)
+        return around("", context.random.choice(texts), f' == "{text_of(context)}"', type=BOOL, low=0, high=1, level=EQUALITY)
     left, right = (number(context, one, 2) for one in limits(context, limit, 2))
     return Node("expression", parenthesized(left, SUM), f" {context.random.choice(['<', '>', '<=', '>='])} ", parenthesized(right, SUM),
                 type=BOOL, low=0, high=1, level=RELATION, effects=max(left.effects, right.effects))
@@ -346,6 +347,10 @@ def value(context, type, limit, low=-BOUND, high=BOUND, exact=False):
     return cast(node, type) if exact and node.type != type else node
 
 
+def text_of(context):
+    return context.random.choice(TEXTS + FAMILY_TEXTS * context.chain.has("names of families in strings"))
+
+
 def string(context, limit):
     known = variables(context, limit, lambda one: one.type == STRING)
     chance = context.random.random()
@@ -357,9 +362,9 @@ def string(context, limit):
             return called
     if chance < 0.8:
         shown = cast(number(context, limit, 2), INTEGER)
-        return Node("expression", f'"{context.random.choice(TEXTS)}" + std::to_string(', shown, ")", type=STRING, level=SUM,
+        return Node("expression", f'"{text_of(context)}" + std::to_string(', shown, ")", type=STRING, level=SUM,
                     effects=shown.effects)
-    return Node("expression", f'std::string("{context.random.choice(TEXTS)}")', type=STRING)
+    return Node("expression", f'std::string("{text_of(context)}")', type=STRING)
 
 
 def vector(context, limit):

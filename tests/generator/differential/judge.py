@@ -33,7 +33,7 @@ class Judge:
     def __init__(self, modgen, clang, torch, cache, shipped=None, timeout=300):
         self.modgen, self.clang, self.torch, self.cache = modgen, clang, torch, cache
         self.shipped, self.timeout = shipped or ROOT, timeout
-        self.flags = ["-std=c++20", "-O0", "-w", "-ferror-limit=0", f"-I{self.shipped}", f"-I{HERE}", "-isystem", f"{torch}/include",
+        self.flags = ["-std=c++20", "-O0", "-w", "-ferror-limit=0", "-Xclang", "-fno-pch-timestamp", f"-I{self.shipped}", f"-I{HERE}", "-isystem", f"{torch}/include",
                       "-isystem", f"{torch}/include/torch/csrc/api/include"]
         self.headers = {}
 
@@ -79,6 +79,8 @@ class Judge:
 
     def halved(self, folder, programs, generated, checks, stderr):
         """Which programs fail where no error says so."""
+        if "precompiled header" in stderr:
+            raise RuntimeError(stderr[:4000])
         if len(programs) == 1:
             return {number: stderr for number in programs}
         numbers, failed = sorted(programs), {}

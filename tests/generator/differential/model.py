@@ -25,6 +25,7 @@ FEATURES = {
     "constructor bodies": 0.6, "methods in constructors": 0.5, "calls in initializers": 0.4, "computed base arguments": 0.06,
     "before the base": 0.2, "skipped constructors": 0.25, "parameters by name": 0.7, "base fields": 0.5,
     "static methods": 0.3, "static fields": 0.3, "overloads": 0.25, "defaults": 0.35, "outputs": 0.3, "many types": 0.5,
+    "constant fields": 0.12, "early returns in constructors": 0.1, "names of families in strings": 0.2,
     "fields again": 0.3, "removed": 0.25, "renamed": 0.2, "functions again": 0.4, "constants again": 0.4, "defined behind": 0.2,
     "virtual": 0.15, "override": 0.08, "final": 0.15, "library base": 0.1, "holders": 0.3, "configs": 0.4, "tensors": 0.35, "aliases": 0.3,
 }
