@@ -98,6 +98,22 @@ constexpr Exception kExceptions[] = {
     {"RobertaModelImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
     {"MPNetModelImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
     {"ForSentenceEmbeddingImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
+    // How many dimensions the value has is not known there, and the sizes of the view that follows are no longer those of
+    // the layer.
+    {"T5AttentionImpl::forward 6: turned_twice of q", refused},
+    {"T5AttentionImpl::forward 6: product instead of q", refused},
+    {"T5SelfAttentionImpl::forward 6: turned_twice of q", refused},
+    {"T5SelfAttentionImpl::forward 6: product instead of q", refused},
+    {"T5SelfAttentionImpl::forward 9: turned_twice of k", refused},
+    {"T5SelfAttentionImpl::forward 9: product instead of k", refused},
+    {"T5SelfAttentionImpl::forward 12: turned_twice of v", refused},
+    {"T5SelfAttentionImpl::forward 12: product instead of v", refused},
+    {"LlavaTextAttentionImpl::forward 5: turned_twice of q_proj", refused},
+    {"LlavaTextAttentionImpl::forward 5: product instead of q_proj", refused},
+    {"LlavaTextAttentionImpl::forward 8: turned_twice of k_proj", refused},
+    {"LlavaTextAttentionImpl::forward 8: product instead of k_proj", refused},
+    {"LlavaTextAttentionImpl::forward 11: turned_twice of v_proj", refused},
+    {"LlavaTextAttentionImpl::forward 11: product instead of v_proj", refused},
     // There are not two towers any more.
     {"T5ModelImpl::encoder: PP_FIRST exchanged for PP_ALL", refused},
     {"T5ModelImpl::decoder: PP_LAST exchanged for PP_ALL", refused},
@@ -163,6 +179,7 @@ class Mutator {
   std::string at(SourceSpan span) const { return text_.substr(span.begin, span.end - span.begin); }
 
   void add(std::string name, Verdict verdict, std::vector<Change> changes) {
+    verdict = verdict_of(name, verdict);
     mutants_.push_back({std::move(name), verdict, std::move(changes), owner_, method_});
   }
 
