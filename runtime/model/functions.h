@@ -26,9 +26,13 @@ struct FusedFunctions {
   Tensor (*cross_entropy)(const Tensor& logits, const Tensor& targets) = nullptr;
 };
 
+/// The program's, which runtime/ops installs.
 inline FusedFunctions fused;
 
-/// An activation by the name that config.json gives it.
+/// An activation function by the name that config.json gives it: silu (swish), gelu, gelu_pytorch_tanh (gelu_new,
+/// gelu_fast), quick_gelu, relu or relu2. Another name is an error.
+/// - x [..., features]
+/// - returns [..., features]
 inline Tensor activation(std::string_view name, const Tensor& x) {
   if (name == "silu" || name == "swish") return at::silu(x);
   if (name == "gelu") return at::gelu(x);
@@ -102,13 +106,18 @@ inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
 
 }  // namespace plain
 
-/// Root mean square norm (Zhang & Sennrich) over the last dimension: in float32, rounded to the type of `weight`, times
-/// that, rounded to x's type.
+/// Root mean square norm (Zhang & Sennrich) over the last dimension, x / sqrt(mean(x²) + eps): in float32, rounded to
+/// the type of `weight`, times that, rounded to x's type.
+/// - x [..., hidden]
+/// - weight [hidden]
+/// - returns [..., hidden]
 inline Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   return fused.rms_norm ? fused.rms_norm(x, weight, eps) : plain::rms_norm(x, weight, eps);
 }
 
-/// activation(gate) * up (Shazeer, GLU variants).
+/// activation(name, gate) * up (Shazeer, GLU variants).
+/// - gate, up [..., features]
+/// - returns [..., features]
 inline Tensor gated_activation(std::string_view name, const Tensor& gate, const Tensor& up) {
   return fused.gated_activation ? fused.gated_activation(name, gate, up) : plain::gated_activation(name, gate, up);
 }
@@ -123,23 +132,29 @@ Tensor rotate_first(const Tensor& x, const Tensor& cos, Rotate&& rotate) {
 }
 }  // namespace detail
 
-/// Rotates x [batch, heads, seq, head_dim] by tables [batch or 1, seq, rotated], in halves (Su et al., as GPT-NeoX lays
-/// it out). Features behind the first `rotated` stay as they are.
+/// Turns pairs of features by their position (Su et al., RoFormer). Feature i of the first `rotated` ones makes a pair
+/// with feature i + rotated / 2, as GPT-NeoX has it; features after those stay as they are.
+/// - x [batch, heads, seq, head_dim]
+/// - cos, sin [batch or 1, seq, rotated]: of rotary_tables(), without a gradient
+/// - returns [batch, heads, seq, head_dim]
 inline Tensor rotary(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   return detail::rotate_first(x, cos, [&](const Tensor& turned) {
     return fused.rotary ? fused.rotary(turned, cos, sin) : plain::rotary(turned, cos, sin);
   });
 }
 
-/// The same with the two features of a pair beside one another (as GPT-J lays it out).
+/// The same with the two features of a pair beside one another, as GPT-J has it.
+/// - x [batch, heads, seq, head_dim]
+/// - cos, sin [batch or 1, seq, rotated]: of rotary_tables(), without a gradient
+/// - returns [batch, heads, seq, head_dim]
 inline Tensor rotary_adjacent(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   return detail::rotate_first(x, cos, [&](const Tensor& turned) { return plain::rotary_adjacent(turned, cos, sin); });
 }
 
-/// Which keys a query sees: [batch or 1, 1, seq, keys] bool, or undefined where that is just "all before and itself".
-/// Keys are those of the `seq` queries, behind all that a cache has seen: behind something, the mask is always defined.
-/// `padding` is [batch, seq] with 0 for padding, or undefined. A `window` > 0 lets a query see that many keys, itself
-/// included.
+/// Which keys a query of a decoder sees: those before it and itself. A `window` > 0 lets it see that many keys, itself
+/// included. Keys are those of the `seq` queries, after all that a cache has seen.
+/// - padding [batch, seq] int64 or bool, 0 for padding, or undefined
+/// - returns [batch or 1, 1, seq, keys] bool, or undefined where all before and itself are seen and no cache holds any
 inline Tensor causal_mask(const Tensor& padding, int64_t seq, int64_t window, const at::Device& device) {
   const int64_t seen = cache::seen(), keys = seen + seq;
   const bool windowed = window > 0 && window < keys;
@@ -154,13 +169,15 @@ inline Tensor causal_mask(const Tensor& padding, int64_t seq, int64_t window, co
   return visible;
 }
 
-/// The same for a batch.
+/// The same for a batch, by its attention_mask.
+/// - returns [batch or 1, 1, seq, keys] bool, or undefined
 inline Tensor causal_mask(const Batch& batch, int64_t window) {
   return causal_mask(batch.attention_mask, batch.input_ids.size(1), window, batch.input_ids.device());
 }
 
-/// Which keys a query of an encoder sees, before and behind itself: [batch or 1, 1, seq, seq] bool, always defined.
-/// A `reach` >= 0 is how far away a key may stand.
+/// Which keys a query of an encoder sees: all that are no padding, before and after itself. A `reach` >= 0 is how far
+/// away a key may stand.
+/// - returns [batch or 1, 1, seq, seq] bool, always defined
 inline Tensor bidirectional_mask(const Batch& batch, int64_t reach = -1) {
   cache::spoil();
   const int64_t seq = batch.input_ids.size(1);
@@ -174,15 +191,21 @@ inline Tensor bidirectional_mask(const Batch& batch, int64_t reach = -1) {
 }
 
 /// The same where there is no padding: each of `seq` places sees all.
+/// - returns [1, 1, seq, seq] bool
 inline Tensor whole_mask(int64_t seq, const at::Device& device) {
   cache::spoil();
   return at::ones({1, 1, seq, seq}, at::TensorOptions().dtype(at::kBool).device(device));
 }
 
-/// Scaled dot product attention. query [batch, heads, seq, head_dim]; key and value [batch, key_value_heads, seq,
-/// head_dim], each of whose heads serves heads / key_value_heads queries; a cache keeps both, and queries attend to
-/// what it kept before as well. `mask` as from causal_mask. Returns [batch, seq, heads * head_dim]. `softcap` keeps the
-/// scores within ±softcap, smoothly (Gemma Team, Gemma 2).
+/// Scaled dot product attention (Vaswani et al.), softmax(scale * query keyᵀ + mask) value. Each head of keys and
+/// values serves heads / key_value_heads heads of queries (Ainslie et al., GQA). `softcap` keeps the scores within
+/// ±softcap, smoothly (Gemma Team, Gemma 2). A cache keeps keys and values, and queries attend to what it kept before
+/// as well.
+/// - query [batch, heads, seq, head_dim]
+/// - key, value [batch, key_value_heads, seq, head_dim]
+/// - mask [batch or 1, 1, seq, keys] bool, true where a query sees a key; or a number to add to each score, which may
+///   differ between heads; or undefined, which is causal
+/// - returns [batch, seq, heads * head_dim]
 inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
                         std::optional<double> softcap = std::nullopt) {
   const Tensor keys = cache::context ? cache::context->append(key) : key;
@@ -193,38 +216,53 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
 }
 
 /// Keeps values within ±cap, smoothly: cap * tanh(x / cap). Without a cap, x.
+/// - x [..., features]
+/// - returns [..., features]
 inline Tensor soft_cap(const Tensor& x, std::optional<double> cap) { return cap ? (x / *cap).tanh() * *cap : x; }
 
 /// The target of each position: the label one to the right; the last has none.
+/// - labels [batch, seq] int64
+/// - returns [batch, seq] int64
 inline Tensor next_tokens(const Tensor& labels) {
   return at::constant_pad_nd(labels, {0, 1}, kIgnoredTarget).slice(1, 1);
 }
 
 /// The target of each position or row is its label.
+/// - labels [...] int64
+/// - returns [...] int64
 inline Tensor same_labels(const Tensor& labels) { return labels; }
 
-/// The labels [batch] of the rows that another row shares; kIgnoredTarget for those that stand alone.
+/// The labels of the rows that share theirs with another row; kIgnoredTarget for those that stand alone.
+/// - labels [batch] int64
+/// - returns [batch] int64
 inline Tensor rows_with_positives(const Tensor& labels) {
   const Tensor equal = labels.unsqueeze(1).eq(labels.unsqueeze(0));
   return labels.masked_fill(equal.sum(1).lt(2), kIgnoredTarget);
 }
 
-/// The sum of -log softmax(logits)[target] over all targets but kIgnoredTarget, in float32. logits [..., vocab],
-/// targets [...].
+/// The sum of -log softmax(logits)[target] over all targets but kIgnoredTarget, in float32.
+/// - logits [..., vocab]
+/// - targets [...] int64
+/// - returns [] float32
 inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
   return fused.cross_entropy ? fused.cross_entropy(logits, targets) : plain::cross_entropy(logits, targets);
 }
 
-/// The mean of each row's `hidden_states` [batch, seq, hidden] over what is no padding: [batch, hidden]. `padding` is
-/// [batch, seq] with 0 for padding, or undefined.
+/// The mean of each row's positions that are no padding (Reimers & Gurevych, Sentence-BERT).
+/// - hidden_states [batch, seq, hidden]
+/// - padding [batch, seq] int64 or bool, 0 for padding, or undefined
+/// - returns [batch, hidden]
 inline Tensor mean_pooling(const Tensor& hidden_states, const Tensor& padding) {
   if (!padding.defined()) return hidden_states.mean(1);
   const Tensor weights = padding.to(hidden_states.scalar_type()).unsqueeze(-1);
   return (hidden_states * weights).sum(1) / weights.sum(1).clamp_min(1e-9);
 }
 
-/// The last token of each row of `hidden_states` [batch, seq, hidden] that is no padding: [batch, hidden]. Padding is
-/// where `input_ids` have `pad_token_id`; without one, there may be but one row, whose last position is taken.
+/// The last position of each row that is no padding. Padding is where `input_ids` have `pad_token_id`; without one,
+/// more than one row is an error, and the last position is taken.
+/// - hidden_states [batch, seq, hidden]
+/// - input_ids [batch, seq] int64
+/// - returns [batch, hidden]
 inline Tensor last_tokens(const Tensor& hidden_states, const Tensor& input_ids, std::optional<int64_t> pad_token_id) {
   const int64_t batch = input_ids.size(0), seq = input_ids.size(1);
   TORCH_CHECK(pad_token_id || batch == 1, "pad_token_id is not given, so that the last tokens of ", batch,
@@ -234,9 +272,12 @@ inline Tensor last_tokens(const Tensor& hidden_states, const Tensor& input_ids, 
   return hidden_states.flatten(0, 1).index_select(0, last + at::arange(batch, input_ids.options()) * seq);
 }
 
-/// Supervised contrastive loss (Khosla et al.) of `embeddings` [batch, hidden] by their cosines: for each row that has
-/// positives, rows of the same label, the mean over these of -log softmax(cosine / temperature) among all other rows;
-/// summed over such rows, in float32. With two rows a label it is the loss of SimCLR (Chen et al.).
+/// Supervised contrastive loss (Khosla et al.) by cosines: for each row that has positives, rows of the same label, the
+/// mean over these of -log softmax(cosine / temperature) among all other rows; summed over such rows, in float32. With
+/// two rows a label it is the loss of SimCLR (Chen et al.).
+/// - embeddings [batch, hidden]
+/// - labels [batch] int64
+/// - returns [] float32
 inline Tensor contrastive_loss(const Tensor& embeddings, const Tensor& labels, double temperature = 0.05) {
   const Tensor wide = embeddings.to(at::kFloat);
   const Tensor unit = wide / wide.norm(2, {-1}, /*keepdim=*/true).clamp_min(1e-12);
@@ -248,7 +289,9 @@ inline Tensor contrastive_loss(const Tensor& embeddings, const Tensor& labels, d
   return -((at::log_softmax(scores, -1) * positive).sum(1) / positive.sum(1).clamp_min(1)).sum();
 }
 
-/// The number of targets: [] int64.
+/// The number of targets that are not kIgnoredTarget.
+/// - targets [...] int64
+/// - returns [] int64
 inline Tensor count_targets(const Tensor& targets) { return targets.ne(kIgnoredTarget).sum(); }
 
 }  // namespace modular

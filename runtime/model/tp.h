@@ -27,16 +27,20 @@ class TensorParallel {
   virtual Tensor cross_entropy(const Tensor& logits_shard, const Tensor& targets) = 0;
 };
 
+/// Null where tp is 1: each call is then the identity.
 inline TensorParallel* context = nullptr;
 
 /// This rank's share of a count that is split over tp. The plan has proven that it divides.
 inline int64_t local(int64_t count) { return context ? count / context->size() : count; }
 
 /// Stands where a replicated value flows into layers that are split by output feature.
+/// - x [..., features]
+/// - returns [..., features]
 inline Tensor enter(const Tensor& x) { return context ? context->enter(x) : x; }
 
 /// A linear layer without its bias.
 inline Tensor without_bias(const nn::LinearImpl& layer, const Tensor& x) { return at::linear(x, layer.weight); }
+/// The same of a weight [in, out].
 inline Tensor without_bias(const TransposedLinearImpl& layer, const Tensor& x) { return at::matmul(x, layer.weight); }
 
 /// Applies a layer that is split by input feature to this rank's features, sums over tp, and adds the bias once.
@@ -80,7 +84,9 @@ inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
   return context ? context->cross_entropy(logits, targets) : modular::cross_entropy(logits, targets);
 }
 
-/// The whole of a value that is split along its last dimension.
+/// The whole of a value that is split along its last dimension, on every rank.
+/// - shard [..., features]
+/// - returns [..., features]
 inline Tensor gather(const Tensor& shard) { return context ? context->gather(shard, -1) : shard; }
 
 }  // namespace modular::tp
