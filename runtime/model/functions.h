@@ -259,6 +259,17 @@ inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const
   return plain::attention_with_sinks(query, keys, values, mask, scale, sinks);
 }
 
+/// The same with `biases` [batch or 1, heads or 1, seq, keys] that are added to the scores and hide keys too, as
+/// alibi_mask makes them. A query that sees no key mixes all alike, in its gradients too: those of
+/// scaled_dot_product_attention are as many times too large there as there are keys.
+inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& biases,
+                                    double scale) {
+  const Tensor keys = cache::context ? cache::context->append(key) : key;
+  const Tensor values = cache::context ? cache::context->append(value) : value;
+  const Tensor scores = plain::attention_scores(query, keys, scale) + biases;
+  return plain::mix_values(scores.softmax(-1, plain::wide(scores.scalar_type())), values);
+}
+
 /// Keeps values within ±cap, smoothly: cap * tanh(x / cap). Without a cap, x.
 inline Tensor soft_cap(const Tensor& x, std::optional<double> cap) { return cap ? (x / *cap).tanh() * *cap : x; }
 

@@ -398,8 +398,13 @@ TEST(ShardRules, SlopesOfAlibiAreThoseOfARanksHeads) {
   EXPECT_EQ(Applied("alibi_mask", {Value(), whole(1, false), Value()}).result, Value::tensor(kInvariant, false, 4));
   EXPECT_REFUSED("unproven", "alibi_mask", {Value(), split(1, 2), Value()});
   EXPECT_REFUSED("unproven", "alibi_mask", {Value(), partial(1), Value()});
-  EXPECT_REFUSED("not known to be the same for every head", "attention",
-                 {split(1, 4), split(1, 4), split(1, 4), whole(4, false), count()});
+  for (const char* name : {"attention", "attention_with_biases"}) {
+    const auto with = [](const Value& biases) {
+      return std::vector<Value>{split(1, 4), split(1, 4), split(1, 4), biases, count()};
+    };
+    EXPECT_TYPE(sharded(2), name, with(Value::tensor(sharded(1), false, 4)));
+    EXPECT_REFUSED("not known to be the same for every head", name, with(whole(4, false)));
+  }
 }
 
 TEST(ShardRules, SinksAreSplitWhereHeadsAre) {

@@ -78,7 +78,7 @@ TEST(Cache, SinksAndAlibiKnowWhatCameBefore) {
     Batch batch;
     batch.input_ids = ids.narrow(1, first, size);
     const at::Tensor biases = alibi_mask(batch, alibi_slopes(4, at::kCPU), at::kFloat);
-    return attention(part(query), part(key), part(value), biases, 0.3) +
+    return attention_with_biases(part(query), part(key), part(value), biases, 0.3) +
            attention_with_sinks(part(query), part(key), part(value), causal_mask(batch, 0), 0.3, sinks);
   });
 }

@@ -47,6 +47,22 @@ TEST(AttentionWithSinks, GivesTheSinkAShareOfEachQuery) {
   }
 }
 
+TEST(AttentionWithBiases, MixesAllAlikeWhereAQuerySeesNoKey) {
+  at::manual_seed(2);
+  std::vector<Tensor> inputs;
+  for (const int64_t heads : {4, 2, 2}) inputs.push_back(at::randn({2, heads, 5, 4}).requires_grad_());
+  Batch batch = batch_of(2, 5);
+  batch.attention_mask = at::ones({2, 5}, at::kLong);
+  batch.attention_mask[0].slice(0, 0, 3).zero_();
+  const Tensor biases = alibi_mask(batch, alibi_slopes(4, at::kCPU), at::kFloat);
+  const Tensor found = attention_with_biases(inputs[0], inputs[1], inputs[2], biases, 0.5)[0].slice(0, 0, 3);
+  const Tensor mean = inputs[2].repeat_interleave(2, 1).mean(2).flatten(1)[0].expand({3, -1});
+  EXPECT_TRUE(at::allclose(found, mean, 1e-6, 1e-6));
+  const auto gradient = torch::autograd::grad({found.sum()}, {inputs[2]})[0];
+  const auto exact = torch::autograd::grad({mean.sum()}, {inputs[2]})[0];
+  EXPECT_TRUE(at::allclose(gradient, exact, 1e-6, 1e-6));
+}
+
 TEST(Alibi, HasTheSlopesOfThePaper) {
   const auto halvings = [](const std::vector<double>& exponents) {
     return at::exp2(-at::tensor(exponents, at::kDouble)).to(at::kFloat);

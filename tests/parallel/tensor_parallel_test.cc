@@ -188,7 +188,7 @@ TEST(TensorParallel, SinksAndAlibiOfARanksHeadsAreItsPartOfTheWhole) {
       batch.attention_mask[0].slice(0, 0, 3).zero_();
       const auto attend = [&](const std::vector<Tensor>& of, const Tensor& slopes) {
         const Tensor biases = alibi_mask(batch, slopes, at::kDouble);
-        return attention(of[0], of[1], of[2], biases, 0.4) +
+        return attention_with_biases(of[0], of[1], of[2], biases, 0.4) +
                attention_with_sinks(of[0], of[1], of[2], causal_mask(batch, /*window=*/0), 0.4, of[3]);
       };
       const Tensor expected = attend(whole, alibi_slopes(heads, at::kCPU)), upstream = at::randn_like(expected);

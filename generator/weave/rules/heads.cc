@@ -28,14 +28,21 @@ Value alibi_mask(Operation& op) {
   return Value::tensor(sharded(1), slopes.gradient, 4);
 }
 
+/// The rule of attention over the first five operands.
+Value attention(Operation& op) {
+  Operation first = op;
+  first.name = "attention";
+  first.values.resize(5), first.operands.resize(5);
+  const Value result = apply_rule(first, find_rule(first.name));
+  if (!first.message.empty()) return op.refuse(first.message, first.advice);
+  op.entered = first.entered;
+  return result;
+}
+
 /// attention_with_sinks(query, key, value, mask, scale, sinks)
 Value attention_with_sinks(Operation& op) {
-  Operation rest = op;
-  rest.name = "attention";
-  rest.values.pop_back(), rest.operands.pop_back();
-  Value result = apply_rule(rest, find_rule(rest.name));
-  if (!rest.message.empty()) return op.refuse(rest.message, rest.advice);
-  op.entered = rest.entered;
+  Value result = attention(op);
+  if (result.kind == Value::Kind::failed) return result;
   const Value &sinks = op.values.back(), &query = op.values[0];
   if (!is_tensor(sinks) || is_partial(sinks) || is_replicated(sinks) || is_replicated(query))
     return unproven(op, is_replicated(query) ? query : sinks);
@@ -52,6 +59,7 @@ const RuleTable& head_rules() {
   static const RuleTable table = {
       {"alibi_slopes", alibi_slopes},
       {"alibi_mask", alibi_mask},
+      {"attention_with_biases", attention},
       {"attention_with_sinks", attention_with_sinks},
   };
   return table;

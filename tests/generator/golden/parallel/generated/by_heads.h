@@ -107,7 +107,7 @@ class ByHeadsAttentionImpl : public Module {
         k_norm(k_proj(hidden_states_tp)).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     const Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
-    const Tensor biased = attention(query, key, value, biases, scaling);
+    const Tensor biased = attention_with_biases(query, key, value, biases, scaling);
     return tp::exit(o_proj, biased + attention_with_sinks(query, key, value, mask, scaling, sinks));
   }
 

@@ -27,7 +27,7 @@ class ByHeadsAttentionImpl : public tiny::TinyAttentionImpl {
     const Tensor query = q_norm(q_proj(hidden_states)).view({batch, seq, num_heads, head_dim}).transpose(1, 2);
     const Tensor key = k_norm(k_proj(hidden_states)).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
     const Tensor value = v_proj(hidden_states).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
-    const Tensor biased = attention(query, key, value, biases, scaling);
+    const Tensor biased = attention_with_biases(query, key, value, biases, scaling);
     return o_proj(biased + attention_with_sinks(query, key, value, mask, scaling, sinks));
   }
 
