@@ -26,11 +26,13 @@ struct BloomConfig {
   bool apply_residual_connection_post_layernorm = false;
   double hidden_dropout = 0.0;
   double attention_dropout = 0.0;
+  bool slow_but_exact = false;
 
   void finish() {
     if (n_head < 1 || hidden_size % n_head != 0) throw ConfigError("hidden_size must be a multiple of n_head");
     if (hidden_dropout != 0.0 || attention_dropout != 0.0)
       throw ConfigError("dropout is not supported: set hidden_dropout and attention_dropout to 0.0");
+    if (slow_but_exact) throw ConfigError("slow_but_exact is not supported: set it to false");
   }
 
   template <class Visitor>
@@ -48,6 +50,7 @@ struct BloomConfig {
     visit("apply_residual_connection_post_layernorm", apply_residual_connection_post_layernorm);
     visit("hidden_dropout", hidden_dropout);
     visit("attention_dropout", attention_dropout);
+    visit("slow_but_exact", slow_but_exact);
   }
 };
 
@@ -68,8 +71,8 @@ class BloomAttentionImpl : public Module {
     const Tensor heads =
         query_key_value(hidden_states_tp).view({batch, seq, tp::local(num_heads), 3 * head_dim}).transpose(1, 2);
     const auto parts = heads.chunk(3, -1);
-    return tp::exit(dense,
-                    attention(parts[0], parts[1], parts[2], mask, 1.0 / std::sqrt(static_cast<double>(head_dim))));
+    return tp::exit(dense, attention_with_biases(parts[0], parts[1], parts[2], mask,
+                                                 1.0 / std::sqrt(static_cast<double>(head_dim))));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }

@@ -21,11 +21,13 @@ struct BloomConfig : gpt2::GPT2Config {
   bool apply_residual_connection_post_layernorm = false;
   double hidden_dropout = 0.0;
   double attention_dropout = 0.0;
+  bool slow_but_exact = false;
 
   void finish() {
     if (n_head < 1 || n_embd % n_head != 0) throw ConfigError("hidden_size must be a multiple of n_head");
     if (hidden_dropout != 0.0 || attention_dropout != 0.0)
       throw ConfigError("dropout is not supported: set hidden_dropout and attention_dropout to 0.0");
+    if (slow_but_exact) throw ConfigError("slow_but_exact is not supported: set it to false");
   }
 
  private:
@@ -55,7 +57,8 @@ class BloomAttentionImpl : public Module {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const Tensor heads = query_key_value(hidden_states).view({batch, seq, num_heads, 3 * head_dim}).transpose(1, 2);
     const auto parts = heads.chunk(3, -1);
-    return dense(attention(parts[0], parts[1], parts[2], mask, 1.0 / std::sqrt(static_cast<double>(head_dim))));
+    return dense(
+        attention_with_biases(parts[0], parts[1], parts[2], mask, 1.0 / std::sqrt(static_cast<double>(head_dim))));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }

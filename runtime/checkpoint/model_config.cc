@@ -72,7 +72,6 @@ constexpr std::array kIrrelevantKeys = {
     "return_dict",
     "return_dict_in_generate",
     "sep_token_id",
-    "slow_but_exact",
     "sparse_pred_ignore_index",
     "sparse_prediction",
     "summary_activation",
