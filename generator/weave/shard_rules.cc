@@ -4,7 +4,7 @@ namespace modgen {
 
 Rule find_rule(std::string_view name) {
   for (const RuleTable* table : {&arithmetic_rules(), &shape_rules(), &cutting_rules(), &product_rules(),
-                                 &layer_rules(), &function_rules(), &state_space_rules()})
+                                 &layer_rules(), &function_rules(), &head_rules(), &state_space_rules()})
     if (const auto found = table->find(name); found != table->end()) return found->second;
   // The prelude's functions that make masks: [batch or 1, 1, seq or 1, seq].
   if (name.ends_with("_mask") && !name.starts_with(".")) return function_rules().at("causal_mask");
@@ -34,6 +34,7 @@ bool reads_shares(std::string_view name) {
       "tp::local",
       "gated_rms_norm",
       "state_space_duality",
+      "alibi_slopes",
   };
   return name.starts_with("op ") || std::ranges::find(names, name) != std::end(names);
 }

@@ -119,9 +119,11 @@ class Weaver {
         case Call::on_shards:
           if (interpretation_.at(placement.callee).on_shards) weave_call_on_shards(editor, expr, *placement.callee);
           break;
-        case Call::cross_entropy: {
+        case Call::cross_entropy:
+        case Call::rms_norm:
+        case Call::alibi_slopes: {  // what has the same name in tp
           const std::string callee = editor.source({expr.span.file, expr.span.begin, expr.operands[0].span.begin});
-          const size_t name = callee.find("cross_entropy");
+          const size_t name = callee.find(unqualified(expr.name));
           editor.replace({expr.span.file, expr.span.begin, expr.span.begin + static_cast<uint32_t>(name)}, "tp::");
           break;
         }

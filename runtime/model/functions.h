@@ -6,6 +6,7 @@
 #include <torch/nn/functional/loss.h>
 #include <torch/types.h>
 
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
@@ -47,9 +48,12 @@ inline Tensor activation(std::string_view name, const Tensor& x) {
 // The plain ATen forms of the functions below.
 namespace plain {
 
+/// The type in which sums over many values are made.
+inline at::ScalarType wide(at::ScalarType type) { return c10::promoteTypes(type, at::kFloat); }
+
 inline Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  const Tensor wide = x.to(at::kFloat);
-  const Tensor normalized = wide * at::rsqrt(wide.pow(2).mean(-1, /*keepdim=*/true) + eps);
+  const Tensor values = x.to(wide(x.scalar_type()));
+  const Tensor normalized = values * at::rsqrt(values.pow(2).mean(-1, /*keepdim=*/true) + eps);
   return (weight * normalized.to(weight.scalar_type())).to(x.scalar_type());
 }
 
@@ -59,7 +63,7 @@ inline Tensor gated_activation(std::string_view name, const Tensor& gate, const 
 
 inline Tensor rotary(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   const auto halves = x.chunk(2, -1);
-  return x * cos.unsqueeze(1) + at::cat({-halves[1], halves[0]}, -1) * sin.unsqueeze(1);
+  return (x * cos.unsqueeze(1) + at::cat({-halves[1], halves[0]}, -1) * sin.unsqueeze(1)).to(x.scalar_type());
 }
 
 inline Tensor rotary_adjacent(const Tensor& x, const Tensor& cos, const Tensor& sin) {
@@ -85,18 +89,40 @@ inline double lowest(at::ScalarType type) {
   return std::numeric_limits<float>::lowest();
 }
 
+/// The products of queries and keys, times `scale`: [batch, heads, seq, keys].
+inline Tensor attention_scores(const Tensor& query, const Tensor& key, double scale) {
+  return query.matmul(key.repeat_interleave(query.size(1) / key.size(1), 1).transpose(2, 3)) * scale;
+}
+
+/// `scores`, lowered where `mask` hides a key; without a mask, keys after their query.
+inline Tensor masked_scores(const Tensor& scores, const Tensor& mask) {
+  const int64_t seq = scores.size(2);
+  const Tensor visible = mask.defined() ? mask : at::ones({seq, seq}, scores.options().dtype(at::kBool)).tril();
+  return scores +
+         at::zeros(visible.sizes(), scores.options()).masked_fill(visible.logical_not(), lowest(scores.scalar_type()));
+}
+
+/// Each query's mixture of values by its `shares` [batch, heads, seq, keys] of them.
+inline Tensor mix_values(const Tensor& shares, const Tensor& value) {
+  const int64_t groups = shares.size(1) / value.size(1);
+  return shares.to(value.scalar_type()).matmul(value.repeat_interleave(groups, 1)).transpose(1, 2).flatten(2);
+}
+
 /// With soft caps on the scores, which scaled_dot_product_attention does not know: rounded like the original's products
 /// of matrices. A query that sees no key mixes all alike.
 inline Tensor capped_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
                                double scale, double softcap) {
-  const int64_t groups = query.size(1) / key.size(1), seq = query.size(2);
-  Tensor scores = query.matmul(key.repeat_interleave(groups, 1).transpose(2, 3)) * scale;
-  scores = (scores / softcap).tanh() * softcap;
-  const Tensor visible = mask.defined() ? mask : at::ones({seq, seq}, scores.options().dtype(at::kBool)).tril();
-  const Tensor hidden =
-      at::zeros(visible.sizes(), scores.options()).masked_fill(visible.logical_not(), lowest(scores.scalar_type()));
-  const Tensor shares = (scores + hidden).softmax(-1, at::kFloat).to(query.scalar_type());
-  return shares.matmul(value.repeat_interleave(groups, 1)).transpose(1, 2).flatten(2);
+  const Tensor scores = (attention_scores(query, key, scale) / softcap).tanh() * softcap;
+  return mix_values(masked_scores(scores, mask).softmax(-1, wide(scores.scalar_type())), value);
+}
+
+inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
+                                   double scale, const Tensor& sinks) {
+  const Tensor scores = masked_scores(attention_scores(query, key, scale), mask);
+  const Tensor sink =
+      sinks.to(scores.scalar_type()).view({1, -1, 1, 1}).expand({scores.size(0), -1, scores.size(2), 1});
+  const Tensor shares = at::cat({scores, sink}, -1).softmax(-1, wide(scores.scalar_type()));
+  return mix_values(shares.narrow(-1, 0, scores.size(-1)), value);
 }
 
 inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
@@ -134,6 +160,7 @@ Tensor rotate_first(const Tensor& x, const Tensor& cos, Rotate&& rotate) {
 
 /// Turns pairs of features by their position (Su et al., RoFormer). Feature i of the first `rotated` ones makes a pair
 /// with feature i + rotated / 2, as GPT-NeoX has it; features after those stay as they are.
+/// Tables of a wider type than x's have it computed in that, and rounded once.
 /// - x [batch, heads, seq, head_dim]
 /// - cos, sin [batch or 1, seq, rotated]: of rotary_tables(), without a gradient
 /// - returns [batch, heads, seq, head_dim]
@@ -197,6 +224,37 @@ inline Tensor whole_mask(int64_t seq, const at::Device& device) {
   return at::ones({1, 1, seq, seq}, at::TensorOptions().dtype(at::kBool).device(device));
 }
 
+/// ALiBi's slopes (Press et al., Train Short, Test Long), one for each of `heads` heads: [heads] float32. A tp rank
+/// that holds some heads has theirs.
+inline Tensor alibi_slopes(int64_t heads, const at::Device& device) {
+  const auto closest = int64_t{1} << static_cast<int>(std::log2(heads));  // the power of 2 that is not above it
+  const auto powers = [&](double count, int64_t end, int64_t step) {
+    const at::TensorOptions options = at::TensorOptions().device(device);
+    return at::pow(at::full({}, std::exp2(-std::exp2(3.0 - std::log2(count))), options.dtype(at::kFloat)),
+                   at::arange(1, end, step, options.dtype(at::kInt)));
+  };
+  const Tensor slopes = powers(static_cast<double>(closest), closest + 1, 1);
+  if (closest == heads) return slopes;
+  return at::cat({slopes, powers(2.0 * static_cast<double>(closest), 2 * (heads - closest) + 1, 2)});
+}
+
+/// ALiBi as what is added to attention's scores, in `type`: the key's position times the head's slope where the query
+/// sees it, and the least finite value elsewhere. `slopes` [heads]; queries and keys are those of causal_mask.
+/// Positions count what is no padding; softmax does not see what is added to all scores of a query, so that this is the
+/// distance between the two. [batch or 1, heads, seq, keys]
+inline Tensor alibi_mask(const Batch& batch, const Tensor& slopes, at::ScalarType type) {
+  const int64_t seq = batch.input_ids.size(1), keys = cache::seen() + seq;
+  Tensor visible = causal_mask(batch, /*window=*/0);
+  if (!visible.defined()) visible = at::ones({seq, keys}, batch.input_ids.options().dtype(at::kBool)).tril();
+  Tensor positions = at::arange(keys, batch.input_ids.options()).unsqueeze(0);
+  if (batch.attention_mask.defined()) {
+    const Tensor tokens = batch.attention_mask.to(at::kLong);
+    positions = (tokens.cumsum(-1) - 1) * tokens;
+  }
+  const Tensor biases = (slopes.view({1, -1, 1, 1}) * positions.view({-1, 1, 1, keys})).to(type);
+  return biases.masked_fill(visible.logical_not(), plain::lowest(type));
+}
+
 /// Scaled dot product attention (Vaswani et al.), softmax(scale * query keyᵀ + mask) value. Each head of keys and
 /// values serves heads / key_value_heads heads of queries (Ainslie et al., GQA). `softcap` keeps the scores within
 /// ±softcap, smoothly (Gemma Team, Gemma 2). A cache keeps keys and values, and queries attend to what it kept before
@@ -213,6 +271,26 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
   if (softcap) return plain::capped_attention(query, keys, values, mask, scale, *softcap);
   return fused.attention ? fused.attention(query, keys, values, mask, scale)
                          : plain::attention(query, keys, values, mask, scale);
+}
+
+/// The same with a logit for each head, `sinks` [heads], that takes part in every query's softmax and adds nothing to
+/// what it mixes (OpenAI, gpt-oss). `mask` is one of visible keys.
+inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
+                                   double scale, const Tensor& sinks) {
+  const Tensor keys = cache::context ? cache::context->append(key) : key;
+  const Tensor values = cache::context ? cache::context->append(value) : value;
+  return plain::attention_with_sinks(query, keys, values, mask, scale, sinks);
+}
+
+/// The same with `biases` [batch or 1, heads or 1, seq, keys] that are added to the scores and hide keys too, as
+/// alibi_mask makes them. A query that sees no key mixes all alike, in its gradients too: those of
+/// scaled_dot_product_attention are as many times too large there as there are keys.
+inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& biases,
+                                    double scale) {
+  const Tensor keys = cache::context ? cache::context->append(key) : key;
+  const Tensor values = cache::context ? cache::context->append(value) : value;
+  const Tensor scores = plain::attention_scores(query, keys, scale) + biases;
+  return plain::mix_values(scores.softmax(-1, plain::wide(scores.scalar_type())), values);
 }
 
 /// Keeps values within ±cap, smoothly: cap * tanh(x / cap). Without a cap, x.

@@ -79,6 +79,23 @@ Tensor layer_norm(LayerNorm& norm, const Tensor& x) {
   return at::layer_norm(x, norm->weight.sizes(), entered(norm->weight), entered(norm->bias), norm->eps);
 }
 
+/// Root mean square norm of values that are split along their last dimension, as `weight` is: the squares are summed
+/// over tp.
+inline Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+  if (!context) return modular::rms_norm(x, weight, eps);
+  const Tensor values = x.to(plain::wide(x.scalar_type()));
+  // What every rank divides its slice by: a part of its gradient comes from each.
+  const Tensor squares = context->enter(context->reduce(values.pow(2).sum(-1, /*keepdim=*/true)));
+  const Tensor normalized = values * at::rsqrt(squares / (x.size(-1) * context->size()) + eps);
+  return (weight * normalized.to(weight.scalar_type())).to(x.scalar_type());
+}
+
+/// ALiBi's slopes of this rank's heads, of which there are `heads`.
+inline Tensor alibi_slopes(int64_t heads, const at::Device& device) {
+  if (!context) return modular::alibi_slopes(heads, device);
+  return modular::alibi_slopes(heads * context->size(), device).narrow(0, context->rank() * heads, heads);
+}
+
 /// Cross entropy over logits that are split by vocabulary: the sum over all targets, float32.
 inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
   return context ? context->cross_entropy(logits, targets) : modular::cross_entropy(logits, targets);
