@@ -1,5 +1,6 @@
 #include "generator/model/body.h"
 
+#include <algorithm>
 #include <array>
 
 namespace modgen {
@@ -21,31 +22,17 @@ void visit_stmts(std::vector<Stmt>& statements, const std::function<void(Stmt&)>
   }
 }
 
-std::string text_of(const Expr& expr) {
-  constexpr std::array kinds = {"local", "global",  "field", "call", "method", "op",   "construct",
-                                "cast",  "literal", "list",  "self", "lambda", "other"};
-  std::string text = kinds[static_cast<size_t>(expr.kind)];
-  if (!expr.name.empty()) text += " " + expr.name;
-  if (expr.operands.empty()) return text;
-  text += "(";
-  for (size_t i = 0; i < expr.operands.size(); ++i) text += (i ? ", " : "") + text_of(expr.operands[i]);
-  return text + ")";
-}
-
-void print(const std::vector<Stmt>& statements, size_t indent, std::string& out) {
-  constexpr std::array kinds = {"declare", "expression", "return", "branch", "range_for", "loop", "block", "other"};
-  for (const Stmt& statement : statements) {
-    out += std::string(indent, ' ') + kinds[static_cast<size_t>(statement.kind)];
-    for (const std::string& name : statement.names) out += " " + name;
-    for (const Expr& expr : statement.exprs) out += " " + text_of(expr);
-    out += "\n";
-    print(statement.then_body, indent + 2, out);
-    if (!statement.else_body.empty()) out += std::string(indent, ' ') + "else\n";
-    print(statement.else_body, indent + 2, out);
-  }
-}
-
 }  // namespace
+
+bool is_assignment(const Expr& expr) {
+  constexpr std::array names = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="};
+  return expr.kind == Expr::Kind::op && std::ranges::find(names, expr.name) != names.end();
+}
+
+bool is_in_place_method(const Expr& expr) {
+  return expr.kind == Expr::Kind::method && expr.name.size() > 1 && expr.name.ends_with("_") &&
+         !expr.name.ends_with("__");
+}
 
 void for_each_expr(Expr& expr, const std::function<void(Expr&)>& visit) {
   visit(expr);
@@ -59,16 +46,5 @@ void for_each_expr(Body& body, const std::function<void(Expr&)>& visit) {
 }
 
 void for_each_stmt(Body& body, const std::function<void(Stmt&)>& visit) { visit_stmts(body.statements, visit); }
-
-std::string to_text(const Body& body) {
-  std::string out;
-  for (const Initializer& initializer : body.initializers) {
-    out += "initialize " + initializer.name;
-    for (const Expr& argument : initializer.arguments) out += " " + text_of(argument);
-    out += "\n";
-  }
-  print(body.statements, 0, out);
-  return out;
-}
 
 }  // namespace modgen

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "generator/model/body.h"
@@ -31,9 +32,15 @@ struct Annotation {
 
 /// A data member that is not static.
 struct Field {
+  /// Whether modules are in it: by a holder (TORCH_MODULE, ModuleListOf, OneOf), or in another way.
+  enum class Modules { none, by_holder, otherwise };
   std::string name;
   std::string
       type;  // as written, renamed to this family, e.g. "nn::Linear", "ModuleListOf<GemmaDecoderLayer>", "int64_t"
+  std::string canonical;  // without const and reference: "torch::nn::Linear", "modular::gemma::GemmaMLP", "long"
+  Modules modules = Modules::none;
+  bool is_const = false;  // or a reference
+  bool varies = false;    // it is set more than once, or otherwise than by `=` or an initializer of a constructor
   std::string
       registered_as;  // the name that register_module or register_parameter gave it in the constructor, or empty
   std::vector<Annotation> annotations;
@@ -44,9 +51,19 @@ struct Field {
 /// A method, constructor or free function.
 struct Function {
   std::string name;
+  std::string signature;  // tells it from all others: qualified name, the types of its parameters, a method's const
   bool is_constructor = false;
-  std::string return_type;
+  bool is_static = false;     // a method without an object
+  bool is_const = false;      // a method that cannot change its object
+  bool is_template = false;   // it stands for what is made of it
+  bool is_instance = false;   // made of a template, whose text it shares
+  bool is_reference_qualified = false;
+  bool deduces_result = false;       // `auto` without a type after its parameters
+  bool has_trailing_result = false;  // its type stands after its parameters
+  std::string return_type;       // as written, also where it stands behind the parameters
+  std::string result;            // its canonical type: "at::Tensor", "void"
   std::vector<Parameter> parameters;
+  SourceSpan parameter_list;  // with its parentheses
   Body body;         // what weaving reads; spans lie inside the slices of `text`
   SourceSpan where;  // of the name
   std::vector<Text>
@@ -62,6 +79,7 @@ struct Class {
   std::string name;    // "GemmaMLPImpl"
   std::string holder;  // "GemmaMLP", by TORCH_MODULE; empty for configs and plain classes
   bool is_config = false;
+  std::vector<std::string> library_modules;  // that it derives from, but for Module: "modular::LayerNormImpl"
   std::vector<Annotation> annotations;
   std::vector<Field> fields;        // in the order of the file
   std::vector<Function> functions;  // in the order of the file, constructors among them
@@ -120,6 +138,10 @@ struct FamilyModel {
   uint32_t file = 0;                // its index in spans
   std::vector<Class> classes;       // dependencies first
   std::vector<Function> functions;  // free functions
+  std::vector<Function> instances;  // what the family's code makes of its function templates, methods as well
+  std::vector<std::string> known_tasks;         // what the contract can train
+  // Types that the contract can read from a config: canonical, and as it writes them.
+  std::vector<std::pair<std::string, std::string>> config_field_types;
   std::vector<EntryPlan> plans;     // filled by weave
   std::vector<Edit> edits;  // of what is no member: class annotations, config bases, visitors over config fields
 };

@@ -2,6 +2,7 @@
 
 #include <clang/AST/Attr.h>
 #include <clang/AST/DeclCXX.h>
+#include <clang/AST/DeclTemplate.h>
 #include <clang/AST/ExprCXX.h>
 #include <clang/AST/RecursiveASTVisitor.h>
 #include <clang/Frontend/CompilerInstance.h>
@@ -9,8 +10,10 @@
 #include <clang/Sema/Sema.h>
 
 #include <algorithm>
+#include <set>
 
 #include "generator/flatten/family.h"
+#include "generator/model/contract.h"
 #include "generator/model/read_body.h"
 #include "generator/resolve/effects.h"
 #include "generator/resolve/specs.h"
@@ -40,9 +43,15 @@ const clang::NamespaceDecl* flattened_namespace(const clang::CompilerInstance& c
 class ModelReader {
  public:
   ModelReader(clang::CompilerInstance& compiler, const Parsed& parsed, uint32_t file)
-      : manager_(compiler.getSourceManager()), parsed_(parsed), file_(file), text_(parsed.sources[file].text) {}
+      : manager_(compiler.getSourceManager()),
+        parsed_(parsed),
+        file_(file),
+        text_(parsed.sources[file].text),
+        declarations_(compiler.getASTContext()) {}
 
   void read(const clang::NamespaceDecl& space, FamilyModel& model) {
+    model.config_field_types = config_field_types(space.getASTContext(), declarations_);
+    model.known_tasks = known_tasks(space.getASTContext());
     for (const clang::Decl* decl : space.decls()) {
       if (const auto* record = llvm::dyn_cast<clang::CXXRecordDecl>(decl)) {
         if (!record->isThisDeclarationADefinition()) continue;
@@ -52,7 +61,7 @@ class ModelReader {
           model.classes.push_back(read_class(*record, model));
       } else if (const auto* function = decl->getAsFunction()) {
         if (function->isThisDeclarationADefinition())
-          model.functions.push_back(read_function(*function, span(decl->getSourceRange())));
+          add_function(*decl, span(decl->getSourceRange()), model.functions, model);
       }
     }
   }
@@ -95,7 +104,9 @@ class ModelReader {
     result.annotations = read_annotations(record, model.edits);
     for (const clang::CXXBaseSpecifier& base : record.bases()) {
       const auto* from = base.getType()->getAsCXXRecordDecl();
-      if (!from || from->getQualifiedNameAsString() != "modular::Config") continue;
+      const std::string name = from ? from->getQualifiedNameAsString() : std::string();
+      if (from && is_module_class(*from) && name != "modular::Module") result.library_modules.push_back(name);
+      if (name != "modular::Config") continue;
       result.is_config = true;
       const SourceSpan open = token(record.getBraceRange().getBegin());
       model.edits.push_back({{file_, result.where.end, open.begin}, " "});
@@ -122,16 +133,20 @@ class ModelReader {
         if (const auto* field = llvm::dyn_cast<clang::FieldDecl>(decl)) {
           result.fields.push_back(read_field(*field, slices[index], first));
           first = false;
-        } else if (const auto* function = decl->getAsFunction()) {
-          result.functions.push_back(read_function(*function, slices[index]));
+        } else if (decl->getAsFunction()) {
+          add_function(*decl, slices[index], result.functions, model);
         }
       }
     }
     for (const clang::CXXConstructorDecl* constructor : record.ctors())
       if (!constructor->isImplicit()) read_registrations(*constructor, result);
+    find_varying(result);
     if (result.is_config) {
-      std::string visitor = "\n\n  template <class Visitor>\n  void fields(Visitor&& visit) {\n";
-      for (const Field& field : result.fields) visitor += "    visit(\"" + field.name + "\", " + field.name + ");\n";
+      std::string visit = "visit";
+      while (std::ranges::find(result.fields, visit, &Field::name) != result.fields.end()) visit += "_";
+      std::string visitor = "\n\n  template <class Visitor>\n  void fields(Visitor&& " + visit + ") {\n";
+      for (const Field& field : result.fields)
+        visitor += "    " + visit + "(\"" + field.name + "\", " + field.name + ");\n";
       visitor += "  }\n";
       const uint32_t next = end_of_public_part(record, close).begin;
       uint32_t at = next;
@@ -141,10 +156,38 @@ class ModelReader {
     return result;
   }
 
-  Field read_field(const clang::FieldDecl& decl, SourceSpan slice, bool owns_text) const {
+  /// Finds the fields whose value does not follow from one line of a constructor.
+  static void find_varying(Class& owner) {
+    const auto field = [&](const std::string& name) {
+      const auto found = std::ranges::find(owner.fields, name, &Field::name);
+      return found == owner.fields.end() ? nullptr : &*found;
+    };
+    for (const Function& function : owner.functions) {
+      std::set<const Field*> set;  // in this constructor
+      for (const Initializer& initializer : function.body.initializers) set.insert(field(initializer.name));
+      const auto change = [&](const Expr& target, bool once) {
+        Field* changed = target.kind == Expr::Kind::field && target.operands.empty() ? field(target.name) : nullptr;
+        if (changed) changed->varies |= !set.insert(changed).second || !once;
+      };
+      Body body = function.body;
+      for_each_expr(body, [&](Expr& expr) {
+        const bool counts = expr.kind == Expr::Kind::op && (expr.name == "++" || expr.name == "--");
+        if ((changes_first(expr) || counts) && !expr.operands.empty())
+          change(expr.operands[0], function.is_constructor && expr.name == "=");
+        if (!expr.callee || is_assignment(expr)) return;
+        for (const size_t i : expr.callee->changes)
+          if (i < expr.operands.size()) change(expr.operands[i], false);
+      });
+    }
+  }
+
+  Field read_field(const clang::FieldDecl& decl, SourceSpan slice, bool owns_text) {
     Field field;
     field.name = decl.getName().str();
     field.type = written(span(decl.getTypeSourceInfo()->getTypeLoc().getSourceRange()));
+    field.canonical = declarations_.type_name(decl.getType());
+    field.modules = modules_in(decl.getType());
+    field.is_const = decl.getType().isConstQualified() || decl.getType()->isReferenceType();
     field.where = token(decl.getLocation());
     field.text.slice = owns_text ? slice : SourceSpan{slice.file, slice.end, slice.end};
     std::vector<Edit> edits;
@@ -153,18 +196,47 @@ class ModelReader {
     return field;
   }
 
-  Function read_function(const clang::FunctionDecl& decl, SourceSpan slice) const {
+  /// A function or what a template makes of it: its text is that of `decl`, its instances have none of their own.
+  void add_function(const clang::Decl& decl, SourceSpan slice, std::vector<Function>& functions, FamilyModel& model) {
+    functions.push_back(read_function(*decl.getAsFunction()));
+    functions.back().text.push_back({slice, {}});
+    const auto* made_of = llvm::dyn_cast<clang::FunctionTemplateDecl>(&decl);
+    if (!made_of) return;
+    functions.back().is_template = true;
+    for (const clang::FunctionDecl* instance : made_of->specializations()) {
+      model.instances.push_back(read_function(*instance));
+      model.instances.back().is_instance = true;
+    }
+  }
+
+  Function read_function(const clang::FunctionDecl& decl) {
     Function function;
     function.name = decl.getNameAsString();
+    function.signature = declarations_.callee(decl).signature;
     function.is_constructor = llvm::isa<clang::CXXConstructorDecl>(decl);
     function.where = token(decl.getLocation());
-    if (!function.is_constructor && decl.getFunctionTypeLoc())
-      function.return_type = written(span(decl.getReturnTypeSourceRange()));
-    for (const clang::ParmVarDecl* parameter : decl.parameters())
-      function.parameters.push_back({parameter->getNameAsString(), parameter_type(*parameter)});
-    function.text.push_back({slice, {}});
-    if (decl.doesThisDeclarationHaveABody()) function.body = read_body(decl, file_);
-    for_each_expr(function.body, [](Expr& expr) { unqualify(expr.type), unqualify(expr.name); });
+    if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&decl)) {
+      function.is_static = method->isStatic();
+      function.is_const = method->isConst();
+      function.is_reference_qualified = method->getRefQualifier() != clang::RQ_None;
+    }
+    if (const clang::FunctionTypeLoc type = decl.getFunctionTypeLoc()) {
+      function.parameter_list = span(type.getParensRange());
+      if (!function.is_constructor) {
+        function.return_type = written(span(type.getReturnLoc().getSourceRange()));
+        function.result = declarations_.type_name(decl.getReturnType());
+        const auto* deduced = decl.getDeclaredReturnType()->getContainedAutoType();
+        function.deduces_result = deduced != nullptr;
+        function.has_trailing_result = decl.getType()->castAs<clang::FunctionProtoType>()->hasTrailingReturn();
+      }
+    }
+    for (const clang::ParmVarDecl* parameter : decl.parameters()) {
+      Parameter& one = function.parameters.emplace_back();
+      one.name = parameter->getNameAsString();
+      one.type = parameter_type(*parameter);
+      one.name_at = token(parameter->getLocation()).begin;
+    }
+    function.body = read_body(decl, declarations_, file_, function.parameters);
     return function;
   }
 
@@ -175,10 +247,50 @@ class ModelReader {
     return type;
   }
 
-  /// Flattened text stands in a namespace of its own while it is parsed.
-  static void unqualify(std::string& name) {
-    constexpr std::string_view kExtra = "flattened::";
-    for (size_t at; (at = name.find(kExtra)) != std::string::npos;) name.erase(at, kExtra.size());
+  /// Whether `type` is, holds or points to a module anywhere.
+  bool mentions_module(clang::QualType type, int depth = 0) const {
+    if (depth > 8) return false;
+    type = type.getNonReferenceType().getCanonicalType();
+    if (type->isPointerType() || type->isArrayType())
+      return mentions_module(type->isPointerType() ? type->getPointeeType()
+                                                   : clang::QualType(type->getPointeeOrArrayElementType(), 0),
+                             depth + 1);
+    const auto* record = type->getAsCXXRecordDecl();
+    if (!record) return false;
+    if (is_module_class(*record) || record->getQualifiedNameAsString() == "torch::nn::AnyModule")
+      return true;
+    if (const auto* special = llvm::dyn_cast<clang::ClassTemplateSpecializationDecl>(record))
+      for (const clang::TemplateArgument& argument : special->getTemplateArgs().asArray())
+        for (const clang::TemplateArgument& one :
+             argument.getKind() == clang::TemplateArgument::Pack ? argument.pack_elements() : llvm::ArrayRef(argument))
+          if (one.getKind() == clang::TemplateArgument::Type && mentions_module(one.getAsType(), depth + 1)) return true;
+    if (!record->hasDefinition()) return false;
+    const auto of_bases = [&](const clang::CXXBaseSpecifier& base) { return mentions_module(base.getType(), depth + 1); };
+    if (std::any_of(record->bases_begin(), record->bases_end(), of_bases)) return true;
+    return token(record->getLocation()).file == file_ &&
+           std::any_of(record->field_begin(), record->field_end(), [&](const clang::FieldDecl* field) {
+             return mentions_module(field->getType(), depth + 1);
+           });
+  }
+
+  /// A class made by TORCH_MODULE, a list of such, or one of several such.
+  bool is_holder(clang::QualType type) const {
+    const auto* record = type.getCanonicalType()->getAsCXXRecordDecl();
+    if (!record || type->isReferenceType()) return false;
+    const auto* special = llvm::dyn_cast<clang::ClassTemplateSpecializationDecl>(record);
+    if (!special) return held_by(*record) != nullptr;
+    const bool groups = special->getName() == "ModuleListOf" || special->getName() == "OneOf";
+    if (!groups) return false;
+    for (const clang::TemplateArgument& argument : special->getTemplateArgs().asArray())
+      for (const clang::TemplateArgument& one :
+           argument.getKind() == clang::TemplateArgument::Pack ? argument.pack_elements() : llvm::ArrayRef(argument))
+        if (one.getKind() != clang::TemplateArgument::Type || !is_holder(one.getAsType())) return false;
+    return true;
+  }
+
+  Field::Modules modules_in(clang::QualType type) const {
+    if (is_holder(type)) return Field::Modules::by_holder;
+    return mentions_module(type) ? Field::Modules::otherwise : Field::Modules::none;
   }
 
   static void read_registrations(const clang::CXXConstructorDecl& constructor, Class& result) {
@@ -204,6 +316,7 @@ class ModelReader {
   const Parsed& parsed_;
   uint32_t file_;
   const std::string& text_;
+  Declarations declarations_;
 };
 
 /// What only templates of libtorch and of the runtime would find out, whose bodies are not parsed here: whether modules

@@ -1,7 +1,11 @@
 // Each annotation against what it marks.
 #include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
 
 #include "generator/weave/plan.h"
+#include "generator/weave/shard_types.h"
 
 namespace modgen {
 namespace {
@@ -12,28 +16,24 @@ void report(std::vector<Finding>& findings, SourceSpan where, std::string messag
   if (!known) findings.push_back({true, where, std::move(message), std::move(advice), {}});
 }
 
-bool is_integer(const std::string& type) {
-  return type == "int64_t" || type == "int" || type == "const int64_t" || type == "size_t";
+bool is_integer(const Field& field) {
+  constexpr std::array types = {"long", "int", "unsigned long", "unsigned int", "short"};
+  return std::ranges::find(types, field.canonical) != types.end();
 }
 
-bool is_layer_type(const std::string& type, std::string_view layer) {
-  if (layer == "Linear" && unqualified(type) == "TransposedLinear") return true;
-  return type.ends_with("nn::" + std::string(layer)) ||
-         type.find("ModuleListOf<nn::" + std::string(layer) + ">") != std::string::npos;
+/// What `field` holds, or its list holds.
+bool is_layer(const Field& field, std::string_view layer) {
+  std::string_view type = field.canonical;
+  if (type.starts_with("modular::ModuleListOf<")) type = type.substr(22, type.size() - 23);
+  if (layer == "Linear" && (type == "modular::TransposedLinear" || type == "modular::nn::Linear")) return true;
+  return type == "torch::nn::" + std::string(layer);
 }
 
-bool is_module_type(const FamilyModel& family, const std::string& type) {
-  if (type.starts_with("nn::") || type.starts_with("torch::nn::") || type.starts_with("ModuleListOf<") ||
-      type == "TransposedLinear" || type.ends_with("LayerNorm"))
-    return true;
-  return std::any_of(family.classes.begin(), family.classes.end(),
-                     [&](const Class& c) { return !c.holder.empty() && c.holder == type; });
-}
-
-void check_field(const FamilyModel& family, const Class& owner, const Field& field, std::vector<Finding>& findings) {
-  const bool linear = is_layer_type(field.type, "Linear"), embedding = is_layer_type(field.type, "Embedding");
-  const bool module = is_module_type(family, field.type);
-  const bool list = field.type.starts_with("ModuleListOf<");
+/// Each annotation of a member against what it marks.
+void check_kinds(const Field& field, std::vector<Finding>& findings) {
+  const bool linear = is_layer(field, "Linear"), embedding = is_layer(field, "Embedding");
+  const bool module = field.modules != Field::Modules::none, tensor = field.canonical == "at::Tensor";
+  const bool list = field.canonical.starts_with("modular::ModuleListOf<");
   struct Rule {
     const char* kind;
     const char* macro;
@@ -43,17 +43,15 @@ void check_field(const FamilyModel& family, const Class& owner, const Field& fie
   const Rule rules[] = {
       {"tp_colwise", "TP_COLWISE", linear, "a linear layer"},
       {"tp_rowwise", "TP_ROWWISE", linear, "a linear layer"},
-      {"tp_vocab", "TP_VOCAB", linear || embedding || field.type == "Tensor",
-       "an embedding, a linear layer or a parameter"},
+      {"tp_vocab", "TP_VOCAB", linear || embedding || tensor, "an embedding, a linear layer or a parameter"},
       {"tp_colwise_parts", "TP_COLWISE_PARTS", linear, "a linear layer"},
-      {"tp_shard", "TP_SHARD", embedding || field.type == "Tensor", "an embedding or a parameter"},
-      {"tp_local", "TP_LOCAL", is_integer(field.type), "an integer field"},
-      {"pp_first", "PP_FIRST", module || field.type == "Tensor", "a module or a parameter"},
-      {"pp_last", "PP_LAST", module || field.type == "Tensor", "a module or a parameter"},
-      {"pp_all", "PP_ALL", module || field.type == "Tensor", "a module or a parameter"},
+      {"tp_shard", "TP_SHARD", embedding || tensor, "an embedding or a parameter"},
+      {"tp_local", "TP_LOCAL", is_integer(field), "an integer field"},
+      {"pp_first", "PP_FIRST", module || tensor, "a module or a parameter"},
+      {"pp_last", "PP_LAST", module || tensor, "a module or a parameter"},
+      {"pp_all", "PP_ALL", module || tensor, "a module or a parameter"},
       {"pp_split", "PP_SPLIT", list, "a ModuleListOf"},
-      {"tied_to", "TIED_TO", linear || embedding || field.type == "Tensor",
-       "a linear layer, an embedding or a parameter"},
+      {"tied_to", "TIED_TO", linear || embedding || tensor, "a linear layer, an embedding or a parameter"},
       {"ties", "TIES", module, "a module"},
       {"fsdp_unit", "FSDP_UNIT", false, "a module class"},
       {"entry", "MODEL_ENTRY", false, "a module class"},
@@ -76,13 +74,94 @@ void check_field(const FamilyModel& family, const Class& owner, const Field& fie
       *before = &annotation;
     }
   }
-  if (owner.holder.empty()) return;
-  const Construction construction = construction_of(owner, field);
-  if ((module || field.type == "Tensor") && construction.registered == Construction::Registered::no)
+}
+
+bool concerns_runtime(const Annotation& annotation) {
+  return annotation.kind.starts_with("tp_") || annotation.kind.starts_with("pp_") || annotation.kind == "tied_to" ||
+         annotation.kind == "ties";
+}
+
+void check_field(const Class& owner, const Field& field, std::vector<Finding>& findings) {
+  check_kinds(field, findings);
+  if (field.modules == Field::Modules::otherwise)
+    return report(findings, field.where,
+                  field.name + ", a " + field.type + ", holds modules in a way that modgen does not follow: nothing "
+                               "would split their parameters or place their parallel calls",
+                  "hold each by its holder (the class that TORCH_MODULE makes), or several of a class by ModuleListOf");
+  if (owner.holder.empty()) {
+    for (const Annotation& annotation : field.annotations)
+      if (concerns_runtime(annotation))
+        report(findings, annotation.where, "an annotation of the runtime's marks " + field.name + " of " + owner.name +
+                                               ", which is no module class",
+               "mark members of module classes");
+    return;
+  }
+  using Registered = Construction::Registered;
+  const Registered registered = construction_of(owner, field).registered;
+  const bool module = field.modules == Field::Modules::by_holder, tensor = field.canonical == "at::Tensor";
+  if ((module || tensor) && registered == Registered::no)
     report(findings, field.where,
            field.name + " is not registered: nothing would own " + (module ? "its parameters" : "it"),
            module ? "make it with register_module in the constructor"
                   : "make it with register_parameter or register_buffer in the constructor");
+  for (const Annotation& annotation : field.annotations)
+    if (annotation.kind.starts_with("tp_") && annotation.kind != "tp_none" && tensor && registered == Registered::buffer)
+      report(findings, annotation.where, field.name + " is a buffer, and buffers are whole on every tp rank",
+             "drop the annotation, or make it a parameter with register_parameter");
+}
+
+/// The known name that is spelled most like `name`.
+std::string nearest(const std::vector<std::string>& known, const std::string& name) {
+  const auto distance = [&](const std::string& other) {
+    std::vector<size_t> row(other.size() + 1);
+    std::iota(row.begin(), row.end(), size_t{0});
+    for (size_t i = 1; i <= name.size(); ++i) {
+      size_t diagonal = std::exchange(row[0], i);
+      for (size_t j = 1; j <= other.size(); ++j) {
+        const size_t replaced = diagonal + (name[i - 1] != other[j - 1]);
+        diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+      }
+    }
+    return row.back();
+  };
+  return *std::ranges::min_element(known, {}, distance);
+}
+
+void check_entry(const FamilyModel& family, const Annotation& entry, std::vector<Finding>& findings) {
+  const std::vector<std::string>& known = family.known_tasks;
+  if (entry.arguments.empty() || known.empty()) return;
+  const std::string& task = entry.arguments[0];
+  if (std::ranges::find(known, task) == known.end())
+    report(findings, entry.where, "\"" + task + "\" is no task that the runtime knows",
+           "write MODEL_ENTRY(\"" + nearest(known, task) + "\"), or another one of " + listed_parts(known));
+  for (const std::string& text : entry.arguments)
+    if (std::ranges::any_of(text, [](unsigned char c) { return c < ' ' || c == '"' || c == '\\'; }))
+      report(findings, entry.where, "a name with a quote, a backslash or a control character",
+             "write the name of the class as config.json has it");
+}
+
+/// Each field of a config is one that the contract reads from config.json.
+void check_config(const FamilyModel& family, const Class& config, std::vector<Finding>& findings) {
+  const auto check_name = [&](const auto& member) {
+    if (member.name == "fields")
+      report(findings, member.where, "a config's member cannot be called fields, as the method that lists them is",
+             "call it otherwise");
+  };
+  std::ranges::for_each(config.functions, check_name);
+  for (const Field& field : config.fields) {
+    check_name(field);
+    const auto& types = family.config_field_types;
+    const bool is_read = is_config(family, field.canonical) ||
+                         std::ranges::any_of(types, [&](const auto& type) { return type.first == field.canonical; });
+    if (is_read && !field.is_const) continue;
+    std::vector<std::string> names;
+    for (const auto& [canonical, written] : types) names.push_back(written);
+    report(findings, field.where, field.name + " is a " + field.type + ", which the runtime cannot read from config.json",
+           (field.is_const ? "make a constant static constexpr; a field has type "
+                           : "write it as the value has it in config.json, and turn it into another type where it is "
+                             "used: ") +
+               listed_parts(names) + " or another config");
+  }
 }
 
 }  // namespace
@@ -90,18 +169,23 @@ void check_field(const FamilyModel& family, const Class& owner, const Field& fie
 void check_annotations(const FamilyModel& family, std::vector<Finding>& findings) {
   for (const Class& owner : family.classes) {
     for (const Annotation& annotation : owner.annotations) {
-      const bool for_modules = annotation.kind == "fsdp_unit" || annotation.kind == "entry";
-      if (for_modules && owner.holder.empty())
+      const bool is_entry = annotation.kind == "entry";
+      if ((is_entry || annotation.kind == "fsdp_unit") && owner.holder.empty())
         report(findings, annotation.where,
-               (annotation.kind == "entry" ? "MODEL_ENTRY marks " : "FSDP_UNIT marks ") + owner.name +
-                   ", which is no module class",
+               (is_entry ? "MODEL_ENTRY marks " : "FSDP_UNIT marks ") + owner.name + ", which is no module class",
                "it can mark a module class");
-      if (annotation.kind.starts_with("tp_") || annotation.kind.starts_with("pp_") || annotation.kind == "tied_to" ||
-          annotation.kind == "ties")
+      if (is_entry) check_entry(family, annotation, findings);
+      if (concerns_runtime(annotation))
         report(findings, annotation.where, "a member's annotation marks the class " + owner.name,
                "write it before the member");
     }
-    for (const Field& field : owner.fields) check_field(family, owner, field, findings);
+    for (const std::string& base : owner.library_modules)
+      report(findings, owner.where,
+             owner.name + " derives from " + base + ", whose parameters modgen does not see",
+             "derive from Module, and hold a " + std::string(unqualified(base.substr(0, base.rfind("Impl")))) +
+                 " as a member");
+    if (owner.is_config) check_config(family, owner, findings);
+    for (const Field& field : owner.fields) check_field(owner, field, findings);
   }
 }
 

@@ -58,11 +58,6 @@ std::vector<Edit> Editor::finish() {
   return std::move(edits_);
 }
 
-bool Editor::is_unbraced(const Stmt& statement) const {
-  const size_t before = text_.find_last_not_of(" \t\n", statement.span.begin - 1);
-  return before != std::string::npos && (text_[before] == ')' || text_.compare(before - 3, 4, "else") == 0);
-}
-
 uint32_t Editor::line_start(uint32_t place) const {
   const size_t newline = place == 0 ? std::string::npos : text_.rfind('\n', place - 1);
   return newline == std::string::npos ? 0 : static_cast<uint32_t>(newline + 1);

@@ -25,8 +25,6 @@ class Editor {
   std::vector<Edit> finish();
 
   std::string source(SourceSpan span) const { return text_.substr(span.begin, span.end - span.begin); }
-  /// Whether the statement is the whole body of an `if` or a loop, without braces.
-  bool is_unbraced(const Stmt& statement) const;
 
  private:
   struct Wrap {

@@ -21,12 +21,10 @@ Value batch() {
 
 /// A parameter of a method that nothing is known of.
 Value unknown_argument(const Parameter& parameter) {
-  const std::string& type = parameter.type;
-  if (type.find("Batch") != std::string::npos) return batch();
-  if (type.find("Tensor") != std::string::npos) return Value::tensor(kInvariant, true, std::nullopt);
-  if (type.find("RotaryTables") != std::string::npos) return invariant_of("std::pair<at::Tensor, at::Tensor>", false);
-  if (type == "int64_t" || type == "double" || type == "bool" || type == "int") return Value::number();
-  return object_value();
+  if (parameter.canonical == "modular::Batch") return batch();
+  if (parameter.canonical == "std::optional<at::Tensor>") return Value::tensor(kInvariant, true, std::nullopt);
+  const bool is_rotary = parameter.type.find("RotaryTables") != std::string::npos;
+  return invariant_of(parameter.canonical, !is_rotary);
 }
 
 /// The module that `expr` names, a field of `self` or of a module that it holds; null where it is something else.
@@ -57,14 +55,40 @@ Value module_value(const ModuleNode& node) {
   return value;
 }
 
-bool is_assignment(const Expr& expr) {
-  static const std::set<std::string> names = {"=", "+=", "-=", "*=", "/="};
-  return expr.kind == Expr::Kind::op && names.contains(expr.name);
+FunctionIndex::FunctionIndex(const FamilyModel& family) {
+  const auto add = [&](const std::vector<Function>& functions) {
+    for (const Function& function : functions)
+      if (!function.is_template) by_signature_.emplace(function.signature, &function);
+  };
+  for (const Class& owner : family.classes) add(owner.functions);
+  add(family.functions);
+  add(family.instances);
 }
 
-Interpreter::Interpreter(const FamilyModel& family, const ModuleNode& root, OpenSums& sums,
-                         Interpretation& interpretation, std::vector<Finding>& findings)
-    : family_(family), root_(root), sums_(sums), interpretation_(interpretation), findings_(findings) {
+const Function* FunctionIndex::find(const Callee& callee) const {
+  if (callee.home != Callee::Home::family) return nullptr;
+  const auto found = by_signature_.find(callee.signature);
+  return found == by_signature_.end() ? nullptr : found->second;
+}
+
+const Function* FunctionIndex::only_method(const Class& owner, std::string_view name, size_t arguments) {
+  const Function* only = nullptr;
+  for (const Function& function : owner.functions) {
+    if (function.is_constructor || function.name != name || function.parameters.size() < arguments) continue;
+    if (only) return nullptr;
+    only = &function;
+  }
+  return only;
+}
+
+Interpreter::Interpreter(const FamilyModel& family, const FunctionIndex& functions, const ModuleNode& root,
+                         OpenSums& sums, Interpretation& interpretation, std::vector<Finding>& findings)
+    : family_(family),
+      functions_(functions),
+      root_(root),
+      sums_(sums),
+      interpretation_(interpretation),
+      findings_(findings) {
   for_each_node(root, [&](const ModuleNode& node) {
     if (node.field && find_annotation(node.field->annotations, "pp_split")) has_pipeline_ = true;
   });
@@ -76,7 +100,7 @@ void Interpreter::run_entry(const Function& forward) {
   is_entry_ = true;
   std::vector<Value> arguments;
   for (const Parameter& parameter : forward.parameters) arguments.push_back(unknown_argument(parameter));
-  const Value result = call(forward, &root_, std::move(arguments), nullptr);
+  const Value result = call(forward, &root_, {}, std::move(arguments), nullptr);
   if (!result.has_failed() && !result.is_invariant())
     report(forward.where, "what the entry returns is " + describe(result),
            "a loss and logits have to be whole on every tp rank");
@@ -88,13 +112,13 @@ void Interpreter::run_entry(const Function& forward) {
 void Interpreter::run_alone(const Function& method) {
   std::vector<Value> arguments;
   for (const Parameter& parameter : method.parameters) arguments.push_back(unknown_argument(parameter));
-  call(method, &root_, std::move(arguments), nullptr);
+  call(method, &root_, {}, std::move(arguments), nullptr);
 }
 
-void Interpreter::report(SourceSpan where, std::string message, std::string advice) {
+void Interpreter::report(SourceSpan where, std::string message, std::string advice, std::vector<Finding> notes) {
   const bool known = std::any_of(findings_.begin(), findings_.end(),
                                  [&](const Finding& f) { return f.where == where && f.message == message; });
-  if (!known) findings_.push_back({true, where, std::move(message), std::move(advice), {}});
+  if (!known) findings_.push_back({true, where, std::move(message), std::move(advice), std::move(notes)});
 }
 
 void Interpreter::note(const Expr& expr, const std::string& operation, bool alike, const std::string& trusted) {
@@ -130,54 +154,132 @@ Value Interpreter::unproven(const Expr& expr, const Value& value, const std::str
 }
 
 void Interpreter::place(Call call, const Expr& expr, const Function* callee) {
-  Placement placement{call, &expr, "", 0, callee};
+  if (expr.in_macro)
+    return report(expr.span, "a parallel call would have to stand in the body of a macro",
+                  "write what the macro stands for here");
+  Placement placement{call, &expr, "", 0, 0, callee};
   std::vector<Placement>& list = frame_->placements[&expr];
   std::erase_if(list, [&](const Placement& other) { return other.call == call; });
   if (call == Call::enter && expr.kind == Expr::Kind::local && list.empty()) {
+    const Variable* variable = variable_of(expr);
     placement.variable = expr.name;
-    placement.version = frame_->variables[expr.name].version;
+    placement.number = expr.variable;
+    placement.version = variable->refers_to ? root_of(*variable->refers_to).version : variable->version;
   }
   list.insert(list.begin(), placement);  // what is placed later stands around it
 }
 
-Value Interpreter::call(const Function& function, const ModuleNode* self, std::vector<Value> arguments,
-                        const Expr* at) {
-  const auto same_call = [&](const auto& active) { return active.first == &function && active.second == self; };
-  if (++depth_ > 64 || std::any_of(active_.begin(), active_.end(), same_call)) {
-    --depth_;
-    return fail(function.where, "unproven: " + function.name + " calls itself",
-                "parallel code cannot be placed in recursive methods");
-  }
+Value Interpreter::call(const Function& function, const ModuleNode* self, const std::vector<const Expr*>& operands,
+                        std::vector<Value> values, const Expr* at) {
   Frame frame;
   frame.function = &function;
   frame.self = self;
-  for (size_t i = 0; i < function.parameters.size(); ++i) {
-    const Value value = i < arguments.size() ? arguments[i] : unknown_argument(function.parameters[i]);
-    frame.variables[function.parameters[i].name] = {value, ++versions_};
+  bind_parameters(frame, operands, std::move(values));
+  return run(frame, at);
+}
+
+Value Interpreter::call_on_object(const Function& function, const Expr* object,
+                                  const std::vector<const Expr*>& operands, std::vector<Value> values,
+                                  const Expr& at) {
+  static const std::string kThis = "this";
+  Frame frame;
+  frame.function = &function;
+  Variable& self = frame.variables[0];
+  self.name = &kThis;
+  self.value = object_value();
+  if (object) {
+    self.value = std::move(values.front());
+    values.erase(values.begin());
+    self.refers_to = place_of(*object);
+    if (self.refers_to && !function.is_const) frame.reached.push_back(self.refers_to->frame);
   }
-  Frame* const caller = frame_;
+  bind_parameters(frame, operands, std::move(values));
+  const Value result = run(frame, &at);
+  return function.is_constructor && !result.has_failed() ? frame.variables[0].value : result;
+}
+
+void Interpreter::bind_parameters(Frame& frame, const std::vector<const Expr*>& operands, std::vector<Value> values) {
+  const std::vector<Parameter>& parameters = frame.function->parameters;
+  const bool is_unit = runs_unit(frame, root_);
+  frame.given = values;
+  std::vector<std::pair<Variable*, Place>> constants;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    Variable& variable = frame.variables[parameters[i].variable];
+    variable.name = &parameters[i].name;
+    variable.version = ++versions_;
+    variable.value = i < values.size() ? std::move(values[i]) : unknown_argument(parameters[i]);
+    // The runtime holds copies of what a unit is given, and runs it again on them.
+    if (is_unit) set_storage(variable.value, Storage());
+    if (is_unit || i >= operands.size() || parameters[i].binding == Binding::value) continue;
+    const std::optional<Place> place = place_of(*operands[i]);
+    if (parameters[i].binding == Binding::constant_reference) {
+      if (place && variable.value == read(*place, *operands[i])) constants.emplace_back(&variable, *place);
+    } else if (place) {
+      variable.refers_to = place;
+      if (std::find(frame.reached.begin(), frame.reached.end(), place->frame) == frame.reached.end())
+        frame.reached.push_back(place->frame);
+    } else {
+      variable.is_foreign = operands[i]->is_lvalue;
+    }
+  }
+  // What nothing can change is as good as a copy.
+  if (frame.reached.empty()) return;
+  for (auto& [variable, place] : constants) variable->refers_to = place;
+}
+
+Value Interpreter::run(Frame& frame, const Expr* at) {
+  const Function& function = *frame.function;
+  const ModuleNode* const self = frame.self;
+  const auto same_call = [&](const auto& active) { return active.first == &function && active.second == self; };
+  if (std::any_of(active_.begin(), active_.end(), same_call))
+    return fail(function.where, "unproven: " + function.name + " calls itself",
+                "parallel code cannot be placed in recursive methods");
+  constexpr size_t kDeepest = 256;
+  if (active_.size() == kDeepest)
+    return fail(at->span, "unproven: calls within calls, " + std::to_string(kDeepest) + " deep, are not followed",
+                "write some of these methods into those that call them");
+  if (function.body.span.empty())
+    return fail(at ? at->span : function.where, "unproven: what " + function.name + " does is not known here",
+                "define it in the spec");
+  frame.caller = frame_;
+  frame.called = at;
+  frame.context = contexts_
+                      .try_emplace({frame.caller ? frame.caller->context : 0, at, &function},
+                                   static_cast<uint32_t>(contexts_.size() + 1))
+                      .first->second;
   frame_ = &frame;
   const bool is_unit = runs_unit(frame, root_);
   if (is_unit) units_.push_back(self);
   MethodFindings& found = interpretation_[&function];
   const bool first_time = !found.owner && found.placements.empty() && interpreted_.insert(&function).second;
   std::optional<Walk> walk;
-  if (self) {
+  if (self && has_pipeline_) {
     std::vector<Finding> walk_findings;
     const auto split_list = [&](const Expr& list) {
       const ModuleNode* node = named_by(*self, list);
       return node && node->field && find_annotation(node->field->annotations, "pp_split") ? node->field : nullptr;
     };
     walk = find_walk(split_list, function, walk_findings);
-    for (Finding& finding : walk_findings) report(finding.where, finding.message, finding.advice);
+    for (Finding& finding : walk_findings)
+      report(finding.where, finding.message, finding.advice, std::move(finding.notes));
+    // Without a cut nothing says which stage runs what.
+    if (!walk_findings.empty()) has_pipeline_ = false;
   }
   active_.emplace_back(&function, self);
+  for (const Initializer& initializer : function.body.initializers) {
+    std::vector<Value> values;
+    for (const Expr& argument : initializer.arguments) values.push_back(evaluate(argument));
+    if (values.size() == 1) frame.variables[0].value.members[initializer.name] = std::move(values[0]);
+  }
   execute_body(function.body.statements, walk);
-  if (has_towers_ && is_entry_) walk = cut_between_towers(frame, caller, at);
+  if (has_towers_ && is_entry_) walk = cut_between_towers(frame, frame.caller, at);
   active_.pop_back();
   if (is_unit) units_.pop_back();
-  frame_ = caller;
-  --depth_;
+  if (!frame.reached.empty()) {
+    if (!frame.ended) frame.returned.push_back(state());
+    if (!frame.returned.empty()) restore(joined(std::move(frame.returned)));
+  }
+  frame_ = frame.caller;
 
   keep(frame, found, first_time, at);
   if (at && frame_ && self && !frame.placements.empty()) place(Call::on_shards, *at, &function);
@@ -197,6 +299,7 @@ Value Interpreter::call(const Function& function, const ModuleNode* self, std::v
 
   Value result;
   for (const Value& value : frame.results) result = join(result, value);
+  if (is_unit) set_storage(result, Storage());
   if (result.kind == Value::Kind::mismatch)
     return fail(function.where, "what " + function.name + " returns is " + result.text,
                 "return values that are split alike");
@@ -207,7 +310,7 @@ std::optional<Walk> Interpreter::cut_between_towers(Frame& frame, Frame* caller,
   std::vector<Finding> cut_findings;
   std::optional<Walk> walk = find_cut(*frame.function, frame.reads, cut_findings);
   for (Finding& finding : cut_findings) report(finding.where, finding.message, finding.advice);
-  if (walk) frame.walked_value = frame.fed[walk->carried].value;
+  if (walk) frame.walked_value = frame.fed[walk->variable].value;
   const bool is_cut = std::any_of(frame.reads.begin(), frame.reads.end(), [](const auto& one) { return one.is_cut; });
   if (walk || is_cut || !cut_findings.empty() || !caller) return walk;
   for (const StageReads& reads : frame.reads)
@@ -224,6 +327,11 @@ void Interpreter::keep(Frame& frame, MethodFindings& found, bool first_time, con
     return a.expr->span.begin != b.expr->span.begin ? a.expr->span.begin < b.expr->span.begin
                                                     : a.expr->span.end > b.expr->span.end;
   });
+  if (frame.function->is_instance && !placements.empty()) {
+    fail(placements.front().expr->span, "a parallel call would have to stand in a template",
+         "write " + frame.function->name + " as a method or function of its own for these types");
+    return;
+  }
   const auto same_calls = [](const std::vector<Placement>& a, const std::vector<Placement>& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Placement& one, const Placement& other) {
       return one.call == other.call && one.expr == other.expr;
@@ -251,9 +359,9 @@ void Interpreter::keep(Frame& frame, MethodFindings& found, bool first_time, con
   found.pass_ons = frame.pass_ons;
 }
 
-EntryPlan::Proof interpret_entry(const FamilyModel& family, const ModuleNode& root, OpenSums& sums,
-                                 Interpretation& interpretation, std::vector<Finding>& findings) {
-  Interpreter interpreter(family, root, sums, interpretation, findings);
+EntryPlan::Proof interpret_entry(const FamilyModel& family, const FunctionIndex& functions, const ModuleNode& root,
+                                 OpenSums& sums, Interpretation& interpretation, std::vector<Finding>& findings) {
+  Interpreter interpreter(family, functions, root, sums, interpretation, findings);
   if (const Function* forward = find_method(*root.type, "forward", 1))
     interpreter.run_entry(*forward);
   else
@@ -265,13 +373,13 @@ EntryPlan::Proof interpret_entry(const FamilyModel& family, const ModuleNode& ro
   return interpreter.proof();
 }
 
-void interpret_unreached(const FamilyModel& family, const ModuleNode& root, OpenSums& sums,
-                         Interpretation& interpretation, std::vector<Finding>& findings) {
+void interpret_unreached(const FamilyModel& family, const FunctionIndex& functions, const ModuleNode& root,
+                         OpenSums& sums, Interpretation& interpretation, std::vector<Finding>& findings) {
   for (const Function& method : root.type->functions) {
-    if (method.is_constructor || method.name == "reset_parameters" || method.body.span.empty() ||
+    if (method.is_constructor || method.is_template || method.name == "reset_parameters" || method.body.span.empty() ||
         interpretation.contains(&method))
       continue;
-    Interpreter(family, root, sums, interpretation, findings).run_alone(method);
+    Interpreter(family, functions, root, sums, interpretation, findings).run_alone(method);
   }
 }
 

@@ -20,9 +20,10 @@ namespace modgen {
 struct Placement {
   Call call = Call::none;
   const Expr* expr = nullptr;
-  // Of Call::enter on a local variable: its name, and a number that differs where it holds another value. Empty
+  // Of Call::enter on a local variable: its name, its number, and one that differs where it holds another value. Empty
   // otherwise.
   std::string variable;
+  uint32_t number = 0;  // of that variable, as in Expr::variable
   uint64_t version = 0;
   const Function* callee = nullptr;  // of Call::on_shards: the method whose calls stand there
 };
@@ -53,13 +54,15 @@ struct OpenSums {
   bool looking = false;         // every call is taken for one, and those whose results are added are put into `calls`
 };
 
+class FunctionIndex;
+
 /// Interprets the entry `root` from its forward on. Findings are added once each.
-EntryPlan::Proof interpret_entry(const FamilyModel& family, const ModuleNode& root, OpenSums& sums,
-                                 Interpretation& interpretation, std::vector<Finding>& findings);
+EntryPlan::Proof interpret_entry(const FamilyModel& family, const FunctionIndex& functions, const ModuleNode& root,
+                                 OpenSums& sums, Interpretation& interpretation, std::vector<Finding>& findings);
 
 /// Interprets the methods of `root`'s class that nothing before has reached, with arguments that are the same on every
 /// rank.
-void interpret_unreached(const FamilyModel& family, const ModuleNode& root, OpenSums& sums,
-                         Interpretation& interpretation, std::vector<Finding>& findings);
+void interpret_unreached(const FamilyModel& family, const FunctionIndex& functions, const ModuleNode& root,
+                         OpenSums& sums, Interpretation& interpretation, std::vector<Finding>& findings);
 
 }  // namespace modgen

@@ -1,4 +1,5 @@
-// What expressions do: operations by the table of rules, calls, layers, assignments.
+// What expressions do: operations by the table of rules, calls and layers. A rule is used for what Clang resolved to a
+// declaration of libtorch or of the contract, and a family's own functions run, whatever either is called.
 #include <algorithm>
 #include <charconv>
 #include <set>
@@ -8,6 +9,8 @@
 
 namespace modgen {
 namespace {
+
+using Home = Callee::Home;
 
 Value literal(const Expr& expr) {
   Value value = Value::number();
@@ -24,19 +27,13 @@ Value literal(const Expr& expr) {
 std::string rule_of(const ModuleNode& node) {
   using Kind = ModuleNode::Kind;
   if (node.kind != Kind::linear && node.kind != Kind::embedding)
-    return std::string(unqualified(node.field->type)) + " layer";
+    return std::string(unqualified(node.library_class)) + " layer";
   const bool is_linear = node.kind == Kind::linear;
   const std::string layer = is_linear ? "linear" : "embedding";
   const Annotation* split = split_annotation(node.field->annotations);
   if (!split) return layer + " layer";
   if (split->kind == "tp_vocab" || split->kind == "tp_shard") return split->kind + " " + layer;
   return split->kind == "tp_rowwise" ? "tp_rowwise" : "tp_colwise";
-}
-
-/// Whether an operation changes its first operand: `x.add_(y)`, `x += y`.
-bool changes_first(const Expr& expr) {
-  if (expr.kind != Expr::Kind::method) return is_assignment(expr);
-  return expr.name.size() > 1 && expr.name.ends_with("_") && !expr.name.ends_with("__");
 }
 
 /// Whether an operation takes random numbers.
@@ -47,18 +44,50 @@ bool draws(std::string_view name) {
   return names.contains(name);
 }
 
+Home home_of(const Expr& expr) { return expr.callee ? expr.callee->home : Home::unknown; }
+
+/// Writes into its operand 0, which its name says: `torch::relu_(x)`, `torch::add_out(x, y, z)`, `init::zeros_(x)`.
+bool is_in_place_function(const Expr& expr, std::string_view name) {
+  const Home home = home_of(expr);
+  return (home == Home::torch || home == Home::contract) && !expr.operands.empty() &&
+         ((name.ends_with("_") && !name.ends_with("__")) || name.ends_with("_out"));
+}
+
+std::vector<const Expr*> behind_first(const std::vector<const Expr*>& operands) {
+  return {operands.begin() + 1, operands.end()};
+}
+
 }  // namespace
 
 Value Interpreter::evaluate(const Expr& expr) {
+  Value value = evaluate_kind(expr);
+  // What is known of a value by where it came from may be less than its C++ type says.
+  const bool is_tensor = value.kind == Value::Kind::tensor || value.kind == Value::Kind::nothing;
+  const bool unlike = expr.type == "at::Tensor" ? value.kind == Value::Kind::object || value.kind == Value::Kind::number
+                                                : is_tensor && invariant_of(expr.type, false).kind == Value::Kind::number;
+  if (!unlike) return value;
+  if (!value.is_invariant()) return unproven(expr, value, "this use");
+  Value known = invariant_of(expr.type, true);
+  set_storage(known, value.storage);
+  return known;
+}
+
+Value Interpreter::evaluate_kind(const Expr& expr) {
   switch (expr.kind) {
     case Expr::Kind::local:
       return evaluate_local(expr);
     case Expr::Kind::global:
+      if (expr.name.starts_with("modular::tp::") || expr.name.starts_with("modular::pp::") ||
+          expr.name.starts_with("modular::fsdp::"))
+        return fail(expr.span, "unproven: " + expr.name + " is the runtime's, and differs from rank to rank",
+                    "leave it to modgen to place parallel calls");
       return invariant_of(expr.type, false);
     case Expr::Kind::literal:
       return literal(expr);
     case Expr::Kind::self:
-      return frame_->self ? module_value(*frame_->self) : object_value();
+      if (frame_->self) return module_value(*frame_->self);
+      if (const std::optional<Place> place = place_of(expr)) return read(*place, expr);
+      return object_value();
     case Expr::Kind::field:
       return evaluate_field(expr);
     case Expr::Kind::call:
@@ -67,10 +96,13 @@ Value Interpreter::evaluate(const Expr& expr) {
       return evaluate_method(expr);
     case Expr::Kind::op:
       return evaluate_operator(expr);
-    case Expr::Kind::construct:
     case Expr::Kind::list:
-    case Expr::Kind::cast:
+      return evaluate_list(expr);
     case Expr::Kind::lambda:
+      return evaluate_lambda(expr);
+    case Expr::Kind::construct:
+    case Expr::Kind::cast:
+    case Expr::Kind::thrown:
     case Expr::Kind::other:
       return evaluate_other(expr);
   }
@@ -86,14 +118,18 @@ std::pair<std::vector<const Expr*>, std::vector<Value>> Interpreter::evaluate_op
   return result;
 }
 
+// ---- Operations ----
+
 void Interpreter::close_sums(const Expr& expr, const std::vector<const Expr*>& operands, std::vector<Value>& values) {
   for (size_t i = changes_first(expr) ? 1 : 0; i < values.size(); ++i) {
     if (values[i].summands.empty()) continue;
     place(Call::sum, *operands[i]);
     values[i].type = kInvariant;
     values[i].summands.clear();
+    set_storage(values[i], Storage());
     // What is needed by itself saves nothing where it is added to another one later.
-    if (sums_.looking && operands[i]->kind == Expr::Kind::local) frame_->variables[operands[i]->name].value = values[i];
+    if (!sums_.looking || operands[i]->kind != Expr::Kind::local) continue;
+    if (const std::optional<Place> known = place_of(*operands[i])) write(*known, values[i], expr.span);
   }
 }
 
@@ -116,68 +152,139 @@ void Interpreter::add_up(const Operation& op, Value& result) {
   if (sums_.looking && added > 1) sums_.calls.insert(result.summands.begin(), result.summands.end());
 }
 
-Value Interpreter::apply(const std::string& name, const Expr& expr, std::vector<const Expr*> operands,
+Value Interpreter::apply_unknown(const std::string& name, const Expr& expr, const std::vector<const Expr*>& operands,
+                                 const std::vector<Value>& values) {
+  for (const Value& value : values) {
+    if (value.kind == Value::Kind::module && value.node->holds_parameters())
+      return fail(expr.span, "unproven: what reads the parameters of a module outside of its methods",
+                  "call the module, or a method of it");
+    if (value.is_invariant()) continue;
+    const size_t begin = name.starts_with("op ") ? 3 : name.starts_with(".") ? 1 : 0;
+    return unproven(expr, value, name.substr(begin));
+  }
+  const bool gradient =
+      std::any_of(values.begin(), values.end(), [](const Value& value) { return value.carries_gradient(); });
+  note(expr, name, true, draws(name) ? "every rank draws the same numbers" : "");
+  Value result = invariant_of(expr.type, gradient);
+  give_storage(name, expr, values, result);
+  if (!changes_first(expr)) forget_changed(expr, operands, values);
+  return result;
+}
+
+Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, std::vector<const Expr*> operands,
                          std::vector<Value> values) {
   for (const Value& value : values)
     if (value.has_failed()) return Value::failure();
   const bool has_open = std::any_of(values.begin(), values.end(), [](const Value& v) { return !v.summands.empty(); });
   if (has_open) {
-    for (size_t i = 0; sums_.looking && i < values.size(); ++i)  // an operand behind may have needed this one by itself
+    for (size_t i = 0; sums_.looking && i < values.size(); ++i)  // a later operand may have needed this one by itself
       if (!values[i].summands.empty() && operands[i]->kind == Expr::Kind::local) values[i] = evaluate(*operands[i]);
     Operation trial{.name = name, .expr = &expr, .operands = operands, .values = values};
-    const Rule linear = find_rule(name);
-    if (linear) apply_rule(trial, linear);
-    if (!linear || !trial.message.empty()) close_sums(expr, operands, values);
+    if (rule) apply_rule(trial, rule);
+    if (!rule || !trial.message.empty()) close_sums(expr, operands, values);
   }
+  if (!rule) return apply_unknown(name, expr, operands, values);
   const bool invariant =
       std::all_of(values.begin(), values.end(), [](const Value& value) { return value.is_invariant(); });
   const bool gradient =
       std::any_of(values.begin(), values.end(), [](const Value& value) { return value.carries_gradient(); });
-  const Rule rule = find_rule(name);
-  if (!rule) {
-    if (invariant) {
-      note(expr, name, true, draws(name) ? "every rank draws the same numbers" : "");
-      return invariant_of(expr.type, gradient);
-    }
-    const auto odd =
-        std::find_if(values.begin(), values.end(), [](const Value& value) { return !value.is_invariant(); });
-    const size_t begin = name.starts_with("op ") ? 3 : name.starts_with(".") ? 1 : 0;
-    return unproven(expr, *odd, name.substr(begin));
-  }
   Operation op;
   op.name = name;
   op.expr = &expr;
   op.operands = std::move(operands);
   op.values = std::move(values);
+  const std::vector<Value> given = op.values;
   Value result = apply_rule(op, rule);
-  if (!op.message.empty()) return fail(expr.span, op.message, op.advice);
+  if (!op.message.empty()) return refused(op);
   if (op.call == Call::exit || op.call == Call::sum)
     open_sum(op, result);
   else if (result.type == kPartial)
     add_up(op, result);
+  if (changes_first(expr) && (op.call != Call::none || std::ranges::count(op.entered, 0U) > 0))
+    return fail(expr.span, "a change in place of a value around which a parallel call would have to stand",
+                "write it out of place, as in x = x + y");
   if (op.call != Call::none) place(op.call, expr);
   for (const size_t i : op.entered) place(Call::enter, *op.operands[i]);
   note(expr, name, invariant && op.call == Call::none && op.entered.empty(), op.trusted);
   // What the table gives as a tensor may be something else in an overload of that name.
   if (result.kind == Value::Kind::tensor && !expr.type.empty() && expr.type != "at::Tensor") {
-    if (result.is_invariant()) return invariant_of(expr.type, gradient);
-    return unproven(expr, result, name);
+    if (!result.is_invariant()) return unproven(expr, result, name);
+    result = invariant_of(expr.type, gradient);
   }
+  give_storage(name, expr, given, result);
+  if (op.call != Call::none) set_storage(result, Storage());  // the runtime's
   return result;
 }
 
-Value Interpreter::evaluate_call(const Expr& expr) {
-  auto [operands, values] = evaluate_operands(expr);
-  const std::string name(unqualified(expr.name));
-  if (expr.name.find("modular::" + family_.name + "::") == 0) {
-    for (const Function& function : family_.functions)
-      if (function.name == name && function.parameters.size() >= values.size()) {
-        close_sums(expr, operands, values);
-        return call(function, nullptr, std::move(values), &expr);
-      }
+Value Interpreter::refused(const Operation& op) {
+  // Where a method of another module was given a value that is not whole, its call is what has to change.
+  const Frame* frame = frame_;
+  const Value* given = nullptr;
+  for (; frame->caller && frame->called && frame->self && frame->self != frame->caller->self; frame = frame->caller) {
+    const auto odd = std::ranges::find_if(frame->given, [](const Value& value) { return !value.is_invariant(); });
+    if (odd == frame->given.end()) break;
+    given = &*odd;
   }
-  const bool is_woven = expr.name.starts_with("modular::tp::");
-  return apply(is_woven ? "tp::" + name : name, expr, std::move(operands), std::move(values));
+  if (frame == frame_) return fail(op.expr->span, op.message, op.advice);
+  const Frame* inner = frame_;
+  while (inner->caller != frame) inner = inner->caller;
+  const std::string name = inner->self->type ? inner->self->type->holder + "::" + inner->function->name : inner->function->name;
+  report(inner->called->span, op.message,
+         op.advice.empty() ? "give " + name + " whole values, or values that are split along another dimension: of "
+                             "heads, view the value by them first, with a count that is TP_LOCAL"
+                           : op.advice,
+         {{false, op.expr->span, "in " + name + ", which is given a value that is " + describe(*given), "", {}}});
+  return Value::failure();
+}
+
+// ---- Calls ----
+
+std::optional<Value> Interpreter::evaluate_forwarding(const Expr& expr) {
+  if (home_of(expr) != Home::standard) return std::nullopt;
+  const std::string_view name = expr.name;
+  if (expr.operands.size() == 1 && (name == "std::move" || name == "std::forward" || name == "std::as_const")) {
+    Value value = evaluate(expr.operands[0]);
+    if (name == "std::move" && expr.operands[0].kind == Expr::Kind::local && value.kind != Value::Kind::module)
+      if (Variable* variable = variable_of(expr.operands[0]); variable && !variable->refers_to)
+        variable->was_moved = true, variable->version = ++versions_;
+    return value;
+  }
+  if (name == "std::make_pair" || name == "std::make_tuple") {
+    Value tuple;
+    tuple.kind = Value::Kind::tuple;
+    tuple.elements = evaluate_operands(expr).second;
+    if (tuple.has_failed()) return Value::failure();
+    return tuple;
+  }
+  if (name == "std::tie" || name == "std::ref" || name == "std::forward_as_tuple")
+    return fail(expr.span, "unproven: references in a value", "assign to std::tie(…), or pass the values themselves");
+  return std::nullopt;
+}
+
+Value Interpreter::evaluate_call(const Expr& expr) {
+  if (std::optional<Value> handed_on = evaluate_forwarding(expr)) return *handed_on;
+  auto [operands, values] = evaluate_operands(expr);
+  if (home_of(expr) == Home::family) {
+    close_sums(expr, operands, values);
+    for (const Value& value : values)
+      if (value.has_failed()) return Value::failure();
+    if (const Function* function = functions_.find(*expr.callee))
+      return call(*function, nullptr, operands, std::move(values), &expr);
+    return fail(expr.span, "unproven: what " + std::string(unqualified(expr.name)) + " does is not known here",
+                "define it in the spec, outside of functions");
+  }
+  std::string name(unqualified(expr.name));
+  if (is_in_place_function(expr, name)) {
+    for (const Value& value : values)
+      if (value.has_failed()) return Value::failure();
+    const Value after = apply_unknown(name, expr, operands, values);
+    if (!after.has_failed()) change_in_place(expr, *operands[0], values[0], values[0]);
+    return after;
+  }
+  const Rule rule = expr.callee ? find_rule(*expr.callee, name) : nullptr;
+  if (!rule && expr.name.starts_with("modular::tp::"))
+    return fail(expr.span, "unproven: " + expr.name + " in a spec", "leave it to modgen to place parallel calls");
+  return apply(name, rule, expr, std::move(operands), std::move(values));
 }
 
 Value Interpreter::evaluate_method(const Expr& expr) {
@@ -185,19 +292,34 @@ Value Interpreter::evaluate_method(const Expr& expr) {
   for (const Value& value : values)
     if (value.has_failed()) return Value::failure();
   const Value receiver = values[0];
+  const Home home = home_of(expr);
   if (receiver.kind == Value::Kind::module)
     return evaluate_module(expr, *receiver.node, std::move(operands), std::move(values));
-  if (receiver.kind == Value::Kind::tensor || receiver.kind == Value::Kind::nothing) {
-    const bool in_place = changes_first(expr);
+  if (names_module(expr.operands[0].type)) return unknown_module(expr);
+  if (home == Home::family) {
+    close_sums(expr, operands, values);
+    const Function* method = functions_.find(*expr.callee);
+    if (!method || expr.callee->of_module)
+      return fail(expr.span, "unproven: what " + expr.name + " does is not known here", "define it in the spec");
+    return call_on_object(*method, operands[0], behind_first(operands), std::move(values), expr);
+  }
+  const bool is_tensor = receiver.kind == Value::Kind::tensor || receiver.kind == Value::Kind::nothing;
+  if (is_tensor && home == Home::torch) {
+    const bool in_place = is_in_place_method(expr);
     const std::string name = "." + (in_place ? expr.name.substr(0, expr.name.size() - 1) : expr.name);
-    if (receiver.kind == Value::Kind::nothing && find_rule(name)) return invariant_of(expr.type, false);
-    const Value result = apply(name, expr, std::move(operands), std::move(values));
-    if (in_place) assign(expr.operands[0], nullptr, result);
+    const Rule rule = find_rule(name);
+    static const std::set<std::string_view> pointers = {"mutable_data_ptr", "accessor", "packed_accessor32",
+                                                        "packed_accessor64"};
+    if (pointers.contains(expr.name) && !hindrance(expr.operands[0], receiver).empty())
+      return fail(expr.span, hindrance(expr.operands[0], receiver), "compute a new tensor");
+    if (receiver.kind == Value::Kind::nothing && rule && !in_place) return invariant_of(expr.type, false);
+    const Value result = apply(name, rule, expr, std::move(operands), std::move(values));
+    if (in_place) change_in_place(expr, expr.operands[0], receiver, result);
     return result;
   }
+  if (home == Home::standard && expr.operands.size() == 1 && expr.name == "value") return receiver;
   if (receiver.kind == Value::Kind::list && expr.name == "size") return Value::number();
-  if (names_module(expr.operands[0].type)) return unknown_module(expr);
-  return apply("." + expr.name, expr, std::move(operands), std::move(values));
+  return apply("." + expr.name, nullptr, expr, std::move(operands), std::move(values));
 }
 
 Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std::vector<const Expr*> operands,
@@ -205,15 +327,22 @@ Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std
   using Kind = ModuleNode::Kind;
   // What libtorch's modules can do: only their names and flags are the same for every slice of them.
   const auto apply_to_arguments = [&]() -> Value {
-    static const std::set<std::string_view> harmless = {"size", "begin", "end",     "is_training",
-                                                        "name", "ptr",   "is_empty"};
-    if (!harmless.contains(expr.name) && is_split_inside(node)) return unproven(expr, values[0], expr.name);
-    return apply("." + expr.name, expr, {operands.begin() + 1, operands.end()}, {values.begin() + 1, values.end()});
+    static const std::set<std::string_view> harmless = {"size", "begin", "end", "is_training", "name", "is_empty"};
+    if (expr.name == "get" || expr.name == "ptr") return module_value(node);
+    if (!harmless.contains(expr.name) && (is_split_inside(node) || node.holds_parameters()))
+      return unproven(expr, values[0], expr.name);
+    return apply_unknown("." + expr.name, expr, behind_first(operands), {values.begin() + 1, values.end()});
   };
   if (node.kind == Kind::family) {
-    if (const Function* method = find_method(*node.type, expr.name, values.size() - 1)) {
+    const Function* method = expr.callee ? functions_.find(*expr.callee) : nullptr;
+    // An alternative of several is called by name.
+    const bool is_own = method && std::ranges::any_of(node.type->functions, [&](const Function& one) {
+                          return &one == method || (method->is_instance && one.is_template && one.name == method->name);
+                        });
+    if (!is_own) method = FunctionIndex::only_method(*node.type, expr.name, values.size() - 1);
+    if (method) {
       close_sums(expr, operands, values);
-      return call(*method, &node, {values.begin() + 1, values.end()}, &expr);
+      return call(*method, &node, behind_first(operands), {values.begin() + 1, values.end()}, &expr);
     }
     return apply_to_arguments();
   }
@@ -236,93 +365,165 @@ Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std
   const Partition partition = partition_of(node, "weight");
   values[0].type = type_of(partition);
   values[0].last_size = product_text(factors_of(output_size(node)).value_or(std::vector<std::string>()));
-  return apply(rule_of(node), expr, std::move(operands), std::move(values));
+  const std::string name = rule_of(node);
+  const Rule rule = find_rule(name);
+  if (rule) return apply(name, rule, expr, std::move(operands), std::move(values));
+  if (values.size() > 1 && std::ranges::all_of(values.begin() + 1, values.end(), &Value::is_invariant)) {
+    note(expr, name, true, "");
+    Value result = invariant_of(expr.type, true);
+    give_storage(name, expr, values, result);
+    return result;
+  }
+  return apply_unknown(name, expr, behind_first(operands), {values.begin() + 1, values.end()});
 }
 
+// ---- Operators and what has no name ----
+
 Value Interpreter::evaluate_operator(const Expr& expr) {
-  if (is_assignment(expr)) return evaluate_assignment(expr);
+  const Function* own = expr.callee ? functions_.find(*expr.callee) : nullptr;
+  if (is_assignment(expr) && !own) return evaluate_assignment(expr);
   if (expr.name == "?:") {
     evaluate_condition(expr.operands[0]);
-    const Value result = join(evaluate(expr.operands[1]), evaluate(expr.operands[2]));
+    const Value one = evaluate_perhaps(expr.operands[1]);
+    const Value result = join(one, evaluate_perhaps(expr.operands[2]));
     return result.kind == Value::Kind::mismatch
                ? fail(expr.span, "this is " + result.text, "make both alternatives alike")
                : result;
   }
+  const bool is_built_in = !expr.callee;
+  if (is_built_in && expr.name == ",") {
+    evaluate(expr.operands[0]);
+    return evaluate(expr.operands[1]);
+  }
+  if (is_built_in && (expr.name == "&&" || expr.name == "||")) {
+    const Value one = evaluate(expr.operands[0]), other = evaluate_perhaps(expr.operands[1]);
+    return apply_unknown("op " + expr.name, expr, {&expr.operands[0], &expr.operands[1]}, {one, other});
+  }
   auto [operands, values] = evaluate_operands(expr);
   for (const Value& value : values)
     if (value.has_failed()) return Value::failure();
+  if (own) {
+    close_sums(expr, operands, values);
+    const bool of_object = values.size() == own->parameters.size() + 1;
+    if (of_object) return call_on_object(*own, operands[0], behind_first(operands), std::move(values), expr);
+    return call(*own, nullptr, operands, std::move(values), &expr);
+  }
+  if (home_of(expr) == Home::family)
+    return fail(expr.span, "unproven: what this operator does is not known here", "define it in the spec");
   if (expr.operands.size() == 1 && (expr.name == "*" || expr.name == "&")) {
+    const bool takes_address = expr.name == "&" && values[0].kind != Value::Kind::module;
+    if (takes_address && place_of(expr.operands[0]))
+      return fail(expr.span, "unproven: a pointer to a variable", "pass it by reference, or return the value");
     // A holder, an optional or an iterator stands for what it holds.
     if (values[0].kind == Value::Kind::module || values[0].kind == Value::Kind::tensor) return values[0];
     if (!values[0].is_invariant()) return values[0];
     Value held = invariant_of(expr.type, true);
     held.factors = values[0].factors;
+    set_storage(held, values[0].storage);
     return held;
   }
   if (expr.name == "++" || expr.name == "--") {
-    assign(expr.operands[0], nullptr, values[0].local ? values[0] : Value::number());
-    return values[0].local ? values[0] : Value::number();
+    const Value counted = values[0].local ? values[0] : Value::number();
+    assign(expr.operands[0], nullptr, counted);
+    return counted;
   }
   if (expr.name == "[]" && values[0].kind == Value::Kind::module && values[0].node->kind == ModuleNode::Kind::list)
     return module_value(*values[0].node->children[0]);
-  return apply("op " + expr.name, expr, std::move(operands), std::move(values));
+  const std::string name = "op " + expr.name;
+  const bool has_rule = is_built_in || home_of(expr) == Home::torch || (expr.name == "[]" && home_of(expr) == Home::standard);
+  return apply(name, has_rule ? find_rule(name) : nullptr, expr, std::move(operands), std::move(values));
 }
 
-Value Interpreter::evaluate_assignment(const Expr& expr) {
-  Value value = evaluate(expr.operands[1]);
-  if (expr.name != "=") {
-    const Value before = evaluate(expr.operands[0]);
-    value = apply("op " + expr.name.substr(0, 1), expr, {&expr.operands[0], &expr.operands[1]}, {before, value});
+Value Interpreter::evaluate_list(const Expr& expr) {
+  Value result;
+  result.kind = expr.members.empty() ? Value::Kind::tuple : Value::Kind::object;
+  for (size_t i = 0; i < expr.operands.size(); ++i) {
+    Value value = evaluate(expr.operands[i]);
+    if (value.has_failed()) result = Value::failure();
+    if (result.has_failed()) continue;
+    if (i >= expr.members.size())
+      result.elements.push_back(std::move(value));
+    else
+      result.members[expr.members[i]] =
+          expr.type == "modular::Outputs" ? as_output(expr.members[i], expr.operands[i], value) : std::move(value);
   }
-  assign(expr.operands[0], &expr.operands[1], value);
-  return value;
+  if (expr.type == "modular::Outputs" && expr.operands.empty()) return object_value();
+  return result;
 }
 
-void Interpreter::assign(const Expr& target, const Expr* source, const Value& value) {
-  if (target.kind == Expr::Kind::local) {
-    frame_->variables[target.name] = {value, ++versions_};
-    return;
+Value Interpreter::evaluate_lambda(const Expr& expr) {
+  Storage storage;
+  storage.is_known = true;
+  for (const Expr& capture : expr.operands) {
+    const Value value = evaluate(capture);
+    if (value.has_failed()) return value;
+    if (value.kind == Value::Kind::module && is_split_inside(*value.node))
+      return fail(expr.span,
+                  "unproven: a lambda that captures a module whose parameters are split over tp or cut into stages",
+                  "make it a method: no parallel calls are placed inside of lambdas");
+    if (!value.is_invariant()) return unproven(capture, value, "the capture");
+    storage = both(storage, storage_of(value));
+    if (!capture.is_reference) continue;
+    if (const std::optional<Place> place = place_of(capture)) root_of(*place).is_captured = true;
   }
-  if (target.kind == Expr::Kind::field && target.operands.size() == 1 && target.operands[0].kind == Expr::Kind::local) {
-    Variable& variable = frame_->variables[target.operands[0].name];
-    const bool is_output = target.operands[0].type == "modular::Outputs";
-    if (variable.value.kind == Value::Kind::nothing) variable.value = object_value();
-    variable.value.members[target.name] = is_output && source ? as_output(target.name, *source, value) : value;
-    variable.version = ++versions_;
-    return;
-  }
-  if (!value.has_failed() && !value.is_invariant())
-    report(target.span, "unproven: a value that is " + describe(value) + " is kept outside of local variables",
-           "return it, or keep it in a local variable");
+  Body body = *expr.body;
+  bool fails = false;
+  for_each_expr(body, [&](Expr& inner) {
+    const bool is_number = !inner.operands.empty() && inner.operands[0].type != "at::Tensor";
+    const bool in_place = is_in_place_method(inner) || (is_assignment(inner) && inner.name != "=") ||
+                          (is_assignment(inner) && !inner.operands[0].is_lvalue);
+    if (in_place && !is_number && !fails) {
+      report(inner.span, "a lambda changes a tensor in place", "write it out of place, or in the method itself");
+      fails = true;
+    }
+    const bool counts = inner.kind == Expr::Kind::op && (inner.name == "++" || inner.name == "--");
+    if (!(is_assignment(inner) || counts) || inner.operands.empty()) return;
+    // What the lambda may change at any time is known by its C++ type alone from here on.
+    const Expr* target = &inner.operands[0];
+    while (target->kind != Expr::Kind::local && !target->operands.empty()) target = &target->operands[0];
+    const bool is_captured = std::ranges::any_of(expr.operands, [&](const Expr& capture) {
+      return capture.is_reference && capture.variable == target->variable && target->kind == Expr::Kind::local;
+    });
+    if (!is_captured || fails) return;
+    report(inner.span, "unproven: a lambda changes " + target->name + ", which it captures by reference",
+           "return the value from the lambda, or write a loop");
+    fails = true;
+  });
+  if (fails) return Value::failure();
+  Value result = object_value();
+  result.storage = storage;
+  return result;
 }
 
 Value Interpreter::evaluate_other(const Expr& expr) {
-  std::vector<Value> values;
-  for (const Expr& operand : expr.operands) values.push_back(evaluate(operand));
+  auto [operands, values] = evaluate_operands(expr);
   for (const Value& value : values)
     if (value.has_failed()) return Value::failure();
+  if (expr.kind == Expr::Kind::thrown) return {};
   if (expr.kind == Expr::Kind::cast) return values[0];
-  if (expr.kind == Expr::Kind::construct && values.empty()) return expr.name == "at::Tensor" ? Value() : object_value();
-  const bool is_pair =
-      expr.kind == Expr::Kind::construct && (expr.name.starts_with("std::pair") || expr.name.starts_with("std::tuple"));
-  if (expr.kind == Expr::Kind::list || is_pair) {
-    Value tuple;
-    tuple.kind = Value::Kind::tuple;
-    tuple.elements = std::move(values);
-    return tuple;
+  if (expr.kind == Expr::Kind::construct) {
+    if (values.empty() && expr.name == "at::Tensor") return {};
+    if (const Function* constructor = expr.callee ? functions_.find(*expr.callee) : nullptr;
+        constructor && !expr.callee->of_module)
+      return call_on_object(*constructor, nullptr, operands, std::move(values), expr);
+    if (values.empty()) return object_value();
+    if (expr.name.starts_with("std::pair") || expr.name.starts_with("std::tuple")) {
+      Value tuple;
+      tuple.kind = Value::Kind::tuple;
+      tuple.elements = std::move(values);
+      return tuple;
+    }
   }
-  if (expr.kind == Expr::Kind::lambda)
-    for (size_t i = 0; i < values.size(); ++i)
-      if (values[i].kind == Value::Kind::module && is_split_inside(*values[i].node))
-        return fail(expr.span,
-                    "unproven: a lambda that captures a module whose parameters are split over tp or cut into stages",
-                    "make it a method: no parallel calls are placed inside of lambdas");
-  for (size_t i = 0; i < values.size(); ++i)
-    if (!values[i].is_invariant())
-      return unproven(expr.operands[i], values[i], expr.kind == Expr::Kind::lambda ? "the capture" : "this use");
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].is_invariant()) return unproven(expr.operands[i], values[i], "this use");
+    if (values[i].kind == Value::Kind::module && values[i].node->holds_parameters())
+      return unknown_module(expr.operands[i]);
+  }
   const bool gradient =
       std::any_of(values.begin(), values.end(), [](const Value& value) { return value.carries_gradient(); });
-  return invariant_of(expr.type, gradient);
+  Value result = invariant_of(expr.type, gradient);
+  give_storage("", expr, values, result);
+  return result;
 }
 
 }  // namespace modgen

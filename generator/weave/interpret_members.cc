@@ -24,17 +24,29 @@ std::optional<int64_t> rank_of_new(const Expr* made) {
 
 }  // namespace
 
+Variable* Interpreter::variable_of(const Expr& expr) {
+  const auto found = frame_->variables.find(expr.variable);
+  return found == frame_->variables.end() ? nullptr : &found->second;
+}
+
 Value Interpreter::evaluate_local(const Expr& expr) {
-  const auto found = frame_->variables.find(expr.name);
-  if (found == frame_->variables.end()) return invariant_of(expr.type, true);
-  if (found->second.value.kind == Value::Kind::mismatch)
-    return fail(expr.span, expr.name + " is " + found->second.value.text, "make it alike on all paths that lead here");
-  return found->second.value;
+  const Variable* variable = variable_of(expr);
+  if (!variable)
+    return fail(expr.span, "unproven: " + expr.name + " is not a variable of this method", "declare it in this method");
+  if (variable->was_moved)
+    return fail(expr.span, expr.name + " is read after it was moved from", "drop the std::move, or give it a new value");
+  Value value = variable->refers_to ? read(*variable->refers_to, expr) : variable->value;
+  if (value.kind == Value::Kind::mismatch)
+    return fail(expr.span, expr.name + " is " + value.text, "make it alike on all paths that lead here");
+  return value;
 }
 
 Value Interpreter::evaluate_field(const Expr& expr) {
   if (!expr.operands.empty()) return evaluate_member(expr, evaluate(expr.operands[0]));
-  if (!frame_->self) return invariant_of(expr.type, true);
+  if (!frame_->self) {
+    const std::optional<Place> place = place_of(expr);
+    return place ? read(*place, expr) : invariant_of(expr.type, true);
+  }
   if (const ModuleNode* child = frame_->self->child(expr.name)) return evaluate_child(expr, *child);
   return evaluate_setting(expr, *frame_->self);
 }
@@ -99,14 +111,17 @@ Value Interpreter::evaluate_member(const Expr& expr, const Value& object) {
   if (!object.is_invariant() && object.kind != Value::Kind::object) return unproven(expr, object, "." + expr.name);
   if (names_module(expr.operands[0].type)) return unknown_module(expr);
   Value value = invariant_of(expr.type, true);
-  if (expr.operands[0].type.ends_with("Config") && frame_->self)
+  set_storage(value, object.storage);
+  if (frame_->self && is_config(family_, expr.operands[0].type))
     if (const auto holder = trace_config(*frame_->self, expr.operands[0])) value.factors = {{*holder + expr.name}};
   return value;
 }
 
 bool Interpreter::names_module(const std::string& type) const {
   const std::string held(type.substr(0, type.find(' ')));  // "…Impl *" too
-  if (held.starts_with("torch::nn::") && held.find("Options") == std::string::npos) return true;
+  if ((held.starts_with("torch::nn::") || held.starts_with("modular::nn::")) &&
+      held.find("Options") == std::string::npos)
+    return true;
   for (const char* of_contract :
        {"modular::ModuleListOf", "modular::OneOf", "modular::TransposedLinear", "modular::LayerNorm"})
     if (held.starts_with(of_contract)) return true;

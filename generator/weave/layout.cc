@@ -56,7 +56,7 @@ class Layouts {
   template <class SizeAt>
   void add_library_module(const ModuleNode& node, const SizeAt& size) {
     if (!node.holds_parameters()) return;
-    const bool is_norm = unqualified(node.field->type) == "LayerNorm";
+    const bool is_norm = unqualified(node.library_class) == "LayerNorm";
     const Shape shape = is_norm ? Shape({size(0)}) : std::nullopt;
     add(node, "weight", shape, "");
     if (const std::string where = is_norm ? flag_of(node, 2) : ""; where != "false") add(node, "bias", shape, where);

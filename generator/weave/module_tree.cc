@@ -6,14 +6,6 @@
 namespace modgen {
 namespace {
 
-/// "const LlamaConfig&" gives "LlamaConfig".
-std::string plain_type(std::string_view type) {
-  std::string text(type);
-  while (!text.empty() && (text.back() == '&' || text.back() == ' ')) text.pop_back();
-  if (text.starts_with("const ")) text.erase(0, 6);
-  return text;
-}
-
 std::string unquoted(const std::string& literal) {
   return literal.size() >= 2 && literal.front() == '"' ? literal.substr(1, literal.size() - 2) : literal;
 }
@@ -100,72 +92,63 @@ std::vector<std::string> template_arguments(const std::string& type) {
   return result;
 }
 
-const Class* find_class(const FamilyModel& family, std::string_view holder) {
-  for (const Class& candidate : family.classes)
-    if (!candidate.holder.empty() && candidate.holder == holder) return &candidate;
-  return nullptr;
+bool is_linear(std::string_view canonical) {
+  return canonical == "torch::nn::Linear" || canonical == "modular::nn::Linear" ||
+         canonical == "modular::TransposedLinear";
 }
 
-bool is_transposed(std::string_view type) { return unqualified(type) == "TransposedLinear"; }
-
-std::optional<ModuleNode::Kind> kind_of(std::string_view type, const Class* family_class,
-                                        Construction::Registered registered) {
+/// What a module of that class is: a holder of the family, a list, a layer.
+ModuleNode::Kind kind_of(std::string_view canonical, const Class* family_class) {
   if (family_class) return ModuleNode::Kind::family;
-  if (unqualified(type) == "ModuleListOf") return ModuleNode::Kind::list;
-  if (unqualified(type) == "OneOf") return ModuleNode::Kind::one_of;
-  if (type.ends_with("nn::Linear") || type == "Linear" || is_transposed(type)) return ModuleNode::Kind::linear;
-  if (type.ends_with("nn::Embedding") || type == "Embedding") return ModuleNode::Kind::embedding;
-  if (type.find("nn::") != std::string_view::npos || registered == Construction::Registered::module)
-    return ModuleNode::Kind::module;
+  if (canonical.starts_with("modular::ModuleListOf<")) return ModuleNode::Kind::list;
+  if (canonical.starts_with("modular::OneOf<")) return ModuleNode::Kind::one_of;
+  if (is_linear(canonical)) return ModuleNode::Kind::linear;
+  return canonical == "torch::nn::Embedding" ? ModuleNode::Kind::embedding : ModuleNode::Kind::module;
+}
+
+std::optional<ModuleNode::Kind> kind_of(const Field& field, const Class* family_class,
+                                        Construction::Registered registered) {
+  if (field.modules != Field::Modules::none) return kind_of(field.canonical, family_class);
   if (registered == Construction::Registered::parameter) return ModuleNode::Kind::parameter;
   if (registered == Construction::Registered::buffer) return ModuleNode::Kind::buffer;
   return std::nullopt;
 }
 
-void add_children(const FamilyModel& family, ModuleNode& node, int depth) {
+/// A module of that class in `parent`, for what `field` holds.
+std::unique_ptr<ModuleNode> new_node(const ModuleNode& parent, const Field& field, std::string_view canonical) {
+  auto node = std::make_unique<ModuleNode>();
+  node->family = parent.family;
+  node->type = find_class(*parent.family, canonical);
+  node->kind = kind_of(canonical, node->type);
+  node->transposed = canonical == "modular::TransposedLinear";
+  node->library_class = canonical;
+  node->field = &field;
+  node->parent = &parent;
+  return node;
+}
+
+void add_children(ModuleNode& node, int depth) {
   if (!node.type || depth > 32) return;  // a class that holds itself cannot be built either
   for (const Field& field : node.type->fields) {
     const Construction construction = construction_of(*node.type, field);
-    const std::string type = plain_type(field.type);
-    const Class* type_class = find_class(family, unqualified(type));
-    const auto kind = kind_of(type, type_class, construction.registered);
+    const auto kind = kind_of(field, find_class(*node.family, field.canonical), construction.registered);
     if (!kind) continue;
-    auto child = std::make_unique<ModuleNode>();
+    auto child = new_node(node, field, field.canonical);
     child->kind = *kind;
-    child->transposed = is_transposed(type);
-    child->type = type_class;
-    child->field = &field;
-    child->parent = &node;
     child->construction = construction.value;
     child->path = node.path_of(construction.name.empty() ? field.name : construction.name);
-    if (child->kind == ModuleNode::Kind::list) {
-      const size_t open = type.find('<'), close = type.rfind('>');
-      const std::string element = open < close ? plain_type(type.substr(open + 1, close - open - 1)) : std::string();
-      auto each = std::make_unique<ModuleNode>();
-      each->type = find_class(family, unqualified(element));
-      each->kind = kind_of(element, each->type, Construction::Registered::module).value_or(ModuleNode::Kind::module);
-      each->transposed = is_transposed(element);
-      each->field = &field;
-      each->parent = child.get();
-      each->construction = pushed_into(*node.type, field.name);
-      each->path = child->path + ".*";
-      add_children(family, *each, depth + 1);
-      child->children.push_back(std::move(each));
-    } else if (child->kind == ModuleNode::Kind::one_of) {
-      for (const std::string& alternative : template_arguments(type)) {
-        auto each = std::make_unique<ModuleNode>();
-        each->type = find_class(family, unqualified(alternative));
-        each->kind =
-            kind_of(alternative, each->type, Construction::Registered::module).value_or(ModuleNode::Kind::module);
-        each->field = &field;
-        each->parent = child.get();
-        each->construction = made_as(*node.type, field.name, unqualified(alternative));
-        each->path = child->path;
-        add_children(family, *each, depth + 1);
+    const bool is_list = child->kind == ModuleNode::Kind::list;
+    if (is_list || child->kind == ModuleNode::Kind::one_of) {
+      for (const std::string& element : template_arguments(field.canonical)) {
+        auto each = new_node(*child, field, element);
+        each->construction =
+            is_list ? pushed_into(*node.type, field.name) : made_as(*node.type, field.name, unqualified(element));
+        each->path = child->path + (is_list ? ".*" : "");
+        add_children(*each, depth + 1);
         child->children.push_back(std::move(each));
       }
     } else {
-      add_children(family, *child, depth + 1);
+      add_children(*child, depth + 1);
     }
     node.children.push_back(std::move(child));
   }
@@ -188,8 +171,6 @@ const ModuleNode& constructing(const ModuleNode& node) {
   const bool groups = node.kind == ModuleNode::Kind::list || node.kind == ModuleNode::Kind::one_of;
   return groups ? *node.parent : node;
 }
-
-bool is_config(const Expr& expr) { return expr.type.ends_with("Config"); }
 
 /// What a constructor of `node` was given for its parameter `name`, in the class that holds it; null where that is not
 /// said.
@@ -254,14 +235,14 @@ Size trace(const ModuleNode& node, const Expr& expr, int depth) {
     case Expr::Kind::field: {
       if (!expr.operands.empty()) {
         const auto holder =
-            is_config(expr.operands[0]) ? path_of_config(node, expr.operands[0], depth + 1) : std::nullopt;
+            is_config(*node.family, expr.operands[0].type) ? path_of_config(node, expr.operands[0], depth + 1) : std::nullopt;
         if (!holder) return unknown_size();
         size.config_fields.push_back(*holder + expr.name);
         return size;
       }
       const auto field = std::find_if(node.type->fields.begin(), node.type->fields.end(),
                                       [&](const Field& f) { return f.name == expr.name; });
-      if (field == node.type->fields.end()) return unknown_size();
+      if (field == node.type->fields.end() || field->varies) return unknown_size();
       const Construction construction = construction_of(*node.type, *field);
       if (!construction.value) return unknown_size();
       size = trace(node, *construction.value, depth + 1);
@@ -356,7 +337,7 @@ bool ModuleNode::holds_parameters() const {
       return false;
     case Kind::module: {
       // Of libtorch's other modules these have none.
-      const std::string_view name = unqualified(field->type);
+      const std::string_view name = unqualified(library_class);
       return name != "Dropout" && name != "Identity" && name != "GELU" && name != "SiLU" && name != "ReLU" &&
              name != "Tanh";
     }
@@ -378,10 +359,27 @@ std::string ModuleNode::path_of(std::string_view name) const {
   return path.empty() ? std::string(name) : path + "." + std::string(name);
 }
 
+const Class* find_class(const FamilyModel& family, std::string_view canonical) {
+  const std::string space = "modular::" + family.name + "::";
+  if (!canonical.starts_with(space)) return nullptr;
+  for (const Class& candidate : family.classes)
+    if (!candidate.holder.empty() && canonical.substr(space.size()) == candidate.holder) return &candidate;
+  return nullptr;
+}
+
+bool is_config(const FamilyModel& family, std::string_view canonical) {
+  if (canonical == "modular::Config") return true;
+  const std::string space = "modular::" + family.name + "::";
+  return canonical.starts_with(space) && std::ranges::any_of(family.classes, [&](const Class& one) {
+    return one.is_config && canonical.substr(space.size()) == one.name;
+  });
+}
+
 std::unique_ptr<ModuleNode> build_tree(const FamilyModel& family, const Class& entry) {
   auto root = std::make_unique<ModuleNode>();
+  root->family = &family;
   root->type = &entry;
-  add_children(family, *root, 0);
+  add_children(*root, 0);
   return root;
 }
 

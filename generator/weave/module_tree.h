@@ -42,7 +42,9 @@ struct ModuleNode {
   Kind kind = Kind::family;
   std::string path;  // from the entry, as named_parameters() spells it, "*" for every element of a list; empty for the
                      // entry itself
-  bool transposed = false;  // of a linear layer: its weight is [in, out]
+  bool transposed = false;         // of a linear layer: its weight is [in, out]
+  std::string library_class = {};  // of what is no class of the family: "torch::nn::Linear"
+  const FamilyModel* family = nullptr;
   const Class* type = nullptr;
   const Field* field = nullptr;                       // null for the root; a list's element has the list's field
   const ModuleNode* parent = nullptr;                 // null for the root
@@ -61,6 +63,12 @@ struct ModuleNode {
   /// "model.layers" + "." + name, or just the name under the root.
   std::string path_of(std::string_view name) const;
 };
+
+/// Whether a value of that C++ type is a config of the family.
+bool is_config(const FamilyModel& family, std::string_view canonical);
+
+/// The class of the family that `canonical` names, or null.
+const Class* find_class(const FamilyModel& family, std::string_view canonical);
 
 /// The tree of `entry`. Fields that hold no tensor and no module are left out.
 std::unique_ptr<ModuleNode> build_tree(const FamilyModel& family, const Class& entry);

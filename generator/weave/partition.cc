@@ -45,7 +45,7 @@ Expr read_factor(const std::string& text) {
     Expr config;
     config.kind = Expr::Kind::field;
     config.name = "config";
-    config.type = "Config";
+    config.type = "modular::Config";
     expr.kind = Expr::Kind::field;
     expr.name = text.substr(7);
     expr.operands = {std::move(config)};

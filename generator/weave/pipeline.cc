@@ -6,15 +6,22 @@
 namespace modgen {
 namespace {
 
-bool mentions(const Expr& expr, const std::string& variable) {
-  if (expr.kind == Expr::Kind::local && expr.name == variable) return true;
+bool mentions(const Expr& expr, uint32_t variable) {
+  if (expr.kind == Expr::Kind::local && expr.variable == variable) return true;
   return std::any_of(expr.operands.begin(), expr.operands.end(),
                      [&](const Expr& operand) { return mentions(operand, variable); });
 }
 
-bool is_assignment(const Expr& expr) {
-  static const std::set<std::string> names = {"=", "+=", "-=", "*=", "/="};
-  return expr.kind == Expr::Kind::op && names.contains(expr.name);
+/// Local variables by name, and by number where they share one.
+struct Local {
+  std::string name;
+  uint32_t variable = 0;
+  auto operator<=>(const Local&) const = default;
+};
+using Locals = std::set<Local>;
+
+bool holds(const Locals& locals, uint32_t variable) {
+  return std::any_of(locals.begin(), locals.end(), [&](const Local& one) { return one.variable == variable; });
 }
 
 /// The local variable that `expr` is, is a member of or reaches into; null where there is none.
@@ -24,34 +31,53 @@ const Expr* local_in(const Expr& expr) {
   return goes_on && !expr.operands.empty() ? local_in(expr.operands[0]) : nullptr;
 }
 
-/// Locals that `expr` assigns, also in place ("x.add_(…)") or in a part ("x.first = …").
-void add_assigned(const Expr& expr, std::set<std::string>& out) {
-  const bool in_place = expr.kind == Expr::Kind::method && expr.name.ends_with("_") && !expr.name.ends_with("__");
+void add_assigned(const Stmt& statement, Locals& out);
+
+/// Locals that `expr` assigns, also in place ("x.add_(…)"), in a part ("x.first = …") or through a reference.
+void add_assigned(const Expr& expr, Locals& out) {
+  const auto add = [&](const Expr& target) {
+    if (const Expr* local = local_in(target)) out.insert({local->name, local->variable});
+  };
   const bool counts = expr.kind == Expr::Kind::op && (expr.name == "++" || expr.name == "--");
-  if ((is_assignment(expr) || in_place || counts) && !expr.operands.empty())
-    if (const Expr* target = local_in(expr.operands[0])) out.insert(target->name);
+  if ((changes_first(expr) || counts) && !expr.operands.empty()) {
+    const Expr& target = expr.operands[0];
+    if (target.kind == Expr::Kind::call && target.name == "std::tie")
+      std::for_each(target.operands.begin(), target.operands.end(), add);
+    else
+      add(target);
+  }
+  if (expr.callee && !(expr.kind == Expr::Kind::op && is_assignment(expr))) {
+    for (const size_t i : expr.callee->changes)
+      if (i < expr.operands.size()) add(expr.operands[i]);
+    const bool is_container = expr.callee->home == Callee::Home::standard && !expr.is_lvalue;
+    if (expr.kind == Expr::Kind::method && expr.callee->changes_object && is_container) add(expr.operands[0]);
+  }
+  if (expr.body)
+    for (const Stmt& statement : expr.body->statements) add_assigned(statement, out);
   for (const Expr& operand : expr.operands) add_assigned(operand, out);
 }
 
-void add_assigned(const Stmt& statement, std::set<std::string>& out) {
-  std::set<std::string> assigned, declared;
+void add_assigned(const Stmt& statement, Locals& out) {
+  Locals assigned, declared;
   for (const Expr& expr : statement.exprs) add_assigned(expr, assigned);
   for (const auto* body : {&statement.then_body, &statement.else_body}) {
     for (const Stmt& inner : *body) {
       add_assigned(inner, assigned);
-      if (inner.kind == Stmt::Kind::declare) declared.insert(inner.names.begin(), inner.names.end());
+      if (inner.kind != Stmt::Kind::declare && inner.kind != Stmt::Kind::range_for) continue;
+      for (size_t i = 0; i < inner.names.size(); ++i) declared.insert({inner.names[i], inner.variables[i]});
     }
   }
-  for (const std::string& name : declared) assigned.erase(name);
+  for (const Local& local : declared) assigned.erase(local);
   out.insert(assigned.begin(), assigned.end());
 }
 
 /// What a statement gives to those after it.
-std::set<std::string> definitions(const Stmt& statement) {
-  std::set<std::string> names;
-  add_assigned(statement, names);
-  if (statement.kind == Stmt::Kind::declare) names.insert(statement.names.begin(), statement.names.end());
-  return names;
+Locals definitions(const Stmt& statement) {
+  Locals locals;
+  add_assigned(statement, locals);
+  for (size_t i = 0; statement.kind == Stmt::Kind::declare && i < statement.names.size(); ++i)
+    locals.insert({statement.names[i], statement.variables[i]});
+  return locals;
 }
 
 /// The expression of the list in the range of a range-for.
@@ -76,10 +102,10 @@ void find_nested(const FindSplitList& split_list, const std::vector<Stmt>& state
 }
 
 /// Whether `expr` reads `variable` for more than what it has in common with what other stages hold in its place.
-bool reads_value(const Expr& expr, const std::string& variable) {
+bool reads_value(const Expr& expr, uint32_t variable) {
   static const std::set<std::string> common = {"size",    "sizes",   "dim",     "dtype", "scalar_type",      "device",
                                                "options", "defined", "is_cuda", "numel", "is_floating_point"};
-  if (expr.kind == Expr::Kind::local) return expr.name == variable;
+  if (expr.kind == Expr::Kind::local) return expr.variable == variable;
   const bool asks = expr.kind == Expr::Kind::method && common.contains(expr.name) && !expr.operands.empty() &&
                     expr.operands[0].kind == Expr::Kind::local;
   return std::any_of(expr.operands.begin() + (asks ? 1 : 0), expr.operands.end(),
@@ -87,7 +113,7 @@ bool reads_value(const Expr& expr, const std::string& variable) {
 }
 
 /// The first expression below `statement` that reads `variable`'s value.
-const Expr* first_reader(const Stmt& statement, const std::string& variable) {
+const Expr* first_reader(const Stmt& statement, uint32_t variable) {
   for (const Expr& expr : statement.exprs)
     if (reads_value(expr, variable)) return &expr;
   for (const auto* body : {&statement.then_body, &statement.else_body})
@@ -96,17 +122,31 @@ const Expr* first_reader(const Stmt& statement, const std::string& variable) {
   return nullptr;
 }
 
-std::string listed(const std::set<std::string>& names) {
+/// A declaration that makes a reference to `variable`, or null.
+const Stmt* reference_to(const std::vector<Stmt>& statements, uint32_t variable) {
+  for (const Stmt& statement : statements) {
+    const Expr* bound = statement.kind == Stmt::Kind::declare && statement.binding != Binding::value &&
+                                !statement.exprs.empty() && statement.exprs[0].is_lvalue
+                            ? local_in(statement.exprs[0])
+                            : nullptr;
+    if (bound && bound->variable == variable) return &statement;
+    for (const auto* body : {&statement.then_body, &statement.else_body})
+      if (const Stmt* found = reference_to(*body, variable)) return found;
+  }
+  return nullptr;
+}
+
+std::string listed(const Locals& locals) {
   std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  for (const Local& local : locals) text += (text.empty() ? "" : ", ") + local.name;
   return text;
 }
 
 /// Statements before number `end` that make the carried value, and those that serve nothing else.
-std::vector<size_t> feeding(const std::vector<Stmt>& statements, size_t end, const std::string& carried) {
+std::vector<size_t> feeding(const std::vector<Stmt>& statements, size_t end, uint32_t carried) {
   std::set<size_t> feed;
   for (size_t i = 0; i < end; ++i)
-    if (definitions(statements[i]).contains(carried) &&
+    if (holds(definitions(statements[i]), carried) &&
         !(statements[i].kind == Stmt::Kind::declare && statements[i].exprs.empty()))
       feed.insert(i);
   if (feed.empty()) return {};
@@ -114,15 +154,27 @@ std::vector<size_t> feeding(const std::vector<Stmt>& statements, size_t end, con
     grew = false;
     for (size_t i = 0; i < *feed.rbegin(); ++i) {
       if (feed.contains(i) || statements[i].kind != Stmt::Kind::declare || statements[i].exprs.empty()) continue;
-      const auto names = definitions(statements[i]);
+      const Locals locals = definitions(statements[i]);
       bool used_in_feed = false, used_elsewhere = false;
       for (size_t j = i + 1; j < statements.size(); ++j)
-        for (const std::string& name : names)
-          if (mentions(statements[j], name)) (feed.contains(j) ? used_in_feed : used_elsewhere) = true;
+        for (const Local& local : locals)
+          if (mentions(statements[j], local.variable)) (feed.contains(j) ? used_in_feed : used_elsewhere) = true;
       if (used_in_feed && !used_elsewhere) grew = feed.insert(i).second || grew;
     }
   }
   return {feed.begin(), feed.end()};
+}
+
+/// A statement of the feed that declares `variable` together with others, or null.
+const Stmt* declared_with_others(const std::vector<Stmt>& statements, const std::vector<size_t>& feed,
+                                 uint32_t variable) {
+  for (const size_t i : feed) {
+    const std::vector<uint32_t>& declared = statements[i].variables;
+    if (std::find(declared.begin(), declared.end(), variable) == declared.end()) continue;
+    for (const size_t other : {i - 1, i + 1})
+      if (other < statements.size() && statements[other].span == statements[i].span) return &statements[i];
+  }
+  return nullptr;
 }
 
 /// Whether every statement of the feed stands behind the one before; adds what interrupts it otherwise.
@@ -175,7 +227,7 @@ std::string type_given(const Stmt& statement) {
 
 }  // namespace
 
-bool mentions(const Stmt& statement, const std::string& variable) {
+bool mentions(const Stmt& statement, uint32_t variable) {
   if (std::any_of(statement.exprs.begin(), statement.exprs.end(),
                   [&](const Expr& expr) { return mentions(expr, variable); }))
     return true;
@@ -212,9 +264,11 @@ std::optional<Walk> find_walk(const FindSplitList& split_list, const Function& m
     findings.push_back({true, where, std::move(message), std::move(advice), {}});
     return std::nullopt;
   };
-  std::set<std::string> assigned;
+  Locals assigned;
   add_assigned(loop, assigned);
-  for (const std::string& name : loop.names) assigned.erase(name);
+  std::erase_if(assigned, [&](const Local& local) {
+    return std::find(loop.variables.begin(), loop.variables.end(), local.variable) != loop.variables.end();
+  });
   if (assigned.empty())
     return refuse(loop.exprs[0].span,
                   "the walk over PP_SPLIT " + walk->list->name + " carries no value from element to element",
@@ -223,25 +277,34 @@ std::optional<Walk> find_walk(const FindSplitList& split_list, const Function& m
     return refuse(loop.exprs[0].span,
                   "the walk over PP_SPLIT " + walk->list->name + " carries several values: " + listed(assigned),
                   "a stage hands on one tensor");
-  walk->carried = *assigned.begin();
+  walk->carried = assigned.begin()->name;
+  walk->variable = assigned.begin()->variable;
 
-  walk->feed = feeding(statements, walk->loop, walk->carried);
+  if (const Stmt* reference = reference_to(statements, walk->variable))
+    return refuse(reference->span,
+                  reference->names[0] + " is a reference to " + walk->carried + ", which stages receive anew",
+                  "name " + walk->carried + " itself");
+
+  walk->feed = feeding(statements, walk->loop, walk->variable);
   if (walk->feed.empty())
     return refuse(loop.exprs[0].span,
                   "the value that the walk over PP_SPLIT " + walk->list->name + " carries, " + walk->carried +
                       ", is not made in this method",
                   "make it in a statement before the loop, so that stages behind the first can receive it instead");
   if (!is_adjacent(statements, *walk, findings)) return std::nullopt;
+  if (const Stmt* shared = declared_with_others(statements, walk->feed, walk->variable))
+    return refuse(shared->span, walk->carried + " is made in one declaration with others",
+                  "declare it in a statement of its own");
 
   for (size_t i = walk->feed.back() + 1; i < walk->loop; ++i)
-    if (const Expr* reader = first_reader(statements[i], walk->carried))
+    if (const Expr* reader = first_reader(statements[i], walk->variable))
       return refuse(reader->span,
                     walk->carried + " is read before the walk over PP_SPLIT " + walk->list->name +
                         ": stages behind the first hold another value in it",
                     "ask it for its sizes or type alone, or compute this from the batch");
 
   for (size_t i = walk->loop + 1; i < statements.size() && !walk->cut; ++i)
-    if (mentions(statements[i], walk->carried)) walk->cut = i;
+    if (mentions(statements[i], walk->variable)) walk->cut = i;
   if (walk->cut && statements[*walk->cut].kind == Stmt::Kind::ret &&
       statements[*walk->cut].exprs[0].kind == Expr::Kind::local)
     walk->cut.reset();
@@ -299,22 +362,23 @@ std::optional<Walk> find_cut(const Function& method, const std::vector<StageRead
 
   Walk walk;
   walk.tower = reads[*first].first.marked;
-  const std::set<std::string> made = definitions(statements[*first]);
+  const Locals made = definitions(statements[*first]);
   if (made.empty())
     return refuse(reads[*first].first.at->span,
                   "what " + walk.tower->name + " makes for the last pipeline stage has no name",
                   "assign it to a variable in a statement of its own");
-  walk.carried = *made.begin();
-  walk.feed = feeding(statements, *first + 1, walk.carried);
+  walk.carried = made.begin()->name;
+  walk.variable = made.begin()->variable;
+  walk.feed = feeding(statements, *first + 1, walk.variable);
   for (const size_t i : walk.feed) {
-    const std::set<std::string> names = definitions(statements[i]);
-    if (names.size() > 1 && names.contains(walk.carried))
-      return refuse(statements[i].span, "the first pipeline stage makes several values: " + listed(names),
+    const Locals locals = definitions(statements[i]);
+    if (locals.size() > 1 && holds(locals, walk.variable))
+      return refuse(statements[i].span, "the first pipeline stage makes several values: " + listed(locals),
                     "a stage hands on one tensor");
   }
   for (size_t i = 0; i < *first; ++i)
     if (reads[i].first.at && std::find(walk.feed.begin(), walk.feed.end(), i) == walk.feed.end()) {
-      const std::set<std::string> beside = definitions(statements[i]);
+      const Locals beside = definitions(statements[i]);
       return refuse(reads[i].first.at->span,
                     "the first pipeline stage makes " + (beside.empty() ? "another value" : listed(beside)) +
                         " beside " + walk.carried + ", which it hands on",
@@ -324,6 +388,9 @@ std::optional<Walk> find_cut(const Function& method, const std::vector<StageRead
     return refuse(statements[*first].span, walk.carried + ", which the first pipeline stage hands on, is no Tensor",
                   "a stage hands on one tensor");
   if (!is_adjacent(statements, walk, findings)) return std::nullopt;
+  if (const Stmt* shared = declared_with_others(statements, walk.feed, walk.variable))
+    return refuse(shared->span, walk.carried + " is made in one declaration with others",
+                  "declare it in a statement of its own");
   walk.cut = *first + 1;
   return walk;
 }

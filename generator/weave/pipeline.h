@@ -19,6 +19,7 @@ struct Walk {
   const Field* tower = nullptr;  // between towers a member that makes the carried value; null of a walk over a list
   size_t loop = 0;               // the range-for over the list
   std::string carried;           // the variable that the loop carries from element to element, or that crosses
+  uint32_t variable = 0;         // its number
   std::vector<size_t> feed;      // the statements that only serve to make the carried value; adjacent
   std::optional<size_t> cut;  // the first statement that reads the loop's result, or none where it is only returned as
                               // it is; between towers the one behind the feed
@@ -51,6 +52,6 @@ std::optional<Walk> find_cut(const Function& method, const std::vector<StageRead
                              std::vector<Finding>& findings);
 
 /// Whether `statement` reads or assigns the local variable.
-bool mentions(const Stmt& statement, const std::string& variable);
+bool mentions(const Stmt& statement, uint32_t variable);
 
 }  // namespace modgen

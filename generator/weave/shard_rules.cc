@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <array>
+
 #include "generator/weave/rules/rules.h"
 
 namespace modgen {
@@ -9,6 +12,22 @@ Rule find_rule(std::string_view name) {
   // The prelude's functions that make masks: [batch or 1, 1, seq or 1, seq].
   if (name.ends_with("_mask") && !name.starts_with(".")) return function_rules().at("causal_mask");
   return nullptr;
+}
+
+Rule find_rule(const Callee& callee, std::string& name) {
+  const size_t colon = callee.name.rfind("::");
+  const std::string space = colon == std::string::npos ? "" : callee.name.substr(0, colon);
+  name = callee.name.substr(colon == std::string::npos ? 0 : colon + 2);
+  // Functions of libtorch whose rules stand beside those of the contract's.
+  constexpr std::array kOfTorch = {"layer_norm", "scaled_dot_product_attention", "scalar_tensor"};
+  const bool is_contract_rule = (function_rules().contains(name) || state_space_rules().contains(name)) &&
+                                std::ranges::find(kOfTorch, name) == kOfTorch.end();
+  if (callee.home == Callee::Home::torch)
+    return (space == "at" || space == "torch") && !is_contract_rule && !name.ends_with("_mask") ? find_rule(name)
+                                                                                               : nullptr;
+  if (callee.home != Callee::Home::contract) return nullptr;
+  if (space == "modular::tp") return find_rule(name = "tp::" + name);
+  return space == "modular" && (is_contract_rule || name.ends_with("_mask")) ? find_rule(name) : nullptr;
 }
 
 namespace {

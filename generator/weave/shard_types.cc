@@ -1,6 +1,7 @@
 #include "generator/weave/shard_types.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace modgen {
 
@@ -127,6 +128,31 @@ std::string describe(const Value& value) {
   }
 }
 
+Storage both(const Storage& one, const Storage& other) {
+  Storage result;
+  result.is_known = one.is_known && other.is_known;
+  std::set_union(one.made_by.begin(), one.made_by.end(), other.made_by.begin(), other.made_by.end(),
+                 std::back_inserter(result.made_by));
+  return result;
+}
+
+Storage storage_of(const Value& value) {
+  Storage result = value.storage;
+  if (value.kind == Value::Kind::tensor) return result;
+  // Of what holds none, or is not defined, there is none.
+  result.is_known |= value.kind == Value::Kind::nothing || value.kind == Value::Kind::number ||
+                     !value.elements.empty() || !value.members.empty();
+  for (const Value& element : value.elements) result = both(result, storage_of(element));
+  for (const auto& [name, member] : value.members) result = both(result, storage_of(member));
+  return result;
+}
+
+void set_storage(Value& value, const Storage& storage) {
+  value.storage = storage;
+  for (Value& element : value.elements) set_storage(element, storage);
+  for (auto& [name, member] : value.members) set_storage(member, storage);
+}
+
 Value join(const Value& one, const Value& other) {
   using Kind = Value::Kind;
   if (one.kind == Kind::failed || other.kind == Kind::failed) return Value::failure();
@@ -140,8 +166,14 @@ Value join(const Value& one, const Value& other) {
     value.text = describe(one) + " on one path and " + describe(other) + " on another";
     return value;
   };
-  if (one.kind != other.kind) return one.is_invariant() && other.is_invariant() ? invariant_of("", true) : mismatch();
+  const auto anything = [&] {
+    Value value = invariant_of("", true);
+    value.storage = both(storage_of(one), storage_of(other));
+    return value;
+  };
+  if (one.kind != other.kind) return one.is_invariant() && other.is_invariant() ? anything() : mismatch();
   Value result = one;
+  result.storage = both(one.storage, other.storage);
   switch (one.kind) {
     case Kind::tensor: {
       ShardType theirs = other.type;
@@ -172,7 +204,7 @@ Value join(const Value& one, const Value& other) {
     case Kind::tuple:
     case Kind::list:
       if (one.elements.size() != other.elements.size())
-        return one.is_invariant() && other.is_invariant() ? invariant_of("", true) : mismatch();
+        return one.is_invariant() && other.is_invariant() ? anything() : mismatch();
       for (size_t i = 0; i < one.elements.size(); ++i) {
         result.elements[i] = join(one.elements[i], other.elements[i]);
         if (result.elements[i].kind == Kind::mismatch) return result.elements[i];

@@ -31,6 +31,13 @@ struct ShardType {
   bool operator==(const ShardType&) const = default;
 };
 
+/// Memory that tensors share: who changes one in place changes all of them.
+struct Storage {
+  bool is_known = false;            // it is that of operations in `made` alone, and none that anything else holds
+  std::vector<uint32_t> made_by;    // operations that made it, as the interpreter numbers them; sorted
+  bool operator==(const Storage&) const = default;
+};
+
 /// What is known of the value of an expression.
 struct Value {
   enum class Kind {
@@ -48,6 +55,7 @@ struct Value {
   // A tensor; of a layer, how its weight is split.
   ShardType type;
   bool gradient = false;        // a gradient may flow into it
+  Storage storage;              // of what is no tensor: of those in it
   std::optional<int64_t> rank;  // number of dimensions
   std::vector<int64_t> ones;    // dimensions known to have size 1, counted from the end
   std::string last_size;   // of the last dimension over all ranks, a product of config fields; empty where not known
@@ -92,6 +100,13 @@ std::string product_text(const Value& number);
 std::vector<std::string> terms_of(const Value& number);
 /// "a, b, c"
 std::string listed_parts(const std::vector<std::string>& parts);
+
+/// That of everything in `value`.
+Storage storage_of(const Value& value);
+/// Gives it to every tensor in `value`.
+void set_storage(Value& value, const Storage& storage);
+/// Memory of either.
+Storage both(const Storage& one, const Storage& other);
 
 /// For messages: "whole on every rank", "a partial sum", "split along dimension 2", …
 std::string describe(const Value& value);
@@ -143,6 +158,10 @@ using Rule = Value (*)(Operation&);
 /// dot before it (".view"), operators "op " ("op +"), layers the name of their annotation or class ("tp_colwise",
 /// "linear").
 Rule find_rule(std::string_view name);
+
+/// The rule for a function that Clang resolved to `callee`, or null: rules are those of at::, torch:: and the contract,
+/// whatever else has such a name. `name` becomes what the table calls it.
+Rule find_rule(const Callee& callee, std::string& name);
 
 /// Applies `rule` and what holds for every rule: a share of a count is read by operations that know what to do with it,
 /// and a value that is split or partial does not become a whole one by being overlooked.

@@ -186,7 +186,7 @@ const Mutation kViews[] = {
      "by_heads"},
     {"NormAcrossHeads", "q_norm(q_proj(hidden_states).view({batch, seq, num_heads, head_dim})).transpose(1, 2)",
      "q_norm(q_proj(hidden_states)).view({batch, seq, num_heads, head_dim}).transpose(1, 2)",
-     "a norm over the last dimension, which is split over tp", "tiny::TinyNorm(config.head_dim)", "head_norms"},
+     "a norm over the last dimension, which is split over tp", "q_norm(q_proj(hidden_states))", "head_norms"},
     {"PartsInAnotherOrder", "{num_heads * head_dim, num_key_value_heads * head_dim,",
      "{num_key_value_heads * head_dim, num_heads * head_dim,", "by other sizes than its parts'",
      "qkv_proj(hidden_states)", "fused_parts"},

@@ -1,0 +1,76 @@
+// The machine behind read_body.h: one function's body, from Clang's syntax tree to plain values.
+#pragma once
+
+#include <clang/AST/ASTContext.h>
+#include <clang/AST/DeclCXX.h>
+#include <clang/AST/ExprCXX.h>
+#include <clang/AST/StmtCXX.h>
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "generator/model/read_body.h"
+
+namespace modgen {
+
+class BodyReader {
+ public:
+  BodyReader(const clang::ASTContext& context, Declarations& declarations, uint32_t file);
+
+  Body read(const clang::FunctionDecl& function);
+  /// The number of a parameter or local variable, from 1 on in the order in which they are met.
+  uint32_t number_of(const clang::ValueDecl& variable);
+
+ private:
+  // ---- read_body.cc: places and statements ----
+
+  SourceSpan span_of(clang::CharSourceRange range, bool* in_macro = nullptr) const;
+  SourceSpan span_of(clang::SourceRange range, bool* in_macro = nullptr) const;
+  /// A statement's range up to the semicolon behind it, if one is there.
+  SourceSpan span_with_semicolon(const clang::Stmt& statement) const;
+  std::string source_text(clang::SourceRange range) const;
+
+  Initializer read_initializer(const clang::CXXCtorInitializer& initializer);
+  /// The arguments of an initializer: those of the constructor that it names, or the one value.
+  void read_arguments(const clang::Expr& init, std::vector<Expr>& out);
+  void read_children(const clang::CompoundStmt& compound, std::vector<Stmt>& out);
+  std::vector<Stmt> read_branch(const clang::Stmt* statement);
+  void read_declarations(const clang::DeclStmt& statement, std::vector<Stmt>& out);
+  void add_names(const clang::VarDecl& variable, Stmt& result);
+  void read_stmt(const clang::Stmt& statement, std::vector<Stmt>& out);
+  void read_if(const clang::IfStmt& branch, Stmt& result, std::vector<Stmt>& out);
+  void read_switch(const clang::SwitchStmt& choice, Stmt& result, std::vector<Stmt>& out);
+  void read_range_for(const clang::CXXForRangeStmt& loop, Stmt& result, std::vector<Stmt>& out);
+  void read_for(const clang::ForStmt& loop, Stmt& result, std::vector<Stmt>& out);
+
+  // ---- read_expressions.cc ----
+
+  /// What stands for `expr` once everything that was not written is taken away.
+  const clang::Expr& written(const clang::Expr& expr) const;
+  /// A construction that only converts or copies its one argument, which stands for it.
+  bool is_conversion(const clang::CXXConstructExpr& construct) const;
+  static bool is_default_construction(const clang::Expr& init);
+
+  Expr read(const clang::Expr& written_or_not);
+  void read_reference(const clang::DeclRefExpr& reference, Expr& result);
+  void read_operator(std::string name, std::initializer_list<const clang::Expr*> operands, Expr& result);
+  void read_call(const clang::CallExpr& call, Expr& result);
+  void read_method(const clang::CXXMemberCallExpr& call, Expr& result);
+  void read_construction(const clang::CXXConstructExpr& construct, Expr& result);
+  void read_cast(const clang::ExplicitCastExpr& cast_expr, Expr& result);
+  void read_list(const clang::InitListExpr& list, Expr& result);
+  void read_lambda(const clang::LambdaExpr& lambda, Expr& result);
+  /// What Clang resolved `call` to, with the places of its parts.
+  std::shared_ptr<const Callee> callee_of(const clang::CallExpr& call, const Expr& result) const;
+
+  const clang::ASTContext& context_;
+  const clang::SourceManager& sources_;
+  Declarations& declarations_;
+  uint32_t file_;
+  std::unordered_map<const clang::ValueDecl*, uint32_t> numbers_;  // looked up, never walked
+};
+
+}  // namespace modgen

@@ -1,0 +1,64 @@
+#include "generator/model/contract.h"
+
+#include <clang/AST/ASTContext.h>
+#include <clang/AST/DeclCXX.h>
+#include <clang/AST/Expr.h>
+
+namespace modgen {
+namespace {
+
+/// What namespace modular declares under `name`; null where that is no Declaration.
+template <class Declaration>
+const Declaration* find(const clang::ASTContext& context, llvm::StringRef name) {
+  const auto named = [&](const clang::DeclContext& scope, llvm::StringRef one) {
+    return scope.lookup(clang::DeclarationName(&context.Idents.get(one)));
+  };
+  for (const clang::NamedDecl* space : named(*context.getTranslationUnitDecl(), "modular"))
+    if (const auto* modular = llvm::dyn_cast<clang::NamespaceDecl>(space))
+      for (const clang::NamedDecl* found : named(*modular, name))
+        if (const auto* declaration = llvm::dyn_cast<Declaration>(found)) return declaration;
+  return nullptr;
+}
+
+/// The text of a constant std::string_view, which libstdc++ keeps as a length and a pointer into a literal.
+std::string text_of(const clang::APValue& view) {
+  if (!view.isStruct() || view.getStructNumFields() != 2) return "";
+  const clang::APValue &length = view.getStructField(0), &begin = view.getStructField(1);
+  const auto* literal = begin.isLValue() && begin.getLValueBase()
+                            ? begin.getLValueBase().dyn_cast<const clang::Expr*>()
+                            : nullptr;
+  const auto* string = llvm::dyn_cast_or_null<clang::StringLiteral>(literal);
+  if (!length.isInt() || !string) return "";
+  return string->getString().substr(0, length.getInt().getZExtValue()).str();
+}
+
+}  // namespace
+
+std::vector<std::string> known_tasks(const clang::ASTContext& context) {
+  std::vector<std::string> names;
+  const auto* table = find<clang::VarDecl>(context, "kTasks");
+  const clang::APValue* tasks = table && table->hasInit() ? table->evaluateValue() : nullptr;
+  if (!tasks || !tasks->isStruct() || tasks->getStructNumFields() != 1) return names;
+  const clang::APValue& rows = tasks->getStructField(0);
+  for (unsigned i = 0; rows.isArray() && i < rows.getArrayInitializedElts(); ++i)
+    if (const clang::APValue& row = rows.getArrayInitializedElt(i); row.isStruct())
+      names.push_back(text_of(row.getStructField(0)));
+  return names;
+}
+
+std::vector<std::pair<std::string, std::string>> config_field_types(const clang::ASTContext& context,
+                                                                    Declarations& declarations) {
+  std::vector<std::pair<std::string, std::string>> types;
+  clang::PrintingPolicy as_written(context.getLangOpts());
+  as_written.adjustForCPlusPlus();
+  const auto* visitor = find<clang::CXXRecordDecl>(context, "FieldVisitor");
+  if (!visitor || !visitor->hasDefinition()) return types;
+  for (const clang::CXXMethodDecl* method : visitor->getDefinition()->methods())
+    if (method->getOverloadedOperator() == clang::OO_Call && method->getNumParams() == 2) {
+      const clang::QualType type = method->getParamDecl(1)->getType();
+      types.emplace_back(declarations.type_name(type), type.getNonReferenceType().getAsString(as_written));
+    }
+  return types;
+}
+
+}  // namespace modgen

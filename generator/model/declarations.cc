@@ -1,0 +1,99 @@
+// Names of what Clang resolved.
+#include <clang/AST/ASTContext.h>
+#include <clang/AST/DeclCXX.h>
+#include <clang/AST/DeclTemplate.h>
+
+#include <algorithm>
+
+#include "generator/model/read_body.h"
+
+namespace modgen {
+namespace {
+
+/// Flattened text stands in a namespace of its own while it is parsed.
+constexpr std::string_view kExtra = "flattened::";
+
+std::string without_extra(std::string name) {
+  for (size_t at; (at = name.find(kExtra)) != std::string::npos;) name.erase(at, kExtra.size());
+  return name;
+}
+
+Callee::Home home_of(const clang::FunctionDecl& function) {
+  if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&function); method && method->getParent()->isLambda())
+    return Callee::Home::other;
+  const clang::NamespaceDecl* outer = nullptr;
+  const clang::NamespaceDecl* inner = nullptr;  // of the outer one
+  for (const clang::DeclContext* at = function.getDeclContext(); at; at = at->getParent())
+    if (const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(at)) inner = outer, outer = space;
+  if (!outer) return Callee::Home::other;
+  const llvm::StringRef name = outer->getName();
+  if (name == "modular")
+    return inner && inner->getName() == "flattened" ? Callee::Home::family : Callee::Home::contract;
+  if (name == "at" || name == "c10" || name == "torch") return Callee::Home::torch;
+  return name == "std" ? Callee::Home::standard : Callee::Home::other;
+}
+
+bool derives_from(const clang::CXXRecordDecl& record, std::string_view name) {
+  if (record.getQualifiedNameAsString() == name) return true;
+  if (!record.hasDefinition()) return false;
+  return std::any_of(record.bases_begin(), record.bases_end(), [&](const clang::CXXBaseSpecifier& base) {
+    const auto* from = base.getType()->getAsCXXRecordDecl();
+    return from && derives_from(*from, name);
+  });
+}
+
+}  // namespace
+
+bool is_module_class(const clang::CXXRecordDecl& record) { return derives_from(record, "torch::nn::Module"); }
+
+Declarations::Declarations(const clang::ASTContext& context) : policy_(context.getLangOpts()) {
+  policy_.adjustForCPlusPlus();
+  policy_.SuppressTagKeyword = true;
+  policy_.PrintCanonicalTypes = true;
+}
+
+const std::string& Declarations::type_name(clang::QualType type) {
+  static const std::string none;
+  if (type.isNull()) return none;
+  const clang::QualType plain = type.getNonReferenceType().getCanonicalType().getUnqualifiedType();
+  const auto [found, is_new] = types_.try_emplace(plain.getAsOpaquePtr());
+  if (is_new) found->second = without_extra(plain.getAsString(policy_));
+  return found->second;
+}
+
+const Callee& Declarations::callee(const clang::FunctionDecl& function) {
+  const auto [found, is_new] = functions_.try_emplace(function.getCanonicalDecl());
+  Callee& callee = found->second;
+  if (!is_new) return callee;
+  callee.home = home_of(function);
+  callee.name = without_extra(function.getQualifiedNameAsString());
+  if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&function)) {
+    callee.changes_object = method->isInstance() && !method->isConst();
+    callee.of_module = is_module_class(*method->getParent());
+  }
+  if (callee.home != Callee::Home::family) return callee;
+  std::string arguments;
+  if (const auto* made_for = function.getTemplateSpecializationArgs())
+    for (const clang::TemplateArgument& argument : made_for->asArray()) {
+      llvm::raw_string_ostream out(arguments);
+      out << (arguments.empty() ? "<" : ", ");
+      argument.print(policy_, out, /*IncludeType=*/true);
+    }
+  callee.signature = callee.name + (arguments.empty() ? "" : without_extra(arguments) + ">") + "(";
+  for (const clang::ParmVarDecl* parameter : function.parameters())
+    callee.signature += without_extra(parameter->getType().getCanonicalType().getAsString(policy_)) + ", ";
+  callee.signature += ")";
+  if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&function)) {
+    if (method->isConst()) callee.signature += " const";
+    if (method->getRefQualifier() != clang::RQ_None)
+      callee.signature += method->getRefQualifier() == clang::RQ_LValue ? " &" : " &&";
+  }
+  return callee;
+}
+
+Binding binding_of(clang::QualType type) {
+  if (!type->isReferenceType()) return Binding::value;
+  return type.getNonReferenceType().isConstQualified() ? Binding::constant_reference : Binding::reference;
+}
+
+}  // namespace modgen

@@ -1,0 +1,322 @@
+// Expressions, and what Clang resolved the calls in them to.
+#include <clang/AST/DeclTemplate.h>
+#include <clang/Basic/SourceManager.h>
+#include <clang/Lex/Lexer.h>
+
+#include "generator/model/body_reader.h"
+
+namespace modgen {
+
+using llvm::dyn_cast;
+using llvm::isa;
+using llvm::isa_and_nonnull;
+
+namespace {
+
+bool is_anonymous(const clang::MemberExpr& member) {
+  const auto* field = dyn_cast<clang::FieldDecl>(member.getMemberDecl());
+  return field && field->isAnonymousStructOrUnion();
+}
+
+bool is_holder(clang::QualType type) {
+  const clang::CXXRecordDecl* record = type.getNonReferenceType()->getAsCXXRecordDecl();
+  if (!record || !record->hasDefinition()) return false;
+  bool found = record->getName() == "ModuleHolder" || record->getName() == "OneOf";
+  record->forallBases([&](const clang::CXXRecordDecl* base) {
+    found |= base->getName() == "ModuleHolder";
+    return true;
+  });
+  return found;
+}
+
+/// The `forward` that a module holder's call operator calls, which its return type is made of; null where that is not
+/// written so.
+const clang::CXXMethodDecl* forward_of(const clang::FunctionDecl& call_operator) {
+  const clang::FunctionDecl* at = &call_operator;
+  for (int depth = 0; at && depth < 4; ++depth) {
+    const auto* type = at->getReturnType()->getAs<clang::DecltypeType>();
+    if (!type) return nullptr;
+    const clang::Expr* expr = type->getUnderlyingExpr()->IgnoreImplicit();
+    if (const auto* method = dyn_cast<clang::CXXMemberCallExpr>(expr)) return method->getMethodDecl();
+    const auto* call = dyn_cast<clang::CallExpr>(expr);
+    at = call ? call->getDirectCallee() : nullptr;
+  }
+  return nullptr;
+}
+
+/// A call of an object: the operands of its operator.
+const clang::CXXOperatorCallExpr* as_call_operator(const clang::CallExpr& call) {
+  const auto* operator_call = dyn_cast<clang::CXXOperatorCallExpr>(&call);
+  return operator_call && operator_call->getOperator() == clang::OO_Call ? operator_call : nullptr;
+}
+
+/// A struct of the contract or of the family that a braced list can make, member by member.
+bool is_struct_of_project(const clang::CXXRecordDecl& record) {
+  const clang::DeclContext* outer = &record;
+  while (outer->getParent() && !outer->getParent()->isTranslationUnit()) outer = outer->getParent();
+  const auto* space = dyn_cast<clang::NamespaceDecl>(outer);
+  return space && space->getName() == "modular" && record.hasDefinition() && record.getNumBases() == 0 &&
+         !record.isUnion();
+}
+
+bool may_be_changed(clang::QualType parameter) {
+  if (parameter->isRValueReferenceType()) return false;  // a temporary, or what std::move gave away
+  const clang::QualType held = parameter->isPointerType() ? parameter->getPointeeType() : parameter.getNonReferenceType();
+  return (parameter->isPointerType() || parameter->isReferenceType()) && !held.isConstQualified() &&
+         !held->isFunctionType();
+}
+
+}  // namespace
+
+bool BodyReader::is_conversion(const clang::CXXConstructExpr& construct) const {
+  if (isa<clang::CXXTemporaryObjectExpr>(construct) || construct.getNumArgs() == 0) return false;
+  for (unsigned i = 1; i < construct.getNumArgs(); ++i)
+    if (!isa<clang::CXXDefaultArgExpr>(construct.getArg(i))) return false;
+  if (isa<clang::CXXDefaultArgExpr>(construct.getArg(0))) return false;
+  const clang::CXXConstructorDecl& constructor = *construct.getConstructor();
+  return constructor.isCopyOrMoveConstructor() || is_holder(construct.getType()) ||
+         declarations_.callee(constructor).home != Callee::Home::family;
+}
+
+bool BodyReader::is_default_construction(const clang::Expr& init) {
+  const auto* construct = dyn_cast<clang::CXXConstructExpr>(init.IgnoreImplicit());
+  return construct && !isa<clang::CXXTemporaryObjectExpr>(construct) && construct->getNumArgs() == 0 &&
+         !construct->isListInitialization();
+}
+
+const clang::Expr& BodyReader::written(const clang::Expr& expr) const {
+  const auto is_own = [&](const clang::FunctionDecl* function) {
+    return function && declarations_.callee(*function).home == Callee::Home::family;
+  };
+  const clang::Expr* at = &expr;
+  while (true) {
+    const clang::Expr* before = at;
+    at = at->IgnoreParens()->IgnoreImplicit();
+    if (const auto* construct = dyn_cast<clang::CXXConstructExpr>(at); construct && is_conversion(*construct)) {
+      at = construct->getArg(0);
+    } else if (const auto* list = dyn_cast<clang::CXXStdInitializerListExpr>(at)) {
+      at = list->getSubExpr();
+    } else if (const auto* conversion = dyn_cast<clang::CXXMemberCallExpr>(at);
+               conversion && isa_and_nonnull<clang::CXXConversionDecl>(conversion->getMethodDecl()) &&
+               !is_own(conversion->getMethodDecl())) {
+      at = conversion->getImplicitObjectArgument();
+    } else if (const auto* arrow = dyn_cast<clang::CXXOperatorCallExpr>(at);
+               arrow && arrow->getOperator() == clang::OO_Arrow && !is_own(arrow->getDirectCallee())) {
+      at = arrow->getArg(0);
+    } else if (const auto* member = dyn_cast<clang::MemberExpr>(at); member && is_anonymous(*member)) {
+      at = member->getBase();
+    }
+    if (at == before) return *at;
+  }
+}
+
+Expr BodyReader::read(const clang::Expr& written_or_not) {
+  const clang::Expr& expr = written(written_or_not);
+  Expr result;
+  result.type = declarations_.type_name(expr.getType());
+  result.span = result.outer = span_of(expr.getSourceRange(), &result.in_macro);
+  result.is_lvalue = expr.isLValue();
+  if (written_or_not.getSourceRange() != expr.getSourceRange()) result.outer = span_of(written_or_not.getSourceRange());
+  if (const auto* reference = dyn_cast<clang::DeclRefExpr>(&expr)) {
+    read_reference(*reference, result);
+  } else if (const auto* member = dyn_cast<clang::MemberExpr>(&expr)) {
+    result.kind = Expr::Kind::field;
+    result.name = member->getMemberDecl()->getName().str();
+    if (!isa<clang::CXXThisExpr>(written(*member->getBase()))) result.operands.push_back(read(*member->getBase()));
+  } else if (isa<clang::CXXThisExpr>(expr)) {
+    result.kind = Expr::Kind::self;
+  } else if (const auto* call = dyn_cast<clang::CallExpr>(&expr)) {
+    read_call(*call, result);
+  } else if (const auto* binary = dyn_cast<clang::BinaryOperator>(&expr)) {
+    read_operator(binary->getOpcodeStr().str(), {binary->getLHS(), binary->getRHS()}, result);
+  } else if (const auto* rewritten = dyn_cast<clang::CXXRewrittenBinaryOperator>(&expr)) {
+    const auto form = rewritten->getDecomposedForm();
+    read_operator(clang::BinaryOperator::getOpcodeStr(form.Opcode).str(), {form.LHS, form.RHS}, result);
+  } else if (const auto* unary = dyn_cast<clang::UnaryOperator>(&expr)) {
+    read_operator(clang::UnaryOperator::getOpcodeStr(unary->getOpcode()).str(), {unary->getSubExpr()}, result);
+  } else if (const auto* subscript = dyn_cast<clang::ArraySubscriptExpr>(&expr)) {
+    read_operator("[]", {subscript->getBase(), subscript->getIdx()}, result);
+  } else if (const auto* conditional = dyn_cast<clang::ConditionalOperator>(&expr)) {
+    read_operator("?:", {conditional->getCond(), conditional->getTrueExpr(), conditional->getFalseExpr()}, result);
+  } else if (const auto* construct = dyn_cast<clang::CXXConstructExpr>(&expr)) {
+    read_construction(*construct, result);
+  } else if (const auto* explicit_cast = dyn_cast<clang::ExplicitCastExpr>(&expr)) {
+    read_cast(*explicit_cast, result);
+  } else if (const auto* list = dyn_cast<clang::InitListExpr>(&expr)) {
+    read_list(*list, result);
+  } else if (const auto* lambda = dyn_cast<clang::LambdaExpr>(&expr)) {
+    read_lambda(*lambda, result);
+  } else if (const auto* thrown = dyn_cast<clang::CXXThrowExpr>(&expr)) {
+    result.kind = Expr::Kind::thrown;
+    if (thrown->getSubExpr()) result.operands.push_back(read(*thrown->getSubExpr()));
+  } else if (isa<clang::IntegerLiteral, clang::FloatingLiteral, clang::StringLiteral, clang::CXXBoolLiteralExpr,
+                 clang::CharacterLiteral, clang::CXXNullPtrLiteralExpr>(expr)) {
+    result.kind = Expr::Kind::literal;
+    result.name = source_text(expr.getSourceRange());
+  } else {
+    for (const clang::Stmt* child : expr.children())
+      if (const auto* operand = llvm::dyn_cast_or_null<clang::Expr>(child)) result.operands.push_back(read(*operand));
+  }
+  return result;
+}
+
+void BodyReader::read_reference(const clang::DeclRefExpr& reference, Expr& result) {
+  const clang::ValueDecl& declaration = *reference.getDecl();
+  const auto* variable = dyn_cast<clang::VarDecl>(&declaration);
+  const bool local = (variable && (variable->isLocalVarDecl() || isa<clang::ParmVarDecl>(variable))) ||
+                     isa<clang::BindingDecl>(declaration);
+  result.kind = local ? Expr::Kind::local : Expr::Kind::global;
+  result.name = local ? declaration.getName().str() : declaration.getQualifiedNameAsString();
+  if (local) result.variable = number_of(declaration);
+}
+
+void BodyReader::read_operator(std::string name, std::initializer_list<const clang::Expr*> operands, Expr& result) {
+  result.kind = Expr::Kind::op;
+  result.name = std::move(name);
+  for (const clang::Expr* operand : operands) result.operands.push_back(read(*operand));
+}
+
+void BodyReader::read_call(const clang::CallExpr& call, Expr& result) {
+  const auto* operator_call = dyn_cast<clang::CXXOperatorCallExpr>(&call);
+  if (const auto* member_call = dyn_cast<clang::CXXMemberCallExpr>(&call)) {
+    read_method(*member_call, result);
+  } else if (as_call_operator(call)) {
+    result.kind = Expr::Kind::method;
+    result.name = is_holder(operator_call->getArg(0)->getType()) ? "forward" : "operator()";
+  } else if (operator_call) {
+    result.kind = Expr::Kind::op;
+    result.name = operator_call->getOperator() == clang::OO_Subscript
+                      ? "[]"
+                      : clang::getOperatorSpelling(operator_call->getOperator());
+  } else if (const clang::FunctionDecl* function = call.getDirectCallee()) {
+    result.kind = Expr::Kind::call;
+    result.name = declarations_.callee(*function).name;
+  } else {
+    result.operands.push_back(read(*call.getCallee()));
+  }
+  for (unsigned i = 0; i < call.getNumArgs(); ++i) {
+    if (isa<clang::CXXDefaultArgExpr>(call.getArg(i))) continue;
+    // The second operand of a postfix ++ is a dummy.
+    if (operator_call && i == 1 && call.getNumArgs() == 2 &&
+        (operator_call->getOperator() == clang::OO_PlusPlus || operator_call->getOperator() == clang::OO_MinusMinus))
+      continue;
+    result.operands.push_back(read(*call.getArg(i)));
+  }
+  result.callee = callee_of(call, result);
+}
+
+std::shared_ptr<const Callee> BodyReader::callee_of(const clang::CallExpr& call, const Expr& result) const {
+  const clang::FunctionDecl* function = call.getDirectCallee();
+  const bool is_call_operator = as_call_operator(call) != nullptr;
+  if (function && is_call_operator && result.name == "forward")
+    if (const clang::CXXMethodDecl* forward = forward_of(*function)) function = forward;
+  auto callee = std::make_shared<Callee>(function ? declarations_.callee(*function) : Callee());
+  if (function) {
+    // Operand 0 of a method and of an operator that is one is the object.
+    const bool has_object = result.kind == Expr::Kind::method ||
+                            (result.kind == Expr::Kind::op && isa<clang::CXXMethodDecl>(function));
+    for (unsigned i = 0; i < function->getNumParams(); ++i)
+      if (const size_t operand = i + (has_object ? 1 : 0);
+          operand < result.operands.size() && may_be_changed(function->getParamDecl(i)->getType()))
+        callee->changes.push_back(operand);
+  }
+  if (result.in_macro || (result.kind != Expr::Kind::call && result.kind != Expr::Kind::method)) return callee;
+  const clang::Expr& called = is_call_operator ? *call.getArg(0) : *call.getCallee();
+  callee->written = span_of(called.getSourceRange());
+  const auto next =
+      clang::Lexer::findNextToken(sources_.getFileLoc(called.getEndLoc()), sources_, context_.getLangOpts());
+  if (next && next->is(clang::tok::l_paren)) callee->open = sources_.getFileOffset(next->getLocation());
+  if (is_call_operator) return callee;
+  const clang::Expr* named = called.IgnoreParenImpCasts();
+  if (const auto* member = dyn_cast<clang::MemberExpr>(named))
+    callee->name_at = span_of(clang::SourceRange(member->getMemberLoc()));
+  else if (const auto* reference = dyn_cast<clang::DeclRefExpr>(named))
+    callee->name_at = span_of(clang::SourceRange(reference->getLocation()));
+  return callee;
+}
+
+void BodyReader::read_method(const clang::CXXMemberCallExpr& call, Expr& result) {
+  result.kind = Expr::Kind::method;
+  const auto* callee = dyn_cast<clang::MemberExpr>(call.getCallee()->IgnoreParens());
+  if (!callee) {  // through a pointer to a member
+    result.kind = Expr::Kind::other;
+    result.operands.push_back(read(*call.getCallee()));
+    return;
+  }
+  result.name = callee->getMemberDecl()->getNameAsString();
+  if (callee->hasQualifier())
+    if (const auto* owner = dyn_cast<clang::CXXRecordDecl>(callee->getMemberDecl()->getDeclContext()))
+      result.name = owner->getName().str() + "::" + result.name;
+  result.operands.push_back(read(*callee->getBase()));
+}
+
+void BodyReader::read_construction(const clang::CXXConstructExpr& construct, Expr& result) {
+  result.kind = Expr::Kind::construct;
+  result.name = declarations_.type_name(construct.getType());
+  for (const clang::Expr* argument : construct.arguments())
+    if (!isa<clang::CXXDefaultArgExpr>(argument)) result.operands.push_back(read(*argument));
+  if (const Callee& callee = declarations_.callee(*construct.getConstructor()); callee.home == Callee::Home::family)
+    result.callee = std::make_shared<Callee>(callee);
+}
+
+void BodyReader::read_cast(const clang::ExplicitCastExpr& cast_expr, Expr& result) {
+  const clang::Expr* inner = cast_expr.getSubExpr();
+  // `Type(a, b)` and `Type(a)` are constructions also where Clang wraps the one of a single argument into a cast.
+  const auto* construct = dyn_cast<clang::CXXConstructExpr>(inner->IgnoreImplicit());
+  if (construct && !construct->getConstructor()->isCopyOrMoveConstructor())
+    return read_construction(*construct, result);
+  if (const auto* list = dyn_cast<clang::InitListExpr>(inner->IgnoreImplicit())) return read_list(*list, result);
+  result.kind = Expr::Kind::cast;
+  result.name = declarations_.type_name(cast_expr.getType());
+  result.operands.push_back(read(*inner));
+}
+
+void BodyReader::read_list(const clang::InitListExpr& list, Expr& result) {
+  result.kind = Expr::Kind::list;
+  const clang::InitListExpr* semantic = list.isSemanticForm() ? &list : list.getSemanticForm();
+  const clang::CXXRecordDecl* made = semantic ? semantic->getType()->getAsCXXRecordDecl() : nullptr;
+  if (made && is_struct_of_project(*made)) {
+    unsigned i = 0;
+    for (const clang::FieldDecl* field : made->fields()) {
+      if (field->isUnnamedBitField()) continue;
+      if (i >= semantic->getNumInits()) break;
+      const clang::Expr& value = *semantic->getInit(i++);
+      if (isa<clang::ImplicitValueInitExpr, clang::CXXDefaultInitExpr>(value)) continue;
+      result.members.push_back(field->getName().str());
+      result.operands.push_back(read(value));
+    }
+    return;
+  }
+  const clang::InitListExpr* syntactic = list.isSemanticForm() && list.getSyntacticForm() ? list.getSyntacticForm() : &list;
+  for (const clang::Expr* element : syntactic->inits()) result.operands.push_back(read(*element));
+}
+
+void BodyReader::read_lambda(const clang::LambdaExpr& lambda, Expr& result) {
+  result.kind = Expr::Kind::lambda;
+  for (const clang::LambdaCapture& capture : lambda.captures()) {
+    Expr operand;
+    operand.span = operand.outer = span_of(clang::SourceRange(capture.getLocation()), &operand.in_macro);
+    if (capture.capturesThis()) {
+      operand.kind = Expr::Kind::self;
+    } else if (capture.capturesVariable()) {
+      const clang::ValueDecl& captured = *capture.getCapturedVar();
+      const auto* variable = dyn_cast<clang::VarDecl>(&captured);
+      if (variable && variable->isInitCapture() && variable->getInit()) {
+        operand = read(*variable->getInit());
+      } else {
+        operand.kind = Expr::Kind::local;
+        operand.name = captured.getName().str();
+        operand.type = declarations_.type_name(captured.getType());
+        operand.variable = number_of(captured);
+      }
+    }
+    operand.is_reference = capture.getCaptureKind() == clang::LCK_ByRef;
+    result.operands.push_back(std::move(operand));
+  }
+  Body body;
+  body.span = span_of(lambda.getBody()->getSourceRange());
+  read_children(*lambda.getCompoundStmtBody(), body.statements);
+  result.body = std::make_shared<const Body>(std::move(body));
+}
+
+}  // namespace modgen

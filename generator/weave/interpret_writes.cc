@@ -1,0 +1,300 @@
+// References, assignments and changes in place. A variable that is a reference stands for what it was bound to; a tensor
+// is a handle, so that a copy of it shares its memory.
+#include <algorithm>
+#include <charconv>
+
+#include "generator/weave/interpreter.h"
+#include "generator/weave/storage.h"
+
+namespace modgen {
+namespace {
+
+std::optional<int64_t> literal_index(const Expr& expr) {
+  int64_t index = 0;
+  if (expr.kind != Expr::Kind::literal) return std::nullopt;
+  const auto [end, error] = std::from_chars(expr.name.data(), expr.name.data() + expr.name.size(), index);
+  return error == std::errc() && end == expr.name.data() + expr.name.size() ? std::optional(index) : std::nullopt;
+}
+
+std::optional<Place> inside(std::optional<Place> place, Place::Step step) {
+  if (place) place->steps.push_back(std::move(step));
+  return place;
+}
+
+/// The part of `value` that `step` leads to; null where it has none of its own.
+const Value* part_of(const Value& value, const Place::Step& step) {
+  if (const auto member = value.members.find(step.member); !step.member.empty() && member != value.members.end())
+    return &member->second;
+  const std::optional<int64_t> index = step.member == "first"    ? std::optional<int64_t>(0)
+                                       : step.member == "second" ? std::optional<int64_t>(1)
+                                                                 : step.index;
+  if (value.kind == Value::Kind::list && !value.elements.empty()) return &value.elements[0];
+  if (value.kind != Value::Kind::tuple || !index || *index < 0) return nullptr;
+  return static_cast<size_t>(*index) < value.elements.size() ? &value.elements[static_cast<size_t>(*index)] : nullptr;
+}
+
+/// What stands behind `steps` in `value`; of C++ type `type` where no more is known.
+Value part_behind(const Value& value, const std::vector<Place::Step>& steps, size_t from, const std::string& type) {
+  if (from == steps.size() || value.kind == Value::Kind::failed || value.kind == Value::Kind::mismatch) return value;
+  if (const Value* part = part_of(value, steps[from])) return part_behind(*part, steps, from + 1, type);
+  if (value.kind == Value::Kind::tuple && steps[from].member.empty() && !steps[from].index) {
+    Value any;
+    for (const Value& element : value.elements) any = join(any, part_behind(element, steps, from + 1, type));
+    return any;
+  }
+  if (!value.is_invariant() && value.kind != Value::Kind::object) {
+    Value unknown;
+    unknown.kind = Value::Kind::mismatch;
+    unknown.text = "a part of a value that is " + describe(value);
+    return unknown;
+  }
+  Value result = invariant_of(type, true);
+  set_storage(result, value.storage);
+  return result;
+}
+
+/// Puts `value` behind `steps` in `whole`, in the place of what may be there where a step leads to several.
+void put(Value& whole, const std::vector<Place::Step>& steps, size_t from, const Value& value, bool replaces) {
+  if (from == steps.size()) {
+    whole = replaces ? value : join(whole, value);
+    return;
+  }
+  const Place::Step& step = steps[from];
+  if (whole.kind == Value::Kind::tuple) {
+    const Value* part = part_of(whole, step);
+    for (Value& element : whole.elements)
+      if (!part || part == &element) put(element, steps, from + 1, value, replaces && part);
+    return;
+  }
+  if (whole.kind == Value::Kind::list) return put(whole.elements[0], steps, from + 1, value, false);
+  if (step.member.empty()) {  // a container of which only is known that it is the same on every rank
+    whole.storage = both(storage_of(whole), storage_of(value));
+    if (!value.is_invariant()) whole = join(value, whole.kind == Value::Kind::nothing ? object_value() : whole);
+    return;
+  }
+  if (whole.kind == Value::Kind::nothing) whole = object_value();
+  const auto [member, is_new] = whole.members.try_emplace(step.member);
+  if (is_new && (from + 1 < steps.size() || !replaces)) member->second = object_value();
+  put(member->second, steps, from + 1, value, replaces);
+}
+
+const char* const kOutOfPlace =
+    "write it out of place, as in x = x * 1.5 or x = x.masked_fill(…): the runtime keeps what it hands on, runs units "
+    "again, and autograd needs values from before";
+
+}  // namespace
+
+std::optional<Place> Interpreter::place_of(const Expr& expr) {
+  switch (expr.kind) {
+    case Expr::Kind::local: {
+      Variable* variable = variable_of(expr);
+      if (!variable || variable->is_foreign || variable->value.kind == Value::Kind::module) return std::nullopt;
+      return variable->refers_to ? variable->refers_to : Place{frame_, expr.variable, {}};
+    }
+    case Expr::Kind::self: {
+      const auto object = frame_->variables.find(0);
+      if (object == frame_->variables.end()) return std::nullopt;
+      return object->second.refers_to ? object->second.refers_to : Place{frame_, 0, {}};
+    }
+    case Expr::Kind::field: {
+      Expr self;
+      self.kind = Expr::Kind::self;
+      return inside(place_of(expr.operands.empty() ? self : expr.operands[0]), {expr.name});
+    }
+    case Expr::Kind::cast:
+      return expr.is_lvalue ? place_of(expr.operands[0]) : std::nullopt;
+    case Expr::Kind::op:
+      if (expr.name == "=" && expr.is_lvalue) return place_of(expr.operands[0]);
+      if (expr.name == "*" && expr.operands.size() == 1 && expr.operands[0].type.starts_with("std::optional"))
+        return place_of(expr.operands[0]);
+      if (expr.name == "[]" && expr.is_lvalue && !expr.operands[0].type.ends_with("*"))
+        return inside(place_of(expr.operands[0]), {"", literal_index(expr.operands[1])});
+      return std::nullopt;
+    case Expr::Kind::call:
+      if (expr.operands.size() != 1 || !expr.callee || expr.callee->home != Callee::Home::standard) return std::nullopt;
+      if (expr.name == "std::move" || expr.name == "std::forward" || expr.name == "std::as_const")
+        return place_of(expr.operands[0]);
+      return expr.name == "std::get" ? inside(place_of(expr.operands[0]), {}) : std::nullopt;
+    case Expr::Kind::method:
+      if (!expr.is_lvalue || !expr.callee || expr.callee->home != Callee::Home::standard) return std::nullopt;
+      if (expr.name == "value") return place_of(expr.operands[0]);
+      if (expr.name == "at" || expr.name == "front" || expr.name == "back") return inside(place_of(expr.operands[0]), {});
+      return std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+Value Interpreter::read(const Place& place, const Expr& expr) {
+  return part_behind(root_of(place).value, place.steps, 0, expr.type);
+}
+
+void Interpreter::write(const Place& place, Value value, SourceSpan where) {
+  Variable& root = root_of(place);
+  if (root.is_captured && !value.has_failed() && !value.is_invariant())
+    report(where, "unproven: " + *root.name + ", which a lambda refers to, becomes " + describe(value),
+           "pass it to the lambda, or capture it by copy where it is made");
+  put(root.value, place.steps, 0, value, true);
+  root.version = ++versions_;
+  if (place.steps.empty()) root.was_moved = false;
+}
+
+Value Interpreter::evaluate_assignment(const Expr& expr) {
+  const Expr &target = expr.operands[0], &source = expr.operands[1];
+  const std::string operation = "op " + expr.name.substr(0, expr.name.size() - 1);
+  const bool is_tie = target.kind == Expr::Kind::call && target.name == "std::tie";
+  Value value = evaluate(source);
+  if (expr.name == "=" && is_tie) {
+    assign_each(target, value);
+    return value;
+  }
+  const bool is_tensor = target.type == "at::Tensor";
+  if (expr.name == "=" && (!is_tensor || target.is_lvalue)) {
+    assign(target, &source, value);
+    return value;
+  }
+  const Value before = evaluate(target);
+  if (value.has_failed() || before.has_failed()) return Value::failure();
+  if (!is_tensor) {
+    value = apply(operation, find_rule(operation), expr, {&target, &source}, {before, value});
+    assign(target, nullptr, value);
+    return value;
+  }
+  Value after = before;
+  if (expr.name == "=") {  // x[0] = y copies into x
+    if (value.kind == Value::Kind::tensor && value.type != before.type)
+      return fail(expr.span, "a value that is " + describe(value) + " is written into one that is " + describe(before),
+                  kOutOfPlace);
+    if (!value.is_invariant() && value.kind != Value::Kind::tensor) return unproven(expr, value, "this write");
+    after.gradient |= value.carries_gradient();
+  } else {
+    after = apply(operation, find_rule(operation), expr, {&target, &source}, {before, value});
+  }
+  change_in_place(expr, target, before, after);
+  return after;
+}
+
+void Interpreter::assign_each(const Expr& targets, const Value& value) {
+  for (size_t i = 0; i < targets.operands.size(); ++i) {
+    const Expr& target = targets.operands[i];
+    if (target.kind == Expr::Kind::global && target.name == "std::ignore") continue;
+    const Value* part = part_of(value, {"", static_cast<int64_t>(i)});
+    Value one = part ? *part : value.is_invariant() ? invariant_of(target.type, true) : Value::failure();
+    if (!part && value.is_invariant()) set_storage(one, value.storage);
+    if (!part && !value.is_invariant() && !value.has_failed())
+      report(targets.span, "unproven: taking apart a value that is " + describe(value), "");
+    assign(target, nullptr, one);
+  }
+}
+
+void Interpreter::assign(const Expr& target, const Expr* source, const Value& value) {
+  if (const std::optional<Place> place = place_of(target)) {
+    const bool is_output = target.kind == Expr::Kind::field && !target.operands.empty() &&
+                           target.operands[0].type == "modular::Outputs";
+    return write(*place, is_output && source ? as_output(target.name, *source, value) : value, target.span);
+  }
+  if (value.has_failed()) return;
+  if (!value.is_invariant())
+    return report(target.span, "unproven: a value that is " + describe(value) + " is kept outside of local variables",
+                  "return it, or keep it in a local variable");
+  // What the runtime never calls may keep what it likes.
+  if (is_entry_ || value.kind == Value::Kind::module)
+    report(target.span, "a method changes what outlives its call: the next call would compute something else",
+           "return the value, or keep it in a local variable");
+}
+
+std::string Interpreter::hindrance(const Expr& target, const Value& value) const {
+  const std::string name = target.kind == Expr::Kind::local ? target.name : "this tensor";
+  if (!value.storage.is_known || value.storage.made_by.empty())
+    return name + " is changed in place, and may share its memory with what the method was given or a module holds";
+  const auto shares = [&](const Storage& other) {
+    return std::ranges::any_of(value.storage.made_by,
+                               [&](uint32_t one) { return std::ranges::binary_search(other.made_by, one); });
+  };
+  const Expr* at = &target;
+  while (at->kind != Expr::Kind::local && !at->operands.empty()) at = &at->operands[0];
+  const Frame* frame = frame_;
+  uint32_t changed = at->kind == Expr::Kind::local ? at->variable : 0;
+  if (const auto variable = frame_->variables.find(changed);
+      variable != frame_->variables.end() && variable->second.refers_to)
+    frame = variable->second.refers_to->frame, changed = variable->second.refers_to->variable;
+  for (const Frame* active = frame_; active; active = active->caller)
+    for (const auto& [number, variable] : active->variables) {
+      if ((active == frame && number == changed) || variable.refers_to || variable.was_moved) continue;
+      if (shares(storage_of(variable.value)))
+        return name + " is changed in place, and " + *variable.name + " may be the same tensor or share its memory";
+    }
+  if (std::ranges::any_of(value.storage.made_by, [&](uint32_t one) { return read_again_.contains(one); }))
+    return name + " is changed in place after something was computed from it, whose gradient may need the value from "
+                  "before";
+  return "";
+}
+
+void Interpreter::change_in_place(const Expr& expr, const Expr& target, const Value& before, const Value& after) {
+  if (after.has_failed()) return;
+  if (const std::string why = hindrance(target, before); !why.empty()) return report(expr.span, why, kOutOfPlace);
+  if (after.kind != Value::Kind::tensor || after.type != before.type)
+    return report(expr.span,
+                  "a value that is " + describe(before) + " would become " + describe(after) + " in place", kOutOfPlace);
+  if (const std::optional<Place> place = place_of(target)) {
+    Value changed = after;
+    changed.storage = before.storage;
+    return write(*place, std::move(changed), expr.span);
+  }
+  // A view of a variable: that has the same elements.
+  const Expr* at = &target;
+  while (at->kind != Expr::Kind::local && !at->operands.empty()) at = &at->operands[0];
+  if (at->kind != Expr::Kind::local || !after.gradient) return;
+  if (const std::optional<Place> place = place_of(*at)) {
+    Value whole = read(*place, *at);
+    if (whole.kind == Value::Kind::tensor) whole.gradient = true;
+    write(*place, std::move(whole), expr.span);
+  }
+}
+
+void Interpreter::forget_changed(const Expr& expr, const std::vector<const Expr*>& operands,
+                                 const std::vector<Value>& values) {
+  if (!expr.callee) return;
+  std::vector<size_t> changed = expr.callee->changes;
+  // A container's push_back and the like.
+  const bool of_object = expr.kind == Expr::Kind::method && expr.callee->changes_object && !expr.callee->of_module &&
+                         expr.callee->home != Callee::Home::torch;
+  if (of_object && !expr.is_lvalue) changed.push_back(0);
+  Storage given;
+  given.is_known = true;
+  for (const Value& value : values) given = both(given, storage_of(value));
+  for (const size_t i : changed) {
+    if (i >= operands.size()) continue;
+    Value value = invariant_of(operands[i]->type, true);
+    set_storage(value, given);
+    if (operands[i]->type == "at::Tensor") {
+      change_in_place(expr, *operands[i], values[i], value);
+    } else if (const std::optional<Place> place = place_of(*operands[i])) {
+      write(*place, std::move(value), expr.span);
+    } else if (operands[i]->is_lvalue && values[i].kind != Value::Kind::module) {
+      assign(*operands[i], nullptr, value);
+    }
+  }
+}
+
+void Interpreter::give_storage(const std::string& name, const Expr& expr, const std::vector<Value>& values,
+                               Value& result) {
+  const bool own = makes_memory(name);
+  Storage storage;
+  storage.is_known = true;
+  if (own) {
+    const uint32_t made =
+        allocations_.try_emplace({frame_->context, &expr}, static_cast<uint32_t>(allocations_.size() + 1)).first->second;
+    storage.made_by = {made};
+    read_again_.erase(made);
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Storage given = storage_of(values[i]);
+    if (!own) storage = both(storage, given);
+    if (!result.carries_gradient() || only_looks(name) || (i == 0 && changes_first(expr))) continue;
+    read_again_.insert(given.made_by.begin(), given.made_by.end());
+  }
+  set_storage(result, storage);
+}
+
+}  // namespace modgen
