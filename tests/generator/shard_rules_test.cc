@@ -239,8 +239,8 @@ TEST(ShardRules, ShareOfACountIsReadOnlyWhereARuleKnowsIt) {
 }
 
 TEST(ShardRules, OperandThatARuleDoesNotReadIsNotOverlooked) {
-  EXPECT_REFUSED("unproven", ".max", {whole(3), split(2, 3)});
-  EXPECT_REFUSED("unproven", ".max", {whole(3), partial(3)});
+  EXPECT_REFUSED("unproven", "soft_cap", {whole(3), split(2, 3)});
+  EXPECT_REFUSED("unproven", "soft_cap", {whole(3), partial(3)});
   EXPECT_TYPE(kInvariant, ".type_as", {whole(3), split(2, 3)});
 }
 
@@ -335,6 +335,120 @@ TEST(ShardRules, ReductionsOverTheSplit) {
   EXPECT_REFUSED("each rank sees only its slice", ".mean", {split(2, 3), literal(-1)});
   EXPECT_REFUSED("each rank sees only its slice", "softmax", {split(2, 3), literal(-1)});
   EXPECT_REFUSED("is not linear", "softmax", {partial(3), literal(-1)});
+}
+
+/// A boolean that is no literal.
+Value flag() { return Value::number(); }
+
+TEST(ShardRules, ReductionThatMayKeepItsDimensionIsUnproven) {
+  EXPECT_REFUSED("no rule for sum", ".sum", {split(2, 4), literal(1), flag()});
+  EXPECT_FALSE(Applied(".sum", {whole(4), literal(1), flag()}).result.rank) << "it may have one dimension less";
+  EXPECT_TYPE(kPartial, ".sum", {split(2, 4), literal(2), flag()});
+}
+
+TEST(ShardRules, ReductionOfAnUnknownRankCountsFromTheEnd) {
+  const Value last = Value::tensor(sharded(-1), true, std::nullopt), before = Value::tensor(sharded(-2), true, {});
+  EXPECT_TYPE(sharded(-1), ".mean", {last, literal(-2)});
+  EXPECT_TYPE(sharded(-1), ".mean", {before, literal(-1)});
+  EXPECT_REFUSED("no rule for mean", ".mean", {last, literal(0)});
+}
+
+TEST(ShardRules, ReductionsOverSeveralDimensions) {
+  EXPECT_TYPE(sharded(0), ".mean", {split(1, 4), list({literal(0), literal(-1)})});
+  EXPECT_TYPE(kPartial, ".sum", {split(1, 4), list({literal(0), literal(1)})});
+  EXPECT_REFUSED("each rank sees only its slice", ".mean", {split(1, 4), list({literal(0), literal(-3)})});
+  EXPECT_EQ(Applied(".mean", {whole(4), list({literal(0), literal(1)})}).result.rank, 2);
+}
+
+TEST(ShardRules, QuotientsAreLinearInWhatIsDivided) {
+  for (const char* name : {"div", ".div", "op /"}) {
+    EXPECT_TYPE(kPartial, name, {partial(3), literal(2)});
+    EXPECT_REFUSED("division by a partial sum", name, {whole(3, false), partial(3)});
+  }
+  EXPECT_REFUSED("is not linear", ".div", {partial(3), literal(2), Value::number()});  // rounding_mode
+}
+
+TEST(ShardRules, PartialSumsAreNotRounded) {
+  EXPECT_REFUSED("not known to be a floating type", ".type_as", {partial(3), whole(2, /*gradient=*/false)});
+  EXPECT_TYPE(kPartial, ".type_as", {partial(3), whole(2)});
+}
+
+TEST(ShardRules, SqueezedDimensionMayStay) {
+  Value one = split(1, 3);
+  one.ones = {-3};
+  EXPECT_EQ(Applied(".squeeze", {one, literal(0)}).result.type, sharded(0));
+  EXPECT_EQ(Applied(".squeeze", {one, literal(0)}).result.rank, 2);
+  const Applied before(".squeeze", {split(1, 3), literal(0)}), behind(".squeeze", {split(1, 3), literal(2)});
+  EXPECT_EQ(before.result.type, sharded(-2)) << "counted from the end it stays where it is";
+  EXPECT_EQ(behind.result.type, sharded(1));
+  EXPECT_FALSE(before.result.rank || behind.result.rank);
+  EXPECT_FALSE(Applied(".squeeze", {whole(3), literal(0)}).result.rank);
+}
+
+TEST(ShardRules, RollOfAllElementsMovesThemAcrossSlices) {
+  EXPECT_REFUSED("no rule for roll", ".roll", {split(1, 3), literal(2)});
+  EXPECT_TYPE(sharded(1), ".roll", {split(1, 3), literal(1), literal(2)});
+  EXPECT_REFUSED("each rank sees only its slice", ".roll", {split(1, 3), literal(2), literal(1)});
+}
+
+TEST(ShardRules, RepeatedDimensionHasNoLongerSizeOne) {
+  Value mask = whole(4, false);
+  mask.ones = {-3};
+  EXPECT_TRUE(Applied(".repeat_interleave", {mask, literal(4), literal(1)}).result.ones.empty());
+  EXPECT_EQ(Applied(".repeat_interleave", {whole(4), literal(4)}).result.rank, 1);
+}
+
+TEST(ShardRules, ExpandToOneShareAlone) {
+  Value x = split(2, 4);
+  x.ones = {-3};
+  EXPECT_TYPE(sharded(2), ".expand", {x, list({size(), literal(1), count(true), size()})});
+  EXPECT_REFUSED("no rule for expand", ".expand", {x, list({size(), count(true), count(true), size()})});
+}
+
+TEST(ShardRules, RemainderOfSharesIsAShare) {
+  EXPECT_TRUE(Applied("op %", {count(true), count(true)}, "long").result.local);
+  EXPECT_REFUSED("unproven: a remainder", "op %", {count(true), literal(2)}, "long");
+}
+
+TEST(ShardRules, VectorHasNoRows) {
+  EXPECT_EQ(Applied("matmul", {whole(3), whole(1)}).result.rank, 2);
+  EXPECT_EQ(Applied("matmul", {whole(1), whole(1)}).result.rank, 0);
+  const Value unknown = Value::tensor(kInvariant, true, std::nullopt);
+  EXPECT_REFUSED("unproven", "matmul", {split(1, 3), unknown});
+  EXPECT_TYPE(sharded(0), ".t", {split(0, 1)});
+  EXPECT_REFUSED("no rule for t", ".t", {Value::tensor(sharded(-1), true, std::nullopt)});
+}
+
+TEST(ShardRules, SizesCountedFromBothSidesMayBeTheSame) {
+  const Value first = factors({"#0"}), from_end = factors({"#-3"});
+  EXPECT_REFUSED("not known to be the value's own", ".view",
+                 {split(2, 3), list({first, from_end, count(true), count()})});
+  EXPECT_EQ(Applied(".size", {whole(3), literal(-3)}, "long").result.factors, std::vector<std::string>{"#0"});
+}
+
+TEST(ShardRules, ViewOfAnUnknownRankWantsItsSizes) {
+  Value x = Value::tensor(sharded(-1), true, std::nullopt);
+  EXPECT_REFUSED("how many dimensions come before", ".view", {x, list({size(0), literal(-1)})});
+  x.split_size = "d * n";
+  EXPECT_TYPE(sharded(2), ".view", {x, list({size(0), size(1), factors({"n"}, true), factors({"d"})})});
+}
+
+TEST(ShardRules, PartsThatStandForHeadsOrGroups) {
+  const Value heads = Value::tensor(sharded(1, {"a", "a"}), true, 4);
+  EXPECT_REFUSED("within the parts", "attention", {heads, heads, heads, Value(), count()});
+  const Value x = Value::tensor(sharded(2, {"a", "b"}), true, 3),
+              weight = Value::tensor(sharded(0, {"a", "b"}), true, 1);
+  EXPECT_REFUSED("groups may lie across parts", "gated_rms_norm", {x, x, weight, count(true), count()});
+}
+
+TEST(ShardRules, LastSizeOfWhatIsBroadcast) {
+  Value x = whole(3), y = whole(3);
+  x.last_size = "n";
+  EXPECT_EQ(Applied("op +", {x, y}).result.last_size, "") << "n may be 1";
+  y.ones = {-1};
+  EXPECT_EQ(Applied("op +", {x, y}).result.last_size, "n");
+  EXPECT_EQ(Applied("op +", {x, x}).result.last_size, "n");
+  EXPECT_EQ(Applied("matmul", {x, x}).result.last_size, "");
 }
 
 TEST(ShardRules, NormOfAVectorReadsItsPowerFirst) {

@@ -11,8 +11,37 @@ Value sum_of(Operation& op) { return elementwise(op, Algebra::sum); }
 Value product_of(Operation& op) { return elementwise(op, Algebra::product); }
 Value non_linear(Operation& op) { return elementwise(op, Algebra::non_linear); }
 
+/// A quotient: a partial sum may be divided, and divides nothing. One that is rounded is linear in neither.
+Value quotient_of(Operation& op) {
+  if (op.values.size() > 2) return non_linear(op);
+  if (is_partial(op.values.back())) return op.refuse("division by a partial sum over tp", kForgottenExit);
+  return product_of(op);
+}
+
 /// A function of the first operand's elements; the others are settings.
 Value function_of_first(Operation& op) { return elementwise_of_first(op, Algebra::non_linear, 1); }
+
+/// Whether operand `i` of a conversion is known to ask for no integers.
+bool keeps_fractions(const Operation& op, size_t i) {
+  static constexpr std::string_view floating[] = {"kFloat",   "kDouble",  "kHalf",   "kBFloat16",
+                                                  "kFloat16", "kFloat32", "kFloat64"};
+  if (is_tensor(op.values[i])) return op.values[i].gradient;  // integers have none
+  const std::string& type = op.operands[i]->type;
+  if (type.find("ScalarType") == std::string::npos && type.find("TypeMeta") == std::string::npos &&
+      type.find("Options") == std::string::npos)
+    return true;
+  const std::string& name = op.operands[i]->name;
+  return std::ranges::find(floating, name.substr(name.rfind(':') + 1)) != std::end(floating);
+}
+
+/// x.to(type), x.to(other), x.type_as(other): of a partial sum, where fractions are not cut off.
+Value converted(Operation& op) {
+  for (size_t i = 1; is_partial(op.values[0]) && i < op.values.size(); ++i)
+    if (!keeps_fractions(op, i))
+      return op.refuse(quoted(op) + " of a partial sum over tp, to what is not known to be a floating type",
+                       kForgottenExit);
+  return first_alone(op);
+}
 
 /// What no gradient flows through.
 Value comparison(Operation& op) {
@@ -54,7 +83,7 @@ Value number_product(Operation& op) {
   std::vector<std::string> factors;
   bool factors_known = true;
   for (const Value& value : op.values) {
-    if (value.kind != Value::Kind::number) return Value::number();
+    if (value.kind != Value::Kind::number && !value.is_invariant()) return unproven(op, value);
     if (value.local && local) return op.refuse("a product of two tp ranks' shares");
     local = local || value.local;
     factors_known = factors_known && value.factors;
@@ -71,6 +100,13 @@ Value number_quotient(Operation& op) {
   if (op.values[0].local == op.values[1].local) return Value::number();
   return op.refuse("unproven: a quotient of a tp rank's share of a count and a count that is not split",
                    "divide counts in the constructor, where they are global");
+}
+
+/// The remainder of one share by another is the share of the remainder.
+Value number_remainder(Operation& op) {
+  if (op.values[0].local == op.values[1].local) return Value::number(op.values[0].local);
+  return op.refuse("unproven: a remainder of a tp rank's share of a count and a count that is not split",
+                   "compute it in the constructor, where counts are global");
 }
 
 Value number_comparison(Operation& op) {
@@ -110,7 +146,8 @@ Value op_plus(Operation& op) {
   return has_tensor(op) ? (op.values.size() == 1 ? linear_map(op) : sum_of(op)) : number_sum(op);
 }
 Value op_times(Operation& op) { return has_tensor(op) ? product_of(op) : number_product(op); }
-Value op_divide(Operation& op) { return has_tensor(op) ? product_of(op) : number_quotient(op); }
+Value op_divide(Operation& op) { return has_tensor(op) ? quotient_of(op) : number_quotient(op); }
+Value op_remainder(Operation& op) { return has_tensor(op) ? non_linear(op) : number_remainder(op); }
 Value op_compare(Operation& op) { return has_tensor(op) ? comparison(op) : number_comparison(op); }
 
 }  // namespace
@@ -122,7 +159,7 @@ const RuleTable& arithmetic_rules() {
         {"op -", op_plus},
         {"op *", op_times},
         {"op /", op_divide},
-        {"op %", op_compare},
+        {"op %", op_remainder},
         {"op ==", op_compare},
         {"op !=", op_compare},
         {"op <", op_compare},
@@ -135,14 +172,14 @@ const RuleTable& arithmetic_rules() {
         {".sub", sum_of},
         {"mul", product_of},
         {".mul", product_of},
-        {"div", op_divide},
-        {".div", op_divide},
+        {"div", quotient_of},
+        {".div", quotient_of},
         {"neg", linear_map},
         {".neg", linear_map},
-        {".to", first_alone},
+        {".to", converted},
         {".contiguous", first_alone},
         {".clone", first_alone},
-        {".type_as", first_alone},
+        {".type_as", converted},
         {".detach", detached},
         {"zeros_like", filled_like},
         {"ones_like", filled_like},

@@ -22,13 +22,20 @@ bool is_split_within_parts(const Value& x, std::optional<int64_t> dim) {
   return is_split(x) && !x.type.parts.empty() && dim == x.type.dim;
 }
 
+/// A piece of a fused value: `parts` that follow one another.
+Value piece_of(const Value& x, const std::vector<std::string>& parts) {
+  const bool is_one = parts.size() == 1;
+  Value piece = like(x, is_one ? sharded(x.type.dim) : sharded(x.type.dim, parts));
+  piece.split_size = is_one ? parts.front() : "";
+  if (from_end(x) == -1) piece.last_size = piece.split_size;
+  if (!from_end(x)) piece.last_size.clear();
+  return piece;
+}
+
 /// The parts of a fused value, each split like a layer of its own.
 Value own_parts(const Value& x) {
   std::vector<Value> parts;
-  for (const std::string& size : x.type.parts) {
-    Value& part = parts.emplace_back(like(x, sharded(x.type.dim)));
-    part.split_size = part.last_size = size;
-  }
+  for (const std::string& size : x.type.parts) parts.push_back(piece_of(x, {size}));
   return tuple_of(std::move(parts));
 }
 
@@ -41,8 +48,7 @@ std::optional<std::vector<Value>> runs_of_parts(const Value& x, const std::vecto
     const std::vector<std::string> run = terms_of(size);
     if (!size.local || run.empty()) return std::nullopt;
     named.insert(named.end(), run.begin(), run.end());
-    Value& piece = pieces.emplace_back(like(x, run.size() == 1 ? sharded(x.type.dim) : sharded(x.type.dim, run)));
-    piece.split_size = piece.last_size = run.size() == 1 ? run.front() : "";
+    pieces.push_back(piece_of(x, run));
   }
   return named == x.type.parts ? std::optional(std::move(pieces)) : std::nullopt;
 }
@@ -163,21 +169,25 @@ Value cat(Operation& op) {
   return result;
 }
 
+/// x.repeat_interleave(count, dim): each slice's elements stay together and in order. Without `dim` all elements come
+/// in a row.
 Value repeat_interleave(Operation& op) {
   const Value& x = op.values[0];
-  op.values[0].split_size.clear(), op.values[0].last_size.clear();
-  if (!is_split(x)) return first_alone(op);
-  // Each slice's elements stay together and in order.
-  return op.values.size() == 3 && op.values[1].kind == Value::Kind::number && !op.values[1].local && op.number(2) &&
-                 x.type.parts.empty()
-             ? first_alone(op)
-             : unproven(op, x);
+  if (!is_tensor(x)) return unproven(op, x);
+  const bool by_dimension = op.values.size() == 3 && op.values[2].kind == Value::Kind::number;
+  const bool by_number = op.values.size() > 1 && op.values[1].kind == Value::Kind::number && !op.values[1].local;
+  if (is_split(x) && !(by_dimension && by_number && op.number(2) && x.type.parts.empty())) return unproven(op, x);
+  Value result = Value::tensor(x.type, any_gradient(op), by_dimension ? x.rank : std::nullopt);
+  if (op.values.size() == 2) result.rank = 1;
+  return result;
 }
 
-/// x.roll(shift, dim), x.flip({dim}), torch::constant_pad_nd(x, {…}): along dimensions that are whole.
-Value along_dimension(Operation& op) {
-  return whole_dimension(op, op.number(op.values.size() - 1) ? dimension(op, op.values.size() - 1, 0) : std::nullopt,
-                         quoted(op));
+/// x.flip({dim}): along a dimension that is whole.
+Value flip(Operation& op) { return whole_dimension(op, dimension(op, 1, 0), quoted(op)); }
+
+/// x.roll(shift, dim), likewise. Without `dim` all elements are in a row.
+Value roll(Operation& op) {
+  return whole_dimension(op, op.values.size() > 2 ? dimension(op, 2, 0) : std::nullopt, quoted(op));
 }
 
 }  // namespace
@@ -195,8 +205,8 @@ const RuleTable& cutting_rules() {
       {".select", select},
       {".slice", slice},
       {".narrow", slice},
-      {".flip", along_dimension},
-      {".roll", along_dimension},
+      {".flip", flip},
+      {".roll", roll},
       {".repeat_interleave", repeat_interleave},
       {"cat", cat},
       {"stack", cat},

@@ -18,6 +18,10 @@ std::optional<int64_t> same_count(const Value& value, int64_t dim) {
   return (dim < 0) == (value.type.dim < 0) ? std::optional(dim) : std::nullopt;
 }
 
+bool has_one(const Value& value, int64_t dim) {
+  return std::find(value.ones.begin(), value.ones.end(), dim) != value.ones.end();
+}
+
 std::optional<int64_t> number_or(const Operation& op, size_t i, int64_t fallback) {
   const bool given =
       i < op.values.size() && (op.values[i].kind == Value::Kind::number || !op.values[i].elements.empty());
@@ -66,7 +70,7 @@ Value whole_dimension(Operation& op, std::optional<int64_t> dim, const std::stri
 
 std::vector<std::pair<const Expr*, Value>> sizes_from(const Operation& op, size_t first) {
   std::vector<std::pair<const Expr*, Value>> sizes;
-  if (op.operands.size() == first + 1 && op.operands[first]->kind == Expr::Kind::list) {
+  if (op.operands.size() > first && op.operands[first]->kind == Expr::Kind::list) {
     for (size_t i = 0; i < op.operands[first]->operands.size(); ++i)
       sizes.emplace_back(&op.operands[first]->operands[i], op.values[first].elements[i]);
   } else {
@@ -85,15 +89,27 @@ Value elementwise_of_first(Operation& op, Algebra algebra, size_t count) {
 
 namespace {
 
+/// The size of the last dimension of what those values broadcast to: what all say that do not have size 1 there. A size
+/// that the config gives may be 1, too, so that one of them alone does not say it.
+std::string broadcast_last_size(const std::vector<Value>& tensors) {
+  std::optional<std::string> size;
+  for (const Value& value : tensors) {
+    if (value.rank == 0 || has_one(value, -1)) continue;
+    if (size && *size != value.last_size) return "";
+    size = value.last_size;
+  }
+  return size.value_or("");
+}
+
 /// The rank of the result of broadcasting, and the dimensions of size 1 that all operands have.
 Value broadcast(const std::vector<Value>& tensors) {
   Value result = Value::tensor(kInvariant, false, std::nullopt);
   bool ranks_known = true;
   int64_t rank = 0;
   result.ones = tensors.front().ones;
+  result.last_size = broadcast_last_size(tensors);
   for (const Value& value : tensors) {
     ranks_known = ranks_known && value.rank;
-    if (result.last_size.empty()) result.last_size = value.last_size;
     rank = std::max(rank, value.rank.value_or(0));
     std::erase_if(result.ones, [&](int64_t dim) {
       return std::find(value.ones.begin(), value.ones.end(), dim) == value.ones.end();
@@ -121,7 +137,6 @@ Value of_partials(Operation& op, Algebra algebra, size_t first, size_t last, Val
   if (algebra == Algebra::product) {
     if (std::count_if(begin, end, is_partial) > 1)
       return op.refuse("a product of two partial sums over tp is not a partial sum of the product", kForgottenExit);
-    if (quoted(op) == "/" && is_partial(*(end - 1))) return op.refuse("division by " + what, kForgottenExit);
     for (size_t i = first; i < last; ++i) {
       if (is_split(op.values[i])) return op.refuse(what + " meets a factor that is " + describe(op.values[i]));
       op.enter(i);  // each rank's part of the sum gives a part of the factor's gradient
@@ -154,8 +169,7 @@ Value of_splits(Operation& op, size_t first, size_t last, size_t tensors, const 
   for (size_t i = first; i < last; ++i) {
     const Value& value = op.values[i];
     if (!is_tensor(value) || is_split(value)) continue;
-    const bool stretched = (value.rank && *value.rank < -*split) ||
-                           std::find(value.ones.begin(), value.ones.end(), *split) != value.ones.end();
+    const bool stretched = (value.rank && *value.rank < -*split) || has_one(value, *split);
     if (!stretched)
       return op.refuse("a value that is " + describe(value) + " meets one that is split over tp",
                        "split both alike: is a TP_COLWISE, TP_ROWWISE or TP_LOCAL missing, or one too many?");

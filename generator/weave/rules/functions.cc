@@ -23,7 +23,9 @@ Value norm(Operation& op, size_t first, size_t last, int64_t dims = 1) {
         return op.refuse("a norm whose weight is " + describe(op.values[i]));
       op.enter(i);  // every rank's slice gives a part of its gradient
     }
-    return x;
+    Value result = x;
+    for (size_t i = first; i < last; ++i) result.gradient = result.gradient || op.values[i].gradient;
+    return result;
   }
   Operation operands = op;
   operands.values = {x};
@@ -78,7 +80,9 @@ Value rotary(Operation& op) {
     return op.refuse(
         "rotary positions of a value that is " + describe(x),
         "it wants [batch, heads, seq, head_dim] split by heads: view with the count of heads, then transpose(1, 2)");
-  return x;
+  Value result = x;
+  result.gradient = any_gradient(op);
+  return result;
 }
 
 Value attention(Operation& op) {
@@ -88,7 +92,7 @@ Value attention(Operation& op) {
     if (is_partial(value)) return op.refuse("attention of a partial sum over tp", kForgottenExit);
     if (!is_tensor(value)) return unproven(op, value);
     if (!is_split(value)) continue;
-    if (!(value.rank == 4 && value.type.dim == 1))
+    if (!(value.rank == 4 && value.type.dim == 1 && value.type.parts.empty()))
       return op.refuse("attention over a value that is " + describe(value),
                        "it wants [batch, heads, seq, head_dim] split by heads");
     split = &value;
@@ -96,12 +100,11 @@ Value attention(Operation& op) {
   if (op.values.size() > 3 && is_tensor(op.values[3])) {
     const Value& mask = op.values[3];
     if (split && is_split(mask)) {
-      if (!(mask.rank == 4 && mask.type.dim == 1))
+      if (!(mask.rank == 4 && mask.type.dim == 1 && mask.type.parts.empty()))
         return op.refuse("attention with a mask that is " + describe(mask),
                          "it wants [batch, heads, seq, seq] split by heads, or a mask that is the same for every head");
     } else if (split && is_whole(mask)) {
-      const bool same_for_all =
-          (mask.rank && *mask.rank < 3) || std::find(mask.ones.begin(), mask.ones.end(), -3) != mask.ones.end();
+      const bool same_for_all = (mask.rank && *mask.rank < 3) || has_one(mask, -3);
       if (!same_for_all)
         return op.refuse(
             "unproven: attention over heads that are split over tp, with a mask that is not known to be "
@@ -125,7 +128,11 @@ Value attention(Operation& op) {
   const bool merged = quoted(op) == "attention";  // the prelude's returns [batch, seq, heads * head_dim]
   if (!split) {
     Value result = elementwise_of_first(op, Algebra::non_linear, 3);
-    if (merged && is_tensor(result)) result.rank = 3, result.ones.clear();
+    if (!is_tensor(result)) return result;
+    if (is_replicated(result) && op.values.size() > 3) op.enter(3);
+    result.gradient = any_gradient(op);
+    result.last_size.clear();
+    if (merged) result.rank = 3, result.ones.clear();
     return result;
   }
   for (size_t i = 0; i < 3; ++i)
@@ -203,6 +210,15 @@ Value from_batch(Operation& op) {
   return Value::tensor(kInvariant, false, kRank);
 }
 
+/// interpolated_positions(positions, rows, columns): [1, 1 + places, hidden] of each.
+Value interpolated_positions(Operation& op) {
+  for (const Value& value : op.values)
+    if (!value.is_invariant()) return unproven(op, value);
+  Value result = Value::tensor(kInvariant, any_gradient(op), 3);
+  result.last_size = op.values[0].last_size;
+  return result;
+}
+
 Value scalar_tensor(Operation& op) {
   if (op.values[0].local)
     return op.refuse("a tensor of a tp rank's share of a count: it differs from that of one process");
@@ -234,16 +250,27 @@ Value tp_local(Operation& op) {
 
 const RuleTable& function_rules() {
   static const RuleTable table = {
-      {"rms_norm", rms_norm},           {"layer_norm", layer_norm},
-      {"activation", activation},       {"gated_activation", activation},
-      {"soft_cap", soft_cap},           {"rotary", rotary},
-      {"rotary_adjacent", rotary},      {"rotary_tables", rotary_tables},
-      {"causal_mask", attention_mask},  {"position_ids", from_batch<2>},
-      {"next_tokens", from_batch<2>},   {"count_targets", from_batch<0>},
-      {"attention", attention},         {"scaled_dot_product_attention", attention},
-      {"cross_entropy", cross_entropy}, {"scalar_tensor", scalar_tensor},
-      {"tp::enter", tp_enter},          {"tp::gather", tp_gather},
-      {"tp::local", tp_local},          {"mix_experts", mix_experts},
+      {"rms_norm", rms_norm},
+      {"layer_norm", layer_norm},
+      {"activation", activation},
+      {"gated_activation", activation},
+      {"soft_cap", soft_cap},
+      {"rotary", rotary},
+      {"rotary_adjacent", rotary},
+      {"rotary_tables", rotary_tables},
+      {"causal_mask", attention_mask},
+      {"position_ids", from_batch<2>},
+      {"next_tokens", from_batch<2>},
+      {"count_targets", from_batch<0>},
+      {"attention", attention},
+      {"scaled_dot_product_attention", attention},
+      {"cross_entropy", cross_entropy},
+      {"scalar_tensor", scalar_tensor},
+      {"tp::enter", tp_enter},
+      {"tp::gather", tp_gather},
+      {"interpolated_positions", interpolated_positions},
+      {"tp::local", tp_local},
+      {"mix_experts", mix_experts},
   };
   return table;
 }

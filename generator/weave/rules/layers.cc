@@ -61,6 +61,7 @@ Value slices_of_rows(Operation& op) {
 /// at::embedding(table, ids): the same for a table that is a parameter.
 Value rows_of_table(Operation& op) {
   Value& table = op.values[0];
+  if (!is_whole(op.values[1])) return unproven(op, op.values[1]);
   if (!is_split(table)) {
     Value rows = elementwise_of_first(op, Algebra::linear, 1);
     rows.rank = rank_of_rows(op.values[1]), rows.ones.clear();

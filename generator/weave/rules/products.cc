@@ -6,48 +6,100 @@ namespace {
 
 // ---- Reductions ----
 
-Value reduced(Operation& op, bool adds) {
-  const Value& x = op.values[0];
-  if (!is_tensor(x)) return x.is_invariant() ? invariant_of(op.expr->type, x.gradient) : unproven(op, x);
-  const bool keeps = op.values.size() > 2 && op.operands[2]->name == "true";
-  if (is_partial(x) && !adds)
-    return op.refuse(quoted(op) + " is not linear, and meets a partial sum over tp", kForgottenExit);
-  if (!is_split(x)) {
-    Value result = like(Value::tensor(kInvariant, x.gradient, keeps ? x.rank : std::nullopt), x.type);
-    const auto dim = op.number(1);
-    if (keeps && dim && (*dim < 0 || x.rank)) result.ones.push_back(*dim < 0 ? *dim : *dim - *x.rank);
+/// What a reduction is told beside its tensor.
+struct Reduction {
+  bool over_all = true;
+  std::vector<std::optional<int64_t>> dims;  // where it is not over all; each where it is known
+  bool dims_known = true;                    // how many there are
+  std::optional<bool> keeps = false;         // the dimensions, with size 1; none where that is not known
+};
+
+/// Reads dimensions from operand `first` on, and whether they are kept from operand `keeps`.
+Reduction read_reduction(const Operation& op, size_t first, size_t keeps) {
+  Reduction reduction;
+  if (op.values.size() > keeps) {
+    const std::string& name = op.operands[keeps]->name;
+    const bool is_literal = op.operands[keeps]->kind == Expr::Kind::literal;
+    reduction.keeps = is_literal && name == "true"    ? std::optional(true)
+                      : is_literal && name == "false" ? std::optional(false)
+                                                      : std::nullopt;
+  }
+  if (op.values.size() <= first) return reduction;
+  const Value& dims = op.values[first];
+  const bool is_flag = op.operands[first]->type == "bool";  // x.var(/*unbiased=*/false)
+  if (dims.kind == Value::Kind::number && !is_flag) {
+    reduction.over_all = false;
+    reduction.dims = {dims.known};
+  } else if (dims.kind == Value::Kind::tuple) {
+    reduction.over_all = dims.elements.empty();
+    for (const Value& dim : dims.elements) reduction.dims.push_back(dim.known);
+  } else if (!is_flag && op.operands[first]->type.find("ScalarType") == std::string::npos) {
+    reduction.over_all = reduction.dims_known = false;
+  }
+  return reduction;
+}
+
+/// A reduction of a value that is not split.
+Value reduced_whole(const Value& x, const Reduction& over) {
+  Value result = like(Value::tensor(kInvariant, x.gradient, std::nullopt), x.type);
+  if (!over.keeps || !over.dims_known) return result;
+  if (!*over.keeps) {
+    const auto count = static_cast<int64_t>(over.dims.size());
+    if (over.over_all) result.rank = 0;
+    if (!over.over_all && x.rank) result.rank = *x.rank - count;
     return result;
   }
-  const bool over_all = op.values.size() == 1;
-  const auto dim = over_all ? x.type.dim : op.number(1) ? same_count(x, *op.number(1)) : std::nullopt;
-  if (!dim) return unproven(op, x);
-  if (*dim == x.type.dim) {
+  result.rank = x.rank;
+  result.ones = x.ones;
+  for (const auto& dim : over.dims)
+    if (dim && (*dim < 0 || x.rank)) result.ones.push_back(*dim < 0 ? *dim : *dim - *x.rank);
+  return result;
+}
+
+Value reduced(Operation& op, bool adds, size_t first = 1, size_t keeps = 2) {
+  const Value& x = op.values[0];
+  if (!is_tensor(x)) return x.is_invariant() ? invariant_of(op.expr->type, x.gradient) : unproven(op, x);
+  if (is_partial(x) && !adds)
+    return op.refuse(quoted(op) + " is not linear, and meets a partial sum over tp", kForgottenExit);
+  const Reduction over = read_reduction(op, first, keeps);
+  if (!is_split(x)) return reduced_whole(x, over);
+  int64_t split = x.type.dim, before = 0, behind = 0;  // reduced dimensions before the split one, and behind it
+  bool is_reduced = over.over_all;
+  if (!over.dims_known) return unproven(op, x);
+  for (const auto& given : over.dims) {
+    const auto dim = given ? same_count(x, *given) : std::nullopt;
+    if (!dim) return unproven(op, x);
+    is_reduced = is_reduced || *dim == split;
+    ++(*dim < split ? before : behind);
+  }
+  if (is_reduced) {
     if (!adds) return op.refuse(quoted(op) + " over a dimension that is split over tp: each rank sees only its slice");
     return Value::tensor(kPartial, x.gradient, std::nullopt);
   }
-  if (keeps) {
+  if (!over.keeps) return unproven(op, x);
+  if (*over.keeps) {
     Value result = x;
     result.last_size.clear();
     return result;
   }
-  return moved(op, x.rank ? std::optional(*x.rank - 1) : std::nullopt,
-               [&](int64_t at) { return at > *dim ? at - 1 : at; });
-}
-
-/// x.norm(p, dim, keepdim): as a reduction of x with what stands behind p.
-Value norm(Operation& op) {
-  Operation reduction = op;
-  if (op.values.size() > 1) {
-    reduction.values.erase(reduction.values.begin() + 1);
-    reduction.operands.erase(reduction.operands.begin() + 1);
-  }
-  const Value result = reduced(reduction, false);
-  op.message = reduction.message, op.advice = reduction.advice;
-  return result;
+  split += split < 0 ? behind : -before;
+  return Value::tensor(sharded(split, x.type.parts), x.gradient,
+                       x.rank ? std::optional(*x.rank - before - behind) : std::nullopt);
 }
 
 Value sum(Operation& op) { return reduced(op, true); }
 Value reduction(Operation& op) { return reduced(op, false); }
+
+/// x.max() of all elements, or the larger of two.
+Value extreme(Operation& op) {
+  return op.values.size() == 2 && is_tensor(op.values[1]) ? elementwise(op, Algebra::non_linear) : reduction(op);
+}
+
+/// x.var(dim, unbiased, keepdim)
+Value spread(Operation& op) { return reduced(op, false, 1, 3); }
+
+/// x.norm(p, dim, keepdim)
+Value norm(Operation& op) { return reduced(op, false, 2, 3); }
 
 /// softmax, cumulative sums: same shape, along one dimension.
 Value along(Operation& op) {
@@ -61,12 +113,25 @@ Value along(Operation& op) {
 /// The parts within which an operand is split; null where it is not split.
 const std::vector<std::string>* parts_of(const Value& value) { return is_split(value) ? &value.type.parts : nullptr; }
 
+std::optional<int64_t> rank_of_product(const Value& a, const Value& b) {
+  if (!a.rank || !b.rank) return std::nullopt;
+  // A vector has no rows, or no columns.
+  return std::max<int64_t>({*a.rank, *b.rank, 2}) - (*a.rank == 1) - (*b.rank == 1);
+}
+
+/// Whether it is known to be no vector.
+bool has_rows(const Value& value) {
+  return value.rank ? *value.rank >= 2
+                    : (is_split(value) && (value.type.dim < -1 || value.type.dim > 0)) ||
+                          std::any_of(value.ones.begin(), value.ones.end(), [](int64_t one) { return one < -1; });
+}
+
 Value matmul(Operation& op) {
   const Value &a = op.values[0], &b = op.values[1];
   if (!is_tensor(a) || !is_tensor(b)) return unproven(op, is_tensor(a) ? b : a);
   if (is_partial(a) && is_partial(b))
     return op.refuse("a product of two partial sums over tp is not a partial sum of the product", kForgottenExit);
-  const auto rank = a.rank && b.rank ? std::optional(std::max(*a.rank, *b.rank)) : std::nullopt;
+  const auto rank = rank_of_product(a, b);
   const bool gradient = a.gradient || b.gradient;
   if (is_partial(a) || is_partial(b)) {
     const Value& factor = is_partial(a) ? b : a;
@@ -78,6 +143,7 @@ Value matmul(Operation& op) {
     Value result = elementwise(op, Algebra::product);
     result.rank = rank;
     result.ones.clear();
+    result.last_size.clear();
     return result;
   }
   if (a.rank == 1 || b.rank == 1) return unproven(op, is_split(a) ? a : b);
@@ -94,10 +160,10 @@ Value matmul(Operation& op) {
     if (left != right) return op.refuse("a product of matrices that are split over tp along different dimensions");
     return Value::tensor(sharded(left, a.type.parts), gradient, rank);
   }
+  if ((left == -2 || right == -1) && !has_rows(b)) return unproven(op, is_split(a) ? a : b);
   const int64_t split = left != 0 ? left : right;
   const Value& whole = left != 0 ? b : a;
-  if (split < -2 && !(whole.rank && *whole.rank < -split) &&
-      std::find(whole.ones.begin(), whole.ones.end(), split) == whole.ones.end())
+  if (split < -2 && !(whole.rank && *whole.rank < -split) && !has_one(whole, split))
     return op.refuse("a value that is whole on every tp rank meets one that is split over tp", "split both alike");
   const std::vector<std::string> parts = left != 0 ? a.type.parts : b.type.parts;
   op.enter(left != 0 ? 1 : 0);
@@ -117,7 +183,10 @@ Value addmm(Operation& op) {
   sum.values = {op.values[0], result};
   Value total = elementwise(sum, Algebra::sum);
   if (!sum.message.empty()) return op.refuse(sum.message, sum.advice);
-  if (std::find(sum.entered.begin(), sum.entered.end(), 0U) != sum.entered.end()) op.entered.push_back(0);
+  for (const size_t i : sum.entered) {
+    if (i == 0) op.entered.push_back(0);
+    if (i == 1) op.enter(1), op.enter(2);  // what the product is of
+  }
   return total;
 }
 
@@ -148,13 +217,16 @@ Value linear_function(Operation& op) {
     op.enter(1);
     if (has_bias) op.enter(2);
     Value result = x;
+    result.gradient = any_gradient(op);
     result.last_size.clear();
+    std::erase(result.ones, -1);
     return result;
   }
   if (is_partial(x)) return op.refuse("a layer of a partial sum over tp", kForgottenExit);
   Value result = elementwise(op, Algebra::non_linear);
   result.rank = x.rank;
   result.ones.clear();
+  result.last_size.clear();
   return result;
 }
 
@@ -168,10 +240,10 @@ const RuleTable& product_rules() {
       {"mean", reduction},
       {".amax", reduction},
       {".amin", reduction},
-      {".max", reduction},
-      {".min", reduction},
-      {".var", reduction},
-      {".std", reduction},
+      {".max", extreme},
+      {".min", extreme},
+      {".var", spread},
+      {".std", spread},
       {".norm", norm},
       {".logsumexp", reduction},
       {".argmax", reduction},

@@ -43,6 +43,9 @@ std::optional<int64_t> from_end(const Value& value);
 /// `dim` of `value` in the same count as its split dimension; nothing where the rank is needed for that and not known.
 std::optional<int64_t> same_count(const Value& value, int64_t dim);
 
+/// Whether dimension `dim` of `value`, counted from the end, is known to have size 1.
+bool has_one(const Value& value, int64_t dim);
+
 /// The number that operand `i` gives, `fallback` where it is left out; nothing where it is not known.
 std::optional<int64_t> number_or(const Operation& op, size_t i, int64_t fallback);
 
@@ -85,7 +88,7 @@ Value whole_dimension(Operation& op, std::optional<int64_t> dim, const std::stri
 /// Only the first operand is a tensor that flows on: `.to(…)`, `.contiguous()`.
 Value first_alone(Operation& op);
 
-/// Sizes as a list or one by one, from operand `first` on.
+/// The sizes that operand `first` lists, or that stand one by one from it on.
 std::vector<std::pair<const Expr*, Value>> sizes_from(const Operation& op, size_t first);
 
 }  // namespace modgen

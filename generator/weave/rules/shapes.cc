@@ -14,31 +14,38 @@ Value size_of(Operation& op) {
   const Value& x = op.values[0];
   const auto dim = op.number(1);
   if (!dim) return is_split(x) ? unproven(op, x) : Value::number();
-  if (!is_split(x)) {
-    Value size = Value::number();
-    size.factors = std::vector<std::string>{kOwnSize + std::to_string(*dim)};
-    return size;
-  }
-  const auto counted = same_count(x, *dim);
+  const auto counted = is_split(x) ? same_count(x, *dim) : *dim;
   if (!counted) return unproven(op, x);
-  Value size = Value::number(*counted == x.type.dim);
-  if (!size.local) size.factors = std::vector<std::string>{kOwnSize + std::to_string(*dim)};
+  Value size = Value::number(is_split(x) && *counted == x.type.dim);
+  const int64_t from_front = *dim < 0 && x.rank ? *dim + *x.rank : *dim;
+  if (!size.local) size.factors = std::vector<std::string>{kOwnSize + std::to_string(from_front)};
   return size;
 }
 
 using Sizes = std::vector<std::pair<const Expr*, Value>>;
 
+bool is_own_size(const std::string& factor) { return factor.starts_with(kOwnSize); }
+
 /// Whether the sizes before dimension `split` are sizes of different dimensions that were asked of tensors: taken on
 /// trust to be the value's own, so that nothing of the split dimension can move before it. Their order does not matter.
+/// Dimensions that are counted from different sides may be the same.
 bool keeps_leading(const Sizes& sizes, int64_t split) {
   std::vector<std::string> seen;
   for (int64_t i = 0; i < split; ++i) {
     const auto& factors = sizes[i].second.factors;
-    if (!factors || factors->size() != 1 || !factors->front().starts_with(kOwnSize)) return false;
-    if (std::find(seen.begin(), seen.end(), factors->front()) != seen.end()) return false;
+    if (!factors || factors->size() != 1 || !is_own_size(factors->front())) return false;
+    const bool from_end = factors->front()[1] == '-';
+    for (const std::string& other : seen)
+      if (other == factors->front() || (other[1] == '-') != from_end) return false;
     seen.push_back(factors->front());
   }
   return true;
+}
+
+/// The size as a product of config fields; empty where it is none.
+std::string config_product(const Value& size) {
+  return size.factors && std::none_of(size.factors->begin(), size.factors->end(), is_own_size) ? product_text(size)
+                                                                                               : "";
 }
 
 /// Whether the sizes from `split` on make up the split dimension, which is the last: what stands before them is then
@@ -59,10 +66,19 @@ Value number_of_elements(Operation& op) { return Value::number(is_split(op.value
 /// The dimension of the result of a view of `x` that is split, or nothing where the view is refused. A split dimension
 /// is taken apart by this rank's share of a count, which comes first: [.., 12] of 4 heads as [.., local heads, 3].
 /// Where it is split within equal parts, the number of parts comes before it: [.., 3 * 12] as [.., 3, local heads, 3].
-std::optional<int64_t> viewed_split(Operation& op, const Sizes& sizes, std::optional<int64_t> local) {
+/// Where the rank of `x` is not known, what stands before the split dimension may be less than all that is before it.
+std::optional<int64_t> viewed_split(Operation& op, const Sizes& sizes, std::optional<int64_t> local, bool rank_known) {
   const Value& x = op.values[0];
   const auto rank = static_cast<int64_t>(sizes.size());
   int64_t split = x.type.dim;
+  if (!rank_known && !takes_apart(x, sizes, split)) {
+    op.refuse("unproven: a view of a value that is " + describe(x) +
+                  ", and of which is not known how many dimensions "
+                  "come before that",
+              "let the sizes that take the dimension apart be factors of the layer's size, as in "
+              "linear(hidden_size, num_heads * head_dim), or view the layer's input by its sizes first");
+    return std::nullopt;
+  }
   if (split >= rank || !(keeps_leading(sizes, split) || takes_apart(x, sizes, split))) {
     op.refuse("unproven: a view of a value that is " + describe(x) +
                   ", whose sizes before that dimension are not "
@@ -86,7 +102,7 @@ std::optional<int64_t> viewed_split(Operation& op, const Sizes& sizes, std::opti
   }
   if (!local) {
     // As the last size, -1 takes up all that is behind the sizes before it.
-    const bool kept = x.type.parts.empty() && sizes[split].second.known == -1 && (rank == *x.rank || split == rank - 1);
+    const bool kept = x.type.parts.empty() && sizes[split].second.known == -1 && split == rank - 1;
     if (kept) return split;
     op.refuse("a view of a value that is " + describe(x) + ", without a tp rank's share of a count in its place",
               "mark the count of heads or parts TP_LOCAL: modgen then reads this rank's share of it here");
@@ -119,9 +135,10 @@ Value view(Operation& op) {
   Value result = Value::tensor(kInvariant, x.gradient, rank);
   for (int64_t i = 0; i < rank; ++i)
     if (sizes[i].second.known == 1) result.ones.push_back(i - rank);
-  if (!sizes.empty()) result.last_size = product_text(sizes.back().second);
+  if (!sizes.empty()) result.last_size = config_product(sizes.back().second);
   if (!is_split(x)) return like(result, x.type);
-  if (!x.rank && x.type.dim == -1 && x.type.parts.empty()) {
+  const bool rank_known = x.rank.has_value();
+  if (!rank_known && x.type.dim == -1 && x.type.parts.empty()) {
     // The last dimension of a value of unknown rank: what stands before the share of the count is all before it.
     Value& counted = op.values[0];
     const std::string size = x.split_size;
@@ -129,7 +146,7 @@ Value view(Operation& op) {
     counted.split_size = size;
   }
   if (!x.rank || x.type.dim < 0) return unproven(op, x);
-  const auto split = viewed_split(op, sizes, local);
+  const auto split = viewed_split(op, sizes, local, rank_known);
   return split ? like(result, sharded(*split)) : Value::failure();
 }
 
@@ -191,7 +208,8 @@ Value expand(Operation& op) {
   const auto split = from_end(x);
   if (!split || -*split > rank) return unproven(op, x);
   const Value& size = sizes[rank + *split].second;
-  if (size.known != -1 && !size.local) return unproven(op, x);
+  const auto shares = std::count_if(sizes.begin(), sizes.end(), [](const auto& one) { return one.second.local; });
+  if ((size.known != -1 && !size.local) || shares != size.local) return unproven(op, x);
   return Value::tensor(sharded(*split + rank, x.type.parts), x.gradient, rank);
 }
 
@@ -206,11 +224,14 @@ Value transpose(Operation& op) {
   });
 }
 
-/// x.t(): the two dimensions of a matrix.
+/// x.t(): the two dimensions of a matrix; a vector as it is.
 Value transpose_matrix(Operation& op) {
   const Value& x = op.values[0];
-  if (is_split(x) && x.type.dim < 0) return moved(op, 2, [](int64_t dim) { return -3 - dim; });
-  return moved(op, 2, [](int64_t dim) { return 1 - dim; });
+  const bool is_matrix = x.rank ? *x.rank == 2 : is_split(x) && (x.type.dim == -2 || x.type.dim == 1);
+  if (!is_matrix && is_split(x) && x.rank != 1) return unproven(op, x);
+  return moved(op, is_matrix ? 2 : x.rank, [&](int64_t dim) {
+    return !is_matrix ? dim : dim < 0 ? -3 - dim : 1 - dim;
+  });
 }
 
 /// A type whose split dimension is counted from the front of `rank` dimensions.
@@ -267,15 +288,20 @@ Value unsqueeze(Operation& op) {
   return result;
 }
 
+/// x.squeeze(dim): drops a dimension if its size is 1. Where that is not known, only what is counted from the other
+/// side of it keeps its place.
 Value squeeze(Operation& op) {
   const Value& x = op.values[0];
-  if (op.values.size() < 2 || !x.rank)
-    return is_split(x) ? unproven(op, x) : moved(op, std::nullopt, [](int64_t dim) { return dim; });
-  const auto place = dimension(op, 1, 0);
-  return moved(op, *x.rank - 1, [&](int64_t dim) -> std::optional<int64_t> {
-    if (!place || dim == *place) return std::nullopt;
-    return dim > *place ? dim - 1 : dim;
-  });
+  const auto place = op.values.size() > 1 ? dimension(op, 1, 0) : std::nullopt;
+  if (!place) return is_split(x) ? unproven(op, x) : moved(op, std::nullopt, [](int64_t dim) { return dim; });
+  const bool drops = x.rank || *place < 0 ? has_one(x, *place < 0 ? *place : *place - *x.rank) : false;
+  if (!is_split(x))
+    return moved(op, drops && x.rank ? std::optional(*x.rank - 1) : std::nullopt, [](int64_t dim) { return dim; });
+  if (*place == x.type.dim) return unproven(op, x);
+  if (drops && x.rank) return moved(op, *x.rank - 1, [&](int64_t dim) { return dim > *place ? dim - 1 : dim; });
+  const bool before = *place < x.type.dim;
+  const auto dim = before ? from_end(x) : x.type.dim >= 0 ? std::optional(x.type.dim) : std::nullopt;
+  return dim ? Value::tensor(sharded(*dim, x.type.parts), x.gradient, std::nullopt) : unproven(op, x);
 }
 
 }  // namespace

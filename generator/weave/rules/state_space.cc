@@ -51,6 +51,9 @@ Value gated_rms_norm(Operation& op) {
     return op.refuse("a norm by groups of a value that is " + describe(op.values[0]) +
                          ", with a count of groups that is " + describe(op.values[3]),
                      "split whole groups: mark their count TP_LOCAL where the value is split, and only there");
+  if (is_split(op.values[0]) && !op.values[0].type.parts.empty())
+    return op.refuse("a norm by groups of a value that is " + describe(op.values[0]) + ": groups may lie across parts",
+                     "take the value apart into its parts first");
   return by_slices(op, {{0, -1}, {1, -1}, {2, -1}}, {}, "split value, gate and weight (TP_SHARD(0)) alike");
 }
 

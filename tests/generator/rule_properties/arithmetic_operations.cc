@@ -1,0 +1,336 @@
+// Arithmetic and functions of each element.
+#include <cmath>
+
+#include "tests/generator/rule_properties/operations.h"
+
+namespace modgen::rule_properties {
+namespace {
+
+using at::Tensor;
+
+Tensor tensor_of(const Concrete& value) {
+  return value.tensor.defined() ? value.tensor : at::scalar_tensor(value.number, at::kDouble);
+}
+
+// ---- Tensors ----
+
+using Unary = Tensor (*)(const Tensor&);
+using Binary = Tensor (*)(const Tensor&, const Tensor&);
+
+/// Two tensors, or one and a number.
+Draw binary(Binary function, Elements elements = Elements::any) {
+  return [=](Drawing& draw) {
+    std::vector<Operand> operands = draw.tensors(draw.broadcasting(2), elements);
+    if (draw.chance(0.25)) {
+      const bool first = draw.chance(0.3);
+      operands[first ? 0 : 1] = draw.chance(0.5) ? draw.real(1.5) : draw.literal(3);
+    }
+    return application(std::move(operands),
+                       [=](const Arguments& a) { return function(tensor_of(a[0]), tensor_of(a[1])); });
+  };
+}
+
+/// The same as a method, whose object is a tensor.
+Draw method(Binary function, Elements elements = Elements::any) {
+  return [=](Drawing& draw) {
+    std::vector<Operand> operands = draw.tensors(draw.broadcasting(2), elements);
+    if (draw.chance(0.25)) operands[1] = draw.chance(0.5) ? draw.real(1.5) : draw.literal(3);
+    return application(std::move(operands), [=](const Arguments& a) { return function(a[0].tensor, tensor_of(a[1])); });
+  };
+}
+
+Draw unary(Unary function, Elements elements = Elements::any) {
+  return [=](Drawing& draw) {
+    const Shape shape = draw.shape(0, 4);
+    return of_one(draw.tensor(shape, draw.type_for(shape), elements), function);
+  };
+}
+
+/// x.add(y, alpha)
+Draw scaled(Tensor (*function)(const Tensor&, const Tensor&, const at::Scalar&)) {
+  return [=](Drawing& draw) {
+    std::vector<Operand> operands = draw.tensors(draw.broadcasting(2));
+    if (draw.chance(0.3)) operands.push_back(draw.real(0.5));
+    return application(std::move(operands), [=](const Arguments& a) {
+      return function(a[0].tensor, a[1].tensor, a.size() > 2 ? a[2].number : 1.0);
+    });
+  };
+}
+
+/// x.div(y, "floor")
+Draw division() {
+  return [](Drawing& draw) {
+    std::vector<Operand> operands = draw.tensors(draw.broadcasting(2), Elements::positive);
+    if (draw.chance(0.25)) operands[1] = draw.real(1.5);
+    if (draw.chance(0.2)) operands.push_back(draw.text(draw.chance(0.5) ? "floor" : "trunc"));
+    return application(std::move(operands), [](const Arguments& a) {
+      return a.size() > 2 ? a[0].tensor.div(tensor_of(a[1]), a[2].text) : a[0].tensor.div(tensor_of(a[1]));
+    });
+  };
+}
+
+/// A value, and settings that are numbers.
+Draw with_settings(std::vector<double> settings, Tensor (*function)(const Arguments&)) {
+  return [=](Drawing& draw) {
+    const Shape shape = draw.shape(0, 4);
+    std::vector<Operand> operands = {draw.tensor(shape)};
+    for (const double setting : settings) operands.push_back(draw.real(setting));
+    return application(std::move(operands), [=](const Arguments& a) { return function(a); });
+  };
+}
+
+/// Conditions and two values: torch::where(condition, x, y); with the value first where it is a method.
+Draw choice(bool is_method) {
+  return [=](Drawing& draw) {
+    const auto typed = draw.broadcasting(3);
+    std::vector<Operand> operands = {draw.constant(typed[0].shape, typed[0].type, Elements::flags),
+                                     draw.tensor(typed[1].shape, typed[1].type),
+                                     draw.tensor(typed[2].shape, typed[2].type)};
+    if (draw.chance(0.2)) operands[2] = draw.real(0.5);
+    if (is_method) std::swap(operands[0], operands[1]);
+    return application(std::move(operands), [=](const Arguments& a) {
+      return at::where(a[is_method ? 1 : 0].tensor, a[is_method ? 0 : 1].tensor, tensor_of(a[2]));
+    });
+  };
+}
+
+Application masked_fill(Drawing& draw) {
+  const auto typed = draw.broadcasting(2);
+  std::vector<Operand> operands = {draw.tensor(typed[0].shape, typed[0].type),
+                                   draw.constant(typed[1].shape, typed[1].type, Elements::flags), draw.real(-1.0)};
+  if (draw.chance(0.2)) operands[2] = draw.tensor({}, kInvariant);
+  return application(std::move(operands),
+                     [](const Arguments& a) { return a[0].tensor.masked_fill(a[1].tensor, tensor_of(a[2])); });
+}
+
+/// x.clamp(least, most), by numbers or by tensors.
+Application clamp(Drawing& draw) {
+  std::vector<Operand> operands = draw.tensors(draw.broadcasting(3));
+  if (draw.chance(0.5)) operands[1] = draw.real(-0.5), operands[2] = draw.real(0.5);
+  return application(std::move(operands), [](const Arguments& a) {
+    return at::clamp(a[0].tensor, std::optional(tensor_of(a[1])), std::optional(tensor_of(a[2])));
+  });
+}
+
+/// x.to(type), x.to(other)
+Application converted(Drawing& draw) {
+  const Shape shape = draw.shape(0, 4);
+  Operand x = draw.tensor(shape);
+  switch (draw.integer(0, 3)) {
+    case 0:
+      return application({x, draw.setting("c10::kDouble", "c10::ScalarType")},
+                         [](const Arguments& a) { return a[0].tensor.to(at::kDouble); });
+    case 1:
+      return application({x, draw.setting("c10::kLong", "c10::ScalarType")},
+                         [](const Arguments& a) { return a[0].tensor.to(at::kLong); });
+    case 2:
+      return application({x, draw.setting("c10::kBool", "c10::ScalarType")},
+                         [](const Arguments& a) { return a[0].tensor.to(at::kBool); });
+    default:
+      return application({x, draw.tensor(draw.shape(0, 3))},
+                         [](const Arguments& a) { return a[0].tensor.to(a[1].tensor.options()); });
+  }
+}
+
+Application of_type_of(Drawing& draw) {
+  return application({draw.tensor(draw.shape(0, 4)), draw.tensor(draw.shape(0, 3))},
+                     [](const Arguments& a) { return a[0].tensor.type_as(a[1].tensor); });
+}
+
+/// Comparisons of numbers that are 0 and 1 often enough to be equal.
+Draw comparison(Binary function) {
+  return [=](Drawing& draw) {
+    const auto typed = draw.broadcasting(2);
+    const bool whole_numbers = draw.chance(0.5);
+    std::vector<Operand> operands;
+    for (const auto& one : typed)
+      operands.push_back(whole_numbers && one.type.kind != ShardType::Kind::partial
+                             ? draw.constant(one.shape, one.type, Elements::indices)
+                             : draw.tensor(one.shape, one.type));
+    if (draw.chance(0.25)) operands[1] = draw.literal(1);
+    return application(std::move(operands), [=](const Arguments& a) { return function(a[0].tensor, tensor_of(a[1])); });
+  };
+}
+
+Draw logical(Binary function) {
+  return [=](Drawing& draw) {
+    std::vector<Operand> operands;
+    for (const auto& one : draw.broadcasting(2))
+      operands.push_back(one.type.kind == ShardType::Kind::partial
+                             ? draw.tensor(one.shape, one.type)
+                             : draw.constant(one.shape, one.type, Elements::flags));
+    return application(std::move(operands), [=](const Arguments& a) { return function(a[0].tensor, a[1].tensor); });
+  };
+}
+
+// ---- Numbers ----
+
+/// A count, a rank's share of one, a literal, or a size.
+Operand any_number(Drawing& draw) {
+  static const std::vector<std::string> counts = {"a", "b", "a * d", "2 * b", "a * e"}, others = {"d", "e", "d * e"};
+  switch (draw.integer(0, 5)) {
+    case 0:
+      return draw.literal(draw.integer(1, 4));
+    case 1:
+      return draw.variable(draw.integer(1, 4));
+    case 2:
+      return draw.count(draw.one_of(others), false);
+    case 3: {  // a sum of counts
+      Operand sum = draw.variable(12);
+      sum.value.local = draw.chance(0.5);
+      sum.value.terms = draw.chance(0.5) ? std::vector<std::string>{"a", "b"} : std::vector<std::string>{"b", "a"};
+      return sum;
+    }
+    default:
+      return draw.count(draw.one_of(counts), draw.chance(0.6));
+  }
+}
+
+using Numbers = double (*)(int64_t, int64_t);
+
+/// An operator that tensors and numbers have: `function` of numbers, `draw_tensors` of tensors.
+Draw operator_of_both(Numbers function, const std::string& type, Draw draw_tensors) {
+  return [=](Drawing& draw) {
+    if (draw.chance(0.6)) return draw_tensors(draw);
+    Application numbers = application({any_number(draw), any_number(draw)},
+                                      [=](const Arguments& a) { return function(a[0].integer(), a[1].integer()); });
+    numbers.type = type;
+    return numbers;
+  };
+}
+
+Draw minus() {
+  const Draw both = operator_of_both([](int64_t a, int64_t b) { return static_cast<double>(a - b); }, "long",
+                                     binary([](const Tensor& a, const Tensor& b) { return a - b; }));
+  return [=](Drawing& draw) {
+    if (draw.chance(0.8)) return both(draw);
+    if (draw.chance(0.5)) return of_one(draw.tensor(draw.shape(0, 4)), [](const Tensor& x) { return -x; });
+    Application negative =
+        application({any_number(draw)}, [](const Arguments& a) { return static_cast<double>(-a[0].integer()); });
+    negative.type = "long";
+    return negative;
+  };
+}
+
+Draw op(Numbers numbers, const std::string& type, Binary tensors) {
+  return operator_of_both(numbers, type, binary(tensors, Elements::positive));
+}
+
+Draw op_compare(Numbers numbers, Binary tensors) { return operator_of_both(numbers, "bool", comparison(tensors)); }
+
+}  // namespace
+
+const OperationTable& arithmetic_operations() {
+  static const OperationTable table = {
+      {"op +", op([](int64_t a, int64_t b) { return static_cast<double>(a + b); }, "long",
+                  [](const Tensor& a, const Tensor& b) { return a + b; })},
+      {"op -", minus()},
+      {"op *", op([](int64_t a, int64_t b) { return static_cast<double>(a * b); }, "long",
+                  [](const Tensor& a, const Tensor& b) { return a * b; })},
+      {"op /", op([](int64_t a, int64_t b) { return static_cast<double>(a / b); }, "long",
+                  [](const Tensor& a, const Tensor& b) { return a / b; })},
+      {"op %", op([](int64_t a, int64_t b) { return static_cast<double>(a % b); }, "long",
+                  [](const Tensor& a, const Tensor& b) { return at::remainder(a, b); })},
+      {"op ==", op_compare([](int64_t a, int64_t b) { return static_cast<double>(a == b); },
+                           [](const Tensor& a, const Tensor& b) { return a == b; })},
+      {"op !=", op_compare([](int64_t a, int64_t b) { return static_cast<double>(a != b); },
+                           [](const Tensor& a, const Tensor& b) { return a != b; })},
+      {"op <", op_compare([](int64_t a, int64_t b) { return static_cast<double>(a < b); },
+                          [](const Tensor& a, const Tensor& b) { return a < b; })},
+      {"op >", op_compare([](int64_t a, int64_t b) { return static_cast<double>(a > b); },
+                          [](const Tensor& a, const Tensor& b) { return a > b; })},
+      {"op <=", op_compare([](int64_t a, int64_t b) { return static_cast<double>(a <= b); },
+                           [](const Tensor& a, const Tensor& b) { return a <= b; })},
+      {"op >=", op_compare([](int64_t a, int64_t b) { return static_cast<double>(a >= b); },
+                           [](const Tensor& a, const Tensor& b) { return a >= b; })},
+      {"add", scaled([](const Tensor& a, const Tensor& b, const at::Scalar& s) { return at::add(a, b, s); })},
+      {".add", scaled([](const Tensor& a, const Tensor& b, const at::Scalar& s) { return a.add(b, s); })},
+      {"sub", scaled([](const Tensor& a, const Tensor& b, const at::Scalar& s) { return at::sub(a, b, s); })},
+      {".sub", scaled([](const Tensor& a, const Tensor& b, const at::Scalar& s) { return a.sub(b, s); })},
+      {"mul", binary([](const Tensor& a, const Tensor& b) { return at::mul(a, b); })},
+      {".mul", method([](const Tensor& a, const Tensor& b) { return a.mul(b); })},
+      {"div", division()},
+      {".div", division()},
+      {"neg", unary([](const Tensor& x) { return at::neg(x); })},
+      {".neg", unary([](const Tensor& x) { return x.neg(); })},
+      {".to", converted},
+      {".contiguous", unary([](const Tensor& x) { return x.contiguous(); })},
+      {".clone", unary([](const Tensor& x) { return x.clone(); })},
+      {".type_as", of_type_of},
+      {".detach", unary([](const Tensor& x) { return x.detach(); })},
+      {"zeros_like", unary([](const Tensor& x) { return at::zeros_like(x); })},
+      {"ones_like", unary([](const Tensor& x) { return at::ones_like(x); })},
+      {"full_like", with_settings({2.5}, [](const Arguments& a) { return at::full_like(a[0].tensor, a[1].number); })},
+      // Functions that are not linear.
+      {".masked_fill", masked_fill},
+      {"where", choice(/*is_method=*/false)},
+      {".where", choice(/*is_method=*/true)},
+      {"maximum", binary([](const Tensor& a, const Tensor& b) { return at::maximum(a, b); })},
+      {"minimum", binary([](const Tensor& a, const Tensor& b) { return at::minimum(a, b); })},
+      {".maximum", method([](const Tensor& a, const Tensor& b) { return a.maximum(b); })},
+      {".minimum", method([](const Tensor& a, const Tensor& b) { return a.minimum(b); })},
+      {"pow", binary([](const Tensor& a, const Tensor& b) { return at::pow(a, b); }, Elements::positive)},
+      {".pow", method([](const Tensor& a, const Tensor& b) { return a.pow(b); }, Elements::positive)},
+      {"clamp", clamp},
+      {".clamp", clamp},
+      {".clamp_min", method([](const Tensor& a, const Tensor& b) { return a.clamp_min(b); })},
+      {".clamp_max", method([](const Tensor& a, const Tensor& b) { return a.clamp_max(b); })},
+      // Functions of one value; the others are settings.
+      {"silu", unary([](const Tensor& x) { return at::silu(x); })},
+      {".silu", unary([](const Tensor& x) { return at::silu(x); })},
+      {"gelu", unary([](const Tensor& x) { return at::gelu(x, "tanh"); })},
+      {".gelu", unary([](const Tensor& x) { return at::gelu(x); })},
+      {"relu", unary([](const Tensor& x) { return at::relu(x); })},
+      {".relu", unary([](const Tensor& x) { return x.relu(); })},
+      {"sigmoid", unary([](const Tensor& x) { return at::sigmoid(x); })},
+      {".sigmoid", unary([](const Tensor& x) { return x.sigmoid(); })},
+      {"tanh", unary([](const Tensor& x) { return at::tanh(x); })},
+      {".tanh", unary([](const Tensor& x) { return x.tanh(); })},
+      {"exp", unary([](const Tensor& x) { return at::exp(x); })},
+      {".exp", unary([](const Tensor& x) { return x.exp(); })},
+      {"log", unary([](const Tensor& x) { return at::log(x); }, Elements::positive)},
+      {".log", unary([](const Tensor& x) { return x.log(); }, Elements::positive)},
+      {"softplus",
+       with_settings({2.0, 20.0},
+                     [](const Arguments& a) { return at::softplus(a[0].tensor, a[1].number, a[2].number); })},
+      {"log_sigmoid", unary([](const Tensor& x) { return at::log_sigmoid(x); })},
+      {"sqrt", unary([](const Tensor& x) { return at::sqrt(x); }, Elements::positive)},
+      {".sqrt", unary([](const Tensor& x) { return x.sqrt(); }, Elements::positive)},
+      {"rsqrt", unary([](const Tensor& x) { return at::rsqrt(x); }, Elements::positive)},
+      {".rsqrt", unary([](const Tensor& x) { return x.rsqrt(); }, Elements::positive)},
+      {"square", unary([](const Tensor& x) { return at::square(x); })},
+      {".square", unary([](const Tensor& x) { return x.square(); })},
+      {"abs", unary([](const Tensor& x) { return at::abs(x); })},
+      {".abs", unary([](const Tensor& x) { return x.abs(); })},
+      {"cos", unary([](const Tensor& x) { return at::cos(x); })},
+      {".cos", unary([](const Tensor& x) { return x.cos(); })},
+      {"sin", unary([](const Tensor& x) { return at::sin(x); })},
+      {".sin", unary([](const Tensor& x) { return x.sin(); })},
+      {"erf", unary([](const Tensor& x) { return at::erf(x); })},
+      {".erf", unary([](const Tensor& x) { return x.erf(); })},
+      {"hardtanh",
+       with_settings({-0.5, 0.5},
+                     [](const Arguments& a) { return at::hardtanh(a[0].tensor, a[1].number, a[2].number); })},
+      {"elu", with_settings({0.7}, [](const Arguments& a) { return at::elu(a[0].tensor, a[1].number); })},
+      {"leaky_relu", with_settings({0.1}, [](const Arguments& a) { return at::leaky_relu(a[0].tensor, a[1].number); })},
+      {".reciprocal", unary([](const Tensor& x) { return x.reciprocal(); }, Elements::positive)},
+      // What no gradient flows through.
+      {".ge", comparison([](const Tensor& a, const Tensor& b) { return a.ge(b); })},
+      {".gt", comparison([](const Tensor& a, const Tensor& b) { return a.gt(b); })},
+      {".le", comparison([](const Tensor& a, const Tensor& b) { return a.le(b); })},
+      {".lt", comparison([](const Tensor& a, const Tensor& b) { return a.lt(b); })},
+      {".eq", comparison([](const Tensor& a, const Tensor& b) { return a.eq(b); })},
+      {".ne", comparison([](const Tensor& a, const Tensor& b) { return a.ne(b); })},
+      {".logical_and", logical([](const Tensor& a, const Tensor& b) { return a.logical_and(b); })},
+      {".logical_or", logical([](const Tensor& a, const Tensor& b) { return a.logical_or(b); })},
+      {"logical_and", logical([](const Tensor& a, const Tensor& b) { return at::logical_and(a, b); })},
+      {"logical_or", logical([](const Tensor& a, const Tensor& b) { return at::logical_or(a, b); })},
+      {".logical_not", unary([](const Tensor& x) { return x.logical_not(); })},
+      {"logical_not", unary([](const Tensor& x) { return at::logical_not(x); })},
+      {".isnan", unary([](const Tensor& x) { return x.isnan(); })},
+      {".isinf", unary([](const Tensor& x) { return x.isinf(); })},
+  };
+  return table;
+}
+
+}  // namespace modgen::rule_properties

@@ -1,0 +1,290 @@
+// The contract's functions.
+#include <algorithm>
+
+#include "tests/generator/rule_properties/operations.h"
+#include "tests/support/contract_in_double.h"
+
+namespace modgen::rule_properties {
+namespace {
+
+using at::Tensor;
+
+std::optional<Tensor> given(const Arguments& arguments, size_t i) {
+  return i < arguments.size() && arguments[i].tensor.defined() ? std::optional(arguments[i].tensor) : std::nullopt;
+}
+
+// ---- Norms ----
+
+ShardType of_parameter(Drawing& draw, const Shape& shape) {
+  return draw.chance(0.85) ? kInvariant : draw.type_for(shape);
+}
+
+Application rms_norm(Drawing& draw) {
+  const Shape x = draw.shape(1, 4), features = {x.back()};
+  return application({draw.tensor(x), draw.tensor(features, of_parameter(draw, features)), draw.real(1e-6)},
+                     [](const Arguments& a) { return modular::rms_norm(a[0].tensor, a[1].tensor, a[2].number); });
+}
+
+/// torch::layer_norm(x, shape, weight, bias, eps)
+Application layer_norm(Drawing& draw) {
+  const Shape x = draw.shape(2, 4);
+  const Shape features(x.end() - (draw.chance(0.7) ? 1 : 2), x.end());
+  std::vector<Operand> shape;
+  for (const Dimension& dimension : features)
+    shape.push_back(!dimension.text.empty() && draw.chance(0.5) ? draw.count(dimension.text, false)
+                                                                : draw.number(dimension.size));
+  const ShardType type = of_parameter(draw, features);
+  std::vector<Operand> operands = {draw.tensor(x), draw.list(std::move(shape))};
+  if (draw.chance(0.9)) operands.push_back(draw.tensor(features, type));
+  if (operands.size() == 3 && draw.chance(0.8)) {
+    operands.push_back(draw.chance(0.8) ? draw.tensor(features, type) : draw.undefined());
+    operands.push_back(draw.real(1e-5));
+  }
+  return application(std::move(operands), [](const Arguments& a) {
+    return at::layer_norm(a[0].tensor, a[1].integers(), given(a, 2), given(a, 3), 1e-5);
+  });
+}
+
+// ---- Activations ----
+
+Application activation(Drawing& draw) {
+  return application({draw.text("silu"), draw.tensor(draw.shape(0, 4))},
+                     [](const Arguments& a) { return modular::activation(a[0].text, a[1].tensor); });
+}
+
+Application gated_activation(Drawing& draw) {
+  std::vector<Operand> operands = draw.tensors(draw.broadcasting(2));
+  operands.insert(operands.begin(), draw.text("gelu"));
+  return application(std::move(operands),
+                     [](const Arguments& a) { return modular::gated_activation(a[0].text, a[1].tensor, a[2].tensor); });
+}
+
+Application soft_cap(Drawing& draw) {
+  return application({draw.tensor(draw.shape(0, 4)), draw.real(0.75)},
+                     [](const Arguments& a) { return modular::soft_cap(a[0].tensor, a[1].number); });
+}
+
+// ---- Attention ----
+
+/// [batch, heads, seq, features]
+Shape heads_shape(const Dimension& heads, int64_t seq, int64_t features) {
+  return {{2, "", {}}, heads, {seq, "", {}}, {features, features == 2 ? "e" : "", {}}};
+}
+
+ShardType of_heads(Drawing& draw, const Shape& shape) {
+  if (draw.chance(0.6)) return draw.split_at(shape, 1);
+  return draw.chance(0.6) ? kInvariant : draw.type_for(shape);
+}
+
+Draw rotary(Tensor (*function)(const Tensor&, const Tensor&, const Tensor&)) {
+  return [=](Drawing& draw) {
+    const int64_t seq = draw.integer(2, 4), features = draw.chance(0.5) ? 4 : 6;
+    const Shape x = heads_shape(draw.split_dimension(), seq, features);
+    const Shape table = {{draw.chance(0.5) ? 1 : 2, "", {}}, {seq, "", {}}, {4, "", {}}};
+    const bool learned = draw.chance(0.3);
+    const ShardType type = draw.chance(0.9) ? kInvariant : draw.type_for(table);
+    const auto drawn = [&] { return learned ? draw.tensor(table, type) : draw.constant(table, type); };
+    return application({draw.tensor(x, of_heads(draw, x)), drawn(), drawn()},
+                       [=](const Arguments& a) { return function(a[0].tensor, a[1].tensor, a[2].tensor); });
+  };
+}
+
+/// Query, key, value and perhaps a mask.
+std::vector<Operand> attended(Drawing& draw) {
+  static const std::vector<Dimension> groups = {{4, "a", {}}, {8, "b", {"a", "a"}}};
+  const Dimension key_heads = draw.one_of(groups);
+  const Dimension heads = draw.chance(0.5) ? key_heads : Dimension{8, "b", {"a", "a"}};
+  const int64_t seq = draw.integer(2, 3), features = draw.integer(2, 3);
+  const Shape query = heads_shape(heads, seq, features), key = heads_shape(key_heads, seq, features);
+  const ShardType type = of_heads(draw, query);
+  const auto type_of_keys = [&] { return draw.chance(0.9) && type.parts.empty() ? type : of_heads(draw, key); };
+  std::vector<Operand> operands = {draw.tensor(query, type), draw.tensor(key, type_of_keys()),
+                                   draw.tensor(key, type_of_keys())};
+  if (draw.chance(0.3)) {
+    operands.push_back(draw.undefined());
+    return operands;
+  }
+  const Dimension position = {seq, "", {}};
+  Shape mask = {
+      {draw.chance(0.5) ? 1 : 2, "", {}}, draw.chance(0.6) ? Dimension{1, "", {}} : heads, position, position};
+  if (draw.chance(0.2)) mask.erase(mask.begin(), mask.begin() + 2);
+  const bool by_head = mask.size() == 4 && mask[1].size > 1;
+  const ShardType of_mask = by_head && draw.chance(0.8) ? type : draw.chance(0.95) ? kInvariant : draw.type_for(mask);
+  operands.push_back(draw.chance(0.5) || of_mask.kind == ShardType::Kind::partial ? draw.tensor(mask, of_mask)
+                                                                                  : draw.constant(mask, of_mask));
+  return operands;
+}
+
+/// With a mask of numbers that are added.
+Application attention(Drawing& draw) {
+  std::vector<Operand> operands = attended(draw);
+  operands.push_back(draw.real(0.5));
+  return application(std::move(operands), [](const Arguments& a) {
+    return modular::attention(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, a[4].number);
+  });
+}
+
+/// at::scaled_dot_product_attention(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa)
+Application plain_attention(Drawing& draw) {
+  std::vector<Operand> operands = attended(draw);
+  operands.insert(operands.end(), {draw.real(0.0), draw.flag(false), draw.real(0.5), draw.flag(true)});
+  return application(std::move(operands), [](const Arguments& a) {
+    return at::scaled_dot_product_attention(a[0].tensor, a[1].tensor, a[2].tensor, given(a, 3), a[4].number,
+                                            a[5].flag(), a[6].number, a[7].flag());
+  });
+}
+
+// ---- What is made of the batch ----
+
+Operand batch(Drawing& draw) {
+  Operand operand;
+  operand.value.kind = Value::Kind::object;
+  operand.expr.kind = Expr::Kind::local;
+  operand.expr.name = "batch";
+  operand.elements = {draw.constant({{2, "", {}}, {3, "", {}}}, kInvariant, Elements::indices)};
+  return operand;
+}
+
+Application position_ids(Drawing& draw) {
+  return application({batch(draw)}, [](const Arguments& a) {
+    modular::Batch given;
+    given.input_ids = a[0].elements[0].tensor;
+    return modular::position_ids(given);
+  });
+}
+
+Application causal_mask(Drawing& draw) {
+  return application({batch(draw), draw.literal(2)}, [](const Arguments& a) {
+    modular::Batch given;
+    given.input_ids = a[0].elements[0].tensor;
+    return modular::causal_mask(given, a[1].integer());
+  });
+}
+
+Application rotary_tables(Drawing& draw) {
+  Operand settings = draw.setting("rope", "modular::RopeParameters");
+  settings.expr.kind = Expr::Kind::field;
+  return application({settings, draw.count("b", draw.chance(0.2)), draw.literal(16), position_ids(draw).operands[0],
+                      draw.setting("c10::kDouble", "c10::ScalarType")},
+                     [](const Arguments& a) {
+                       modular::Batch given;
+                       given.input_ids = a[3].elements[0].tensor;
+                       const auto tables = modular::rotary_tables({}, a[1].integer(), a[2].integer(),
+                                                                  modular::position_ids(given), at::kDouble);
+                       return std::vector{tables.first, tables.second};
+                     });
+}
+
+Application interpolated_positions(Drawing& draw) {
+  const Shape positions = {{1, "", {}}, {10, "", {}}, draw.dimension()};
+  return application({draw.tensor(positions, draw.chance(0.7) ? kInvariant : draw.type_for(positions)),
+                      draw.number(draw.integer(2, 3)), draw.number(3)},
+                     [](const Arguments& a) {
+                       return modular::interpolated_positions(a[0].tensor, a[1].integer(), a[2].integer());
+                     });
+}
+
+Draw of_labels(Tensor (*function)(const Tensor&)) {
+  return [=](Drawing& draw) {
+    const Shape labels = {draw.small_dimension(), draw.dimension()};
+    return of_one(draw.constant(labels, draw.chance(0.7) ? kInvariant : draw.type_for(labels), Elements::indices, 5),
+                  function);
+  };
+}
+
+// ---- Experts and losses ----
+
+/// mix_experts(activation, x, gate_up, down, chosen, weights)
+Application mix_experts(Drawing& draw) {
+  const Dimension rows = {5, "", {}}, hidden = draw.dimension(), experts = {3, "d", {}}, each = {2, "", {}};
+  const Dimension inner = {4, "a", {}}, both = {8, "", {"a", "a"}};
+  const Shape x = {rows, hidden}, gate_up = {experts, both, hidden}, down = {experts, hidden, inner};
+  const bool split = draw.chance(0.7);
+  const ShardType of_gate_up = draw.chance(0.9) ? split ? sharded(1, both.parts) : kInvariant : draw.split_for(gate_up);
+  const ShardType of_down = draw.chance(0.9) ? split ? sharded(2) : kInvariant : draw.type_for(down);
+  return {{draw.text("silu"), draw.tensor(x, draw.chance(0.9) ? kInvariant : draw.type_for(x)),
+           draw.tensor(gate_up, of_gate_up), draw.tensor(down, of_down),
+           draw.constant({rows, each}, kInvariant, Elements::indices, 3), draw.tensor({rows, each}, kInvariant)},
+          [](const Arguments& a, Call call) -> Concrete {
+            const Tensor sum =
+                modular::mix_experts(a[0].text, a[1].tensor, a[2].tensor, a[3].tensor, a[4].tensor, a[5].tensor);
+            return call == Call::sum ? modular::tp::exit(sum) : sum;
+          }};
+}
+
+Application cross_entropy(Drawing& draw) {
+  Shape logits = draw.shape(2, 3);
+  const Dimension vocabulary = draw.split_dimension();
+  logits.back() = vocabulary;
+  const Shape targets(logits.begin(), logits.end() - 1);
+  const auto last = static_cast<int64_t>(logits.size()) - 1;
+  const ShardType type = draw.chance(0.6) ? draw.split_at(logits, last) : draw.type_for(logits);
+  const ShardType of_targets = draw.chance(0.9) ? kInvariant : draw.split_for(targets);
+  return {{draw.tensor(logits, type), draw.constant(targets, of_targets, Elements::indices, vocabulary.size)},
+          [](const Arguments& a, Call call) -> Concrete {
+            return call == Call::cross_entropy ? modular::tp::cross_entropy(a[0].tensor, a[1].tensor)
+                                               : modular::cross_entropy(a[0].tensor, a[1].tensor);
+          }};
+}
+
+Application scalar_tensor(Drawing& draw) {
+  return application({draw.count("a", draw.chance(0.3))},
+                     [](const Arguments& a) { return at::scalar_tensor(a[0].number, at::kDouble); });
+}
+
+// ---- The woven calls ----
+
+Application enter(Drawing& draw) {
+  return application({draw.tensor(draw.shape(0, 4))},
+                     [](const Arguments& a) { return modular::tp::enter(a[0].tensor); });
+}
+
+Application gather(Drawing& draw) {
+  const Shape shape = draw.shape(1, 4);
+  const auto last = static_cast<int64_t>(shape.size()) - 1;
+  const ShardType type =
+      shape.back().size % 4 == 0 && draw.chance(0.7) ? draw.split_at(shape, last) : draw.type_for(shape);
+  return application({draw.tensor(shape, type)}, [](const Arguments& a) { return modular::tp::gather(a[0].tensor); });
+}
+
+Application local(Drawing& draw) {
+  Application share = application({draw.count(draw.chance(0.5) ? "a" : "b", draw.chance(0.3))}, [](const Arguments& a) {
+    return static_cast<double>(modular::tp::local(a[0].integer()));
+  });
+  share.type = "long";
+  return share;
+}
+
+}  // namespace
+
+const OperationTable& function_operations() {
+  static const OperationTable table = {
+      {"rms_norm", rms_norm},
+      {"layer_norm", layer_norm},
+      {"activation", activation},
+      {"gated_activation", gated_activation},
+      {"soft_cap", soft_cap},
+      {"rotary",
+       rotary([](const Tensor& x, const Tensor& cos, const Tensor& sin) { return modular::rotary(x, cos, sin); })},
+      {"rotary_adjacent", rotary([](const Tensor& x, const Tensor& cos, const Tensor& sin) {
+         return modular::rotary_adjacent(x, cos, sin);
+       })},
+      {"rotary_tables", rotary_tables},
+      {"causal_mask", causal_mask},
+      {"position_ids", position_ids},
+      {"next_tokens", of_labels([](const Tensor& labels) { return modular::next_tokens(labels); })},
+      {"count_targets", of_labels([](const Tensor& labels) { return modular::count_targets(labels); })},
+      {"attention", attention},
+      {"scaled_dot_product_attention", plain_attention},
+      {"cross_entropy", cross_entropy},
+      {"interpolated_positions", interpolated_positions},
+      {"scalar_tensor", scalar_tensor},
+      {"tp::enter", enter},
+      {"tp::gather", gather},
+      {"tp::local", local},
+      {"mix_experts", mix_experts},
+  };
+  return table;
+}
+
+}  // namespace modgen::rule_properties

@@ -1,0 +1,35 @@
+// What each rule of shard types is about, as calls of libtorch or of the contract with drawn operands: a table for each
+// table of rules, with the same keys.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string_view>
+
+#include "tests/generator/rule_properties/application.h"
+#include "tests/generator/rule_properties/drawing.h"
+
+namespace modgen::rule_properties {
+
+using Draw = std::function<Application(Drawing&)>;
+using OperationTable = std::map<std::string_view, Draw>;
+
+const OperationTable& arithmetic_operations();
+const OperationTable& shape_operations();
+const OperationTable& cutting_operations();
+const OperationTable& product_operations();
+const OperationTable& layer_operations();
+const OperationTable& function_operations();
+const OperationTable& state_space_operations();
+
+/// An operation of `operands` that has no other form where it is split.
+inline Application application(std::vector<Operand> operands, std::function<Concrete(const Arguments&)> run) {
+  return {std::move(operands), [run = std::move(run)](const Arguments& arguments, Call) { return run(arguments); }};
+}
+
+/// A function of one tensor, which is `x`.
+inline Application of_one(Operand x, at::Tensor (*function)(const at::Tensor&)) {
+  return application({std::move(x)}, [function](const Arguments& a) { return function(a[0].tensor); });
+}
+
+}  // namespace modgen::rule_properties

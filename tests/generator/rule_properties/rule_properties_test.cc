@@ -1,0 +1,107 @@
+// Every rule of shard types is true: operations with drawn operands compute on simulated ranks, forward and backward,
+// what the rule says of them.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "generator/weave/rules/rules.h"
+#include "tests/generator/rule_properties/operations.h"
+#include "tests/generator/rule_properties/simulation.h"
+
+namespace modgen::rule_properties {
+namespace {
+
+/// A table of rules and the operations that they are about.
+struct Kind {
+  const char* name;
+  const RuleTable& (*rules)();
+  const OperationTable& (*operations)();
+};
+
+constexpr Kind kKinds[] = {
+    {"arithmetic", arithmetic_rules, arithmetic_operations},
+    {"shapes", shape_rules, shape_operations},
+    {"cutting", cutting_rules, cutting_operations},
+    {"products", product_rules, product_operations},
+    {"layers", layer_rules, layer_operations},
+    {"functions", function_rules, function_operations},
+    {"state_space", state_space_rules, state_space_operations},
+};
+
+/// Rules that take what is the same on every rank and nothing else, and why they stand in the tables.
+const std::map<std::string_view, std::string_view> kOfWholeValues = {
+    {"ones", "it makes a tensor by its sizes, and says which are 1"},
+    {"zeros", "as ones"},
+    {"full", "as ones"},
+    {"empty", "as ones"},
+    {"arange", "it makes a tensor of one dimension"},
+    {"scalar_tensor", "it makes a tensor of a number"},
+    {"rotary_tables", "it says that both tables have three dimensions"},
+    {"causal_mask", "it says that the mask is the same for every head"},
+    {"position_ids", "it says how many dimensions there are"},
+    {"interpolated_positions", "it says that there are three dimensions"},
+    {"next_tokens", "it says how many dimensions there are"},
+    {"count_targets", "it says how many dimensions there are"},
+    {"linear layer", "without an annotation its parameters are whole"},
+    {"embedding layer", "without an annotation its table is whole"},
+    {"Conv2d layer", "it has no annotation"},
+    {"Dropout layer", "ranks draw alike"},
+};
+
+/// How often each verdict was given.
+struct Tally {
+  int refused = 0, invalid = 0, whole = 0, others = 0;
+};
+
+class RuleProperties : public testing::TestWithParam<Kind> {};
+
+int draws_for_each_rule() {
+  const char* draws = std::getenv("MODULAR_RULE_DRAWS");
+  return draws ? std::atoi(draws) : 200;
+}
+
+TEST_P(RuleProperties, HoldOnRanks) {
+  for (const auto& [name, rule] : GetParam().rules()) {
+    const auto operation = GetParam().operations().find(name);
+    if (operation == GetParam().operations().end()) {
+      ADD_FAILURE() << "the rule for " << name << " has no operation in tests/generator/rule_properties";
+      continue;
+    }
+    Tally tally;
+    int wrong = 0;
+    // Further draws where few of a rule's first ones are accepted.
+    const int least = draws_for_each_rule(), most = 10 * least;
+    for (int i = 0; i < least || (i < most && tally.others < least / 10); ++i) {
+      Drawing draw(std::hash<std::string_view>()(name) + static_cast<uint64_t>(i));
+      const Application application = operation->second(draw);
+      const Judgement judgement = judge(std::string(name), application);
+      tally.refused += judgement.verdict == Verdict::refused;
+      tally.invalid += judgement.verdict == Verdict::invalid;
+      tally.whole += judgement.verdict == Verdict::right && judgement.all_whole;
+      tally.others += judgement.verdict == Verdict::right && !judgement.all_whole;
+      if (judgement.verdict == Verdict::wrong && ++wrong <= 3)
+        ADD_FAILURE() << "draw " << i << " of " << describe(std::string(name), application) << "\n  "
+                      << judgement.message;
+      if (judgement.verdict == Verdict::invalid && std::getenv("MODULAR_SHOW_INVALID"))
+        std::cout << describe(std::string(name), application) << "\n  " << judgement.message << "\n";
+    }
+    if (wrong > 0) ADD_FAILURE() << name << ": " << wrong << " draws are wrong";
+    EXPECT_LE(tally.invalid, least / 2) << name << ": one process cannot compute most draws";
+    EXPECT_EQ(tally.others == 0, kOfWholeValues.contains(name))
+        << name << ": " << tally.others << " draws with values that are not alike on all ranks were accepted";
+    std::cout << name << ": " << tally.others << " draws are right, " << tally.whole << " more of whole values, "
+              << tally.refused << " refused, " << tally.invalid << " invalid\n";
+  }
+}
+
+TEST_P(RuleProperties, HaveNoOperationWithoutARule) {
+  for (const auto& [name, draw] : GetParam().operations())
+    EXPECT_TRUE(GetParam().rules().contains(name)) << name << " has no rule";
+}
+
+INSTANTIATE_TEST_SUITE_P(Tables, RuleProperties, testing::ValuesIn(kKinds),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace modgen::rule_properties

@@ -1,0 +1,383 @@
+#include "tests/generator/rule_properties/simulation.h"
+
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <functional>
+#include <sstream>
+#include <stdexcept>
+
+#include "tests/generator/rule_properties/drawing.h"
+#include "tests/support/contract_in_double.h"
+#include "tests/support/simulated_ranks.h"
+
+namespace modgen::rule_properties {
+namespace {
+
+using Kind = ShardType::Kind;
+using at::Tensor;
+
+constexpr double kTolerance = 1e-9;
+
+/// Why something is wrong.
+struct Mistake : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// ---- What a rank has of a value ----
+
+Tensor slice(const Tensor& whole, const ShardType& type, int64_t rank, int64_t ranks) {
+  const int64_t dim = type.dim < 0 ? type.dim + whole.dim() : type.dim;
+  std::vector<int64_t> parts;
+  for (const std::string& part : type.parts) parts.push_back(evaluate(part));
+  if (parts.empty()) parts.push_back(whole.size(dim));
+  std::vector<Tensor> slices;
+  int64_t begin = 0;
+  for (const int64_t part : parts) {
+    if (part % ranks != 0) throw Mistake("a part of size " + std::to_string(part) + " is said to be split");
+    slices.push_back(whole.narrow(dim, begin + rank * (part / ranks), part / ranks));
+    begin += part;
+  }
+  if (begin != whole.size(dim)) throw Mistake("the parts do not make up dimension " + std::to_string(dim));
+  return at::cat(slices, dim);
+}
+
+/// One of `ranks` values whose sum is `whole`.
+Tensor summand(const Tensor& whole, int64_t rank, int64_t ranks, uint64_t seed) {
+  Tensor last = whole.detach().clone();
+  for (int64_t i = 0; i + 1 < ranks; ++i) {
+    const Tensor own = values(whole.sizes().vec(), Elements::any, 0, seed + static_cast<uint64_t>(i));
+    if (i == rank) return own;
+    last -= own;
+  }
+  return last;
+}
+
+Tensor value_on_rank(const Tensor& whole, const ShardType& type, int64_t rank, int64_t ranks) {
+  if (type.kind == Kind::sharded) return slice(whole, type, rank, ranks);
+  return type.kind == Kind::partial ? summand(whole, rank, ranks, /*seed=*/91) : whole;
+}
+
+Tensor gradient_on_rank(const Tensor& whole, const ShardType& type, int64_t rank, int64_t ranks) {
+  if (type.kind == Kind::sharded) return slice(whole, type, rank, ranks);
+  return type.kind == Kind::replicated ? summand(whole, rank, ranks, /*seed=*/92) : whole;
+}
+
+/// The operand as a rank has it; all of it where there is one. Tensors are leaves.
+Concrete on_rank(const Operand& operand, int64_t rank, int64_t ranks) {
+  Concrete concrete = operand.whole;
+  concrete.elements.clear();
+  for (const Operand& element : operand.elements) concrete.elements.push_back(on_rank(element, rank, ranks));
+  if (concrete.tensor.defined()) {
+    const Tensor whole = operand.whole.tensor.detach();
+    const Tensor own = ranks == 1 ? whole : value_on_rank(whole, operand.type, rank, ranks);
+    concrete.tensor = own.clone(at::MemoryFormat::Contiguous).requires_grad_(operand.whole.tensor.requires_grad());
+  }
+  if (operand.value.kind == Value::Kind::number && operand.value.local) concrete.number /= static_cast<double>(ranks);
+  return concrete;
+}
+
+// ---- Comparing ----
+
+std::string listed(at::IntArrayRef sizes) {
+  std::ostringstream text;
+  text << sizes;
+  return text.str();
+}
+
+std::string difference(const Tensor& expected, const Tensor& found) {
+  if (expected.sizes() != found.sizes())
+    return "shape " + listed(found.sizes()) + " instead of " + listed(expected.sizes());
+  if (expected.numel() == 0) return "";
+  // What is no number on one process is none on ranks.
+  const Tensor numbers = expected.detach().isnan().logical_not();
+  const Tensor wide = expected.detach().to(at::kDouble).nan_to_num(0.0);
+  const Tensor other = found.detach().to(at::kDouble).nan_to_num(1.0).where(numbers, at::zeros({}, at::kDouble));
+  if (at::equal(wide, other)) return "";
+  const double scale = 1.0 + wide.abs().max().item<double>();
+  const double apart = (wide - other).abs().max().item<double>();
+  return apart <= kTolerance * scale ? "" : "off by " + std::to_string(apart);
+}
+
+void expect_equal(const Tensor& expected, const Tensor& found, const std::string& what) {
+  if (const std::string text = difference(expected, found); !text.empty()) throw Mistake(what + " is " + text);
+}
+
+Tensor sum(const std::vector<Tensor>& tensors) {
+  Tensor total = tensors[0].detach().clone();
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    if (tensors[i].sizes() != total.sizes()) throw Mistake("ranks' parts have different shapes");
+    total += tensors[i].detach();
+  }
+  return total;
+}
+
+/// A tensor of the result, as it is said to be.
+struct Result {
+  Value claim;
+  Tensor whole;
+};
+
+std::string of_type(const Value& claim) { return "a result that is said to be " + modgen::describe(claim); }
+
+/// What the claim says of the tensor on one process.
+void check_shape(const Value& claim, const Tensor& whole) {
+  if (claim.rank && *claim.rank != whole.dim())
+    throw Mistake(of_type(claim) + " has " + std::to_string(whole.dim()) + " dimensions, not " +
+                  std::to_string(*claim.rank));
+  for (const int64_t one : claim.ones)
+    if (one >= 0 || -one > whole.dim() || whole.size(one) != 1)
+      throw Mistake("dimension " + std::to_string(one) + " is said to have size 1, in shape " + listed(whole.sizes()));
+  if (!claim.last_size.empty() && (whole.dim() == 0 || evaluate(claim.last_size) != whole.size(-1)))
+    throw Mistake("the last size is said to be " + claim.last_size + ", in shape " + listed(whole.sizes()));
+  if (claim.type.kind == Kind::sharded) {
+    const int64_t dim = claim.type.dim < 0 ? claim.type.dim + whole.dim() : claim.type.dim;
+    if (dim < 0 || dim >= whole.dim()) throw Mistake(of_type(claim) + " has shape " + listed(whole.sizes()));
+    if (!claim.split_size.empty() && evaluate(claim.split_size) != whole.size(dim))
+      throw Mistake("the size of the split dimension is said to be " + claim.split_size + ", in shape " +
+                    listed(whole.sizes()));
+  }
+  if (!claim.gradient && whole.requires_grad()) throw Mistake("no gradient is said to flow into the result");
+}
+
+/// What the claim says of a number, given what `#k` stands for.
+void check_number(const Value& claim, double whole, const std::vector<Concrete>& ranks,
+                  const Application& application) {
+  const auto count = static_cast<double>(ranks.size());
+  for (const Concrete& rank : ranks)
+    if (rank.number != (claim.local ? whole / count : whole))
+      throw Mistake(std::string("a number that is said to be ") + (claim.local ? "a share" : "alike on all ranks") +
+                    " is " + std::to_string(rank.number) + " of " + std::to_string(whole));
+  const auto product = [&](const std::vector<std::string>& factors) {
+    int64_t result = 1;
+    for (const std::string& factor : factors)
+      result *= factor.starts_with("#") ? application.operands[0].whole.tensor.size(std::stoll(factor.substr(1)))
+                                        : evaluate(factor);
+    return static_cast<double>(result);
+  };
+  if (claim.known && static_cast<double>(*claim.known) != whole)
+    throw Mistake("a number is said to be " + std::to_string(*claim.known) + ", and is " + std::to_string(whole));
+  if (claim.factors && product(*claim.factors) != whole)
+    throw Mistake("a number is said to be " + product_text(*claim.factors) + ", and is " + std::to_string(whole));
+  double terms = 0.0;
+  for (const std::string& term : claim.terms) terms += static_cast<double>(evaluate(term));
+  if (!claim.terms.empty() && terms != whole)
+    throw Mistake("a number is said to be the sum of " + listed_parts(claim.terms) + ", and is " +
+                  std::to_string(whole));
+}
+
+/// The tensors of a result, in order.
+void collect(const Value& claim, const Concrete& whole, std::vector<Result>& results) {
+  switch (claim.kind) {
+    case Value::Kind::tensor:
+      if (!whole.tensor.defined()) throw Mistake("a tensor is said to come of it");
+      check_shape(claim, whole.tensor);
+      results.push_back({claim, whole.tensor});
+      return;
+    case Value::Kind::tuple:
+      if (claim.elements.size() != whole.elements.size())
+        throw Mistake(std::to_string(claim.elements.size()) + " values are said to come of it, and " +
+                      std::to_string(whole.elements.size()) + " do");
+      for (size_t i = 0; i < claim.elements.size(); ++i) collect(claim.elements[i], whole.elements[i], results);
+      return;
+    case Value::Kind::list:
+      for (const Concrete& element : whole.elements) collect(claim.elements[0], element, results);
+      return;
+    default:
+      return;
+  }
+}
+
+void tensors_in(const Concrete& concrete, std::vector<Tensor>& tensors) {
+  if (concrete.tensor.defined()) tensors.push_back(concrete.tensor);
+  for (const Concrete& element : concrete.elements) tensors_in(element, tensors);
+}
+
+std::vector<Tensor> tensors_in(const Arguments& arguments) {
+  std::vector<Tensor> tensors;
+  for (const Concrete& argument : arguments) tensors_in(argument, tensors);
+  return tensors;
+}
+
+void types_in(const Operand& operand, std::vector<ShardType>& types) {
+  if (operand.whole.tensor.defined()) types.push_back(operand.type);
+  for (const Operand& element : operand.elements) types_in(element, types);
+}
+
+Tensor gradient_of(const Tensor& leaf) { return leaf.grad().defined() ? leaf.grad() : at::zeros_like(leaf); }
+
+/// What a run left: its result and the leaves that it began with, whose gradients are there.
+struct Run {
+  Arguments arguments;
+  Concrete result;
+};
+
+void differentiate(const std::vector<Tensor>& outputs, const std::vector<Tensor>& gradients) {
+  std::vector<Tensor> roots, root_gradients;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].requires_grad()) continue;
+    roots.push_back(outputs[i]);
+    root_gradients.push_back(gradients[i]);
+  }
+  if (!roots.empty()) torch::autograd::backward(roots, root_gradients);
+}
+
+void compare(const Application& application, const Operation& op, Call call, const Value& claim, const Run& whole,
+             const std::vector<Result>& results, int64_t ranks) {
+  std::vector<Tensor> gradients;
+  for (size_t i = 0; i < results.size(); ++i)
+    gradients.push_back(values(results[i].whole.sizes().vec(), Elements::any, 0, 1000 + i));
+
+  std::vector<Run> runs(static_cast<size_t>(ranks));
+  modular::testing::on_simulated_ranks(ranks, [&](int64_t rank) {
+    Run& run = runs[static_cast<size_t>(rank)];
+    for (const Operand& operand : application.operands) run.arguments.push_back(on_rank(operand, rank, ranks));
+    Arguments arguments = run.arguments;
+    for (const size_t i : op.entered) arguments[i].tensor = modular::tp::enter(arguments[i].tensor);
+    run.result = application.run(arguments, call);
+    std::vector<Tensor> outputs, own;
+    tensors_in(run.result, outputs);
+    if (results.empty()) return;
+    if (outputs.size() != results.size()) throw Mistake("a rank gets another number of values than one process");
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      own.push_back(gradient_on_rank(gradients[i], results[i].claim.type, rank, ranks));
+      if (own[i].sizes() != outputs[i].sizes())
+        throw Mistake(of_type(results[i].claim) + " has shape " + listed(outputs[i].sizes()) + " on a rank, and " +
+                      listed(results[i].whole.sizes()) + " on one process");
+    }
+    differentiate(outputs, own);
+  });
+
+  if (claim.kind == Value::Kind::number) {
+    std::vector<Concrete> numbers;
+    for (const Run& run : runs) numbers.push_back(run.result);
+    check_number(claim, whole.result.number, numbers, application);
+  }
+  std::vector<std::vector<Tensor>> outputs(runs.size()), leaves(runs.size());
+  for (size_t rank = 0; rank < runs.size(); ++rank) {
+    tensors_in(runs[rank].result, outputs[rank]);
+    leaves[rank] = tensors_in(runs[rank].arguments);
+  }
+  const auto of_all = [](const std::vector<std::vector<Tensor>>& lists, size_t i) {
+    std::vector<Tensor> tensors;
+    for (const auto& list : lists) tensors.push_back(list[i]);
+    return tensors;
+  };
+  for (size_t i = 0; !application.random && i < results.size(); ++i) {
+    const auto& [said, expected] = results[i];
+    if (said.type.kind == Kind::partial) {
+      expect_equal(expected, sum(of_all(outputs, i)), of_type(said));
+      continue;
+    }
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      expect_equal(value_on_rank(expected, said.type, rank, ranks), outputs[static_cast<size_t>(rank)][i],
+                   of_type(said));
+  }
+  const std::vector<Tensor> whole_leaves = tensors_in(whole.arguments);
+  std::vector<ShardType> types;
+  for (const Operand& operand : application.operands) types_in(operand, types);
+  for (size_t i = 0; i < whole_leaves.size(); ++i) {
+    if (!whole_leaves[i].requires_grad()) continue;
+    const std::string what = "the gradient of operand " + std::to_string(i) + " of type " +
+                             modgen::describe(Value::tensor(types[i], true, whole_leaves[i].dim()));
+    std::vector<Tensor> found = of_all(leaves, i);
+    std::transform(found.begin(), found.end(), found.begin(), gradient_of);
+    const Tensor expected = gradient_of(whole_leaves[i]);
+    if (types[i].kind == Kind::replicated) {
+      expect_equal(expected, sum(found), what);
+      continue;
+    }
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      expect_equal(gradient_on_rank(expected, types[i], rank, ranks), found[static_cast<size_t>(rank)], what);
+  }
+}
+
+/// One process's forward and backward.
+Run run_whole(const Application& application, const Value& claim, std::vector<Result>& results) {
+  Run run;
+  for (const Operand& operand : application.operands) run.arguments.push_back(on_rank(operand, 0, 1));
+  run.result = application.run(run.arguments, Call::none);
+  collect(claim, run.result, results);
+  std::vector<Tensor> outputs, gradients;
+  for (size_t i = 0; i < results.size(); ++i) {
+    outputs.push_back(results[i].whole);
+    gradients.push_back(values(results[i].whole.sizes().vec(), Elements::any, 0, 1000 + i));
+  }
+  differentiate(outputs, gradients);
+  return run;
+}
+
+}  // namespace
+
+Judgement judge(const std::string& name, const Application& application) {
+  Expr expr;
+  expr.type = application.type;
+  for (const Operand& operand : application.operands) expr.operands.push_back(operand.expr);
+  Operation op;
+  op.name = name;
+  op.expr = &expr;
+  for (size_t i = 0; i < application.operands.size(); ++i) {
+    op.operands.push_back(&expr.operands[i]);
+    op.values.push_back(application.operands[i].value);
+  }
+  const std::vector<Value> given = op.values;
+  Value claim = apply_rule(op, find_rule(name));
+  if (!op.message.empty()) return {Verdict::refused, false, op.message};
+
+  Judgement judgement;
+  judgement.all_whole = claim.is_invariant() && op.call == Call::none && op.entered.empty() &&
+                        std::all_of(given.begin(), given.end(), [](const Value& v) { return v.is_invariant(); });
+  try {
+    if (claim.kind == Value::Kind::failed || claim.kind == Value::Kind::mismatch) throw Mistake("fails without a word");
+    std::vector<Result> results;
+    Run whole;
+    try {
+      whole = run_whole(application, claim, results);
+    } catch (const c10::Error& error) {
+      return {Verdict::invalid, false, error.what_without_backtrace()};
+    }
+    for (const int64_t ranks : {2, 4}) {
+      compare(application, op, op.call, claim, whole, results, ranks);
+      // What is summed where it is made may be summed later instead.
+      if (op.call != Call::exit && op.call != Call::sum) continue;
+      Value open = claim;
+      open.type = kPartial;
+      std::vector<Result> open_results = results;
+      for (Result& result : open_results) result.claim.type = kPartial;
+      compare(application, op, op.call == Call::exit ? Call::partial : Call::none, open, whole, open_results, ranks);
+    }
+  } catch (const c10::Error& error) {
+    return {Verdict::wrong, judgement.all_whole, std::string("a rank fails: ") + error.what_without_backtrace()};
+  } catch (const std::exception& error) {
+    return {Verdict::wrong, judgement.all_whole, error.what()};
+  }
+  return judgement;
+}
+
+std::string describe(const std::string& name, const Application& application) {
+  std::ostringstream text;
+  text << name << '(';
+  const std::function<void(const Operand&)> add = [&](const Operand& operand) {
+    if (operand.whole.tensor.defined()) {
+      text << listed(operand.whole.tensor.sizes()) << ' '
+           << modgen::describe(Value::tensor(operand.type, true, operand.whole.tensor.dim()))
+           << (operand.value.rank ? "" : ", rank not known") << (operand.value.gradient ? "" : ", no gradient");
+      if (!operand.value.ones.empty()) text << ", ones " << listed(operand.value.ones);
+    } else if (operand.value.kind == Value::Kind::number) {
+      text << operand.expr.name << ' ' << (operand.whole.text.empty() ? std::to_string(operand.whole.number) : "");
+      if (operand.value.local) text << " local";
+      if (operand.value.factors) text << " = " << product_text(*operand.value.factors);
+    } else {
+      text << operand.expr.name;
+    }
+    if (operand.elements.empty()) return;
+    text << '{';
+    for (const Operand& element : operand.elements) add(element), text << "; ";
+    text << '}';
+  };
+  for (const Operand& operand : application.operands) add(operand), text << "; ";
+  text << ')';
+  return text.str();
+}
+
+}  // namespace modgen::rule_properties
