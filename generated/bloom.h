@@ -62,7 +62,7 @@ class BloomAttentionImpl : public Module {
         head_dim(config.hidden_size / config.n_head),
         initializer_range(config.initializer_range),
         query_key_value(
-            register_module("query_key_value", linear(config.hidden_size, 3 * config.hidden_size, /*bias=*/true))),
+            register_module("query_key_value", linear(config.hidden_size, num_heads * 3 * head_dim, /*bias=*/true))),
         dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {

@@ -326,7 +326,7 @@ class MPNetForSentenceEmbeddingImpl : public Module {
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &MPNetForSentenceEmbeddingImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
-    Tensor hidden_states = inherited_inherited_forward(batch);
+    Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
     Outputs outputs;
@@ -343,7 +343,7 @@ class MPNetForSentenceEmbeddingImpl : public Module {
   MPNetPooler pooler{nullptr};
 
  private:
-  Tensor inherited_inherited_forward(const Batch& batch) {
+  Tensor inherited_forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
     const Tensor mask = attention_mask(batch);
     for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, mask);

@@ -50,7 +50,8 @@ class BloomAttentionImpl : public Module {
       : num_heads(config.n_head),
         head_dim(config.n_embd / config.n_head),
         initializer_range(config.initializer_range),
-        query_key_value(register_module("query_key_value", linear(config.n_embd, 3 * config.n_embd, /*bias=*/true))),
+        query_key_value(
+            register_module("query_key_value", linear(config.n_embd, num_heads * 3 * head_dim, /*bias=*/true))),
         dense(register_module("dense", linear(config.n_embd, config.n_embd, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {

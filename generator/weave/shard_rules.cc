@@ -20,11 +20,12 @@ Rule find_rule(const Callee& callee, std::string& name) {
   name = callee.name.substr(colon == std::string::npos ? 0 : colon + 2);
   // Functions of libtorch whose rules stand beside those of the contract's.
   constexpr std::array kOfTorch = {"layer_norm", "scaled_dot_product_attention", "scalar_tensor"};
-  const bool is_contract_rule = (function_rules().contains(name) || state_space_rules().contains(name)) &&
-                                std::ranges::find(kOfTorch, name) == kOfTorch.end();
+  const bool is_contract_rule =
+      (function_rules().contains(name) || head_rules().contains(name) || state_space_rules().contains(name)) &&
+      std::ranges::find(kOfTorch, name) == kOfTorch.end();
   if (callee.home == Callee::Home::torch)
     return (space == "at" || space == "torch") && !is_contract_rule && !name.ends_with("_mask") ? find_rule(name)
-                                                                                               : nullptr;
+                                                                                                : nullptr;
   if (callee.home != Callee::Home::contract) return nullptr;
   if (space == "modular::tp") return find_rule(name = "tp::" + name);
   return space == "modular" && (is_contract_rule || name.ends_with("_mask")) ? find_rule(name) : nullptr;
