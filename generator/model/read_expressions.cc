@@ -61,7 +61,8 @@ bool is_struct_of_project(const clang::CXXRecordDecl& record) {
 
 bool may_be_changed(clang::QualType parameter) {
   if (parameter->isRValueReferenceType()) return false;  // a temporary, or what std::move gave away
-  const clang::QualType held = parameter->isPointerType() ? parameter->getPointeeType() : parameter.getNonReferenceType();
+  const clang::QualType held =
+      parameter->isPointerType() ? parameter->getPointeeType() : parameter.getNonReferenceType();
   return (parameter->isPointerType() || parameter->isReferenceType()) && !held.isConstQualified() &&
          !held->isFunctionType();
 }
@@ -115,6 +116,9 @@ Expr BodyReader::read(const clang::Expr& written_or_not) {
   Expr result;
   result.type = declarations_.type_name(expr.getType());
   result.span = result.outer = span_of(expr.getSourceRange(), &result.in_macro);
+  // A call that is the whole of what a macro stands for has no place for another one inside of it either.
+  const clang::SourceLocation begin = expr.getBeginLoc();
+  if (isa<clang::CallExpr>(expr) && begin.isMacroID() && !sources_.isMacroArgExpansion(begin)) result.in_macro = true;
   result.is_lvalue = expr.isLValue();
   if (written_or_not.getSourceRange() != expr.getSourceRange()) result.outer = span_of(written_or_not.getSourceRange());
   if (const auto* reference = dyn_cast<clang::DeclRefExpr>(&expr)) {
@@ -213,8 +217,8 @@ std::shared_ptr<const Callee> BodyReader::callee_of(const clang::CallExpr& call,
   auto callee = std::make_shared<Callee>(function ? declarations_.callee(*function) : Callee());
   if (function) {
     // Operand 0 of a method and of an operator that is one is the object.
-    const bool has_object = result.kind == Expr::Kind::method ||
-                            (result.kind == Expr::Kind::op && isa<clang::CXXMethodDecl>(function));
+    const bool has_object =
+        result.kind == Expr::Kind::method || (result.kind == Expr::Kind::op && isa<clang::CXXMethodDecl>(function));
     for (unsigned i = 0; i < function->getNumParams(); ++i)
       if (const size_t operand = i + (has_object ? 1 : 0);
           operand < result.operands.size() && may_be_changed(function->getParamDecl(i)->getType()))
@@ -287,7 +291,8 @@ void BodyReader::read_list(const clang::InitListExpr& list, Expr& result) {
     }
     return;
   }
-  const clang::InitListExpr* syntactic = list.isSemanticForm() && list.getSyntacticForm() ? list.getSyntacticForm() : &list;
+  const clang::InitListExpr* syntactic =
+      list.isSemanticForm() && list.getSyntacticForm() ? list.getSyntacticForm() : &list;
   for (const clang::Expr* element : syntactic->inits()) result.operands.push_back(read(*element));
 }
 
