@@ -224,8 +224,9 @@ inline Tensor whole_mask(int64_t seq, const at::Device& device) {
   return at::ones({1, 1, seq, seq}, at::TensorOptions().dtype(at::kBool).device(device));
 }
 
-/// ALiBi's slopes (Press et al., Train Short, Test Long), one for each of `heads` heads: [heads] float32. A tp rank
-/// that holds some heads has theirs.
+/// ALiBi's slopes (Press et al., Train Short, Test Long), one for each of `heads` heads. A tp rank that holds some heads
+/// has theirs.
+/// - returns [heads] float32
 inline Tensor alibi_slopes(int64_t heads, const at::Device& device) {
   const auto closest = int64_t{1} << static_cast<int>(std::log2(heads));  // the power of 2 that is not above it
   const auto powers = [&](double count, int64_t end, int64_t step) {
@@ -239,9 +240,10 @@ inline Tensor alibi_slopes(int64_t heads, const at::Device& device) {
 }
 
 /// ALiBi as what is added to attention's scores, in `type`: the key's position times the head's slope where the query
-/// sees it, and the least finite value elsewhere. `slopes` [heads]; queries and keys are those of causal_mask.
-/// Positions count what is no padding; softmax does not see what is added to all scores of a query, so that this is the
-/// distance between the two. [batch or 1, heads, seq, keys]
+/// sees it, and the least finite value elsewhere. Queries and keys are those of causal_mask. Positions count what is no
+/// padding; softmax does not see what is added to all scores of a query, so that this is the distance between the two.
+/// - slopes [heads]
+/// - returns [batch or 1, heads, seq, keys]
 inline Tensor alibi_mask(const Batch& batch, const Tensor& slopes, at::ScalarType type) {
   const int64_t seq = batch.input_ids.size(1), keys = cache::seen() + seq;
   Tensor visible = causal_mask(batch, /*window=*/0);
@@ -273,8 +275,13 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
                          : plain::attention(query, keys, values, mask, scale);
 }
 
-/// The same with a logit for each head, `sinks` [heads], that takes part in every query's softmax and adds nothing to
-/// what it mixes (OpenAI, gpt-oss). `mask` is one of visible keys.
+/// attention() with a logit for each head that takes part in every query's softmax and adds nothing to what it mixes
+/// (OpenAI, gpt-oss).
+/// - query [batch, heads, seq, head_dim]
+/// - key, value [batch, key_value_heads, seq, head_dim]
+/// - mask [batch or 1, 1, seq, keys] bool, true where a query sees a key; or undefined, which is causal
+/// - sinks [heads]
+/// - returns [batch, seq, heads * head_dim]
 inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
                                    double scale, const Tensor& sinks) {
   const Tensor keys = cache::context ? cache::context->append(key) : key;
@@ -282,9 +289,13 @@ inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const
   return plain::attention_with_sinks(query, keys, values, mask, scale, sinks);
 }
 
-/// The same with `biases` [batch or 1, heads or 1, seq, keys] that are added to the scores and hide keys too, as
-/// alibi_mask makes them. A query that sees no key mixes all alike, in its gradients too: those of
-/// scaled_dot_product_attention are as many times too large there as there are keys.
+/// attention() with numbers that are added to the scores and hide keys too, as alibi_mask makes them. A query that sees
+/// no key mixes all alike, in its gradients too: those of scaled_dot_product_attention are as many times too large there
+/// as there are keys.
+/// - query [batch, heads, seq, head_dim]
+/// - key, value [batch, key_value_heads, seq, head_dim]
+/// - biases [batch or 1, heads or 1, seq, keys]
+/// - returns [batch, seq, heads * head_dim]
 inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& biases,
                                     double scale) {
   const Tensor keys = cache::context ? cache::context->append(key) : key;

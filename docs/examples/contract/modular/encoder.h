@@ -40,9 +40,9 @@ class EncoderLayerImpl : public Module {
       : config(config),
         num_attention_heads(config.num_attention_heads),
         head_dim(config.hidden_size / config.num_attention_heads),
-        query(register_module("query", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
-        key(register_module("key", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
-        value(register_module("value", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+        query(register_module("query", linear(config.hidden_size, num_attention_heads * head_dim, /*bias=*/true))),
+        key(register_module("key", linear(config.hidden_size, num_attention_heads * head_dim, /*bias=*/true))),
+        value(register_module("value", linear(config.hidden_size, num_attention_heads * head_dim, /*bias=*/true))),
         output(register_module("output", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         fc(register_module("fc", TransposedLinear(config.hidden_size, config.intermediate_size))),
         proj(register_module("proj", TransposedLinear(config.intermediate_size, config.hidden_size))),
@@ -51,9 +51,10 @@ class EncoderLayerImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
-    const Tensor q = query(hidden_states).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
-    const Tensor k = key(hidden_states).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
-    const Tensor v = value(hidden_states).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
+    const Tensor tokens = hidden_states.view({batch, seq, config.hidden_size});
+    const Tensor q = query(tokens).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
+    const Tensor k = key(tokens).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
+    const Tensor v = value(tokens).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
     const double scaling = 1.0 / std::sqrt(static_cast<double>(head_dim));
     const Tensor attended = norm1(hidden_states + output(attention(q, k, v, mask, scaling)));
     return norm2(attended + proj(activation(config.hidden_act, fc(attended))));
