@@ -63,8 +63,9 @@ Value Interpreter::evaluate(const Expr& expr) {
   Value value = evaluate_kind(expr);
   // What is known of a value by where it came from may be less than its C++ type says.
   const bool is_tensor = value.kind == Value::Kind::tensor || value.kind == Value::Kind::nothing;
-  const bool unlike = expr.type == "at::Tensor" ? value.kind == Value::Kind::object || value.kind == Value::Kind::number
-                                                : is_tensor && invariant_of(expr.type, false).kind == Value::Kind::number;
+  const bool unlike = expr.type == "at::Tensor"
+                          ? value.kind == Value::Kind::object || value.kind == Value::Kind::number
+                          : is_tensor && invariant_of(expr.type, false).kind == Value::Kind::number;
   if (!unlike) return value;
   if (!value.is_invariant()) return unproven(expr, value, "this use");
   Value known = invariant_of(expr.type, true);
@@ -217,21 +218,34 @@ Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, s
 }
 
 Value Interpreter::refused(const Operation& op) {
-  // Where a method of another module was given a value that is not whole, its call is what has to change.
+  // Where it is about what a method of another module was given, that one's call is what has to change.
   const Frame* frame = frame_;
   const Value* given = nullptr;
-  for (; frame->caller && frame->called && frame->self && frame->self != frame->caller->self; frame = frame->caller) {
+  const auto is_about_parameter = [&](const Frame& one) {
+    const auto& parameters = one.function->parameters;
+    for (size_t i = 0; i < op.operands.size() && i < op.values.size(); ++i)
+      if (op.operands[i]->kind == Expr::Kind::local && !op.values[i].is_invariant() &&
+          std::ranges::any_of(parameters, [&](const Parameter& p) { return p.name == op.operands[i]->name; }))
+        return true;
+    return false;
+  };
+  if (frame->caller && frame->called && frame->self && frame->self != frame->caller->self &&
+      is_about_parameter(*frame)) {
     const auto odd = std::ranges::find_if(frame->given, [](const Value& value) { return !value.is_invariant(); });
-    if (odd == frame->given.end()) break;
-    given = &*odd;
+    if (odd != frame->given.end()) {
+      given = &*odd;
+      frame = frame->caller;
+    }
   }
   if (frame == frame_) return fail(op.expr->span, op.message, op.advice);
   const Frame* inner = frame_;
   while (inner->caller != frame) inner = inner->caller;
-  const std::string name = inner->self->type ? inner->self->type->holder + "::" + inner->function->name : inner->function->name;
+  const std::string name =
+      inner->self->type ? inner->self->type->holder + "::" + inner->function->name : inner->function->name;
   report(inner->called->span, op.message,
-         op.advice.empty() ? "give " + name + " whole values, or values that are split along another dimension: of "
-                             "heads, view the value by them first, with a count that is TP_LOCAL"
+         op.advice.empty() ? "give " + name +
+                                 " whole values, or values that are split along another dimension: of "
+                                 "heads, view the value by them first, with a count that is TP_LOCAL"
                            : op.advice,
          {{false, op.expr->span, "in " + name + ", which is given a value that is " + describe(*given), "", {}}});
   return Value::failure();
@@ -430,7 +444,8 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
   if (expr.name == "[]" && values[0].kind == Value::Kind::module && values[0].node->kind == ModuleNode::Kind::list)
     return module_value(*values[0].node->children[0]);
   const std::string name = "op " + expr.name;
-  const bool has_rule = is_built_in || home_of(expr) == Home::torch || (expr.name == "[]" && home_of(expr) == Home::standard);
+  const bool has_rule =
+      is_built_in || home_of(expr) == Home::torch || (expr.name == "[]" && home_of(expr) == Home::standard);
   return apply(name, has_rule ? find_rule(name) : nullptr, expr, std::move(operands), std::move(values));
 }
 

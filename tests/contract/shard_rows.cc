@@ -106,6 +106,10 @@ std::string woven(Call call) {
       return ", by `tp::cross_entropy`";
     case Call::layer_norm:
       return ", by `tp::layer_norm`";
+    case Call::rms_norm:
+      return ", by `tp::rms_norm`";
+    case Call::alibi_slopes:
+      return ", by `tp::alibi_slopes`";
     default:
       throw std::runtime_error("a rule weaves a call that the page has no words for");
   }

@@ -147,7 +147,7 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT AlphaForCausalLMImpl : public Module {
         trailing(register_module("trailing", AlphaTrailing(config))) {}
   Outputs forward(const Batch& batch) {
     Tensor x = unbraced(parentheses(embed(batch.input_ids)), true);
-    x = names(defined(pointers(declarations(x)), Tensor()));
+    x = names(defined(pointers(declarations(x)), x));
     return {.logits = trailing(x, x), .loss_sum = {}, .token_count = {}, .carried = {}};
   }
   nn::Embedding embed;
