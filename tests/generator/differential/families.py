@@ -294,8 +294,8 @@ class Maker:
                 if chain.nearest(function.families, level) == family:
                     call = f"{{ {returns}{target(family)}({passed}); return; }}" if not returns else f"return {target(family)}({passed});"
                     branches.append(Node("optional", f"if (oracle::level == {level}) {call}\n", group=f"{group} {family}"))
-        self.tail.append(Node("optional", f"inline {result} {scope}{name}({declared}) {{\n", *branches, f"{returns}{target(first)}({passed});\n}}\n",
-                              group=f"{group} {first}"))
+        self.tail.append(Node("optional", f"namespace modular {{\ninline {result} {scope}{name}({declared}) {{\n", *branches,
+                              f"{returns}{target(first)}({passed});\n}}\n}}\n", group=f"{group} {first}"))
 
     def make_dispatcher(self, klass):
         chain = self.chain

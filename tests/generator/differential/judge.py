@@ -30,7 +30,7 @@ class Verdict:
 
 
 class Judge:
-    def __init__(self, modgen, clang, torch, cache, shipped=None, timeout=300):
+    def __init__(self, modgen, clang, torch, cache, shipped=None, timeout=600):
         self.modgen, self.clang, self.torch, self.cache = modgen, clang, torch, cache
         self.shipped, self.timeout = shipped or ROOT, timeout
         self.flags = ["-std=c++20", "-O0", "-w", "-ferror-limit=0", "-Xclang", "-fno-pch-timestamp", f"-I{self.shipped}", f"-I{HERE}", "-isystem", f"{torch}/include",
@@ -60,7 +60,7 @@ class Judge:
                 made.rename(compiled)
 
     def compiled(self, arguments):
-        return subprocess.run([self.clang, *self.flags, *arguments], capture_output=True, text=True, errors="replace", timeout=self.timeout)
+        return subprocess.run([self.clang, *self.flags, *arguments], capture_output=True, text=True, errors="replace")
 
     def build(self, folder, programs, generated, checks=()):
         """Builds and runs one of the two programs: outputs by number and level, and errors by number. `generated`: whether it is of the
@@ -170,7 +170,7 @@ class Judge:
         families = [f"{family}{number}" for number, program in sorted(programs.items()) for family in program.families]
         command = [self.modgen, "--root", folder, "--shipped", self.shipped, "--jobs", "1", *families]
         try:
-            return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=self.timeout)
+            return subprocess.run(command, capture_output=True, text=True, errors="replace")
         except subprocess.TimeoutExpired:
             return subprocess.CompletedProcess(command, -1, "", "modgen: no end")
 
