@@ -70,7 +70,7 @@ class Validator {
     if (!spec || !entity) return skip("values whose declaration was not found");
     const Setting setting{counterparts_.context(*entity, *origin), nullptr, {}};
     Match match(counterparts_, validation_);
-    if (!match.expression(value, spec, setting)) report(match.difference());
+    if (!match.expression(value, spec, setting)) report(match.difference(), decl);
   }
 
   void visit_function(const clang::FunctionDecl& function, const Entity* entity) {
@@ -84,17 +84,19 @@ class Validator {
     const Context context = counterparts_.context(*entity, *spec->getCanonicalDecl());
     if (const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(&function))
       return report(constructor_difference(counterparts_, validation_, *constructor,
-                                           *llvm::cast<clang::CXXConstructorDecl>(spec), context));
+                                           *llvm::cast<clang::CXXConstructorDecl>(spec), context),
+                    function);
     Match match(counterparts_, validation_);
-    if (!match.bodies(function, *spec, {context, nullptr, {}})) report(match.difference());
+    if (!match.bodies(function, *spec, {context, nullptr, {}})) report(match.difference(), function);
   }
 
   void skip(const std::string& why) { ++validation_.skipped[why]; }
 
-  void report(const std::optional<Match::Difference>& difference) {
+  void report(const std::optional<Match::Difference>& difference, const clang::NamedDecl& in) {
     if (!difference) return;
-    family_.specs().refuse(counterparts_.place(difference->where),
-                           "flattened, this would not mean what the spec means: " + difference->message,
+    SourceSpan where = counterparts_.place(difference->where);
+    if (where.file != file_) where = counterparts_.place(in.getLocation());
+    family_.specs().refuse(where, "flattened, this would not mean what the spec means: " + difference->message,
                            "write it in another way, with names and types of its own");
   }
 
