@@ -11,12 +11,11 @@ foreach(program modgen modgen-generate modcheck)
   endif()
 endforeach()
 if(TARGET modrun)
-  # Finds the torch that it was built with.
-  set_target_properties(modrun PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
   install(TARGETS modrun RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 if(TARGET modular_cuda)
-  set_target_properties(modular_cuda PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  cmake_path(GET MODULAR_CUDART PARENT_PATH cuda_runtime)
+  set_target_properties(modular_cuda PROPERTIES INSTALL_RPATH "${MODULAR_TORCH_DIR}/lib;${cuda_runtime}")
   install(TARGETS modular_cuda LIBRARY DESTINATION lib)
 endif()
 # The layout of this tree, so that every include reads as it does here.
@@ -27,4 +26,4 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/modularConfig.cmake.in
   INSTALL_DESTINATION ${package_folder} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/modularConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/modularConfig.cmake ${PROJECT_BINARY_DIR}/modularConfigVersion.cmake
-  cmake/Torch.cmake cmake/Modular.cmake DESTINATION ${package_folder})
+  cmake/Torch.cmake cmake/Modular.cmake cmake/Parity.cmake cmake/pch.h cmake/pch.cc DESTINATION ${package_folder})

@@ -2,8 +2,9 @@
 
 # modular_generate(<target> FAMILIES <family>… [ROOT <dir>] [OUTPUT_DIR <dir>])
 #   Generates <dir>/modular/<family>.h of each family when its spec, or one that ships with modgen, changed. <target> carries the include
-#   folder, for programs that include "generated/<family>.h". ROOT is the calling folder by default. OUTPUT_DIR, a folder named "generated",
-#   lies in the build folder by default; name one in the source tree to commit what is generated, as modcheck expects it.
+#   folder, for programs that include "generated/<family>.h"; modular_executable and modular_parity_test find it by the family. ROOT is
+#   the calling folder by default. OUTPUT_DIR, a folder named "generated", lies in the build folder by default; name one in the source
+#   tree to commit what is generated, as modcheck expects it.
 function(modular_generate target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "ROOT;OUTPUT_DIR" "FAMILIES")
   if(NOT arg_FAMILIES)
@@ -46,38 +47,69 @@ function(modular_generate target)
   add_custom_target(${target}_files DEPENDS ${stamp})
   add_library(${target} INTERFACE)
   add_dependencies(${target} ${target}_files)
+  foreach(family ${arg_FAMILIES})
+    set_property(GLOBAL APPEND PROPERTY MODULAR_GENERATED_${family} ${target})
+  endforeach()
   cmake_path(GET arg_OUTPUT_DIR PARENT_PATH include_folder)
   target_include_directories(${target} INTERFACE ${include_folder})
   target_link_libraries(${target} INTERFACE modular::model)
 endfunction()
 
+# modular_precompile(<target>…)
+#   Has targets share one precompiled header of libtorch: each of their files compiles in two thirds of the time. Targets that are
+#   compiled with other flags ignore it, with a warning.
+function(modular_precompile)
+  if(NOT TARGET modular_pch)
+    add_library(modular_pch OBJECT ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/pch.cc)
+    target_precompile_headers(modular_pch PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/pch.h)
+    target_link_libraries(modular_pch PUBLIC modular::torch)
+  endif()
+  foreach(target ${ARGV})
+    target_precompile_headers(${target} REUSE_FROM modular_pch)
+  endforeach()
+endfunction()
+
+# modular_family_objects(<result> FAMILIES <family>… [LIBRARIES <target>…])
+#   Sets <result> to the objects that register these families. Each is compiled in a file of its own, once for all programs of the
+#   project, so that a changed spec compiles one model.
+function(modular_family_objects result)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FAMILIES;LIBRARIES")
+  set(objects)
+  foreach(family ${arg_FAMILIES})
+    set(target modular_family_${family})
+    if(NOT TARGET ${target})
+      set(source ${CMAKE_CURRENT_BINARY_DIR}/modular/families/${family}.cc)
+      file(CONFIGURE OUTPUT ${source} CONTENT "// Registers the family's entries.\n#include \"generated/${family}.h\"\n")
+      add_library(${target} OBJECT ${source})
+      get_property(generated GLOBAL PROPERTY MODULAR_GENERATED_${family})
+      set(libraries ${arg_LIBRARIES} ${generated})
+      list(REMOVE_DUPLICATES libraries)
+      target_link_libraries(${target} PRIVATE ${libraries} modular::model)
+      foreach(library ${libraries})
+        if(TARGET ${library}_files)
+          add_dependencies(${target} ${library}_files)
+        endif()
+      endforeach()
+      modular_precompile(${target})
+    endif()
+    list(APPEND objects $<TARGET_OBJECTS:${target}>)
+  endforeach()
+  set(${result} ${objects} PARENT_SCOPE)
+endfunction()
+
 # modular_executable(<name> FAMILIES <family>… [LIBRARIES <target>…])
-#   A modrun that trains these families. Each is compiled in a file of its own, so that a changed spec compiles one model; the object library
-#   <name>_families holds them for other programs too. LIBRARIES names the targets of modular_generate that hold those families that do not
-#   ship with modular.
+#   A modrun that trains these families: those that ship with modular, and those that targets of modular_generate hold. LIBRARIES names
+#   such a target where several generate one family.
 function(modular_executable name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FAMILIES;LIBRARIES")
   if(NOT arg_FAMILIES)
     message(FATAL_ERROR "modular_executable(${name}): name the families to train: FAMILIES <family>…")
   endif()
-  set(sources)
-  foreach(family ${arg_FAMILIES})
-    set(source ${CMAKE_CURRENT_BINARY_DIR}/${name}_families/${family}.cc)
-    file(CONFIGURE OUTPUT ${source} CONTENT "// Registers the family's entries.\n#include \"generated/${family}.h\"\n")
-    list(APPEND sources ${source})
-  endforeach()
-  add_library(${name}_families OBJECT ${sources})
-  target_link_libraries(${name}_families PRIVATE ${arg_LIBRARIES} modular::model)
-  foreach(library ${arg_LIBRARIES})
-    if(TARGET ${library}_files)
-      add_dependencies(${name}_families ${library}_files)
-    endif()
-  endforeach()
-  if(TARGET modular_pch)
-    target_precompile_headers(${name}_families REUSE_FROM modular_pch)
-  endif()
-  add_executable(${name} $<TARGET_OBJECTS:${name}_families>)
+  modular_family_objects(objects FAMILIES ${arg_FAMILIES} LIBRARIES ${arg_LIBRARIES})
+  add_executable(${name} ${objects})
   target_link_libraries(${name} PRIVATE modular::modrun)
+  # CMake's own way to find libraries after the installation leaves out those in the source tree, as in .venv.
+  set_target_properties(${name} PROPERTIES INSTALL_RPATH ${MODULAR_TORCH_DIR}/lib)
   if(TARGET modular_cuda)
     add_dependencies(${name} modular_cuda)  # loaded at run time
   endif()

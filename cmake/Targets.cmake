@@ -5,13 +5,8 @@ target_link_libraries(modular::torch INTERFACE modular_fmt)
 set_target_properties(modular_fmt PROPERTIES EXPORT_NAME fmt)
 set_property(GLOBAL PROPERTY MODULAR_LIBRARIES modular_fmt)
 
-# modular_library(modular_<part> SOURCES … [DEPENDS …]) defines a static library of the runtime, installed as modular::<part>. All of them
-# share one precompiled header of libtorch.
 # Programs are compiled like the libraries: g++ takes a precompiled header only under the flags that it was made with.
 set(CMAKE_CXX_COMPILE_OPTIONS_PIE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
-add_library(modular_pch OBJECT ${PROJECT_SOURCE_DIR}/cmake/pch.cc)
-target_precompile_headers(modular_pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch.h)
-target_link_libraries(modular_pch PUBLIC modular::torch)
 
 # Lets the installed package hold the library modular_<part> as modular::<part>, by which this tree may name it too.
 function(modular_installed_library name)
@@ -21,11 +16,14 @@ function(modular_installed_library name)
   set_property(GLOBAL APPEND PROPERTY MODULAR_LIBRARIES ${name})
 endfunction()
 
+# modular_library(modular_<part> SOURCES … [DEPENDS …]) defines a static library of the runtime, installed as modular::<part>. All of them
+# share one precompiled header of libtorch.
+modular_precompile()
 function(modular_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS")
   add_library(${name} STATIC ${arg_SOURCES})
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/modular>)
   target_link_libraries(${name} PUBLIC modular::torch ${arg_DEPENDS})
-  target_precompile_headers(${name} REUSE_FROM modular_pch)
+  modular_precompile(${name})
   modular_installed_library(${name})
 endfunction()

@@ -91,6 +91,11 @@ class GPTNeoXAttentionImpl : public Module {
     return tp::partial(dense, attend(parts[0], parts[1], parts[2], rotary_embeddings, mask));
   }
 
+  /// What becomes of all heads' queries or keys together, [batch, seq, heads * head_dim], before they are viewed by
+  /// head.
+  Tensor prepare_query(const Tensor& query) { return query; }
+  Tensor prepare_key(const Tensor& key) { return key; }
+
   /// Turns queries and keys to their positions and mixes the values.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const Tensor& mask) {

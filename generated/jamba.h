@@ -190,6 +190,11 @@ class JambaAttentionImpl : public Module {
     return tp::exit(o_proj, attention(query, key, value, mask, scaling));
   }
 
+  /// What becomes of all heads' queries or keys together, [batch, seq, heads * head_dim], before they are viewed by
+  /// head.
+  Tensor prepare_query(const Tensor& query) { return query; }
+  Tensor prepare_key(const Tensor& key) { return key; }
+
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   int64_t num_heads;

@@ -5,6 +5,7 @@
 #include "runtime/model/one_of.h"
 
 #ifdef __clang__
+/// What the annotations below are made of.
 #define MODULAR_ANNOTATE(...) [[clang::annotate(__VA_ARGS__)]]
 #else
 #define MODULAR_ANNOTATE(...)
@@ -13,7 +14,7 @@
 // ---- Families ----
 
 /// Names the family's class prefix; its snake-case name is the file's. Spellings that do not follow from these two are
-/// given behind it, as fields of FamilyNames: MODULAR_FAMILY(MetaClip2, .title = "CLIP").
+/// given after it, as fields of FamilyNames: MODULAR_FAMILY(MetaClip2, .title = "CLIP").
 #define MODULAR_FAMILY(prefix_, ...)                                                                     \
   MODULAR_ANNOTATE("modular.family")                                                                     \
   inline constexpr ::modular::FamilyNames modular_family{.prefix = #prefix_ __VA_OPT__(, ) __VA_ARGS__}; \

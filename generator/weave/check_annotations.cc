@@ -85,15 +85,17 @@ void check_field(const Class& owner, const Field& field, std::vector<Finding>& f
   check_kinds(field, findings);
   if (field.modules == Field::Modules::otherwise)
     return report(findings, field.where,
-                  field.name + ", a " + field.type + ", holds modules in a way that modgen does not follow: nothing "
-                               "would split their parameters or place their parallel calls",
+                  field.name + ", a " + field.type +
+                      ", holds modules in a way that modgen does not follow: nothing "
+                      "would split their parameters or place their parallel calls",
                   "hold each by its holder (the class that TORCH_MODULE makes), or several of a class by ModuleListOf");
   if (owner.holder.empty()) {
     for (const Annotation& annotation : field.annotations)
       if (concerns_runtime(annotation))
-        report(findings, annotation.where, "an annotation of the runtime's marks " + field.name + " of " + owner.name +
-                                               ", which is no module class",
-               "mark members of module classes");
+        report(
+            findings, annotation.where,
+            "an annotation of the runtime's marks " + field.name + " of " + owner.name + ", which is no module class",
+            "mark members of module classes");
     return;
   }
   using Registered = Construction::Registered;
@@ -104,10 +106,6 @@ void check_field(const Class& owner, const Field& field, std::vector<Finding>& f
            field.name + " is not registered: nothing would own " + (module ? "its parameters" : "it"),
            module ? "make it with register_module in the constructor"
                   : "make it with register_parameter or register_buffer in the constructor");
-  for (const Annotation& annotation : field.annotations)
-    if (annotation.kind.starts_with("tp_") && annotation.kind != "tp_none" && tensor && registered == Registered::buffer)
-      report(findings, annotation.where, field.name + " is a buffer, and buffers are whole on every tp rank",
-             "drop the annotation, or make it a parameter with register_parameter");
 }
 
 /// The known name that is spelled most like `name`.
@@ -156,7 +154,8 @@ void check_config(const FamilyModel& family, const Class& config, std::vector<Fi
     if (is_read && !field.is_const) continue;
     std::vector<std::string> names;
     for (const auto& [canonical, written] : types) names.push_back(written);
-    report(findings, field.where, field.name + " is a " + field.type + ", which the runtime cannot read from config.json",
+    report(findings, field.where,
+           field.name + " is a " + field.type + ", which the runtime cannot read from config.json",
            (field.is_const ? "make a constant static constexpr; a field has type "
                            : "write it as the value has it in config.json, and turn it into another type where it is "
                              "used: ") +
@@ -180,8 +179,7 @@ void check_annotations(const FamilyModel& family, std::vector<Finding>& findings
                "write it before the member");
     }
     for (const std::string& base : owner.library_modules)
-      report(findings, owner.where,
-             owner.name + " derives from " + base + ", whose parameters modgen does not see",
+      report(findings, owner.where, owner.name + " derives from " + base + ", whose parameters modgen does not see",
              "derive from Module, and hold a " + std::string(unqualified(base.substr(0, base.rfind("Impl")))) +
                  " as a member");
     if (owner.is_config) check_config(family, owner, findings);

@@ -84,7 +84,7 @@ Value Interpreter::evaluate_child(const Expr& expr, const ModuleNode& child) {
   }
   if (child.kind == ModuleNode::Kind::buffer) {
     check_stage(expr, child);
-    return Value::tensor(kInvariant, false, rank_of_new(child.construction));
+    return Value::tensor(type_of(partition_of(child, "")), false, rank_of_new(child.construction));
   }
   read_parameters(expr, child);
   return Value::tensor(type_of(partition_of(child, "")), true, rank_of_new(child.construction));

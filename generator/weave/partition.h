@@ -17,7 +17,7 @@ struct Partition {
   std::vector<Size> parts;     // of that dimension, each of which is split by itself; empty where it is split as one
 };
 
-/// The partition of `layer`'s parameter "weight" or "bias"; of a raw parameter its own.
+/// The partition of `layer`'s parameter "weight" or "bias"; of a parameter or buffer by itself its own.
 Partition partition_of(const ModuleNode& layer, std::string_view parameter);
 
 /// The same as a type: the parameter's value as a tp rank sees it.
@@ -27,8 +27,8 @@ ShardType type_of(const Partition& partition);
 /// layer or a tensor. Null where there is no such call.
 const std::vector<Expr>* layer_arguments(const Expr* construction);
 
-/// The size over all tp ranks of dimension `dim`, which is split, of `layer`'s weight or of the raw parameter, as the
-/// constructor gives it.
+/// The size over all tp ranks of dimension `dim`, which is split, of `layer`'s weight or of the parameter or buffer, as
+/// the constructor gives it.
 Size split_size(const ModuleNode& layer, int64_t dim);
 
 /// How many features a linear layer or an embedding gives.

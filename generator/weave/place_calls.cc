@@ -163,7 +163,9 @@ class Weaver {
           if (interpretation_.at(placement.callee).on_shards) weave_call_on_shards(editor, expr, *placement.callee);
           break;
         case Call::cross_entropy:
-          editor.replace(expr.callee->written, "tp::cross_entropy");
+        case Call::rms_norm:
+        case Call::alibi_slopes:  // what has the same name in tp
+          editor.replace(expr.callee->written, "tp::" + std::string(unqualified(expr.name)));
           break;
         case Call::gather:
           editor.wrap(expr.span, "tp::gather(", ")");

@@ -82,7 +82,7 @@ class Planner {
     }
     if (node.kind == Kind::linear || node.kind == Kind::embedding) split(node, "weight");
     if (node.kind == Kind::linear && may_have_bias(node)) split(node, "bias");
-    if (node.kind == Kind::parameter) split(node, "");
+    if (node.kind == Kind::parameter || node.kind == Kind::buffer) split(node, "");
     for (const Annotation& annotation : annotations) {
       if (annotation.kind == "tied_to" && annotation.arguments.size() == 1)
         tie(annotation, node.kind == Kind::parameter ? TiedParameter{&node, node.path} : find_tied(node, "weight"),
@@ -93,7 +93,7 @@ class Planner {
     }
   }
 
-  /// Adds how tp splits a layer's parameter, or the raw parameter `layer` itself.
+  /// Adds how tp splits a layer's parameter, or the parameter or buffer `layer` itself.
   void split(const ModuleNode& layer, const std::string& parameter) {
     const Partition partition = partition_of(layer, parameter);
     if (!partition.dim) return;
@@ -107,7 +107,7 @@ class Planner {
     // A layer's size that is computed otherwise than as a product stands in no rule of the plan: the runtime holds
     // every split parameter's own size against the mesh before a rank starts.
     const Size size = split_size(layer, *partition.dim);
-    if (partition.parts.empty() && (size.known || layer.kind == Kind::parameter))
+    if (partition.parts.empty() && (size.known || parameter.empty()))
       divide(size, layer.field->where, "the split size of " + layer.path);
   }
 

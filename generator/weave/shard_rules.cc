@@ -7,7 +7,7 @@ namespace modgen {
 
 Rule find_rule(std::string_view name) {
   for (const RuleTable* table : {&arithmetic_rules(), &shape_rules(), &cutting_rules(), &product_rules(),
-                                 &layer_rules(), &function_rules(), &state_space_rules()})
+                                 &layer_rules(), &function_rules(), &head_rules(), &state_space_rules()})
     if (const auto found = table->find(name); found != table->end()) return found->second;
   // The prelude's functions that make masks: [batch or 1, 1, seq or 1, seq].
   if (name.ends_with("_mask") && !name.starts_with(".")) return function_rules().at("causal_mask");
@@ -20,11 +20,12 @@ Rule find_rule(const Callee& callee, std::string& name) {
   name = callee.name.substr(colon == std::string::npos ? 0 : colon + 2);
   // Functions of libtorch whose rules stand beside those of the contract's.
   constexpr std::array kOfTorch = {"layer_norm", "scaled_dot_product_attention", "scalar_tensor"};
-  const bool is_contract_rule = (function_rules().contains(name) || state_space_rules().contains(name)) &&
-                                std::ranges::find(kOfTorch, name) == kOfTorch.end();
+  const bool is_contract_rule =
+      (function_rules().contains(name) || head_rules().contains(name) || state_space_rules().contains(name)) &&
+      std::ranges::find(kOfTorch, name) == kOfTorch.end();
   if (callee.home == Callee::Home::torch)
     return (space == "at" || space == "torch") && !is_contract_rule && !name.ends_with("_mask") ? find_rule(name)
-                                                                                               : nullptr;
+                                                                                                : nullptr;
   if (callee.home != Callee::Home::contract) return nullptr;
   if (space == "modular::tp") return find_rule(name = "tp::" + name);
   return space == "modular" && (is_contract_rule || name.ends_with("_mask")) ? find_rule(name) : nullptr;
@@ -53,6 +54,7 @@ bool reads_shares(std::string_view name) {
       "tp::local",
       "gated_rms_norm",
       "state_space_duality",
+      "alibi_slopes",
   };
   return name.starts_with("op ") || std::ranges::find(names, name) != std::end(names);
 }

@@ -124,6 +124,8 @@ enum class Call {
   embedding,
   cross_entropy,
   layer_norm,
+  rms_norm,
+  alibi_slopes,
   gather,
   local,
   on_shards,  // the method's other form, for values that are split

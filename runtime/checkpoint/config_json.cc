@@ -100,6 +100,7 @@ constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
     {"n_positions", "max_position_embeddings"},
     {"n_head", "num_attention_heads"},
     {"n_layer", "num_hidden_layers"},
+    {"hidden_size", "n_embed"},
     {"num_experts", "num_local_experts"},
     {"num_local_experts", "num_experts"},
     {"n_routed_experts", "num_experts"},

@@ -1,4 +1,4 @@
-// Cached generation: what a forward computed of the tokens so far is kept for the forward of those behind them, as
+// Cached generation: what a forward computed of the tokens so far is kept for the forward of those after them, as
 // transformers' `past_key_values` are. The functions of the contract that look along the sequence read it (positions,
 // masks and rotary tables; attention; convolutions and recurrences), so that models say nothing of it.
 #pragma once
@@ -13,7 +13,7 @@
 namespace modular::cache {
 
 /// What one sequence, or a batch of equally long ones, has left in a model's layers. A forward without gradients, run
-/// while the cache is installed, goes on behind the tokens seen; each call that keeps something finds it again by its
+/// while the cache is installed, goes on after the tokens seen; each call that keeps something finds it again by its
 /// place among such calls of a forward. It holds what this rank computes: its heads, its stage.
 class Cache {
  public:
@@ -72,10 +72,10 @@ class Cache {
 /// What the runtime installs while a forward shall go on from what another kept.
 inline Cache* context = nullptr;
 
-/// The tokens that lie before those of the forward that runs.
+/// The number of tokens before those of the forward that runs.
 inline int64_t seen() { return context ? context->seen() : 0; }
 
-/// For functions under which a position sees what comes behind it, or not all that a cache keeps.
+/// For functions under which a position sees what comes after it, or not all that a cache keeps.
 inline void spoil() {
   if (context) context->spoil();
 }

@@ -61,14 +61,14 @@ struct LayerRopeParameters {
   }
 };
 
-/// The settings of a family whose longest wavelength is another.
+/// The rotary settings of a family whose `rope_theta` is another than 10000.
 inline RopeParameters rotary_base(double theta) {
   RopeParameters rope;
   rope.rope_theta = theta;
   return rope;
 }
 
-/// The settings of a family that rotates a share of each head's features.
+/// The rotary settings of a family that rotates the share `factor` of each head's features.
 inline RopeParameters partial_rotary(double factor) {
   RopeParameters rope;
   rope.partial_rotary_factor = factor;
@@ -81,7 +81,8 @@ class ConfigError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Refuses `layer_types` that are not one of `known` for each of `num_hidden_layers`.
+/// For a config's finish(): throws ConfigError where `layer_types` has not one of the `known` names for each of
+/// `num_hidden_layers` layers.
 inline void check_layer_types(const std::vector<std::string>& layer_types, int64_t num_hidden_layers,
                               std::initializer_list<std::string_view> known) {
   if (static_cast<int64_t>(layer_types.size()) != num_hidden_layers)
@@ -95,7 +96,8 @@ inline void check_layer_types(const std::vector<std::string>& layer_types, int64
   }
 }
 
-/// Refuses what a classifier of sequences or tokens is not trained on here.
+/// For a config's finish(): throws ConfigError for classifiers of fewer than two labels, and for problems other than
+/// one of several labels, which are not supported.
 inline void check_labels(int64_t num_labels, const std::optional<std::string>& problem_type) {
   if (num_labels < 2 || problem_type.value_or("single_label_classification") != "single_label_classification")
     throw ConfigError(
@@ -159,6 +161,7 @@ class AnyConfig {
   virtual void finish() = 0;
 };
 
+/// A config of type `Config` as an AnyConfig.
 template <class Config>
 class ConfigOf final : public AnyConfig {
  public:

@@ -16,11 +16,15 @@ class DataParallel {
   virtual Tensor gather(const Tensor& rows) = 0;
 };
 
+/// Null where rows are not shared.
 inline DataParallel* context = nullptr;
 
+/// The rows of all data-parallel ranks, for a loss that compares rows with one another. Without a mesh, `rows`.
+/// - rows [rows, hidden]
+/// - returns [all rows, hidden]
 inline Tensor gather(const Tensor& rows) { return context ? context->gather(rows) : rows; }
 
-/// The number of this rank's first row among those of all, where each has `rows`.
+/// The number of this rank's first row among those of all data-parallel ranks, where each has `rows`.
 inline int64_t first_row(int64_t rows) { return context ? context->rank() * rows : 0; }
 
 }  // namespace modular::dp

@@ -11,7 +11,8 @@
 
 namespace modular {
 
-/// Refuses a number of experts for each token that is none of `num_experts`, and the routers' auxiliary loss.
+/// For a config's finish(): throws ConfigError where the number of experts for each token is not one of 1 to
+/// `num_experts`, and where the routers' auxiliary loss is asked for, which is not supported.
 inline void check_experts(int64_t num_experts_per_tok, int64_t num_experts, bool output_router_logits) {
   if (num_experts_per_tok < 1 || num_experts_per_tok > num_experts)
     throw ConfigError("num_experts_per_tok is " + std::to_string(num_experts_per_tok) + ": write 1 to " +
@@ -20,7 +21,7 @@ inline void check_experts(int64_t num_experts_per_tok, int64_t num_experts, bool
     throw ConfigError("the routers' auxiliary loss is not supported: set output_router_logits to false");
 }
 
-/// Files hold the experts of each layer one by one, under the names of their projections.
+/// For a config's stored_as(): files hold the experts of each layer one by one, under the names of their projections.
 inline std::vector<StoredAs> stored_expert_by_expert() {
   return {
       {"model.layers.*.mlp.experts.gate_up_proj",
@@ -29,9 +30,14 @@ inline std::vector<StoredAs> stored_expert_by_expert() {
   };
 }
 
-/// Sends each row of x [rows, hidden] through the gated feed-forward networks `chosen` [rows, k] and sums their results
-/// times `weights` [rows, k]. gate_up [experts, 2 * intermediate, hidden] holds each expert's gate above its up, down
-/// is [experts, hidden, intermediate].
+/// Sends each row through the gated feed-forward networks that were chosen for it and sums their results by their
+/// weights (Shazeer et al.). `activation` is a name as activation() knows it.
+/// - x [rows, hidden]
+/// - gate_up [experts, 2 * intermediate, hidden]: each expert's gate above its up
+/// - down [experts, hidden, intermediate]
+/// - chosen [rows, k] int64: experts
+/// - weights [rows, k]
+/// - returns [rows, hidden]
 inline Tensor mix_experts(std::string_view activation, const Tensor& x, const Tensor& gate_up, const Tensor& down,
                           const Tensor& chosen, const Tensor& weights) {
   const Tensor expert_of_pair = chosen.flatten();

@@ -23,6 +23,7 @@ class Units {
   virtual std::vector<Tensor> run(nn::Module& unit, const std::vector<Tensor>& inputs, const Body& body) = 0;
 };
 
+/// Null where units are plain calls.
 inline Units* units = nullptr;
 
 /// Calls `(self.*forward)(arguments…)` as one unit. Arguments are held by value; tensors inside them (Batch, tuples)

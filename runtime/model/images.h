@@ -11,8 +11,9 @@
 
 namespace modular {
 
-/// Refuses images [images, channels, height, width] of other channels than `channels`, and of another height or width
-/// than `size` where one is given.
+/// Throws ConfigError where images have other channels than `channels`, or another height or width than `size` where
+/// one is given.
+/// - images [images, channels, height, width]
 inline void check_images(const Tensor& images, int64_t channels, std::optional<int64_t> size) {
   if (images.size(1) == channels && (!size || (images.size(2) == *size && images.size(3) == *size))) return;
   std::string message = "images have ";
@@ -26,8 +27,10 @@ inline void check_images(const Tensor& images, int64_t channels, std::optional<i
   throw ConfigError(message);
 }
 
-/// Positions [1, 1 + patches, hidden] of a class token and of a square of patches for one of `rows` x `columns`, by
-/// bicubic interpolation in float32 (as DINOv2 does it). The same where the square has these patches.
+/// The positions of a class token and of a square of patches for `rows` x `columns` patches, by bicubic interpolation
+/// in float32 (Oquab et al., DINOv2). The same where the square has these patches.
+/// - positions [1, 1 + patches, hidden]
+/// - returns [1, 1 + rows * columns, hidden]
 inline Tensor interpolated_positions(const Tensor& positions, int64_t rows, int64_t columns) {
   const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(positions.size(1) - 1)));
   if (rows == side && columns == side) return positions;
@@ -37,8 +40,12 @@ inline Tensor interpolated_positions(const Tensor& positions, int64_t rows, int6
   return at::cat({positions.slice(1, 0, 1), patches.flatten(2).transpose(1, 2)}, 1);
 }
 
-/// Puts `features` [images, patches, hidden] one after the other in the place of the tokens that are `placeholder`, in
-/// `embeddings` [batch, seq, hidden] of `ids` [batch, seq]. Refuses another number of placeholders than of features.
+/// The embeddings of tokens with the features of images, one after the other, in the place of the tokens that are
+/// `placeholder`. Throws ConfigError where there are more or fewer placeholders than features.
+/// - embeddings [batch, seq, hidden]
+/// - ids [batch, seq] int64
+/// - features [images, patches, hidden]
+/// - returns [batch, seq, hidden]
 inline Tensor with_images(const Tensor& embeddings, const Tensor& ids, int64_t placeholder, const Tensor& features) {
   const Tensor places = ids.eq(placeholder);
   const int64_t wanted = features.size(0) * features.size(1), found = places.sum().item<int64_t>();

@@ -18,8 +18,12 @@ class Initializer {
   virtual void fill(const Tensor& parameter, const std::function<void(Tensor& whole)>& fill) = 0;
 };
 
+/// Null where parameters are written in place.
 inline Initializer* initializer = nullptr;
 
+/// Has `write` give the parameter its values: all of it, in its global shape, without gradients. What the functions
+/// below are made of; nothing where the parameter is undefined.
+/// - parameter [...]
 inline void fill(const Tensor& parameter, const std::function<void(Tensor& whole)>& write) {
   if (!parameter.defined()) return;
   if (initializer) return initializer->fill(parameter, write);
@@ -28,33 +32,46 @@ inline void fill(const Tensor& parameter, const std::function<void(Tensor& whole
   write(whole);
 }
 
+/// From the normal distribution N(mean, std).
+/// - parameter [...]
 inline void normal_(const Tensor& parameter, double mean, double std) {
   fill(parameter, [=](Tensor& whole) { whole.normal_(mean, std); });
 }
+/// Uniform between `low` and `high`.
+/// - parameter [...]
 inline void uniform_(const Tensor& parameter, double low, double high) {
   fill(parameter, [=](Tensor& whole) { whole.uniform_(low, high); });
 }
 /// From N(0, std) without what lies more than `cutoff` deviations from 0.
+/// - parameter [...]
 inline void truncated_normal_(const Tensor& parameter, double std, double cutoff) {
   const double share = std::erf(cutoff / std::numbers::sqrt2);  // of the normal distribution, within the cutoff
   fill(parameter, [=](Tensor& whole) {
     whole.uniform_(-share, share).erfinv_().mul_(std * std::numbers::sqrt2).clamp_(-cutoff * std, cutoff * std);
   });
 }
+/// Each `value`.
+/// - parameter [...]
 inline void constant_(const Tensor& parameter, double value) {
   fill(parameter, [=](Tensor& whole) { whole.fill_(value); });
 }
 /// Uniform, so that a layer keeps the variance of values and of gradients (Glorot & Bengio).
+/// - parameter [out, in]
 inline void xavier_uniform_(const Tensor& parameter) {
   fill(parameter, [](Tensor& whole) { nn::init::xavier_uniform_(whole); });
 }
-/// From N(0, gain² / n) where each output of a weight [out, in, …] is a sum of n values (LeCun et al.).
+/// From N(0, gain / sqrt(n)) where each output of a weight is a sum of n values (LeCun et al.).
+/// - parameter [out, in, ...]
 inline void fan_in_normal_(const Tensor& parameter, double gain = 1.0) {
   fill(parameter, [=](Tensor& whole) {
     whole.normal_(0.0, gain * std::sqrt(static_cast<double>(whole.size(0)) / static_cast<double>(whole.numel())));
   });
 }
+/// Each 0.
+/// - parameter [...]
 inline void zeros_(const Tensor& parameter) { constant_(parameter, 0.0); }
+/// Each 1.
+/// - parameter [...]
 inline void ones_(const Tensor& parameter) { constant_(parameter, 1.0); }
 
 /// Hugging Face's usual rule for the Linear, Conv2d and Embedding layers that `module` holds directly: weights from

@@ -16,11 +16,12 @@
 
 namespace modular {
 
-/// libtorch's modules, and in the place of its Linear one whose product adds the bias, as in Python: libtorch's own
-/// adds it in a pass behind, which takes longer and rounds twice.
+/// libtorch's modules.
 namespace nn {
 using namespace torch::nn;
 
+/// In the place of libtorch's Linear one whose product adds the bias, as in Python: libtorch's own adds it in a pass of
+/// its own, which takes longer and rounds twice. linear() makes it.
 class LinearImpl : public torch::nn::LinearImpl {
  public:
   using torch::nn::LinearImpl::LinearImpl;
@@ -37,7 +38,7 @@ class Module : public nn::Module {
   virtual void reset_parameters() {}
 };
 
-/// A linear layer with or without a bias.
+/// A linear layer, x weightᵀ + bias, with or without the bias. The weight is [out_features, in_features].
 inline nn::Linear linear(int64_t in_features, int64_t out_features, bool bias) {
   return nn::Linear(nn::LinearOptions(in_features, out_features).bias(bias));
 }
@@ -58,17 +59,18 @@ class TransposedLinearImpl : public nn::Module {
 };
 TORCH_MODULE(TransposedLinear);
 
-/// An embedding table; the row of `padding_idx` gets no gradient.
+/// An embedding table [rows, dim]; the row of `padding_idx` gets no gradient.
 inline nn::Embedding embedding(int64_t rows, int64_t dim, std::optional<int64_t> padding_idx) {
   return nn::Embedding(nn::EmbeddingOptions(rows, dim).padding_idx(padding_idx));
 }
 
-/// A convolution that cuts an image into square patches and projects each (Dosovitskiy et al., ViT).
+/// A convolution that cuts images [images, channels, height, width] into square patches and projects each (Dosovitskiy
+/// et al., ViT): [images, hidden_size, rows, columns].
 inline nn::Conv2d patch_projection(int64_t channels, int64_t hidden_size, int64_t patch_size, bool bias) {
   return nn::Conv2d(nn::Conv2dOptions(channels, hidden_size, patch_size).stride(patch_size).bias(bias));
 }
 
-/// A list of modules of one class, registered as "0", "1", …, like Python's nn.ModuleList.
+/// What a ModuleListOf holds: modules registered as "0", "1", …, like Python's nn.ModuleList.
 template <class Holder>
 class ModuleListOfImpl : public nn::Module {
  public:
@@ -85,6 +87,8 @@ class ModuleListOfImpl : public nn::Module {
   std::vector<Holder> modules_;
 };
 
+/// A list of modules of one class, `Holder`: begin(), size() and the like are its implementation's, reached by *list
+/// and list->.
 template <class Holder>
 class ModuleListOf : public nn::ModuleHolder<ModuleListOfImpl<Holder>> {
  public:

@@ -6,19 +6,25 @@
 
 namespace modular {
 
-/// Rows of length 1.
+/// Rows of length 1, of the same directions.
+/// - rows [rows, hidden]
+/// - returns [rows, hidden]
 inline Tensor unit_rows(const Tensor& rows) { return rows / rows.norm(2, {-1}, /*keepdim=*/true); }
 
-/// The column of each row's partner among the rows of all data-parallel ranks: [rows]; kIgnoredTarget where `labels`
-/// [rows] has that.
+/// The column of each row's partner among the rows of all data-parallel ranks; kIgnoredTarget where the label is that.
+/// - labels [rows] int64
+/// - returns [rows] int64
 inline Tensor pair_targets(const Tensor& labels) {
   const int64_t first = dp::first_row(labels.size(0));
   return at::arange(first, first + labels.size(0), labels.options())
       .masked_fill(labels.eq(kIgnoredTarget), kIgnoredTarget);
 }
 
-/// Of each row against all columns of `logits` [rows, all rows] the binary cross entropy of being its partner (Zhai et
-/// al., SigLIP), summed over the rows that have one, in float32.
+/// The binary cross entropy of each column being the row's partner (Zhai et al., SigLIP), summed over all columns and
+/// over the rows that have a partner, in float32.
+/// - logits [rows, all rows]
+/// - targets [rows] int64
+/// - returns [] float32
 inline Tensor sigmoid_pair_loss(const Tensor& logits, const Tensor& targets) {
   const Tensor columns = at::arange(logits.size(1), targets.options());
   const Tensor sign = targets.unsqueeze(1).eq(columns).to(at::kFloat) * 2.0 - 1.0;

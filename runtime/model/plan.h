@@ -31,6 +31,7 @@ struct Divides {
   std::string_view axis;
 };
 
+/// What an entry's class, and all that it is made of, says of how it is run in parallel.
 struct Plan {
   std::vector<std::string_view>
       units;  // FSDP units, e.g. "model.layers.*"; the root unit is the entry and is not listed

@@ -21,10 +21,14 @@ class Stage {
   virtual std::pair<int64_t, int64_t> span(int64_t list_size) const = 0;
 };
 
+/// Null where there is one stage.
 inline Stage* stage = nullptr;
 
+/// Whether this stage runs what is PP_FIRST.
 inline bool is_first() { return !stage || stage->is_first(); }
+/// Whether this stage runs what is PP_LAST.
 inline bool is_last() { return !stage || stage->is_last(); }
+/// What the stage before sent; only in a stage that is not the first.
 inline Tensor received() { return stage->received(); }
 
 /// The elements of a list, split between stages, that this stage runs, in order.

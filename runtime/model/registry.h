@@ -32,6 +32,7 @@ struct Entry {
   std::function<Model(const AnyConfig&)> make;  // on the current default device, or on meta under the runtime's guard
 };
 
+/// The entries that the program's generated files have registered.
 inline std::vector<Entry>& entries() {
   static std::vector<Entry> registered;
   return registered;

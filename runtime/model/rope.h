@@ -13,16 +13,18 @@
 
 namespace modular {
 
-/// Cosine and sine by position: each [batch or 1, seq, head_dim].
+/// Cosine and sine by position: each [batch or 1, seq, rotated], where `rotated` is head_dim times
+/// partial_rotary_factor. Both halves of the last dimension are alike.
 using RotaryTables = std::pair<Tensor, Tensor>;
 
 /// Radians per position of each pair of features, and what cosine and sine are multiplied by.
 struct RotaryFrequencies {
-  Tensor by_pair;  // [head_dim / 2] float32
+  Tensor by_pair;  // [rotated / 2] float32
   double scale = 1.0;
 };
 
-/// 0 … seq - 1 as [1, seq], behind what a cache has seen, or what the batch gives.
+/// The batch's position_ids where it gives them, else 0 … seq - 1, after what a cache has seen.
+/// - returns [batch or 1, seq] int64
 inline Tensor position_ids(const Batch& batch) {
   if (batch.position_ids.defined()) return batch.position_ids;
   const int64_t first = cache::seen();
@@ -134,8 +136,11 @@ inline double rotary_attention_scale(const RopeParameters& rope) {
   return magnitude * magnitude;
 }
 
-/// Tables for `positions` [batch or 1, seq], computed in float32 and returned in `type`. Where frequencies depend on
-/// the sequence's length, a cache whose keys were turned by others is spoiled.
+/// The tables by which rotary() turns queries and keys at `positions`, computed in float32 and returned in `type`.
+/// Throws ConfigError where the settings lack what their kind needs. Where frequencies depend on the sequence's length,
+/// a cache whose keys were turned by others is spoiled.
+/// - positions [batch or 1, seq] int64
+/// - returns [batch or 1, seq, rotated]: cosine and sine
 inline RotaryTables rotary_tables(const RopeParameters& rope, int64_t head_dim, int64_t max_position_embeddings,
                                   const Tensor& positions, at::ScalarType type) {
   const bool depends_on_length = rope.rope_type == "dynamic" || rope.rope_type == "longrope";

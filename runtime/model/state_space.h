@@ -14,14 +14,21 @@
 
 namespace modular {
 
-/// x [batch, seq, …] with zeros where `padding` [batch, seq] is 0: a recurrence carries whatever padding holds to the
-/// tokens behind it. x itself where `padding` is undefined.
+/// x with zeros where `padding` is 0: a recurrence carries whatever padding holds to the tokens after it. x itself
+/// where `padding` is undefined.
+/// - x [batch, seq, features]
+/// - padding [batch, seq] int64 or bool, or undefined
+/// - returns [batch, seq, features]
 inline Tensor without_padding(const Tensor& x, const Tensor& padding) {
   return padding.defined() ? (x * padding.unsqueeze(-1)).to(x.scalar_type()) : x;
 }
 
-/// Convolves each channel of x [batch, seq, channels] by itself, over a position and those before it. weight is
-/// [channels, 1, kernel], bias [channels] or undefined. A cache keeps the last positions that the next one reads.
+/// Convolves each channel by itself, over a position and those before it. A cache keeps the last positions that the
+/// next one reads.
+/// - x [batch, seq, channels]
+/// - weight [channels, 1, kernel]
+/// - bias [channels], or undefined
+/// - returns [batch, seq, channels]
 inline Tensor causal_conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const auto opt_bias = bias.defined() ? std::optional<Tensor>(bias) : std::nullopt;
   const int64_t seq = x.size(1), before = weight.size(-1) - 1;
@@ -37,7 +44,10 @@ inline Tensor causal_conv1d(const Tensor& x, const Tensor& weight, const Tensor&
 }
 
 /// Root mean square norm of x * silu(gate) by groups of features that follow one another: in float32, rounded to x's
-/// type, then times `weight`. x and gate are [batch, seq, hidden], weight [hidden].
+/// type, then times `weight` (Dao & Gu, Mamba-2).
+/// - x, gate [batch, seq, hidden]
+/// - weight [hidden]
+/// - returns [batch, seq, hidden]
 inline Tensor gated_rms_norm(const Tensor& x, const Tensor& gate, const Tensor& weight, int64_t groups, double eps) {
   const Tensor wide = (x.to(at::kFloat) * at::silu(gate.to(at::kFloat))).unflatten(-1, {groups, -1});
   const Tensor normed = wide * at::rsqrt(wide.pow(2).mean(-1, /*keepdim=*/true) + eps);
@@ -58,11 +68,16 @@ inline Tensor decay_between(const Tensor& steps) {
 }
 }  // namespace detail
 
-/// The recurrence of Mamba-2 over x [batch, seq, heads, head_dim]: a head's state [head_dim, state] decays by
-/// exp(dt * A) and takes in dt * x B; read by C, with D * x beside it. dt [batch, seq, heads] is positive, A [heads]
-/// negative, D [heads]; B and C are [batch, seq, groups, state], each group for heads / groups heads. Computed in
-/// float32, within chunks like attention and from chunk to chunk by their states (Dao & Gu, state space duality).
-/// Returns x's shape in float32. A cache keeps the state.
+/// The recurrence of Mamba-2: a head's state [head_dim, state] decays by exp(dt * A) and takes in dt * x B; read by C,
+/// with D * x beside it. Each group of B and C serves heads / groups heads. Computed in float32, within chunks of
+/// `chunk_size` positions like attention and from chunk to chunk by their states (Dao & Gu, state space duality). A
+/// cache keeps the state.
+/// - x [batch, seq, heads, head_dim]
+/// - dt [batch, seq, heads]: steps, positive
+/// - A [heads]: negative
+/// - B, C [batch, seq, groups, state]
+/// - D [heads]
+/// - returns [batch, seq, heads, head_dim] float32
 inline Tensor state_space_duality(const Tensor& x, const Tensor& dt, const Tensor& A, const Tensor& B, const Tensor& C,
                                   const Tensor& D, int64_t chunk_size) {
   const int64_t batch = x.size(0), seq = x.size(1), heads = x.size(2), groups = B.size(2), each = heads / groups;
@@ -99,10 +114,15 @@ inline Tensor state_space_duality(const Tensor& x, const Tensor& dt, const Tenso
   return output.reshape({batch, chunks * length, heads, -1}).narrow(1, 0, seq) + D.unsqueeze(-1) * wide;
 }
 
-/// The recurrence of Mamba over x [batch, seq, channels]: a channel's state [state] decays by exp(dt * A) and takes in
-/// dt * x B; read by C, with D * x beside it. dt [batch, seq, channels] is positive, A [channels, state] negative and
-/// float32, D [channels]; B and C are [batch, seq, state], the same for all channels. The state is float32, and rounded
-/// to x's type to be read. A cache keeps it.
+/// The recurrence of Mamba (Gu & Dao): a channel's state [state] decays by exp(dt * A) and takes in dt * x B; read by
+/// C, with D * x beside it. B and C are the same for all channels. The state is float32, and rounded to x's type to be
+/// read. A cache keeps it.
+/// - x [batch, seq, channels]
+/// - dt [batch, seq, channels]: steps, positive
+/// - A [channels, state] float32, negative
+/// - B, C [batch, seq, state]
+/// - D [channels]
+/// - returns [batch, seq, channels]
 inline Tensor selective_scan(const Tensor& x, const Tensor& dt, const Tensor& A, const Tensor& B, const Tensor& C,
                              const Tensor& D) {
   const Tensor step = dt.unsqueeze(-1);
@@ -110,7 +130,7 @@ inline Tensor selective_scan(const Tensor& x, const Tensor& dt, const Tensor& A,
   const auto added = (step * B.unsqueeze(2).to(at::kFloat) * x.unsqueeze(-1).to(at::kFloat)).unbind(1);
   Tensor* const cached = cache::context ? &cache::context->next() : nullptr;
   Tensor state = cached ? *cached : Tensor();  // [batch, channels, state]; undefined before the first position
-  std::vector<Tensor> states;                  // behind each position
+  std::vector<Tensor> states;                  // after each position
   for (size_t position = 0; position < added.size(); ++position) {
     state = state.defined() ? kept[position] * state + added[position] : added[position];
     states.push_back(state);
@@ -123,11 +143,13 @@ inline Tensor selective_scan(const Tensor& x, const Tensor& dt, const Tensor& A,
 namespace init {
 
 /// Decay rates of a state space model, stored as logarithms: 1, 2, … along the last dimension (Gu et al., S4D-real).
+/// - parameter [...]
 inline void log_rates_(const Tensor& parameter) {
   fill(parameter, [](Tensor& whole) { whole.copy_(at::arange(1, whole.size(-1) + 1, whole.options()).log()); });
 }
 
-/// What softplus turns into steps between `low` and `high` whose logarithms are uniform, none below `floor`.
+/// What softplus turns into steps between `low` and `high` whose logarithms are uniform, none below `floor` (Gu & Dao).
+/// - parameter [...]
 inline void step_biases_(const Tensor& parameter, double low, double high, double floor) {
   fill(parameter, [=](Tensor& whole) {
     const Tensor step = whole.uniform_(std::log(low), std::log(high)).exp().clamp_min(floor);

@@ -10,6 +10,7 @@
 
 namespace modular {
 
+/// A row of kTasks.
 struct Task {
   std::string_view name;  // as MODEL_ENTRY spells it
   enum class Reads { tokens, images, tokens_and_images } reads;
@@ -21,10 +22,11 @@ struct Task {
   /// The targets that `labels` make: kIgnoredTarget where there is none.
   Tensor (*targets)(const Tensor& labels);
   /// Whether a forward can go on from what another kept of the tokens before (cache.h): what an entry for the task says
-  /// of a position depends on nothing behind it, and on nothing but what the batch holds for each token.
+  /// of a position depends on nothing after it, and on nothing but what the batch holds for each token.
   bool cached = false;
 };
 
+/// The tasks that MODEL_ENTRY may name.
 inline constexpr std::array kTasks = [] {
   using enum Task::Reads;
   using enum Task::Labels;

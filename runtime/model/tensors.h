@@ -11,6 +11,7 @@
 
 namespace modular {
 
+/// libtorch's tensor.
 using at::Tensor;
 
 /// A target that counts for nothing in the loss.

@@ -27,16 +27,20 @@ class TensorParallel {
   virtual Tensor cross_entropy(const Tensor& logits_shard, const Tensor& targets) = 0;
 };
 
+/// Null where tp is 1: each call is then the identity.
 inline TensorParallel* context = nullptr;
 
 /// This rank's share of a count that is split over tp. The plan has proven that it divides.
 inline int64_t local(int64_t count) { return context ? count / context->size() : count; }
 
 /// Stands where a replicated value flows into layers that are split by output feature.
+/// - x [..., features]
+/// - returns [..., features]
 inline Tensor enter(const Tensor& x) { return context ? context->enter(x) : x; }
 
 /// A linear layer without its bias.
 inline Tensor without_bias(const nn::LinearImpl& layer, const Tensor& x) { return at::linear(x, layer.weight); }
+/// The same of a weight [in, out].
 inline Tensor without_bias(const TransposedLinearImpl& layer, const Tensor& x) { return at::matmul(x, layer.weight); }
 
 /// Applies a layer that is split by input feature to this rank's features, sums over tp, and adds the bias once.
@@ -75,12 +79,31 @@ Tensor layer_norm(LayerNorm& norm, const Tensor& x) {
   return at::layer_norm(x, norm->weight.sizes(), entered(norm->weight), entered(norm->bias), norm->eps);
 }
 
+/// Root mean square norm of values that are split along their last dimension, as `weight` is: the squares are summed
+/// over tp.
+inline Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+  if (!context) return modular::rms_norm(x, weight, eps);
+  const Tensor values = x.to(plain::wide(x.scalar_type()));
+  // What every rank divides its slice by: a part of its gradient comes from each.
+  const Tensor squares = context->enter(context->reduce(values.pow(2).sum(-1, /*keepdim=*/true)));
+  const Tensor normalized = values * at::rsqrt(squares / (x.size(-1) * context->size()) + eps);
+  return (weight * normalized.to(weight.scalar_type())).to(x.scalar_type());
+}
+
+/// ALiBi's slopes of this rank's heads, of which there are `heads`.
+inline Tensor alibi_slopes(int64_t heads, const at::Device& device) {
+  if (!context) return modular::alibi_slopes(heads, device);
+  return modular::alibi_slopes(heads * context->size(), device).narrow(0, context->rank() * heads, heads);
+}
+
 /// Cross entropy over logits that are split by vocabulary: the sum over all targets, float32.
 inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
   return context ? context->cross_entropy(logits, targets) : modular::cross_entropy(logits, targets);
 }
 
-/// The whole of a value that is split along its last dimension.
+/// The whole of a value that is split along its last dimension, on every rank.
+/// - shard [..., features]
+/// - returns [..., features]
 inline Tensor gather(const Tensor& shard) { return context ? context->gather(shard, -1) : shard; }
 
 }  // namespace modular::tp

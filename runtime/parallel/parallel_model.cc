@@ -104,8 +104,7 @@ void ParallelModel::State::lay_out() {
   std::vector<UnitLayout> layouts(table.units.size(), UnitLayout(groups.shard_size));
   for (ModelParameter& parameter : table.parameters) {
     if (!parameter.held) continue;
-    std::vector<int64_t> shape = parameter.global_shape;
-    if (parameter.tensor_split) shape[static_cast<size_t>(*parameter.tensor_split)] /= tp;
+    std::vector<int64_t> shape = local_shape(parameter, tp);
     places.emplace_back(parameter.unit, layouts[parameter.unit].parameters.size());
     layouts[parameter.unit].add(parameter.tensor, std::move(shape));
   }
@@ -138,17 +137,18 @@ void ParallelModel::State::describe_boxes() {
 
 /// Allocates the buffers, which stay in float32 with bfloat16 too.
 void ParallelModel::State::lay_out_buffers() {
+  const int64_t tp = mesh.size(Axis::tp), tp_rank = mesh.coordinate(Axis::tp);
   for (ModelParameter& buffer : table.buffers) {
     if (!buffer.held) continue;
-    make_real(buffer.tensor, at::empty(buffer.global_shape, buffer.tensor.options().device(mesh.device())));
+    const std::vector<int64_t> shape = local_shape(buffer, tp);
+    make_real(buffer.tensor, at::empty(shape, buffer.tensor.options().device(mesh.device())));
     ShardedParameter& box = buffers.emplace_back();
     box.name = buffer.name;
     box.global_shape = buffer.global_shape;
     box.local = buffer.tensor;
-    const std::vector<int64_t> origin(buffer.global_shape.size(), 0);
-    box.boxes = {{origin, origin, buffer.global_shape}};
+    box.boxes = boxes_of_rank(buffer, tp, tp_rank, /*first_row=*/0, /*rows=*/shape.empty() ? 1 : shape[0]);
     box.owner = mesh.coordinate(Axis::dp_replicate) == 0 && mesh.coordinate(Axis::dp_shard) == 0 &&
-                mesh.coordinate(Axis::tp) == 0 &&
+                (buffer.tensor_split || tp_rank == 0) &&
                 !((buffer.shared_between_stages || buffer.in_every_stage) && mesh.coordinate(Axis::pp) > 0);
   }
 }

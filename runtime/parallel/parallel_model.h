@@ -43,7 +43,7 @@ class ParallelModel {
   /// This rank's boxes, in the order of the module tree.
   std::vector<ShardedParameter>& parameters();
 
-  /// The registered buffers that this rank holds, whole: initialized, saved and loaded like parameters, never trained.
+  /// What this rank holds of the registered buffers: initialized, saved and loaded like parameters, never trained.
   std::vector<ShardedParameter>& buffers();
 
   /// Forward and backward over this rank's micro-batches. Leaves in parameters() the gradient of the mean loss over all

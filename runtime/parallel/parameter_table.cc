@@ -136,6 +136,12 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
   return table;
 }
 
+std::vector<int64_t> local_shape(const ModelParameter& parameter, int64_t tp) {
+  std::vector<int64_t> shape = parameter.global_shape;
+  if (parameter.tensor_split) shape[static_cast<size_t>(*parameter.tensor_split)] /= tp;
+  return shape;
+}
+
 std::vector<ParameterBox> boxes_of_rank(const ModelParameter& parameter, int64_t tp, int64_t tp_rank, int64_t first_row,
                                         int64_t rows) {
   ParameterBox all;

@@ -46,12 +46,15 @@ struct ModelParameter {
 struct ParameterTable {
   std::vector<ModelUnit> units;  // the root first, then as in the module tree
   std::vector<ModelParameter> parameters;
-  std::vector<ModelParameter> buffers;  // whole on every rank that holds them
+  std::vector<ModelParameter> buffers;  // split over tp alone
 };
 
 /// Reads the table of a model that was built on meta from `config`. `stage` is this rank's stage of a pipeline, or null
 /// without one.
 ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConfig& config, const pp::Stage* stage);
+
+/// The shape of what each of `tp` ranks keeps of a parameter.
+std::vector<int64_t> local_shape(const ModelParameter& parameter, int64_t tp);
 
 /// Where rows [first_row, first_row + rows) of what tp rank `tp_rank` of `tp` keeps of a parameter lie in the whole
 /// one.

@@ -29,8 +29,8 @@ std::string indivisible(const Plan& plan, const AnyConfig& config, const MeshSha
   return "";
 }
 
-std::string indivisible(const ParameterTable& table, int64_t tp) {
-  for (const ModelParameter& parameter : table.parameters) {
+std::string indivisible(const std::vector<ModelParameter>& parameters, int64_t tp) {
+  for (const ModelParameter& parameter : parameters) {
     if (!parameter.tensor_split) continue;
     const int64_t size = parameter.global_shape[static_cast<size_t>(*parameter.tensor_split)];
     const int64_t sum = std::accumulate(parameter.parts.begin(), parameter.parts.end(), int64_t{0});
@@ -63,7 +63,8 @@ std::string ParallelModel::refusal(const Entry& entry, const AnyConfig& config, 
 
   const Model model = build_on_meta(entry, config);
   const ParameterTable table = parameter_table(*model.module, *entry.plan, config, /*stage=*/nullptr);
-  if (std::string reason = indivisible(table, shape[Axis::tp]); !reason.empty()) return reason;
+  for (const auto* tensors : {&table.parameters, &table.buffers})
+    if (std::string reason = indivisible(*tensors, shape[Axis::tp]); !reason.empty()) return reason;
 
   const int64_t stages = shape[Axis::pp];
   if (entry.plan->two_stages) {

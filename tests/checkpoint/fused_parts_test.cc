@@ -1,4 +1,5 @@
-// A fused layer, of which a tp rank keeps a slice of each part, is one tensor in its own order in a checkpoint.
+// A fused layer, of which a tp rank keeps a slice of each part, is one tensor in its own order in a checkpoint; so is a
+// buffer that is split.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/parallel/parallel_model.h"
 #include "tests/data/temporary_folder.h"
+#include "tests/generator/golden/parallel/generated/by_heads.h"
 #include "tests/generator/golden/parallel/generated/fused_parts.h"
 #include "tests/generator/golden/parallel/generated/transposed.h"
 #include "tests/support/ranks.h"
@@ -36,8 +38,9 @@ class FusedParts : public ::testing::TestWithParam<const char*> {
   /// Initial values depend on the seed and on a parameter's name alone: each rank knows what its part has to be.
   void expect_initial(ParallelModel& model, Mesh& mesh) const {
     ParallelModel fresh(*config().entry, *config().config, mesh, {}, kSeed);
-    for (size_t i = 0; i < fresh.parameters().size(); ++i)
-      EXPECT_TRUE(at::equal(model.parameters()[i].local, fresh.parameters()[i].local)) << fresh.parameters()[i].name;
+    for (const auto tensors : {&ParallelModel::parameters, &ParallelModel::buffers})
+      for (size_t i = 0; i < (fresh.*tensors)().size(); ++i)
+        EXPECT_TRUE(at::equal((model.*tensors)()[i].local, (fresh.*tensors)()[i].local)) << (fresh.*tensors)()[i].name;
   }
 };
 
@@ -46,14 +49,14 @@ TEST_P(FusedParts, AreReadByEveryMesh) {
   run_ranks(4, [&](const Environment& environment) {
     Mesh mesh(environment, mesh_shape(2, 2), {.device = at::kCPU});
     ParallelModel model(*config().entry, *config().config, mesh, {}, kSeed);
-    save_checkpoint(folder, config(), {.step = 1, .values = {}}, boxes_of(model.parameters()), mesh, 1);
+    save_checkpoint(folder, config(), {.step = 1, .values = {}}, boxes_of(model), mesh, 1);
   });
   for (const auto& [tp, dp_shard] : {std::pair{1, 1}, std::pair{2, 1}, std::pair{1, 3}, std::pair{2, 2}}) {
     SCOPED_TRACE(mesh_shape(tp, dp_shard).describe());
     run_ranks(tp * dp_shard, [&](const Environment& environment) {
       Mesh mesh(environment, mesh_shape(tp, dp_shard), {.device = at::kCPU});
       ParallelModel model(*config().entry, *config().config, mesh, {}, kSeed + 1);
-      load_parameters(folder, config(), boxes_of(model.parameters()));
+      load_parameters(folder, config(), boxes_of(model));
       expect_initial(model, mesh);
     });
   }
@@ -64,17 +67,18 @@ TEST_P(FusedParts, AreExportedWhole) {
   run_ranks(2, [&](const Environment& environment) {
     Mesh mesh(environment, mesh_shape(2, 1), {.device = at::kCPU});
     ParallelModel model(*config().entry, *config().config, mesh, {}, kSeed);
-    save_checkpoint(folder / "checkpoints", config(), {.step = 1, .values = {}}, boxes_of(model.parameters()), mesh, 1);
+    save_checkpoint(folder / "checkpoints", config(), {.step = 1, .values = {}}, boxes_of(model), mesh, 1);
   });
   export_pretrained(folder / "checkpoints", folder / "exported", {});
   Mesh alone({}, {}, {.device = at::kCPU});
   ParallelModel model(*config().entry, *config().config, alone, {}, kSeed);
   const SafetensorsFile file(folder / "exported" / "model.safetensors");
-  for (const ShardedParameter& parameter : model.parameters())
-    EXPECT_TRUE(at::equal(file.tensor(parameter.name), parameter.local)) << parameter.name;
+  for (const auto* tensors : {&model.parameters(), &model.buffers()})
+    for (const ShardedParameter& tensor : *tensors)
+      EXPECT_TRUE(at::equal(file.tensor(tensor.name), tensor.local)) << tensor.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, FusedParts, ::testing::Values("fused_parts", "transposed"),
+INSTANTIATE_TEST_SUITE_P(Families, FusedParts, ::testing::Values("fused_parts", "transposed", "by_heads"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

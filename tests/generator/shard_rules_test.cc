@@ -489,6 +489,51 @@ TEST(ShardRules, Norm) {
   EXPECT_REFUSED("a norm whose weight is a partial sum", "rms_norm", {split(1, 4), partial(1), count()});
 }
 
+TEST(ShardRules, NormOverASplitDimensionSumsItsSquaresWhereTheWeightIsSplitAlike) {
+  const Applied applied("rms_norm", {split(2, 3), split(0, 1), count()});
+  EXPECT_EQ(applied.op.call, Call::rms_norm);
+  EXPECT_EQ(applied.result.type, sharded(2));
+  EXPECT_TRUE(applied.op.entered.empty());
+  EXPECT_REFUSED("whose weight is whole", "rms_norm", {split(2, 3), whole(1), count()});
+  const Value fused = Value::tensor(sharded(2, {"a", "b"}), true, 3);
+  EXPECT_REFUSED("whose weight is split over tp along its last dimension", "rms_norm", {fused, split(0, 1), count()});
+  EXPECT_REFUSED("whole on every tp rank meets one that is split", "rms_norm", {whole(3), split(0, 1), count()});
+  EXPECT_REFUSED("a norm whose weight is split", "rms_norm", {split(1, 3), split(0, 1), count()});
+}
+
+TEST(ShardRules, SlopesOfAlibiAreThoseOfARanksHeads) {
+  EXPECT_TYPE(kInvariant, "alibi_slopes", {count(), Value()});
+  const Applied own("alibi_slopes", {count(/*local=*/true), Value()});
+  EXPECT_EQ(own.op.call, Call::alibi_slopes);
+  EXPECT_EQ(own.result, Value::tensor(sharded(0), false, 1));
+
+  EXPECT_EQ(Applied("alibi_mask", {Value(), own.result, Value()}).result, Value::tensor(sharded(1), false, 4));
+  EXPECT_EQ(Applied("alibi_mask", {Value(), split(0, 1), Value()}).result, Value::tensor(sharded(1), true, 4));
+  EXPECT_EQ(Applied("alibi_mask", {Value(), whole(1, false), Value()}).result, Value::tensor(kInvariant, false, 4));
+  EXPECT_REFUSED("unproven", "alibi_mask", {Value(), split(1, 2), Value()});
+  EXPECT_REFUSED("unproven", "alibi_mask", {Value(), partial(1), Value()});
+  for (const char* name : {"attention", "attention_with_biases"}) {
+    const auto with = [](const Value& biases) {
+      return std::vector<Value>{split(1, 4), split(1, 4), split(1, 4), biases, count()};
+    };
+    EXPECT_TYPE(sharded(2), name, with(Value::tensor(sharded(1), false, 4)));
+    EXPECT_REFUSED("not known to be the same for every head", name, with(whole(4, false)));
+  }
+}
+
+TEST(ShardRules, SinksAreSplitWhereHeadsAre) {
+  const auto attend = [](const Value& heads, const Value& sinks) {
+    return Applied("attention_with_sinks", {heads, heads, heads, Value(), count(), sinks});
+  };
+  EXPECT_EQ(attend(split(1, 4), split(0, 1)).result, Value::tensor(sharded(2), true, 3));
+  EXPECT_EQ(attend(whole(4), whole(1)).result, Value::tensor(kInvariant, true, 3));
+  EXPECT_NE(attend(split(1, 4), whole(1)).op.message.find("with sinks that are whole"), std::string::npos);
+  EXPECT_NE(attend(whole(4), split(0, 1)).op.message.find("with sinks that are split"), std::string::npos);
+  EXPECT_NE(attend(split(1, 4), partial(1)).op.message.find("unproven"), std::string::npos);
+  EXPECT_NE(attend(split(2, 4), split(0, 1)).op.message.find("attention over a value that is split"),
+            std::string::npos);
+}
+
 TEST(ShardRules, ConvolutionsReadWholeValues) {
   const Applied patches("Conv2d layer", {Value(), whole(4, /*gradient=*/false)});
   EXPECT_EQ(patches.result, Value::tensor(kInvariant, true, 4));

@@ -1,5 +1,5 @@
-# Installs BUILD into a prefix, then configures and builds PROJECT against it, runs its program and trains with its modrun.
-foreach(variable BUILD PROJECT WORK LAUNCHER)
+# Installs BUILD into a prefix, then configures and builds PROJECT against it, runs its program and its parity tests and trains with its modrun.
+foreach(variable BUILD PROJECT WORK PYTHON LAUNCHER)
   if(NOT DEFINED ${variable})
     message(FATAL_ERROR "-D${variable}=… is missing")
   endif()
@@ -20,7 +20,8 @@ file(REMOVE_RECURSE ${WORK})
 file(COPY ${PROJECT}/ DESTINATION ${WORK}/project)
 step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
 set(ENV{CMAKE_CXX_COMPILER_LAUNCHER} "${LAUNCHER}")  # a list, which an argument of step() would not stay
-step(${CMAKE_COMMAND} -S . -B ${WORK}/build -G Ninja -DCMAKE_BUILD_TYPE=Release -Dmodular_ROOT=${WORK}/prefix)
+step(${CMAKE_COMMAND} -S . -B ${WORK}/build -G Ninja -DCMAKE_BUILD_TYPE=Release -Dmodular_ROOT=${WORK}/prefix
+     -DMODULAR_PYTHON=${PYTHON})
 step(${CMAKE_COMMAND} --build ${WORK}/build)
 
 step(${WORK}/build/count_parameters)
@@ -31,6 +32,16 @@ step(${WORK}/build/tinyrun train tiny.toml)
 if(NOT EXISTS ${WORK}/project/run/metrics.jsonl)
   message(FATAL_ERROR "the training left no metrics")
 endif()
+step(${CMAKE_CTEST_COMMAND} --test-dir ${WORK}/build --output-on-failure)
+if(NOT output MATCHES "100% tests passed, 0 tests failed out of 3")
+  message(FATAL_ERROR "the parity tests did not run")
+endif()
+
+# Programs find their torch where they are installed, in the project's own .venv too.
+step(${CMAKE_COMMAND} --install ${WORK}/build --prefix ${WORK}/own)
+foreach(program ${WORK}/prefix/bin/modrun ${WORK}/own/bin/tinyrun)
+  step(${program} --version)
+endforeach()
 
 # The installed checker knows the installed prelude and llama: the project's own record is clean, an edit is not.
 step(${WORK}/prefix/bin/modgen tiny)

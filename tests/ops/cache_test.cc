@@ -68,6 +68,21 @@ TEST(Cache, RecurrencesGoOn) {
   });
 }
 
+TEST(Cache, SinksAndAlibiKnowWhatCameBefore) {
+  at::manual_seed(4);
+  const at::Tensor query = at::randn({kBatch, 4, kSeq, 8}), key = at::randn({kBatch, 2, kSeq, 8});
+  const at::Tensor value = at::randn({kBatch, 2, kSeq, 8}), sinks = at::randn({4}),
+                   ids = at::zeros({1, kSeq}, at::kLong);
+  expect_parts_are_the_whole([&](int64_t first, int64_t size) {
+    const auto part = [&](const at::Tensor& of) { return of.narrow(2, first, size); };
+    Batch batch;
+    batch.input_ids = ids.narrow(1, first, size);
+    const at::Tensor biases = alibi_mask(batch, alibi_slopes(4, at::kCPU), at::kFloat);
+    return attention_with_biases(part(query), part(key), part(value), biases, 0.3) +
+           attention_with_sinks(part(query), part(key), part(value), causal_mask(batch, 0), 0.3, sinks);
+  });
+}
+
 TEST(Cache, AttentionSeesWhatCameBefore) {
   at::set_num_threads(1);
   const FusedFunctions before = fused;

@@ -2,6 +2,7 @@
 // tests/generator/golden/parallel: the same training on every mesh.
 #include <gtest/gtest.h>
 
+#include "tests/generator/golden/parallel/generated/by_heads.h"
 #include "tests/generator/golden/parallel/generated/fused_parts.h"
 #include "tests/generator/golden/parallel/generated/head_norms.h"
 #include "tests/generator/golden/parallel/generated/local_global.h"
@@ -41,7 +42,8 @@ TEST_P(SplitLayers, TrainTheSameInPipelineStages) {
 
 INSTANTIATE_TEST_SUITE_P(Families, SplitLayers,
                          ::testing::Values("TinyForCausalLM", "HeadNormsForCausalLM", "FusedPartsForCausalLM",
-                                           "TransposedForCausalLM", "LocalGlobalForCausalLM", "OneSumForCausalLM"),
+                                           "TransposedForCausalLM", "LocalGlobalForCausalLM", "OneSumForCausalLM",
+                                           "ByHeadsForCausalLM"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(SplitLayers, TrainTheSameWhereSumsAreTakenOneByOne) {

@@ -143,6 +143,67 @@ TEST(TensorParallel, AVocabularySplitCrossEntropyIsTheWholeOne) {
   });
 }
 
+/// Has the woven calls of this process run on `parallel` for a scope.
+class Woven {
+ public:
+  explicit Woven(tp::TensorParallel& parallel) { tp::context = &parallel; }
+  ~Woven() { tp::context = nullptr; }
+  Woven(const Woven&) = delete;
+  Woven& operator=(const Woven&) = delete;
+};
+
+TEST(TensorParallel, ANormOverSplitValuesIsTheWholeOne) {
+  on_2_and_4_ranks([](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
+    for (const auto type : {at::kDouble, at::kFloat, at::kBFloat16}) {
+      const Tensor values = at::randn({3, 5, 16}, at::kDouble).to(type), scale = at::randn({16}, at::kDouble).to(type),
+                   upstream = at::randn({3, 5, 16}, at::kDouble).to(type);
+      Tensor whole_x = values.clone().requires_grad_(), whole_weight = scale.clone().requires_grad_();
+      const Tensor expected = modular::rms_norm(whole_x, whole_weight, 1e-3);
+      expected.backward(upstream);
+
+      Tensor x = shard_of(values, -1, rank, size).requires_grad_(),
+             weight = shard_of(scale, 0, rank, size).requires_grad_();
+      const Woven woven(parallel);
+      const Tensor result = tp::rms_norm(x, weight, 1e-3);
+      const double tolerance = type == at::kDouble ? 1e-12 : type == at::kFloat ? 1e-6 : 1e-2;
+      expect_close(result, shard_of(expected, -1, rank, size), tolerance, "result");
+      result.backward(shard_of(upstream, -1, rank, size));
+      expect_close(x.grad(), shard_of(whole_x.grad(), -1, rank, size), tolerance, "input's gradient");
+      expect_close(weight.grad(), shard_of(whole_weight.grad(), 0, rank, size), tolerance, "weight's gradient");
+    }
+  });
+}
+
+TEST(TensorParallel, SinksAndAlibiOfARanksHeadsAreItsPartOfTheWhole) {
+  on_2_and_4_ranks([](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
+    for (const int64_t heads : {4, 12}) {
+      std::vector<Tensor> whole, own;
+      for (int i = 0; i < 3; ++i) whole.push_back(at::randn({2, heads, 7, 6}, at::kDouble).requires_grad_());
+      whole.push_back(at::randn({heads}, at::kDouble).requires_grad_());
+      for (const Tensor& tensor : whole)
+        own.push_back(shard_of(tensor, tensor.dim() == 1 ? 0 : 1, rank, size).requires_grad_());
+      Batch batch;
+      batch.input_ids = at::zeros({2, 7}, at::kLong);
+      batch.attention_mask = at::ones({2, 7}, at::kLong);
+      batch.attention_mask[0].slice(0, 0, 3).zero_();
+      const auto attend = [&](const std::vector<Tensor>& of, const Tensor& slopes) {
+        const Tensor biases = alibi_mask(batch, slopes, at::kDouble);
+        return attention_with_biases(of[0], of[1], of[2], biases, 0.4) +
+               attention_with_sinks(of[0], of[1], of[2], causal_mask(batch, /*window=*/0), 0.4, of[3]);
+      };
+      const Tensor expected = attend(whole, alibi_slopes(heads, at::kCPU)), upstream = at::randn_like(expected);
+      expected.backward(upstream);
+
+      const Woven woven(parallel);
+      const Tensor result = attend(own, tp::alibi_slopes(heads / size, at::kCPU));
+      expect_close(result, shard_of(expected, -1, rank, size), 1e-12, "result");
+      result.backward(shard_of(upstream, -1, rank, size));
+      for (size_t i = 0; i < own.size(); ++i)
+        expect_close(own[i].grad(), shard_of(whole[i].grad(), i == 3 ? 0 : 1, rank, size), 1e-12, "gradient");
+    }
+  });
+}
+
 /// What `run` refuses.
 std::string refusal_of(const std::function<void()>& run) {
   try {

@@ -1,9 +1,9 @@
 """Loads with transformers what the parity test trained and exported: no key missing or unexpected, the same logits.
 
-usage: check_export.py FOLDER
+usage: check_export.py --cases CASES EXPORTS FAMILY...
 """
 
-import importlib
+import argparse
 import json
 import pathlib
 import sys
@@ -15,17 +15,9 @@ from safetensors.torch import load_file
 import oracle
 
 
-def find_class(config):
-    """A class of transformers, or of the family's own oracle."""
-    name = config["architectures"][0]
-    if found := getattr(transformers, name, None):
-        return found
-    return next(model for model in importlib.import_module(f"cases.{config['model_type']}").FAMILY.models if model.__name__ == name)
-
-
-def check(folder):
+def check(folder, classes):
     config = json.loads((folder / "exported" / "config.json").read_text())
-    model_class = find_class(config)
+    model_class = classes[config["architectures"][0]]
     model, report = model_class.from_pretrained(folder / "exported", dtype=torch.float32, output_loading_info=True)
     problems = [f"{kind}: {sorted(map(str, names))}" for kind, names in report.items() if names]
     batch = load_file(folder / "batch.safetensors")
@@ -41,10 +33,18 @@ def check(folder):
 
 
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cases", required=True)
+    parser.add_argument("exports", type=pathlib.Path)
+    parser.add_argument("families", nargs="+")
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
     transformers.utils.logging.disable_progress_bar()
-    folders = sorted(path for path in pathlib.Path(sys.argv[1]).iterdir() if path.is_dir())
-    results = [check(folder) for folder in folders]
+    families = [oracle.load_family(name, arguments.cases) for name in arguments.families]
+    models = [model for family in families for model in (*family.models, *(case.model for case in family.cases.values()))]
+    classes = {model.__name__: model for model in models if model}
+    folders = sorted(path for path in arguments.exports.iterdir() if path.is_dir())
+    results = [check(folder, classes) for folder in folders]
     if not results or not all(results):
         sys.exit(f"{results.count(False)} of {len(results)} exports do not load as they were trained")
 

@@ -2,9 +2,13 @@
 
 import copy
 import dataclasses
+import importlib
 import inspect
 import json
 import math
+import pathlib
+import sys
+import types
 import zlib
 from collections.abc import Callable
 
@@ -311,6 +315,18 @@ class Family:
             key: {**value, **settings.get(key, {})} for key, value in self.small.items() if key.endswith("_config")
         }
         return self.config(**{**self.small, **settings, **inner})
+
+
+def load_family(name, cases):
+    """FAMILY of `name`.py in the folder `cases`, or of the one beside this file, which has those of the families that ship with modular. Both
+    are the package `cases`: files may import one another."""
+    if "cases" not in sys.modules:
+        package = types.ModuleType("cases")
+        package.__path__ = [str(cases), str(pathlib.Path(__file__).parent / "cases")]
+        sys.modules["cases"] = package
+    if not any(pathlib.Path(folder, f"{name}.py").exists() for folder in sys.modules["cases"].__path__):
+        sys.exit(f"no cases for {name}: write {cases}/{name}.py")
+    return importlib.import_module(f"cases.{name}").FAMILY
 
 
 def seed(*names):

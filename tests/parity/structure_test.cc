@@ -35,6 +35,7 @@ void expect_same_values(const json& ours, const json& theirs, const std::string&
 }
 
 TEST(ParityOfStructure, PublishedConfigsAreReadToTheValuesOfTransformers) {
+  if (parity::folders("configs").empty()) GTEST_SKIP() << "no family has `published` configs";
   for (const auto& folder : parity::folders("configs")) {
     SCOPED_TRACE(folder.filename().string());
     const ModelConfig model = read_config(folder);

@@ -66,6 +66,14 @@ inline Tensor cross_entropy(const char* call, const Tensor& logits, const Tensor
   return is_left_out(call) ? modular::cross_entropy(logits, targets) : modular::tp::cross_entropy(logits, targets);
 }
 
+inline Tensor rms_norm(const char* call, const Tensor& x, const Tensor& weight, double eps) {
+  return is_left_out(call) ? modular::rms_norm(x, weight, eps) : modular::tp::rms_norm(x, weight, eps);
+}
+
+inline Tensor alibi_slopes(const char* call, int64_t heads, const at::Device& device) {
+  return is_left_out(call) ? modular::alibi_slopes(heads, device) : modular::tp::alibi_slopes(heads, device);
+}
+
 inline Tensor gather(const char* call, const Tensor& shard) {
   return is_left_out(call) ? shard : modular::tp::gather(shard);
 }

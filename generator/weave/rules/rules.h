@@ -21,6 +21,7 @@ const RuleTable& cutting_rules();
 const RuleTable& product_rules();
 const RuleTable& layer_rules();
 const RuleTable& function_rules();
+const RuleTable& head_rules();
 const RuleTable& state_space_rules();
 
 inline constexpr const char* kForgottenExit =

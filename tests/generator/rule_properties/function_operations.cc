@@ -21,8 +21,11 @@ ShardType of_parameter(Drawing& draw, const Shape& shape) {
 
 Application rms_norm(Drawing& draw) {
   const Shape x = draw.shape(1, 4), features = {x.back()};
-  return application({draw.tensor(x), draw.tensor(features, of_parameter(draw, features)), draw.real(1e-6)},
-                     [](const Arguments& a) { return modular::rms_norm(a[0].tensor, a[1].tensor, a[2].number); });
+  return {{draw.tensor(x), draw.tensor(features, of_parameter(draw, features)), draw.real(1e-6)},
+          [](const Arguments& a, Call call) {
+            return call == Call::rms_norm ? modular::tp::rms_norm(a[0].tensor, a[1].tensor, a[2].number)
+                                          : modular::rms_norm(a[0].tensor, a[1].tensor, a[2].number);
+          }};
 }
 
 /// torch::layer_norm(x, shape, weight, bias, eps)
@@ -177,11 +180,10 @@ Application rotary_tables(Drawing& draw) {
 
 Application interpolated_positions(Drawing& draw) {
   const Shape positions = {{1, "", {}}, {10, "", {}}, draw.dimension()};
-  return application({draw.tensor(positions, draw.chance(0.7) ? kInvariant : draw.type_for(positions)),
-                      draw.number(draw.integer(2, 3)), draw.number(3)},
-                     [](const Arguments& a) {
-                       return modular::interpolated_positions(a[0].tensor, a[1].integer(), a[2].integer());
-                     });
+  return application(
+      {draw.tensor(positions, draw.chance(0.7) ? kInvariant : draw.type_for(positions)),
+       draw.number(draw.integer(2, 3)), draw.number(3)},
+      [](const Arguments& a) { return modular::interpolated_positions(a[0].tensor, a[1].integer(), a[2].integer()); });
 }
 
 Draw of_labels(Tensor (*function)(const Tensor&)) {

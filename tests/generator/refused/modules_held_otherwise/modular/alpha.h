@@ -47,13 +47,4 @@ class AlphaNormImpl : public modular::LayerNormImpl {
 };
 TORCH_MODULE(AlphaNorm);
 
-class AlphaSlopesImpl : public Module {
- public:
-  explicit AlphaSlopesImpl(const AlphaConfig& config)
-      : slopes(register_buffer("slopes", torch::ones({config.inner_size}))) {}
-  Tensor forward(const Tensor& x) { return x; }
-  TP_SHARD(0) Tensor slopes;
-};
-TORCH_MODULE(AlphaSlopes);
-
 }  // namespace modular::alpha

@@ -1,0 +1,68 @@
+// Rules of the prelude's functions that have a number for each head: ALiBi's slopes, attention's sinks.
+#include "generator/weave/rules/rules.h"
+
+namespace modgen {
+namespace {
+
+/// Whether `value` has one number for each head that a rank holds: [heads], split.
+bool is_split_by_heads(const Value& value) {
+  return is_split(value) && from_end(value) == -1 && value.rank.value_or(1) == 1 && value.type.parts.empty();
+}
+
+/// alibi_slopes(heads, device): of a rank's own heads where their count is its share.
+Value alibi_slopes(Operation& op) {
+  const Value heads = op.values[0];
+  if (heads.kind != Value::Kind::number) return unproven(op, heads);
+  if (!heads.local) return Value::tensor(kInvariant, false, 1);
+  op.call = Call::alibi_slopes;
+  return Value::tensor(sharded(0), false, 1);
+}
+
+/// alibi_mask(batch, slopes, type): [batch or 1, heads, seq, keys].
+Value alibi_mask(Operation& op) {
+  const Value& slopes = op.values[1];
+  for (const size_t i : {size_t{0}, size_t{2}})
+    if (!op.values[i].is_invariant()) return unproven(op, op.values[i]);
+  if (is_whole(slopes)) return Value::tensor(kInvariant, slopes.gradient, 4);
+  if (!is_split_by_heads(slopes)) return unproven(op, slopes);
+  return Value::tensor(sharded(1), slopes.gradient, 4);
+}
+
+/// The rule of attention over the first five operands.
+Value attention(Operation& op) {
+  Operation first = op;
+  first.name = "attention";
+  first.values.resize(5), first.operands.resize(5);
+  const Value result = apply_rule(first, find_rule(first.name));
+  if (!first.message.empty()) return op.refuse(first.message, first.advice);
+  op.entered = first.entered;
+  return result;
+}
+
+/// attention_with_sinks(query, key, value, mask, scale, sinks)
+Value attention_with_sinks(Operation& op) {
+  Value result = attention(op);
+  if (result.kind == Value::Kind::failed) return result;
+  const Value &sinks = op.values.back(), &query = op.values[0];
+  if (!is_tensor(sinks) || is_partial(sinks) || is_replicated(sinks) || is_replicated(query))
+    return unproven(op, is_replicated(query) ? query : sinks);
+  if (is_split(query) ? !is_split_by_heads(sinks) : is_split(sinks))
+    return op.refuse("attention over heads that are " + describe(query) + ", with sinks that are " + describe(sinks),
+                     "split the sinks by heads where query, key and value are, and only there: TP_SHARD(0)");
+  result.gradient = result.gradient || sinks.gradient;
+  return result;
+}
+
+}  // namespace
+
+const RuleTable& head_rules() {
+  static const RuleTable table = {
+      {"alibi_slopes", alibi_slopes},
+      {"alibi_mask", alibi_mask},
+      {"attention_with_biases", attention},
+      {"attention_with_sinks", attention_with_sinks},
+  };
+  return table;
+}
+
+}  // namespace modgen

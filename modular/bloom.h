@@ -1,0 +1,145 @@
+// BLOOM (BigScience Workshop, 2022), as in Hugging Face transformers: GPT-2 with linear biases on attention's scores
+// (ALiBi) instead of positions, a norm after the embeddings, and a head's query, key and value side by side in one
+// projection.
+#pragma once
+
+#include "modular/gpt2.h"
+
+namespace modular::bloom {
+MODULAR_FAMILY(Bloom, .title = "BLOOM",
+               .members = {{"n_embd", "hidden_size"},
+                           {"wte", "word_embeddings"},
+                           {"ln_1", "input_layernorm"},
+                           {"attn", "self_attention"},
+                           {"ln_2", "post_attention_layernorm"}});
+
+struct BloomConfig : gpt2::GPT2Config {
+  int64_t vocab_size = 250880;
+  int64_t n_embd = 64;
+  int64_t n_layer = 2;
+  int64_t n_head = 8;
+  bool apply_residual_connection_post_layernorm = false;
+  double hidden_dropout = 0.0;
+  double attention_dropout = 0.0;
+  bool slow_but_exact = false;
+
+  void finish() {
+    if (n_head < 1 || n_embd % n_head != 0) throw ConfigError("hidden_size must be a multiple of n_head");
+    if (hidden_dropout != 0.0 || attention_dropout != 0.0)
+      throw ConfigError("dropout is not supported: set hidden_dropout and attention_dropout to 0.0");
+    if (slow_but_exact) throw ConfigError("slow_but_exact is not supported: set it to false");
+  }
+
+ private:
+  using GPT2Config::activation_function;
+  using GPT2Config::add_cross_attention;
+  using GPT2Config::attn_pdrop;
+  using GPT2Config::embd_pdrop;
+  using GPT2Config::n_inner;
+  using GPT2Config::n_positions;
+  using GPT2Config::reorder_and_upcast_attn;
+  using GPT2Config::resid_pdrop;
+  using GPT2Config::scale_attn_by_inverse_layer_idx;
+  using GPT2Config::scale_attn_weights;
+};
+
+/// Causal self-attention with a bias for each head, which `mask` holds.
+class BloomAttentionImpl : public Module {
+ public:
+  BloomAttentionImpl(const BloomConfig& config, int64_t /*layer*/)
+      : num_heads(config.n_head),
+        head_dim(config.n_embd / config.n_head),
+        initializer_range(config.initializer_range),
+        query_key_value(
+            register_module("query_key_value", linear(config.n_embd, num_heads * 3 * head_dim, /*bias=*/true))),
+        dense(register_module("dense", linear(config.n_embd, config.n_embd, /*bias=*/true))) {}
+
+  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+    const Tensor heads = query_key_value(hidden_states).view({batch, seq, num_heads, 3 * head_dim}).transpose(1, 2);
+    const auto parts = heads.chunk(3, -1);
+    return dense(
+        attention_with_biases(parts[0], parts[1], parts[2], mask, 1.0 / std::sqrt(static_cast<double>(head_dim))));
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  TP_LOCAL int64_t num_heads;
+  int64_t head_dim;
+  double initializer_range;
+  TP_COLWISE nn::Linear query_key_value;
+  TP_ROWWISE nn::Linear dense;
+};
+TORCH_MODULE(BloomAttention);
+
+/// Feed-forward network.
+class BloomMLPImpl : public Module {
+ public:
+  explicit BloomMLPImpl(const BloomConfig& config)
+      : initializer_range(config.initializer_range),
+        dense_h_to_4h(register_module("dense_h_to_4h", linear(config.n_embd, 4 * config.n_embd, /*bias=*/true))),
+        dense_4h_to_h(register_module("dense_4h_to_h", linear(4 * config.n_embd, config.n_embd, /*bias=*/true))) {}
+
+  Tensor forward(const Tensor& hidden_states) {
+    return dense_4h_to_h(activation("gelu_pytorch_tanh", dense_h_to_4h(hidden_states)));
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
+
+  double initializer_range;
+  TP_COLWISE nn::Linear dense_h_to_4h;
+  TP_ROWWISE nn::Linear dense_4h_to_h;
+};
+TORCH_MODULE(BloomMLP);
+
+/// Attention and feed-forward network, each behind a norm and beside a residual path, which may begin after the norm.
+class BloomBlockImpl : public gpt2::GPT2BlockImpl {
+ public:
+  BloomBlockImpl(const BloomConfig& config, int64_t layer)
+      : GPT2BlockImpl(config, layer),
+        apply_residual_connection_post_layernorm(config.apply_residual_connection_post_layernorm) {}
+
+  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+    const Tensor normed = ln_1(hidden_states);
+    const Tensor mixed = attn(normed, mask) + (apply_residual_connection_post_layernorm ? normed : hidden_states);
+    const Tensor normed_again = ln_2(mixed);
+    return mlp(normed_again) + (apply_residual_connection_post_layernorm ? normed_again : mixed);
+  }
+
+  bool apply_residual_connection_post_layernorm;
+};
+TORCH_MODULE(BloomBlock);
+
+/// Embeddings, blocks and final norm.
+class BloomModelImpl : public gpt2::GPT2ModelImpl {
+ public:
+  explicit BloomModelImpl(const BloomConfig& config)
+      : GPT2ModelImpl(config),
+        num_heads(config.n_head),
+        word_embeddings_layernorm(
+            register_module("word_embeddings_layernorm", LayerNorm(config.n_embd, config.layer_norm_epsilon))) {}
+
+  /// Embeddings of tokens, normed: [batch, seq, hidden].
+  Tensor embed(const Batch& batch) { return word_embeddings_layernorm(wte(batch.input_ids)); }
+
+  Tensor forward(const Batch& batch) {
+    Tensor hidden_states = embed(batch);
+    const Tensor slopes = alibi_slopes(num_heads, batch.input_ids.device());
+    const Tensor mask = alibi_mask(batch, slopes, hidden_states.scalar_type());
+    for (auto& block : *h) hidden_states = block(hidden_states, mask);
+    return ln_f(hidden_states);
+  }
+
+  TP_LOCAL int64_t num_heads;
+  PP_FIRST LayerNorm word_embeddings_layernorm;
+
+ private:
+  using GPT2ModelImpl::wpe;
+};
+TORCH_MODULE(BloomModel);
+
+using BloomForCausalLM MODEL_ENTRY("causal-lm") = gpt2::GPT2LMHeadModel;
+using BloomForSequenceClassification MODEL_ENTRY("sequence-classification") = gpt2::GPT2ForSequenceClassification;
+using BloomForTokenClassification MODEL_ENTRY("token-classification") = gpt2::GPT2ForTokenClassification;
+
+}  // namespace modular::bloom

@@ -1,0 +1,343 @@
+#include "tests/contract/declarations.h"
+
+#include <clang/AST/ASTConsumer.h>
+#include <clang/AST/ASTContext.h>
+#include <clang/AST/DeclCXX.h>
+#include <clang/AST/DeclTemplate.h>
+#include <clang/AST/RawCommentList.h>
+#include <clang/Basic/SourceManager.h>
+#include <clang/Frontend/CompilerInstance.h>
+#include <clang/Frontend/FrontendAction.h>
+#include <clang/Lex/Lexer.h>
+#include <clang/Lex/PPCallbacks.h>
+#include <clang/Lex/Preprocessor.h>
+#include <clang/Tooling/Tooling.h>
+
+#include <algorithm>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+
+#include "generator/print/format.h"
+
+namespace contract {
+namespace {
+
+/// A line of a comment without what marks it as one; nothing where it is no comment.
+std::optional<std::string> comment_text(std::string_view line, std::string_view mark) {
+  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+  if (!line.starts_with(mark)) return std::nullopt;
+  line.remove_prefix(mark.size());
+  if (line.starts_with("<")) line.remove_prefix(1);
+  if (line.starts_with(" ")) line.remove_prefix(1);
+  return std::string(line);
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string squeezed(const std::string& text) {
+  return std::regex_replace(std::regex_replace(text, std::regex("\\s+"), " "), std::regex("^ | $"), "");
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> parts;
+  std::istringstream stream(list);
+  for (std::string part; std::getline(stream, part, ',');)
+    if (part = squeezed(part); !part.empty()) parts.push_back(part);
+  return parts;
+}
+
+/// Reads a comment's lines into prose and operand lines.
+void read_comment(const std::vector<std::string>& lines, Declaration& into) {
+  static const std::regex operand(R"(- (\w+(?:, \w+)*)(?: \[([^\]]*)\])?([:, ].*)?)");
+  std::vector<std::string> listed;
+  for (const std::string& line : lines) {
+    if (line.starts_with("- ")) {
+      listed.push_back(line);
+    } else if (!listed.empty() && line.starts_with("  ")) {
+      listed.back() += " " + squeezed(line);
+    } else {
+      into.comment += line.empty() ? "\n\n" : (into.comment.empty() || into.comment.ends_with('\n') ? "" : " ") + line;
+    }
+  }
+  for (const std::string& line : listed) {
+    std::smatch match;
+    if (!std::regex_match(line, match, operand)) {
+      into.comment += "\n" + line;
+      continue;
+    }
+    into.operands.push_back({split(match[1]), split(match[2]), match[2].matched, squeezed(match[3])});
+  }
+}
+
+class Reader {
+ public:
+  Reader(const std::string& root, Contract& contract) : root_(root), contract_(contract) {}
+
+  void use(const clang::SourceManager& sources) { sources_ = &sources; }
+
+  /// "runtime/model/functions.h" where the contract declares something there; else nothing.
+  std::string header_of(clang::SourceLocation location) const {
+    const std::string path = sources_->getFilename(sources_->getExpansionLoc(location)).str();
+    if (!path.starts_with(root_ + "/")) return "";
+    const std::string header = path.substr(root_.size() + 1);
+    return header == "modular/modular.h" || header.starts_with("runtime/model/") ? header : "";
+  }
+
+  void macro(const clang::Token& name, const clang::MacroInfo& info) {
+    const std::string header = header_of(name.getLocation());
+    if (header.empty()) return;
+    Declaration made = declaration(Declaration::Kind::macro, header, name.getLocation());
+    made.name = name.getIdentifierInfo()->getName().str();
+    if (!seen_macros_.insert(made.name).second) return;  // the other branch of an #ifdef
+    made.signature = made.name;
+    if (info.isFunctionLike()) {
+      std::string parameters;
+      for (const clang::IdentifierInfo* parameter : info.params())
+        parameters += (parameters.empty() ? "" : ", ") +
+                      (parameter->getName() == "__VA_ARGS__" ? std::string("...") : parameter->getName().str());
+      made.signature += "(" + parameters + ")";
+    }
+    read_comment(lines_above(name.getLocation(), "///"), made);
+    contract_.declarations.push_back(std::move(made));
+  }
+
+  void translation_unit(clang::ASTContext& context) {
+    context_ = &context;
+    for (const clang::Decl* decl : context.getTranslationUnitDecl()->decls())
+      if (const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(decl); space && space->getName() == "modular")
+        declarations_of(*space, "");
+    std::stable_sort(contract_.declarations.begin(), contract_.declarations.end(),
+                     [](const Declaration& one, const Declaration& other) {
+                       return std::tie(one.header, one.line) < std::tie(other.header, other.line);
+                     });
+    // The class that TORCH_MODULE(X) makes is known by its implementation, XImpl.
+    for (Declaration& made : contract_.declarations)
+      if (made.kind == Declaration::Kind::type && made.name.ends_with("Impl") &&
+          holders_.contains(made.name.substr(0, made.name.size() - 4)))
+        made.name.resize(made.name.size() - 4);
+  }
+
+ private:
+  std::string place(clang::SourceLocation location) const {
+    return sources_->getExpansionLoc(location).printToString(*sources_);
+  }
+
+  Declaration declaration(Declaration::Kind kind, const std::string& header, clang::SourceLocation location) {
+    if (!contract_.openings.contains(header)) {
+      std::string opening;
+      for (const std::string& line : lines_of(buffer(location).str())) {
+        const auto text = comment_text(line, "//");
+        if (!text) break;
+        opening += (opening.empty() ? "" : " ") + *text;
+      }
+      contract_.openings[header] = opening;
+    }
+    return {kind, header, sources_->getExpansionLineNumber(location), {}, {}, {}, {}, {}};
+  }
+
+  llvm::StringRef buffer(clang::SourceLocation location) const {
+    return sources_->getBufferData(sources_->getFileID(sources_->getExpansionLoc(location)));
+  }
+
+  size_t offset(clang::SourceLocation location) const {
+    return sources_->getFileOffset(sources_->getExpansionLoc(location));
+  }
+
+  std::string text(clang::SourceLocation begin, size_t end) const {
+    return buffer(begin).slice(offset(begin), end).str();
+  }
+
+  /// Comment lines that stand directly above a place.
+  std::vector<std::string> lines_above(clang::SourceLocation location, std::string_view mark) const {
+    const llvm::StringRef before = buffer(location).take_front(offset(location));
+    std::vector<std::string> lines = lines_of(before.take_front(before.rfind('\n') + 1).str()), found;
+    for (; !lines.empty(); lines.pop_back()) {
+      const auto comment = comment_text(lines.back(), mark);
+      if (!comment) break;
+      found.insert(found.begin(), *comment);
+    }
+    return found;
+  }
+
+  void declarations_of(const clang::DeclContext& space, const std::string& prefix) {
+    for (const clang::Decl* decl : space.decls()) {
+      if (decl->isImplicit() || header_of(decl->getLocation()).empty()) continue;
+      if (const auto* inner = llvm::dyn_cast<clang::NamespaceDecl>(decl)) {
+        if (inner->getName() != "detail") declarations_of(*inner, prefix + inner->getName().str() + "::");
+        continue;
+      }
+      if (llvm::isa<clang::UsingDirectiveDecl, clang::EmptyDecl, clang::UsingShadowDecl>(decl)) continue;
+      const auto* named = llvm::dyn_cast<clang::NamedDecl>(decl);
+      if (!named) throw std::runtime_error(place(decl->getLocation()) + ": cannot describe this declaration");
+      if (decl->getLocation().isMacroID()) {
+        holders_.insert(prefix + named->getName().str());
+        continue;
+      }
+      declare(*named, prefix);
+    }
+  }
+
+  void declare(const clang::NamedDecl& named, const std::string& prefix) {
+    const clang::Decl* inner = &named;
+    if (const auto* pattern = llvm::dyn_cast<clang::TemplateDecl>(&named)) inner = pattern->getTemplatedDecl();
+    const auto* record = llvm::dyn_cast<clang::CXXRecordDecl>(inner);
+    if (record && !record->isThisDeclarationADefinition()) return;
+    const auto* function = llvm::dyn_cast<clang::FunctionDecl>(inner);
+    using Kind = Declaration::Kind;
+    Kind kind = Kind::type;
+    if (function)
+      kind = Kind::function;
+    else if (llvm::isa<clang::VarDecl>(inner))
+      kind = Kind::variable;
+    else if (!llvm::isa<clang::TypeDecl, clang::UsingDecl>(inner))
+      throw std::runtime_error(place(named.getLocation()) + ": cannot describe this kind of declaration");
+    Declaration made = declaration(kind, header_of(named.getLocation()), named.getLocation());
+    made.name = prefix + named.getNameAsString();
+    read_comment(lines_above(named.getBeginLoc(), "///"), made);
+    if (function) {
+      made.signature = signature(named, *function);
+      for (const clang::ParmVarDecl* parameter : function->parameters())
+        made.parameters.push_back({parameter->getNameAsString(), parameter->getType().getAsString()});
+    } else if (record) {
+      made.signature = class_text(named, *record);
+    } else {
+      made.signature = text(named.getBeginLoc(), statement_end(named.getEndLoc()));
+    }
+    made.signature = formatted(made.signature);
+    contract_.declarations.push_back(std::move(made));
+  }
+
+  /// The offset behind the semicolon that follows.
+  size_t statement_end(clang::SourceLocation last) const { return buffer(last).find(';', offset(last)) + 1; }
+
+  static std::string formatted(const std::string& code) {
+    static const std::regex noise(R"((^|[\n{;] *)inline |/\*implicit\*/ )");
+    const std::string text = std::regex_replace(code, noise, "$1");
+    std::string result = modgen::format(text, {modgen::range(0, text.size())});
+    while (result.ends_with('\n')) result.pop_back();
+    return result;
+  }
+
+  /// A function up to its body, with a semicolon.
+  std::string signature(const clang::NamedDecl& whole, const clang::FunctionDecl& function) const {
+    const size_t closing = offset(function.getFunctionTypeLoc().getRParenLoc()) + 1;
+    const llvm::StringRef file = buffer(function.getLocation());
+    size_t end = closing;
+    if (!llvm::isa<clang::CXXConstructorDecl>(function)) {
+      end =
+          function.doesThisDeclarationHaveABody() ? offset(function.getBody()->getBeginLoc()) : file.find(';', closing);
+    }
+    return squeezed(text(whole.getBeginLoc(), end)) + ";";
+  }
+
+  /// A class with its public members, each with its comments.
+  std::string class_text(const clang::NamedDecl& whole, const clang::CXXRecordDecl& record) const {
+    std::string code = squeezed(text(whole.getBeginLoc(), offset(record.getBraceRange().getBegin()))) + " {\n";
+    if (record.isClass()) code += " public:\n";
+    std::set<size_t> begins;  // of members: several of one declaration are one text
+    for (const clang::Decl* member : record.decls()) {
+      if (member->isImplicit() || member->getAccess() != clang::AS_public) continue;
+      if (llvm::isa<clang::AccessSpecDecl, clang::CXXDestructorDecl>(member)) continue;
+      if (const auto* tag = llvm::dyn_cast<clang::TagDecl>(member); tag && tag->isEmbeddedInDeclarator()) continue;
+      if (!begins.insert(offset(member->getBeginLoc())).second) continue;
+      for (const std::string& line : lines_above(member->getBeginLoc(), "///")) code += "  /// " + line + "\n";
+      const clang::Decl* inner = member;
+      if (const auto* pattern = llvm::dyn_cast<clang::TemplateDecl>(member)) inner = pattern->getTemplatedDecl();
+      if (const auto* function = llvm::dyn_cast<clang::FunctionDecl>(inner)) {
+        code += "  " + signature(*llvm::cast<clang::NamedDecl>(member), *function) + "\n";
+      } else {
+        const size_t end = statement_end(member->getEndLoc());
+        code += "  " + text(member->getBeginLoc(), end) + comment_behind(buffer(member->getLocation()), end) + "\n";
+      }
+    }
+    return code + "};";
+  }
+
+  /// The comment on the rest of a line and, alone, on the lines that follow.
+  static std::string comment_behind(llvm::StringRef file, size_t end) {
+    std::string found;
+    for (bool first = true;; first = false) {
+      const size_t stop = file.find('\n', end);
+      const llvm::StringRef line = file.slice(end, stop);
+      const llvm::StringRef trimmed = line.ltrim();
+      if (!trimmed.starts_with("//") || trimmed.starts_with("///") || (!first && line.size() - trimmed.size() < 12))
+        return found;
+      found += first ? "  " + trimmed.str() : trimmed.drop_front(2).rtrim().str();
+      end = stop + 1;
+    }
+  }
+
+  std::string root_;
+  Contract& contract_;
+  const clang::SourceManager* sources_ = nullptr;
+  clang::ASTContext* context_ = nullptr;
+  std::set<std::string> seen_macros_;
+  std::set<std::string> holders_;
+};
+
+class Consumer : public clang::ASTConsumer {
+ public:
+  explicit Consumer(Reader& reader) : reader_(reader) {}
+  void HandleTranslationUnit(clang::ASTContext& context) override { reader_.translation_unit(context); }
+  bool shouldSkipFunctionBody(clang::Decl* decl) override { return reader_.header_of(decl->getLocation()).empty(); }
+
+ private:
+  Reader& reader_;
+};
+
+class Macros : public clang::PPCallbacks {
+ public:
+  explicit Macros(Reader& reader) : reader_(reader) {}
+  void MacroDefined(const clang::Token& name, const clang::MacroDirective* directive) override {
+    reader_.macro(name, *directive->getMacroInfo());
+  }
+
+ private:
+  Reader& reader_;
+};
+
+class Action : public clang::ASTFrontendAction {
+ public:
+  explicit Action(Reader& reader) : reader_(reader) {}
+  /// Templates need not be instantiated.
+  clang::TranslationUnitKind getTranslationUnitKind() override { return clang::TU_Prefix; }
+
+ protected:
+  bool BeginSourceFileAction(clang::CompilerInstance& compiler) override {
+    reader_.use(compiler.getSourceManager());
+    compiler.getFrontendOpts().SkipFunctionBodies = true;  // libtorch's: see shouldSkipFunctionBody
+    compiler.getPreprocessor().addPPCallbacks(std::make_unique<Macros>(reader_));
+    return true;
+  }
+  std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance&, llvm::StringRef) override {
+    return std::make_unique<Consumer>(reader_);
+  }
+
+ private:
+  Reader& reader_;
+};
+
+}  // namespace
+
+Contract read_contract(const std::string& root, const std::string& torch, const std::string& clang_resources) {
+  Contract contract;
+  Reader reader(root, contract);
+  const std::vector<std::string> arguments = {
+      "-std=c++20",       "-w",        "-resource-dir",
+      clang_resources,    "-I" + root, "-isystem",
+      torch + "/include", "-isystem",  torch + "/include/torch/csrc/api/include"};
+  const bool compiled = clang::tooling::runToolOnCodeWithArgs(
+      std::make_unique<Action>(reader), "#include \"modular/modular.h\"\n#include \"runtime/model/model.h\"\n",
+      arguments, root + "/contract.cc");  // beside which its includes are found first
+  if (!compiled) throw std::runtime_error("the contract's headers do not compile");
+  return contract;
+}
+
+}  // namespace contract

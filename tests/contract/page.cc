@@ -1,0 +1,305 @@
+// Writes docs/contract.md, from the contract's headers, the rules of shard types and the specs of
+// docs/examples/contract: contract_page ROOT > docs/contract.md
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+
+#include "generator/build_config.h"
+#include "tests/contract/declarations.h"
+#include "tests/contract/examples.h"
+#include "tests/contract/shard_rows.h"
+
+namespace contract {
+namespace {
+
+constexpr const char* kExamples = "docs/examples/contract/modular";
+
+/// The page's sections, and the headers that each describes.
+struct Section {
+  const char* title;
+  std::vector<const char*> headers;
+};
+const std::vector<Section>& sections() {
+  static const std::vector<Section> all = {
+      {"What a spec says of itself", {"modular/modular.h"}},
+      {"Configs", {"runtime/model/config.h"}},
+      {"What goes in and comes out", {"runtime/model/tensors.h", "runtime/model/tasks.h"}},
+      {"Modules and layers", {"runtime/model/module.h", "runtime/model/layers.h", "runtime/model/one_of.h"}},
+      {"Functions", {"runtime/model/functions.h"}},
+      {"Rotary positions", {"runtime/model/rope.h"}},
+      {"Mixtures of experts", {"runtime/model/experts.h"}},
+      {"State spaces", {"runtime/model/state_space.h"}},
+      {"Images", {"runtime/model/images.h"}},
+      {"Pairs, and rows of all ranks", {"runtime/model/pairs.h", "runtime/model/dp.h"}},
+      {"Tensor parallelism", {"runtime/model/tp.h"}},
+      {"Initialization", {"runtime/model/init.h"}},
+      {"Names in checkpoint files", {"runtime/model/stored_as.h"}},
+  };
+  return all;
+}
+
+/// What modgen writes and the runtime installs: listed at the end, without examples. A name stands for what is in it.
+const std::set<std::string>& not_for_specs() {
+  static const std::set<std::string> names = {
+      "MODULAR_ANNOTATE",
+      "AnyConfig",
+      "ConfigOf",
+      "FieldVisitor",
+      "NestedConfig",
+      "for_each_tensor",
+      "Task",
+      "find_task",
+      "task_refusal",
+      "tie_parameter",
+      "ModuleListOfImpl",
+      "FusedFunctions",
+      "fused",
+      "plain",
+      "RotaryFrequencies",
+      "rotary_frequencies",
+      "dp::DataParallel",
+      "dp::context",
+      "dp::first_row",
+      "tp::TensorParallel",
+      "tp::context",
+      "tp::rms_norm",  // woven for the functions of these names
+      "tp::alibi_slopes",
+      "tp::local",
+      "tp::enter",
+      "tp::exit",
+      "tp::partial",
+      "tp::without_bias",
+      "tp::embedding",
+      "tp::layer_norm",
+      "tp::cross_entropy",
+      "init::Initializer",
+      "init::initializer",
+      "init::reset",
+      "cache",
+      "fsdp",
+      "pp",
+      "TensorSplit",
+      "Tie",
+      "Divides",
+      "Plan",
+      "Model",
+      "Entry",
+      "entries",
+      "register_entry",
+  };
+  return names;
+}
+
+/// What specs use without saying its name, and why.
+const std::map<std::string, const char*>& unnamed() {
+  static const std::map<std::string, const char*> names = {
+      {"FamilyNames", "Its fields are those of `MODULAR_FAMILY`."},
+      {"kTasks", "`MODEL_ENTRY` says their names."},
+  };
+  return names;
+}
+
+constexpr const char* kIntroduction = R"(# The contract
+
+What specs and generated models call: the headers of `runtime/model/`, and the prelude `modular/modular.h`. Beside it a spec may use libtorch itself.
+
+`contract_page` writes this page from these headers, from the rules of shard types by trying them out, and from the specs in
+[`docs/examples/contract/`](examples/contract/modular). A test holds it to them, and generates and compiles those specs. After a change:
+
+```sh
+cmake --build --preset ci --target contract_page && build/ci/bin/contract_page . > docs/contract.md
+```
+
+Shapes are written `[batch, seq, hidden]`; `…` stands for any number of dimensions. A table after a function says how
+[shard types](architecture.md#shard-types) go through it on tensor-parallel ranks: `I` is the same on every rank, `P` a part of a sum, `S(heads)` a
+slice along the dimension that the shapes call `heads`, "in parts" one that is split within equal parts of it; "entered" is a whole value whose gradient
+modgen has summed over ranks. Whatever is not in the table is refused, and so is all but whole values by a function without one. A result of
+`S(…)` is split like its operands.
+)";
+
+/// What is wrong, all of it.
+using Problems = std::vector<std::string>;
+
+std::string at(const Declaration& made) { return made.header + ":" + std::to_string(made.line) + ": "; }
+
+std::string first_sentence(const std::string& comment) {
+  const size_t end = comment.find(". ");
+  return end == std::string::npos ? comment : comment.substr(0, end + 1);
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "`" : ", `") + name + "`";
+  return text;
+}
+
+bool is_for_specs(const Declaration& made) {
+  const std::string space = made.name.substr(0, made.name.find("::"));
+  return !not_for_specs().contains(made.name) && !not_for_specs().contains(space);
+}
+
+std::string described(const Declaration& made) {
+  std::string text = "```cpp\n" + made.signature + "\n```\n" + made.comment + "\n";
+  if (!made.operands.empty()) text += "\n";
+  for (const Operand& operand : made.operands) {
+    const bool is_result = operand.names.front() == "returns";
+    text += "- " + (is_result ? "returns" : joined(operand.names));
+    if (operand.has_shape) {
+      text += " [";
+      for (size_t i = 0; i < operand.shape.size(); ++i) text += (i ? ", " : "") + operand.shape[i];
+      text += "]";
+    }
+    const bool follows = operand.text.empty() || operand.text[0] == ',' || operand.text[0] == ':';
+    text += (follows ? "" : " ") + operand.text + "\n";
+  }
+  return text;
+}
+
+/// Every declaration says what it is, and every operand line is of a parameter.
+void check_comment(const Declaration& made, Problems& problems) {
+  const bool by_its_caller = made.name.starts_with("plain::");
+  if (made.comment.empty() && !by_its_caller)
+    problems.push_back(at(made) + made.name + " has no comment that says what it is");
+  if (made.kind != Declaration::Kind::function) return;
+  for (const Operand& operand : made.operands) {
+    for (const std::string& name : operand.names) {
+      bool known = name == "returns";
+      for (const Parameter& parameter : made.parameters) known = known || parameter.name == name;
+      if (!known)
+        problems.push_back(at(made) + "the comment of " + made.name + " describes " + name +
+                           ", which it does not take");
+    }
+  }
+}
+
+std::string entries_of(const Contract& contract, const Examples& examples, const std::string& header,
+                       Problems& problems) {
+  std::string text, last;
+  for (size_t i = 0; i < contract.declarations.size(); ++i) {
+    const Declaration& made = contract.declarations[i];
+    if (made.header != header || !is_for_specs(made)) continue;
+    if (made.name != last) text += "\n### `" + made.name + "`\n\n";
+    last = made.name;
+    text += described(made);
+    try {
+      const std::string table = made.kind == Declaration::Kind::function ? shard_table(made) : "";
+      if (!table.empty()) text += "\n" + table;
+    } catch (const std::runtime_error& error) {
+      problems.push_back(error.what());
+    }
+    const bool is_last = i + 1 == contract.declarations.size() || contract.declarations[i + 1].name != made.name;
+    if (!is_last) {
+      text += "\n";
+      continue;
+    }
+    if (const auto found = unnamed().find(made.name); found != unnamed().end()) {
+      text += std::string("\n") + found->second + "\n";
+      continue;
+    }
+    const auto example = examples.of(made.name, made.kind == Declaration::Kind::function);
+    if (!example) {
+      problems.push_back(at(made) + "no example uses " + made.name + ": write one in " + kExamples +
+                         ", or name it in not_for_specs() of tests/contract/page.cc");
+      continue;
+    }
+    text += "\nAs in [`" + example->file + "`](examples/contract/modular/" + example->file + "):\n```cpp\n" +
+            example->code + "\n```\n";
+  }
+  return text;
+}
+
+std::string page(const std::string& root, Problems& problems) {
+  const Contract contract = read_contract(root, MODGEN_TORCH, MODGEN_CLANG_RESOURCES);
+  const Examples examples(root + "/" + kExamples);
+  std::set<std::string> described_headers, names;
+  for (const Declaration& made : contract.declarations) {
+    names.insert(made.name);
+    names.insert(made.name.substr(0, made.name.find("::")));
+    check_comment(made, problems);
+  }
+  for (const std::string& name : not_for_specs())
+    if (!names.contains(name)) problems.push_back("not_for_specs() names " + name + ", which no header declares");
+
+  std::string text = kIntroduction;
+  for (const Section& section : sections()) {
+    text += std::string("\n## ") + section.title + "\n";
+    for (const char* header : section.headers) {
+      described_headers.insert(header);
+      if (!contract.openings.contains(header)) {
+        problems.push_back(std::string("sections() names ") + header + ", which declares nothing");
+        continue;
+      }
+      text += std::string("\n[`") + header + "`](../" + header + "): " + contract.openings.at(header) + "\n";
+      text += entries_of(contract, examples, header, problems);
+    }
+  }
+  text +=
+      "\n## Layers and libtorch's operations under tensor parallelism\n\nLayers by their annotation, without one by "
+      "their class:\n\n";
+  text += layer_table();
+  text += "\nOf libtorch there are rules for:\n\n" + other_rules(contract);
+  text +=
+      "\n## What modgen writes and the runtime installs\n\nNothing here is called in a spec.\n\n| header | name | is "
+      "|\n|---|---|---|\n";
+  for (const Declaration& made : contract.declarations) {
+    if (is_for_specs(made)) {
+      if (!described_headers.contains(made.header))
+        problems.push_back(at(made) + "no section of the page describes " + made.name +
+                           ": add its header to sections() of tests/contract/page.cc, or the name to not_for_specs()");
+      continue;
+    }
+    if (made.name.starts_with("plain::")) continue;  // said by what calls them
+    text += "| [`" + made.header.substr(made.header.rfind('/') + 1) + "`](../" + made.header + ") | `" + made.name +
+            "` | " + first_sentence(made.comment) + " |\n";
+  }
+  return text;
+}
+
+/// Says where the committed page differs from `expected`; true where it does not.
+bool check(const std::string& root, const std::string& expected) {
+  const std::string path = root + "/docs/contract.md";
+  std::ifstream file(path);
+  if (!file) throw std::runtime_error("cannot read " + path);
+  std::istringstream wanted(expected);
+  for (unsigned line = 1;; ++line) {
+    std::string there, here;
+    const bool more_there = static_cast<bool>(std::getline(file, there));
+    const bool more_here = static_cast<bool>(std::getline(wanted, here));
+    if (!more_there && !more_here) return true;
+    if (more_there == more_here && there == here) continue;
+    std::fprintf(stderr,
+                 "%s:%u: is not what the headers, the rules and the examples say:\n-%s\n+%s\nwrite it anew: %s\n",
+                 path.c_str(), line, there.c_str(), here.c_str(), "contract_page . > docs/contract.md");
+    return false;
+  }
+}
+
+}  // namespace
+}  // namespace contract
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  const bool check = arguments.size() == 2 && arguments[1] == "--check";
+  if (arguments.size() != 1 && !check) {
+    std::fprintf(stderr, "usage: contract_page ROOT > docs/contract.md\n       contract_page ROOT --check\n");
+    return 2;
+  }
+  try {
+    const std::string root = std::filesystem::canonical(arguments[0]).string();
+    contract::Problems problems;
+    const std::string page = contract::page(root, problems);
+    for (const std::string& problem : problems) std::fprintf(stderr, "%s\n", problem.c_str());
+    const bool same = !check || contract::check(root, page);
+    if (!problems.empty()) return 2;
+    if (!check) std::fputs(page.c_str(), stdout);
+    return same ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "contract_page: %s\n", error.what());
+    return 2;
+  }
+}
