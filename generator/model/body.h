@@ -23,6 +23,7 @@ struct Parameter {
   std::string name;       // empty where it has none
   std::string type;       // as written, renamed to the family
   std::string canonical;  // without reference and const: "at::Tensor"
+  bool hides_tensors = false;  // there are tensors in it that the contract's for_each_tensor does not find
   Binding binding = Binding::value;
   uint32_t variable = 0;  // as in Expr::variable
   uint32_t name_at = 0;   // where its name stands, or would stand
@@ -104,6 +105,7 @@ struct Stmt {
   Kind kind = Kind::other;
   std::vector<std::string> names;
   std::vector<uint32_t> variables;    // the numbers of `names`, as in Expr::variable
+  std::vector<std::string> members;   // of a structured binding of a struct: what each name stands for
   Binding binding = Binding::value;   // of what it declares
   std::string type;                   // of a declaration, as written
   bool is_static = false;             // a declaration whose value outlives the call

@@ -62,6 +62,7 @@ struct Function {
   bool has_trailing_result = false;  // its type stands after its parameters
   std::string return_type;       // as written, also where it stands behind the parameters
   std::string result;            // its canonical type: "at::Tensor", "void"
+  bool result_hides_tensors = false;  // as Parameter::hides_tensors
   std::vector<Parameter> parameters;
   SourceSpan parameter_list;  // with its parentheses
   Body body;         // what weaving reads; spans lie inside the slices of `text`

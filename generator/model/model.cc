@@ -225,6 +225,7 @@ class ModelReader {
       if (!function.is_constructor) {
         function.return_type = written(span(type.getReturnLoc().getSourceRange()));
         function.result = declarations_.type_name(decl.getReturnType());
+        function.result_hides_tensors = hides_tensors(decl.getReturnType());
         const auto* deduced = decl.getDeclaredReturnType()->getContainedAutoType();
         function.deduces_result = deduced != nullptr;
         function.has_trailing_result = decl.getType()->castAs<clang::FunctionProtoType>()->hasTrailingReturn();
@@ -235,6 +236,7 @@ class ModelReader {
       one.name = parameter->getNameAsString();
       one.type = parameter_type(*parameter);
       one.name_at = token(parameter->getLocation()).begin;
+      one.hides_tensors = hides_tensors(parameter->getType());
     }
     function.body = read_body(decl, declarations_, file_, function.parameters);
     return function;
@@ -247,30 +249,60 @@ class ModelReader {
     return type;
   }
 
-  /// Whether `type` is, holds or points to a module anywhere.
-  bool mentions_module(clang::QualType type, int depth = 0) const {
+  using OfClass = bool (*)(const clang::CXXRecordDecl& record);
+
+  static bool is_module(const clang::CXXRecordDecl& record) {
+    return is_module_class(record) || record.getQualifiedNameAsString() == "torch::nn::AnyModule";
+  }
+  static bool is_tensor(const clang::CXXRecordDecl& record) { return record.getQualifiedNameAsString() == "at::Tensor"; }
+
+  /// The types that a template was made for.
+  static std::vector<clang::QualType> arguments_of(const clang::CXXRecordDecl& record) {
+    std::vector<clang::QualType> types;
+    const auto* special = llvm::dyn_cast<clang::ClassTemplateSpecializationDecl>(&record);
+    if (!special) return types;
+    for (const clang::TemplateArgument& argument : special->getTemplateArgs().asArray())
+      for (const clang::TemplateArgument& one :
+           argument.getKind() == clang::TemplateArgument::Pack ? argument.pack_elements() : llvm::ArrayRef(argument))
+        if (one.getKind() == clang::TemplateArgument::Type) types.push_back(one.getAsType());
+    return types;
+  }
+
+  /// Whether `type` is, holds or points to what `is_one` says, anywhere.
+  bool mentions(clang::QualType type, OfClass is_one, int depth = 0) const {
     if (depth > 8) return false;
     type = type.getNonReferenceType().getCanonicalType();
-    if (type->isPointerType() || type->isArrayType())
-      return mentions_module(type->isPointerType() ? type->getPointeeType()
-                                                   : clang::QualType(type->getPointeeOrArrayElementType(), 0),
-                             depth + 1);
+    if (type->isPointerType()) return mentions(type->getPointeeType(), is_one, depth + 1);
+    if (type->isArrayType()) return mentions({type->getPointeeOrArrayElementType(), 0}, is_one, depth + 1);
     const auto* record = type->getAsCXXRecordDecl();
     if (!record) return false;
-    if (is_module_class(*record) || record->getQualifiedNameAsString() == "torch::nn::AnyModule")
-      return true;
-    if (const auto* special = llvm::dyn_cast<clang::ClassTemplateSpecializationDecl>(record))
-      for (const clang::TemplateArgument& argument : special->getTemplateArgs().asArray())
-        for (const clang::TemplateArgument& one :
-             argument.getKind() == clang::TemplateArgument::Pack ? argument.pack_elements() : llvm::ArrayRef(argument))
-          if (one.getKind() == clang::TemplateArgument::Type && mentions_module(one.getAsType(), depth + 1)) return true;
+    if (is_one(*record)) return true;
+    for (const clang::QualType argument : arguments_of(*record))
+      if (mentions(argument, is_one, depth + 1)) return true;
     if (!record->hasDefinition()) return false;
-    const auto of_bases = [&](const clang::CXXBaseSpecifier& base) { return mentions_module(base.getType(), depth + 1); };
-    if (std::any_of(record->bases_begin(), record->bases_end(), of_bases)) return true;
+    for (const clang::CXXBaseSpecifier& base : record->bases())
+      if (mentions(base.getType(), is_one, depth + 1)) return true;
     return token(record->getLocation()).file == file_ &&
            std::any_of(record->field_begin(), record->field_end(), [&](const clang::FieldDecl* field) {
-             return mentions_module(field->getType(), depth + 1);
+             return mentions(field->getType(), is_one, depth + 1);
            });
+  }
+
+  /// Whether the contract's for_each_tensor misses tensors in it.
+  bool hides_tensors(clang::QualType type) const {
+    const auto* record = type.getNonReferenceType().getCanonicalType()->getAsCXXRecordDecl();
+    if (!record) return mentions(type, is_tensor);
+    if (is_tensor(*record)) return false;
+    if (record->hasDefinition())
+      for (const clang::NamedDecl* member : record->lookup(&record->getASTContext().Idents.get("tensors")))
+        if (member) return false;
+    const std::string name = record->getQualifiedNameAsString();
+    const std::vector<clang::QualType> arguments = arguments_of(*record);
+    if (name == "std::pair" || name == "std::tuple" || name == "std::array" || name == "std::optional")
+      return std::ranges::any_of(arguments, [&](clang::QualType one) { return hides_tensors(one); });
+    if (name == "std::vector" && !arguments.empty())
+      if (const auto* element = arguments[0]->getAsCXXRecordDecl(); element && is_tensor(*element)) return false;
+    return mentions(type, is_tensor);
   }
 
   /// A class made by TORCH_MODULE, a list of such, or one of several such.
@@ -280,17 +312,12 @@ class ModelReader {
     const auto* special = llvm::dyn_cast<clang::ClassTemplateSpecializationDecl>(record);
     if (!special) return held_by(*record) != nullptr;
     const bool groups = special->getName() == "ModuleListOf" || special->getName() == "OneOf";
-    if (!groups) return false;
-    for (const clang::TemplateArgument& argument : special->getTemplateArgs().asArray())
-      for (const clang::TemplateArgument& one :
-           argument.getKind() == clang::TemplateArgument::Pack ? argument.pack_elements() : llvm::ArrayRef(argument))
-        if (one.getKind() != clang::TemplateArgument::Type || !is_holder(one.getAsType())) return false;
-    return true;
+    return groups && std::ranges::all_of(arguments_of(*record), [&](clang::QualType one) { return is_holder(one); });
   }
 
   Field::Modules modules_in(clang::QualType type) const {
     if (is_holder(type)) return Field::Modules::by_holder;
-    return mentions_module(type) ? Field::Modules::otherwise : Field::Modules::none;
+    return mentions(type, is_module) ? Field::Modules::otherwise : Field::Modules::none;
   }
 
   static void read_registrations(const clang::CXXConstructorDecl& constructor, Class& result) {

@@ -139,10 +139,13 @@ void BodyReader::add_names(const clang::VarDecl& variable, Stmt& result) {
     result.names.push_back(one.getName().str());
     result.variables.push_back(number_of(one));
   };
-  if (const auto* decomposition = dyn_cast<clang::DecompositionDecl>(&variable))
-    for (const clang::BindingDecl* binding : decomposition->bindings()) add(*binding);
-  else
-    add(variable);
+  const auto* decomposition = dyn_cast<clang::DecompositionDecl>(&variable);
+  if (!decomposition) return add(variable);
+  for (const clang::BindingDecl* binding : decomposition->bindings()) {
+    add(*binding);
+    const auto* member = llvm::dyn_cast_or_null<clang::MemberExpr>(binding->getBinding());
+    if (member) result.members.push_back(member->getMemberDecl()->getName().str());
+  }
 }
 
 void BodyReader::read_stmt(const clang::Stmt& statement, std::vector<Stmt>& out) {

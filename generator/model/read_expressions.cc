@@ -226,7 +226,9 @@ std::shared_ptr<const Callee> BodyReader::callee_of(const clang::CallExpr& call,
   }
   if (result.in_macro || (result.kind != Expr::Kind::call && result.kind != Expr::Kind::method)) return callee;
   const clang::Expr& called = is_call_operator ? *call.getArg(0) : *call.getCallee();
-  callee->written = span_of(called.getSourceRange());
+  bool in_macro = false;
+  callee->written = span_of(called.getSourceRange(), &in_macro);
+  if (in_macro) return callee;
   const auto next =
       clang::Lexer::findNextToken(sources_.getFileLoc(called.getEndLoc()), sources_, context_.getLangOpts());
   if (next && next->is(clang::tok::l_paren)) callee->open = sources_.getFileOffset(next->getLocation());

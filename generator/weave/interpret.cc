@@ -154,7 +154,9 @@ Value Interpreter::unproven(const Expr& expr, const Value& value, const std::str
 }
 
 void Interpreter::place(Call call, const Expr& expr, const Function* callee) {
-  if (expr.in_macro)
+  // Of calls parts are replaced, elsewhere the whole is wrapped.
+  const bool takes_apart = call != Call::enter && call != Call::sum && call != Call::gather && call != Call::local;
+  if (expr.in_macro || (takes_apart && expr.callee && expr.callee->open == 0))
     return report(expr.span, "a parallel call would have to stand in the body of a macro",
                   "write what the macro stands for here");
   Placement placement{call, &expr, "", 0, 0, callee};

@@ -426,8 +426,10 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
     return fail(expr.span, "unproven: what this operator does is not known here", "define it in the spec");
   if (expr.operands.size() == 1 && (expr.name == "*" || expr.name == "&")) {
     const bool takes_address = expr.name == "&" && values[0].kind != Value::Kind::module;
-    if (takes_address && place_of(expr.operands[0]))
+    if (const std::optional<Place> place = place_of(expr.operands[0]); takes_address && place) {
+      write(*place, Value::failure(), expr.span);
       return fail(expr.span, "unproven: a pointer to a variable", "pass it by reference, or return the value");
+    }
     // A holder, an optional or an iterator stands for what it holds.
     if (values[0].kind == Value::Kind::module || values[0].kind == Value::Kind::tensor) return values[0];
     if (!values[0].is_invariant()) return values[0];

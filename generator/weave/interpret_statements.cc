@@ -116,12 +116,18 @@ void Interpreter::declare_names(const Stmt& statement, const Value& value, const
     if (place) {
       Variable& variable = declare(names[i], statement.variables[i], Value());
       variable.refers_to = place;
-      if (names.size() > 1) variable.refers_to->steps.push_back({"", static_cast<int64_t>(i)});
+      if (i < statement.members.size())
+        variable.refers_to->steps.push_back({statement.members[i]});
+      else if (names.size() > 1)
+        variable.refers_to->steps.push_back({"", static_cast<int64_t>(i)});
       continue;
     }
     Value one = value;
     if (names.size() > 1) {
-      if (value.kind == Value::Kind::tuple && i < value.elements.size())
+      const auto member = i < statement.members.size() ? value.members.find(statement.members[i]) : value.members.end();
+      if (member != value.members.end())
+        one = member->second;
+      else if (value.kind == Value::Kind::tuple && i < value.elements.size())
         one = value.elements[i];
       else if (value.kind == Value::Kind::list)
         one = value.elements[0];

@@ -42,7 +42,7 @@ Value part_behind(const Value& value, const std::vector<Place::Step>& steps, siz
     for (const Value& element : value.elements) any = join(any, part_behind(element, steps, from + 1, type));
     return any;
   }
-  if (!value.is_invariant() && value.kind != Value::Kind::object) {
+  if (!value.is_invariant() && (value.kind != Value::Kind::object || steps[from].member.empty())) {
     Value unknown;
     unknown.kind = Value::Kind::mismatch;
     unknown.text = "a part of a value that is " + describe(value);
@@ -132,8 +132,8 @@ Value Interpreter::read(const Place& place, const Expr& expr) {
 void Interpreter::write(const Place& place, Value value, SourceSpan where) {
   Variable& root = root_of(place);
   if (root.is_captured && !value.has_failed() && !value.is_invariant())
-    report(where, "unproven: " + *root.name + ", which a lambda refers to, becomes " + describe(value),
-           "pass it to the lambda, or capture it by copy where it is made");
+    value = fail(where, "unproven: " + *root.name + ", which a lambda refers to, becomes " + describe(value),
+                 "pass it to the lambda, or capture it by copy where it is made");
   put(root.value, place.steps, 0, value, true);
   root.version = ++versions_;
   if (place.steps.empty()) root.was_moved = false;
@@ -193,7 +193,8 @@ void Interpreter::assign(const Expr& target, const Expr* source, const Value& va
                            target.operands[0].type == "modular::Outputs";
     return write(*place, is_output && source ? as_output(target.name, *source, value) : value, target.span);
   }
-  if (value.has_failed()) return;
+  const bool is_pointed_at = target.kind == Expr::Kind::op && target.name == "*";
+  if (value.has_failed() || (is_pointed_at && evaluate(target.operands[0]).has_failed())) return;
   if (!value.is_invariant())
     return report(target.span, "unproven: a value that is " + describe(value) + " is kept outside of local variables",
                   "return it, or keep it in a local variable");

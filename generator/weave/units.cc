@@ -21,6 +21,13 @@ std::pair<std::string, std::string> hindrance(const Class& owner, const Function
   }
   if (forward.result == "void") return {"returns nothing", "return what it computes: the runtime keeps copies of arguments"};
   if (forward.is_reference_qualified) return {"has a & or && behind its parameters", "drop it"};
+  constexpr const char* kShow = "give the struct template <class Visitor> void tensors(Visitor&& visit), which calls visit "
+                                "for each of its tensors; or pass tensors themselves";
+  if (forward.result_hides_tensors)
+    return {"returns a " + forward.return_type + ", in which the runtime does not find the tensors", kShow};
+  for (const Parameter& parameter : forward.parameters)
+    if (parameter.hides_tensors)
+      return {"takes a " + parameter.type + ", in which the runtime does not find the tensors", kShow};
   for (const Parameter& parameter : forward.parameters)
     if (parameter.binding == Binding::reference)
       return {"may change its parameter " + parameter.name + ": the runtime holds copies and runs it again",

@@ -125,7 +125,9 @@ class AlphaByNamespaceImpl : public Module {
         up(register_module("up", linear(config.hidden_size, config.inner_size, false))),
         down(register_module("down", linear(config.inner_size, config.hidden_size, false))) {}
 
-  Tensor forward(const Tensor& x) { return down(torch::nn::functional::softplus(gate(x)) * torch::rms_norm(up(x), {16}, {}, {})); }
+  Tensor forward(const Tensor& x) {
+    return down(torch::nn::functional::softplus(gate(x)) * torch::rms_norm(up(x), {16}, {}, {}));
+  }
 
   TP_COLWISE nn::Linear gate;
   TP_COLWISE nn::Linear up;

@@ -11,6 +11,19 @@ struct AlphaConfig : Config {
   int64_t inner_size = 16;
 };
 
+struct AlphaState {
+  Tensor x;
+};
+
+class FSDP_UNIT AlphaHiddenImpl : public Module {
+ public:
+  explicit AlphaHiddenImpl(const AlphaConfig& config)
+      : proj(register_module("proj", linear(config.hidden_size, config.hidden_size, false))) {}
+  Tensor forward(const AlphaState& state) { return proj(state.x); }
+  nn::Linear proj;
+};
+TORCH_MODULE(AlphaHidden);
+
 class FSDP_UNIT AlphaDeducedImpl : public Module {
  public:
   explicit AlphaDeducedImpl(const AlphaConfig& config)
