@@ -23,7 +23,7 @@ class BetaActsImpl : public Module {
   BetaActsImpl(const BetaConfig& config, int64_t size)
       : weight(register_parameter("weight", torch::ones({size}))), scale(1 / static_cast<double>(config.heads)) {}
   double inverse(double divisor) { return inherited_inverse(4) + divisor * 0; }
-  int64_t rounded(int64_t number) { return inherited_rounded(2.7) + number; }
+  int64_t rounded(int64_t number) { return inherited_rounded(number * 0.9); }
   double count() { return inherited_count() / 2; }
 
   Tensor forward(const Tensor& x) { return x * scale * inverse(2.0); }

@@ -9,7 +9,7 @@ class BetaActsImpl : public alpha::AlphaActsImpl {
  public:
   BetaActsImpl(const BetaConfig& config, int64_t size) : AlphaActsImpl(size, config.heads) {}
   double inverse(double divisor) { return AlphaActsImpl::inverse(4) + divisor * 0; }
-  int64_t rounded(int64_t number) { return AlphaActsImpl::rounded(2.7) + number; }
+  int64_t rounded(int64_t number) { return AlphaActsImpl::rounded(number * 0.9); }
   double count() { return AlphaActsImpl::count() / 2; }
 };
 TORCH_MODULE(BetaActs);
