@@ -225,7 +225,7 @@ class Unraveller {
         taken.insert(text.text().substr(token.begin, token.end - token.begin));
     const std::set<std::string> own = words_of(level, constructor);
     const auto free_name = [&](std::string name) {
-      do name = "inherited_" + name;
+      do name = "base_" + name;
       while (taken.count(name) || own.count(name) || !given_.insert(name).second);
       return name;
     };
@@ -342,7 +342,9 @@ class Unraveller {
       part.obstacle = "assign it in the constructor's body";
     if (!part.obstacle.empty()) return;
     part.assignment = [this, name = part.field, value = span(value->getSourceRange()), level, arguments] {
-      Fragment text(family_.member_name(name, *entity_.levels[level].symbol, entity_.levels[level], entity_) + " = ");
+      const std::string member =
+          family_.member_name(name, *entity_.levels[level].symbol, entity_.levels[level], entity_);
+      Fragment text((parameters_.count(member) ? "this->" : "") + member + " = ");
       text.append(render(value, level, arguments, calls_[level]));
       text.add(std::string(";"));
       return text;

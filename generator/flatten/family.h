@@ -187,8 +187,9 @@ bool is_trivial_argument(const clang::Expr& argument);
 /// ones.
 bool is_repeatable_argument(const clang::Expr& argument);
 
-/// `text` in parentheses, unless `expr`, which it spells, binds as tightly as a call.
-Fragment tight(Fragment text, const clang::Expr& expr);
+/// `text` in parentheses, unless `expr`, which it spells, binds as tightly as a call; always where it `is_replaced`, so
+/// that the text spells something else.
+Fragment tight(Fragment text, const clang::Expr& expr, bool is_replaced = false);
 
 /// The statements of a body with what stands at them; the last slice is what stands before the closing brace.
 std::vector<std::pair<const clang::Stmt*, SourceSpan>> statement_slices(const Family& family, const clang::Stmt& body);

@@ -36,7 +36,12 @@ std::string Family::reference_text(const Reference& reference, const Level& leve
     const auto* owner = llvm::dyn_cast<clang::CXXRecordDecl>(reference.target->getDeclContext());
     const Symbol* symbol = owner ? specs_.symbol(owner) : nullptr;
     if (!symbol || reference.in_macro_body) return spelled;
-    const Entity* const entity = uses_.emplace_back(Use{meant(*symbol, level, user), spelled, reference.where}).owner;
+    // A class that the object's class derives from is part of what that becomes.
+    const Symbol* object = reference.object ? specs_.symbol(reference.object) : nullptr;
+    const Symbol* base = object;
+    while (base && base != symbol) base = base->base;
+    const Symbol& used = base ? *object : *symbol;
+    const Entity* const entity = uses_.emplace_back(Use{meant(used, level, user), spelled, reference.where}).owner;
     return llvm::isa<clang::FieldDecl>(reference.target) ? member_name(spelled, *symbol, level, *entity) : spelled;
   }
   const Symbol* symbol = specs_.symbol(reference.target);

@@ -52,6 +52,12 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
   }
   bool VisitVarDecl(clang::VarDecl* variable) {
     if (variable->getDeclName()) found.declared.insert(variable->getNameAsString());
+    // A reference through which it could be changed.
+    const clang::QualType type = variable->getType();
+    if (type->isLValueReferenceType() && !type->getPointeeType().isConstQualified() && variable->getInit())
+      if (const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(variable->getInit()->IgnoreParenImpCasts()))
+        if (const auto* other = llvm::dyn_cast<clang::VarDecl>(name->getDecl()); other && is_local(*other))
+          found.written_variables.insert(other);
     return true;
   }
   bool VisitBindingDecl(clang::BindingDecl* binding) {
@@ -70,6 +76,8 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
   bool TraverseLambdaExpr(clang::LambdaExpr* lambda) {
     found.captures |= std::any_of(lambda->explicit_capture_begin(), lambda->explicit_capture_end(),
                                   [](const clang::LambdaCapture& one) { return one.capturesVariable(); });
+    for (const clang::Expr* init : lambda->capture_inits())  // its body says what it does with the object
+      if (const auto* self = llvm::dyn_cast_or_null<clang::CXXThisExpr>(init)) seen_as_object_.insert(self);
     for (const clang::ParmVarDecl* parameter : lambda->getCallOperator()->parameters())
       found.declared.insert(parameter->getNameAsString());
     for (const clang::LambdaCapture& capture : lambda->captures())
@@ -161,6 +169,8 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
         found.writes.insert(kRegistry);
         return;
       }
+      const auto* callee = llvm::dyn_cast<clang::MemberExpr>(call.getCallee()->IgnoreParens());
+      if (callee && callee->hasQualifier()) return run(*method);  // whatever redefines it
       const std::vector<const clang::FunctionDecl*> bodies = meant_ ? meant_(*method) : decltype(bodies){};
       if (bodies.empty()) return writes_anything();
       for (const clang::FunctionDecl* body : bodies) run(*body);

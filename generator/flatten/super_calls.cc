@@ -156,11 +156,18 @@ class SuperCalls {
   /// The replacements in `code` of `function`, which `level` declares: its body, or one of its initializers.
   std::vector<Replacement> in(const clang::FunctionDecl& function, size_t level, const clang::Stmt& code,
                               const Substitution& arguments) {
+    std::set<std::string> inlined;
+    return in(function, level, code, arguments, inlined);
+  }
+
+ private:
+  std::vector<Replacement> in(const clang::FunctionDecl& function, size_t level, const clang::Stmt& code,
+                              const Substitution& arguments, std::set<std::string>& inlined) {
     std::vector<Replacement> replacements;
     Finder finder(family_, entity_);
     finder.TraverseStmt(const_cast<clang::Stmt*>(&code));
     clang::ParentMap parents(const_cast<clang::Stmt*>(&code));
-    const Place place{function, level, code, parents, arguments, names_declared(function)};
+    const Place place{function, level, code, parents, arguments, names_declared(Specs::defined(function)), inlined};
     for (const SuperCall& call : finder.calls) replacements.push_back(replace(call, place));
     for (const clang::MemberExpr* field : finder.fields) {
       const SourceSpan qualifier = span(field->getQualifierLoc().getSourceRange());
@@ -179,7 +186,6 @@ class SuperCalls {
     return replacements;
   }
 
- private:
   /// The code that calls.
   struct Place {
     const clang::FunctionDecl& function;
@@ -187,7 +193,8 @@ class SuperCalls {
     const clang::Stmt& code;
     const clang::ParentMap& parents;
     const Substitution& arguments;
-    std::set<std::string> names;  // of its variables and parameters
+    std::set<std::string> names;     // of its variables and parameters
+    std::set<std::string>& inlined;  // of variables of bodies that stand in it
   };
 
   /// What stands for the callee's parameters, and whether it may.
@@ -215,7 +222,7 @@ class SuperCalls {
     if (!body || call.callee->isTemplateInstantiation() || call.callee->isStatic()) return keep(call, place);
     const Footprint footprint = footprint_of(body, meant_);
     if (const auto bound = bind(call, place, *definition, footprint)) {
-      if (auto text = as_expression(call, place, *definition, *body, footprint, *bound)) return std::move(*text);
+      if (auto text = as_expression(call, place, *definition, *body, *bound)) return std::move(*text);
       if (auto text = as_statements(call, place, *definition, *body, footprint, *bound)) return std::move(*text);
     }
     return keep(call, place);
@@ -230,6 +237,9 @@ class SuperCalls {
   /// The callee's parameters bound to the call's arguments; nullopt where its text cannot stand elsewhere.
   std::optional<Bound> bind(const SuperCall& call, const Place& place, const clang::FunctionDecl& definition,
                             const Footprint& body) {
+    // Constness decides among overloads.
+    const auto* caller = llvm::dyn_cast<clang::CXXMethodDecl>(&place.function);
+    if (caller && call.callee->isConst() != caller->isConst()) return std::nullopt;
     Bound bound;
     bound.substitution.hidden = place.arguments.hidden;
     bound.substitution.hidden.insert(place.names.begin(), place.names.end());
@@ -254,13 +264,16 @@ class SuperCalls {
       bound.can_repeat &= stays && (is_name || !body.captures);
       bound.can_move_once &=
           stays || (own.is_pure() && body.is_pure() && !body.captures && uses(definition, *parameter) <= 1);
+      std::vector<Replacement> inside;  // super calls in it
+      if (!is_default) inside = in(place.function, place.level, *argument, place.arguments);
       Fragment text = family_.render(span(argument->getSourceRange()), level(from), entity_,
-                                     is_default ? Substitution{} : place.arguments);
+                                     is_default ? Substitution{} : place.arguments, inside);
       const std::set<std::string> of_argument = words_in(family_, span(argument->getSourceRange()));
       if (is_default && (meet(of_argument, place.names) || meet(of_argument, place.arguments.hidden)))
         return std::nullopt;
       words.insert(of_argument.begin(), of_argument.end());
-      bound.substitution.texts[parameter] = tight(std::move(text), *argument);
+      bound.substitution.texts[parameter] =
+          tight(std::move(text), *argument, is_whole(inside, span(argument->getSourceRange())));
     }
     if (changes_an_argument && definition.getNumParams() > 1) return std::nullopt;
     if (meet(body.declared, words) ||
@@ -272,6 +285,13 @@ class SuperCalls {
   /// Whether the argument's value may be another one when the body comes to it.
   static bool reads_what_changes(const Footprint& argument, const Footprint& body) {
     return (!argument.reads.empty() || argument.reads_everything) && !commute(argument, body);
+  }
+
+  /// Whether another expression stands for all of what `where` spells: a super call's value.
+  static bool is_whole(const std::vector<Replacement>& replacements, SourceSpan where) {
+    return std::any_of(replacements.begin(), replacements.end(), [&](const Replacement& one) {
+      return one.where.begin <= where.begin && where.end <= one.where.end;
+    });
   }
 
   static int uses(const clang::FunctionDecl& function, const clang::ParmVarDecl& parameter) {
@@ -290,7 +310,7 @@ class SuperCalls {
 
   std::optional<Replacement> as_expression(const SuperCall& call, const Place& place,
                                            const clang::FunctionDecl& definition, const clang::Stmt& body,
-                                           const Footprint& footprint, const Bound& bound) {
+                                           const Bound& bound) {
     const clang::Expr* value = returned(body);
     if (!value || !(bound.can_repeat || bound.can_move_once)) return std::nullopt;
     const clang::Stmt* parent = meaningful_parent(place.parents, call.call);
@@ -299,8 +319,8 @@ class SuperCalls {
     std::vector<Replacement> inside = in(definition, call.level, body, bound.substitution);
     Fragment text =
         family_.render(span(value->getSourceRange()), level(call.level), entity_, bound.substitution, inside);
-    if (!takes_any_expression(parent, *call.call)) text = tight(std::move(text), *value);
-    (void)footprint;
+    if (!takes_any_expression(parent, *call.call))
+      text = tight(std::move(text), *value, is_whole(inside, span(value->getSourceRange())));
     return Replacement{whole, asked_for(std::move(text), whole, place.level)};
   }
 
@@ -328,15 +348,20 @@ class SuperCalls {
     if (!bound.can_repeat || !(is_statement || is_returned) || has_static_variable(body)) return std::nullopt;
     // Names of the body's variables mean nothing else in the caller.
     const SourceSpan caller = span(place.code.getSourceRange());
-    if (meet(footprint.declared, place.names) || meet(footprint.declared, words_in(family_, caller)) ||
-        meet(footprint.declared, place.arguments.hidden))
+    std::set<std::string> around = words_in(family_, caller);
+    around.insert(surroundings_.begin(), surroundings_.end());
+    if (meet(footprint.declared, place.names) || meet(footprint.declared, around) ||
+        meet(footprint.declared, place.arguments.hidden) || meet(footprint.declared, place.inlined))
       return std::nullopt;
+    place.inlined.insert(footprint.declared.begin(), footprint.declared.end());
     const SourceSpan whole = span(call.call->getSourceRange());
     SourceSpan target = is_returned ? span(parent->getSourceRange()) : whole;
     const std::string& text = family_.file_text(target.file);
     const uint32_t semicolon = next_code(text, target.end);
     if (semicolon < text.size() && text[semicolon] == ';') target.end = semicolon + 1;
-    std::vector<Replacement> inside = in(definition, call.level, body, bound.substitution);
+    surroundings_.swap(around);
+    std::vector<Replacement> inside = in(definition, call.level, body, bound.substitution, place.inlined);
+    surroundings_.swap(around);
     Fragment statements;
     for (const auto& [stmt, slice] : statement_slices(family_, body))
       statements.append(family_.render(slice, level(call.level), entity_, bound.substitution, inside));
@@ -394,7 +419,7 @@ class SuperCalls {
         std::find_if(kept_.begin(), kept_.end(), [&](const KeptMethod& one) { return one.origin == call.callee; });
     Fragment used;
     if (known != kept_.end()) {
-      used.add((place.names.count(known->name) ? "this->" : "") + known->name, qualified);
+      used.add((place.names.count(known->name) || place.arguments.hidden.count(known->name) ? "this->" : "") + known->name, qualified);
       return {qualified, used};
     }
     const std::string name = kept_name(*call.callee, place);
@@ -455,6 +480,7 @@ class SuperCalls {
   Supers& supers_;
   std::vector<KeptMethod>& kept_;
   const MethodsMeant meant_;
+  std::set<std::string> surroundings_;  // words of the code into which the bodies at hand are written
 };
 
 }  // namespace
@@ -500,8 +526,8 @@ bool is_trivial_argument(const clang::Expr& argument) {
   return false;
 }
 
-Fragment tight(Fragment text, const clang::Expr& expr) {
-  if (is_tight(expr)) return text;
+Fragment tight(Fragment text, const clang::Expr& expr, bool is_replaced) {
+  if (!is_replaced && is_tight(expr)) return text;
   Fragment result("(");
   result.append(text);
   result.add(std::string(")"));

@@ -34,7 +34,11 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
     return add(expr->getDecl(), expr->getLocation(), of_this);
   }
   bool VisitMemberExpr(clang::MemberExpr* expr) {
-    return add(expr->getMemberDecl(), expr->getMemberLoc(), expr->isImplicitAccess());
+    const clang::Expr* object = expr->getBase()->IgnoreParenImpCasts();
+    const clang::QualType type = expr->isArrow() ? object->getType()->getPointeeType() : object->getType();
+    const bool of_other = !llvm::isa<clang::CXXThisExpr>(object) && !type.isNull();
+    return add(expr->getMemberDecl(), expr->getMemberLoc(), expr->isImplicitAccess(),
+               of_other ? type->getAsCXXRecordDecl() : nullptr);
   }
   bool VisitCallExpr(clang::CallExpr* call) {
     const clang::StringLiteral* literal = registered_literal(*call);
@@ -93,7 +97,8 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
   }
 
  private:
-  bool add(const clang::NamedDecl* target, clang::SourceLocation location, bool of_this = false) {
+  bool add(const clang::NamedDecl* target, clang::SourceLocation location, bool of_this = false,
+           const clang::CXXRecordDecl* object = nullptr) {
     if (!target || location.isInvalid() || !target->getDeclName()) return true;
     if (const auto* function = llvm::dyn_cast<clang::FunctionDecl>(target))
       if (const auto* pattern = function->getTemplateInstantiationPattern()) target = pattern;
@@ -104,7 +109,7 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
     const std::string_view spelled = parsed_.sources.text(where);
     const bool in_body = target->getDeclName().isIdentifier() && spelled != std::string_view(target->getName());
     const bool member = target->isCXXClassMember() && !llvm::isa<clang::CXXRecordDecl>(target);
-    found.push_back({member ? Reference::Kind::member : Reference::Kind::name, where, target, of_this, in_body});
+    found.push_back({member ? Reference::Kind::member : Reference::Kind::name, where, target, of_this, in_body, object});
     return true;
   }
 

@@ -8,6 +8,7 @@
 
 namespace clang {
 class Decl;
+class CXXRecordDecl;
 class NamedDecl;
 class NamespaceDecl;
 }  // namespace clang
@@ -26,6 +27,7 @@ struct Reference {
   const clang::NamedDecl* target;
   bool of_this = false;        // a member of `this`, which is not written
   bool in_macro_body = false;  // the token stands in a macro's definition; `where` is the macro's call
+  const clang::CXXRecordDecl* object = nullptr;  // of a member of another object than `this`: that object's class
 };
 
 /// The references in `space`, in source order, each place once. Declarations of the standard library, libtorch and the

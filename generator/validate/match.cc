@@ -256,8 +256,13 @@ bool Match::argument(const Written& flattened, const Written& spec, const clang:
   Written here = flattened;
   const auto* cast = dyn_cast<clang::ExplicitCastExpr>(here.expr);
   const auto* list = dyn_cast<clang::InitListExpr>(here.expr);
-  const bool is_cast = (cast && !isa<clang::ExplicitCastExpr>(argument.expr)) ||
-                       (list && list->getNumInits() == 1 && !isa<clang::InitListExpr>(argument.expr));
+  // What stands for a parameter that is handed on may have been converted where that was bound.
+  const auto* handed_on = dyn_cast<clang::DeclRefExpr>(argument.expr);
+  const auto* outer = handed_on ? dyn_cast<clang::ParmVarDecl>(handed_on->getDecl()) : nullptr;
+  const bool is_converted_here = !outer || !there.arguments.count(outer) || !argument.conversions.empty();
+  const bool is_cast = is_converted_here &&
+                       ((cast && !isa<clang::ExplicitCastExpr>(argument.expr)) ||
+                        (list && list->getNumInits() == 1 && !isa<clang::InitListExpr>(argument.expr)));
   if (is_cast) {
     // Written out, as the call would convert it.
     if (!same_type(*here.expr, *spec.expr, setting)) return false;
@@ -291,7 +296,7 @@ bool Match::inlined(const Written& flattened, const Written& spec, const clang::
   for (const clang::Expr* one : spec.conversions) conversions.emplace_back(one, &setting);
   const std::string type = counterparts_.type_of_flattened(flattened.expr->getType()),
                     wanted = counterparts_.type_of_spec(call.getType(), there.context);
-  if (type != wanted)
+  if (type != wanted && value.conversions.empty())
     return differs(*flattened.expr, "this is of type '" + type + "', and the super call's of '" + wanted + "'");
   return same_conversions(flattened, conversions, *flattened.expr);
 }
@@ -368,10 +373,14 @@ bool Match::nodes(const clang::Expr& flattened, const clang::Expr& spec, const S
 
 bool Match::lambda(const clang::LambdaExpr& flattened, const clang::LambdaExpr& spec, const Setting& setting) {
   parameters(*flattened.getCallOperator(), *spec.getCallOperator());
-  if (flattened.capture_size() != spec.capture_size())
+  // What it captures by naming it follows from its body.
+  const auto number = [](const clang::LambdaExpr& lambda) {
+    return std::distance(lambda.explicit_capture_begin(), lambda.explicit_capture_end());
+  };
+  if (number(flattened) != number(spec) || flattened.getCaptureDefault() != spec.getCaptureDefault())
     return differs(flattened, "this captures other variables than in the spec");
-  auto theirs = flattened.capture_begin();
-  for (const clang::LambdaCapture& capture : spec.captures()) {
+  auto theirs = flattened.explicit_capture_begin();
+  for (const clang::LambdaCapture& capture : spec.explicit_captures()) {
     const clang::LambdaCapture& other = *theirs++;
     if (capture.getCaptureKind() != other.getCaptureKind())
       return differs(flattened, "this captures otherwise than in the spec");

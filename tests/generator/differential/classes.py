@@ -158,7 +158,7 @@ class ClassWriter:
             elif chance < 0.35 and field.type == DOUBLE and chain.has("fields again"):
                 field.retyped, field.how, field.const = True, "default", True
                 field.values = {self.family: str(random.randint(1, 9))}
-            elif chance < 0.45 and field.how == "list" and field.type in (DOUBLE, INTEGER) and chain.has("constant fields"):
+            elif chance < 0.38 and field.how == "list" and field.type in (DOUBLE, INTEGER) and chain.has("constant fields"):
                 field.const = True
             elif chance < 0.5 and field.how == "default" and chain.has("removed"):
                 field.spare = True

@@ -133,11 +133,13 @@ def reference(context, variable, assigned=False):
             if not forms[0] == name:
                 forms.append(f"this->{name}")
         base = context.chain.base(context.klass, context.family) if context.chain.has("base fields") else None
-        if base is not None and variable.family in context.chain.path(base):
+        is_one = not variable.retyped and set(variable.values) <= {variable.family}
+        if base is not None and variable.family in context.chain.path(base) and is_one:
             forms.append(f"{context.chain.impl(context.klass, base)}::{name}")
         if not forms:
             return None
     spelled = context.random.choice(forms)
+    variable.qualified |= "::" in spelled
     if variable.role == "static" and variable.const:
         return constant_reference(context.chain, variable, spelled)
     node = Node("expression", spelled, type=variable.type, low=variable.low, high=variable.high, effects=0 if variable.clean else 1)

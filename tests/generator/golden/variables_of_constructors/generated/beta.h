@@ -18,8 +18,8 @@ struct BetaConfig {
 class BetaOneImpl : public Module {
  public:
   explicit BetaOneImpl(const BetaConfig& config) {
-    const int64_t inherited_inner = config.size * 4;
-    up = register_module("up", linear(config.size, inherited_inner, false));
+    const int64_t base_inner = config.size * 4;
+    up = register_module("up", linear(config.size, base_inner, false));
     const int64_t inner = config.size * 2;
     gate = register_module("gate", linear(config.size, inner, false));
   }
