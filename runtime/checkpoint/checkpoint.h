@@ -41,7 +41,7 @@ std::vector<TensorBox> boxes_of(std::span<const ShardedParameter> parameters);
 /// The boxes of a model's parameters and buffers: all that its files hold.
 std::vector<TensorBox> boxes_of(ParallelModel& model);
 
-/// What a run needs to go on beside tensors, the same on every rank.
+/// What a run needs in addition to tensors to continue, the same on every rank.
 struct TrainingState {
   int64_t step = 0;
   std::map<std::string, std::string>

@@ -234,7 +234,7 @@ class RopeCheck final : public FieldVisitor {
   int64_t positions_ = 1;
 };
 
-/// A classifier's number of labels stands in the table of their names.
+/// A classifier's number of labels is the size of the table of their names.
 void count_labels(AnyConfig& config, json& object) {
   const auto names = object.find("id2label");
   if (names == object.end() || !names->is_object() || !fields_as_json(config).contains("num_labels")) return;
@@ -263,7 +263,7 @@ ModelConfig parse_config(std::string_view text, const std::string& where, const 
   } catch (const json::parse_error& error) {
     throw ConfigError(fmt::format("{} is no JSON: {}", where, error.what()));
   }
-  if (!object.is_object()) throw ConfigError(fmt::format("{} is no JSON object", where));
+  if (!object.is_object()) throw ConfigError(fmt::format("{} is not a JSON object", where));
   refuse_quantized(object, where);
 
   ModelConfig model;

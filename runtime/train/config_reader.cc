@@ -63,7 +63,7 @@ std::string assign(std::string& value, const toml::node& node) {
 template <class T>
 std::string assign(std::vector<T>& value, const toml::node& node) {
   const auto* array = node.as_array();
-  std::vector<T> read(array ? array->size() : 1);  // one element may stand without brackets
+  std::vector<T> read(array ? array->size() : 1);  // one element may be written without brackets
   for (size_t i = 0; i < read.size(); ++i) {
     const auto expected = assign(read[i], array ? *array->get(i) : node);
     if (!expected.empty()) return "an array, each element " + expected;
