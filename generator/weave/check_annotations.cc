@@ -10,12 +10,6 @@
 namespace modgen {
 namespace {
 
-void report(std::vector<Finding>& findings, SourceSpan where, std::string message, std::string advice) {
-  const bool known = std::any_of(findings.begin(), findings.end(),
-                                 [&](const Finding& f) { return f.where == where && f.message == message; });
-  if (!known) findings.push_back({true, where, std::move(message), std::move(advice), {}});
-}
-
 bool is_integer(const Field& field) {
   constexpr std::array types = {"long", "int", "unsigned long", "unsigned int", "short"};
   return std::ranges::find(types, field.canonical) != types.end();

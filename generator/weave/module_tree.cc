@@ -283,12 +283,6 @@ const Function* find_constructor(const Class& owner, size_t arguments) {
   return nullptr;
 }
 
-std::string_view unqualified(std::string_view name) {
-  name = name.substr(0, name.find('<'));
-  const size_t colon = name.rfind("::");
-  return colon == std::string_view::npos ? name : name.substr(colon + 2);
-}
-
 Construction construction_of(const Class& owner, const Field& field) {
   Construction result;
   for (const Function& function : owner.functions) {

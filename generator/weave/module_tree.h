@@ -9,14 +9,13 @@
 #include <vector>
 
 #include "generator/model/family_model.h"
+#include "generator/source/names.h"
 
 namespace modgen {
 
 const Annotation* find_annotation(const std::vector<Annotation>& annotations, std::string_view kind);
 const Function* find_method(const Class& owner, std::string_view name, size_t arguments);
 const Function* find_constructor(const Class& owner, size_t arguments);
-/// The name behind the last "::", template arguments aside: "nn::Linear" gives "Linear".
-std::string_view unqualified(std::string_view name);
 
 /// How a constructor makes a field.
 struct Construction {

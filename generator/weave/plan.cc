@@ -11,12 +11,6 @@ namespace {
 
 using Kind = ModuleNode::Kind;
 
-void report(std::vector<Finding>& findings, SourceSpan where, std::string message, std::string advice) {
-  const bool known = std::any_of(findings.begin(), findings.end(),
-                                 [&](const Finding& f) { return f.where == where && f.message == message; });
-  if (!known) findings.push_back({true, where, std::move(message), std::move(advice), {}});
-}
-
 bool is_leaf_with_parameters(const ModuleNode& node) {
   return node.children.empty() && node.kind != Kind::family && node.kind != Kind::list && node.holds_parameters();
 }
