@@ -10,6 +10,8 @@
 #include "checks/local_record.h"
 #include "checks/regenerate.h"
 #include "checks/unified_diff.h"
+#include "generator/source/families.h"
+#include "generator/source/files.h"
 
 namespace modgen {
 
@@ -43,8 +45,8 @@ class Check {
       generator_.sources = digest_of_sources(options.tree.root / "generator");
   }
 
-  std::vector<Difference> run() {
-    const std::vector<std::string> specs = families_with_specs(options_.tree.root);
+  CheckResult run() {
+    const std::vector<std::string> specs = families_in(options_.tree.root);
     for (const std::string& family : options_.families) {
       if (!std::ranges::binary_search(specs, family))
         report(Verdict::unchecked, "modular/" + family + ".h", "there is no such spec");
@@ -58,9 +60,11 @@ class Check {
       if (options_.full || !reasons.empty()) suspects.emplace(family, joined(reasons));
     }
     if (!suspects.empty()) compare(suspects);
+    write_files(to_write_);
+    remember();
     if (options_.families.empty()) find_strays({specs.begin(), specs.end()});
     std::ranges::stable_sort(differences_, {}, &Difference::file);
-    return std::move(differences_);
+    return {std::move(differences_), std::move(notices_)};
   }
 
  private:
@@ -112,11 +116,11 @@ class Check {
       }
       return;
     }
-    // Together they share a parse; modgen itself refuses a spec that leans on what another includes.
+    // Together they share a parse; modgen itself refuses a spec that depends on what another includes.
     std::vector<std::vector<std::string>> groups(1);
     for (const auto& [family, reason] : suspects) groups.front().push_back(family);
     const TemporaryFolder temporary;
-    std::vector<std::vector<std::string>> alone;  // where one failed: its error is not the others'
+    std::vector<std::vector<std::string>> alone;  // where one failed: its error must not be taken for the others'
     for (const Regeneration& made : regenerate(options_, groups, temporary.path())) {
       if (made.exit_code == 0 || made.families.size() == 1)
         compare_made(made, suspects, temporary.path());
@@ -171,14 +175,23 @@ class Check {
       differ(file, first_difference(bytes, new_bytes),
              reason.empty() ? "it is not what its spec says, though its record claims so" : reason,
              unified_diff(file, bytes, file + " (as generated)", new_bytes), new_bytes);
-      if (options_.fix) write_file(options_.tree.root / lock, new_record);
+      if (options_.fix) to_write_.emplace_back(options_.tree.root / lock, new_record);
     } else if (!same_but_for_releases(record, new_record)) {
       differ(lock, first_difference(record, new_record),
              "the record is out of date, the generated file is not" + (reason.empty() ? "" : ": " + reason),
              unified_diff(lock, record, lock + " (as generated)", new_record), new_record);
     }
     if (options_.fix || bytes == new_bytes)
-      write_local_record(options_.tree.root, family, {tools(), digest(options_.fix ? new_record : record)});
+      verified_.emplace_back(family, LocalRecord{tools(), digest(options_.fix ? new_record : record)});
+  }
+
+  /// A cache that cannot be written costs time, and nothing else.
+  void remember() {
+    try {
+      for (const auto& [family, record] : verified_) write_local_record(options_.tree.root, family, record);
+    } catch (const std::runtime_error& error) {
+      notices_.push_back(error.what() + std::string("; modcheck does not remember what it has verified"));
+    }
   }
 
   static bool same_but_for_releases(const std::string& text, const std::string& made_text) {
@@ -200,18 +213,20 @@ class Check {
     for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
       const std::string extension = entry.path().extension(), family = entry.path().stem();
       if ((extension != ".h" && extension != ".lock") || specs.contains(family)) continue;
+      if (entry.path().filename().string().starts_with('.') || entry.is_directory()) continue;
       const std::string file = "generated/" + entry.path().filename().string();
       if (changed_ && !changed_->contains(file) && !changed_->contains("modular/" + family + ".h")) continue;
-      const bool ours = extension == ".lock" || read_file(entry.path()).starts_with(kGeneratedBy);
+      const bool ours =
+          entry.is_regular_file() && (extension == ".lock" || read_file(entry.path()).starts_with(kGeneratedBy));
       if (options_.fix && ours) fs::remove(entry.path());
       report(options_.fix && ours ? Verdict::fixed : Verdict::drift, file,
-             "no spec modular/" + family + ".h says so" + (ours ? "" : ", and modgen did not write it: move it"));
+             "there is no spec modular/" + family + ".h" + (ours ? "" : ", and modgen did not write it: move it"));
     }
   }
 
   void differ(const std::string& file, int line, std::string message, std::string diff,
               const std::string& right_bytes) {
-    if (options_.fix) write_file(options_.tree.root / file, right_bytes);
+    if (options_.fix) to_write_.emplace_back(options_.tree.root / file, right_bytes);
     differences_.push_back(
         {options_.fix ? Verdict::fixed : Verdict::drift, file, line, std::move(message), std::move(diff)});
   }
@@ -231,10 +246,13 @@ class Check {
   std::string tools_;
   std::optional<std::set<std::string>> changed_;  // files, where only some families are asked for
   std::vector<Difference> differences_;
+  std::vector<std::pair<fs::path, std::string>> to_write_;     // together at the end: all or none
+  std::vector<std::pair<std::string, LocalRecord>> verified_;  // families
+  std::vector<std::string> notices_;
 };
 
 }  // namespace
 
-std::vector<Difference> check(const CheckOptions& options) { return Check(options).run(); }
+CheckResult check(const CheckOptions& options) { return Check(options).run(); }
 
 }  // namespace modgen

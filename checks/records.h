@@ -71,7 +71,4 @@ std::vector<std::string> reasons_to_regenerate(const Record& record, const Tree&
 /// generator makes them.
 bool is_current(const Tree& tree, const std::string& family, const std::filesystem::path& output_folder);
 
-/// Families that `root` has a spec for, sorted: every header of modular/ but the prelude.
-std::vector<std::string> families_with_specs(const std::filesystem::path& root);
-
 }  // namespace modgen

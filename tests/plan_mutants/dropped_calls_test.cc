@@ -35,7 +35,7 @@ TEST_P(DroppedCalls, AreFoundAtTheirLine) {
   std::cout << GetParam() << ": " << calls.size() << " calls dropped\n";
 }
 
-INSTANTIATE_TEST_SUITE_P(Catalogue, DroppedCalls, testing::ValuesIn(families_with_specs(MODULAR_SOURCE_DIR)),
+INSTANTIATE_TEST_SUITE_P(Catalogue, DroppedCalls, testing::ValuesIn(families_in(MODULAR_SOURCE_DIR)),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
