@@ -14,7 +14,7 @@ constexpr int kClean = 0, kDrift = 1, kUnchecked = 2;
 
 constexpr const char* kFooter =
     "exit codes: 0 clean, 1 generated/ is not what modular/ says, 2 it could not be checked\n"
-    "Digests are no authentication: in continuous integration use --full, which trusts no record.";
+    "Digests are not authentication: in continuous integration use --full, which trusts no record.";
 
 }  // namespace
 

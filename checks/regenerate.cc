@@ -39,7 +39,7 @@ TemporaryFolder::TemporaryFolder() {
 }
 
 TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;  // a folder left in /tmp is no reason to fail
+  std::error_code ignored;  // a folder left in /tmp is not a reason to fail
   fs::remove_all(path_, ignored);
 }
 

@@ -38,7 +38,7 @@ namespace {
 std::string real_folder(const std::string& path, const char* what) {
   std::error_code failed;
   const fs::path real = fs::canonical(path, failed);
-  if (failed || !fs::is_directory(real)) throw std::runtime_error(std::string(what) + " " + path + " is no folder");
+  if (failed || !fs::is_directory(real)) throw std::runtime_error(std::string(what) + " " + path + " is not a folder");
   return real.string();
 }
 

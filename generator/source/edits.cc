@@ -60,7 +60,7 @@ std::vector<Edit> remove_with_line(const Parsed& parsed, SourceSpan where) {
   if (const uint32_t next = next_code(text, where.end); next < text.size() && text[next] == ';') where.end = next + 1;
   const size_t line_begin = where.begin == 0 ? 0 : text.rfind('\n', where.begin - 1) + 1;
   const size_t line_end = next_line(text, where.end);
-  const size_t after = behind_line_comment(text, where.end);
+  const size_t after = after_line_comment(text, where.end);
   if (blank(text, line_begin, where.begin) && blank(text, after, line_end))
     where = {where.file, static_cast<uint32_t>(line_begin), static_cast<uint32_t>(line_end)};
   return {{where, ""}};

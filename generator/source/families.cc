@@ -13,8 +13,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// False where there is nothing at `path`, or a folder, which is no spec whatever its name. Throws for what is meant to
-/// be a spec and cannot be read.
+/// False where there is nothing at `path`, or a folder, which is not a spec whatever its name. Throws for what is meant
+/// to be a spec and cannot be read.
 bool is_spec(const fs::path& path) {
   std::error_code failed;
   const fs::file_type type = fs::status(path, failed).type();
@@ -24,7 +24,7 @@ bool is_spec(const fs::path& path) {
     throw std::runtime_error(path.string() + ": is a symbolic link to nothing");
   }
   if (type != fs::file_type::none && type != fs::file_type::regular)
-    throw std::runtime_error(path.string() + ": is no regular file");
+    throw std::runtime_error(path.string() + ": is not a regular file");
   if (access(path.c_str(), R_OK) != 0)
     throw std::runtime_error(path.string() + ": cannot be read: " + std::strerror(errno));
   return true;

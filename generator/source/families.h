@@ -12,7 +12,7 @@ namespace modgen {
 std::string spec_name(const std::string& family);
 
 /// Families that `root` has a spec for, sorted: every header of modular/ but the prelude. Folders and hidden files (an
-/// editor's locks) are no specs. Throws std::runtime_error where there is no modular/, or a spec cannot be read: a
+/// editor's locks) are not specs. Throws std::runtime_error where there is no modular/, or a spec cannot be read: a
 /// symbolic link to nothing, a pipe.
 std::vector<std::string> families_in(const std::filesystem::path& root);
 

@@ -75,7 +75,7 @@ void prepare(const fs::path& path) {
   std::error_code failed;
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), failed);
   if (failed) fail(path, "its folder cannot be created", failed.value());
-  if (fs::is_directory(path, failed)) throw std::runtime_error(path.string() + ": a folder stands in its place");
+  if (fs::is_directory(path, failed)) throw std::runtime_error(path.string() + ": is a folder, not a file");
 }
 
 /// Puts back what was replaced. Returns the files for which that failed, as the end of a sentence.
@@ -108,7 +108,7 @@ std::optional<std::string> read_file_if_any(const fs::path& path) {
   if (fstat(file, &status) != 0) fail(path, "cannot be read", errno);
   if (!S_ISREG(status.st_mode))
     throw std::runtime_error(path.string() +
-                             (S_ISDIR(status.st_mode) ? ": is a folder, not a file" : ": is no regular file"));
+                             (S_ISDIR(status.st_mode) ? ": is a folder, not a file" : ": is not a regular file"));
   std::string bytes(static_cast<size_t>(status.st_size) + 1, '\0');
   size_t size = 0;
   for (;;) {

@@ -33,7 +33,7 @@ struct SourceFile {
   std::string text;
 };
 
-/// The run's table of files; spans index it. Index 0 is no file.
+/// The run's table of files; spans index it. Index 0 is not a file.
 class SourceTable {
  public:
   SourceTable() : files_(1) {}

@@ -68,7 +68,7 @@ SourceSpan leading_comment(const std::string& text, SourceSpan slice) {
   return comment;
 }
 
-uint32_t behind_line_comment(const std::string& text, uint32_t offset) {
+uint32_t after_line_comment(const std::string& text, uint32_t offset) {
   uint32_t position = offset;
   while (position < text.size()) {
     const char c = text[position];
@@ -97,7 +97,7 @@ std::vector<SourceSpan> own_gaps(const std::string& text, SourceSpan region, con
     uint32_t end = core.end;
     const uint32_t next = next_code(text, end);
     if (next < region.end && (text[next] == ';' || text[next] == ',')) end = next + 1;
-    end = std::min(behind_line_comment(text, end), region.end);
+    end = std::min(after_line_comment(text, end), region.end);
     slices.push_back({region.file, begin, end});
     begin = end;
   }

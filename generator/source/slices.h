@@ -27,9 +27,9 @@ std::vector<SourceSpan> own_gaps(const std::string& text, SourceSpan region, con
 
 /// The offset after the white space (without line breaks) and comments that follow `offset` on its line; `offset`
 /// itself where more code follows.
-uint32_t behind_line_comment(const std::string& text, uint32_t offset);
+uint32_t after_line_comment(const std::string& text, uint32_t offset);
 
-/// The offset of the first token at or after `offset` that is no comment.
+/// The offset of the first token at or after `offset` that is not a comment.
 uint32_t next_code(const std::string& text, uint32_t offset);
 
 /// The comments at the beginning of `slice`; empty where code comes first.

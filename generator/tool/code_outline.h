@@ -1,5 +1,5 @@
 // Classes as `modgen --suggest` compares them: members and methods as tokens in which names of the family, of
-// libtorch's namespaces and of style are made alike.
+// libtorch's namespaces and of style are normalized.
 #pragma once
 
 #include <cstdint>

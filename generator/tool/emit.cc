@@ -32,7 +32,7 @@ void write_list(Json& json, llvm::StringRef key, const std::vector<std::string>&
   });
 }
 
-/// Text inside of quotes, as dot and JSON both read it.
+/// Text within quotes, as dot and JSON both read it.
 std::string in_quotes(const std::string& text) {
   std::string result;
   llvm::raw_string_ostream(result) << llvm::json::Value(text);

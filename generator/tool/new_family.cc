@@ -87,7 +87,7 @@ class Base {
     return found == model_.classes.end() ? nullptr : &*found;
   }
 
-  /// The modules that are no entries, with the methods that one may redefine.
+  /// The modules that are not entries, with the methods that one may redefine.
   std::vector<const Class*> modules() const {
     std::vector<const Class*> found;
     for (const Class& one : model_.classes)

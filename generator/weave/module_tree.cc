@@ -184,7 +184,7 @@ const Expr* argument_for(const ModuleNode& node, std::string_view name) {
   return nullptr;
 }
 
-/// Where the config that `expr` names lies in the entry's: "" for that itself, "text_config." for one inside of it.
+/// Where the config that `expr` names lies in the entry's: "" for that itself, "text_config." for one within it.
 /// Nothing where it cannot be traced.
 std::optional<std::string> path_of_config(const ModuleNode& node, const Expr& expr, int depth) {
   if (depth > 64) return std::nullopt;

@@ -63,7 +63,7 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& path);
 /// Says in one sentence why a checkpoint cannot be continued with this model, or nothing. Needs no process group.
 std::string checkpoint_refusal(const std::filesystem::path& checkpoint, const ModelConfig& model);
 
-/// Reads what `save_checkpoint` wrote into the boxes' `local`, wherever the boxes lay when they were saved, and on a
+/// Reads what `save_checkpoint` wrote into the boxes' `local`, whatever the boxes were when they were saved, and on a
 /// mesh of the same shape the random generators too. Each rank reads only what meets its own boxes. Call
 /// ParallelModel::parameters_changed() afterwards. Throws std::runtime_error in one sentence where the checkpoint does
 /// not fit or a file is damaged.

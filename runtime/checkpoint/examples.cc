@@ -21,7 +21,7 @@ struct Form {
   std::vector<std::string_view> dimensions;
   bool real = false;            // floating-point numbers rather than integers
   std::string_view below = {};  // the integer of the config that ids stay below
-  bool may_ignore = false;      // kIgnoredTarget is no id and yet allowed
+  bool may_ignore = false;      // kIgnoredTarget is not an id and yet allowed
   bool required = false;
 };
 

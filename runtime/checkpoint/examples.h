@@ -33,7 +33,7 @@ class Examples {
   /// The size of each row's tensor of that name, without the rows; empty where the files have none.
   std::vector<int64_t> row_shape(std::string_view name) const;
 
-  /// These rows, labels set: where the files have none, the next tokens or items that are no padding, or that each row
+  /// These rows, labels set: where the files have none, the next tokens or items that are not padding, or that each row
   /// counts. Throws std::runtime_error where an id is not below the size of its table.
   Batch read(std::span<const int64_t> rows) const;
 

@@ -104,7 +104,7 @@ toml::table parse_file(const fs::path& file) {
   }
 }
 
-/// A setting's value under the key "value". What is no TOML is text.
+/// A setting's value under the key "value". What is not TOML is text.
 toml::table parse_setting(const std::string& text) {
   try {
     auto table = toml::parse("value = " + text);

@@ -35,7 +35,7 @@ class MetricsFile {
   void step(const StepMetrics& metrics);
   /// {"event": "evaluation", …}
   void evaluation(int64_t step, double held_out_loss, int64_t targets);
-  /// {"event": "sample", …}: bytes that are no UTF-8 are replaced.
+  /// {"event": "sample", …}: bytes that are not UTF-8 are replaced.
   void sample(int64_t step, const std::string& text);
 
  private:

@@ -29,7 +29,7 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
 }
 
-/// The modules of the first stage whose tables are no matrix of another layer, too: embeddings that are not tied.
+/// The modules of the first stage whose tables are not also a matrix of another layer: embeddings that are not tied.
 std::vector<std::string> looked_up_tables(const ModelConfig& network) {
   std::vector<std::string> modules;
   for (const auto module : network.entry->plan->first) modules.emplace_back(module);

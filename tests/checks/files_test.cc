@@ -48,7 +48,7 @@ TEST_F(Files, ThatAreNoneAreSaidToBeNone) {
   EXPECT_EQ(message_of([&] { read_file(folder); }), folder.string() + ": is a folder, not a file");
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(message_of([&] { read_file_if_any(folder / "pipe"); }),
-            (folder / "pipe").string() + ": is no regular file");
+            (folder / "pipe").string() + ": is not a regular file");
   EXPECT_EQ(message_of([&] { read_file(folder / "none"); }),
             (folder / "none").string() + ": cannot be opened: No such file or directory");
 }
@@ -58,7 +58,7 @@ TEST_F(Files, WrittenTogetherAreAllWrittenOrNone) {
   fs::create_directories(folder / "three");
   const std::string message = message_of(
       [&] { write_files({{folder / "one", "after"}, {folder / "two", "after"}, {folder / "three", "after"}}); });
-  EXPECT_EQ(message, (folder / "three").string() + ": a folder stands in its place");
+  EXPECT_EQ(message, (folder / "three").string() + ": is a folder, not a file");
   EXPECT_EQ(read_file(folder / "one"), "before");
   EXPECT_EQ(count(), 2u) << "nothing is left beside them";
 }
@@ -67,7 +67,7 @@ TEST_F(Files, ThatWereReplacedBeforeOneFailedArePutBack) {
   write_file(folder / "one", "before");
   ASSERT_EQ(mkfifo((folder / "two").c_str(), 0600), 0);  // found when "one" has been replaced
   const std::string message = message_of([&] { write_files({{folder / "one", "after"}, {folder / "two", "after"}}); });
-  EXPECT_EQ(message, (folder / "two").string() + ": is no regular file");
+  EXPECT_EQ(message, (folder / "two").string() + ": is not a regular file");
   EXPECT_EQ(read_file(folder / "one"), "before");
   EXPECT_EQ(count(), 2u);
 }

@@ -83,7 +83,7 @@ TEST_F(NewFamily, MayDeriveFromSeveral) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
-/// The block of code in `language` behind `heading` in the README, without its indentation.
+/// The block of code in `language` after `heading` in the README, without its indentation.
 std::string readme_block(const std::string& heading, const std::string& language) {
   const std::string text = read_file(MODULAR_SOURCE_DIR "/README.md"), fence = "   ```" + language + "\n";
   const size_t begin = text.find(fence, text.find(heading)) + fence.size(), end = text.find("   ```\n", begin);
@@ -114,7 +114,8 @@ TEST_F(NewFamily, ReplacesNoFile) {
   EXPECT_EQ(again.exit_code, 2);
   EXPECT_TRUE(says(again, "modular/mine.h exists already")) << again.output;
   EXPECT_EQ(spec("mine"), "// mine\n");
-  EXPECT_TRUE(says(make("gemma --from llama"), "modular/gemma.h exists already")) << "a shipped one is no name either";
+  EXPECT_TRUE(says(make("gemma --from llama"), "modular/gemma.h exists already"))
+      << "a shipped one is not a name either";
 }
 
 TEST_F(NewFamily, SaysWhatCannotBe) {

@@ -1,4 +1,4 @@
-// Generated files of which somebody has taken one woven call, by hand: modcheck finds each, at its line.
+// Generated files from which one woven call was removed by hand: modcheck finds each, at its line.
 #include <gtest/gtest.h>
 
 #include <iostream>
