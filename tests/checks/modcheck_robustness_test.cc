@@ -4,6 +4,7 @@
 
 #include "generator/source/cache_folder.h"
 #include "tests/checks/modcheck_project.h"
+#include "tests/support/permissions.h"
 
 namespace modgen {
 namespace {
@@ -31,6 +32,26 @@ TEST_F(ModcheckRobustness, ACacheThatCannotBeWrittenCostsOnlyTime) {
                                "it has verified\n"))
       << outcome.output;
   EXPECT_EQ(outcome.output.find('\n'), outcome.output.size() - 1) << "it is said once: " << outcome.output;
+}
+
+TEST_F(ModcheckRobustness, ACacheThatIsReadOnlyIsUsed) {
+  const std::optional<std::string> prefix = without_override();
+  if (!prefix) GTEST_SKIP() << "root's own permissions cannot be dropped here";
+  const fs::path cache = folder.path() / "cache";
+  fs::copy(*cache_folder(), cache / "modgen", fs::copy_options::recursive);
+  const auto run_read_only = [&](const std::string& arguments) {
+    return run("XDG_CACHE_HOME=" + cache.string() + " TMPDIR=" + folder.path().string() + " " + *prefix + modcheck +
+               arguments);
+  };
+  ASSERT_EQ(run("chmod -R a-w " + cache.string()).exit_code, 0);
+  const Outcome records = run_read_only(""), full = run_read_only("--full");
+  EXPECT_EQ(run("chmod -R u+w " + cache.string()).exit_code, 0);
+  EXPECT_EQ(records.exit_code, 0);
+  EXPECT_EQ(records.output, "");
+  EXPECT_EQ(full.exit_code, 0);
+  EXPECT_TRUE(full.output.ends_with(": Permission denied; modcheck does not remember what it has verified\n"))
+      << full.output;
+  EXPECT_FALSE(fs::exists(folder.path() / ("modgen-" + std::to_string(geteuid())))) << "no prelude had to be built";
 }
 
 TEST_F(ModcheckRobustness, WhatItRemembersMayBeDamaged) {
