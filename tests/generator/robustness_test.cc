@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <csignal>
 #include <functional>
 #include <map>
@@ -115,8 +116,9 @@ TEST_F(Cache, OfOthersIsNotBelieved) {
 // Damaged in the middle, which Clang by itself would read, or crash on.
 TEST_F(Cache, WhosePreludeIsCorruptIsMendedByTwoProcessesAtOnce) {
   const fs::path cache = copy_of_cache();
+  std::map<fs::path, std::string> damaged;
   for (const fs::path& prelude : preludes(cache)) {
-    std::string bytes = read_file(prelude / "modular.pch");
+    std::string& bytes = damaged[prelude] = read_file(prelude / "modular.pch");
     for (size_t at = bytes.size() / 2; at < bytes.size() / 2 + 4096; ++at) bytes[at] = static_cast<char>(~bytes[at]);
     write_file(prelude / "modular.pch", bytes);
   }
@@ -127,6 +129,10 @@ TEST_F(Cache, WhosePreludeIsCorruptIsMendedByTwoProcessesAtOnce) {
   EXPECT_EQ(outcome.output, "");
   EXPECT_EQ(files(one), files(folder.path() / "first"));
   EXPECT_EQ(files(two), files(folder.path() / "first"));
+  EXPECT_EQ(std::ranges::count_if(damaged,
+                                  [](const auto& one) { return read_file(one.first / "modular.pch") != one.second; }),
+            1)
+      << "the one that is used is built again";
   for (const fs::path& prelude : preludes(cache))
     for (const auto& entry : fs::directory_iterator(prelude))
       EXPECT_EQ(entry.path().filename().string().find(".new-"), std::string::npos) << entry.path();
