@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // What is being timed: the stack of operations that are running. Everything runs on the calling thread; kernels' own
-// threads are inside of an operation.
+// threads are in an operation.
 struct Timing {
   struct Frame {
     std::string name;

@@ -1,4 +1,4 @@
-// Run by the build: prints the header that tells a program which generator it was built with.
+// Run by the build: prints the header from which a program knows the generator that it was built with.
 //   build_identity GENERATOR_FOLDER NAME VALUE…
 #include <cstdio>
 #include <exception>

@@ -1,17 +1,9 @@
 #include "checks/changed_files.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <stdexcept>
 #include <vector>
 
-#include "checks/digest.h"
-#include "checks/regenerate.h"
+#include "generator/process.h"
 
 namespace modgen {
 
@@ -23,25 +15,11 @@ namespace {
 std::string git(const fs::path& root, const std::vector<std::string>& arguments) {
   std::vector<std::string> words = {"git", "-C", root};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-
-  const TemporaryFolder folder;
-  const fs::path output = folder.path() / "output", errors = folder.path() / "errors";
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT, 0600);
-  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, errors.c_str(), O_WRONLY | O_CREAT, 0600);
-  pid_t process = 0;
-  const int error = posix_spawnp(&process, "git", &files, nullptr, pointers.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  if (error) throw std::runtime_error(std::string("git cannot be run: ") + std::strerror(error));
-  int status = 0;
-  while (waitpid(process, &status, 0) < 0)
-    if (errno != EINTR) throw std::runtime_error(std::string("waiting for git failed: ") + std::strerror(errno));
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw std::runtime_error("git: " + read_file(errors));
-  return read_file(output);
+  Program program(std::move(words), Program::Streams::apart);
+  const Ending ending = program.wait();
+  if (ending.signal != 0) throw std::runtime_error("git " + describe(ending));
+  if (ending.exit_code != 0) throw std::runtime_error("git: " + program.errors());
+  return program.output();
 }
 
 void add_names(const std::string& separated_by_null, std::set<std::string>& names) {

@@ -8,7 +8,7 @@
 namespace modgen {
 
 /// Files below `root` that differ from revision `revision` in the working tree, new and deleted ones among them, by
-/// their names relative to `root`. Throws std::runtime_error, with git's words, where git cannot tell.
+/// their names relative to `root`. Throws std::runtime_error, with git's message, if git cannot say.
 std::set<std::string> changed_since(const std::filesystem::path& root, const std::string& revision);
 
 }  // namespace modgen

@@ -1,5 +1,5 @@
-// Whether generated/ is what modular/ says. The fast path compares digests; what they cannot vouch for is generated
-// anew and compared.
+// Whether generated/ is what modular/ says. The fast path compares digests; what they do not confirm is generated again
+// and compared.
 #pragma once
 
 #include <filesystem>
@@ -25,7 +25,7 @@ struct CheckOptions {
 enum class Verdict {
   drift,      // the tree is not what the specs say
   fixed,      // it was not, and is now
-  unchecked,  // it could not be found out
+  unchecked,  // it could not be checked
   refused,    // a spec does not generate: an error in it, or in its parallel plan
 };
 
@@ -39,8 +39,13 @@ struct Difference {
       {};  // what modgen said, with columns, notes and fixes, where the verdict is refused
 };
 
-/// Everything in generated/ that differs from what modular/ says, in the order of the files' names. Throws
-/// std::runtime_error where the tree cannot be read at all.
-std::vector<Difference> check(const CheckOptions& options);
+struct CheckResult {
+  std::vector<Difference> differences;  // in the order of the files' names
+  std::vector<std::string> notices;     // what a person should know of the run itself: sentences
+};
+
+/// Everything in generated/ that differs from what modular/ says. Throws std::runtime_error where the tree cannot be
+/// read at all, or not be written where it is to be fixed; nothing is changed then.
+CheckResult check(const CheckOptions& options);
 
 }  // namespace modgen

@@ -2,11 +2,13 @@
 
 #include <sys/stat.h>
 
-#include <cstdlib>
 #include <sstream>
+#include <stdexcept>
 
 #include "checks/build_identity.h"
 #include "checks/digest.h"
+#include "generator/source/cache_folder.h"
+#include "generator/source/files.h"
 
 namespace modgen {
 
@@ -15,15 +17,9 @@ namespace fs = std::filesystem;
 namespace {
 
 std::optional<fs::path> file_of(const fs::path& root, const std::string& family) {
-  fs::path cache;
-  if (const char* folder = std::getenv("XDG_CACHE_HOME"); folder && *folder) {
-    cache = folder;
-  } else if (const char* home = std::getenv("HOME"); home && *home) {
-    cache = fs::path(home) / ".cache";
-  } else {
-    return std::nullopt;
-  }
-  return cache / "modgen" / "verified" / (digest(fs::weakly_canonical(root).string()) + "-" + family);
+  const std::optional<fs::path> cache = cache_folder();
+  if (!cache) return std::nullopt;
+  return *cache / "verified" / (digest(fs::weakly_canonical(root).string()) + "-" + family);
 }
 
 }  // namespace
@@ -43,11 +39,16 @@ std::string identity_of_tools(const fs::path& modgen) {
 
 std::optional<LocalRecord> read_local_record(const fs::path& root, const std::string& family) {
   const std::optional<fs::path> file = file_of(root, family);
-  const std::optional<std::string> text = file ? read_file_if_any(*file) : std::nullopt;
-  if (!text) return std::nullopt;
-  LocalRecord record;
-  std::istringstream(*text) >> record.tools >> record.record;
-  return record;
+  if (!file) return std::nullopt;
+  try {
+    const std::optional<std::string> text = read_file_if_any(*file);
+    if (!text) return std::nullopt;
+    LocalRecord record;
+    std::istringstream(*text) >> record.tools >> record.record;
+    return record;
+  } catch (const std::runtime_error&) {
+    return std::nullopt;  // what cannot be read is not known
+  }
 }
 
 void write_local_record(const fs::path& root, const std::string& family, const LocalRecord& record) {

@@ -6,18 +6,20 @@
 
 #include "checks/check.h"
 #include "checks/print.h"
+#include "generator/source/files.h"
 
 namespace {
 
 constexpr int kClean = 0, kDrift = 1, kUnchecked = 2;
 
 constexpr const char* kFooter =
-    "exit codes: 0 clean, 1 generated/ is not what modular/ says, 2 it could not be found out\n"
-    "Digests are no authentication: in continuous integration use --full, which trusts no record.";
+    "exit codes: 0 clean, 1 generated/ is not what modular/ says, 2 it could not be checked\n"
+    "Digests are not authentication: in continuous integration use --full, which trusts no record.";
 
 }  // namespace
 
 int main(int count, char** arguments) try {
+  modgen::let_writes_fail();
   modgen::CheckOptions options;
   std::string root = ".", shipped, torch, format = "text";
   bool no_diff = false, version = false;
@@ -28,7 +30,7 @@ int main(int count, char** arguments) try {
   app.add_option("--changed-since", options.changed_since,
                  "check only families that a change since this git revision concerns")
       ->excludes("families");
-  app.add_flag("--full", options.full, "generate everything anew and compare, whatever the records say");
+  app.add_flag("--full", options.full, "generate everything again and compare, whatever the records say");
   app.add_flag("--fix", options.fix, "write what should be there; exits with 0 where all could be fixed");
   app.add_flag("--no-diff", no_diff, "name what differs without showing how");
   app.add_option("--format", format, "text, json, github (annotations) or sarif (2.1.0)")
@@ -53,8 +55,10 @@ int main(int count, char** arguments) try {
   if (options.modgen.empty()) options.modgen = modgen::program_folder() / "modgen";
   if (!torch.empty()) options.modgen_arguments = {"--torch", torch};
 
-  const std::vector<modgen::Difference> differences = modgen::check(options);
+  const auto [differences, notices] = modgen::check(options);
+  for (const std::string& notice : notices) std::fprintf(stderr, "modcheck: %s\n", notice.c_str());
   std::fputs(modgen::print(differences, format, !no_diff, options.tree.root).c_str(), stdout);
+  modgen::check_standard_output();
   auto any = [&](modgen::Verdict verdict) {
     return std::ranges::count(differences, verdict, &modgen::Difference::verdict) > 0;
   };

@@ -138,7 +138,7 @@ constexpr const char* meaning(Verdict verdict) {
     case Verdict::fixed:
       return "generated/ was not what modular/ says, and is now";
     case Verdict::unchecked:
-      return "it could not be found out whether generated/ is what modular/ says";
+      return "it could not be checked whether generated/ is what modular/ says";
     case Verdict::refused:
       return "a spec that does not generate: an error in it or in its parallel plan";
   }

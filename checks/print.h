@@ -1,4 +1,4 @@
-// What modcheck says of what it found, for people and for other programs.
+// The output of modcheck, for people and for other programs.
 #pragma once
 
 #include <string>

@@ -6,6 +6,8 @@
 
 #include "checks/build_identity.h"
 #include "checks/digest.h"
+#include "generator/source/families.h"
+#include "generator/source/files.h"
 
 namespace modgen {
 
@@ -17,8 +19,6 @@ constexpr std::string_view kShipped = "<shipped>/";
 constexpr std::string_view kFirstLine =
     "# What generated/*.h of the same name was made from. Written by modgen, verified by modcheck; commit it.";
 constexpr std::string_view kFormat = "1";
-
-std::string spec_name(const std::string& family) { return "modular/" + family + ".h"; }
 
 /// The path below `folder`, or nothing where it is elsewhere.
 std::string below(const fs::path& path, const fs::path& folder) {
@@ -64,10 +64,10 @@ Record make_record(const Tree& tree, const std::string& family, std::string_view
                 .spec = {},
                 .read = {},
                 .absent = {}};
-  record.spec = {spec_name(family), digest(read_file(tree.root / spec_name(family)))};
+  record.spec = {spec_name(family), digest_of_text(read_file(tree.root / spec_name(family)))};
   for (const std::string& path : read) {
     std::string name = tree.name_of(path);
-    if (name != record.spec.name) record.read.push_back({name, digest(read_file(tree.path_of(name)))});
+    if (name != record.spec.name) record.read.push_back({name, digest_of_text(read_file(tree.path_of(name)))});
   }
   for (const std::string& path : absent) record.absent.push_back(tree.name_of(path));
   std::ranges::sort(record.read, {}, &FileDigest::name);
@@ -95,7 +95,7 @@ Record parse_record(std::string_view text) {
     if (line.starts_with('#')) continue;
     auto refuse = [&]() -> std::runtime_error {
       return std::runtime_error("line " + std::to_string(number) +
-                                " of the record is damaged: run modgen to write it anew");
+                                " of the record is damaged: run modgen to write it again");
     };
     if (line.ends_with('\r')) throw refuse();
     const size_t space = line.find(' ');
@@ -129,7 +129,7 @@ Record parse_record(std::string_view text) {
     }
   }
   if (format.empty() || record.spec.name.empty() || record.output.empty())
-    throw std::runtime_error("the record is incomplete: run modgen to write it anew");
+    throw std::runtime_error("the record is incomplete: run modgen to write it again");
   return record;
 }
 
@@ -153,14 +153,15 @@ std::vector<std::string> reasons_to_regenerate(const Record& record, const Tree&
     const std::optional<std::string> bytes = read_file_if_any(tree.path_of(file.name));
     if (!bytes) {
       reasons.push_back(file.name + " is gone");
-    } else if (digest(*bytes) != file.digest) {
+    } else if (digest_of_text(*bytes) != file.digest) {
       reasons.push_back(file.name + " has changed");
     }
   };
   verify(record.spec);
   for (const FileDigest& file : record.read) verify(file);
   for (const std::string& name : record.absent) {
-    if (fs::exists(tree.path_of(name))) reasons.push_back(name + " is new and shadows a file that was included");
+    if (std::error_code unreadable; fs::is_regular_file(tree.path_of(name), unreadable))
+      reasons.push_back(name + " is new and shadows a file that was included");
   }
   return reasons;
 }
@@ -171,21 +172,8 @@ bool is_current(const Tree& tree, const std::string& family, const fs::path& out
   try {
     return reasons_to_regenerate(parse_record(*text), tree, family, output_folder, built_generator()).empty();
   } catch (const std::runtime_error&) {
-    return false;  // a damaged record is written anew
+    return false;  // a damaged record is written again
   }
-}
-
-std::vector<std::string> families_with_specs(const fs::path& root) {
-  std::vector<std::string> families;
-  if (!fs::is_directory(root / "modular"))
-    throw std::runtime_error((root / "modular").string() +
-                             ": no such folder: name the folder that holds modular/ with --root");
-  for (const fs::directory_entry& entry : fs::directory_iterator(root / "modular")) {
-    if (entry.is_regular_file() && entry.path().extension() == ".h" && entry.path().stem() != "modular")
-      families.push_back(entry.path().stem().string());
-  }
-  std::sort(families.begin(), families.end());
-  return families;
 }
 
 }  // namespace modgen

@@ -58,7 +58,7 @@ Record make_record(const Tree& tree, const std::string& family, std::string_view
 /// The record as text, one fact a line.
 std::string to_text(const Record& record);
 
-/// Throws std::runtime_error, with the line, where `text` is no record; carriage returns are none.
+/// Throws std::runtime_error, with the line, where `text` is not a record; a text with carriage returns is not.
 Record parse_record(std::string_view text);
 
 /// Why the generated file in `output_folder` may not be what its spec says: one sentence each, none where the record is
@@ -70,8 +70,5 @@ std::vector<std::string> reasons_to_regenerate(const Record& record, const Tree&
 /// True where `output_folder` holds the family's generated file and a current record of it, both as this build's
 /// generator makes them.
 bool is_current(const Tree& tree, const std::string& family, const std::filesystem::path& output_folder);
-
-/// Families that `root` has a spec for, sorted: every header of modular/ but the prelude.
-std::vector<std::string> families_with_specs(const std::filesystem::path& root);
 
 }  // namespace modgen

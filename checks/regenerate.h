@@ -27,7 +27,7 @@ struct Regeneration {
   std::vector<std::string> families;
   int exit_code = 0;                    // modgen's
   std::string messages;                 // what it printed
-  std::vector<Diagnostic> diagnostics;  // what it had to say about specs
+  std::vector<Diagnostic> diagnostics;  // what it reported about specs
 };
 
 /// Runs modgen for each group of families, as many at a time as there are processors; a family's files land in

@@ -1,11 +1,10 @@
 #include "checks/spec_errors.h"
+#include "generator/source/files.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string_view>
-
-#include "checks/digest.h"
 
 namespace modgen {
 

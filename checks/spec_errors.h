@@ -1,4 +1,4 @@
-// What modgen has to say about specs, as `modgen --diagnostics FILE` leaves it.
+// What modgen reports about specs, as `modgen --diagnostics FILE` writes it.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 namespace modgen {
 
-/// The diagnostics in `file`; none where modgen ended before it wrote them. Throws std::runtime_error where the file is
+/// The diagnostics in `file`; none if modgen ended before it wrote them. Throws std::runtime_error where the file is
 /// not modgen's.
 std::vector<Diagnostic> read_diagnostics(const std::filesystem::path& file);
 

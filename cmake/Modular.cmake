@@ -3,7 +3,7 @@
 # modular_generate(<target> FAMILIES <family>… [ROOT <dir>] [OUTPUT_DIR <dir>])
 #   Generates <dir>/modular/<family>.h of each family when its spec, or one that ships with modgen, changed. <target> carries the include
 #   folder, for programs that include "generated/<family>.h"; modular_executable and modular_parity_test find it by the family. ROOT is
-#   the calling folder by default. OUTPUT_DIR, a folder named "generated", lies in the build folder by default; name one in the source
+#   the calling folder by default. OUTPUT_DIR, a folder named "generated", is in the build folder by default; name one in the source
 #   tree to commit what is generated, as modcheck expects it.
 function(modular_generate target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "ROOT;OUTPUT_DIR" "FAMILIES")

@@ -161,7 +161,7 @@ class ArceeAttentionImpl : public Module {
 };
 TORCH_MODULE(ArceeAttention);
 
-/// Attention and feed-forward network, each behind a norm and beside a residual path.
+/// Attention and feed-forward network, each after a norm, with a residual connection.
 class ArceeDecoderLayerImpl : public Module {
  public:
   ArceeDecoderLayerImpl(const ArceeConfig& config, int64_t /*layer*/)

@@ -108,7 +108,7 @@ class BloomMLPImpl : public Module {
 };
 TORCH_MODULE(BloomMLP);
 
-/// Attention and feed-forward network, each behind a norm and beside a residual path, which may begin after the norm.
+/// Attention and feed-forward network, each after a norm and with a residual path, which may begin after the norm.
 class BloomBlockImpl : public Module {
  public:
   BloomBlockImpl(const BloomConfig& config, int64_t layer)

@@ -50,7 +50,7 @@ struct DeepseekV3Config {
   int64_t v_head_dim = 128;
   std::optional<int64_t> num_experts_per_tok = 8;
   int64_t moe_intermediate_size = 2048;
-  bool rope_interleave = true;  // the two features of a pair stand beside one another
+  bool rope_interleave = true;  // the two features of a pair are neighbours
 
   void finish() {
     head_dim = qk_rope_head_dim;
@@ -250,7 +250,7 @@ class DeepseekV3TopkRouterImpl : public Module {
 };
 TORCH_MODULE(DeepseekV3TopkRouter);
 
-/// A mixture of experts, and beside it some for every token, which are one network.
+/// A mixture of experts, and experts shared by every token, which are one network.
 class DeepseekV3MoeImpl : public Module {
  public:
   explicit DeepseekV3MoeImpl(const DeepseekV3Config& config)
@@ -358,7 +358,7 @@ class DeepseekV3AttentionImpl : public Module {
 };
 TORCH_MODULE(DeepseekV3Attention);
 
-/// Attention and feed-forward network, each behind a norm and beside a residual path.
+/// Attention and feed-forward network, each after a norm, with a residual connection.
 class DeepseekV3DecoderLayerImpl : public Module {
  public:
   DeepseekV3DecoderLayerImpl(const DeepseekV3Config& config, int64_t layer)

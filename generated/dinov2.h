@@ -99,7 +99,7 @@ class Dinov2PatchEmbeddingsImpl : public Module {
 };
 TORCH_MODULE(Dinov2PatchEmbeddings);
 
-/// A class token in front of the patches, and the position of each.
+/// A class token before the patches, and the position of each.
 class Dinov2EmbeddingsImpl : public Module {
  public:
   explicit Dinov2EmbeddingsImpl(const Dinov2Config& config)

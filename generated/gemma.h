@@ -167,7 +167,7 @@ class GemmaAttentionImpl : public Module {
 };
 TORCH_MODULE(GemmaAttention);
 
-/// Attention and feed-forward network, each behind a norm and beside a residual path.
+/// Attention and feed-forward network, each after a norm, with a residual connection.
 class GemmaDecoderLayerImpl : public Module {
  public:
   GemmaDecoderLayerImpl(const GemmaConfig& config, int64_t /*layer*/)

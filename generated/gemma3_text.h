@@ -197,7 +197,7 @@ class Gemma3AttentionImpl : public Module {
 };
 TORCH_MODULE(Gemma3Attention);
 
-/// Attention and feed-forward network, each behind a norm and beside a residual path.
+/// Attention and feed-forward network, each after a norm, with a residual connection.
 class Gemma3DecoderLayerImpl : public Module {
  public:
   Gemma3DecoderLayerImpl(const Gemma3Config& config, int64_t layer)

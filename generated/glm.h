@@ -164,7 +164,7 @@ class GlmAttentionImpl : public Module {
 };
 TORCH_MODULE(GlmAttention);
 
-/// Attention and feed-forward network, each behind a norm and beside a residual path.
+/// Attention and feed-forward network, each after a norm, with a residual connection.
 class GlmDecoderLayerImpl : public Module {
  public:
   GlmDecoderLayerImpl(const GlmConfig& config, int64_t /*layer*/)

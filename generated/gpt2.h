@@ -125,7 +125,7 @@ class GPT2MLPImpl : public Module {
 };
 TORCH_MODULE(GPT2MLP);
 
-/// Attention and feed-forward network, each behind a norm and beside a residual path.
+/// Attention and feed-forward network, each after a norm, with a residual connection.
 class GPT2BlockImpl : public Module {
  public:
   GPT2BlockImpl(const GPT2Config& config, int64_t layer)

@@ -163,7 +163,7 @@ class LlamaAttentionImpl : public Module {
 };
 TORCH_MODULE(LlamaAttention);
 
-/// Attention and feed-forward network, each behind a norm and beside a residual path.
+/// Attention and feed-forward network, each after a norm, with a residual connection.
 class LlamaDecoderLayerImpl : public Module {
  public:
   LlamaDecoderLayerImpl(const LlamaConfig& config, int64_t /*layer*/)

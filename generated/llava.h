@@ -406,7 +406,7 @@ class LlavaTextAttentionImpl : public Module {
 };
 TORCH_MODULE(LlavaTextAttention);
 
-/// Attention and feed-forward network, each behind a norm and beside a residual path.
+/// Attention and feed-forward network, each after a norm, with a residual connection.
 class LlavaTextDecoderLayerImpl : public Module {
  public:
   LlavaTextDecoderLayerImpl(const LlavaTextConfig& config, int64_t /*layer*/)

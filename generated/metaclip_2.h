@@ -14,7 +14,7 @@ struct MetaClip2TextConfig {
   int64_t vocab_size = 49408;
   int64_t hidden_size = 512;
   int64_t intermediate_size = 2048;
-  std::optional<int64_t> projection_dim = 512;  // of the tower alone; the pair's stands beside the towers
+  std::optional<int64_t> projection_dim = 512;  // of the tower alone; the pair's is a field of the pair
   int64_t num_hidden_layers = 12;
   int64_t num_attention_heads = 8;
   int64_t max_position_embeddings = 77;

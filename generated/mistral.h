@@ -159,7 +159,7 @@ class MistralAttentionImpl : public Module {
 };
 TORCH_MODULE(MistralAttention);
 
-/// Attention and feed-forward network, each behind a norm and beside a residual path.
+/// Attention and feed-forward network, each after a norm, with a residual connection.
 class MistralDecoderLayerImpl : public Module {
  public:
   MistralDecoderLayerImpl(const MistralConfig& config, int64_t /*layer*/)

@@ -234,7 +234,7 @@ class MixtralSparseMoeBlockImpl : public Module {
 };
 TORCH_MODULE(MixtralSparseMoeBlock);
 
-/// Attention and feed-forward network, each behind a norm and beside a residual path.
+/// Attention and feed-forward network, each after a norm, with a residual connection.
 class MixtralDecoderLayerImpl : public Module {
  public:
   MixtralDecoderLayerImpl(const MixtralConfig& config, int64_t /*layer*/)

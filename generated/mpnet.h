@@ -266,7 +266,7 @@ class MPNetClassificationHeadImpl : public Module {
 };
 TORCH_MODULE(MPNetClassificationHead);
 
-/// The row of relative_attention_bias for keys that stand `distance` [seq, seq] behind their query: half of the rows
+/// The row of relative_attention_bias for keys `distance` [seq, seq] after their query: half of the rows
 /// for each direction, near distances each their own, far ones in logarithmic steps (Raffel et al., T5).
 inline Tensor relative_position_bucket(const Tensor& distance) {
   constexpr int64_t buckets = 16, exact = 8, farthest = 128;

@@ -95,7 +95,7 @@ struct MT5Config {
   }
 };
 
-/// What the decoder reads to predict `labels` [batch, seq]: them, one place to the right, behind a token that starts.
+/// What the decoder reads to predict `labels` [batch, seq]: them, one place to the right, after a start token.
 inline Tensor shift_right(const Tensor& labels, const MT5Config& config) {
   const int64_t padding = *config.pad_token_id, start = config.decoder_start_token_id.value_or(padding);
   const Tensor before = at::constant_pad_nd(labels.slice(1, 0, labels.size(1) - 1), {1, 0}, start);
@@ -204,7 +204,7 @@ class MT5RelativeAttentionBiasImpl : public Module {
         bidirectional(bidirectional),
         std(config.initializer_factor / std::sqrt(static_cast<double>(config.d_model))) {}
 
-  /// Its row for keys that stand `distance` [seq, seq] behind their query: near distances have each their own, far ones
+  /// Its row for keys `distance` [seq, seq] after their query: near distances have each their own, far ones
   /// share logarithmic steps. Where both directions are seen, each has half of the rows.
   Tensor bucket(const Tensor& distance) {
     const int64_t exact = num_buckets / 2;

@@ -181,7 +181,7 @@ class Olmo2AttentionImpl : public Module {
 };
 TORCH_MODULE(Olmo2Attention);
 
-/// Attention and feed-forward network, each behind a norm and beside a residual path.
+/// Attention and feed-forward network, each after a norm, with a residual connection.
 class Olmo2DecoderLayerImpl : public Module {
  public:
   Olmo2DecoderLayerImpl(const Olmo2Config& config, int64_t /*layer*/)

@@ -170,7 +170,7 @@ class Phi3AttentionImpl : public Module {
 };
 TORCH_MODULE(Phi3Attention);
 
-/// Attention and feed-forward network, each behind a norm and beside a residual path.
+/// Attention and feed-forward network, each after a norm, with a residual connection.
 class Phi3DecoderLayerImpl : public Module {
  public:
   Phi3DecoderLayerImpl(const Phi3Config& config, int64_t /*layer*/)

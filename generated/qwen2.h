@@ -173,7 +173,7 @@ class Qwen2AttentionImpl : public Module {
 };
 TORCH_MODULE(Qwen2Attention);
 
-/// Attention and feed-forward network, each behind a norm and beside a residual path.
+/// Attention and feed-forward network, each after a norm, with a residual connection.
 class Qwen2DecoderLayerImpl : public Module {
  public:
   Qwen2DecoderLayerImpl(const Qwen2Config& config, int64_t layer)

@@ -35,7 +35,7 @@ struct Qwen2MoeConfig {
   std::optional<std::string> problem_type;       // of classifiers
   std::optional<int64_t> sliding_window = 4096;  // how many keys a query sees; all before it when not given
   bool use_sliding_window = false;
-  int64_t max_window_layers = 28;        // behind the last layer with a window, where layer_types does not say it
+  int64_t max_window_layers = 28;        // after the last layer with a window, where layer_types is not given
   std::vector<std::string> layer_types;  // of each layer: full_attention or sliding_attention
   int64_t decoder_sparse_step = 1;       // one layer of so many has experts
   int64_t moe_intermediate_size = 1408;
@@ -268,7 +268,7 @@ class Qwen2MoeTopKRouterImpl : public Module {
 };
 TORCH_MODULE(Qwen2MoeTopKRouter);
 
-/// A mixture of experts, and beside it one expert for every token behind a gate.
+/// A mixture of experts, and one expert for every token with a gate.
 class Qwen2MoeSparseMoeBlockImpl : public Module {
  public:
   explicit Qwen2MoeSparseMoeBlockImpl(const Qwen2MoeConfig& config)
@@ -301,7 +301,7 @@ class Qwen2MoeSparseMoeBlockImpl : public Module {
 };
 TORCH_MODULE(Qwen2MoeSparseMoeBlock);
 
-/// Attention and feed-forward network, each behind a norm and beside a residual path.
+/// Attention and feed-forward network, each after a norm, with a residual connection.
 class Qwen2MoeDecoderLayerImpl : public Module {
  public:
   Qwen2MoeDecoderLayerImpl(const Qwen2MoeConfig& config, int64_t layer)

@@ -184,7 +184,7 @@ class Qwen3AttentionImpl : public Module {
 };
 TORCH_MODULE(Qwen3Attention);
 
-/// Attention and feed-forward network, each behind a norm and beside a residual path.
+/// Attention and feed-forward network, each after a norm, with a residual connection.
 class Qwen3DecoderLayerImpl : public Module {
  public:
   Qwen3DecoderLayerImpl(const Qwen3Config& config, int64_t layer)

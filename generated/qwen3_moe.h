@@ -285,7 +285,7 @@ class Qwen3MoeSparseMoeBlockImpl : public Module {
 };
 TORCH_MODULE(Qwen3MoeSparseMoeBlock);
 
-/// Attention and feed-forward network, each behind a norm and beside a residual path.
+/// Attention and feed-forward network, each after a norm, with a residual connection.
 class Qwen3MoeDecoderLayerImpl : public Module {
  public:
   Qwen3MoeDecoderLayerImpl(const Qwen3MoeConfig& config, int64_t layer)

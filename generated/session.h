@@ -151,7 +151,7 @@ class SessionMLPImpl : public Module {
 };
 TORCH_MODULE(SessionMLP);
 
-/// Attention and feed-forward network, each behind a norm and beside a residual path.
+/// Attention and feed-forward network, each after a norm, with a residual connection.
 class SessionBlockImpl : public Module {
  public:
   SessionBlockImpl(const SessionConfig& config, int64_t layer)

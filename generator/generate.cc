@@ -23,6 +23,8 @@
 #include "generator/print/print_plan.h"
 #include "generator/resolved.h"
 #include "generator/result_bytes.h"
+#include "generator/source/apply_fixes.h"
+#include "generator/source/cache_folder.h"
 #include "generator/validate/validate.h"
 #include "generator/weave/constructor_checks.h"
 #include "generator/weave/weave.h"
@@ -33,20 +35,10 @@ namespace fs = std::filesystem;
 namespace modgen {
 namespace {
 
-std::string default_cache() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value ? value : "");
-  };
-  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache + "/modgen";
-  if (const std::string home = variable("HOME"); !home.empty()) return home + "/.cache/modgen";
-  throw std::runtime_error("no cache folder: set XDG_CACHE_HOME or HOME, or give --cache-dir");
-}
-
 std::string real_folder(const std::string& path, const char* what) {
   std::error_code failed;
   const fs::path real = fs::canonical(path, failed);
-  if (failed || !fs::is_directory(real)) throw std::runtime_error(std::string(what) + " " + path + " is no folder");
+  if (failed || !fs::is_directory(real)) throw std::runtime_error(std::string(what) + " " + path + " is not a folder");
   return real.string();
 }
 
@@ -62,7 +54,8 @@ ParseOptions resolved(const GenerateOptions& options) {
   result.torch = real_folder(or_else(options.torch, MODGEN_TORCH), "torch's folder");
   result.clang_resources =
       real_folder(or_else(options.clang_resources, MODGEN_CLANG_RESOURCES), "Clang's resource folder");
-  result.cache = fs::absolute(options.cache.empty() ? default_cache() : options.cache).string();
+  const fs::path cache = options.cache.empty() ? cache_folder().value_or("") : fs::path(options.cache);
+  if (!cache.empty()) result.cache = fs::absolute(cache).string();
   return result;
 }
 
@@ -111,12 +104,12 @@ class Run {
     check_cycles(parsed);
 
     GenerateResult result;
+    result.notices = parsed.notices;
     std::stable_sort(parsed.remarks.begin(), parsed.remarks.end(), [](const Remark& a, const Remark& b) {
       return std::tie(a.where.file, a.where.begin) < std::tie(b.where.file, b.where.begin);
     });
     const auto is_family = [&](const std::string& name) {
-      return !name.empty() && (fs::exists(options_.root + "/modular/" + name + ".h") ||
-                               fs::exists(options_.shipped + "/modular/" + name + ".h"));
+      return !name.empty() && find_spec(options_.root, options_.shipped, name);
     };
     for (Remark& remark : parsed.remarks) advise(remark, parsed, is_family);
     for (const Remark& remark : parsed.remarks) result.diagnostics.push_back(diagnostic(parsed, remark));
@@ -140,14 +133,15 @@ class Run {
     return result;
   }
 
-  /// How many families go to one worker: as few as let all end at about the same time, for a start has its price.
+  /// How many families go to one worker: enough to be worth starting it, and few enough that all end at about the same
+  /// time.
   size_t share() const { return std::clamp<size_t>(families_.size() / (2 * jobs_), 1, kMostInWorker); }
 
-  /// Asked when `specs` of the specs were read: true in a new worker, which goes on with those that are not yet in
-  /// another's hands.
+  /// Asked when `specs` of the specs were read: true in a new worker, which continues with those that no
+  /// other worker has.
   bool goes_on_with(size_t specs) {
-    if (keep_models_) return false;  // they do not travel between processes
-    // The first soon, and the more the later.
+    if (keep_models_) return false;  // they cannot be sent between processes
+    // The first soon; later ones get more at a time.
     const size_t waiting = specs - handed_over_, least = std::min(workers_.started() + 1, share());
     if (waiting < least || (waiting < kMostInWorker && workers_.running() + 1 >= jobs_)) return false;
     return hand_over(handed_over_ + std::min(waiting, share()));
@@ -244,9 +238,8 @@ class Run {
       break;
     }
     result.where = parsed.sources.locate(where);
-    for (const Edit& edit : remark.fix)
-      result.fix.push_back({parsed.sources[edit.where.file].absolute, edit.where.begin, edit.where.end, edit.text});
-    // Flattened text is no file to mend.
+    for (const Edit& edit : remark.fix) result.fix.push_back(fix_it(parsed.sources[edit.where.file], edit));
+    // Flattened text is not a file that could be fixed.
     if (std::any_of(result.fix.begin(), result.fix.end(), [](const FixIt& one) { return one.path.empty(); }))
       result.fix.clear();
     for (const Remark& note : remark.notes) {
@@ -256,18 +249,18 @@ class Run {
     return result;
   }
 
-  /// A cycle of specs shows as missing names; what it is is said first.
+  /// A cycle of specs shows as missing names; the cycle is reported instead.
   void check_cycles(Parsed& parsed) const {
     std::set<uint32_t> done;
     std::vector<uint32_t> path;
-    bool told = false;
+    bool found = false;
     const std::function<void(uint32_t)> visit = [&](uint32_t file) {
       path.push_back(file);
       for (const Inclusion& inclusion : parsed.inclusions) {
-        if (inclusion.file != file || inclusion.target == 0 || told) continue;
+        if (inclusion.file != file || inclusion.target == 0 || found) continue;
         const auto seen = std::find(path.begin(), path.end(), inclusion.target);
         if (seen != path.end()) {
-          // The same from wherever it is met: it begins with the first path.
+          // The same wherever it is found: it begins with the first path.
           std::vector<uint32_t> circle(seen, path.end());
           std::rotate(
               circle.begin(),
@@ -287,7 +280,7 @@ class Run {
                "specs include each other in a cycle: " + names + parsed.sources[circle.front()].path,
                "move what both need into a spec of its own",
                {}});
-          told = true;
+          found = true;
         } else if (!done.count(inclusion.target)) {
           visit(inclusion.target);
         }
@@ -299,7 +292,7 @@ class Run {
       if (!done.count(file)) visit(file);
   }
 
-  /// Where the specs hold what a family's proofs take on trust.
+  /// The places in the specs of what a family's proofs take on trust.
   void place_proofs(const Parsed& parsed, size_t index) {
     for (EntryPlan& plan : models_[index].plans)
       for (EntryPlan::Trust& trust : plan.proof.trusted) {
@@ -384,9 +377,8 @@ bool GenerateResult::ok() const {
 GenerateResult generate(const GenerateOptions& options) {
   const ParseOptions where = resolved(options);
   for (const std::string& family : options.families)
-    if (!fs::exists(where.root + "/modular/" + family + ".h") &&
-        !fs::exists(where.shipped + "/modular/" + family + ".h"))
-      throw std::runtime_error("there is no spec modular/" + family + ".h below " + where.root);
+    if (!find_spec(where.root, where.shipped, family))
+      throw std::runtime_error("there is no spec " + spec_name(family) + " below " + where.root);
   const size_t jobs = options.jobs ? options.jobs : std::max(1u, std::thread::hardware_concurrency());
   GenerateResult result = Run(where, options.families, jobs, options.keep_models).make();
   if (result.ok() || options.families.size() == 1) return result;
@@ -407,17 +399,6 @@ GenerateResult generate(const GenerateOptions& options) {
         all.push_back(std::move(one));
   if (!all.empty()) result.diagnostics = std::move(all);
   return result;
-}
-
-std::vector<std::string> families_in(const std::string& root) {
-  std::vector<std::string> families;
-  const fs::path folder = fs::path(root) / "modular";
-  if (!fs::is_directory(folder)) throw std::runtime_error("there is no folder modular/ below " + root);
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.path().extension() == ".h" && entry.path().filename() != "modular.h")
-      families.push_back(entry.path().stem().string());
-  std::sort(families.begin(), families.end());
-  return families;
 }
 
 std::string generator_version() { return "modgen " MODGEN_VERSION ", LLVM " MODGEN_LLVM_VERSION; }

@@ -9,6 +9,7 @@
 #include "generator/flatten/outline.h"
 #include "generator/model/family_model.h"
 #include "generator/source/diagnostic.h"
+#include "generator/source/families.h"
 
 namespace modgen {
 
@@ -38,14 +39,16 @@ struct Output {
   std::vector<Explanation> explanations;  // in the order of the file
   std::vector<std::string>
       read;  // project files that this output depends on, sorted: relative to the root, or absolute where shipped
-  std::vector<std::string> absent;  // include candidates that were looked for before those were found, sorted likewise
+  std::vector<std::string>
+      absent;  // include candidates that were looked for before those were found, sorted in the same way
   std::shared_ptr<const FamilyModel> model;      // where asked for, and there is no error
-  std::shared_ptr<const FamilyOutline> outline;  // likewise
+  std::shared_ptr<const FamilyOutline> outline;  // under the same conditions
 };
 
 struct GenerateResult {
   std::vector<Output> outputs;          // one for each asked family, in the order asked
   std::vector<Diagnostic> diagnostics;  // all of all families, in source order
+  std::vector<std::string> notices;     // what a person should know of the run itself: sentences
   bool ok() const;                      // no error among the diagnostics
 };
 
@@ -53,9 +56,6 @@ struct GenerateResult {
 /// torch, an unreadable folder); a mistake in a spec is a diagnostic. The bytes depend on the specs, the shipped
 /// headers, and the tool alone. Where there is more than one family it forks, so the caller must have one thread.
 GenerateResult generate(const GenerateOptions& options);
-
-/// Families that `root` has a spec for, sorted.
-std::vector<std::string> families_in(const std::string& root);
 
 /// Version of the generator, of LLVM and of the style, for records: any change of it may change the bytes.
 std::string generator_version();

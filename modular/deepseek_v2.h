@@ -1,5 +1,5 @@
 // DeepSeek-V2 (DeepSeek-AI, 2024), as in Hugging Face transformers: Llama with multi-head latent attention, and experts
-// behind the first layers.
+// after the first layers.
 #pragma once
 
 #include <cmath>
@@ -16,7 +16,7 @@ MODULAR_FAMILY(DeepseekV2);
 
 struct DeepseekV2Config : llama::LlamaConfig {
   int64_t vocab_size = 102400;
-  int64_t first_k_dense_replace = 0;  // layers in front that have no experts
+  int64_t first_k_dense_replace = 0;  // first layers, without experts
   int64_t kv_lora_rank = 512;         // features of the latent that keys and values are made of
   std::optional<int64_t> q_lora_rank = 1536;
   std::optional<int64_t> n_group;  // of experts
@@ -196,7 +196,7 @@ class DeepseekV2TopkRouterImpl : public Module {
 };
 TORCH_MODULE(DeepseekV2TopkRouter);
 
-/// A mixture of experts, and beside it some for every token, which are one network.
+/// A mixture of experts, and experts shared by every token, which are one network.
 class DeepseekV2MoeImpl : public mixtral::MixtralSparseMoeBlockImpl {
  public:
   explicit DeepseekV2MoeImpl(const DeepseekV2Config& config)

@@ -29,7 +29,7 @@ struct DeepseekV3Config : deepseek_v2::DeepseekV2Config {
   int64_t first_k_dense_replace = 3;
   bool norm_topk_prob = true;
   int64_t max_position_embeddings = 4096;
-  bool rope_interleave = true;  // the two features of a pair stand beside one another
+  bool rope_interleave = true;  // the two features of a pair are neighbours
 
   bool limits_groups() const { return true; }
 

@@ -1,4 +1,4 @@
-// Gemma 2 (Gemma Team, 2024), as in Hugging Face transformers: Gemma with norms behind attention and feed-forward
+// Gemma 2 (Gemma Team, 2024), as in Hugging Face transformers: Gemma with norms after attention and feed-forward
 // network too, a window in every second layer and soft caps on scores and logits.
 #pragma once
 

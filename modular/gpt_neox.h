@@ -1,5 +1,5 @@
-// GPT-NeoX (Black et al., 2022), as in Hugging Face transformers: attention and feed-forward network beside or behind
-// one another, each behind a layer norm, with one projection for query, key and value, and rotary positions for a part
+// GPT-NeoX (Black et al., 2022), as in Hugging Face transformers: attention and feed-forward network in parallel or in
+// sequence, each after a layer norm, with one projection for query, key and value, and rotary positions for a part
 // of each head.
 #pragma once
 
@@ -49,7 +49,7 @@ struct GPTNeoXConfig : llama::LlamaConfig {
 
 using GPTNeoXMLP = phi::PhiMLP;
 
-/// Causal self-attention with rotary positions. A head's query, key and value stand side by side in one projection.
+/// Causal self-attention with rotary positions. A head's query, key and value are side by side in one projection.
 class GPTNeoXAttentionImpl : public llama::LlamaAttentionImpl {
  public:
   explicit GPTNeoXAttentionImpl(const GPTNeoXConfig& config)
@@ -74,7 +74,7 @@ class GPTNeoXAttentionImpl : public llama::LlamaAttentionImpl {
 };
 TORCH_MODULE(GPTNeoXAttention);
 
-/// Attention and feed-forward network, each behind a norm, beside one another or one behind the other.
+/// Attention and feed-forward network, each after a norm, in parallel or in sequence.
 class STANDS_FOR(llama::LlamaDecoderLayer) GPTNeoXLayerImpl : public llama::LlamaDecoderLayerImpl {
  public:
   GPTNeoXLayerImpl(const GPTNeoXConfig& config, int64_t /*layer*/)

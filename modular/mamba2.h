@@ -182,7 +182,7 @@ class Mamba2MixerImpl : public Module {
 };
 TORCH_MODULE(Mamba2Mixer);
 
-/// A state space layer behind a norm and beside a residual path.
+/// A state space layer after a norm, with a residual connection.
 class FSDP_UNIT Mamba2BlockImpl : public Module {
  public:
   explicit Mamba2BlockImpl(const Mamba2Config& config)

@@ -44,7 +44,7 @@ struct Config {
   operator const Other&() const;
 };
 
-/// Removes an inherited field in a constructor that creates it anew afterwards.
+/// Removes an inherited field in a constructor that creates it again afterwards.
 template <class Member>
 void remove(Member& member);
 
@@ -88,11 +88,11 @@ Own own(Inherited&& value);
 /// Drops an inherited tensor-parallel annotation.
 #define TP_NONE MODULAR_ANNOTATE("modular.tp_none")
 
-// ---- Where a member stands in the pipeline ----
+// ---- Where a member is in the pipeline ----
 
 /// Only in the first stage.
 #define PP_FIRST MODULAR_ANNOTATE("modular.pp_first")
-/// The list that may be cut between its elements. Where there is none, a model whose layers stand in one PP_FIRST and
+/// The list that may be cut between its elements. Where there is none, a model whose layers are in one PP_FIRST and
 /// one PP_LAST module is cut between these two, into two stages.
 #define PP_SPLIT MODULAR_ANNOTATE("modular.pp_split")
 /// Only in the last stage.

@@ -1,4 +1,4 @@
-// Phi (Li et al., 2023), as in Hugging Face transformers: attention and feed-forward network beside one another behind
+// Phi (Li et al., 2023), as in Hugging Face transformers: attention and feed-forward network in parallel after
 // one layer norm, biases everywhere, and rotary positions for a part of each head.
 #pragma once
 
@@ -72,7 +72,7 @@ class PhiMLPImpl : public Module {
 };
 TORCH_MODULE(PhiMLP);
 
-/// Attention and feed-forward network of the same normed values, beside a residual path.
+/// Attention and feed-forward network of the same normed values, with a residual connection.
 class PhiDecoderLayerImpl : public llama::LlamaDecoderLayerImpl {
  public:
   PhiDecoderLayerImpl(const PhiConfig& config, int64_t /*layer*/) : LlamaDecoderLayerImpl(config, /*layer=*/0) {

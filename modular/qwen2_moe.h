@@ -18,7 +18,7 @@ struct Qwen2MoeConfig : qwen2::Qwen2Config {
   int64_t num_hidden_layers = 24;
   int64_t num_attention_heads = 16;
   std::optional<int64_t> num_key_value_heads = 16;
-  int64_t max_window_layers = 28;   // behind the last layer with a window, where layer_types does not say it
+  int64_t max_window_layers = 28;   // after the last layer with a window, where layer_types is not given
   int64_t decoder_sparse_step = 1;  // one layer of so many has experts
   int64_t moe_intermediate_size = 1408;
   int64_t shared_expert_intermediate_size = 5632;
@@ -87,7 +87,7 @@ class Qwen2MoeTopKRouterImpl : public mixtral::MixtralTopKRouterImpl {
 };
 TORCH_MODULE(Qwen2MoeTopKRouter);
 
-/// A mixture of experts, and beside it one expert for every token behind a gate.
+/// A mixture of experts, and one expert for every token with a gate.
 class Qwen2MoeSparseMoeBlockImpl : public mixtral::MixtralSparseMoeBlockImpl {
  public:
   explicit Qwen2MoeSparseMoeBlockImpl(const Qwen2MoeConfig& config)

@@ -1,4 +1,4 @@
-// SigLIP (Zhai et al., 2023), as in Hugging Face transformers: CLIP whose pairs are told apart one by one, by sigmoids.
+// SigLIP (Zhai et al., 2023), as in Hugging Face transformers: CLIP whose pairs are classified one by one, by sigmoids.
 #pragma once
 
 #include <cmath>

@@ -70,7 +70,7 @@ class ViTPatchEmbeddingsImpl : public Module {
 };
 TORCH_MODULE(ViTPatchEmbeddings);
 
-/// A class token in front of the patches, and the position of each.
+/// A class token before the patches, and the position of each.
 class ViTEmbeddingsImpl : public Module {
  public:
   explicit ViTEmbeddingsImpl(const ViTConfig& config)

@@ -63,7 +63,7 @@ class ClassText {
     return text;
   }
 
-  /// Comment, class key, annotations, name and bases, up to behind the opening brace.
+  /// Comment, class key, annotations, name and bases, up to and including the opening brace.
   Fragment head() {
     const size_t root = entity_.levels.size() - 1;
     Fragment text;
@@ -96,7 +96,7 @@ class ClassText {
         text.add(std::string(std::exchange(has_bases, true) ? ", " : " : "));
         text.append(render(family_.parsed().span(family_.specs().manager(), base.getSourceRange()), level));
       }
-    text.append(render({name.file, bases.end, behind_line_comment(text_of(root), open.end)}, root));
+    text.append(render({name.file, bases.end, after_line_comment(text_of(root), open.end)}, root));
     return text;
   }
 
@@ -119,14 +119,14 @@ class ClassText {
     const SourceSpan whole = symbol.slices.front()->whole;
     std::vector<Replacement> bodies;
     for (const Member& member : merged_.members)
-      if (const auto body = body_behind(member)) bodies.push_back(*body);
-    Fragment text = render({open.file, behind_line_comment(text_of(0), open.end), whole.end}, 0, std::move(bodies));
+      if (const auto body = body_after(member)) bodies.push_back(*body);
+    Fragment text = render({open.file, after_line_comment(text_of(0), open.end), whole.end}, 0, std::move(bodies));
     append_holder(text);
     return text;
   }
 
-  /// In the place of its semicolon, the body of a method that is defined behind its class.
-  std::optional<Replacement> body_behind(const Member& member) {
+  /// In the place of its semicolon, the body of a method that is defined after its class.
+  std::optional<Replacement> body_after(const Member& member) {
     const auto* function = llvm::dyn_cast_or_null<clang::FunctionDecl>(member.decl);
     if (!function) return std::nullopt;
     const clang::FunctionDecl& definition = Specs::defined(*function);
@@ -134,7 +134,7 @@ class ClassText {
     const SourceSpan body = family_.parsed().span(family_.specs().manager(), definition.getBody()->getSourceRange());
     uint32_t begin = body.begin;
     if (const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(&definition))
-      for (const RawToken& token : raw_tokens(text_of(member.level), name_behind(*constructor), body.begin))
+      for (const RawToken& token : raw_tokens(text_of(member.level), name_after(*constructor), body.begin))
         if (text_of(member.level)[token.begin] == ':' && token.end == token.begin + 1) {
           begin = token.begin;
           break;
@@ -144,7 +144,7 @@ class ClassText {
     text.append(render({body.file, begin, body.end}, member.level, kept_calls(member)));
     return Replacement{{body.file, member.slice->core.end, semicolon + 1}, text};
   }
-  uint32_t name_behind(const clang::FunctionDecl& function) const { return token(function.getLocation()).end; }
+  uint32_t name_after(const clang::FunctionDecl& function) const { return token(function.getLocation()).end; }
   std::vector<Replacement> kept_calls(const Member& member) {
     return member.kind == Member::Kind::method ? super_calls(family_, entity_, member.level, *member.decl, {}, supers_)
                                                : std::vector<Replacement>{};
@@ -163,7 +163,7 @@ class ClassText {
       }
       text.add("TORCH_MODULE(" + entity_.name + ");", symbol.where);
       const auto last_slice = [](const Symbol& one) { return one.holder ? one.slices.back() : one.slices.front(); };
-      append_comment_behind(text, last_slice);
+      append_comment_after(text, last_slice);
       return;
     }
   }
@@ -176,7 +176,7 @@ class ClassText {
       return constructor_text(context, member.level, constructor, whole);
     }
     std::vector<Replacement> replacements;
-    if (auto body = body_behind(member))
+    if (auto body = body_after(member))
       replacements.push_back(std::move(*body));
     else
       replacements = kept_calls(member);
@@ -209,7 +209,7 @@ class ClassText {
     return names;
   }
 
-  /// Fields that are gone or that a redeclaration initializes anew, with the level that says so.
+  /// Fields that are gone or that a redeclaration initializes again, with the level that says so.
   std::map<std::string, size_t> dropped_initializers() const {
     std::map<std::string, size_t> levels;
     for (const auto& [name, where] : entity_.removed)
@@ -277,20 +277,20 @@ class ClassText {
     }
     text.add(std::string("};"));
     const auto first_slice = [](const Symbol& symbol) { return symbol.slices.front(); };
-    append_comment_behind(text, first_slice);
+    append_comment_after(text, first_slice);
     append_holder(text);
     return text;
   }
 
-  /// The comment behind the slice that `choose` gives, of the nearest level that has one.
+  /// The comment after the slice that `choose` gives, of the nearest level that has one.
   template <class Choose>
-  void append_comment_behind(Fragment& text, Choose&& choose) {
+  void append_comment_after(Fragment& text, Choose&& choose) {
     for (size_t level = 0; level < entity_.levels.size(); ++level) {
       const Slice& slice = *choose(*entity_.levels[level].symbol);
       const std::string& source = text_of(level);
-      uint32_t behind = slice.core.end;
-      while (behind < slice.whole.end && source[behind] == ';') ++behind;
-      const SourceSpan comment = leading_comment(source, {slice.whole.file, behind, slice.whole.end});
+      uint32_t after = slice.core.end;
+      while (after < slice.whole.end && source[after] == ';') ++after;
+      const SourceSpan comment = leading_comment(source, {slice.whole.file, after, slice.whole.end});
       if (comment.begin == comment.end) continue;
       text.add(std::string("  "));
       text.append(render(comment, level));

@@ -364,13 +364,13 @@ class Unraveller {
                            advice, {{Diagnostic::Severity::note, one.other.where, "this comes first", "", {}}});
   }
 
-  /// The comments above an initializer and behind it.
+  /// The comments above an initializer and after it.
   Later comments_at(SourceSpan slice, SourceSpan core, size_t level, const Substitution& arguments) {
     const std::string& text = family_.file_text(slice.file);
-    uint32_t behind = core.end;
-    while (behind < slice.end && (text[behind] == ',' || text[behind] == ' ')) ++behind;
+    uint32_t after = core.end;
+    while (after < slice.end && (text[after] == ',' || text[after] == ' ')) ++after;
     return [this, above = comment_above(slice, level, arguments), level, arguments,
-            comment = leading_comment(text, {slice.file, behind, slice.end})] {
+            comment = leading_comment(text, {slice.file, after, slice.end})] {
       Fragment result = above();
       if (comment.begin == comment.end) return result;
       if (!result.empty()) result.add(std::string("\n"));
@@ -528,7 +528,7 @@ class Unraveller {
   }
 
   /// Puts `part` in the place of the inherited part that sets or registers the same; false where it has to come after
-  /// all that there is. Only for a member that is registered anew is that a matter of meaning: its place is that of
+  /// all that there is. Only for a member that is registered again is that a matter of meaning: its place is that of
   /// the state dict.
   bool take_place(const Part& part, const Assignment& assignment, SourceSpan comment, size_t level,
                   const Substitution& arguments) {
@@ -537,18 +537,18 @@ class Unraveller {
              (part.field.empty() && !part.registered.empty() && one.registered == part.registered);
     });
     if (place == parts_.rend() || place->level <= level || place->kind == Part::Kind::implicit) return false;
-    const bool anew = !part.registered.empty() && place->registered == part.registered;
+    const bool again = !part.registered.empty() && place->registered == part.registered;
     Footprint value = assignment.value ? footprint_of(assignment.value, meant_) : part.footprint;
     const bool reads_itself = !part.field.empty() && value.reads.count(part.field) != 0;
-    bool fits = !reads_itself && names_no_variable(value) && (anew || replaces_value(*place, part, assignment, level));
+    bool fits = !reads_itself && names_no_variable(value) && (again || replaces_value(*place, part, assignment, level));
     for (auto later = place.base(); later != parts_.end(); ++later)
       fits &= commute(later->footprint, part.footprint) && !later->footprint.reads.count(part.field);
     const bool as_initializer = place->kind == Part::Kind::initializer;
     if (as_initializer) fits &= assignment.value && is_readable_at(value, rank(part));
     if (!as_initializer) fits &= !meet(words_in(family_, part.where), declared_by(place->level));
     if (!fits) {
-      if (anew) refuse_order(part);
-      return anew;
+      if (again) refuse_order(part);
+      return again;
     }
     if (!as_initializer) {
       place->text = part.text;
@@ -611,7 +611,7 @@ class Unraveller {
     return names;
   }
 
-  /// `remove(member);` takes what creates the member along; the constructor creates it anew afterwards.
+  /// `remove(member);` takes what creates the member along; the constructor creates it again afterwards.
   bool is_remove(const clang::Stmt& stmt) {
     const auto* call = llvm::dyn_cast<clang::CallExpr>(&stmt);
     const clang::FunctionDecl* callee = call ? call->getDirectCallee() : nullptr;
@@ -631,7 +631,7 @@ class Unraveller {
     family_.specs().refuse(
         part.where,
         "'" + part.registered +
-            "' cannot be registered anew in the place of the inherited registration: code in between reads it",
+            "' cannot be registered again in the place of the inherited registration: code in between reads it",
         "write remove(" + part.registered +
             "); before this statement, or redefine the constructor without calling the base's",
         {}, write_before(part.where, "remove(" + part.registered + ");"));

@@ -55,7 +55,7 @@ struct Substitution {
   std::set<std::string> hidden = {};  // names that mean something else there: members are written this->name
 };
 
-/// A change to spec text while it is rendered; it wins over the references inside of it.
+/// A change to spec text while it is rendered; it takes precedence over the references in it.
 struct Replacement {
   SourceSpan where;
   Fragment text;
@@ -168,7 +168,7 @@ MethodsMeant methods_meant(const Entity& entity);
 std::set<std::string> names_declared(const clang::FunctionDecl& function);
 
 /// The constructor `constructor` of level `index` with the constructors of its bases unravelled. `field_order` has the
-/// class's fields; what a level behind the one that `dropped` names for a field does to initialize it is left out.
+/// class's fields; what a level after the one that `dropped` names for a field does to initialize it is left out.
 /// (constructor.cc)
 struct ConstructorContext {
   Family& family;

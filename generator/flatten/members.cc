@@ -230,21 +230,21 @@ class Merge {
       members_.push_back(std::move(member));
       return;
     }
-    // A new member stands behind the last one of its kind: a method also behind the constructors, a constructor before
+    // A new member comes after the last one of its kind: a method also after the constructors, a constructor before
     // the first method.
-    const auto behind_last = [&](auto&& is_kind) {
-      size_t behind = 0;
+    const auto after_last = [&](auto&& is_kind) {
+      size_t after = 0;
       for (size_t index = 0; index < members_.size(); ++index)
-        if (is_kind(members_[index].kind)) behind = index + 1;
-      return behind;
+        if (is_kind(members_[index].kind)) after = index + 1;
+      return after;
     };
     size_t at = 0;
     if (member.kind == Member::Kind::constructor) {
-      at = behind_last([](Member::Kind kind) { return kind == Member::Kind::constructor; });
+      at = after_last([](Member::Kind kind) { return kind == Member::Kind::constructor; });
       while (at < members_.size() && members_[at].kind == Member::Kind::other) ++at;
       member.blank_before = true;
     } else if (member.kind == Member::Kind::method) {
-      at = behind_last(
+      at = after_last(
           [](Member::Kind kind) { return kind == Member::Kind::method || kind == Member::Kind::constructor; });
       if (at == 0) at = members_.size();
       member.blank_before = true;
@@ -258,7 +258,7 @@ class Merge {
         members_[at].blank_before = false;
       }
     } else if (member.kind == Member::Kind::field) {
-      at = behind_last([](Member::Kind kind) { return kind == Member::Kind::field; });
+      at = after_last([](Member::Kind kind) { return kind == Member::Kind::field; });
       // The blank line above the first field of its class parts it from the methods there, not from the inherited
       // fields.
       const bool first_there = at > 0 && members_[at - 1].level != member.level;

@@ -454,7 +454,7 @@ class SuperCalls {
           inside.push_back({{whole.file, token.begin, token.end + (text[token.end] == ' ')}, Fragment()});
     }
     Fragment text = render(whole);
-    if (declared != definition) {  // behind its class
+    if (declared != definition) {  // after its class
       text.add(std::string(" "));
       text.append(render(span(body->getSourceRange())));
     }
@@ -465,13 +465,13 @@ class SuperCalls {
   /// Line breaks around `statements` where the code at `target` shares its line with other code.
   Fragment on_lines_of_their_own(const Fragment& statements, SourceSpan target) const {
     const std::string& text = family_.file_text(target.file);
-    uint32_t before = target.begin, behind = target.end;
+    uint32_t before = target.begin, after = target.end;
     while (before > 0 && (text[before - 1] == ' ' || text[before - 1] == '\t')) --before;
-    while (behind < text.size() && (text[behind] == ' ' || text[behind] == '\t')) ++behind;
+    while (after < text.size() && (text[after] == ' ' || text[after] == '\t')) ++after;
     Fragment result;
     if (before > 0 && text[before - 1] != '\n') result.add(std::string("\n"));
     result.append(statements);
-    if (behind < text.size() && text[behind] != '\n') result.add(std::string("\n"));
+    if (after < text.size() && text[after] != '\n') result.add(std::string("\n"));
     return result;
   }
 

@@ -26,7 +26,7 @@ struct Parameter {
   bool hides_tensors = false;  // there are tensors in it that the contract's for_each_tensor does not find
   Binding binding = Binding::value;
   uint32_t variable = 0;  // as in Expr::variable
-  uint32_t name_at = 0;   // where its name stands, or would stand
+  uint32_t name_at = 0;   // where its name is, or would be
 };
 
 /// The declaration that Clang resolved a call to, and how the call is written.
@@ -109,10 +109,10 @@ struct Stmt {
   Binding binding = Binding::value;   // of what it declares
   std::string type;                   // of a declaration, as written
   bool is_static = false;             // a declaration whose value outlives the call
-  bool is_labelled = false;           // inside of a switch: a label stands before it
+  bool is_labelled = false;           // in a switch: a label comes before it
   bool has_default = false;           // of a switch
   bool body_first = false;            // of a loop: do … while
-  bool has_room = true;               // another statement can stand before it, where it stands
+  bool has_room = true;               // another statement can be placed before it
   std::vector<Expr> exprs;
   std::vector<Stmt> then_body, else_body;
   SourceSpan span;  // to its semicolon or brace, that included

@@ -1,4 +1,4 @@
-// The machine behind read_body.h: one function's body, from Clang's syntax tree to plain values.
+// The implementation of read_body.h: one function's body, from Clang's syntax tree to plain values.
 #pragma once
 
 #include <clang/AST/ASTContext.h>
@@ -29,7 +29,7 @@ class BodyReader {
 
   SourceSpan span_of(clang::CharSourceRange range, bool* in_macro = nullptr) const;
   SourceSpan span_of(clang::SourceRange range, bool* in_macro = nullptr) const;
-  /// A statement's range up to the semicolon behind it, if one is there.
+  /// A statement's range up to the semicolon after it, if one is there.
   SourceSpan span_with_semicolon(const clang::Stmt& statement) const;
   std::string source_text(clang::SourceRange range) const;
 
@@ -48,7 +48,7 @@ class BodyReader {
 
   // ---- read_expressions.cc ----
 
-  /// What stands for `expr` once everything that was not written is taken away.
+  /// `expr` without what was not written.
   const clang::Expr& written(const clang::Expr& expr) const;
   /// A construction that only converts or copies its one argument, which stands for it.
   bool is_conversion(const clang::CXXConstructExpr& construct) const;

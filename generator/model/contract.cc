@@ -7,7 +7,7 @@
 namespace modgen {
 namespace {
 
-/// What namespace modular declares under `name`; null where that is no Declaration.
+/// What namespace modular declares under `name`; null where that is not a Declaration.
 template <class Declaration>
 const Declaration* find(const clang::ASTContext& context, llvm::StringRef name) {
   const auto named = [&](const clang::DeclContext& scope, llvm::StringRef one) {

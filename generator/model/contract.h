@@ -1,4 +1,4 @@
-// What the generator asks the contract's own declarations for, so that no table of it stands here a second time.
+// What the generator asks the contract's own declarations for, so that no table here repeats it.
 #pragma once
 
 #include <string>

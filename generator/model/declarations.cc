@@ -10,7 +10,7 @@
 namespace modgen {
 namespace {
 
-/// Flattened text stands in a namespace of its own while it is parsed.
+/// Flattened text is in a namespace of its own while it is parsed.
 constexpr std::string_view kExtra = "flattened::";
 
 std::string without_extra(std::string name) {

@@ -2,7 +2,7 @@
 //
 // flatten writes each family as a spec without inheritance; that text is parsed once more and this model is filled from
 // that second parse. So every span lies in the one flattened text, where super calls are gone, names are the family's
-// own, inherited annotations stand beside the members and every class derives from libtorch or the prelude alone.
+// own, inherited annotations are with the members and every class derives from libtorch or the prelude alone.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +59,8 @@ struct Function {
   bool is_instance = false;   // made of a template, whose text it shares
   bool is_reference_qualified = false;
   bool deduces_result = false;       // `auto` without a type after its parameters
-  bool has_trailing_result = false;  // its type stands after its parameters
-  std::string return_type;       // as written, also where it stands behind the parameters
+  bool has_trailing_result = false;  // its type follows its parameters
+  std::string return_type;           // as written, also where it follows the parameters
   std::string result;            // its canonical type: "at::Tensor", "void"
   bool result_hides_tensors = false;  // as Parameter::hides_tensors
   std::vector<Parameter> parameters;
@@ -69,8 +69,8 @@ struct Function {
   SourceSpan where;  // of the name
   std::vector<Text>
       text;  // printed one after the other: signature and body, composed of one slice or several (inlined super calls)
-  // What weaving adds: statements before the constructor's closing brace; a method in front of this one (the wrapper
-  // `forward` of a unit, whose body becomes `forward_unit`); one behind it (its form for values that are split).
+  // What weaving adds: statements before the constructor's closing brace; a method before this one (the wrapper
+  // `forward` of a unit, whose body becomes `forward_unit`); one after it (its form for values that are split).
   std::vector<std::string> appended_statements;
   std::string method_before;
   std::string method_after;
@@ -144,7 +144,7 @@ struct FamilyModel {
   // Types that the contract can read from a config: canonical, and as it writes them.
   std::vector<std::pair<std::string, std::string>> config_field_types;
   std::vector<EntryPlan> plans;     // filled by weave
-  std::vector<Edit> edits;  // of what is no member: class annotations, config bases, visitors over config fields
+  std::vector<Edit> edits;  // of what is not a member: class annotations, config bases, visitors over config fields
 };
 
 }  // namespace modgen

@@ -1,4 +1,4 @@
-// What a stage behind flatten has to say.
+// Errors and warnings of the stages after flatten.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace modgen {
 
-/// What a stage has to say about a place in the flattened text; generate() moves it to the spec that the text came
+/// An error or a warning about a place in the flattened text; generate() moves it to the spec that the text came
 /// from.
 struct Finding {
   bool is_error = true;
@@ -17,5 +17,8 @@ struct Finding {
   std::string advice;
   std::vector<Finding> notes;
 };
+
+/// Adds an error, unless it has been reported already.
+void report(std::vector<Finding>& findings, SourceSpan where, std::string message, std::string advice);
 
 }  // namespace modgen

@@ -126,7 +126,7 @@ class ModelReader {
       }
     }
     const SourceSpan open = token(record.getBraceRange().getBegin()), close = token(record.getBraceRange().getEnd());
-    const auto slices = own_gaps(text_, {file_, behind_line_comment(text_, open.end), close.begin}, cores);
+    const auto slices = own_gaps(text_, {file_, after_line_comment(text_, open.end), close.begin}, cores);
     for (size_t index = 0; index < groups.size(); ++index) {
       bool first = true;
       for (const clang::Decl* decl : groups[index]) {

@@ -116,7 +116,7 @@ Expr BodyReader::read(const clang::Expr& written_or_not) {
   Expr result;
   result.type = declarations_.type_name(expr.getType());
   result.span = result.outer = span_of(expr.getSourceRange(), &result.in_macro);
-  // A call that is the whole of what a macro stands for has no place for another one inside of it either.
+  // A call that is the whole of what a macro stands for has no place for another one within it either.
   const clang::SourceLocation begin = expr.getBeginLoc();
   if (isa<clang::CallExpr>(expr) && begin.isMacroID() && !sources_.isMacroArgExpansion(begin)) result.in_macro = true;
   result.is_lvalue = expr.isLValue();

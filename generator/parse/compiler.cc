@@ -8,6 +8,9 @@
 
 #include <stdexcept>
 
+#include "generator/parse/unix_lines.h"
+#include "generator/source/language.h"
+
 namespace modgen {
 
 void Remarks::HandleDiagnostic(clang::DiagnosticsEngine::Level level, const clang::Diagnostic& info) {
@@ -21,7 +24,7 @@ void Remarks::HandleDiagnostic(clang::DiagnosticsEngine::Level level, const clan
   if (level == clang::DiagnosticsEngine::Note) {
     remark.severity = Diagnostic::Severity::note;
     if (remark.where.file == 0 || parsed_.remarks.empty()) return;
-    // An error inside of a library's header belongs to the line of the spec that asked for it.
+    // An error in a library's header belongs to the line of the spec that caused it.
     if (Remark& last = parsed_.remarks.back(); last.where.file == 0)
       last.where = remark.where;
     else
@@ -33,11 +36,9 @@ void Remarks::HandleDiagnostic(clang::DiagnosticsEngine::Level level, const clan
 
 std::vector<Edit> Remarks::fix_of(const clang::Diagnostic& info) const {
   std::vector<Edit> fix;
-  clang::LangOptions options;
-  options.CPlusPlus = options.CPlusPlus20 = options.Bool = true;
   for (const clang::FixItHint& hint : info.getFixItHints()) {
     const auto& manager = info.getSourceManager();
-    const auto range = clang::Lexer::makeFileCharRange(hint.RemoveRange, manager, options);
+    const auto range = clang::Lexer::makeFileCharRange(hint.RemoveRange, manager, language_of_specs());
     if (range.isInvalid() || hint.InsertFromRange.isValid()) return {};
     const auto [file, begin] = manager.getDecomposedLoc(range.getBegin());
     const uint32_t index = parsed_.index_of(file);
@@ -71,6 +72,7 @@ std::unique_ptr<clang::CompilerInstance> make_compiler(const ParseOptions& optio
   auto invocation = clang::createInvocation(arguments, how);
   if (!invocation) throw std::runtime_error("Clang does not accept modgen's flags: is its resource folder right?");
   compiler->setInvocation(std::move(invocation));
+  compiler->createFileManager(files_with_unix_lines());
   compiler->getDiagnosticOpts().ErrorLimit = 0;
   compiler->getDiagnostics().setErrorLimit(0);
   compiler->getDiagnosticOpts().ShowCarets = false;  // nor the count at the end

@@ -14,7 +14,7 @@ class CompilerInstance;
 
 namespace modgen {
 
-/// Keeps what the compiler says, notes with the remark that they belong to.
+/// Collects what the compiler reports, notes with the error that they belong to.
 class Remarks : public clang::DiagnosticConsumer {
  public:
   explicit Remarks(Parsed& parsed) : parsed_(parsed) {}
@@ -22,7 +22,7 @@ class Remarks : public clang::DiagnosticConsumer {
   void HandleDiagnostic(clang::DiagnosticsEngine::Level level, const clang::Diagnostic& info) override;
 
  private:
-  /// Clang's fix-it, where all of it lies in project files.
+  /// Clang's fix-it, if all of it is in project files.
   std::vector<Edit> fix_of(const clang::Diagnostic& info) const;
 
   Parsed& parsed_;

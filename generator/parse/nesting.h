@@ -1,5 +1,5 @@
-// How deep the text of a spec nests. Clang and the stages behind it descend into code by calls of functions, and their
-// stack ends somewhere: the text is refused before they do.
+// How deep the text of a spec nests. Clang and the later stages recurse into code, and the stack is finite:
+// the text is refused before they overflow it.
 #pragma once
 
 #include <clang/Basic/TokenKinds.h>
@@ -9,11 +9,11 @@
 
 namespace modgen {
 
-/// Counts, token by token, those that are open: behind the last semicolon of each bracket and brace around the place,
-/// without what stands in closed ones. No syntax tree of the text is deeper.
+/// Counts, token by token, those that are open: after the last semicolon of each enclosing bracket and brace, without
+/// those in closed ones. No syntax tree of the text is deeper.
 class Nesting {
  public:
-  /// Many times what models are written with.
+  /// Many times what models need.
   static constexpr size_t kMost = 4000;
 
   /// Takes the next token and returns the number of open ones.
@@ -24,7 +24,7 @@ class Nesting {
   std::vector<size_t> around_;  // those open before each bracket and brace that is not closed yet
 };
 
-/// Lets this process have the stack that kMost open tokens need. Costs nothing where it is not used.
+/// Lets this process use the stack that kMost open tokens need. Costs nothing if it is not used.
 void allow_deep_stack();
 
 }  // namespace modgen

@@ -23,17 +23,17 @@
 namespace modgen {
 namespace {
 
-// Namespaces behind each spec and behind the flattened texts.
+// Namespaces after each spec and after the flattened texts.
 constexpr char kSpecEnd[] = "modgen_spec_end";
 constexpr char kFlattenedEnd[] = "modgen_flattened_end";
 
 std::string numbered(const char* folder, size_t index) { return folder + std::to_string(index) + ".h"; }
 
-/// A namespace that the parser has read when it tells of it, and nothing behind it but one token.
+/// A namespace. When the parser reports it, it has read no further than one token after it.
 std::string marker(const char* name) { return std::string("namespace ") + name + " {}\n;\n"; }
 
-/// Calls flatten when the last spec that is to be read was, puts its texts where the include behind that spec will find
-/// them, and ends the parse behind the texts.
+/// Calls flatten after the last spec that is to be read, puts its texts where the include after that spec will find
+/// them, and ends the parse after the texts.
 class Consumer : public clang::ASTConsumer {
  public:
   Consumer(clang::CompilerInstance& compiler, Parsed& parsed, const ParseSteps& steps, size_t specs,
@@ -118,14 +118,14 @@ class SpecAction : public clang::ASTFrontendAction {
   }
 
  private:
-  /// Ends the parse, unless a library's header is at fault.
+  /// Ends the parse, unless it is a library's header that nests.
   void refuse_nesting(const clang::SourceManager& manager, const clang::Token& token) {
     const SourceSpan where = parsed_.token(manager, token.getLocation());
     if (where.file == 0) return;
     parsed_.remarks.push_back({Diagnostic::Severity::error,
                                where,
                                "this code nests too deeply: " + std::to_string(Nesting::kMost) +
-                                   " tokens stand before it without the end of their statements",
+                                   " tokens come before it in statements that have not ended",
                                "divide it into several statements",
                                {}});
     auto* recovery = llvm::CrashRecoveryContext::GetCurrent();
@@ -159,11 +159,11 @@ Parsed parse(const ParseOptions& options, const std::vector<std::string>& spec_p
   compiler->getPreprocessorOpts().ImplicitPCHInclude = prelude;
   compiler->getPreprocessorOpts().DisablePCHOrModuleValidation = clang::DisableValidationForModuleKind::PCH;
   SpecAction action(options, parsed, steps, spec_paths.size());
-  // Clang itself may fall over text that is no C++, and is left where text nests too deeply. What was said until then
-  // is what there is to say.
+  // Clang itself may crash on text that is not C++, and is stopped where text nests too deeply. What it reported until
+  // then is reported.
   llvm::CrashRecoveryContext::Enable();
   llvm::CrashRecoveryContext recovery;
-  recovery.DumpStackAndCleanupOnFailure = true;  // where the program has asked for stacks
+  recovery.DumpStackAndCleanupOnFailure = true;  // if the program has asked for stack traces
   if (!recovery.RunSafely([&] { compiler->ExecuteAction(action); })) {
     if (parsed.remarks.empty()) throw std::runtime_error("Clang crashed while it read " + text);
     compiler.release();  // NOLINT: in no state to be destroyed
@@ -171,8 +171,11 @@ Parsed parse(const ParseOptions& options, const std::vector<std::string>& spec_p
   llvm::CrashRecoveryContext::Disable();
   std::sort(parsed.absent.begin(), parsed.absent.end());
   parsed.absent.erase(std::unique(parsed.absent.begin(), parsed.absent.end()), parsed.absent.end());
-  // What exists is no candidate that did not: another include may have found it from elsewhere.
-  std::erase_if(parsed.absent, [](const Parsed::Absent& absent) { return std::filesystem::exists(absent.path); });
+  // A file that exists is not an absent candidate: another include may have found it from elsewhere.
+  std::erase_if(parsed.absent, [](const Parsed::Absent& absent) {
+    std::error_code unreadable;
+    return std::filesystem::is_regular_file(absent.path, unreadable);
+  });
   return parsed;
 }
 

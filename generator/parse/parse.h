@@ -1,5 +1,5 @@
 // The first stage: one translation unit of all asked specs over a cached precompiled prelude. The same compiler then
-// reads the flattened texts, in which resolve's work shows: what flattening would break, Clang says.
+// reads the flattened texts, so that Clang reports what flattening breaks.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ class CompilerInstance;
 
 namespace modgen {
 
-/// What parse calls back.
+/// The callbacks of parse.
 struct ParseSteps {
-  /// After each spec but the last, as long as there was no error, with how many were read: whether to go on to flatten
-  /// without the others. None: never.
+  /// After each spec but the last, as long as there was no error, with how many were read: whether to continue with
+  /// flatten, without the others. None: never.
   std::function<bool(clang::CompilerInstance&, Parsed&, size_t specs)> stops_at = {};
   /// After the specs and before any flattened text: returns the flattened texts to parse, in order. None: parsing ends
   /// here.

@@ -8,36 +8,38 @@
 #include <clang/Frontend/MultiplexConsumer.h>
 #include <clang/Lex/Preprocessor.h>
 #include <clang/Lex/PreprocessorOptions.h>
+#include <clang/Serialization/ASTWriter.h>
+#include <llvm/ADT/StringExtras.h>
+#include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/SHA256.h>
+#include <llvm/Support/xxhash.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
-#include <fstream>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 
 #include "generator/parse/abridged.h"
 #include "generator/parse/compiler.h"
 #include "generator/parse/project_files.h"
+#include "generator/source/cache_folder.h"
+#include "generator/source/files.h"
 
 namespace fs = std::filesystem;
 
 namespace modgen {
 namespace {
 
-std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw std::runtime_error("cannot read " + path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return std::move(text).str();
-}
+constexpr char kPrecompiled[] = "modular.pch";
 
 std::string prelude_key(const ParseOptions& options) {
   std::vector<std::string> files = {options.shipped + "/modular/modular.h", options.torch + "/version.py"};
   for (const auto& entry : fs::recursive_directory_iterator(options.shipped + "/runtime/model"))
-    if (entry.path().extension() == ".h") files.push_back(entry.path().string());
+    if (entry.is_regular_file() && entry.path().extension() == ".h") files.push_back(entry.path().string());
   std::sort(files.begin(), files.end());
   llvm::SHA256 digest;
   const auto mix = [&](llvm::StringRef text) {
@@ -46,7 +48,7 @@ std::string prelude_key(const ParseOptions& options) {
   };
   for (const std::string& part :
        {clang::getClangFullVersion(), options.shipped, options.torch, options.clang_resources,
-        std::string("c++20 -w 4"), std::string(kAbridgedLibrary), std::string(kAbridged), std::string(kUsedByMost)})
+        std::string("c++20 -w 5"), std::string(kAbridgedLibrary), std::string(kAbridged), std::string(kUsedByMost)})
     mix(part);
   for (const std::string& file : files) {
     mix(file);
@@ -76,7 +78,8 @@ class OwnBodies : public clang::ASTConsumer {
 
 class PreludeAction : public clang::GeneratePCHAction {
  public:
-  PreludeAction(const ParseOptions& options, Parsed& parsed) : options_(options), parsed_(parsed) {}
+  PreludeAction(const ParseOptions& options, Parsed& parsed, std::shared_ptr<clang::PCHBuffer> bytes)
+      : options_(options), parsed_(parsed), bytes_(std::move(bytes)) {}
 
  protected:
   bool BeginSourceFileAction(clang::CompilerInstance& compiler) override {
@@ -84,10 +87,12 @@ class PreludeAction : public clang::GeneratePCHAction {
     return clang::GeneratePCHAction::BeginSourceFileAction(compiler);
   }
 
-  std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance& compiler,
-                                                        llvm::StringRef file) override {
+  /// As Clang's own, but into memory: its output file ends the program where the disk is full.
+  std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance& compiler, llvm::StringRef) override {
     std::vector<std::unique_ptr<clang::ASTConsumer>> both;
-    both.push_back(clang::GeneratePCHAction::CreateASTConsumer(compiler, file));
+    both.push_back(std::make_unique<clang::PCHGenerator>(
+        compiler.getPreprocessor(), compiler.getModuleCache(), kPrecompiled, /*isysroot=*/"", bytes_,
+        compiler.getFrontendOpts().ModuleFileExtensions, /*AllowASTWithErrors=*/false, /*IncludeTimestamps=*/false));
     both.push_back(std::make_unique<OwnBodies>(compiler));
     return std::make_unique<clang::MultiplexConsumer>(std::move(both));
   }
@@ -95,67 +100,181 @@ class PreludeAction : public clang::GeneratePCHAction {
  private:
   const ParseOptions& options_;
   Parsed& parsed_;
+  std::shared_ptr<clang::PCHBuffer> bytes_;
 };
 
 /// Keeps those that were used last: each state of the contract, of torch or of modgen has one of 70 MB.
 void remove_old_preludes(const fs::path& cache) {
   constexpr size_t kKept = 8;
   std::vector<std::pair<fs::file_time_type, fs::path>> preludes;
-  for (const auto& entry : fs::directory_iterator(cache))
-    if (entry.path().filename().string().rfind("prelude-", 0) == 0)
-      preludes.emplace_back(entry.last_write_time(), entry.path());
-  std::sort(preludes.rbegin(), preludes.rend());
   std::error_code another_process_was_first;
+  for (const auto& entry : fs::directory_iterator(cache, another_process_was_first))
+    if (entry.path().filename().string().rfind("prelude-", 0) == 0)
+      preludes.emplace_back(entry.last_write_time(another_process_was_first), entry.path());
+  std::sort(preludes.rbegin(), preludes.rend());
   for (size_t index = kKept; index < preludes.size(); ++index)
     fs::remove_all(preludes[index].second, another_process_was_first);
+}
+
+struct MadePrelude {
+  std::shared_ptr<clang::PCHBuffer> bytes = std::make_shared<clang::PCHBuffer>();
+  std::string lines;  // of its list
+};
+
+std::string hash_of(llvm::StringRef bytes) { return llvm::utohexstr(llvm::xxh3_64bits(bytes)); }
+
+/// A precompiled prelude and the list of what it was made of, whose lines are
+///   pch HASH       of the precompiled file
+///   read PATH      a file that it was made of
+///   absent PATH    an include candidate that did not exist
+///   end HASH       of the lines before
+class StoredPrelude {
+ public:
+  explicit StoredPrelude(fs::path folder) : folder_(std::move(folder)) {}
+
+  std::string precompiled() const { return (folder_ / kPrecompiled).string(); }
+
+  /// The lines of the list; nothing where there is no prelude, or one of its files is not what was written.
+  std::optional<std::string> sound_list() const {
+    const std::string text = read("files"), state = state_of_precompiled();
+    const size_t end = text.rfind("end ");
+    if (state.empty() || end == std::string::npos || text.substr(end) != last_line(text.substr(0, end)))
+      return std::nullopt;
+    // Hashing 70 MB takes a tenth of a run. It is done once for each state of the file, by what the file system says.
+    const std::string verified = text.substr(0, text.find('\n') + 1) + state;
+    if (read("verified") == verified) return text;
+    const auto bytes = llvm::MemoryBuffer::getFile(precompiled(), /*IsText=*/false, /*RequiresNullTerminator=*/false);
+    if (!bytes || !text.starts_with(first_line((*bytes)->getBuffer()))) return std::nullopt;
+    remember(verified);
+    return text;
+  }
+
+  /// Throws std::runtime_error where it cannot be written.
+  void store(const MadePrelude& made) const {
+    const std::string_view bytes(made.bytes->Data.data(), made.bytes->Data.size());
+    const std::string text = first_line(bytes) + made.lines;
+    write_file(precompiled(), bytes);
+    write_file(folder_ / "files", text + last_line(text));
+    remember(first_line(bytes) + state_of_precompiled());
+  }
+
+  void mark_as_used() const {
+    std::error_code of_another_user;
+    fs::last_write_time(folder_, fs::file_time_type::clock::now(), of_another_user);
+  }
+
+ private:
+  static std::string first_line(llvm::StringRef precompiled_bytes) {
+    return "pch " + hash_of(precompiled_bytes) + "\n";
+  }
+  static std::string last_line(llvm::StringRef lines_before) { return "end " + hash_of(lines_before) + "\n"; }
+
+  /// Empty where it cannot be read: what is missing is made again.
+  std::string read(const char* name) const {
+    try {
+      return read_file_if_any(folder_ / name).value_or("");
+    } catch (const std::runtime_error&) {
+      return "";
+    }
+  }
+
+  /// Changes whenever somebody writes to the file. Empty where there is none.
+  std::string state_of_precompiled() const {
+    struct stat status{};
+    if (stat(precompiled().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return "";
+    std::ostringstream text;
+    text << status.st_dev << ' ' << status.st_ino << ' ' << status.st_size << ' ' << status.st_mtim.tv_sec << '.'
+         << status.st_mtim.tv_nsec << ' ' << status.st_ctim.tv_sec << '.' << status.st_ctim.tv_nsec << '\n';
+    return text.str();
+  }
+
+  void remember(const std::string& verified) const {
+    try {
+      write_file(folder_ / "verified", verified);
+    } catch (const std::runtime_error&) {  // a read-only cache: the next run hashes again
+    }
+  }
+
+  fs::path folder_;
+};
+
+MadePrelude make_prelude(const ParseOptions& options) {
+  MadePrelude result;
+  Parsed made;
+  Remarks remarks(made);
+  auto compiler = make_compiler(options, /*header=*/true, remarks);
+  compiler->getFrontendOpts().Inputs.emplace_back(
+      kPrelude,
+      clang::InputKind(clang::Language::CXX, clang::InputKind::Source, false, clang::InputKind::HeaderUnit_None, true));
+  std::string text(kAbridgedLibrary);
+  text.append("#include \"modular/modular.h\"\n").append(kAbridged).append(kUsedByMost);
+  compiler->getPreprocessorOpts().addRemappedFile(kPrelude, llvm::MemoryBuffer::getMemBufferCopy(text).release());
+  compiler->getFrontendOpts().SkipFunctionBodies = true;
+  PreludeAction action(options, made, result.bytes);
+  if (!compiler->ExecuteAction(action) || !made.remarks.empty() || !result.bytes->IsComplete) {
+    const std::string why = made.remarks.empty() ? "Clang failed" : made.remarks.front().message;
+    const Location where = made.remarks.empty() ? Location{} : made.sources.locate(made.remarks.front().where);
+    throw std::runtime_error("cannot compile the prelude modular/modular.h: " + why +
+                             (where.line ? " (" + where.path + ":" + std::to_string(where.line) + ")" : "") + "; is " +
+                             options.torch + " torch 2.11.0?");
+  }
+  for (uint32_t index = 1; index < made.sources.size(); ++index)
+    result.lines += "read " + made.sources[index].absolute + "\n";
+  for (const Parsed::Absent& absent : made.absent) result.lines += "absent " + absent.path + "\n";
+  return result;
+}
+
+/// Why no file can be written below `folder`, which is created where it can be; empty where one can.
+std::string why_not_writable(const fs::path& folder) {
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (!failed && access(folder.c_str(), W_OK | X_OK) != 0) failed = std::error_code(errno, std::generic_category());
+  return failed ? folder.string() + ": cannot be written: " + failed.message() : "";
+}
+
+/// Uses the prelude of `name`, and makes it where there is none: in the cache, or where that cannot be written, in the
+/// folder for temporary files.
+std::pair<StoredPrelude, std::string> stored_prelude(const ParseOptions& options, const std::string& name,
+                                                     std::vector<std::string>& notices) {
+  std::optional<MadePrelude> made;
+  std::string problem = options.cache.empty() ? "there is no cache folder: neither XDG_CACHE_HOME nor HOME is set" : "";
+  if (problem.empty()) {
+    const StoredPrelude cached(fs::path(options.cache) / name);
+    if (auto list = cached.sound_list()) return {cached, *list};
+    problem = why_not_writable(options.cache);
+    if (problem.empty()) {
+      made = make_prelude(options);
+      try {
+        cached.store(*made);
+        remove_old_preludes(options.cache);
+        return {cached, made->lines};
+      } catch (const std::runtime_error& error) {
+        problem = error.what();
+      }
+    }
+  }
+  const fs::path folder = temporary_cache_folder();
+  const StoredPrelude spare(folder / name);
+  if (auto list = spare.sound_list()) return {spare, *list};
+  if (!made) made = make_prelude(options);
+  spare.store(*made);
+  remove_old_preludes(folder);
+  notices.push_back(problem + "; the precompiled prelude is kept in " + folder.string() +
+                    " instead (--cache-dir names another folder)");
+  return {spare, made->lines};
 }
 
 }  // namespace
 
 std::string precompiled_prelude(const ParseOptions& options, Parsed& parsed) {
-  const fs::path folder = fs::path(options.cache) / ("prelude-" + prelude_key(options));
-  const std::string path = (folder / "modular.pch").string(), list = (folder / "files").string();
-  if (!fs::exists(path) || !fs::exists(list)) {
-    fs::create_directories(folder);
-    Parsed made;
-    Remarks remarks(made);
-    auto compiler = make_compiler(options, /*header=*/true, remarks);
-    compiler->getFrontendOpts().Inputs.emplace_back(
-        kPrelude, clang::InputKind(clang::Language::CXX, clang::InputKind::Source, false,
-                                   clang::InputKind::HeaderUnit_None, true));
-    std::string text(kAbridgedLibrary);
-    text.append("#include \"modular/modular.h\"\n").append(kAbridged).append(kUsedByMost);
-    compiler->getPreprocessorOpts().addRemappedFile(kPrelude, llvm::MemoryBuffer::getMemBufferCopy(text).release());
-    compiler->getFrontendOpts().OutputFile = path;
-    compiler->getFrontendOpts().SkipFunctionBodies = true;
-    compiler->getFrontendOpts().IncludeTimestamps = false;
-    PreludeAction action(options, made);
-    if (!compiler->ExecuteAction(action) || !made.remarks.empty()) {
-      const std::string why = made.remarks.empty() ? "Clang failed" : made.remarks.front().message;
-      const Location where = made.remarks.empty() ? Location{} : made.sources.locate(made.remarks.front().where);
-      fs::remove(path);
-      throw std::runtime_error("cannot compile the prelude modular/modular.h: " + why +
-                               (where.line ? " (" + where.path + ":" + std::to_string(where.line) + ")" : "") +
-                               "; is " + options.torch + " torch 2.11.0?");
-    }
-    const std::string temporary = list + "." + std::to_string(getpid());
-    std::ofstream out(temporary, std::ios::binary);
-    for (uint32_t index = 1; index < made.sources.size(); ++index)
-      out << "read " << made.sources[index].absolute << "\n";
-    for (const Parsed::Absent& absent : made.absent) out << "absent " << absent.path << "\n";
-    out.close();
-    if (!out) throw std::runtime_error("cannot write " + temporary);
-    fs::rename(temporary, list);
-    remove_old_preludes(options.cache);
-  }
-  std::error_code of_another_user;
-  fs::last_write_time(folder, fs::file_time_type::clock::now(), of_another_user);
-  std::istringstream lines(read_file(list));
+  const auto [prelude, list] = stored_prelude(options, "prelude-" + prelude_key(options), parsed.notices);
+  prelude.mark_as_used();
+  std::istringstream lines(list);
   for (std::string line; std::getline(lines, line);) {
     if (line.rfind("read ", 0) == 0) parsed.prelude.push_back(line.substr(5));
     if (line.rfind("absent ", 0) == 0) parsed.absent.push_back({0, line.substr(7)});
   }
-  return path;
+  return prelude.precompiled();
 }
 
 }  // namespace modgen

@@ -22,7 +22,7 @@ inline constexpr char kPrelude[] = "/modgen-prelude.h";
 inline constexpr char kNextFolder[] = "/modgen-next/";
 inline constexpr char kFlattenedFolder[] = "/modgen-flattened/";
 
-/// Records in `parsed` what the preprocessor reads of the project: files, includes and where they were looked for,
+/// Records in `parsed` what the preprocessor reads of the project: files, includes and where it looked for them,
 /// macros, conditions.
 class ProjectFiles : public clang::PPCallbacks {
  public:
@@ -54,7 +54,7 @@ class ProjectFiles : public clang::PPCallbacks {
   clang::CompilerInstance& compiler_;
   Parsed& parsed_;
   std::vector<std::pair<size_t, std::string>> pending_;
-  std::map<const clang::MacroInfo*, size_t> definitions_;  // looked up, never walked
+  std::map<const clang::MacroInfo*, size_t> definitions_;  // looked up, never iterated over
   std::map<uint32_t, int> depth_;                          // of conditions, by file
 };
 

@@ -43,7 +43,7 @@ std::vector<Range> near_ones_joined(const std::vector<Range>& ranges) {
 }
 
 /// What formats the ranges `asked` of `code` where no more than the ranges `read` is read, as if nothing stood between
-/// them. All are in order, and each that is asked lies in one that is read. clang-format reads all that it is given
+/// them. All are in order, and each that is asked is within one that is read. clang-format reads all that it is given
 /// several times, whatever it is asked to change.
 Replacements changes_in(const std::string& code, const std::vector<Range>& read, const std::vector<Range>& asked) {
   std::string text;
@@ -62,7 +62,7 @@ Replacements changes_in(const std::string& code, const std::vector<Range>& read,
   for (const auto& change : clang::format::reformat(style(), text, asked_of_text, kFile)) {
     while (index + 1 < read.size() && change.getOffset() >= begin + read[index].getLength())
       begin += read[index++].getLength();
-    // What joins two ranges has no place in the code.
+    // What joins two ranges is not in the code.
     if (change.getOffset() + change.getLength() > begin + read[index].getLength())
       return clang::format::reformat(style(), code, asked, kFile);
     const unsigned offset = change.getOffset() - begin + read[index].getOffset();
@@ -72,8 +72,8 @@ Replacements changes_in(const std::string& code, const std::vector<Range>& read,
   return changes;
 }
 
-/// Where formatted code divides into blocks that clang-format treats by themselves as in the whole: at the first column
-/// behind an empty line within the namespace. Nowhere, but at 0, where an empty line may mean something else.
+/// Where formatted code divides into blocks that clang-format treats alone as it does in the whole: at the first column
+/// after an empty line in the namespace. Only at 0 where an empty line may mean something else.
 std::vector<size_t> block_starts(const std::string& code) {
   std::vector<size_t> starts = {0};
   for (const char* spans_lines : {"R\"", "clang-format off", "\n#if"})

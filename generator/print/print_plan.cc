@@ -170,7 +170,7 @@ std::string proof_text(const FamilyModel& family) {
     for (const auto& [operation, count] : plan.proof.by_rule) by_rule += count;
     text.append(family.name).append(": ").append(plan.entry).append(": ");
     text.append(std::to_string(by_rule)).append(" operations proven by a rule, ");
-    text.append(std::to_string(plan.proof.alike)).append(" on values that all ranks have alike, ");
+    text.append(std::to_string(plan.proof.alike)).append(" on values that are the same on all ranks, ");
     text.append(std::to_string(plan.proof.trusted.size())).append(" on trust\n");
     for (const EntryPlan::Trust& trust : plan.proof.trusted)
       text.append("  ")

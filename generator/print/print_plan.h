@@ -12,7 +12,7 @@ struct PlanSource {
   std::string plan, registration;
 };
 
-/// As they stand in a generated file.
+/// As they are written in a generated file.
 PlanSource plan_source(const FamilyModel& family, const EntryPlan& plan);
 
 /// All plans of the family as one JSON object by entry, two spaces a level, ending in a new line.

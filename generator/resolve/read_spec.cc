@@ -87,7 +87,7 @@ class SpecReader {
   }
 
   void wrong_place(const clang::Decl& decl) {
-    specs_.refuse(core(decl), "this stands outside of namespace 'modular::" + spec_.name + "'",
+    specs_.refuse(core(decl), "this is outside of namespace 'modular::" + spec_.name + "'",
                   "a spec declares everything in the namespace that has the name of its file");
   }
 
@@ -98,11 +98,11 @@ class SpecReader {
     if (text.compare(first, kPragma.size(), kPragma) == 0)
       spec_.file_comment = text.substr(0, first);
     else if (text.find(kPragma) != std::string::npos)
-      specs_.refuse({spec_.file, first, first}, "this stands in front of #pragma once",
-                    "begin with a comment on the family, and with #pragma once behind it");
+      specs_.refuse({spec_.file, first, first}, "this comes before #pragma once",
+                    "begin with a comment on the family, followed by #pragma once");
     else
-      specs_.refuse({spec_.file, 0, 0}, "this spec may be read twice", "put #pragma once behind its opening comment",
-                    {}, add_pragma_once(parsed_, spec_.file));
+      specs_.refuse({spec_.file, 0, 0}, "this spec may be read twice", "put #pragma once after its opening comment", {},
+                    add_pragma_once(parsed_, spec_.file));
     const auto condition_around = [&](uint32_t offset) -> const Condition* {
       for (const Condition& condition : parsed_.conditions)
         if (condition.where.contains({spec_.file, offset, offset})) return &condition;
@@ -111,7 +111,7 @@ class SpecReader {
     for (const Inclusion& inclusion : parsed_.inclusions) {
       if (inclusion.file != spec_.file) continue;
       if (spec_.space && inclusion.offset > parsed_.token(manager_, spec_.space->getLocation()).begin)
-        specs_.refuse({spec_.file, inclusion.offset, inclusion.offset}, "an include behind the beginning of the spec",
+        specs_.refuse({spec_.file, inclusion.offset, inclusion.offset}, "an include after the beginning of the spec",
                       "write it above the namespace");
       const bool guarded = condition_around(inclusion.offset) != nullptr;
       if (Spec* other = specs_.of_file(inclusion.target)) {
@@ -128,7 +128,7 @@ class SpecReader {
       const uint32_t hash = static_cast<uint32_t>(text.rfind('#', condition.where.begin));
       if (spec_.space && condition.where.begin > parsed_.token(manager_, spec_.space->getLocation()).begin)
         specs_.refuse({spec_.file, hash, hash},
-                      "a condition of the preprocessor inside of a spec: modgen sees one side of it only",
+                      "a condition of the preprocessor in a spec: modgen sees one side of it only",
                       "write `if constexpr`, or keep conditions around includes");
       else
         spec_.guarded.push_back(text.substr(hash, condition.where.end - hash));
@@ -140,7 +140,7 @@ class SpecReader {
     const SourceSpan close = parsed_.token(manager_, spec_.space->getRBraceLoc());
     // In `namespace modular::gemma {` the brace follows the name.
     const uint32_t open = next_code(text, parsed_.token(manager_, spec_.space->getLocation()).end);
-    const uint32_t begin = behind_line_comment(text, open + 1);
+    const uint32_t begin = after_line_comment(text, open + 1);
     std::vector<clang::Decl*> decls(spec_.space->decls_begin(), spec_.space->decls_end());
     spec_.slices = specs_.slices({spec_.file, begin, close.begin}, decls);
   }
@@ -211,7 +211,7 @@ class SpecReader {
     }
   }
 
-  /// A method that is defined behind its class goes into it, behind its declaration.
+  /// A method that is defined after its class goes into it, in the place of its declaration.
   void read_definition(const clang::FunctionDecl& function) {
     const auto* declared = llvm::cast<clang::FunctionDecl>(function.getCanonicalDecl());
     for (unsigned index = 0; index < function.getNumParams(); ++index) {
@@ -265,7 +265,7 @@ class SpecReader {
   bool made_by_macro(const clang::Decl& decl) {
     const clang::SourceLocation begin = decl.getBeginLoc();
     if (!begin.isMacroID() || manager_.isMacroArgExpansion(begin)) return false;
-    // An annotation's macro in front of a declaration does not make it.
+    // An annotation's macro before a declaration does not make it.
     if (const auto* name = llvm::dyn_cast<clang::NamedDecl>(&decl); name && !name->getLocation().isMacroID())
       return false;
     const auto macro = clang::Lexer::getImmediateMacroName(begin, manager_, specs_.compiler().getLangOpts());

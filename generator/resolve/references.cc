@@ -20,7 +20,7 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
       return true;
     if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(decl)) {
       if (llvm::isa<clang::CXXConstructorDecl>(method)) add(method->getParent(), method->getLocation());
-      if (llvm::isa<clang::CXXDestructorDecl>(method))  // the name behind the tilde
+      if (llvm::isa<clang::CXXDestructorDecl>(method))  // the name after the tilde
         add(method->getParent(),
             clang::Lexer::findLocationAfterToken(method->getLocation(), clang::tok::tilde, manager_, {}, false));
     } else {

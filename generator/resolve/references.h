@@ -26,7 +26,7 @@ struct Reference {
   SourceSpan where;
   const clang::NamedDecl* target;
   bool of_this = false;        // a member of `this`, which is not written
-  bool in_macro_body = false;  // the token stands in a macro's definition; `where` is the macro's call
+  bool in_macro_body = false;  // the token is in a macro's definition; `where` is the macro's call
   const clang::CXXRecordDecl* object = nullptr;  // of a member of another object than `this`: that object's class
 };
 

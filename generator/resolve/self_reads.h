@@ -17,7 +17,7 @@ struct SelfRead {
   clang::SourceLocation where;
 };
 
-/// What is written in `space`, in source order. Taking the address is no reading, nor is what a lambda does that holds
+/// What is written in `space`, in source order. Taking the address is not reading, nor is what a lambda does that holds
 /// a reference.
 std::vector<SelfRead> self_reads(const clang::NamespaceDecl& space);
 

@@ -153,7 +153,7 @@ const clang::FunctionDecl& Specs::defined(const clang::FunctionDecl& function) {
 std::vector<Slice> Specs::members(const clang::CXXRecordDecl& record) const {
   const SourceSpan open = parsed_.token(manager(), record.getBraceRange().getBegin());
   const SourceSpan close = parsed_.token(manager(), record.getBraceRange().getEnd());
-  const uint32_t begin = behind_line_comment(parsed_.sources[open.file].text, open.end);
+  const uint32_t begin = after_line_comment(parsed_.sources[open.file].text, open.end);
   return slices({open.file, begin, close.begin}, {record.decls_begin(), record.decls_end()});
 }
 

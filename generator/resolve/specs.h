@@ -1,4 +1,4 @@
-// The second stage, resolve: what each spec declares, who derives from whom, and where everything stands in the text.
+// The second stage, resolve: what each spec declares, who derives from whom, and where everything is in the text.
 #pragma once
 
 #include <deque>

@@ -1,13 +1,15 @@
 #include "generator/source/apply_fixes.h"
 
 #include <clang/Tooling/Core/Replacement.h>
-#include <llvm/Support/MemoryBuffer.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
 #include <stdexcept>
 #include <tuple>
+
+#include "generator/source/files.h"
+#include "generator/source/line_endings.h"
 
 namespace fs = std::filesystem;
 
@@ -31,7 +33,7 @@ std::string place(const Diagnostic& diagnostic) {
          diagnostic.message + ")";
 }
 
-std::string mended(const std::string& path, const std::string& before, const std::vector<Change>& changes) {
+std::string with_changes(const std::string& path, const std::string& before, const std::vector<Change>& changes) {
   clang::tooling::Replacements replacements;
   for (size_t index = 0; index < changes.size(); ++index) {
     const FixIt& fix = changes[index].fix;
@@ -56,6 +58,14 @@ std::string mended(const std::string& path, const std::string& before, const std
 
 }  // namespace
 
+FixIt fix_it(const SourceFile& file, const Edit& edit) {
+  ByteEdit change{edit.where.begin, edit.where.end, edit.text};
+  const std::optional<std::string> bytes = file.absolute.empty() ? std::nullopt : read_file_if_any(file.absolute);
+  if (bytes && bytes->find('\r') != std::string::npos) change = with_endings_of(*bytes, std::move(change));
+  return {file.absolute, static_cast<uint32_t>(change.begin), static_cast<uint32_t>(change.end),
+          std::move(change.text)};
+}
+
 std::vector<Diagnostic> mendable(const std::vector<Diagnostic>& diagnostics, const std::string& root) {
   const fs::path real_root = fs::canonical(root);
   std::vector<Diagnostic> result;
@@ -71,7 +81,7 @@ std::vector<MendedFile> apply_fixes(const std::vector<Diagnostic>& diagnostics) 
   for (const Diagnostic& diagnostic : diagnostics) {
     for (const FixIt& fix : diagnostic.fix) {
       std::vector<Change>& known = changes[fix.path];
-      // Families that share a base say the same of it, each for itself.
+      // Families that share a base each report the same about it.
       if (std::none_of(known.begin(), known.end(), [&](const Change& one) { return one.fix == fix; }))
         known.push_back({fix, &diagnostic});
     }
@@ -81,10 +91,8 @@ std::vector<MendedFile> apply_fixes(const std::vector<Diagnostic>& diagnostics) 
     std::stable_sort(list.begin(), list.end(), [](const Change& a, const Change& b) {
       return std::tie(a.fix.begin, a.fix.end, a.fix.text) < std::tie(b.fix.begin, b.fix.end, b.fix.text);
     });
-    const auto buffer = llvm::MemoryBuffer::getFile(path);
-    if (!buffer) throw std::runtime_error("cannot read " + path + ": " + buffer.getError().message());
-    const std::string before = (*buffer)->getBuffer().str();
-    std::string after = mended(path, before, list);
+    const std::string before = read_file(path);
+    std::string after = with_changes(path, before, list);
     if (after != before) files.push_back({path, before, std::move(after)});
   }
   return files;

@@ -1,4 +1,4 @@
-// What modgen has to say about a spec: located text that a person can act on.
+// What modgen reports about a spec: messages with places that a person can act on.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace modgen {
 
 /// A place in a project file, as a compiler prints it. Lines and columns count from 1; line 0 means the whole file.
 struct Location {
-  std::string path;  // relative to the root where it lies below it
+  std::string path;  // relative to the root if it is below it
   uint32_t line = 0;
   uint32_t column = 0;
   std::string source_line;  // the text of that line, for the caret
@@ -31,7 +31,7 @@ struct Diagnostic {
   std::string message;            // what is wrong
   std::string advice;             // what to write instead; may be empty
   std::vector<Diagnostic> notes;  // the inherited code that it clashes with, …
-  std::vector<FixIt> fix = {};    // the changes that mend it together; none where they are not known
+  std::vector<FixIt> fix = {};    // the changes that fix it together; none where they are not known
 };
 
 /// One diagnostic with its notes as a compiler prints it: location, message, source line with caret, advice.

@@ -14,7 +14,7 @@ Edit insertion(uint32_t file, size_t offset, std::string text) {
   return {{file, at, at}, std::move(text)};
 }
 
-/// The offset behind the line break that ends the line of `offset`; the text's size where there is none.
+/// The offset after the line break that ends the line of `offset`; the text's size where there is none.
 size_t next_line(const std::string& text, size_t offset) {
   const size_t end = text.find('\n', offset);
   return end == std::string::npos ? text.size() : end + 1;
@@ -60,8 +60,8 @@ std::vector<Edit> remove_with_line(const Parsed& parsed, SourceSpan where) {
   if (const uint32_t next = next_code(text, where.end); next < text.size() && text[next] == ';') where.end = next + 1;
   const size_t line_begin = where.begin == 0 ? 0 : text.rfind('\n', where.begin - 1) + 1;
   const size_t line_end = next_line(text, where.end);
-  const size_t behind = behind_line_comment(text, where.end);
-  if (blank(text, line_begin, where.begin) && blank(text, behind, line_end))
+  const size_t after = after_line_comment(text, where.end);
+  if (blank(text, line_begin, where.begin) && blank(text, after, line_end))
     where = {where.file, static_cast<uint32_t>(line_begin), static_cast<uint32_t>(line_end)};
   return {{where, ""}};
 }

@@ -1,4 +1,4 @@
-// Edits of a spec's source that mend an error: the fix-its of modgen's own diagnostics.
+// Edits of a spec's source that fix an error: the fix-its of modgen's own diagnostics.
 #pragma once
 
 #include <string>
@@ -8,27 +8,27 @@
 
 namespace modgen {
 
-/// Includes the spec of `family` in `file`, behind its other includes.
+/// Includes the spec of `family` in `file`, after its other includes.
 std::vector<Edit> include_spec(const Parsed& parsed, uint32_t file, const std::string& family);
 
-/// Puts #pragma once behind the opening comment of `file`.
+/// Puts #pragma once after the opening comment of `file`.
 std::vector<Edit> add_pragma_once(const Parsed& parsed, uint32_t file);
 
 /// Adds `line` at the end of `file`.
 std::vector<Edit> append_line(const Parsed& parsed, uint32_t file, const std::string& line);
 
-/// Removes a declaration or statement with its semicolon, and its lines where nothing else stands in them.
+/// Removes a declaration or statement with its semicolon, and its lines where they hold nothing else.
 std::vector<Edit> remove_with_line(const Parsed& parsed, SourceSpan where);
 
 /// Writes `statement` before the one at `where`.
 std::vector<Edit> write_before(SourceSpan where, const std::string& statement);
 
-/// Calls `name` and its `…Impl` `new_name` throughout `file`; nothing where the same word is also a member of
+/// Renames `name` and its `…Impl` to `new_name` throughout `file`; nothing where the same word is also a member of
 /// something.
 std::vector<Edit> rename_class(const Parsed& parsed, uint32_t file, const std::string& name,
                                const std::string& new_name);
 
-/// Declares `member` first in the public part of the class whose body begins behind the brace at `open`.
+/// Declares `member` first in the public part of the class whose body begins after the brace at `open`.
 std::vector<Edit> declare_public(const Parsed& parsed, SourceSpan open, bool is_struct, const std::string& member);
 
 }  // namespace modgen

@@ -1,4 +1,4 @@
-// Text that remembers where each of its parts came from, so that what is said about flattened code can be moved to the
+// Text that remembers where each of its parts came from, so that messages about flattened code can be moved to the
 // spec.
 #pragma once
 
@@ -21,7 +21,7 @@ class Fragment {
   /*implicit*/ Fragment(std::string text) { add(std::move(text)); }
   /*implicit*/ Fragment(const char* text) { add(std::string(text)); }
 
-  /// Appends text that stands for `from`, or for what comes before it where there is no such place.
+  /// Appends text that takes the place of `from`, or of what comes before it where there is no such place.
   void add(std::string text, SourceSpan from = {});
   /// Appends `text`, which is what `from` holds, byte for byte.
   void add_verbatim(std::string_view text, SourceSpan from);
@@ -37,7 +37,7 @@ class Fragment {
   /// The place that the byte at `offset` came from; file kNoFile where nothing before it came from a file.
   SourceSpan origin(size_t offset) const;
 
-  /// The code that asked for the byte at `offset`; file kNoFile where it was not said.
+  /// The code that asked for the byte at `offset`; file kNoFile where it is not known.
   SourceSpan cause(size_t offset) const;
 
   /// Without white space at both ends.

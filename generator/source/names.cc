@@ -43,6 +43,12 @@ std::string snake_case(std::string_view camel) {
   return result;
 }
 
+std::string_view unqualified(std::string_view name) {
+  name = name.substr(0, name.find('<'));
+  const size_t colon = name.rfind("::");
+  return colon == std::string_view::npos ? name : name.substr(colon + 2);
+}
+
 std::string renamed_word(const std::string& word, const Names& from, const Names& to) {
   for (const size_t skip : {size_t{0}, size_t{1}}) {  // LlamaMLP, kLlamaLimit
     if (skip == 1 && word[0] != 'k') break;

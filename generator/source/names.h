@@ -1,4 +1,4 @@
-// How a family is spelled in identifiers, strings and prose, and how text of one family is respelled for another.
+// How a family is spelled in identifiers, strings and prose, and how text of one family is rewritten for another.
 #pragma once
 
 #include <string>
@@ -11,18 +11,22 @@ struct Names {
   std::string snake;       // of the file, the namespace and functions: "metaclip_2"
   std::string upper;       // of macro-like constants: "METACLIP_2"
   std::string model_type;  // as a string: "metaclip_2"
-  std::string title;       // as prose calls it: "CLIP"
-  bool has_title = false;  // it was said; else it is the prefix, and prose may use the snake-case name as well
+  std::string title;       // as prose writes it: "CLIP"
+  bool has_title = false;  // it was given; else it is the prefix, and prose may use the snake-case name as well
 };
 
-/// `word` with what names family `from` in it made `to`'s: LlamaMLP, kLlamaLimit, llama_helper, LLAMA_MAX.
+/// `word` with the name of family `from` in it replaced by that of `to`: LlamaMLP, kLlamaLimit, llama_helper,
+/// LLAMA_MAX.
 std::string renamed_word(const std::string& word, const Names& from, const Names& to);
 
-/// The text of a comment or of a string literal with its words renamed, and the family's title besides.
+/// The text of a comment or of a string literal with its words renamed, and the family's title too.
 std::string renamed_prose(std::string_view text, bool is_comment, const Names& from, const Names& to);
 
 /// "LlavaVision" gives "llava_vision".
 std::string snake_case(std::string_view camel);
 std::string upper_case(std::string text);
+
+/// The name after the last "::", template arguments aside: "nn::Linear" gives "Linear".
+std::string_view unqualified(std::string_view name);
 
 }  // namespace modgen

@@ -1,10 +1,11 @@
 #include "generator/source/parsed.h"
 
-#include <clang/Basic/LangOptions.h>
 #include <clang/Basic/SourceManager.h>
 #include <clang/Lex/Lexer.h>
 
 #include <algorithm>
+
+#include "generator/source/language.h"
 
 namespace modgen {
 
@@ -48,9 +49,7 @@ SourceSpan Parsed::token(const clang::SourceManager& manager, clang::SourceLocat
   const auto [file, offset] = manager.getDecomposedLoc(manager.getFileLoc(location));
   const uint32_t index = index_of(file);
   if (index == 0) return {};
-  clang::LangOptions options;
-  options.CPlusPlus = options.CPlusPlus20 = options.Bool = true;
-  const unsigned length = clang::Lexer::MeasureTokenLength(manager.getFileLoc(location), manager, options);
+  const unsigned length = clang::Lexer::MeasureTokenLength(manager.getFileLoc(location), manager, language_of_specs());
   return {index, offset, offset + length};
 }
 

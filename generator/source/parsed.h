@@ -1,4 +1,5 @@
-// What one run read: its files, what the preprocessor met in them, what the compiler said, and where everything stands.
+// What one run read: its files, what the preprocessor found in them, what the compiler reported, and where everything
+// is.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +21,19 @@ class SourceRange;
 
 namespace modgen {
 
-/// Where the project, modgen's own files, torch, Clang's headers and the cache lie.
+/// Where the project, modgen's own files, torch, Clang's headers and the cache are.
 struct ParseOptions {
-  std::string root, shipped, torch, clang_resources, cache;  // absolute
+  std::string root, shipped, torch, clang_resources, cache;  // absolute; the cache is empty where there is none
 };
 
 /// A project file that the compiler read: a spec, what it includes, or a flattened text.
 struct SourceFile {
-  std::string path;      // as shown: relative to the root where it lies below it
+  std::string path;      // as shown: relative to the root if it is below it
   std::string absolute;  // empty for flattened text
   std::string text;
 };
 
-/// The run's table of files; spans index it. Index 0 is no file.
+/// The run's table of files; spans index it. Index 0 is not a file.
 class SourceTable {
  public:
   SourceTable() : files_(1) {}
@@ -48,10 +49,10 @@ class SourceTable {
   std::vector<SourceFile> files_;
 };
 
-/// What the compiler said, before it is moved to a spec.
+/// What the compiler reported, before it is moved to a spec.
 struct Remark {
   Diagnostic::Severity severity;
-  SourceSpan where;  // file 0 where it lies in no project file
+  SourceSpan where;  // file 0 where it is in no project file
   std::string message;
   std::string advice;
   std::vector<Remark> notes;
@@ -72,9 +73,9 @@ struct MacroDefinition {
   bool undefined = false;  // by an #undef in the same file
 };
 
-/// Where a project file's macro is used, be it inside of another's body.
+/// Where a project file's macro is used, even in the body of another.
 struct MacroUse {
-  SourceSpan where;  // of the name as written; of the outer macro's where it stands in a body
+  SourceSpan where;  // of the name as written; of the outer macro's where it is used in a body
   size_t macro;      // its index among the definitions
 };
 
@@ -84,7 +85,7 @@ struct Condition {
   bool closed = false;
 };
 
-/// Positions of one run's files. Clang's FileIDs stay inside of the stages that see the syntax tree.
+/// Positions of one run's files. Clang's FileIDs stay within the stages that see the syntax tree.
 class Parsed {
  public:
   SourceTable sources;
@@ -100,13 +101,14 @@ class Parsed {
     auto operator<=>(const Absent&) const = default;
   };
   std::vector<Absent> absent;        // include candidates that did not exist
+  std::vector<std::string> notices;  // what a person should know of the run itself: sentences
   std::vector<std::string> prelude;  // absolute paths of what the precompiled prelude was made of
   std::vector<clang::Decl*>
       top_level;  // what the specs declare outside of namespaces, in order; for flatten and finish alone
 
   /// The place of a token: where it was spelled, or for one from a macro's body where that macro was called.
   SourceSpan token(const clang::SourceManager& manager, clang::SourceLocation location) const;
-  /// From the first to behind the last token of `range`, in file positions.
+  /// From the first to the end of the last token of `range`, in file positions.
   SourceSpan span(const clang::SourceManager& manager, clang::SourceRange range) const;
 
   uint32_t index_of(clang::FileID file) const;

@@ -1,9 +1,10 @@
 #include "generator/source/slices.h"
 
-#include <clang/Basic/LangOptions.h>
 #include <clang/Lex/Lexer.h>
 
 #include <algorithm>
+
+#include "generator/source/language.h"
 
 namespace modgen {
 
@@ -12,19 +13,14 @@ namespace {
 /// Calls `take` for each token that begins in [begin, end), until it returns false.
 template <class Take>
 void lex(const std::string& text, uint32_t begin, uint32_t end, Take&& take) {
-  static const clang::LangOptions options = [] {
-    clang::LangOptions result;
-    result.CPlusPlus = result.CPlusPlus11 = result.CPlusPlus14 = result.CPlusPlus17 = result.CPlusPlus20 = true;
-    result.LineComment = result.Bool = result.RawStringLiterals = result.Digraphs = true;
-    return result;
-  }();
-  clang::Lexer lexer(clang::SourceLocation(), options, text.c_str(), text.c_str() + begin, text.c_str() + text.size());
+  clang::Lexer lexer(clang::SourceLocation(), language_of_specs(), text.c_str(), text.c_str() + begin,
+                     text.c_str() + text.size());
   lexer.SetCommentRetentionState(true);
   for (clang::Token token;;) {
     lexer.LexFromRawLexer(token);
-    // Without a source manager a token's end is where the lexer stands.
-    const auto behind = static_cast<uint32_t>(lexer.getBufferLocation() - text.c_str());
-    const uint32_t first = behind - token.getLength();
+    // Without a source manager a token's end is the lexer's position.
+    const auto next = static_cast<uint32_t>(lexer.getBufferLocation() - text.c_str());
+    const uint32_t first = next - token.getLength();
     if (token.is(clang::tok::eof) || first >= end) return;
     RawToken::Kind kind = RawToken::Kind::other;
     if (token.is(clang::tok::raw_identifier))
@@ -35,7 +31,7 @@ void lex(const std::string& text, uint32_t begin, uint32_t end, Take&& take) {
       kind = RawToken::Kind::string;
     else if (!clang::tok::isLiteral(token.getKind()))
       kind = RawToken::Kind::punctuation;
-    if (!take(RawToken{kind, first, behind})) return;
+    if (!take(RawToken{kind, first, next})) return;
   }
 }
 
@@ -72,7 +68,7 @@ SourceSpan leading_comment(const std::string& text, SourceSpan slice) {
   return comment;
 }
 
-uint32_t behind_line_comment(const std::string& text, uint32_t offset) {
+uint32_t after_line_comment(const std::string& text, uint32_t offset) {
   uint32_t position = offset;
   while (position < text.size()) {
     const char c = text[position];
@@ -101,7 +97,7 @@ std::vector<SourceSpan> own_gaps(const std::string& text, SourceSpan region, con
     uint32_t end = core.end;
     const uint32_t next = next_code(text, end);
     if (next < region.end && (text[next] == ';' || text[next] == ',')) end = next + 1;
-    end = std::min(behind_line_comment(text, end), region.end);
+    end = std::min(after_line_comment(text, end), region.end);
     slices.push_back({region.file, begin, end});
     begin = end;
   }

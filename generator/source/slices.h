@@ -1,6 +1,6 @@
-// Gap ownership: every byte between sibling declarations belongs to one of them, so that comments and layout travel
-// with the code that they stand at. The rest of a line belongs to the declaration before it, the lines above to the one
-// after.
+// Gap ownership: every byte between sibling declarations belongs to one of them, so that comments and layout stay
+// with the code that they belong to. The rest of a line belongs to the declaration before it, the lines above to the
+// one after.
 #pragma once
 
 #include <string>
@@ -21,15 +21,15 @@ struct RawToken {
 std::vector<RawToken> raw_tokens(const std::string& text, uint32_t begin, uint32_t end);
 
 /// Divides [region.begin, region.end) among `cores`, which are in order and do not overlap: each gets its own bytes, a
-/// separator (`;` or `,`) that follows, the comment behind it on its line, and the lines above it. One more slice at
+/// separator (`;` or `,`) that follows, the comment after it on its line, and the lines above it. One more slice at
 /// the end holds what follows the last line. The slices concatenate to the region.
 std::vector<SourceSpan> own_gaps(const std::string& text, SourceSpan region, const std::vector<SourceSpan>& cores);
 
-/// The offset behind white space without line breaks, and comments, that follow `offset` on its line; `offset` itself
-/// where more code follows.
-uint32_t behind_line_comment(const std::string& text, uint32_t offset);
+/// The offset after the white space (without line breaks) and comments that follow `offset` on its line; `offset`
+/// itself where more code follows.
+uint32_t after_line_comment(const std::string& text, uint32_t offset);
 
-/// The offset of the first token at or after `offset` that is no comment.
+/// The offset of the first token at or after `offset` that is not a comment.
 uint32_t next_code(const std::string& text, uint32_t offset);
 
 /// The comments at the beginning of `slice`; empty where code comes first.

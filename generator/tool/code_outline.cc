@@ -68,7 +68,7 @@ class Reader {
     if (!definition) return;
     const bool constructs = llvm::isa<clang::CXXConstructorDecl>(method);
     std::string whole = text(parsed_.span(manager_, definition->getSourceRange()));
-    // Defined behind its class: the class's name in front is no part of it.
+    // Defined after its class: the class's name before the method's is not part of it.
     if (const clang::NestedNameSpecifierLoc owner = definition->getQualifierLoc()) {
       const std::string spelled = text(parsed_.span(manager_, owner.getSourceRange()));
       if (const size_t at = whole.find(spelled); !spelled.empty() && at != std::string::npos)

@@ -1,5 +1,5 @@
 // Classes as `modgen --suggest` compares them: members and methods as tokens in which names of the family, of
-// libtorch's namespaces and of style are made alike.
+// libtorch's namespaces and of style are normalized.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 namespace modgen {
 
 struct MemberCode {
-  std::string name;  // without the underscore that some write behind it
+  std::string name;  // without the trailing underscore that some write
   std::string type;  // as written
   std::vector<std::string> tokens;
 };
 
 struct MethodCode {
   std::string name;  // "constructor" for one
-  std::string text;  // as written, without comments made alike
+  std::string text;  // as written
   std::vector<std::string> tokens;
 };
 

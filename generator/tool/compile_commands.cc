@@ -17,7 +17,7 @@ std::string with_specs(const std::string& before, const SpecFlags& flags, const 
     auto parsed = llvm::json::parse(before);
     if (!parsed || !parsed->getAsArray()) {
       std::string why = parsed ? "no list" : llvm::toString(parsed.takeError());
-      throw std::runtime_error("this is no compilation database: " + why);
+      throw std::runtime_error("this is not a compilation database: " + why);
     }
     for (llvm::json::Value& entry : *parsed->getAsArray()) {
       const auto* object = entry.getAsObject();

@@ -12,7 +12,7 @@ struct SpecFlags {
 };
 
 /// The text of a compilation database that has `before`'s entries (empty: none) and one for each spec of the root, in
-/// the place of any that `before` has for it. Throws std::runtime_error where `before` is no compilation database.
+/// the place of any that `before` has for it. Throws std::runtime_error where `before` is not a compilation database.
 std::string with_specs(const std::string& before, const SpecFlags& flags, const std::vector<std::string>& families);
 
 }  // namespace modgen

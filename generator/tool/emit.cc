@@ -32,8 +32,8 @@ void write_list(Json& json, llvm::StringRef key, const std::vector<std::string>&
   });
 }
 
-/// Text inside of quotes, as dot and JSON both read it.
-std::string quoted(const std::string& text) {
+/// Text within quotes, as dot and JSON both read it.
+std::string in_quotes(const std::string& text) {
   std::string result;
   llvm::raw_string_ostream(result) << llvm::json::Value(text);
   return result;
@@ -80,17 +80,17 @@ std::string deps_dot(const GenerateResult& result) {
   std::string boxes, arrows;
   std::set<std::string> drawn, named;
   for (const Output& output : result.outputs) {
-    boxes.append("  subgraph ").append(quoted("cluster_" + output.family)).append(" {\n    label=");
-    boxes.append(quoted(output.family)).append(";\n");
+    boxes.append("  subgraph ").append(in_quotes("cluster_" + output.family)).append(" {\n    label=");
+    boxes.append(in_quotes(output.family)).append(";\n");
     for (const ClassOutline& one : output.outline->classes) {
       if (!one.declared) continue;
-      const std::string id = quoted(output.family + "::" + one.name);
-      boxes.append("    ").append(id).append(" [label=").append(quoted(one.name));
+      const std::string id = in_quotes(output.family + "::" + one.name);
+      boxes.append("    ").append(id).append(" [label=").append(in_quotes(one.name));
       boxes.append(one.alias ? ", style=rounded" : "").append("];\n");
       drawn.insert(id);
       if (one.bases.empty()) continue;
-      named.insert(quoted(one.bases.front()));
-      arrows.append("  ").append(id).append(" -> ").append(quoted(one.bases.front())).append(";\n");
+      named.insert(in_quotes(one.bases.front()));
+      arrows.append("  ").append(id).append(" -> ").append(in_quotes(one.bases.front())).append(";\n");
     }
     boxes.append("  }\n");
   }
@@ -146,7 +146,7 @@ std::string layout_dot(const GenerateResult& result) {
     for (const EntryPlan& plan : output.model->plans) {
       std::map<std::string, std::string> units;
       std::string ties;
-      const auto id = [&](const std::string& parameter) { return quoted(plan.entry + "." + parameter); };
+      const auto id = [&](const std::string& parameter) { return in_quotes(plan.entry + "." + parameter); };
       for (const ParameterLayout& layout : layout_of(*output.model, plan)) {
         std::string label = layout.name + "\n[" + (layout.shape ? joined(*layout.shape, ", ") : "?") + "]";
         if (layout.dim) {
@@ -157,7 +157,7 @@ std::string layout_dot(const GenerateResult& result) {
             .append("      ")
             .append(id(layout.name))
             .append(" [label=")
-            .append(quoted(label))
+            .append(in_quotes(label))
             .append(", fillcolor=")
             .append(stage_color(layout.stage))
             .append("];\n");
@@ -168,11 +168,14 @@ std::string layout_dot(const GenerateResult& result) {
               .append(id(layout.tied_to))
               .append(" [label=tied];\n");
       }
-      text.append("  subgraph ").append(quoted("cluster_" + plan.entry)).append(" {\n    label=");
-      text.append(quoted(plan.entry)).append(";\n");
+      text.append("  subgraph ").append(in_quotes("cluster_" + plan.entry)).append(" {\n    label=");
+      text.append(in_quotes(plan.entry)).append(";\n");
       for (const auto& [unit, nodes] : units) {
-        text.append("    subgraph ").append(quoted("cluster_" + plan.entry + "." + unit)).append(" {\n      label=");
-        text.append(quoted(unit.empty() ? "root unit" : "unit " + unit)).append(";\n").append(nodes).append("    }\n");
+        text.append("    subgraph ").append(in_quotes("cluster_" + plan.entry + "." + unit)).append(" {\n      label=");
+        text.append(in_quotes(unit.empty() ? "root unit" : "unit " + unit))
+            .append(";\n")
+            .append(nodes)
+            .append("    }\n");
       }
       text.append(ties).append("  }\n");
     }

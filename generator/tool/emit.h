@@ -1,4 +1,4 @@
-// What `modgen --emit` prints: descriptions of families for other programs (JSON) and for eyes (Graphviz's dot).
+// What `modgen --emit` prints: descriptions of families for other programs (JSON) and for people (Graphviz's dot).
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace modgen {
 enum class Emit { nothing, deps, plan, layout };
 enum class EmitFormat { json, dot, text };
 
-/// Describes the families of `result`, which holds no error and keeps its models. Throws std::runtime_error where the
-/// format has no form for it.
+/// Describes the families of `result`, which holds no error and keeps its models. Throws std::runtime_error where it
+/// cannot be described in that format.
 std::string describe(const GenerateResult& result, Emit what, EmitFormat format);
 
 }  // namespace modgen

@@ -1,5 +1,6 @@
-// modgen as it is called: where records show that every asked family is current there is nothing to do, and that is
-// seen in milliseconds, without Clang. All else is modgen-generate's, which stands beside this program.
+// modgen as it is called: where records show that every family asked for is current there is nothing to do, and
+// this program finds that in milliseconds, without Clang. It leaves everything else to modgen-generate, in the same
+// folder.
 #include <unistd.h>
 
 #include <filesystem>
@@ -11,6 +12,7 @@
 
 #include "checks/records.h"
 #include "generator/build_config.h"
+#include "generator/source/families.h"
 
 namespace fs = std::filesystem;
 
@@ -22,7 +24,8 @@ struct Request {
   std::vector<std::string> families;
 };
 
-/// The request of a plain run; nothing where the arguments ask for more than current files.
+/// The request of a plain run; nothing where the arguments ask for more than current files: --check and --force trust
+/// no record.
 std::optional<Request> plain_request(const std::vector<std::string>& arguments) {
   Request request;
   for (size_t index = 0; index < arguments.size(); ++index) {
@@ -38,7 +41,6 @@ std::optional<Request> plain_request(const std::vector<std::string>& arguments) 
       request.all = true;
       continue;
     }
-    if (name == "check" && equals == std::string_view::npos) continue;
     std::string* value = name == "root"         ? &request.root
                          : name == "output-dir" ? &request.output_dir
                          : name == "shipped"    ? &request.shipped
@@ -60,7 +62,7 @@ bool nothing_to_do(const Request& request) {
       fs::canonical(request.root),
       fs::canonical(request.shipped.empty() ? modgen::shipped_tree(request.root) : fs::path(request.shipped))};
   const fs::path folder = request.output_dir.empty() ? tree.root / "generated" : fs::path(request.output_dir);
-  const auto families = request.all ? modgen::families_with_specs(tree.root) : request.families;
+  const auto families = request.all ? modgen::families_in(tree.root) : request.families;
   for (const std::string& family : families)
     if (!modgen::is_current(tree, family, folder)) return false;
   return !families.empty();
@@ -75,7 +77,7 @@ int main(int, char** argv) {
   try {
     if (const auto request = plain_request(arguments); request && nothing_to_do(*request)) return 0;
   } catch (const std::exception&) {
-    // modgen-generate meets the same obstacle and says what it is.
+    // modgen-generate runs into the same problem and reports it.
   }
   execv(generate.c_str(), argv);
   std::cerr << "modgen: cannot start " << generate.string() << ", which is installed beside it\n";

@@ -1,6 +1,7 @@
 // modgen's command line. Everything is generated in memory first; files are written last, and only where no error was
 // given.
 #include <llvm/Support/CommandLine.h>
+#include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/Signals.h>
 #include <llvm/Support/raw_ostream.h>
 
@@ -10,12 +11,12 @@
 #include <iostream>
 #include <set>
 
-#include "checks/digest.h"
 #include "checks/records.h"
 #include "checks/unified_diff.h"
 #include "generator/build_config.h"
 #include "generator/generate.h"
 #include "generator/source/apply_fixes.h"
+#include "generator/source/files.h"
 #include "generator/tool/compile_commands.h"
 #include "generator/tool/diagnostics_json.h"
 #include "generator/tool/emit.h"
@@ -37,10 +38,11 @@ cl::opt<std::string> root("root", cl::desc("The tree that holds modular/ and gen
 cl::opt<std::string> output_dir("output-dir", cl::desc("Write the generated files there (default: ROOT/generated)"),
                                 cl::value_desc("dir"), cl::cat(category));
 cl::opt<bool> check("check", cl::desc("Write nothing; exit with 1 where a generated file differs"), cl::cat(category));
+cl::opt<bool> force("force", cl::desc("Write every file again, even where nothing has changed"), cl::cat(category));
 cl::opt<bool> diff("diff", cl::desc("Write nothing; print what would change as a unified diff"), cl::cat(category));
-cl::opt<bool> apply_fixes("apply-fixes", cl::desc("Mend in the specs what errors know the text for, then generate"),
+cl::opt<bool> apply_fixes("apply-fixes", cl::desc("Apply the fixes that errors come with to the specs, then generate"),
                           cl::cat(category));
-cl::opt<std::string> new_family("new", cl::desc("Write a spec modular/FAMILY.h to begin with; it replaces no file"),
+cl::opt<std::string> new_family("new", cl::desc("Write a spec modular/FAMILY.h to start from; it replaces no file"),
                                 cl::value_desc("family"), cl::cat(category));
 cl::list<std::string> from("from", cl::desc("The family, or several, that --new derives from"), cl::CommaSeparated,
                            cl::value_desc("family"), cl::cat(category));
@@ -72,7 +74,7 @@ cl::opt<EmitFormat> format(
                clEnumValN(EmitFormat::text, "text",
                           "for plan: the operations that are proven and those that are trusted")),
     cl::cat(category));
-cl::opt<bool> explain("explain", cl::desc("List every change to inherited text that is no resolved reference"),
+cl::opt<bool> explain("explain", cl::desc("List every change to inherited text that is not a resolved reference"),
                       cl::cat(category));
 cl::opt<std::string> diagnostics("diagnostics", cl::desc("Write errors and their fixes to FILE as JSON, too"),
                                  cl::value_desc("file"), cl::cat(category));
@@ -92,21 +94,22 @@ cl::opt<std::string> resource_dir("resource-dir", cl::desc("Clang's resource fol
 constexpr int kDrift = 1, kFailed = 2;
 
 void print_errors(const modgen::GenerateResult& result) {
+  for (const std::string& notice : result.notices) std::cerr << "modgen: " << notice << "\n";
   for (const modgen::Diagnostic& diagnostic : result.diagnostics) std::cerr << modgen::to_text(diagnostic);
 }
 
-/// Mends and generates until no fix is left: one error may hide another. What changes is printed as a diff.
+/// Applies fixes and generates until no fix is left: one error may hide another. What changes is printed as a diff.
 modgen::GenerateResult generate_with_fixes(const modgen::GenerateOptions& options) {
   constexpr int kRounds = 10;
   modgen::GenerateResult result = modgen::generate(options);
   for (int round = 0; round < kRounds && !result.ok(); ++round) {
-    const std::vector<modgen::Diagnostic> mended = modgen::mendable(result.diagnostics, options.root);
-    const std::vector<modgen::MendedFile> files = modgen::apply_fixes(mended);
+    const std::vector<modgen::Diagnostic> fixed = modgen::mendable(result.diagnostics, options.root);
+    const std::vector<modgen::MendedFile> files = modgen::apply_fixes(fixed);
     if (files.empty()) break;
     std::vector<std::pair<fs::path, std::string>> written;
     for (const modgen::MendedFile& file : files) written.emplace_back(file.path, file.after);
     modgen::write_files(written);
-    for (const modgen::Diagnostic& one : mended)
+    for (const modgen::Diagnostic& one : fixed)
       std::cout << one.where.path << ":" << one.where.line << ":" << one.where.column << ": mended: " << one.message
                 << "\n";
     for (const modgen::MendedFile& file : files) {
@@ -135,7 +138,8 @@ int write_new_family() {
   const std::string name = "modular/" + new_family + ".h";
   const fs::path path = fs::path(root.getValue()) / name;
   for (const fs::path& tree : {fs::path(root.getValue()), fs::path(shipped_folder())})
-    if (fs::exists(tree / name)) throw std::runtime_error((tree / name).string() + " is there already");
+    if (fs::exists(fs::symlink_status(tree / name)))
+      throw std::runtime_error((tree / name).string() + " exists already");
   modgen::GenerateOptions options = generate_options({from.begin(), from.end()});
   options.keep_models = true;
   const modgen::GenerateResult bases = modgen::generate(options);
@@ -200,7 +204,7 @@ int write_compile_commands() {
                                                  : fs::path(compile_commands.getValue());
   const std::string before = modgen::read_file_if_any(path).value_or("");
   const fs::path torch_folder = torch.empty() ? MODGEN_TORCH : torch.getValue();
-  const std::vector<std::string> specs = modgen::families_in(root);
+  const std::vector<std::string> specs = modgen::families_in(root.getValue());
   try {
     const std::string after = modgen::with_specs(
         before, {fs::canonical(root.getValue()), fs::canonical(shipped_folder()), fs::canonical(torch_folder)}, specs);
@@ -226,19 +230,21 @@ int run() {
   if (!suggest.empty()) return suggest_bases();
   if (watch) return watch_specs();
   if (compile_commands.getNumOccurrences() > 0) return write_compile_commands();
+  if (force && (check || diff || explain || emit != Emit::nothing))
+    throw std::runtime_error("--force writes files and goes with none of --check, --diff, --explain and --emit");
   if (check && diff)
     throw std::runtime_error("--check and --diff exclude each other: --diff shows what --check would find");
   if (apply_fixes && (check || diff || explain || emit != Emit::nothing))
     throw std::runtime_error("--apply-fixes writes specs and goes with none of --check, --diff, --explain and --emit");
   if (!families.empty() && all) throw std::runtime_error("name families or give --all, not both");
   modgen::GenerateOptions options = generate_options({families.begin(), families.end()});
-  if (all) options.families = modgen::families_in(root);
+  if (all) options.families = modgen::families_in(root.getValue());
   if (options.families.empty()) throw std::runtime_error("nothing to do: name a family (modgen gemma) or give --all");
   if (emit == Emit::nothing)
     for (const std::string& family : options.families)
-      if (const fs::path spec = fs::path("modular") / (family + ".h");
-          !fs::exists(root.getValue() / spec) && fs::exists(options.shipped / spec))
-        throw std::runtime_error(spec.string() + " is shipped with modgen, and " + root.getValue() +
+      if (const auto spec = modgen::find_spec(root.getValue(), options.shipped, family);
+          spec && *spec != root.getValue() / fs::path(modgen::spec_name(family)))
+        throw std::runtime_error(modgen::spec_name(family) + " is shipped with modgen, and " + root.getValue() +
                                  " has no spec of that name: modgen --new my_" + family + " --from " + family +
                                  " writes one that derives from it");
 
@@ -263,13 +269,14 @@ int run() {
   const fs::path folder = output_folder();
   const modgen::Tree tree{fs::canonical(root.getValue()), fs::canonical(options.shipped)};
   bool differs = false;
+  std::vector<std::pair<fs::path, std::string>> to_write;  // together, so that all families are written or none
   for (const modgen::Output& output : result.outputs) {
     const modgen::Record record = modgen::make_record(tree, output.family, output.bytes, output.read, output.absent);
     for (const auto& [name, bytes] :
          {std::pair{output.family + ".h", output.bytes}, std::pair{output.family + ".lock", modgen::to_text(record)}}) {
       const std::string path = (folder / name).string();
       const std::optional<std::string> before = modgen::read_file_if_any(path);
-      if (before == bytes) continue;
+      if (before == bytes && !force) continue;
       differs = true;
       if (diff)
         std::cout << modgen::unified_diff(path, before.value_or(""), path + " (generated)", bytes);
@@ -277,25 +284,36 @@ int run() {
         std::cerr << path << (before ? " is not what modular/" : " does not exist; it would come from modular/")
                   << output.family << ".h" << (before ? " says" : "") << "\n";
       else if (!explain)
-        modgen::write_file(path, bytes);
+        to_write.emplace_back(path, bytes);
     }
   }
+  modgen::write_files(to_write);
   return differs && (check || diff) ? kDrift : 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  // For tests: what Clang's crashes over text that is no C++ must not hide is a crash of modgen's own.
+  // For tests: a crash of Clang on text that is not C++ is caught, and a crash of modgen must not be hidden by that.
   if (std::getenv("MODGEN_SHOW_CRASHES")) llvm::sys::PrintStackTraceOnErrorSignal(argv[0]);
   cl::HideUnrelatedOptions(category);
   cl::SetVersionPrinter([](llvm::raw_ostream& out) { out << modgen::generator_version() << "\n"; });
-  cl::ParseCommandLineOptions(
-      argc, argv,
-      "modgen: flattens modular specs (modular/<family>.h) into self-contained models (generated/<family>.h)\n\n"
-      "exit codes: 0 done, 1 --check or --diff found a difference, 2 an error\n");
+  // Clang and LLVM exit with 1 when they give up.
+  llvm::install_fatal_error_handler([](void*, const char* why, bool) {
+    std::cerr << "modgen: " << why << "\n";
+    std::_Exit(kFailed);
+  });
+  modgen::let_writes_fail();
+  if (!cl::ParseCommandLineOptions(
+          argc, argv,
+          "modgen: flattens modular specs (modular/<family>.h) into self-contained models (generated/<family>.h)\n\n"
+          "exit codes: 0 done, 1 --check or --diff found a difference, 2 an error\n",
+          &llvm::errs()))
+    return kFailed;
   try {
-    return run();
+    const int exit_code = run();
+    modgen::check_standard_output();
+    return exit_code;
   } catch (const std::exception& error) {
     std::cerr << "modgen: " << error.what() << "\n";
     return kFailed;

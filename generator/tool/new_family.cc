@@ -1,12 +1,12 @@
 #include "generator/tool/new_family.h"
 
 #include <clang/Basic/IdentifierTable.h>
-#include <clang/Basic/LangOptions.h>
 
 #include <algorithm>
 #include <cctype>
 #include <stdexcept>
 
+#include "generator/source/language.h"
 #include "generator/source/names.h"
 #include "generator/source/slices.h"
 #include "generator/weave/module_tree.h"
@@ -27,9 +27,7 @@ std::string camel_case(const std::string& snake) {
 
 void check_names(const NewFamily& family, const std::string& prefix) {
   const auto is_lower = [](unsigned char c) { return std::islower(c) || std::isdigit(c) || c == '_'; };
-  clang::LangOptions language;
-  language.CPlusPlus = language.CPlusPlus11 = language.CPlusPlus20 = language.Bool = true;
-  clang::IdentifierTable words(language);
+  clang::IdentifierTable words(language_of_specs());
   if (family.name.empty() || !std::islower(static_cast<unsigned char>(family.name[0])) ||
       !std::ranges::all_of(family.name, is_lower) || words.get(family.name).getTokenID() != clang::tok::identifier)
     throw std::runtime_error("'" + family.name +
@@ -46,6 +44,22 @@ class Base {
       : model_(*base.model), outline_(*base.outline), family_(base.family), prefix_(std::move(prefix)) {}
 
   std::string renamed(const std::string& class_name) const { return prefix_ + class_name.substr(model_.prefix.size()); }
+
+  /// What MODEL_ENTRY says of an entry: its task, and the name that config.json has for it where that is another.
+  std::string entry_arguments(const Class& entry) const {
+    const std::vector<std::string>& given = find_annotation(entry.annotations, "entry")->arguments;
+    std::string text = "\"" + given[0] + "\"";
+    if (given.size() > 1) text += ", \"" + (given[1].starts_with(model_.prefix) ? renamed(given[1]) : given[1]) + "\"";
+    return text;
+  }
+
+  /// Whether a member has the base family's name, as the encoder in BertForMaskedLM is called `bert`: the state dict of
+  /// a new family has its own name there.
+  bool has_member_of_its_name() const {
+    return std::ranges::any_of(model_.classes, [&](const Class& one) {
+      return !one.is_config && std::ranges::count(one.fields, family_, &Field::name) > 0;
+    });
+  }
 
   /// What a class of the new family derives from: "llama::LlamaMLPImpl"; what the base only infers is its Its<…>.
   std::string named(const Class& one) const {
@@ -73,7 +87,7 @@ class Base {
     return found == model_.classes.end() ? nullptr : &*found;
   }
 
-  /// The modules that are no entries, with the methods that one may redefine.
+  /// The modules that are not entries, with the methods that one may redefine.
   std::vector<const Class*> modules() const {
     std::vector<const Class*> found;
     for (const Class& one : model_.classes)
@@ -193,7 +207,8 @@ std::string starting_spec(const NewFamily& family, const std::vector<Output>& ba
   const std::string prefix = family.prefix.empty() ? camel_case(family.name) : family.prefix;
   check_names(family, prefix);
   const Base first(bases.front(), prefix);
-  std::string text = "// " + prefix + ": what it has that " + first.model().prefix + " has not.\n#pragma once\n\n";
+  std::string text =
+      "// " + prefix + ": what it has that " + first.model().prefix + " does not have.\n#pragma once\n\n";
   std::vector<std::string> includes;
   for (const Output& base : bases) includes.push_back("#include \"modular/" + base.family + ".h\"\n");
   std::ranges::sort(includes);
@@ -206,20 +221,22 @@ std::string starting_spec(const NewFamily& family, const std::vector<Output>& ba
     text += wrapped("// ", "Fields of the config that one may redeclare, with another default:", fields);
   }
   for (size_t index = 1; index < bases.size(); ++index) {
-    // Another base's classes are told apart by its prefix, until they are given a better one.
+    // Another base's classes are distinguished by its prefix, until they are given a better one.
     const Base other(bases[index], prefix + bases[index].model->prefix);
     text += "// and of " + other.model().prefix + ", whose prefix here says what they are for:\n" + menu(other);
   }
 
-  text += "\nnamespace modular::" + family.name + " {\nMODULAR_FAMILY(" + prefix + ");\n\n";
+  text += "\nnamespace modular::" + family.name + " {\nMODULAR_FAMILY(" + prefix;
+  if (first.has_member_of_its_name())
+    text += ", .members = {{\"" + bases.front().family + "\", \"" + family.name + "\"}}";
+  text += ");\n\n";
   if (const Class* config = first.config()) {
-    text +=
-        "/// Fields of config.json that " + first.model().prefix + " has not, or for which it has other defaults.\n";
+    text += "/// Fields of config.json that " + first.model().prefix +
+            " does not have, or for which it has other defaults.\n";
     text += "struct " + first.renamed(config->name) + " : " + first.named(*config) + " {};\n\n";
   }
   for (const Class* entry : first.entries()) {
-    const Annotation& task = *find_annotation(entry->annotations, "entry");
-    text += "using " + first.renamed(entry->holder) + " MODEL_ENTRY(\"" + task.arguments[0] + "\") = ";
+    text += "using " + first.renamed(entry->holder) + " MODEL_ENTRY(" + first.entry_arguments(*entry) + ") = ";
     text += bases.front().family + "::" + entry->holder + ";\n";
   }
   if (first.entries().empty())

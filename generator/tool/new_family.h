@@ -1,4 +1,4 @@
-// `modgen --new`: a spec to begin with.
+// `modgen --new`: a spec to start from.
 #pragma once
 
 #include <string>

@@ -82,7 +82,7 @@ Candidate compare(const ClassCode& own, const ClassCode& base) {
     }
   for (const MethodCode& method : base.methods)
     if (!taken.count(&method)) {
-      // How parameters begin is the runtime's business: code written for libtorch alone has no such method.
+      // How parameters are initialized is the runtime's business: code written for libtorch alone has no such method.
       if (method.name == "reset_parameters") continue;
       result.to_remove.push_back(method.name + "()");
       all += weight(method);
@@ -188,7 +188,7 @@ std::string suggestions_text(const std::vector<Suggestion>& suggestions) {
   std::string text;
   for (const Suggestion& suggestion : suggestions) {
     text.append(place(suggestion.hand_written->where)).append(": ").append(suggestion.hand_written->name).append("\n");
-    if (suggestion.candidates.empty()) text += "  nothing in the catalogue is like it\n";
+    if (suggestion.candidates.empty()) text += "  nothing in the catalogue is similar to it\n";
     for (const Candidate& candidate : suggestion.candidates) text += text_of(candidate);
   }
   return text;

@@ -1,10 +1,8 @@
 #include "generator/tool/watch.h"
 
 #include <poll.h>
-#include <spawn.h>
 #include <sys/inotify.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -12,8 +10,10 @@
 #include <csignal>
 #include <cstring>
 #include <iostream>
-#include <map>
 #include <stdexcept>
+
+#include "generator/process.h"
+#include "generator/source/families.h"
 
 namespace modgen {
 
@@ -23,26 +23,17 @@ namespace {
 
 [[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what + ": " + std::strerror(errno)); }
 
-class FileDescriptor {
- public:
-  FileDescriptor(int number, const char* what) : number_(number) {
-    if (number < 0) fail(what);
-  }
-  ~FileDescriptor() { close(number_); }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  operator int() const { return number_; }  // NOLINT(google-explicit-constructor)
-
- private:
-  int number_;
-};
+FileDescriptor opened(int number, const char* what) {
+  if (number < 0) fail(what);
+  return FileDescriptor(number);
+}
 
 class Watch {
  public:
   explicit Watch(const WatchOptions& options)
       : options_(options),
-        signals_(block_signals(), "signals cannot be waited for"),
-        changes_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK), "files cannot be watched") {
+        signals_(opened(block_signals(), "signals cannot be waited for")),
+        changes_(opened(inotify_init1(IN_CLOEXEC | IN_NONBLOCK), "files cannot be watched")) {
     for (const fs::path& folder :
          {options.tree.root / "modular", options.tree.shipped / "modular", options.tree.shipped / "runtime/model"})
       if (inotify_add_watch(changes_, folder.c_str(),
@@ -69,7 +60,7 @@ class Watch {
     return signalfd(-1, &set, SFD_CLOEXEC);
   }
 
-  /// Waits until files have changed and then are left alone for a moment, as editors write several times. False where a
+  /// Waits until files have changed and then stay unchanged for a moment, as editors write several times. False where a
   /// signal came.
   bool wait_for_change() {
     constexpr int kQuietMilliseconds = 50;
@@ -86,13 +77,13 @@ class Watch {
     }
   }
 
-  /// Each family by itself, so that the error of one leaves the others alone. What failed waits for the next change.
+  /// Each family alone, so that an error in one does not affect the others. What failed is tried again at the next
+  /// change.
   void generate_what_is_stale() {
     const std::vector<std::string> families =
-        options_.families.empty() ? families_with_specs(options_.tree.root) : options_.families;
+        options_.families.empty() ? families_in(options_.tree.root) : options_.families;
     for (const std::string& family : families) {
-      if (!fs::exists(options_.tree.root / "modular" / (family + ".h")) &&
-          !fs::exists(options_.tree.shipped / "modular" / (family + ".h"))) {
+      if (!find_spec(options_.tree.root, options_.tree.shipped, family)) {
         std::cout << family << ": its spec is gone\n" << std::flush;
         continue;
       }
@@ -107,25 +98,9 @@ class Watch {
     std::vector<std::string> words = {options_.generate};
     words.insert(words.end(), options_.arguments.begin(), options_.arguments.end());
     words.push_back(family);
-    std::vector<char*> arguments;
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-
-    // It is interrupted as any program is, though this one waits for its signals.
-    posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
-    sigset_t none;
-    sigemptyset(&none);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    pid_t process = 0;
-    const int error = posix_spawn(&process, options_.generate.c_str(), nullptr, &attributes, arguments.data(), environ);
-    posix_spawnattr_destroy(&attributes);
-    if (error) throw std::runtime_error(options_.generate.string() + ": cannot be run: " + std::strerror(error));
-    int status = 0;
-    while (waitpid(process, &status, 0) < 0)
-      if (errno != EINTR) fail("waiting for modgen failed");
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const Ending ending = Program(std::move(words), Program::Streams::inherited).wait();
+    if (ending.signal != 0) std::cerr << "modgen " << describe(ending) << "\n";
+    return ending.exit_code;
   }
 
   const WatchOptions& options_;

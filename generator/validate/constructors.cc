@@ -23,7 +23,7 @@ struct Effect {
   std::string registered;
   Setting* setting = nullptr;
   Footprint footprint;
-  bool matched = false, anew = false;
+  bool matched = false, again = false;
 };
 
 std::pair<std::string, const clang::Expr*> assignment(const clang::Stmt& statement) {
@@ -170,7 +170,7 @@ class Constructors {
               : effect->initializer && effect->initializer->isBaseInitializer();
       if (!same_target) continue;
       if (match_.expression(init.getInit(), effect->value, *effect->setting)) {
-        effect->anew = effect->statement != nullptr && !effect->registered.empty();
+        effect->again = effect->statement != nullptr && !effect->registered.empty();
         return take(*effect);
       }
       first_ = first_ ? first_ : match_.difference();
@@ -187,7 +187,7 @@ class Constructors {
     for (Effect& effect : effects_) {
       if (effect.matched) continue;
       if (effect.statement && match_.sequence({&statement}, {effect.statement}, *effect.setting)) {
-        effect.anew = !effect.registered.empty() && !effect.field.empty();
+        effect.again = !effect.registered.empty() && !effect.field.empty();
         return take(effect);
       }
       if (effect.statement && !first_) first_ = match_.difference();
@@ -264,7 +264,7 @@ class Constructors {
       for (size_t earlier = 0; earlier < later; ++earlier) {
         if (order_[earlier] < order_[later]) continue;
         const Effect &one = effects_[order_[earlier]], &other = effects_[order_[later]];
-        if (one.anew || other.anew || commute(one.footprint, other.footprint)) continue;
+        if (one.again || other.again || commute(one.footprint, other.footprint)) continue;
         const auto name = [&](const Effect& effect) {
           const SourceSpan where = counterparts_.place(effect.statement ? effect.statement->getBeginLoc()
                                                                         : effect.initializer->getSourceLocation());

@@ -10,12 +10,6 @@
 namespace modgen {
 namespace {
 
-void report(std::vector<Finding>& findings, SourceSpan where, std::string message, std::string advice) {
-  const bool known = std::any_of(findings.begin(), findings.end(),
-                                 [&](const Finding& f) { return f.where == where && f.message == message; });
-  if (!known) findings.push_back({true, where, std::move(message), std::move(advice), {}});
-}
-
 bool is_integer(const Field& field) {
   constexpr std::array types = {"long", "int", "unsigned long", "unsigned int", "short"};
   return std::ranges::find(types, field.canonical) != types.end();
@@ -92,10 +86,10 @@ void check_field(const Class& owner, const Field& field, std::vector<Finding>& f
   if (owner.holder.empty()) {
     for (const Annotation& annotation : field.annotations)
       if (concerns_runtime(annotation))
-        report(
-            findings, annotation.where,
-            "an annotation of the runtime's marks " + field.name + " of " + owner.name + ", which is no module class",
-            "mark members of module classes");
+        report(findings, annotation.where,
+               "an annotation of the runtime's marks " + field.name + " of " + owner.name +
+                   ", which is not a module class",
+               "mark members of module classes");
     return;
   }
   using Registered = Construction::Registered;
@@ -130,7 +124,7 @@ void check_entry(const FamilyModel& family, const Annotation& entry, std::vector
   if (entry.arguments.empty() || known.empty()) return;
   const std::string& task = entry.arguments[0];
   if (std::ranges::find(known, task) == known.end())
-    report(findings, entry.where, "\"" + task + "\" is no task that the runtime knows",
+    report(findings, entry.where, "\"" + task + "\" is not a task that the runtime knows",
            "write MODEL_ENTRY(\"" + nearest(known, task) + "\"), or another one of " + listed_parts(known));
   for (const std::string& text : entry.arguments)
     if (std::ranges::any_of(text, [](unsigned char c) { return c < ' ' || c == '"' || c == '\\'; }))
@@ -171,7 +165,7 @@ void check_annotations(const FamilyModel& family, std::vector<Finding>& findings
       const bool is_entry = annotation.kind == "entry";
       if ((is_entry || annotation.kind == "fsdp_unit") && owner.holder.empty())
         report(findings, annotation.where,
-               (is_entry ? "MODEL_ENTRY marks " : "FSDP_UNIT marks ") + owner.name + ", which is no module class",
+               (is_entry ? "MODEL_ENTRY marks " : "FSDP_UNIT marks ") + owner.name + ", which is not a module class",
                "it can mark a module class");
       if (is_entry) check_entry(family, annotation, findings);
       if (concerns_runtime(annotation))

@@ -106,7 +106,7 @@ void Interpreter::run_entry(const Function& forward) {
            "a loss and logits have to be whole on every tp rank");
   if (has_towers_ && !walked_ && findings_.empty())
     report(forward.where, "the PP_FIRST and the PP_LAST modules of " + root_.type->holder + " are not both run",
-           "run the first tower, and behind it the last on what that made");
+           "run the first tower, and after it the last on what that made");
 }
 
 void Interpreter::run_alone(const Function& method) {
@@ -157,7 +157,7 @@ void Interpreter::place(Call call, const Expr& expr, const Function* callee) {
   // Of calls parts are replaced, elsewhere the whole is wrapped.
   const bool takes_apart = call != Call::enter && call != Call::sum && call != Call::gather && call != Call::local;
   if (expr.in_macro || (takes_apart && expr.callee && expr.callee->open == 0))
-    return report(expr.span, "a parallel call would have to stand in the body of a macro",
+    return report(expr.span, "a parallel call would have to be placed in the body of a macro",
                   "write what the macro stands for here");
   Placement placement{call, &expr, "", 0, 0, callee};
   std::vector<Placement>& list = frame_->placements[&expr];
@@ -304,7 +304,7 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
   if (is_unit) set_storage(result, Storage());
   if (result.kind == Value::Kind::mismatch)
     return fail(function.where, "what " + function.name + " returns is " + result.text,
-                "return values that are split alike");
+                "return values that are split in the same way");
   return result;
 }
 
@@ -330,7 +330,7 @@ void Interpreter::keep(Frame& frame, MethodFindings& found, bool first_time, con
                                                     : a.expr->span.end > b.expr->span.end;
   });
   if (frame.function->is_instance && !placements.empty()) {
-    fail(placements.front().expr->span, "a parallel call would have to stand in a template",
+    fail(placements.front().expr->span, "a parallel call would have to be placed in a template",
          "write " + frame.function->name + " as a method or function of its own for these types");
     return;
   }

@@ -1,5 +1,5 @@
-// Runs an entry's methods on shard types instead of tensors: finds where the parallel calls have to stand, and refuses
-// what is not the same computation on every mesh.
+// Runs an entry's methods on shard types instead of tensors: finds where the parallel calls have to be placed, and
+// refuses what is not the same computation on every mesh.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct Placement {
   const Function* callee = nullptr;  // of Call::on_shards: the method whose calls stand there
 };
 
-/// Behind `statement`, a stage that is not the last hands on `carried`.
+/// After `statement`, a stage that is not the last hands on `carried`.
 struct PassOn {
   const Stmt* statement = nullptr;
   std::string carried;

@@ -53,7 +53,7 @@ bool is_in_place_function(const Expr& expr, std::string_view name) {
          ((name.ends_with("_") && !name.ends_with("__")) || name.ends_with("_out"));
 }
 
-std::vector<const Expr*> behind_first(const std::vector<const Expr*>& operands) {
+std::vector<const Expr*> after_first(const std::vector<const Expr*>& operands) {
   return {operands.begin() + 1, operands.end()};
 }
 
@@ -202,7 +202,7 @@ Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, s
   else if (result.type == kPartial)
     add_up(op, result);
   if (changes_first(expr) && (op.call != Call::none || std::ranges::count(op.entered, 0U) > 0))
-    return fail(expr.span, "a change in place of a value around which a parallel call would have to stand",
+    return fail(expr.span, "a change in place of a value around which a parallel call would have to be placed",
                 "write it out of place, as in x = x + y");
   if (op.call != Call::none) place(op.call, expr);
   for (const size_t i : op.entered) place(Call::enter, *op.operands[i]);
@@ -315,7 +315,7 @@ Value Interpreter::evaluate_method(const Expr& expr) {
     const Function* method = functions_.find(*expr.callee);
     if (!method || expr.callee->of_module)
       return fail(expr.span, "unproven: what " + expr.name + " does is not known here", "define it in the spec");
-    return call_on_object(*method, operands[0], behind_first(operands), std::move(values), expr);
+    return call_on_object(*method, operands[0], after_first(operands), std::move(values), expr);
   }
   const bool is_tensor = receiver.kind == Value::Kind::tensor || receiver.kind == Value::Kind::nothing;
   if (is_tensor && home == Home::torch) {
@@ -345,7 +345,7 @@ Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std
     if (expr.name == "get" || expr.name == "ptr") return module_value(node);
     if (!harmless.contains(expr.name) && (is_split_inside(node) || node.holds_parameters()))
       return unproven(expr, values[0], expr.name);
-    return apply_unknown("." + expr.name, expr, behind_first(operands), {values.begin() + 1, values.end()});
+    return apply_unknown("." + expr.name, expr, after_first(operands), {values.begin() + 1, values.end()});
   };
   if (node.kind == Kind::family) {
     const Function* method = expr.callee ? functions_.find(*expr.callee) : nullptr;
@@ -356,7 +356,7 @@ Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std
     if (!is_own) method = FunctionIndex::only_method(*node.type, expr.name, values.size() - 1);
     if (method) {
       close_sums(expr, operands, values);
-      return call(*method, &node, behind_first(operands), {values.begin() + 1, values.end()}, &expr);
+      return call(*method, &node, after_first(operands), {values.begin() + 1, values.end()}, &expr);
     }
     return apply_to_arguments();
   }
@@ -365,7 +365,7 @@ Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std
     for (const auto& alternative : node.children)
       result = join(result, evaluate_module(expr, *alternative, operands, values));
     return result.kind == Value::Kind::mismatch
-               ? fail(expr.span, "this is " + result.text, "make the alternatives alike")
+               ? fail(expr.span, "this is " + result.text, "make the alternatives the same")
                : result;
   }
   if (node.kind == Kind::one_of && expr.name == "get") {
@@ -388,7 +388,7 @@ Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std
     give_storage(name, expr, values, result);
     return result;
   }
-  return apply_unknown(name, expr, behind_first(operands), {values.begin() + 1, values.end()});
+  return apply_unknown(name, expr, after_first(operands), {values.begin() + 1, values.end()});
 }
 
 // ---- Operators and what has no name ----
@@ -401,7 +401,7 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
     const Value one = evaluate_perhaps(expr.operands[1]);
     const Value result = join(one, evaluate_perhaps(expr.operands[2]));
     return result.kind == Value::Kind::mismatch
-               ? fail(expr.span, "this is " + result.text, "make both alternatives alike")
+               ? fail(expr.span, "this is " + result.text, "make both alternatives the same")
                : result;
   }
   const bool is_built_in = !expr.callee;
@@ -419,7 +419,7 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
   if (own) {
     close_sums(expr, operands, values);
     const bool of_object = values.size() == own->parameters.size() + 1;
-    if (of_object) return call_on_object(*own, operands[0], behind_first(operands), std::move(values), expr);
+    if (of_object) return call_on_object(*own, operands[0], after_first(operands), std::move(values), expr);
     return call(*own, nullptr, operands, std::move(values), &expr);
   }
   if (home_of(expr) == Home::family)
@@ -477,7 +477,7 @@ Value Interpreter::evaluate_lambda(const Expr& expr) {
     if (value.kind == Value::Kind::module && is_split_inside(*value.node))
       return fail(expr.span,
                   "unproven: a lambda that captures a module whose parameters are split over tp or cut into stages",
-                  "make it a method: no parallel calls are placed inside of lambdas");
+                  "make it a method: no parallel calls are placed in lambdas");
     if (!value.is_invariant()) return unproven(capture, value, "the capture");
     storage = both(storage, storage_of(value));
     if (!capture.is_reference) continue;

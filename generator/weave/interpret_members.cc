@@ -11,8 +11,8 @@ std::string wrong_stage_advice(Region owner) {
   if (owner == Region::first_stage)
     return "use it only for what makes the value that the walk carries, or do not mark it PP_FIRST";
   if (owner == Region::last_stage)
-    return "use it only behind the walk over the PP_SPLIT list, on its result, or do not mark it PP_LAST";
-  return "use the elements of the list only inside of the walk";
+    return "use it only after the walk over the PP_SPLIT list, on its result, or do not mark it PP_LAST";
+  return "use the elements of the list only within the walk";
 }
 
 /// `torch::ones({heads, width})` says how many dimensions the tensor has.
@@ -37,7 +37,7 @@ Value Interpreter::evaluate_local(const Expr& expr) {
     return fail(expr.span, expr.name + " is read after it was moved from", "drop the std::move, or give it a new value");
   Value value = variable->refers_to ? read(*variable->refers_to, expr) : variable->value;
   if (value.kind == Value::Kind::mismatch)
-    return fail(expr.span, expr.name + " is " + value.text, "make it alike on all paths that lead here");
+    return fail(expr.span, expr.name + " is " + value.text, "make it the same on all paths that lead here");
   return value;
 }
 
@@ -154,7 +154,7 @@ void Interpreter::read_parameters(const Expr& expr, const ModuleNode& node) {
     report(expr.span,
            "a parameter of " + node.path + " is read outside of the forward of its unit, " + unit->path +
                ", where it is not gathered",
-           "read it inside of " + unit->type->name + "::forward, or drop FSDP_UNIT of that class");
+           "read it in " + unit->type->name + "::forward, or drop FSDP_UNIT of that class");
   check_stage(expr, node);
 }
 
@@ -181,7 +181,7 @@ std::string Interpreter::wrong_stage(const ModuleNode& node, Region owner) const
   static constexpr const char* held[] = {"", "the first pipeline stage", "the stages of the split list",
                                          "the last pipeline stage"};
   static constexpr const char* run[] = {"on every stage", "on the first stage only",
-                                        "inside of the walk over the split list", "on the last stage only"};
+                                        "within the walk over the split list", "on the last stage only"};
   return node.path + " is held by " + held[static_cast<int>(owner)] + " alone, but is used " +
          run[static_cast<int>(region_)];
 }

@@ -75,8 +75,8 @@ void Interpreter::execute_inner(const Stmt& statement) {
   execute(statement);
   if (!frame_->walking_call) return;
   report(frame_->walking_call->span,
-         has_towers_ ? "a call in which the model is cut between its towers stands inside of another statement"
-                     : "a call that walks the PP_SPLIT list stands inside of another statement",
+         has_towers_ ? "a call in which the model is cut between its towers is inside another statement"
+                     : "a call that walks the PP_SPLIT list is inside another statement",
          "call it in the method's outermost block");
   frame_->walking_call = nullptr;
 }
@@ -104,7 +104,7 @@ void Interpreter::declare(const Stmt& statement) {
   const Value value = evaluate(given);
   if (statement.is_static && !value.has_failed() && value.kind != Value::Kind::number)
     return report(statement.span, "unproven: a static variable keeps its value from call to call",
-                  "make it a constant outside of the method, or compute it anew");
+                  "make it a constant outside of the method, or compute it again");
   declare_names(statement, value, statement.binding == Binding::value ? std::nullopt : place_of(given));
   if (statement.binding != Binding::reference || !given.is_lvalue || place_of(given)) return;
   for (const uint32_t variable : statement.variables) frame_->variables[variable].is_foreign = true;

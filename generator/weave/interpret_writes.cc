@@ -33,13 +33,13 @@ const Value* part_of(const Value& value, const Place::Step& step) {
   return static_cast<size_t>(*index) < value.elements.size() ? &value.elements[static_cast<size_t>(*index)] : nullptr;
 }
 
-/// What stands behind `steps` in `value`; of C++ type `type` where no more is known.
-Value part_behind(const Value& value, const std::vector<Place::Step>& steps, size_t from, const std::string& type) {
+/// What `steps` lead to in `value`; of C++ type `type` where no more is known.
+Value part_at(const Value& value, const std::vector<Place::Step>& steps, size_t from, const std::string& type) {
   if (from == steps.size() || value.kind == Value::Kind::failed || value.kind == Value::Kind::mismatch) return value;
-  if (const Value* part = part_of(value, steps[from])) return part_behind(*part, steps, from + 1, type);
+  if (const Value* part = part_of(value, steps[from])) return part_at(*part, steps, from + 1, type);
   if (value.kind == Value::Kind::tuple && steps[from].member.empty() && !steps[from].index) {
     Value any;
-    for (const Value& element : value.elements) any = join(any, part_behind(element, steps, from + 1, type));
+    for (const Value& element : value.elements) any = join(any, part_at(element, steps, from + 1, type));
     return any;
   }
   if (!value.is_invariant() && (value.kind != Value::Kind::object || steps[from].member.empty())) {
@@ -53,7 +53,7 @@ Value part_behind(const Value& value, const std::vector<Place::Step>& steps, siz
   return result;
 }
 
-/// Puts `value` behind `steps` in `whole`, in the place of what may be there where a step leads to several.
+/// Puts `value` where `steps` lead in `whole`, in the place of what may be there where a step leads to several.
 void put(Value& whole, const std::vector<Place::Step>& steps, size_t from, const Value& value, bool replaces) {
   if (from == steps.size()) {
     whole = replaces ? value : join(whole, value);
@@ -126,7 +126,7 @@ std::optional<Place> Interpreter::place_of(const Expr& expr) {
 }
 
 Value Interpreter::read(const Place& place, const Expr& expr) {
-  return part_behind(root_of(place).value, place.steps, 0, expr.type);
+  return part_at(root_of(place).value, place.steps, 0, expr.type);
 }
 
 void Interpreter::write(const Place& place, Value value, SourceSpan where) {

@@ -1,4 +1,4 @@
-// The machine behind interpret.h: one entry's methods, run on shard types.
+// The implementation of interpret.h: one entry's methods, run on shard types.
 #pragma once
 
 #include <map>
@@ -36,13 +36,13 @@ struct Variable {
   const std::string* name = nullptr;
   Value value;
   uint64_t version = 0;           // another one whenever it may hold another value
-  std::optional<Place> refers_to;  // of a reference: its value is what stands there
-  bool is_foreign = false;         // a reference to what is no variable
+  std::optional<Place> refers_to;  // of a reference: its value is what is there
+  bool is_foreign = false;         // a reference to what is not a variable
   bool is_captured = false;        // a lambda refers to it
   bool was_moved = false;
 };
 
-/// By their numbers in the function; 0 is the object of a method whose class is no module.
+/// By their numbers in the function; 0 is the object of a method whose class is not a module.
 using Environment = std::map<uint32_t, Variable>;
 
 /// What the variables of a call hold, and those of others that its references may change.
@@ -57,7 +57,7 @@ struct Enclosing {
 /// One call of a method.
 struct Frame {
   const Function* function = nullptr;
-  const ModuleNode* self = nullptr;  // null in a free function, and where the object is no module
+  const ModuleNode* self = nullptr;  // null in a free function, and where the object is not a module
   Frame* caller = nullptr;
   const Expr* called = nullptr;  // the call in it; null of the first
   std::vector<Value> given;      // what it was called with
@@ -70,12 +70,12 @@ struct Frame {
   std::vector<State> returned;  // where a frame is reached: what it holds at each return
   std::map<const Expr*, std::vector<Placement>> placements;
   std::vector<PassOn> pass_ons;
-  bool ended = false;                  // no statement behind this one runs
+  bool ended = false;                  // no statement after this one runs
   Value walked_value;                  // what the walk over the split list begins with, or what crosses between towers
   const Expr* walking_call = nullptr;  // a call in the current statement in which the model is cut
   StageReads reading;                  // of the current statement, where the model is cut between towers
   std::vector<StageReads> reads;       // of those before
-  Environment fed;                     // behind the last statement that read what the first stage holds
+  Environment fed;                     // after the last statement that read what the first stage holds
 };
 
 /// The functions of a family by what Clang resolved calls to.
@@ -116,7 +116,7 @@ class Interpreter {
   /// are bound to what they name.
   Value call(const Function& function, const ModuleNode* self, const std::vector<const Expr*>& operands,
              std::vector<Value> values, const Expr* at);
-  /// Calls a method of a class that is no module, or its constructor, on `object`.
+  /// Calls a method of a class that is not a module, or its constructor, on `object`.
   Value call_on_object(const Function& function, const Expr* object, const std::vector<const Expr*>& operands,
                        std::vector<Value> values, const Expr& at);
   Value run(Frame& frame, const Expr* at);
@@ -133,7 +133,7 @@ class Interpreter {
   /// `statement` holds a call in which the model is cut.
   void hand_on(const Stmt& statement);
   void execute_block(const std::vector<Stmt>& statements);
-  /// Executes a statement that stands inside of another one.
+  /// Executes a statement inside another one.
   void execute_inner(const Stmt& statement);
   void end_scope();
   Variable& declare(const std::string& name, uint32_t number, Value value);
@@ -184,7 +184,7 @@ class Interpreter {
   /// Whether a value of that C++ type is a module.
   bool names_module(const std::string& type) const;
   Value unknown_module(const Expr& expr);
-  /// Whether `node` or a module inside of it is split over tp or cut into stages.
+  /// Whether `node` or a module within it is split over tp or cut into stages.
   bool is_split_inside(const ModuleNode& node) const;
 
   // ---- interpret_writes.cc: references, assignments, changes in place ----

@@ -184,7 +184,7 @@ const Expr* argument_for(const ModuleNode& node, std::string_view name) {
   return nullptr;
 }
 
-/// Where the config that `expr` names lies in the entry's: "" for that itself, "text_config." for one inside of it.
+/// Where the config that `expr` names lies in the entry's: "" for that itself, "text_config." for one within it.
 /// Nothing where it cannot be traced.
 std::optional<std::string> path_of_config(const ModuleNode& node, const Expr& expr, int depth) {
   if (depth > 64) return std::nullopt;
@@ -281,12 +281,6 @@ const Function* find_constructor(const Class& owner, size_t arguments) {
   for (const Function& function : owner.functions)
     if (function.is_constructor && function.parameters.size() >= arguments) return &function;
   return nullptr;
-}
-
-std::string_view unqualified(std::string_view name) {
-  name = name.substr(0, name.find('<'));
-  const size_t colon = name.rfind("::");
-  return colon == std::string_view::npos ? name : name.substr(colon + 2);
 }
 
 Construction construction_of(const Class& owner, const Field& field) {

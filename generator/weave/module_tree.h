@@ -9,14 +9,13 @@
 #include <vector>
 
 #include "generator/model/family_model.h"
+#include "generator/source/names.h"
 
 namespace modgen {
 
 const Annotation* find_annotation(const std::vector<Annotation>& annotations, std::string_view kind);
 const Function* find_method(const Class& owner, std::string_view name, size_t arguments);
 const Function* find_constructor(const Class& owner, size_t arguments);
-/// The name behind the last "::", template arguments aside: "nn::Linear" gives "Linear".
-std::string_view unqualified(std::string_view name);
 
 /// How a constructor makes a field.
 struct Construction {
@@ -43,7 +42,7 @@ struct ModuleNode {
   std::string path;  // from the entry, as named_parameters() spells it, "*" for every element of a list; empty for the
                      // entry itself
   bool transposed = false;         // of a linear layer: its weight is [in, out]
-  std::string library_class = {};  // of what is no class of the family: "torch::nn::Linear"
+  std::string library_class = {};  // of what is not a class of the family: "torch::nn::Linear"
   const FamilyModel* family = nullptr;
   const Class* type = nullptr;
   const Field* field = nullptr;                       // null for the root; a list's element has the list's field
@@ -54,7 +53,7 @@ struct ModuleNode {
   const ModuleNode* child(std::string_view field_name) const;
   /// The nearest annotation of that kind on this module's field, or on the field of one that holds it.
   const Annotation* inherited_annotation(std::string_view kind) const;
-  /// Whether this or a module inside of it has a parameter.
+  /// Whether this or a module within it has a parameter.
   bool holds_parameters() const;
   bool is_module() const { return kind != Kind::parameter && kind != Kind::buffer; }
   /// The module that holds this one and whose class is a unit of sharding, itself included; the root where there is
@@ -82,7 +81,7 @@ void for_each_node(const ModuleNode& node, Visitor&& visit) {
 
 /// A size as a product, traced through constructors to the config.
 struct Size {
-  // Factors that are fields of the entry's config, in order; "text_config.hidden_size" of a config inside of it.
+  // Factors that are fields of the entry's config, in order; "text_config.hidden_size" of a config within it.
   std::vector<std::string> config_fields;
   std::vector<std::string> local_fields;  // those among them that came through a TP_LOCAL count
   std::vector<std::string> literals;
@@ -90,7 +89,7 @@ struct Size {
 };
 
 /// Where the config that `expr` names, in a constructor of `node`'s class or as its member, lies in the entry's:
-/// "text_config." for one inside of it, "" for that itself. Nothing where it cannot be traced.
+/// "text_config." for one within it, "" for that itself. Nothing where it cannot be traced.
 std::optional<std::string> trace_config(const ModuleNode& node, const Expr& expr);
 
 /// Traces `expr`, which stands in the constructor of `node`'s class.

@@ -90,12 +90,11 @@ void find_nested(const FindSplitList& split_list, const std::vector<Stmt>& state
     for (const auto* body : {&statement.then_body, &statement.else_body}) {
       for (const Stmt& inner : *body)
         if (inner.kind == Stmt::Kind::range_for && split_list(list_in(inner.exprs[0])))
-          findings.push_back(
-              {true,
-               inner.exprs[0].span,
-               "the walk over the PP_SPLIT list stands inside of another statement, where stages cannot be cut",
-               "walk it in the method's outermost block",
-               {}});
+          findings.push_back({true,
+                              inner.exprs[0].span,
+                              "the walk over the PP_SPLIT list is inside another statement, where stages cannot be cut",
+                              "walk it in the method's outermost block",
+                              {}});
       find_nested(split_list, *body, findings);
     }
   }
@@ -177,7 +176,7 @@ const Stmt* declared_with_others(const std::vector<Stmt>& statements, const std:
   return nullptr;
 }
 
-/// Whether every statement of the feed stands behind the one before; adds what interrupts it otherwise.
+/// Whether every statement of the feed comes after the one before; adds what interrupts it otherwise.
 bool is_adjacent(const std::vector<Stmt>& statements, const Walk& walk, std::vector<Finding>& findings) {
   for (size_t i = 1; i < walk.feed.size(); ++i) {
     if (walk.feed[i] == walk.feed[i - 1] + 1) continue;
@@ -194,7 +193,7 @@ bool is_adjacent(const std::vector<Stmt>& statements, const Walk& walk, std::vec
 constexpr const char* kOnlyFirst =
     "use it only for what makes the value that the first stage hands on, or do not mark it PP_FIRST";
 constexpr const char* kOnlyLast =
-    "use it only behind what makes the value that the first stage hands on, or do not mark it PP_LAST";
+    "use it only after what makes the value that the first stage hands on, or do not mark it PP_LAST";
 
 /// That `read` stands where the stage that holds it does not run.
 Finding misplaced(const StageReads::Read& read, bool is_first, const std::string& where) {
@@ -282,7 +281,7 @@ std::optional<Walk> find_walk(const FindSplitList& split_list, const Function& m
 
   if (const Stmt* reference = reference_to(statements, walk->variable))
     return refuse(reference->span,
-                  reference->names[0] + " is a reference to " + walk->carried + ", which stages receive anew",
+                  reference->names[0] + " is a reference to " + walk->carried + ", which stages receive",
                   "name " + walk->carried + " itself");
 
   walk->feed = feeding(statements, walk->loop, walk->variable);
@@ -290,7 +289,7 @@ std::optional<Walk> find_walk(const FindSplitList& split_list, const Function& m
     return refuse(loop.exprs[0].span,
                   "the value that the walk over PP_SPLIT " + walk->list->name + " carries, " + walk->carried +
                       ", is not made in this method",
-                  "make it in a statement before the loop, so that stages behind the first can receive it instead");
+                  "make it in a statement before the loop, so that stages after the first can receive it instead");
   if (!is_adjacent(statements, *walk, findings)) return std::nullopt;
   if (const Stmt* shared = declared_with_others(statements, walk->feed, walk->variable))
     return refuse(shared->span, walk->carried + " is made in one declaration with others",
@@ -300,7 +299,7 @@ std::optional<Walk> find_walk(const FindSplitList& split_list, const Function& m
     if (const Expr* reader = first_reader(statements[i], walk->variable))
       return refuse(reader->span,
                     walk->carried + " is read before the walk over PP_SPLIT " + walk->list->name +
-                        ": stages behind the first hold another value in it",
+                        ": stages after the first hold another value in it",
                     "ask it for its sizes or type alone, or compute this from the batch");
 
   for (size_t i = walk->loop + 1; i < statements.size() && !walk->cut; ++i)
@@ -355,7 +354,7 @@ std::optional<Walk> find_cut(const Function& method, const std::vector<StageRead
   if (*last < *first) {
     const bool is_late = std::any_of(reads.begin(), reads.begin() + static_cast<std::ptrdiff_t>(*last),
                                      [](const StageReads& read) { return read.first.at != nullptr; });
-    findings.push_back(is_late ? misplaced(reads[*first].first, true, "behind what the last one runs")
+    findings.push_back(is_late ? misplaced(reads[*first].first, true, "after what the last one runs")
                                : misplaced(reads[*last].last, false, "before what the first one runs"));
     return std::nullopt;
   }
@@ -385,7 +384,7 @@ std::optional<Walk> find_cut(const Function& method, const std::vector<StageRead
                     "a stage hands on one tensor: make " + walk.carried + " of both");
     }
   if (const std::string type = type_given(statements[*first]); !type.empty() && type != "at::Tensor")
-    return refuse(statements[*first].span, walk.carried + ", which the first pipeline stage hands on, is no Tensor",
+    return refuse(statements[*first].span, walk.carried + ", which the first pipeline stage hands on, is not a Tensor",
                   "a stage hands on one tensor");
   if (!is_adjacent(statements, walk, findings)) return std::nullopt;
   if (const Stmt* shared = declared_with_others(statements, walk.feed, walk.variable))

@@ -22,7 +22,7 @@ struct Walk {
   uint32_t variable = 0;         // its number
   std::vector<size_t> feed;      // the statements that only serve to make the carried value; adjacent
   std::optional<size_t> cut;  // the first statement that reads the loop's result, or none where it is only returned as
-                              // it is; between towers the one behind the feed
+                              // it is; between towers the one after the feed
 };
 
 /// What a statement reads of what one of two stages alone holds, itself or in what it calls.

@@ -120,7 +120,7 @@ class Weaver {
     }
   }
 
-  /// The method once more behind itself, with the calls that it needs where its arguments are split.
+  /// The method once more after itself, with the calls that it needs where its arguments are split.
   void weave_second_form(Function& function, const std::vector<Placement>& placements) {
     Editor editor(family_.text, function);
     weave_placements(editor, function, placements);
@@ -212,7 +212,7 @@ class Weaver {
   void weave_layer(Editor& editor, const Expr& expr, const std::string& call) {
     const Expr &object = expr.operands[0], &layer = holder_in(object);
     if (layer.type.ends_with("Impl") || !layer.is_lvalue)
-      return refuse(expr, "a parallel call would have to stand around a layer that is not named by its holder",
+      return refuse(expr, "a parallel call would have to be placed around a layer that is not named by its holder",
                     "call the member itself, as in down_proj(x)");
     editor.wrap(expr.span, call, "");
     if (object.outer.begin != layer.outer.begin)
@@ -268,7 +268,7 @@ class Weaver {
     }
   }
 
-  /// Behind the first stage the carried value is received instead of made.
+  /// After the first stage the carried value is received instead of made.
   static void weave_feed(Editor& editor, const std::vector<Stmt>& statements, const Walk& walk) {
     const Stmt& first = statements[walk.feed.front()];
     if (walk.feed.size() == 1 && first.kind == Stmt::Kind::declare && first.names.size() == 1 &&

@@ -11,12 +11,6 @@ namespace {
 
 using Kind = ModuleNode::Kind;
 
-void report(std::vector<Finding>& findings, SourceSpan where, std::string message, std::string advice) {
-  const bool known = std::any_of(findings.begin(), findings.end(),
-                                 [&](const Finding& f) { return f.where == where && f.message == message; });
-  if (!known) findings.push_back({true, where, std::move(message), std::move(advice), {}});
-}
-
 bool is_leaf_with_parameters(const ModuleNode& node) {
   return node.children.empty() && node.kind != Kind::family && node.kind != Kind::list && node.holds_parameters();
 }
@@ -104,7 +98,7 @@ class Planner {
       divide(part, layer.field->where, "a part of " + layer.path);
       split.parts.push_back(product_text(part));
     }
-    // A layer's size that is computed otherwise than as a product stands in no rule of the plan: the runtime holds
+    // A layer's size that is not computed as a product is in no rule of the plan: the runtime holds
     // every split parameter's own size against the mesh before a rank starts.
     const Size size = split_size(layer, *partition.dim);
     if (partition.parts.empty() && (size.known || parameter.empty()))
@@ -157,13 +151,13 @@ class Planner {
                       std::string(is_inner ? "TIES" : "TIED_TO") +
                           " names no parameter: " + annotation.arguments[is_inner && end == &source ? 1 : 0],
                       is_inner && end == &tied
-                          ? "name one inside of the marked module, as in TIES(HeadImpl::decoder->weight, embed->weight)"
+                          ? "name one within the marked module, as in TIES(HeadImpl::decoder->weight, embed->weight)"
                           : "name one of this class's members, as in TIED_TO(model->embed_tokens->weight)");
     if (layout(tied) != layout(source))
       return report(
           findings_, annotation.where,
           tied.path + " is " + layout(tied) + ", and " + source.path + ", which it is tied to, is " + layout(source),
-          "annotate both alike");
+          "annotate both in the same way");
     if (tied.layer->unit() != source.layer->unit())
       return report(findings_, annotation.where,
                     tied.path + " and " + source.path + ", which it is tied to, belong to different FSDP units",

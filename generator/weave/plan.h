@@ -22,7 +22,7 @@ struct TiedParameter {
 };
 TiedParameter find_tied(const ModuleNode& owner, std::string_view expression);
 
-/// What the first argument of TIES names inside of the marked module: "HeadImpl::decoder->weight" gives
+/// What the first argument of TIES names within the marked module: "HeadImpl::decoder->weight" gives
 /// "decoder->weight".
 std::string inside(const std::string& expression);
 

@@ -18,7 +18,7 @@ Rule find_rule(const Callee& callee, std::string& name) {
   const size_t colon = callee.name.rfind("::");
   const std::string space = colon == std::string::npos ? "" : callee.name.substr(0, colon);
   name = callee.name.substr(colon == std::string::npos ? 0 : colon + 2);
-  // Functions of libtorch whose rules stand beside those of the contract's.
+  // Functions of libtorch whose rules are with those of the contract's.
   constexpr std::array kOfTorch = {"layer_norm", "scaled_dot_product_attention", "scalar_tensor"};
   const bool is_contract_rule =
       (function_rules().contains(name) || head_rules().contains(name) || state_space_rules().contains(name)) &&
@@ -63,7 +63,7 @@ bool holds_share(const Value& value) {
   return value.kind == Value::Kind::number ? value.local : std::ranges::any_of(value.elements, holds_share);
 }
 
-/// Operations that read of some operands only what all ranks know alike.
+/// Operations that read of some operands only what is the same on all ranks.
 bool reads_kind_alone(std::string_view name) {
   return name == ".to" || name == ".type_as" || name == "tp::gather" || name == "tp::exit";
 }

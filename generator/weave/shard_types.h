@@ -55,7 +55,7 @@ struct Value {
   // A tensor; of a layer, how its weight is split.
   ShardType type;
   bool gradient = false;        // a gradient may flow into it
-  Storage storage;              // of what is no tensor: of those in it
+  Storage storage;              // of what is not a tensor: of those in it
   std::optional<int64_t> rank;  // number of dimensions
   std::vector<int64_t> ones;    // dimensions known to have size 1, counted from the end
   std::string last_size;   // of the last dimension over all ranks, a product of config fields; empty where not known
@@ -114,7 +114,7 @@ std::string describe(const Value& value);
 /// The value where two paths meet; of Kind::mismatch where they disagree.
 Value join(const Value& one, const Value& other);
 
-/// A call into the parallel runtime that has to stand around an expression.
+/// A call into the parallel runtime that has to be placed around an expression.
 enum class Call {
   none,
   enter,
@@ -138,7 +138,7 @@ struct Operation {
   std::vector<const Expr*> operands;  // as written; the object of a method comes first
   std::vector<Value> values;          // one for each operand
   // Set by rules:
-  Call call = Call::none;       // what stands in place of the operation itself
+  Call call = Call::none;       // what takes the place of the operation itself
   std::vector<size_t> entered;  // operands that have to be entered
   std::string message, advice;  // why it is refused
   std::string trusted;          // what the result rests on that is not checked

@@ -17,10 +17,10 @@ std::pair<std::string, std::string> hindrance(const Class& owner, const Function
   if (forward.is_const) return {"is const", "drop the const: the runtime fills and frees its parameters"};
   if (forward.deduces_result) {
     const std::string type(unqualified(forward.result));
-    return {"says no type that it returns", "write " + type + " for auto"};
+    return {"does not say which type it returns", "write " + type + " for auto"};
   }
   if (forward.result == "void") return {"returns nothing", "return what it computes: the runtime keeps copies of arguments"};
-  if (forward.is_reference_qualified) return {"has a & or && behind its parameters", "drop it"};
+  if (forward.is_reference_qualified) return {"has a & or && after its parameters", "drop it"};
   constexpr const char* kShow = "give the struct template <class Visitor> void tensors(Visitor&& visit), which calls visit "
                                 "for each of its tensors; or pass tensors themselves";
   if (forward.result_hides_tensors)
@@ -34,7 +34,7 @@ std::pair<std::string, std::string> hindrance(const Class& owner, const Function
               "take it by const reference, and return what is computed"};
   for (const Function& other : owner.functions)
     if (other.name == kWrapped)
-      return {std::string("would be called ") + kWrapped + ", as another method is", "call that one otherwise"};
+      return {std::string("would be called ") + kWrapped + ", as another method is", "give that one another name"};
   return {};
 }
 

@@ -49,7 +49,7 @@ struct Tree {
   bool is_entry;
 };
 
-/// Of the entries, and behind them of all module classes.
+/// Of the entries, and after them of all module classes.
 std::vector<Tree> module_trees(const FamilyModel& family) {
   std::vector<Tree> trees;
   for (const bool is_entry : {true, false})

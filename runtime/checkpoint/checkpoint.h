@@ -41,7 +41,7 @@ std::vector<TensorBox> boxes_of(std::span<const ShardedParameter> parameters);
 /// The boxes of a model's parameters and buffers: all that its files hold.
 std::vector<TensorBox> boxes_of(ParallelModel& model);
 
-/// What a run needs to go on beside tensors, the same on every rank.
+/// What a run needs in addition to tensors to continue, the same on every rank.
 struct TrainingState {
   int64_t step = 0;
   std::map<std::string, std::string>
@@ -63,7 +63,7 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& path);
 /// Says in one sentence why a checkpoint cannot be continued with this model, or nothing. Needs no process group.
 std::string checkpoint_refusal(const std::filesystem::path& checkpoint, const ModelConfig& model);
 
-/// Reads what `save_checkpoint` wrote into the boxes' `local`, wherever the boxes lay when they were saved, and on a
+/// Reads what `save_checkpoint` wrote into the boxes' `local`, whatever the boxes were when they were saved, and on a
 /// mesh of the same shape the random generators too. Each rank reads only what meets its own boxes. Call
 /// ParallelModel::parameters_changed() afterwards. Throws std::runtime_error in one sentence where the checkpoint does
 /// not fit or a file is damaged.

@@ -23,7 +23,7 @@ std::string rank_file_name(int64_t rank);
 /// The key of each box in a rank's file: its tensor's name, and from the second box of one tensor on "name#2".
 std::vector<std::string> box_keys(std::span<const TensorBox> boxes);
 
-/// The metadata of a rank's file: by key, where each of its boxes lies in which tensor.
+/// The metadata of a rank's file: by key, where each of its boxes is in which tensor.
 std::map<std::string, std::string> box_metadata(std::span<const TensorBox> boxes);
 
 /// Reads the headers of `ranks` files in `folder` and writes checkpoint.json beside them.

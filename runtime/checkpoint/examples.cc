@@ -21,7 +21,7 @@ struct Form {
   std::vector<std::string_view> dimensions;
   bool real = false;            // floating-point numbers rather than integers
   std::string_view below = {};  // the integer of the config that ids stay below
-  bool may_ignore = false;      // kIgnoredTarget is no id and yet allowed
+  bool may_ignore = false;      // kIgnoredTarget is not an id and yet allowed
   bool required = false;
 };
 
@@ -241,19 +241,19 @@ Examples::Examples(const std::vector<std::filesystem::path>& paths, const ModelC
     const int64_t rows = file.tensors().begin()->second.shape[0];
     for (const auto& [name, header] : file.tensors()) {
       if (header.shape[0] != rows)
-        throw std::runtime_error(fmt::format("{}: \"{}\" has {} rows and \"{}\" has {}: write a row an example",
+        throw std::runtime_error(fmt::format("{}: \"{}\" has {} rows and \"{}\" has {}: write one row for each example",
                                              path.string(), name, header.shape[0], file.tensors().begin()->first,
                                              rows));
       const auto first = files_.front().tensors().find(name);
       if (first == files_.front().tensors().end() || without_rows(first->second.shape) != without_rows(header.shape))
-        throw std::runtime_error(fmt::format("{}: \"{}\" is {}, and {} {}: write files whose rows are alike, padded",
-                                             path.string(), name, shape_text(header.shape), paths.front().string(),
-                                             first == files_.front().tensors().end()
-                                                 ? std::string("has none")
-                                                 : "has " + shape_text(first->second.shape)));
+        throw std::runtime_error(
+            fmt::format("{}: \"{}\" is {}, and {} {}: write files whose rows have the same length, padded",
+                        path.string(), name, shape_text(header.shape), paths.front().string(),
+                        first == files_.front().tensors().end() ? std::string("has none")
+                                                                : "has " + shape_text(first->second.shape)));
     }
     if (file.tensors().size() != files_.front().tensors().size())
-      throw std::runtime_error(fmt::format("{} holds {} tensors, and {} holds {}: write files whose rows are alike",
+      throw std::runtime_error(fmt::format("{} holds {} tensors, and {} holds {}: write files with the same tensors",
                                            path.string(), file.tensors().size(), paths.front().string(),
                                            files_.front().tensors().size()));
     begin_.push_back(begin_.back() + rows);

@@ -15,14 +15,14 @@ namespace modular {
 /// another, ids below the sizes of their tables. Throws std::runtime_error in one sentence where they do not.
 Batch read_examples(const SafetensorsFile& file, const ModelConfig& model);
 
-/// Rows [first, first + count) of a batch: of each tensor, and of images that stand in texts those whose placeholders
+/// Rows [first, first + count) of a batch: of each tensor, and of images in texts those whose placeholders
 /// are in these rows. Throws std::runtime_error in one sentence where a row begins amid an image.
 Batch rows_of(Batch batch, const ModelConfig& model, int64_t first, int64_t count);
 
 /// The rows of many files, read one by one. Numbers are those of a batch's tensors; files may hold narrower types.
 class Examples {
  public:
-  /// Opens the files and checks their tensors' names, types and shapes, which behind the rows are the same in all
+  /// Opens the files and checks their tensors' names, types and shapes, which apart from the rows are the same in all
   /// files. Throws std::runtime_error in one sentence where a file is cut off, its tensors are not what the model's
   /// task reads, or labels are missing where the task does not make them itself.
   Examples(const std::vector<std::filesystem::path>& paths, const ModelConfig& model);
@@ -33,7 +33,7 @@ class Examples {
   /// The size of each row's tensor of that name, without the rows; empty where the files have none.
   std::vector<int64_t> row_shape(std::string_view name) const;
 
-  /// These rows, labels set: where the files have none, the next tokens or items that are no padding, or that each row
+  /// These rows, labels set: where the files have none, the next tokens or items that are not padding, or that each row
   /// counts. Throws std::runtime_error where an id is not below the size of its table.
   Batch read(std::span<const int64_t> rows) const;
 
@@ -43,7 +43,7 @@ class Examples {
  private:
   ModelConfig model_;
   std::vector<SafetensorsFile> files_;
-  std::vector<int64_t> begin_ = {0};  // where each file's rows begin, and behind them the number of all
+  std::vector<int64_t> begin_ = {0};  // where each file's rows begin, and last the number of all
 };
 
 }  // namespace modular

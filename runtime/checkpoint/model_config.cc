@@ -132,7 +132,7 @@ const Entry& find_entry(const json& object, const std::string& where) {
   const std::string model_type = object.value("model_type", json()).is_string() ? object["model_type"] : json("");
   for (const Entry& entry : entries())
     if (entry.architecture == architecture) return entry;
-  for (const Entry& entry : entries())  // a base model's checkpoint names a class that is no entry
+  for (const Entry& entry : entries())  // a base model's checkpoint names a class that is not an entry
     if (entry.model_type == model_type) return entry;
   std::vector<std::string_view> known;
   for (const Entry& entry : entries()) known.push_back(entry.architecture);
@@ -142,7 +142,7 @@ const Entry& find_entry(const json& object, const std::string& where) {
                                 known.empty() ? "no models" : fmt::format("{}", fmt::join(known, ", "))));
 }
 
-/// What every family's numbers must be, whatever else its own finish() checks; those of configs inside of it too.
+/// What every family's numbers must be, whatever else its own finish() checks; and those of configs within it.
 void check_values(const json& fields, const std::string& where) {
   for (const auto& [key, value] : fields.items())
     if (value.is_object() && key.ends_with("_config")) check_values(value, fmt::format("{}: {}", where, key));
@@ -234,7 +234,7 @@ class RopeCheck final : public FieldVisitor {
   int64_t positions_ = 1;
 };
 
-/// A classifier's number of labels stands in the table of their names.
+/// A classifier's number of labels is the size of the table of their names.
 void count_labels(AnyConfig& config, json& object) {
   const auto names = object.find("id2label");
   if (names == object.end() || !names->is_object() || !fields_as_json(config).contains("num_labels")) return;
@@ -261,9 +261,9 @@ ModelConfig parse_config(std::string_view text, const std::string& where, const 
   try {
     object = json::parse(with_named_special_floats(text));
   } catch (const json::parse_error& error) {
-    throw ConfigError(fmt::format("{} is no JSON: {}", where, error.what()));
+    throw ConfigError(fmt::format("{} is not JSON: {}", where, error.what()));
   }
-  if (!object.is_object()) throw ConfigError(fmt::format("{} is no JSON object", where));
+  if (!object.is_object()) throw ConfigError(fmt::format("{} is not a JSON object", where));
   refuse_quantized(object, where);
 
   ModelConfig model;

@@ -27,7 +27,7 @@ using nlohmann::json;
 constexpr const char* kSingleName = "model.safetensors";
 constexpr const char* kIndexName = "model.safetensors.index.json";
 
-/// What old checkpoints hold beside parameters: buffers that are computed anew, copies of T5's table, and a bias that
+/// What old checkpoints hold beside parameters: buffers that are computed again, copies of T5's table, and a bias that
 /// it never used.
 constexpr std::array<std::string_view, 9> kIgnoredEndings = {"rotary_emb.inv_freq",
                                                              ".attn.bias",
@@ -70,7 +70,7 @@ StoredTensors open_folder(const fs::path& folder) {
   return tensors;
 }
 
-/// Paths of what files hold behind the model's last layer: DeepSeek-V3's modules that predict further tokens.
+/// Paths of what files hold after the model's last layer: DeepSeek-V3's modules that predict further tokens.
 std::vector<std::string> further_layers(const ModelConfig& model) {
   const json config = json::parse(model.other_keys);
   const auto count = config.find("num_nextn_predict_layers");
@@ -321,7 +321,7 @@ std::vector<std::vector<ExportedTensor>> plan_files(const Entry& entry, const st
 
 void refuse_existing(const fs::path& folder) {
   if (fs::exists(folder) && !(fs::is_directory(folder) && fs::is_empty(folder)))
-    throw std::runtime_error(fmt::format("{} is there already: name a new folder", folder.string()));
+    throw std::runtime_error(fmt::format("{} exists already: name a new folder", folder.string()));
 }
 
 }  // namespace
@@ -330,7 +330,7 @@ std::string new_head_note(const fs::path& folder, const ModelConfig& model) {
   std::vector<std::string> fresh;
   match(folder, model, Head::may_be_new, &fresh);
   if (fresh.empty()) return {};
-  return fmt::format("{} holds a {}: what {} has beside it begins anew: {}", folder.string(), model.named,
+  return fmt::format("{} holds a {}: what {} has in addition is initialized: {}", folder.string(), model.named,
                      model.entry->architecture, fmt::join(fresh, ", "));
 }
 
@@ -339,7 +339,7 @@ ModelConfig read_pretrained_config(const fs::path& folder, const Entry* as) {
   const bool has_tensors = fs::exists(folder / kSingleName) || fs::exists(folder / kIndexName);
   if (fs::exists(folder / "checkpoint.json") || !has_tensors) return model;
   if (const auto flag = broken_tie(folder, model)) {
-    // Behind finish(): what follows from the config's own flag stays.
+    // After finish(): what follows from the config's own flag stays.
     json values = json::object({{*flag, false}});
     take_fields(*model.config, values, folder.string());
   }

@@ -80,11 +80,11 @@ TensorHeader parse_tensor(const fs::path& path, const std::string& name, const j
   header.dtype = known->second;
   const auto is_count = [](const json& value) { return value.is_number_unsigned(); };
   const json& shape = entry["shape"];
-  if (!shape.is_array() || !std::ranges::all_of(shape, is_count)) damaged("has a shape that is no list of sizes");
+  if (!shape.is_array() || !std::ranges::all_of(shape, is_count)) damaged("has a shape that is not a list of sizes");
   header.shape = shape.get<std::vector<int64_t>>();
   const json& offsets = entry["data_offsets"];
   if (!offsets.is_array() || offsets.size() != 2 || !std::ranges::all_of(offsets, is_count))
-    damaged("has data_offsets that are no pair of positions");
+    damaged("has data_offsets that are not a pair of positions");
   header.begin = offsets[0];
   header.end = offsets[1];
   const auto bytes = byte_count(header.shape, header.dtype);
@@ -116,12 +116,12 @@ Header parse_header(const fs::path& path, std::string_view file) {
   if (file.size() < kLengthBytes) refuse(path, fmt::format("is cut off: it has {} bytes and no header", file.size()));
   uint64_t length = 0;
   std::memcpy(&length, file.data(), kLengthBytes);
-  if (length > kLongestHeader) refuse(path, "is no safetensors file: its first 8 bytes are not a header's length");
+  if (length > kLongestHeader) refuse(path, "is not a safetensors file: its first 8 bytes are not a header's length");
   if (file.size() - kLengthBytes < length)
     refuse(path, fmt::format("is cut off: its header needs {} bytes and the file has {}", kLengthBytes + length,
                              file.size()));
   const json parsed = json::parse(file.substr(kLengthBytes, length), nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object()) refuse(path, "is no safetensors file: its header is no JSON object");
+  if (!parsed.is_object()) refuse(path, "is not a safetensors file: its header is not a JSON object");
 
   Header header;
   header.data_begin = kLengthBytes + length;

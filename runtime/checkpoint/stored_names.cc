@@ -8,7 +8,7 @@
 namespace modular {
 namespace {
 
-/// The components of `name` that stand for the pattern's "*"; nothing where it does not match.
+/// The components of `name` that match the pattern's "*"; nothing where it does not match.
 std::optional<std::vector<std::string_view>> captures(std::string_view pattern, std::string_view name) {
   std::vector<std::string_view> found;
   while (true) {

@@ -23,7 +23,7 @@ struct StoredPiece {
 /// piece of the parameter's own name where the entry says nothing else.
 std::vector<StoredPiece> stored_pieces(const Entry& entry, const std::string& name, const std::vector<int64_t>& shape);
 
-/// The same for each way in which files of some release hold it; those of today first.
+/// The same for each way in which files of some release hold it; the current ones first.
 std::vector<std::vector<StoredPiece>> readable_pieces(const Entry& entry, const std::string& name,
                                                       const std::vector<int64_t>& shape);
 

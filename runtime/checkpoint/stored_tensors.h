@@ -40,7 +40,7 @@ using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
 /// Throws std::runtime_error where the stored boxes leave a part of it out.
 void read_box(const std::string& name, const StoredTensor& tensor, at::IntArrayRef offset, at::Tensor into);
 
-/// The parameters of a model and behind them its buffers, as its module tree and plan list them; nothing is allocated.
+/// The parameters of a model and then its buffers, as its module tree and plan list them; nothing is allocated.
 std::vector<ModelParameter> model_parameters(const ModelConfig& model);
 
 /// "[2, 3]"

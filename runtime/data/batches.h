@@ -9,7 +9,7 @@
 
 namespace modular {
 
-/// Where a run stands in its data: global samples consumed, whichever ranks consumed them.
+/// The position of a run in its data: global samples consumed, whichever ranks consumed them.
 struct DataPosition {
   int64_t samples = 0;
 };
@@ -38,7 +38,7 @@ class BatchSource {
   std::vector<Batch> at(const DataPosition& position) const;
 
   /// The same for evaluation: as many steps as cover samples 0 … count - 1 of the order, each sample once; places
-  /// behind them have no targets.
+  /// after them have no targets.
   std::vector<std::vector<Batch>> first(int64_t count) const;
 
  private:
@@ -49,7 +49,7 @@ class BatchSource {
   uint64_t seed_;
 };
 
-/// Which sample stands at `position` when each pass over `samples` has its own order.
+/// Which sample is at `position` when each pass over `samples` has its own order.
 int64_t sample_at(int64_t position, int64_t samples, uint64_t seed);
 
 }  // namespace modular

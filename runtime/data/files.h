@@ -24,7 +24,7 @@ struct DataOptions {
   int64_t held_out_every = 0;         // every n-th file, in the order of their paths, is held out of training; 0: none
   std::vector<std::string> held_out;  // files whose path matches one of these globs are held out
   double mask_probability = 0.15;     // of masked language modeling
-  int64_t mask_token = -1;            // the id that stands for a masked token; -1 for none given
+  int64_t mask_token = -1;            // the id that replaces a masked token; -1 for none given
 };
 
 /// A file as it was when it was found. Reading it later checks that it still is.
@@ -44,8 +44,8 @@ struct DataFiles {
 /// cut off or unlike its manifest, or where nothing is left to train on.
 DataFiles find_data_files(const DataOptions& options);
 
-/// Writes sizes and paths, a file a line: `<bytes> <absolute path>`. Given as a path, a manifest stands for its files
-/// and refuses one whose size has changed.
+/// Writes sizes and paths, a file a line: `<bytes> <absolute path>`. Given as a path, a manifest is replaced by its
+/// files and refuses one whose size has changed.
 void write_manifest(const std::filesystem::path& manifest, const DataFiles& files);
 
 /// Throws DataError naming the first file that is not as `manifest` says; the two may order files differently.

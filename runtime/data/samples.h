@@ -11,7 +11,7 @@ namespace modular {
 /// A sample of a batch.
 struct SamplePlace {
   int64_t sample = 0;    // its number in the data
-  int64_t position = 0;  // where it stands in the run's order, which is another place each time that it is seen
+  int64_t position = 0;  // its place in the run's order, which is another one each time that it is seen
 };
 
 class Samples {
@@ -24,7 +24,7 @@ class Samples {
   /// Tokens that a model reads of a sample; 1 where it reads none.
   virtual int64_t tokens() const = 0;
 
-  /// The samples at `places` as a batch of `rows` rows on the CPU, labels set; rows behind them have no targets. Throws
+  /// The samples at `places` as a batch of `rows` rows on the CPU, labels set; rows after them have no targets. Throws
   /// DataError where the data is not what the model reads.
   virtual Batch read(std::span<const SamplePlace> places, int64_t rows) const = 0;
 };

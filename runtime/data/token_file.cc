@@ -38,7 +38,7 @@ DataFile read_token_header(const std::filesystem::path& path) {
   if (!in || header.magic != expected.magic)
     throw DataError(
         path.string() +
-        ": is no token file (it does not begin with \"MODTOKEN\"): set data.format = \"bytes\" to read it as text");
+        ": is not a token file (it does not begin with \"MODTOKEN\"): set data.format = \"bytes\" to read it as text");
   if (header.version != expected.version)
     throw DataError(path.string() + ": is a token file of version " + std::to_string(header.version) +
                     "; this program reads version 1");

@@ -14,7 +14,7 @@
 
 namespace modular {
 
-/// Reads and checks the header of `path`. Throws DataError where it is no token file, or is shorter or longer than its
+/// Reads and checks the header of `path`. Throws DataError where it is not a token file, or is shorter or longer than its
 /// header says.
 DataFile read_token_header(const std::filesystem::path& path);
 

@@ -23,7 +23,7 @@ class TokenStream {
 
  private:
   std::vector<DataFile> files_;
-  std::vector<int64_t> begin_;  // where each file begins, and behind them the whole size
+  std::vector<int64_t> begin_;  // where each file begins, and last the whole size
 };
 
 }  // namespace modular

@@ -80,7 +80,7 @@ void write_failure(const std::string& file, const FailureReport& report) {
                       {"waiting", report.waiting},
                       {"consequence", report.consequence}};
   const Json json = {{"message", {{"message", report.message}, {"extraInfo", extra}}}};
-  // Texts of libraries may hold bytes that are no UTF-8.
+  // Texts of libraries may hold bytes that are not UTF-8.
   std::ofstream(file) << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
 }
 

@@ -42,7 +42,7 @@ const char* launch_flags_help();
 
 /// Runs `command` as options.ranks_per_node ranks and returns when all have ended: 0, or the status of the rank that
 /// failed first (128 + the signal that killed it). Hosts the job's store on node 0. Signals that ask to end (SIGINT,
-/// SIGTERM, SIGHUP) and SIGUSR1 and SIGUSR2 go on to the ranks.
+/// SIGTERM, SIGHUP) and SIGUSR1 and SIGUSR2 are passed on to the ranks.
 int launch(const LaunchOptions& options, const std::vector<std::string>& command);
 
 /// The same with this program and `arguments` as the command.

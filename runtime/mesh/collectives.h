@@ -1,5 +1,5 @@
 // Collectives whose failures say what they were for. Each is started at once and done when `wait` returns; on a GPU,
-// `wait` orders the current stream behind it. With a null group (one rank) each is done at once.
+// `wait` makes the current stream wait for it. With a null group (one rank) each is done at once.
 #pragma once
 
 #include <ATen/ATen.h>

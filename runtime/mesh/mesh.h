@@ -29,7 +29,7 @@ struct MeshShape {
   int64_t operator[](Axis axis) const { return size[static_cast<size_t>(axis)]; }
   int64_t ranks() const;
 
-  /// Where `rank` stands on each axis.
+  /// The coordinate of `rank` on each axis.
   std::array<int64_t, 6> coordinates(int64_t rank) const;
   /// The ranks that differ from `rank` only along `axes`, ascending.
   std::vector<int64_t> members(int64_t rank, const std::vector<Axis>& axes) const;

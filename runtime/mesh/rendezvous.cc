@@ -49,7 +49,7 @@ ProcessGroup make_group(const Store& store, const GroupSpec& spec, const at::Dev
       group->setDefaultBackend(c10d::ProcessGroup::NCCL);
     }
     // A rank that went on alone and left, as one does that has nothing to exchange, would close connections that others
-    // have not finished making. c10d's init_process_group waits likewise, in its _store_based_barrier.
+    // have not finished making. c10d's init_process_group waits in the same way, in its _store_based_barrier.
     group_store->wait({arrive(group_store, "joined", size)}, spec.timeout);
   } catch (const std::exception& error) {
     const auto* torch_error = dynamic_cast<const c10::Error*>(&error);

@@ -24,7 +24,7 @@ Store connect_store(const Environment& environment, std::chrono::milliseconds ti
 /// have arrived: who has to know waits for it.
 std::string arrive(const Store& store, const std::string& place, int64_t ranks);
 
-/// What tells a process group's ranks from those of all other groups.
+/// What distinguishes a process group's ranks from those of all other groups.
 struct GroupSpec {
   std::string name;            // unique in the job, the same on all members, e.g. "dp_shard:0"
   std::string description;     // for messages, e.g. "dp_shard"

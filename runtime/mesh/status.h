@@ -16,7 +16,7 @@ struct Status {
 
 /// Says what the rank does from here on.
 void set_phase(std::string_view phase);
-/// Says what the rank waits for; empty when it goes on.
+/// Says what the rank waits for; empty when it continues.
 void set_waiting(std::string_view waiting);
 
 Status current_status();

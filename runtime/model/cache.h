@@ -48,8 +48,8 @@ class Cache {
     return kept.narrow(2, 0, needed);
   }
 
-  /// Says that the forward that runs cannot go on from what is kept, or keep what the next one needs: its results, if
-  /// anything was seen, are wrong, and the cache is of no use.
+  /// Says that the forward that runs cannot continue from what is kept, or keep what the next one needs: its results,
+  /// if anything was seen, are wrong, and the cache is of no use.
   void spoil() { spoiled_ = true; }
   bool spoiled() const { return spoiled_; }
 
@@ -69,7 +69,7 @@ class Cache {
   bool spoiled_ = false;
 };
 
-/// What the runtime installs while a forward shall go on from what another kept.
+/// What the runtime installs while a forward is to continue from what another kept.
 inline Cache* context = nullptr;
 
 /// The number of tokens before those of the forward that runs.

@@ -109,7 +109,7 @@ inline Tensor mix_values(const Tensor& shares, const Tensor& value) {
 }
 
 /// With soft caps on the scores, which scaled_dot_product_attention does not know: rounded like the original's products
-/// of matrices. A query that sees no key mixes all alike.
+/// of matrices. A query that sees no key gives all keys the same weight.
 inline Tensor capped_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
                                double scale, double softcap) {
   const Tensor scores = (attention_scores(query, key, scale) / softcap).tanh() * softcap;
@@ -202,7 +202,7 @@ inline Tensor causal_mask(const Batch& batch, int64_t window) {
   return causal_mask(batch.attention_mask, batch.input_ids.size(1), window, batch.input_ids.device());
 }
 
-/// Which keys a query of an encoder sees: all that are no padding, before and after itself. A `reach` >= 0 is how far
+/// Which keys a query of an encoder sees: all that are not padding, before and after itself. A `reach` >= 0 is how far
 /// away a key may stand.
 /// - returns [batch or 1, 1, seq, seq] bool, always defined
 inline Tensor bidirectional_mask(const Batch& batch, int64_t reach = -1) {
@@ -290,8 +290,8 @@ inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const
 }
 
 /// attention() with numbers that are added to the scores and hide keys too, as alibi_mask makes them. A query that sees
-/// no key mixes all alike, in its gradients too: those of scaled_dot_product_attention are as many times too large there
-/// as there are keys.
+/// no key gives all keys the same weight, in its gradients too: those of scaled_dot_product_attention are as many times
+/// too large there as there are keys.
 /// - query [batch, heads, seq, head_dim]
 /// - key, value [batch, key_value_heads, seq, head_dim]
 /// - biases [batch or 1, heads or 1, seq, keys]
@@ -337,7 +337,7 @@ inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
   return fused.cross_entropy ? fused.cross_entropy(logits, targets) : plain::cross_entropy(logits, targets);
 }
 
-/// The mean of each row's positions that are no padding (Reimers & Gurevych, Sentence-BERT).
+/// The mean of each row's positions that are not padding (Reimers & Gurevych, Sentence-BERT).
 /// - hidden_states [batch, seq, hidden]
 /// - padding [batch, seq] int64 or bool, 0 for padding, or undefined
 /// - returns [batch, hidden]
@@ -347,7 +347,7 @@ inline Tensor mean_pooling(const Tensor& hidden_states, const Tensor& padding) {
   return (hidden_states * weights).sum(1) / weights.sum(1).clamp_min(1e-9);
 }
 
-/// The last position of each row that is no padding. Padding is where `input_ids` have `pad_token_id`; without one,
+/// The last position of each row that is not padding. Padding is where `input_ids` have `pad_token_id`; without one,
 /// more than one row is an error, and the last position is taken.
 /// - hidden_states [batch, seq, hidden]
 /// - input_ids [batch, seq] int64

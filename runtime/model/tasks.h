@@ -21,8 +21,8 @@ struct Task {
   std::string_view label_count;
   /// The targets that `labels` make: kIgnoredTarget where there is none.
   Tensor (*targets)(const Tensor& labels);
-  /// Whether a forward can go on from what another kept of the tokens before (cache.h): what an entry for the task says
-  /// of a position depends on nothing after it, and on nothing but what the batch holds for each token.
+  /// Whether a forward can continue from what another kept of the tokens before (cache.h): what an entry for the task
+  /// says of a position depends on nothing after it, and on nothing but what the batch holds for each token.
   bool cached = false;
 };
 

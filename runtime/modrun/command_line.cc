@@ -35,7 +35,7 @@ void add_checkpoint_option(CLI::App* command, Arguments& arguments) {
       "a checkpoint, a folder of checkpoints, or a Hugging Face folder; the run's newest when not given");
 }
 
-/// Help of the program with the launcher's flags, which stand before the command and are read before CLI11 sees
+/// Help of the program with the launcher's flags, which come before the command and are read before CLI11 sees
 /// anything.
 const char* footer() {
   static const std::string text =
@@ -59,8 +59,8 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
 
   auto* train = app.add_subcommand("train", "Train a model");
   add_run_options(train, arguments);
-  auto* resume = train->add_flag("--resume", arguments.resume, "go on from the newest checkpoint of train.dir");
-  train->add_flag("--overwrite", arguments.overwrite, "begin anew in a folder that holds a run")->excludes(resume);
+  auto* resume = train->add_flag("--resume", arguments.resume, "continue from the newest checkpoint of train.dir");
+  train->add_flag("--overwrite", arguments.overwrite, "start again in a folder that holds a run")->excludes(resume);
 
   auto* eval = app.add_subcommand("eval", "Compute the loss on the held-out files");
   add_run_options(eval, arguments);
@@ -69,7 +69,7 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   auto* sample = app.add_subcommand("sample", "Have a model write text");
   add_run_options(sample, arguments);
   add_checkpoint_option(sample, arguments);
-  sample->add_option("--prompt", arguments.prompt, "text to go on from; sample.prompt when not given");
+  sample->add_option("--prompt", arguments.prompt, "text to continue; sample.prompt when not given");
 
   auto* forward =
       app.add_subcommand("forward", "Run one batch from a file and write logits, loss and gradients to a file");

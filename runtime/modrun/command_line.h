@@ -1,4 +1,4 @@
-// The command line of modrun, behind the launcher's flags.
+// The command line of modrun, after the launcher's flags.
 #pragma once
 
 #include <cstdint>

@@ -67,7 +67,7 @@ PreparedCommand prepare_sample(const Arguments& arguments, int64_t world_size) {
   const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, world_size));
   auto& config = trained->config;
   if (arguments.prompt) config.sample.prompt = *arguments.prompt;
-  if (config.sample.prompt.empty()) throw ConfigError("there is nothing to go on from: give --prompt TEXT");
+  if (config.sample.prompt.empty()) throw ConfigError("there is no text to continue: give --prompt TEXT");
   check_sampling(config);
   if (config.data.format != "bytes")
     throw ConfigError(fmt::format("sampling writes bytes, but data.format is \"{}\"", config.data.format));

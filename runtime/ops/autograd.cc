@@ -26,12 +26,12 @@ bool is_fusable(const Tensor& tensor) {
   return tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kBFloat16;
 }
 
-bool alike(const Tensor& one, const Tensor& other) {
+bool same_type_and_device(const Tensor& one, const Tensor& other) {
   return one.scalar_type() == other.scalar_type() && one.device() == other.device();
 }
 
 bool is_scale_of(const Tensor& weight, const Tensor& x) {
-  return alike(weight, x) || (weight.scalar_type() == at::kFloat && weight.device() == x.device());
+  return same_type_and_device(weight, x) || (weight.scalar_type() == at::kFloat && weight.device() == x.device());
 }
 
 struct RmsNorm : Function<RmsNorm> {
@@ -118,8 +118,8 @@ Tensor fused_rms_norm(const Tensor& x, const Tensor& weight, double eps) {
 Tensor fused_gated_activation(std::string_view name, const Tensor& gate, const Tensor& up) {
   const bool is_silu = name == "silu" || name == "swish",
              is_gelu_tanh = name == "gelu_pytorch_tanh" || name == "gelu_new";
-  if (!operations_for(gate.device()) || !is_fusable(gate) || !alike(gate, up) || gate.sizes() != up.sizes() ||
-      !(is_silu || is_gelu_tanh))
+  if (!operations_for(gate.device()) || !is_fusable(gate) || !same_type_and_device(gate, up) ||
+      gate.sizes() != up.sizes() || !(is_silu || is_gelu_tanh))
     return plain::gated_activation(name, gate, up);
   RECORD_USER_SCOPE("modular::GatedActivation");
   return GatedActivation::apply(gate, up, static_cast<int64_t>(is_silu ? Gate::silu : Gate::gelu_tanh));
@@ -128,8 +128,8 @@ Tensor fused_gated_activation(std::string_view name, const Tensor& gate, const T
 Tensor fused_rotary(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   const bool fits = x.dim() == 4 && cos.dim() == 3 && cos.sizes() == sin.sizes() && cos.size(1) == x.size(2) &&
                     cos.size(2) == x.size(3) && x.size(3) % 2 == 0 && (cos.size(0) == 1 || cos.size(0) == x.size(0));
-  if (!operations_for(x.device()) || !is_fusable(x) || !alike(x, cos) || !alike(x, sin) || !fits ||
-      cos.requires_grad() || sin.requires_grad())
+  if (!operations_for(x.device()) || !is_fusable(x) || !same_type_and_device(x, cos) || !same_type_and_device(x, sin) ||
+      !fits || cos.requires_grad() || sin.requires_grad())
     return plain::rotary(x, cos, sin);
   RECORD_USER_SCOPE("modular::Rotary");
   return Rotary::apply(x, cos, sin);
@@ -154,8 +154,8 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
             (mask.scalar_type() == at::kBool && mask.dim() == 4 && mask.size(1) == 1 && mask.size(2) == seq &&
              mask.size(3) == seq && (mask.size(0) == 1 || mask.size(0) == query.size(0))));
   };
-  if (!operations || !operations->attention || !is_fusable(query) || !alike(query, key) || !alike(query, value) ||
-      !fits())
+  if (!operations || !operations->attention || !is_fusable(query) || !same_type_and_device(query, key) ||
+      !same_type_and_device(query, value) || !fits())
     return plain::attention(query, key, value, mask, scale);
   RECORD_USER_SCOPE("modular::Attention");
   return Attention::apply(query, key, value, mask.defined() ? std::optional<Tensor>(mask) : std::nullopt, scale);

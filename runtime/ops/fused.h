@@ -4,7 +4,7 @@
 namespace modular {
 
 /// From now on the model functions of this program run fused, with explicit gradients, on CPUs and, where
-/// libmodular_cuda.so lies beside the program and a GPU is there, on CUDA. Types other than float32 and bfloat16 keep
+/// libmodular_cuda.so is beside the program and there is a GPU, on CUDA. Types other than float32 and bfloat16 keep
 /// the plain ATen form.
 void install_fused_functions();
 

@@ -26,7 +26,7 @@ struct Operations {
   std::pair<at::Tensor, at::Tensor> (*gated_backward)(Gate gate_function, const at::Tensor& grad,
                                                       const at::Tensor& gate, const at::Tensor& up);
   /// x [batch, heads, seq, head_dim], cos and sin [batch or 1, seq, head_dim]; `inverse` gives the gradient. The result
-  /// lies in memory as [batch, seq, heads, head_dim], which is how projections produce and consume it.
+  /// is in memory as [batch, seq, heads, head_dim], which is how projections produce and consume it.
   at::Tensor (*rotary)(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, bool inverse);
   /// Float32 loss sum [] and, for the backward, log(sum(exp)) [rows] of logits [rows, vocab] and int64 targets [rows].
   std::pair<at::Tensor, at::Tensor> (*cross_entropy)(const at::Tensor& logits, const at::Tensor& targets);

@@ -38,7 +38,7 @@ class AdamW {
  private:
   std::vector<ShardedParameter>& parameters_;
   AdamWOptions options_;
-  std::vector<ShardedParameter> state_;  // exp_avg of parameter i at 2 i, its exp_avg_sq behind it
+  std::vector<ShardedParameter> state_;  // exp_avg of parameter i at 2 i, its exp_avg_sq after it
   at::Tensor steps_;                     // [] float32, as the fused kernel wants it
 };
 

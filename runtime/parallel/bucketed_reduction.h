@@ -1,4 +1,4 @@
-// Gradients of replicated parameters, summed over the replicas in buckets while the backward goes on (Li et al.,
+// Gradients of replicated parameters, summed over the replicas in buckets while the backward is running (Li et al.,
 // PyTorch Distributed), by c10d's Reducer.
 #pragma once
 
@@ -28,7 +28,7 @@ class BucketedReduction {
   /// Before the last backward of a step: when that is done, the parameters' gradients are summed. Those of earlier
   /// backwards are in the sum.
   void begin_last_backward();
-  /// Behind it.
+  /// After it.
   void end_step();
 
  private:
@@ -38,7 +38,7 @@ class BucketedReduction {
   std::vector<at::Tensor> parameters_;
   std::vector<std::string> names_;
   ProcessGroup replicas_;
-  // Made behind the first step: a bucket with a parameter that gets no gradient would never be complete.
+  // Made after the first step: a bucket with a parameter that gets no gradient would never be complete.
   std::unique_ptr<c10d::Reducer> reducer_;
 };
 

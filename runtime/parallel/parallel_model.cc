@@ -315,9 +315,9 @@ bool ParallelModel::can_cache() const { return find_task(state_->entry.task)->ca
 at::Tensor ParallelModel::logits(const Batch& batch, cache::Cache* cache) {
   State& state = *state_;
   TORCH_CHECK(!cache || can_cache(), state.entry.architecture, " is for ", state.entry.task,
-              ", which cannot go on from a cache: give whole sequences");
+              ", which cannot continue from a cache: give whole sequences");
   TORCH_CHECK(!cache || (!batch.attention_mask.defined() && !batch.position_ids.defined()),
-              "a cache counts positions by itself and knows no padding: leave out attention_mask and position_ids, or "
+              "a cache counts positions itself and knows no padding: leave out attention_mask and position_ids, or "
               "give whole sequences without a cache");
   Contexts contexts = state.contexts();
   contexts.cache = cache;

@@ -28,7 +28,8 @@ struct StepResult {
   int64_t target_count = 0;  // number of those targets
 };
 
-/// Every rank constructs and calls it alike. Errors that a user can cause are std::runtime_error in one sentence.
+/// Every rank constructs and calls it in the same way. Errors that a user can cause are std::runtime_error in one
+/// sentence.
 class ParallelModel {
  public:
   /// Says in one sentence why `shape` cannot carry the entry with this config, or nothing. Needs no process group: the
@@ -56,12 +57,12 @@ class ParallelModel {
   /// Forward without gradients; loss summed over the data-parallel ranks where the batch has labels.
   StepResult evaluate(std::span<const Batch> batches);
 
-  /// Logits [batch, seq, vocab] of one batch, on every rank. With a `cache`, those of tokens that stand behind what the
+  /// Logits [batch, seq, vocab] of one batch, on every rank. With a `cache`, those of the tokens after what the
   /// cache has seen, all of them without padding and at the places that follow; it has seen these too afterwards. Only
   /// where can_cache(), and right only if the cache is not spoiled then, which may differ between ranks.
   at::Tensor logits(const Batch& batch, cache::Cache* cache = nullptr);
 
-  /// Whether the entry's task lets logits() go on from a cache.
+  /// Whether the entry's task lets logits() continue from a cache.
   bool can_cache() const;
 
   /// The mesh that it was built on.

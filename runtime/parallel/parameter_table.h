@@ -35,9 +35,9 @@ struct ModelParameter {
   at::Tensor tensor;                    // as registered; on meta until made real
   std::vector<int64_t> global_shape;    // of the whole parameter
   std::optional<int64_t> tensor_split;  // the dimension that tp splits
-  std::vector<int64_t> parts;          // sizes along it, each of which is split by itself; one where it is split as one
-  size_t unit = 0;                     // index in ParameterTable::units of the smallest unit that holds all its uses
-  bool held = true;                    // whether this pipeline stage has it
+  std::vector<int64_t> parts;  // sizes along it, each of which is split on its own; one where it is split as a whole
+  size_t unit = 0;             // index in ParameterTable::units of the smallest unit that holds all its uses
+  bool held = true;            // whether this pipeline stage has it
   bool shared_between_stages = false;  // tied, with uses on the first and on the last stage
   bool in_every_stage = false;         // of a pipeline: the plan gives it, by one of its names, to none
   bool trainable = true;               // false for a buffer, which has no gradient

@@ -20,7 +20,7 @@
 
 namespace modular {
 
-/// How a stage runs the model. All stages call alike.
+/// How a stage runs the model. All stages make the same calls.
 struct StageFunctions {
   /// Runs the model's entry, with this pipeline's stage installed.
   std::function<Outputs(const Batch& micro_batch)> forward;
@@ -34,8 +34,8 @@ struct PipelineSums {
   int64_t token_count = 0;
 };
 
-/// One rank's place in a pipeline. Collective over the `pp` axis: all stages construct and call it alike, with the same
-/// micro-batches. Its stage is to be installed (pp::stage) while the functions that it is given run.
+/// One rank's place in a pipeline. Collective over the `pp` axis: all stages construct and call it in the same way,
+/// with the same micro-batches. Its stage is to be installed (pp::stage) while the functions that it is given run.
 class Pipeline final : public pp::Stage {
  public:
   /// `mesh` has a `pp` axis larger than 1.

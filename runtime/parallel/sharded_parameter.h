@@ -9,7 +9,7 @@
 
 namespace modular {
 
-/// A box of a parameter's global tensor, global[offset, offset + shape), and where it lies in the rank's local tensor,
+/// A box of a parameter's global tensor, global[offset, offset + shape), and where it is in the rank's local tensor,
 /// local[start, start + shape).
 struct ParameterBox {
   std::vector<int64_t> offset, start, shape;

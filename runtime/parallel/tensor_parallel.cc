@@ -140,7 +140,7 @@ class GroupTensorParallel final : public tp::TensorParallel {
     TORCH_CHECK_INDEX(all_below(ids, rows * size()), "index out of range in self");
     const Tensor local = ids - rank() * rows;
     const Tensor elsewhere = local.lt(0).logical_or(local.ge(rows));
-    // -1 stands for "no padding row"; one that another rank holds is none here.
+    // -1 means "no padding row"; a row that another rank holds does not exist here.
     const int64_t padding = padding_idx.value_or(-1) - rank() * rows;
     const Tensor found = at::embedding(table_shard, local.masked_fill(elsewhere, 0),
                                        padding_idx && padding >= 0 && padding < rows ? padding : -1);

@@ -9,8 +9,8 @@
 
 namespace modular {
 
-/// The operations over `group`, with autograd. All ranks of the group call them alike, with values that are equal
-/// where the contract (runtime/model/tp.h) says "replicated". They may be recomputed in the backward and run in
+/// The operations over `group`, with autograd. All ranks of the group call them in the same way, with values that are
+/// equal where the contract (runtime/model/tp.h) says "replicated". They may be recomputed in the backward and run in
 /// float32, bfloat16 or float16; reductions are made in the values' own type, the cross entropy's in float32.
 std::unique_ptr<tp::TensorParallel> make_tensor_parallel(ProcessGroup group);
 

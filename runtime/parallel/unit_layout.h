@@ -9,7 +9,7 @@
 
 namespace modular {
 
-/// Where one parameter lies. Rows are slices along dimension 0; each rank holds `chunk` elements of the flat shard, the
+/// Where one parameter is. Rows are slices along dimension 0; each rank holds `chunk` elements of the flat shard, the
 /// last ones partly or wholly padding where the ranks do not divide the rows.
 struct ParameterPlacement {
   at::Tensor registered;       // the tensor that the module computes with

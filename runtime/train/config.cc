@@ -15,8 +15,8 @@ std::vector<ConfigField> all_fields(RunConfig& config) {
   auto fields = section_fields(config);
   if (!config.network.config) return fields;
   const auto of_model = model_fields(*config.network.config);
-  const auto behind = std::ranges::find_if(fields, [](const auto& field) { return !field.path.starts_with("model."); });
-  fields.insert(behind, of_model.begin(), of_model.end());
+  const auto after = std::ranges::find_if(fields, [](const auto& field) { return !field.path.starts_with("model."); });
+  fields.insert(after, of_model.begin(), of_model.end());
   return fields;
 }
 

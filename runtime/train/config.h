@@ -1,4 +1,4 @@
-// Everything that a run can be told, in sections as the TOML file has them, and what they mean.
+// All settings of a run, in sections as the TOML file has them, and what they mean.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct DataSection : DataOptions {
     visit("held_out_every", held_out_every, "hold out every n-th file; 0 for none", 0);
     visit("held_out", held_out, "hold out the files whose path matches one of these globs");
     visit("mask_probability", mask_probability, "masked-lm: share of the tokens that are to be predicted", 0);
-    visit("mask_token", mask_token, "masked-lm: the id that stands for a masked token", -1);
+    visit("mask_token", mask_token, "masked-lm: the id that replaces a masked token", -1);
   }
 };
 

@@ -63,7 +63,7 @@ std::string assign(std::string& value, const toml::node& node) {
 template <class T>
 std::string assign(std::vector<T>& value, const toml::node& node) {
   const auto* array = node.as_array();
-  std::vector<T> read(array ? array->size() : 1);  // one element may stand without brackets
+  std::vector<T> read(array ? array->size() : 1);  // one element may be written without brackets
   for (size_t i = 0; i < read.size(); ++i) {
     const auto expected = assign(read[i], array ? *array->get(i) : node);
     if (!expected.empty()) return "an array, each element " + expected;
@@ -104,7 +104,7 @@ toml::table parse_file(const fs::path& file) {
   }
 }
 
-/// A setting's value under the key "value". What is no TOML is text.
+/// A setting's value under the key "value". What is not TOML is text.
 toml::table parse_setting(const std::string& text) {
   try {
     auto table = toml::parse("value = " + text);

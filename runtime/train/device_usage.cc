@@ -12,7 +12,7 @@ namespace modular {
 
 namespace {
 
-/// The model of the machine's first GPU, e.g. "NVIDIA H200", as the driver tells it.
+/// The model of the machine's first GPU, e.g. "NVIDIA H200", as the driver reports it.
 std::string gpu_name() {
   std::error_code none;
   for (const auto& gpu : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", none)) {

@@ -88,7 +88,7 @@ std::string format_step(const StepMetrics& metrics, int64_t steps, double tokens
 double seconds_since_start() {
   std::ifstream in("/proc/self/stat");
   std::string stat(std::istreambuf_iterator<char>(in), {});
-  std::istringstream fields(stat.substr(stat.rfind(')') + 2));  // behind the program's name, which may hold anything
+  std::istringstream fields(stat.substr(stat.rfind(')') + 2));  // after the program's name, which may contain anything
   std::string field;
   for (int index = 3; index <= 22; ++index) fields >> field;  // field 22 is the start, in ticks since boot (proc(5))
   timespec now{};

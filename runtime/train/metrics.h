@@ -23,10 +23,10 @@ struct StepMetrics {
   std::optional<double> mfu;  // share of the devices' peak
 };
 
-/// Writes one JSON object a line. Rank 0 has one; a reader may follow the file while the run goes on.
+/// Writes one JSON object a line. Rank 0 has one; a reader may follow the file during the run.
 class MetricsFile {
  public:
-  /// Continues `path` behind `step`: lines of later steps, which a crash left behind, are removed. Step 0 begins anew.
+  /// Continues `path` after `step`: lines of later steps, which a crash left there, are removed. Step 0 starts again.
   MetricsFile(const std::filesystem::path& path, int64_t step);
 
   /// {"event": "start", …}: how the run came to its first step.
@@ -35,7 +35,7 @@ class MetricsFile {
   void step(const StepMetrics& metrics);
   /// {"event": "evaluation", …}
   void evaluation(int64_t step, double held_out_loss, int64_t targets);
-  /// {"event": "sample", …}: bytes that are no UTF-8 are replaced.
+  /// {"event": "sample", …}: bytes that are not UTF-8 are replaced.
   void sample(int64_t step, const std::string& text);
 
  private:

@@ -75,7 +75,7 @@ void check_images_of(const ModelConfig& model, const ExampleSamples& examples) {
                     "image_size and num_channels of the model's config",
                     model.entry->architecture, error.what()));
   } catch (const c10::Error&) {
-    // It asked for values, behind the images' check or without one.
+    // It asked for values, after the images' check or without one.
   }
 }
 
@@ -105,7 +105,7 @@ std::optional<int64_t> longest_sequence(const ModelConfig& model) {
   auto positions = model_count(model, "max_position_embeddings");
   if (!positions) positions = model_count(model, "n_positions");
   if (!positions) return {};
-  // RoBERTa and its like count from behind the row of the table that padding gets.
+  // RoBERTa and similar models count from after the row of the table that padding gets.
   int64_t first = 0;
   const Model built = build_on_meta(*model.entry, *model.config);
   for (const auto& item : built.module->named_modules("", /*include_self=*/false))
@@ -129,7 +129,7 @@ void check_reading(const RunConfig& config) {
   refuse("train.seq_len",
          fmt::format("train.seq_len ({}) must not exceed model.config.{} ({}){}", config.train.seq_len, name, positions,
                      *longest == positions ? ""
-                                           : fmt::format(" less {}, as positions begin behind that "
+                                           : fmt::format(" less {}, as positions begin after that "
                                                          "of padding",
                                                          positions - *longest)));
 }
@@ -163,7 +163,7 @@ void check_targets(const RunConfig& config) {
   const int64_t least = config.data.format == "bytes" ? 256 : 0;
   if (const auto masking = config.masking(); masking && (masking->token < least || masking->token >= vocabulary))
     refuse_setting(config, "data.mask_token",
-                   fmt::format("data.mask_token is {}: set it to the id that stands for a masked token, from {} to {} "
+                   fmt::format("data.mask_token is {}: set it to the id that replaces a masked token, from {} to {} "
                                "(model.config.vocab_size less 1){}",
                                masking->token, least, vocabulary - 1, least > 0 ? "; ids below are bytes" : ""));
 }
@@ -171,7 +171,7 @@ void check_targets(const RunConfig& config) {
 void check_sampling(const RunConfig& config) {
   if (config.network.entry->task == "causal-lm") return;
   refuse_setting(config, "sample.prompt",
-                 fmt::format("{} is for {} and does not go on from a text: set sample.prompt to \"\"",
+                 fmt::format("{} is for {} and does not continue a text: set sample.prompt to \"\"",
                              config.network.entry->architecture, config.network.entry->task));
 }
 
@@ -191,7 +191,7 @@ Run prepare_run(RunConfig config, const RunRequest& request, int64_t world_size)
 
   const auto weights = fs::path(settings.model.checkpoint).lexically_relative(settings.checkpoints());
   if (request.overwrite && !weights.empty() && *weights.begin() != "..")
-    throw ConfigError("--overwrite would remove model.checkpoint, which lies in train.dir: choose another train.dir");
+    throw ConfigError("--overwrite would remove model.checkpoint, which is in train.dir: choose another train.dir");
   if (request.resume) {
     run.checkpoint = checkpoint_to_resume(settings);
     check_manifest(fs::path(settings.train.dir) / "data.manifest", run.files);
@@ -214,8 +214,8 @@ void check_run_folder(const Run& run) {
   if (run.request.resume || run.request.overwrite || !fs::exists(folder / "metrics.jsonl")) return;
   throw ConfigError(fmt::format("train.dir {} already holds a run{}, or choose another folder", folder.string(),
                                 find_checkpoint(run.config.checkpoints()).empty()
-                                    ? " that saved no checkpoint: add --overwrite to begin anew"
-                                    : ": add --resume to go on with it, --overwrite to begin anew"));
+                                    ? " that saved no checkpoint: add --overwrite to start again"
+                                    : ": add --resume to continue it, --overwrite to start again"));
 }
 
 }  // namespace modular

@@ -13,8 +13,8 @@
 namespace modular {
 
 struct RunRequest {
-  bool resume = false;     // go on from the newest checkpoint of train.dir
-  bool overwrite = false;  // begin anew in a folder that holds a run
+  bool resume = false;     // continue from the newest checkpoint of train.dir
+  bool overwrite = false;  // start again in a folder that holds a run
 };
 
 /// A run that has been checked.
@@ -23,7 +23,7 @@ struct Run {
   RunRequest request;
   MeshShape mesh;
   DataFiles files;
-  std::filesystem::path checkpoint;  // that is resumed; empty when the run begins anew
+  std::filesystem::path checkpoint;  // that is resumed; empty when the run starts again
 };
 
 /// Checks mesh, batch, data and checkpoints of a run on `world_size` ranks. Throws ConfigError, DataError or
@@ -55,7 +55,7 @@ std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const std::vec
 /// Throws ConfigError where the data gives the model's task nothing to learn from.
 void check_targets(const RunConfig& config);
 
-/// Throws ConfigError where the model does not go on from a text.
+/// Throws ConfigError if the model does not continue a text.
 void check_sampling(const RunConfig& config);
 
 /// model.config.vocab_size, or nothing where the model has none.

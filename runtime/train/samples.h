@@ -37,7 +37,7 @@ std::string describe_size(const RunConfig& config, const Samples* samples);
 /// What the loss is counted by: "token", "item", or "row" where a row has one target.
 std::string_view target_name(const ModelConfig& model);
 
-/// What the loss is told in: "nats a token".
+/// The unit of the loss: "nats a token".
 std::string loss_unit(const ModelConfig& model);
 
 }  // namespace modular

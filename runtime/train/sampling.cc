@@ -11,7 +11,7 @@
 namespace modular {
 namespace {
 
-/// What a model says of the token behind a text that grows: read on from a cache where that gives what the whole text
+/// What a model predicts for the token after a growing text: from a cache where that gives what the whole text
 /// would, else from the whole text. Collective; the logits of rank 0 alone need be right.
 class Continuation {
  public:
@@ -19,7 +19,7 @@ class Continuation {
   Continuation(ParallelModel& model, int64_t context, int64_t longest)
       : model_(model), context_(context), expected_(std::min(context, longest)), may_cache_(model.can_cache()) {}
 
-  /// Logits [vocab] behind `tokens`: those of the call before, and more.
+  /// Logits [vocab] after `tokens`: those of the previous call, and more.
   at::Tensor logits(at::IntArrayRef tokens) {
     const auto size = static_cast<int64_t>(tokens.size());
     // Once the context slides, every token of it has another position than before.
@@ -83,7 +83,7 @@ std::vector<int64_t> sample(ParallelModel& model, std::vector<int64_t> prompt, c
   Continuation continuation(model, context, static_cast<int64_t>(tokens.size()) + options.tokens);
   for (int64_t i = 0; i < options.tokens; ++i) {
     const at::Tensor logits = continuation.logits(tokens);
-    // Rank 0 decides, and all ranks go on with the same token.
+    // Rank 0 decides, and all ranks continue with the same token.
     at::Tensor next = at::zeros({1}, at::TensorOptions().dtype(at::kLong).device(mesh.device()));
     if (mesh.rank() == 0) next.fill_(choose_token(logits, options, generator));
     broadcast(mesh.world(), next, 0, "the sampled token").wait();

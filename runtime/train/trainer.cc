@@ -29,7 +29,7 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
 }
 
-/// The modules of the first stage whose tables are no matrix of another layer, too: embeddings that are not tied.
+/// The modules of the first stage whose tables are not also a matrix of another layer: embeddings that are not tied.
 std::vector<std::string> looked_up_tables(const ModelConfig& network) {
   std::vector<std::string> modules;
   for (const auto module : network.entry->plan->first) modules.emplace_back(module);
@@ -98,7 +98,7 @@ class Trainer {
   }
 
  private:
-  /// Whether something that happens every `every` steps (0: at the end only, -1: never) happens behind this one.
+  /// Whether something that happens every `every` steps (0: at the end only, -1: never) happens after this one.
   bool due(int64_t every, bool last) const { return every >= 0 && (last || (every > 0 && step_ % every == 0)); }
 
   void load() {
@@ -194,17 +194,17 @@ class Trainer {
 
   void evaluate() {
     if (!held_out_) return;
-    set_phase(fmt::format("evaluating behind step {}", step_));
+    set_phase(fmt::format("evaluating after step {}", step_));
     const BatchSource source(*held_out_, shape_, /*seed=*/0);
     const auto result = evaluate_samples(model_, source, config_.eval.samples);
     if (metrics_) metrics_->evaluation(step_, result.loss, result.target_count);
-    print("held-out loss {:.4f} {} behind step {}\n", result.loss, loss_unit(config_.network), step_);
+    print("held-out loss {:.4f} {} after step {}\n", result.loss, loss_unit(config_.network), step_);
   }
 
   void write_sample() {
     if (config_.sample.prompt.empty() || config_.data.format != "bytes") return;
     set_phase("sampling");
-    print("the model goes on from {:?}:\n", config_.sample.prompt);
+    print("the model continues {:?}:\n", config_.sample.prompt);
     const auto tokens = sample(model_, tokens_of(config_.sample.prompt), config_.sample, config_.train.seq_len,
                                static_cast<uint64_t>(config_.train.seed));
     const auto text = config_.sample.prompt + text_of(tokens);

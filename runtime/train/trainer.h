@@ -11,7 +11,7 @@ namespace modular {
 ///   data.manifest    size and path of every data file
 ///   metrics.jsonl    one object a step (metrics.h)
 ///   checkpoints/     as checkpoint.h says
-/// and prints progress. Throws std::runtime_error in one sentence where a step cannot go on (a loss that is not finite,
+/// and prints progress. Throws std::runtime_error in one sentence if a step cannot continue (a loss that is not finite,
 /// data that has changed, a checkpoint that cannot be written).
 void train(Run& run, Mesh& mesh);
 

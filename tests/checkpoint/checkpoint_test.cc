@@ -294,7 +294,7 @@ TEST(Pretrained, ExportOverwritesNothing) {
   const fs::path exported = folder.path() / "exported";
   export_pretrained(find_checkpoint(folder.path() / "checkpoints"), exported, {});
   const auto again = [&] { export_pretrained(find_checkpoint(folder.path() / "checkpoints"), exported, {}); };
-  EXPECT_NE(message_of<std::runtime_error>(again).find("is there already"), std::string::npos);
+  EXPECT_NE(message_of<std::runtime_error>(again).find("exists already"), std::string::npos);
 }
 
 }  // namespace

@@ -150,7 +150,7 @@ TEST(ModelConfig, RefusesWrongValues) {
             "rotated features");
   EXPECT_NE(refusal({{"quantization_config", {{"bits", 4}}}}).find("use the unquantized checkpoint"),
             std::string::npos);
-  EXPECT_NE(message_of<ConfigError>([] { parse_config("{", "config.json"); }).find("config.json is no JSON"),
+  EXPECT_NE(message_of<ConfigError>([] { parse_config("{", "config.json"); }).find("config.json is not JSON"),
             std::string::npos);
 }
 

@@ -1,4 +1,4 @@
-// Configs inside of configs, in config.json and back.
+// Configs within configs, in config.json and back.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -103,12 +103,12 @@ TEST(Safetensors, RefusesHeadersThatContradictThemselves) {
     write_bytes(folder.path() / "file", header, data);
     return refusal(folder.path() / "file");
   };
-  EXPECT_NE(refused("not json", "").find("no JSON object"), std::string::npos);
+  EXPECT_NE(refused("not json", "").find("not a JSON object"), std::string::npos);
   EXPECT_NE(refused(R"({"x":{"dtype":"F32"}})", "").find("\"x\" lacks dtype, shape or data_offsets"),
             std::string::npos);
   EXPECT_NE(refused(R"({"x":{"dtype":"Q4","shape":[1],"data_offsets":[0,4]}})", "1234").find("dtype \"Q4\""),
             std::string::npos);
-  EXPECT_NE(refused(R"({"x":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", "1234").find("no list of sizes"),
+  EXPECT_NE(refused(R"({"x":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", "1234").find("not a list of sizes"),
             std::string::npos);
   EXPECT_NE(refused(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", "1234").find("do not agree"),
             std::string::npos);

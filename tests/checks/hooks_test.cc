@@ -24,7 +24,7 @@ class Hooks : public ModcheckProject {
   }
 };
 
-/// The command behind the first `key` of a YAML file whose line holds `part`.
+/// The command after the first `key` of a YAML file whose line holds `part`.
 std::string command_in(const fs::path& file, const std::string& key, const std::string& part) {
   const std::string text = read_file(file);
   for (size_t begin = 0, end; begin < text.size(); begin = end + 1) {

@@ -13,6 +13,7 @@
 #include "checks/digest.h"
 #include "checks/records.h"
 #include "checks/regenerate.h"
+#include "generator/source/files.h"
 
 namespace modgen {
 

@@ -7,6 +7,8 @@
 #include "checks/digest.h"
 #include "checks/regenerate.h"
 #include "checks/unified_diff.h"
+#include "generator/source/families.h"
+#include "generator/source/files.h"
 
 namespace modgen {
 namespace {
@@ -104,8 +106,8 @@ TEST_F(RecordsTest, SpecsAreAllHeadersButThePrelude) {
   write_file(tree.root / "modular/modular.h", "");
   write_file(tree.root / "modular/notes.md", "");
   write_file(tree.root / "modular/alpha.h", "");
-  EXPECT_EQ(families_with_specs(tree.root), (std::vector<std::string>{"alpha", "tiny"}));
-  EXPECT_THROW(families_with_specs(tree.root / "modular"), std::runtime_error);
+  EXPECT_EQ(families_in(tree.root), (std::vector<std::string>{"alpha", "tiny"}));
+  EXPECT_THROW(families_in(tree.root / "modular"), std::runtime_error);
 }
 
 TEST(DigestOfSources, DependsOnNamesAndBytesOfSourcesOnly) {

@@ -62,7 +62,7 @@ TEST_F(SpecErrors, AreAnnotationsOnGithub) {
 }
 
 TEST_F(SpecErrors, HaveRelatedPlacesAndFixesInSarif) {
-  // Behind characters of several bytes: SARIF's columns and offsets count characters.
+  // After characters of several bytes: SARIF's columns and offsets count characters.
   append("modular/gemma.h", "/* «» */ #define GEMMA_SIZE 4\n");
   replace("modular/gemma.h", "/* «» */ #", "// «»\n#");
   const Json log = Json::parse(check("--format sarif").output);

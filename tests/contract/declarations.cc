@@ -24,7 +24,7 @@
 namespace contract {
 namespace {
 
-/// A line of a comment without what marks it as one; nothing where it is no comment.
+/// A line of a comment without what marks it as one; nothing where it is not a comment.
 std::optional<std::string> comment_text(std::string_view line, std::string_view mark) {
   line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
   if (!line.starts_with(mark)) return std::nullopt;
@@ -214,7 +214,7 @@ class Reader {
     contract_.declarations.push_back(std::move(made));
   }
 
-  /// The offset behind the semicolon that follows.
+  /// The offset after the semicolon that follows.
   size_t statement_end(clang::SourceLocation last) const { return buffer(last).find(';', offset(last)) + 1; }
 
   static std::string formatted(const std::string& code) {
@@ -254,14 +254,14 @@ class Reader {
         code += "  " + signature(*llvm::cast<clang::NamedDecl>(member), *function) + "\n";
       } else {
         const size_t end = statement_end(member->getEndLoc());
-        code += "  " + text(member->getBeginLoc(), end) + comment_behind(buffer(member->getLocation()), end) + "\n";
+        code += "  " + text(member->getBeginLoc(), end) + comment_after(buffer(member->getLocation()), end) + "\n";
       }
     }
     return code + "};";
   }
 
   /// The comment on the rest of a line and, alone, on the lines that follow.
-  static std::string comment_behind(llvm::StringRef file, size_t end) {
+  static std::string comment_after(llvm::StringRef file, size_t end) {
     std::string found;
     for (bool first = true;; first = false) {
       const size_t stop = file.find('\n', end);

@@ -17,7 +17,7 @@ struct Operand {
   std::vector<std::string> names;  // of parameters, or "returns"
   std::vector<std::string> shape;
   bool has_shape = false;
-  std::string text;  // behind the shape
+  std::string text;  // after the shape
 };
 
 struct Declaration {

@@ -273,7 +273,7 @@ bool check(const std::string& root, const std::string& expected) {
     if (!more_there && !more_here) return true;
     if (more_there == more_here && there == here) continue;
     std::fprintf(stderr,
-                 "%s:%u: is not what the headers, the rules and the examples say:\n-%s\n+%s\nwrite it anew: %s\n",
+                 "%s:%u: is not what the headers, the rules and the examples say:\n-%s\n+%s\nwrite it again: %s\n",
                  path.c_str(), line, there.c_str(), here.c_str(), "contract_page . > docs/contract.md");
     return false;
   }

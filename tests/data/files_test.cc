@@ -85,7 +85,7 @@ TEST(TokenFile, CutOffFileIsRefusedBeforeItIsRead) {
   EXPECT_THAT(message_of<DataError>([&] { read_token_header(path); }),
               HasSubstr("its header says 1000 tokens but 999 are there: the file is cut off"));
   std::filesystem::resize_file(path, 10);
-  EXPECT_THAT(message_of<DataError>([&] { read_token_header(path); }), HasSubstr("no token file"));
+  EXPECT_THAT(message_of<DataError>([&] { read_token_header(path); }), HasSubstr("not a token file"));
 }
 
 TEST(Manifest, RefusesFilesThatAreNoLongerWhatTheyWere) {

@@ -32,7 +32,7 @@ struct Mutant {
   std::string spec;
 };
 
-/// An annotation in front of a member.
+/// An annotation before a member.
 struct Site {
   std::string macro;   // with its arguments
   std::string member;  // that it marks
@@ -75,7 +75,7 @@ std::vector<Mutant> mutants_of(const std::string& family, const std::string& spe
     mutants.push_back({what + " removed", without});
     for (const std::string& other : others_of(kind_of(site.macro)))
       mutants.push_back({what + " exchanged for " + other, std::string(without).insert(site.begin, other)});
-    // In front of the declaration behind this one, where that is a member.
+    // Before the declaration after this one, where that is a member.
     const size_t next_line = without.find('\n', without.find(';', site.begin)) + 1;
     const size_t next = without.find_first_not_of(' ', next_line);
     const size_t line_end = without.find('\n', next);

@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "checks/digest.h"
 #include "checks/regenerate.h"
+#include "generator/source/files.h"
 
 namespace modgen {
 

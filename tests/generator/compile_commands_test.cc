@@ -63,7 +63,7 @@ TEST_F(CompileCommands, LeaveAForeignFileAlone) {
     write_file(path, text);
     const Outcome outcome = modgen(in_root + "--compile-commands=" + path.string());
     EXPECT_EQ(outcome.exit_code, 2);
-    EXPECT_TRUE(says(outcome, "compile_commands.json: this is no compilation database: ")) << outcome.output;
+    EXPECT_TRUE(says(outcome, "compile_commands.json: this is not a compilation database: ")) << outcome.output;
     EXPECT_EQ(read_file(path), text);
   }
 }

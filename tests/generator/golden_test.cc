@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "checks/digest.h"
 #include "checks/unified_diff.h"
 #include "generator/generate.h"
 #include "generator/print/format.h"
+#include "generator/source/files.h"
 #include "generator/source/names.h"
 
 namespace fs = std::filesystem;

@@ -5,7 +5,7 @@ usage: hostile.py --modgen MODGEN [--count N] [--first N] [--seconds S] [--seed 
 Each mutant has one to three changes: a token or a line dropped, doubled, swapped with another of the file, or replaced by one of
 another family. A quarter of the golden trees are generated whole. modgen must accept or refuse a mutant within its processor time and
 memory; a refusal names a place and leaves no file, and what is accepted compiles where --compile gives the command that does (it is
-called with the file's name behind it). Clang's own crashes over what is no C++ are survived; one of modgen's own code is a defect. A
+called with the file's name after it). Clang's own crashes over what is not C++ are survived; one of modgen's own code is a defect. A
 mutant depends on the seed and its number alone: --first with --count 1 repeats one. Mutants that show a defect are kept in FOLDER.
 """
 

@@ -1,4 +1,5 @@
 // modgen --new: what it writes generates as it stands, and so does the redefinition that it shows.
+#include "generator/source/families.h"
 #include "tests/generator/command_line.h"
 
 namespace modgen {
@@ -26,7 +27,7 @@ std::string with_example(std::string spec) {
 
 TEST_F(NewFamily, OfEveryFamilyOfTheCatalogueGenerates) {
   std::vector<std::string> made;
-  for (const std::string& base : families_with_specs(MODULAR_SOURCE_DIR)) {
+  for (const std::string& base : families_in(MODULAR_SOURCE_DIR)) {
     const Outcome outcome = make("my_" + base + " --from " + base);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
     made.push_back("my_" + base);
@@ -54,6 +55,23 @@ TEST_F(NewFamily, HasTheBasesEntriesUnderItsOwnNames) {
   EXPECT_NE(spec("own").find("using OWNForCausalLM "), std::string::npos) << spec("own");
 }
 
+TEST_F(NewFamily, IsNamedAsTheOriginalIs) {
+  EXPECT_EQ(make("electra --from bert").exit_code, 0);
+  const std::string text = spec("electra");
+  for (const char* line : {"MODULAR_FAMILY(Electra, .members = {{\"bert\", \"electra\"}});\n",
+                           "using ElectraForSentenceEmbedding MODEL_ENTRY(\"sentence-embedding\", \"ElectraModel\") = "
+                           "bert::BertForSentenceEmbedding;\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+  const Outcome outcome = modgen(in_root + "electra");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  const std::string made = read_file(generated / "electra.h");
+  EXPECT_NE(made.find("electra(register_module(\"electra\", ElectraModel(config"), std::string::npos);
+  EXPECT_NE(made.find(".units = {\"electra.encoder.layer.*\""), std::string::npos);
+  // A family whose own members were renamed hands their names on.
+  EXPECT_EQ(make("mine --from roberta").exit_code, 0);
+  EXPECT_NE(spec("mine").find(".members = {{\"roberta\", \"mine\"}}"), std::string::npos) << spec("mine");
+}
+
 TEST_F(NewFamily, MayDeriveFromSeveral) {
   use("golden/with_an_entry");
   EXPECT_EQ(make("pair --from beta,llama").exit_code, 0);
@@ -65,7 +83,7 @@ TEST_F(NewFamily, MayDeriveFromSeveral) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
-/// The block of code in `language` behind `heading` in the README, without its indentation.
+/// The block of code in `language` after `heading` in the README, without its indentation.
 std::string readme_block(const std::string& heading, const std::string& language) {
   const std::string text = read_file(MODULAR_SOURCE_DIR "/README.md"), fence = "   ```" + language + "\n";
   const size_t begin = text.find(fence, text.find(heading)) + fence.size(), end = text.find("   ```\n", begin);
@@ -94,10 +112,10 @@ TEST_F(NewFamily, ReplacesNoFile) {
   write_file(root / "modular/mine.h", "// mine\n");
   const Outcome again = make("mine --from llama");
   EXPECT_EQ(again.exit_code, 2);
-  EXPECT_TRUE(says(again, "modular/mine.h is there already")) << again.output;
+  EXPECT_TRUE(says(again, "modular/mine.h exists already")) << again.output;
   EXPECT_EQ(spec("mine"), "// mine\n");
-  EXPECT_TRUE(says(make("gemma --from llama"), "modular/gemma.h is there already"))
-      << "a shipped one is no name either";
+  EXPECT_TRUE(says(make("gemma --from llama"), "modular/gemma.h exists already"))
+      << "a shipped one is not a name either";
 }
 
 TEST_F(NewFamily, SaysWhatCannotBe) {

@@ -56,7 +56,7 @@ constexpr Exchange kExchanges[] = {
     {"pp_all", "PP_LAST", refused},
 };
 
-/// The fields whose layers some entry ties to another: then both have to be split alike.
+/// The fields whose layers some entry ties to another: then both have to be split in the same way.
 std::set<const Field*> tied_fields(const FamilyModel& model) {
   std::set<const Field*> tied;
   for (const Class& entry : model.classes) {
@@ -90,7 +90,7 @@ constexpr Exception kExceptions[] = {
     {"ClassificationImpl::classifier: TP_COLWISE added", accepted},
     {"ClassificationHeadImpl::out_proj: TP_COLWISE added", accepted},
     {"ClassificationImpl::score: TP_COLWISE added", accepted},
-    // Its table is read in front of the unit that would own it then.
+    // Its table is read before the unit that would own it then.
     {"RelativeAttentionBiasImpl: FSDP_UNIT removed", refused},
     // Held for checkpoints; no entry runs them.
     {"RobertaPoolerImpl::dense: TP_COLWISE added", accepted},
@@ -98,7 +98,8 @@ constexpr Exception kExceptions[] = {
     {"RobertaModelImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
     {"MPNetModelImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
     {"ForSentenceEmbeddingImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
-    // How many dimensions the value has is not known there, and the sizes of the view that follows are no longer those of
+    // How many dimensions the value has is not known there, and the sizes of the view that follows are no longer those
+    // of
     // the layer.
     {"T5AttentionImpl::forward 6: turned_twice of q", refused},
     {"T5AttentionImpl::forward 6: product instead of q", refused},
@@ -298,7 +299,7 @@ class Mutator {
       const std::string where = owner.name + "::" + function.name + " " + std::to_string(++number) + ": ";
       if (expr.name == "view" || expr.name == "reshape") change_view(owner, expr, where);
       if (expr.name == "transpose" && views_share(owner, expr.operands[0]))
-        add(where + "heads not moved in front of positions", refused, {{expr.span, at(expr.operands[0].span)}});
+        add(where + "heads not moved before positions", refused, {{expr.span, at(expr.operands[0].span)}});
       if (expr.name != "forward" || expr.operands[0].kind != Expr::Kind::field || !expr.operands[0].operands.empty())
         return;
       const auto field = std::find_if(owner.fields.begin(), owner.fields.end(),
@@ -357,7 +358,7 @@ class Mutator {
   static SourceSpan before(const Stmt& statement) {
     return {statement.span.file, statement.span.begin, statement.span.begin};
   }
-  static SourceSpan behind(const Stmt& statement) {
+  static SourceSpan after(const Stmt& statement) {
     return {statement.span.file, statement.span.end, statement.span.end};
   }
 
@@ -382,7 +383,7 @@ class Mutator {
     if (carried.empty() || feed == loop || !next) return;
     const SourceSpan body{loop->span.file, loop->then_body.front().span.begin, loop->then_body.back().span.end};
     const auto appended = [&](const std::string& value) {
-      return Change{behind(*loop), "\n" + carried + " = " + value + ";"};
+      return Change{after(*loop), "\n" + carried + " = " + value + ";"};
     };
 
     add(where + "what is fed is kept for the end", refused,
@@ -392,20 +393,19 @@ class Mutator {
          {body, "{ ++walked; " + at(body) + " }"},
          appended(carried + " * static_cast<double>(walked)")});
     add(where + "walk in a branch", refused, {{before(*loop), "if (" + carried + ".dim() > 0) "}});
-    add(where + "scaled behind the walk", accepted, {appended(carried + " * 0.5")});
-    add(where + "scaled where it is fed", accepted, {{behind(*feed), "\n" + carried + " = " + carried + " * 0.5;"}});
+    add(where + "scaled after the walk", accepted, {appended(carried + " * 0.5")});
+    add(where + "scaled where it is fed", accepted, {{after(*feed), "\n" + carried + " = " + carried + " * 0.5;"}});
     add(where + "scaled in the walk", accepted, {{next->span, "(" + at(next->span) + ") * 0.9"}});
     for (const Field& field : owner.fields) {
       if (find_annotation(field.annotations, "pp_last") && takes_and_gives_a_tensor(field)) {
-        add(where + field.name + " inside of the walk", refused,
-            {{next->span, field.name + "(" + at(next->span) + ")"}});
+        add(where + field.name + " within the walk", refused, {{next->span, field.name + "(" + at(next->span) + ")"}});
         add(where + field.name + " where it is fed", refused,
             {{feed->exprs[0].span, field.name + "(" + at(feed->exprs[0].span) + ")"}});
       }
       if (find_annotation(field.annotations, "pp_first") && unqualified(field.type) == "Embedding") {
         const std::string mean = field.name + "->weight.mean()";
-        add(where + field.name + " behind the walk", refused, {appended(carried + " + " + mean)});
-        add(where + field.name + " inside of the walk", refused, {{next->span, "(" + at(next->span) + ") + " + mean}});
+        add(where + field.name + " after the walk", refused, {appended(carried + " + " + mean)});
+        add(where + field.name + " within the walk", refused, {{next->span, "(" + at(next->span) + ") + " + mean}});
         add(where + field.name + " on every stage", refused,
             {{before(*loop), "const Tensor everywhere = " + mean + ";\n"}, appended(carried + " + everywhere")});
       }
@@ -429,7 +429,7 @@ class Mutator {
                        [&](const Expr& operand) { return names_marked(owner, operand, kind); });
   }
 
-  /// Changes the statement behind which the model is cut between two towers.
+  /// Changes the statement after which the model is cut between two towers.
   void change_towers(const Class& owner, const Function& function) {
     const auto is_split = [](const Field& field) { return find_annotation(field.annotations, "pp_split") != nullptr; };
     for (const Class& one : model_.classes)
@@ -473,7 +473,7 @@ class Mutator {
       if (!is_share(owner, sizes[i])) continue;
       const std::string count = at(sizes[i].span);
       if (i + 1 < sizes.size()) {
-        add(where + "sizes exchanged behind " + count, refused,
+        add(where + "sizes exchanged after " + count, refused,
             {{sizes[i].span, at(sizes[i + 1].span)}, {sizes[i + 1].span, count}});
         if (i > 0)
           add(where + "size before " + count + " doubled", refused,
@@ -504,7 +504,7 @@ constexpr const char* kMutant = "_mutant_";
 
 std::vector<FamilyModel> mutated(const GenerateOptions& options, const FlattenedSpec& spec, const FamilyModel& model,
                                  const std::vector<Mutant>& mutants) {
-  // Each changed method stands behind the original under a name of its own, and takes its place afterwards.
+  // Each changed method is placed after the original under a name of its own, and takes its place afterwards.
   std::vector<Change> added;
   for (size_t i = 0; i < mutants.size(); ++i) {
     if (mutants[i].method.empty()) continue;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "checks/digest.h"
 #include "generator/generate.h"
+#include "generator/source/files.h"
 
 namespace fs = std::filesystem;
 

@@ -337,7 +337,7 @@ TEST(ShardRules, ReductionsOverTheSplit) {
   EXPECT_REFUSED("is not linear", "softmax", {partial(3), literal(-1)});
 }
 
-/// A boolean that is no literal.
+/// A boolean that is not a literal.
 Value flag() { return Value::number(); }
 
 TEST(ShardRules, ReductionThatMayKeepItsDimensionIsUnproven) {
@@ -378,10 +378,10 @@ TEST(ShardRules, SqueezedDimensionMayStay) {
   one.ones = {-3};
   EXPECT_EQ(Applied(".squeeze", {one, literal(0)}).result.type, sharded(0));
   EXPECT_EQ(Applied(".squeeze", {one, literal(0)}).result.rank, 2);
-  const Applied before(".squeeze", {split(1, 3), literal(0)}), behind(".squeeze", {split(1, 3), literal(2)});
+  const Applied before(".squeeze", {split(1, 3), literal(0)}), after(".squeeze", {split(1, 3), literal(2)});
   EXPECT_EQ(before.result.type, sharded(-2)) << "counted from the end it stays where it is";
-  EXPECT_EQ(behind.result.type, sharded(1));
-  EXPECT_FALSE(before.result.rank || behind.result.rank);
+  EXPECT_EQ(after.result.type, sharded(1));
+  EXPECT_FALSE(before.result.rank || after.result.rank);
   EXPECT_FALSE(Applied(".squeeze", {whole(3), literal(0)}).result.rank);
 }
 

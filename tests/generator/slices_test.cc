@@ -9,9 +9,9 @@ namespace {
 const std::string kText =
     "{  // of the brace\n"
     "  // above a\n"
-    "  int a;  // behind a\n"
+    "  int a;  // after a\n"
     "\n"
-    "  /* above b */ int b; int c; /* behind c */\n"
+    "  /* above b */ int b; int c; /* after c */\n"
     "  // before the end\n"
     "}";
 
@@ -31,13 +31,13 @@ TEST(OwnGaps, GivesEveryByteToOneDeclaration) {
 }
 
 TEST(OwnGaps, GivesTheRestOfALineToTheDeclarationBeforeIt) {
-  const uint32_t begin = behind_line_comment(kText, 1);
+  const uint32_t begin = after_line_comment(kText, 1);
   const auto slices = own_gaps(kText, {1, begin, static_cast<uint32_t>(kText.size()) - 1},
                                {core("int a"), core("int b"), core("int c")});
   ASSERT_EQ(slices.size(), 4u);
-  EXPECT_EQ(text(slices[0]), "\n  // above a\n  int a;  // behind a");
+  EXPECT_EQ(text(slices[0]), "\n  // above a\n  int a;  // after a");
   EXPECT_EQ(text(slices[1]), "\n\n  /* above b */ int b;");
-  EXPECT_EQ(text(slices[2]), " int c; /* behind c */");
+  EXPECT_EQ(text(slices[2]), " int c; /* after c */");
   EXPECT_EQ(text(slices[3]), "\n  // before the end\n");
 }
 

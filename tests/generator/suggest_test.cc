@@ -28,7 +28,7 @@ const Json& class_named(const Json& suggestions, const std::string& name) {
 TEST_F(Suggest, RanksTheCatalogueForEachClass) {
   const Json found = suggest("");
   EXPECT_EQ(found["prefix"], "Tiny");
-  ASSERT_EQ(found["classes"].size(), 4u) << "the config is no module";
+  ASSERT_EQ(found["classes"].size(), 4u) << "the config is not a module";
   const Json& norm = class_named(found, "TinyRMSNorm")["candidates"];
   EXPECT_EQ(norm[0]["family"], "llama");
   EXPECT_EQ(norm[0]["class"], "LlamaRMSNorm");
@@ -60,7 +60,7 @@ TEST_F(Suggest, SaysInWordsWhatRemainsToBeWritten) {
   EXPECT_EQ(outcome.exit_code, 0);
   for (const char* line : {"tiny_llm.cc:13: TinyRMSNorm\n", " llama::LlamaRMSNorm  (",
                            "        inherited: weight, eps, constructor(), forward()\n", "        to add: rms_norm()\n",
-                           "        to remove: self_attn\n", "TinyStatistics\n  nothing in the catalogue is like it\n"})
+                           "        to remove: self_attn\n", "TinyStatistics\n  nothing in the catalogue is similar to it\n"})
     EXPECT_TRUE(says(outcome, line)) << line << outcome.output;
 }
 

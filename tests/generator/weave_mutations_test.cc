@@ -237,7 +237,7 @@ const Mutation kSums[] = {
 const Mutation kStages[] = {
     {"NormInsideOfTheWalk", "hidden_states = layer(hidden_states, mask);",
      "hidden_states = norm(layer(hidden_states, mask));",
-     "is held by the last pipeline stage alone, but is used inside of the walk", "LocalGlobal", "local_global"},
+     "is held by the last pipeline stage alone, but is used within the walk", "LocalGlobal", "local_global"},
     {"NormBeforeTheWalk", "Tensor hidden_states = embedded * scale;", "Tensor hidden_states = norm(embedded * scale);",
      "is held by the last pipeline stage alone, but is used on the first stage only", "LocalGlobal", "local_global"},
     {"EmbeddingBehindTheWalk", "hidden_states = norm(hidden_states);",
@@ -254,14 +254,14 @@ const Mutation kStages[] = {
      "scale;\n",
      "is interrupted by other statements", "hidden_states = hidden_states * scale", "local_global"},
     {"WalkInABranch", "for (auto& layer : *layers) {", "if (seq > 0) for (auto& layer : *layers) {",
-     "stands inside of another statement", "for (auto& layer : *layers)", "local_global"},
+     "is inside another statement", "for (auto& layer : *layers)", "local_global"},
     {"TwoWalks", "hidden_states = norm(hidden_states);",
      "for (auto& layer : *layers) hidden_states = layer(hidden_states, full);\n    hidden_states = "
      "norm(hidden_states);",
      "a second walk over a PP_SPLIT list", "hidden_states = layer(hidden_states, full)", "local_global"},
 };
 
-/// In front of the last member of two_towers' entry.
+/// Before the last member of two_towers' entry.
 const char* const kTwoTowers = "  TwoTowersModel model{nullptr};";
 
 const Mutation kTowers[] = {
@@ -280,7 +280,7 @@ const Mutation kTowers[] = {
      "return right(", "two_towers"},
     {"FirstTowerBehindTheLast", "return right(again + crossing, mask);",
      "const Tensor once = right(again + crossing, mask);\n    return left(once, mask);",
-     "is held by the first pipeline stage alone, but is used behind what the last one runs", "return left(once",
+     "is held by the first pipeline stage alone, but is used after what the last one runs", "return left(once",
      "two_towers"},
     {"LastTowerBeforeTheFirst", "const Tensor states = read(batch, mask);",
      "const Tensor early = right(table(batch.input_ids), mask);\n    const Tensor states = read(batch, mask + early);",
@@ -300,7 +300,7 @@ const Mutation kTowers[] = {
      "const std::vector<Tensor> crossing = {states, bridge(states)};\n    const Tensor again = table(batch.input_ids) "
      "* "
      "gate;\n    return right(again + crossing[0], mask);",
-     "crossing, which the first pipeline stage hands on, is no Tensor", "const std::vector<Tensor> crossing",
+     "crossing, which the first pipeline stage hands on, is not a Tensor", "const std::vector<Tensor> crossing",
      "two_towers"},
     {"NoName", "crossing = crossing + bridge(states);", "bridge(states);",
      "what bridge makes for the last pipeline stage has no name", "bridge(states);", "two_towers"},
@@ -310,7 +310,7 @@ const Mutation kTowers[] = {
     {"CallInABranch", kTwoTowers,
      "  Outputs forward(const Batch& batch) {\n    Outputs outputs;\n    if (batch.want_logits) outputs.logits = "
      "lm_head(model(batch));\n    return outputs;\n  }\n  TwoTowersModel model{nullptr};",
-     "a call in which the model is cut between its towers stands inside of another statement", "lm_head(model(batch))",
+     "a call in which the model is cut between its towers is inside another statement", "lm_head(model(batch))",
      "two_towers"},
     {"CallUsedAtOnce", kTwoTowers,
      "  Outputs forward(const Batch& batch) {\n    Outputs outputs;\n    outputs.logits = lm_head(model(batch));\n    "
@@ -355,7 +355,7 @@ const Mutation kSharding[] = {
     {"UnregisteredParameter", "weight(register_parameter(\"weight\", torch::ones({hidden_size})))",
      "weight(torch::ones({hidden_size}))", "weight is not registered", "Tensor weight;"},
     {"UnitWithoutForward", "struct LlamaConfig : Config", "struct FSDP_UNIT LlamaConfig : Config",
-     "which is no module class", "LlamaConfig"},
+     "which is not a module class", "LlamaConfig"},
 };
 
 const auto kName = [](const testing::TestParamInfo<Mutation>& info) { return std::string(info.param.name); };

@@ -1,4 +1,5 @@
-// Training on labelled examples: every task, alike on every mesh and resumed; and what is refused before a rank starts.
+// Training on labelled examples: every task, the same on every mesh and resumed; and what is refused before a rank
+// starts.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -14,7 +15,7 @@ using Words = std::vector<std::string>;
 
 constexpr int64_t kRows = 48, kSeq = 12, kVocabulary = 40;
 
-/// Ids of which 0 is padding, behind 5 to 12 others in each row.
+/// Ids of which 0 is padding, after 5 to 12 others in each row.
 Tensors padded_ids() {
   const at::Tensor lengths = at::randint(5, kSeq + 1, {kRows, 1}, at::kLong);
   const at::Tensor mask = at::arange(kSeq).unsqueeze(0).lt(lengths);
@@ -81,7 +82,7 @@ TEST_F(Examples, ClassifierLearnsAlikeOnEveryMeshAndResumed) {
   const auto alone = train("alone", all);
   ASSERT_EQ(alone.status, 0) << alone.output;
   EXPECT_THAT(alone.output, HasSubstr("96 examples to train on, 48 examples held out"));
-  EXPECT_THAT(alone.output, HasSubstr("nats a row behind step 10"));
+  EXPECT_THAT(alone.output, HasSubstr("nats a row after step 10"));
   EXPECT_NEAR(loss("alone", 0), 0.69, 0.1) << "ln 2";
 
   for (const Words& mesh : {Words{"--set", "parallel.dp_replicate=2"}, Words{"--set", "parallel.tp=2"},
@@ -140,7 +141,7 @@ TEST_F(Examples, EveryTaskOfTextTrains) {
     write("all.safetensors", tensors);
     Words base = settings;
     if (std::string(entry).starts_with("T5") || std::string(entry).starts_with("Session")) {
-      // Names that only these lack stand in the file of settings of the tests' Llama.
+      // Names that only these lack are in the file of settings of the tests' Llama.
       folder_.write("tiny.toml", "[train]\nsteps = 10\nbatch_size = 8\n[optim]\nlr = 3e-3\n");
       base.insert(base.end(), {"--set", "model.entry=" + std::string(entry)});
     }
@@ -225,7 +226,7 @@ TEST_F(Examples, FilesThatTheModelCannotLearnFromAreRefusedBeforeARankStarts) {
 
   write("all.safetensors", parities());
   write("other.safetensors", {{"input_ids", at::ones({4, 9}, at::kLong)}, {"labels", at::zeros({4}, at::kLong)}});
-  EXPECT_THAT(refusal(entry), HasSubstr("write files whose rows are alike"));
+  EXPECT_THAT(refusal(entry), HasSubstr("write files whose rows have the same length"));
   std::filesystem::remove(folder() / "other.safetensors");
 
   Words few = kBert;
@@ -247,9 +248,10 @@ TEST_F(Examples, ClassifierStartsFromABaseModelWithANewHead) {
   more.insert(more.end(), {"--set", "model.checkpoint=" + exported.string()});
   const auto run = train("classifier", options("BertForSequenceClassification", more));
   ASSERT_EQ(run.status, 0) << run.output;
-  EXPECT_THAT(run.output, HasSubstr("holds a BertForMaskedLM: what BertForSequenceClassification has beside it begins "
-                                    "anew: bert.pooler.dense.weight, bert.pooler.dense.bias, classifier.weight, "
-                                    "classifier.bias"));
+  EXPECT_THAT(run.output,
+              HasSubstr("holds a BertForMaskedLM: what BertForSequenceClassification has in addition "
+                        "is initialized: bert.pooler.dense.weight, bert.pooler.dense.bias, classifier.weight, "
+                        "classifier.bias"));
 
   Words deeper = more;
   deeper.insert(deeper.end(), {"--set", "model.config.num_hidden_layers=3"});

@@ -12,7 +12,7 @@ using testing::HasSubstr;
 
 class Train : public ModrunTest {
  protected:
-  /// Copies a finished run of 10 steps as it stood behind step 5.
+  /// Copies a finished run of 10 steps as it was after step 5.
   void copy_at_step_5(const std::string& from, const std::string& to) const {
     std::filesystem::copy(run_folder(from), run_folder(to), std::filesystem::copy_options::recursive);
     std::filesystem::remove_all(run_folder(to) / "checkpoints/step-00000010");
@@ -193,7 +193,7 @@ TEST_F(Train, WhatDataOrModelCannotTrainIsRefused) {
   const auto no_token = train("run", masked);
   EXPECT_EQ(no_token.status, 2);
   EXPECT_THAT(no_token.output,
-              HasSubstr("data.mask_token is -1: set it to the id that stands for a masked token, from 256 to 256"));
+              HasSubstr("data.mask_token is -1: set it to the id that replaces a masked token, from 256 to 256"));
   auto with_token = masked;
   with_token.insert(with_token.end(), {"--set", "data.mask_token=256"});
   const auto dropout = train("run", with_token);
@@ -211,7 +211,7 @@ TEST_F(Train, PositionsThatBeginBehindPaddingEndEarlier) {
   EXPECT_EQ(run.status, 2);
   EXPECT_THAT(run.output,
               HasSubstr("train.seq_len (32) must not exceed model.config.max_position_embeddings (33) less 2, "
-                        "as positions begin behind that of padding"));
+                        "as positions begin after that of padding"));
 }
 
 TEST_F(Train, LossThatIsNotFiniteStopsTheRun) {

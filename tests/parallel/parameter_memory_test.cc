@@ -134,7 +134,7 @@ TEST_P(ParameterMemory, IsTheShardTheRootAndTheUnitsAtWork) {
       EXPECT_LE(forward, kRest * (parameters + flat)) << "prefetch " << prefetch;
       EXPECT_GE(forward, parameters + flat) << "the count misses something; prefetch " << prefetch;
 
-      // Most lives at the end of the backward of the last layer behind which there are `prefetch` to gather: its
+      // Most lives at the end of the backward of the last layer after which there are `prefetch` to gather: its
       // gradients as autograd leaves them; those of the layer before it in the backward, as they are sent and as they
       // come from all ranks; this rank's of that layer and of all before; the output projection's, which is in the
       // root. (The embedding's come when the layers are done.)

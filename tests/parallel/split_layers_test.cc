@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(Families, SplitLayers,
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(SplitLayers, TrainTheSameWhereSumsAreTakenOneByOne) {
-  expect_same_training("OneSumForCausalLM", mesh(2), {{.name = "behind", .fields = {{"beside", false}}}});
+  expect_same_training("OneSumForCausalLM", mesh(2), {{.name = "sequential", .fields = {{"beside", false}}}});
 }
 
 TEST(SplitLayers, ExpertsThatCannotBeDividedAreRefused) {
@@ -57,7 +57,7 @@ TEST(SplitLayers, ExpertsThatCannotBeDividedAreRefused) {
             "intermediate_size = 49 cannot be split over tp = 2: choose a tp that divides it");
 }
 
-/// As it is for a layer whose size is no product of config fields.
+/// As it is for a layer whose size is not a product of config fields.
 TEST(SplitLayers, SizesThatThePlanHasNoRuleForAreRefusedByTheParameters) {
   const Entry& entry = testing::entry_of("TinyForCausalLM");
   Plan plan = *entry.plan;

@@ -1,4 +1,4 @@
-// Forwards that go on from a cache against forwards over the whole sequence, and against transformers' cached
+// Forwards that continue from a cache against forwards over the whole sequence, and against transformers' cached
 // generation, in every case of the families that can.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>

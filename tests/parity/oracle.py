@@ -415,7 +415,7 @@ def values_of(config):
 
 
 def unknown_keys(config, published):
-    """Those that are no field of the config; "text_config.key" of a config inside of it."""
+    """Those that are not a field of the config; "text_config.key" of a config within it."""
     fields = {field.name for field in dataclasses.fields(config)}
     unknown = published.keys() - fields
     for key in config.sub_configs:

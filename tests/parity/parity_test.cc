@@ -33,7 +33,7 @@ double relative_difference(const at::Tensor& value, const at::Tensor& expected) 
   return ((value.to(at::kDouble) - exact).norm() / (exact.norm() + 1e-12)).item<double>();
 }
 
-/// The logits of positions that are not padding: what a model computes for the others nobody reads.
+/// The logits of positions that are not padding: what a model computes for the others is not used.
 at::Tensor relevant(const at::Tensor& logits, const SafetensorsFile& batch) {
   if (!batch.tensors().contains("attention_mask")) return logits;
   const bool is_by_token = logits.sizes().slice(0, 2) == batch.tensor("attention_mask").sizes();

@@ -285,7 +285,7 @@ TEST_P(WovenCalls, AreNeededByStages) {
   Mesh alone({}, {}, {.device = at::kCPU});
   for (const Call& call : calls_met(GetParam(), cases, shape, 1)) {
     ASSERT_FALSE(call.cases.empty()) << call.name;
-    // A stage that fails alone would leave the other one waiting: their processes end behind each call.
+    // A stage that fails alone would leave the other one waiting: their processes end after each call.
     const auto reports = run_ranks(2, [&](const Environment& environment) {
       Mesh mesh(environment, shape, {.device = at::kCPU});
       return run_without(call.name, mesh, *call.cases.front());

@@ -10,7 +10,7 @@ Change replacement(size_t begin, size_t end, std::string text) {
   return {{0, static_cast<uint32_t>(begin), static_cast<uint32_t>(end)}, std::move(text)};
 }
 
-/// The next character of `wanted` behind `begin` outside of further brackets.
+/// The next character of `wanted` after `begin` outside of further brackets.
 size_t find_outside(const std::string& text, size_t begin, std::string_view wanted) {
   int depth = 0;
   for (size_t at = begin; at < text.size(); ++at) {

@@ -187,7 +187,7 @@ std::string how_it_ended(const Rank& rank) {
   return fmt::format("exited with {}", WEXITSTATUS(rank.wait_status));
 }
 
-/// Counts the calls within the running test: parent and ranks count alike.
+/// Counts the calls within the running test: parent and ranks get the same count.
 int next_call() {
   static std::string test;
   static int calls = 0;

@@ -25,7 +25,7 @@ std::vector<Report> run_ranks(int ranks, const std::function<Report(const Enviro
 }
 
 /// Runs `body(environment)` in `ranks` new processes and returns their reports, by rank (empty ones where `body`
-/// returns nothing). The processes are this test program started anew for this one test, so they see only what the
+/// returns nothing). The processes are this test program started again for this one test, so they see only what the
 /// test's own code makes before this call, and no thread or lock of the parent. An expectation that fails in a rank, an
 /// exception, a death by signal, and a rank that is not done in time fail the test; the message names the rank and
 /// holds its output, and for one that hangs its stack and what it waited for. A test may call this several times; what

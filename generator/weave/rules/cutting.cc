@@ -127,7 +127,7 @@ Value index(Operation& op) {
     if (!op.values[1].is_invariant()) return unproven(op, op.values[1]);
     Value any;  // of them, whichever it is
     for (const Value& element : x.elements) any = join(any, element);
-    return any.kind == Value::Kind::mismatch ? op.refuse("this is " + any.text, "make the elements alike") : any;
+    return any.kind == Value::Kind::mismatch ? op.refuse("this is " + any.text, "make the elements the same") : any;
   }
   if (!is_tensor(x)) return x.is_invariant() ? invariant_of(op.expr->type, true) : unproven(op, x);
   if (op.values[1].kind != Value::Kind::number || (is_split(x) && !x.rank))

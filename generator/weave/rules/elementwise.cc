@@ -172,7 +172,7 @@ Value of_splits(Operation& op, size_t first, size_t last, size_t tensors, const 
     const bool stretched = (value.rank && *value.rank < -*split) || has_one(value, *split);
     if (!stretched)
       return op.refuse("a value that is " + describe(value) + " meets one that is split over tp",
-                       "split both alike: is a TP_COLWISE, TP_ROWWISE or TP_LOCAL missing, or one too many?");
+                       "split both in the same way: is a TP_COLWISE, TP_ROWWISE or TP_LOCAL missing, or one too many?");
     op.enter(i);
   }
   Value value = Value::tensor(sharded(*split, *parts), result.gradient, result.rank);

@@ -38,14 +38,14 @@ Value norm(Operation& op, size_t first, size_t last, int64_t dims = 1) {
   return result;
 }
 
-/// rms_norm(x, weight, eps): along a split dimension where the weight is split alike.
+/// rms_norm(x, weight, eps): along a split dimension where the weight is split in the same way.
 Value rms_norm(Operation& op) {
   const Value &x = op.values[0], &weight = op.values[1];
   if (!is_split(x) || from_end(x) != -1 || !is_tensor(weight)) return norm(op, 1, 2);
   if (!is_split(weight) || from_end(weight) != -1 || weight.type.parts != x.type.parts)
     return op.refuse(
         "a norm over the last dimension, which is split over tp, whose weight is " + describe(weight),
-        "split the weight of a norm over all heads together alike, TP_SHARD(0), in a class of its own where "
+        "split the weight of a norm over all heads together in the same way, TP_SHARD(0), in a class of its own where "
         "the norm's class serves whole values as well");
   op.call = Call::rms_norm;
   Value result = x;

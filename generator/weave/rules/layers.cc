@@ -119,7 +119,7 @@ Value layer_norm(Operation& op) {
 /// Layers without parameters that work on each element: activations.
 Value function_of_each(Operation& op) { return elementwise(op, Algebra::non_linear, 1, 2); }
 
-/// The same element may be dropped on one rank and kept on another unless all ranks draw alike, as they do for whole
+/// The same element may be dropped on one rank and kept on another unless all ranks draw the same, as they do for whole
 /// values.
 Value dropout(Operation& op) {
   op.trusted = "every rank drops the same elements";

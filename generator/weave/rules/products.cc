@@ -63,14 +63,14 @@ Value reduced(Operation& op, bool adds, size_t first = 1, size_t keeps = 2) {
     return op.refuse(quoted(op) + " is not linear, and meets a partial sum over tp", kForgottenExit);
   const Reduction over = read_reduction(op, first, keeps);
   if (!is_split(x)) return reduced_whole(x, over);
-  int64_t split = x.type.dim, before = 0, behind = 0;  // reduced dimensions before the split one, and behind it
+  int64_t split = x.type.dim, before = 0, after = 0;  // reduced dimensions before the split one, and after it
   bool is_reduced = over.over_all;
   if (!over.dims_known) return unproven(op, x);
   for (const auto& given : over.dims) {
     const auto dim = given ? same_count(x, *given) : std::nullopt;
     if (!dim) return unproven(op, x);
     is_reduced = is_reduced || *dim == split;
-    ++(*dim < split ? before : behind);
+    ++(*dim < split ? before : after);
   }
   if (is_reduced) {
     if (!adds) return op.refuse(quoted(op) + " over a dimension that is split over tp: each rank sees only its slice");
@@ -82,9 +82,9 @@ Value reduced(Operation& op, bool adds, size_t first = 1, size_t keeps = 2) {
     result.last_size.clear();
     return result;
   }
-  split += split < 0 ? behind : -before;
+  split += split < 0 ? after : -before;
   return Value::tensor(sharded(split, x.type.parts), x.gradient,
-                       x.rank ? std::optional(*x.rank - before - behind) : std::nullopt);
+                       x.rank ? std::optional(*x.rank - before - after) : std::nullopt);
 }
 
 Value sum(Operation& op) { return reduced(op, true); }
@@ -164,7 +164,8 @@ Value matmul(Operation& op) {
   const int64_t split = left != 0 ? left : right;
   const Value& whole = left != 0 ? b : a;
   if (split < -2 && !(whole.rank && *whole.rank < -split) && !has_one(whole, split))
-    return op.refuse("a value that is whole on every tp rank meets one that is split over tp", "split both alike");
+    return op.refuse("a value that is whole on every tp rank meets one that is split over tp",
+                     "split both in the same way");
   const std::vector<std::string> parts = left != 0 ? a.type.parts : b.type.parts;
   op.enter(left != 0 ? 1 : 0);
   return Value::tensor(sharded(split, parts), gradient, rank);

@@ -1,10 +1,10 @@
-// Rules of what asks for a shape, views a value anew or moves its dimensions.
+// Rules of what asks for a shape, views a value or moves its dimensions.
 #include "generator/weave/rules/rules.h"
 
 namespace modgen {
 namespace {
 
-/// Begins the factor that stands for a size which was asked of a tensor.
+/// Begins the factor that stands for a size that was read from a tensor.
 constexpr char kOwnSize = '#';
 
 /// A property of a tensor that is the same for every shard of it.
@@ -101,7 +101,7 @@ std::optional<int64_t> viewed_split(Operation& op, const Sizes& sizes, std::opti
     ++split;
   }
   if (!local) {
-    // As the last size, -1 takes up all that is behind the sizes before it.
+    // As the last size, -1 takes up all that follows the sizes before it.
     const bool kept = x.type.parts.empty() && sizes[split].second.known == -1 && split == rank - 1;
     if (kept) return split;
     op.refuse("a view of a value that is " + describe(x) + ", without a tp rank's share of a count in its place",
@@ -264,7 +264,7 @@ Value flatten(Operation& op) {
     if (dim <= *begin) return dim;
     if (dim > *end) return dim - merged;
     op.refuse("flatten puts dimension " + std::to_string(dim) +
-              ", which is split over tp, behind another one: the slices would interleave");
+              ", which is split over tp, after another one: the slices would interleave");
     return std::nullopt;
   });
 }

@@ -10,8 +10,8 @@ struct Split {
   int64_t dim;
 };
 
-/// A function whose operands are all split alike, `splits`, or all whole; each slice is computed by itself. `shared`
-/// operands are whole in any case.
+/// A function whose operands are all split in the same way, `splits`, or all whole; each slice is computed by itself.
+/// `shared` operands are whole in any case.
 Value by_slices(Operation& op, const std::vector<Split>& splits, const std::vector<size_t>& shared,
                 const std::string& advice) {
   const auto given = [&](size_t i) { return i < op.values.size() && op.values[i].kind != Value::Kind::nothing; };

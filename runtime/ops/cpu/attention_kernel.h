@@ -20,7 +20,7 @@ struct KeyRange {
   int64_t first, last;
 };
 
-/// Where a vector of position s of query head g lies: pointer + g * head + s * row.
+/// Where a vector of position s of query head g is: pointer + g * head + s * row.
 struct Strides {
   int64_t head, row;
 };

@@ -6,7 +6,7 @@
 
 namespace modular::cpu {
 
-/// bfloat16 as it lies in memory.
+/// bfloat16 as it is in memory.
 struct Bf16 {
   uint16_t bits;
 };

@@ -13,7 +13,7 @@ FAMILY = Family(
     cases={
         **classifiers(GPTNeoXForSequenceClassification, GPTNeoXForTokenClassification, meshes=True),
         "plain": Case(meshes=True),
-        "one-behind-the-other-padded-left": Case(
+        "one-after-the-other-padded-left": Case(
             use_parallel_residual=False, batch=tokens(padding="left"), meshes=True, export=True
         ),
         "tied-no-biases-padded-right": Case(

@@ -1,4 +1,4 @@
-// Initializers written before the base's run before its body, and those behind it see what that body did.
+// Initializers written before the base's run before its body, and those after it see what that body did.
 #pragma once
 
 #include "modular/alpha.h"

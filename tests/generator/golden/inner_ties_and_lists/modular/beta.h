@@ -1,4 +1,4 @@
-// Ties of parameters inside of a member, a walk over a list inside of another, a parameter of every stage, and an entry that config.json
+// Ties of parameters within a member, a walk over a list within another, a parameter of every stage, and an entry that config.json
 // calls otherwise.
 #pragma once
 

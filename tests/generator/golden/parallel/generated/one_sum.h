@@ -19,7 +19,7 @@ struct OneSumConfig {
   int64_t max_position_embeddings = 64;
   double initializer_range = 0.1;
   int64_t num_experts = 2;  // each token has both: between almost equal ones rounding would choose
-  bool beside = true;       // experts stand beside attention, not behind it
+  bool beside = true;       // experts run in parallel with attention, not after it
 
   void finish() {}
 
@@ -110,7 +110,7 @@ class OneSumAttentionImpl : public Module {
 };
 TORCH_MODULE(OneSumAttention);
 
-/// A mixture of experts, and one network for every token behind a gate.
+/// A mixture of experts, and one network for every token after a gate.
 class OneSumMixtureImpl : public Module {
  public:
   explicit OneSumMixtureImpl(const OneSumConfig& config)

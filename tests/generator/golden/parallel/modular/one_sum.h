@@ -8,10 +8,10 @@ MODULAR_FAMILY(OneSum);
 
 struct OneSumConfig : tiny::TinyConfig {
   int64_t num_experts = 2;  // each token has both: between almost equal ones rounding would choose
-  bool beside = true;       // experts stand beside attention, not behind it
+  bool beside = true;       // experts run in parallel with attention, not after it
 };
 
-/// A mixture of experts, and one network for every token behind a gate.
+/// A mixture of experts, and one network for every token after a gate.
 class OneSumMixtureImpl : public Module {
  public:
   explicit OneSumMixtureImpl(const OneSumConfig& config)

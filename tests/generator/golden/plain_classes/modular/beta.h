@@ -1,4 +1,4 @@
-// Classes that are no modules flatten like those that are; a config may hold another.
+// Classes that are not modules flatten like those that are; a config may hold another.
 #pragma once
 
 #include "modular/alpha.h"

@@ -1,4 +1,4 @@
-// A redefined member stands where the inherited one stood and keeps its comment; new ones stand behind those of their kind.
+// A redefined member is where the inherited one was and keeps its comment; new ones come after those of their kind.
 #pragma once
 
 #include "modular/alpha.h"

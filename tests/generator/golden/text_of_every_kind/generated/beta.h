@@ -17,14 +17,14 @@ class BetaTextImpl : public Module {
  public:
   // the public part
   // Before the constructor.
-  BetaTextImpl() = default;  // behind it
+  BetaTextImpl() = default;  // after it
 
   // First line,
   // second line.
   Tensor forward(const Tensor& x /* the input */, int64_t n = 1 /* times */) {
     /* leading */ Tensor y = x;  // trailing: α, β
     for (int64_t i = 0; i < n; ++i) {
-      // Inside of a loop.
+      // Inside a loop.
       y = y * 2.0 /* between */ + 1.0;
     }
     TORCH_CHECK(y.defined() && n < std::numeric_limits<int64_t>::max(), "beta: ", n, " is too many (\"beta\")", " µ");
@@ -35,7 +35,7 @@ class BetaTextImpl : public Module {
   // β's own comment.
   std::string pattern() { return kBetaPattern; }
   // At the end of the class.
-};  // behind the class
-TORCH_MODULE(BetaText);  // behind the holder
+};  // after the class
+TORCH_MODULE(BetaText);  // after the holder
 
 }  // namespace modular::beta

@@ -16,14 +16,14 @@ second line)re";
 class AlphaTextImpl : public Module {
  public:  // the public part
   // Before the constructor.
-  AlphaTextImpl() = default;  // behind it
+  AlphaTextImpl() = default;  // after it
 
   // First line,
   // second line.
   Tensor forward(const Tensor& x /* the input */, int64_t n = 1 /* times */) {
     /* leading */ Tensor y = x;  // trailing: α, β
     for (int64_t i = 0; i < n; ++i) {
-      // Inside of a loop.
+      // Inside a loop.
       y = y * 2.0 /* between */ + 1.0;
     }
     TORCH_CHECK(y.defined() && n < std::numeric_limits<int64_t>::max(), "alpha: ", n, " is too many (\"alpha\")", " µ");
@@ -31,7 +31,7 @@ class AlphaTextImpl : public Module {
     // At the end of a body.
   }
   // At the end of the class.
-};  // behind the class
-TORCH_MODULE(AlphaText);  // behind the holder
+};  // after the class
+TORCH_MODULE(AlphaText);  // after the holder
 
 }  // namespace modular::alpha

@@ -18,7 +18,7 @@ class AlphaMixImpl : public Module {
       : up(register_module("up", linear(config.hidden_size, inner, true))),
         down(register_module("down", linear(inner, config.hidden_size, true))),
         factor(factor) {
-    // A table that is no parameter.
+    // A table that is not a parameter.
     table = register_buffer("table", torch::arange(inner));
     offset = factor + 1.0;
     for (int64_t i = 0; i < inner; ++i) offset += 1.0;

@@ -1,4 +1,4 @@
-﻿// A byte order mark, which would stand in the middle of the generated file.
+﻿// A byte order mark, which would be in the middle of the generated file.
 #pragma once
 
 #include "modular/modular.h"

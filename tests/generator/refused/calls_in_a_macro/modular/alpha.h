@@ -1,4 +1,4 @@
-// A layer that is called in the body of a macro, where no parallel call can stand.
+// A layer that is called in the body of a macro, where no parallel call can be placed.
 #pragma once
 
 #include "modular/modular.h"

@@ -1,4 +1,4 @@
-// A constructor without its class and an initializer list behind a member: Clang 19 crashes, after it said what is wrong.
+// A constructor without its class and an initializer list after a member: Clang 19 crashes, after it said what is wrong.
 #pragma once
 
 #include "modular/modular.h"

@@ -1,4 +1,4 @@
-// An include in front of #pragma once, where a generated file has what is said about the family.
+// An include before #pragma once, where a generated file has what is said about the family.
 #include "modular/modular.h"
 
 #pragma once

@@ -1,4 +1,4 @@
-// An include inside of a class, where nothing is read any more in the spec, but would be in the generated file.
+// An include inside a class, where nothing is read any more in the spec, but would be in the generated file.
 #pragma once
 
 #include "modular/modular.h"

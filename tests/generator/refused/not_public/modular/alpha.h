@@ -1,4 +1,4 @@
-// A constructor without `public:` in front of it: a holder cannot make such a module, which shows only where it does.
+// A constructor without `public:` before it: a holder cannot make such a module, which shows only where it does.
 #pragma once
 
 #include "modular/modular.h"

@@ -1,4 +1,4 @@
-// Methods and constructors that are defined behind their class go into it.
+// Methods and constructors that are defined after their class go into it.
 #pragma once
 
 #include "modular/alpha.h"

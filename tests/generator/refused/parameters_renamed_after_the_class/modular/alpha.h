@@ -1,4 +1,4 @@
-// A method that is defined behind its class calls its parameters otherwise.
+// A method that is defined after its class calls its parameters otherwise.
 #pragma once
 
 #include "modular/modular.h"

@@ -1,4 +1,4 @@
-// A constant that needs what the base's body sets cannot be assigned behind it.
+// A constant that needs what the base's body sets cannot be assigned after it.
 #pragma once
 
 #include "modular/alpha.h"

@@ -1,4 +1,4 @@
-// remove() in a constructor: the member is created anew afterwards, in a branch, in its new place.
+// remove() in a constructor: the member is created again afterwards, in a branch, in its new place.
 #pragma once
 
 #include "modular/alpha.h"

@@ -1,0 +1,165 @@
+#include "generator/source/files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <stdexcept>
+
+#include "generator/source/file_descriptor.h"
+
+namespace modgen {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+[[noreturn]] void fail(const fs::path& path, const char* what, int error) {
+  throw std::runtime_error(path.string() + ": " + what + ": " + std::strerror(error));
+}
+
+/// A file written beside its place, which it takes when all is well, and is removed from otherwise.
+class FileBeside {
+ public:
+  FileBeside(const fs::path& place, std::string_view bytes) : place_(place) {
+    FileDescriptor file = create();
+    int error = file.is_open() ? 0 : errno;
+    while (!error && !bytes.empty()) {
+      const ssize_t written = write(file, bytes.data(), bytes.size());
+      if (written >= 0)
+        bytes.remove_prefix(static_cast<size_t>(written));
+      else if (errno != EINTR)
+        error = errno;
+    }
+    if (!error) error = file.close_now();
+    if (!error) return;
+    remove();
+    fail(place, "cannot be written", error);
+  }
+  FileBeside(FileBeside&& other) noexcept
+      : place_(std::move(other.place_)), temporary_(std::exchange(other.temporary_, {})) {}
+  FileBeside& operator=(FileBeside&&) = delete;
+  ~FileBeside() { remove(); }
+
+  void take_place() {
+    if (rename(temporary_.c_str(), place_.c_str()) != 0) fail(place_, "cannot be replaced", errno);
+    temporary_.clear();
+  }
+
+ private:
+  FileDescriptor create() {
+    // Another process may have the same number in a container of its own.
+    for (int attempt = 0; attempt < 100; ++attempt) {
+      std::string name = place_.string() + ".new-" + std::to_string(getpid()) + "-" + std::to_string(attempt);
+      FileDescriptor file(open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+      if (file.is_open()) temporary_ = std::move(name);
+      if (file.is_open() || errno != EEXIST) return file;
+    }
+    return FileDescriptor();
+  }
+  void remove() {
+    if (!temporary_.empty()) unlink(temporary_.c_str());
+  }
+
+  fs::path place_;
+  std::string temporary_;
+};
+
+/// Throws where no file can be written at `path`; creates its folder.
+void prepare(const fs::path& path) {
+  std::error_code failed;
+  if (path.has_parent_path()) fs::create_directories(path.parent_path(), failed);
+  if (failed) fail(path, "its folder cannot be created", failed.value());
+  if (fs::is_directory(path, failed)) throw std::runtime_error(path.string() + ": is a folder, not a file");
+}
+
+/// Puts back what was replaced. Returns the files for which that failed, as the end of a sentence.
+std::string restore(const std::vector<std::pair<fs::path, std::optional<std::string>>>& replaced) {
+  std::string not_restored;
+  for (const auto& [path, before] : replaced) {
+    try {
+      if (before)
+        write_file(path, *before);
+      else
+        fs::remove(path);
+    } catch (const std::exception&) {
+      not_restored +=
+          (not_restored.empty() ? "; these were replaced and could not be restored: " : ", ") + path.string();
+    }
+  }
+  return not_restored;
+}
+
+}  // namespace
+
+std::optional<std::string> read_file_if_any(const fs::path& path) {
+  // Without O_NONBLOCK, opening a pipe that nobody writes to would wait forever.
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.is_open()) {
+    if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+    fail(path, "cannot be opened", errno);
+  }
+  struct stat status{};
+  if (fstat(file, &status) != 0) fail(path, "cannot be read", errno);
+  if (!S_ISREG(status.st_mode))
+    throw std::runtime_error(path.string() +
+                             (S_ISDIR(status.st_mode) ? ": is a folder, not a file" : ": is not a regular file"));
+  std::string bytes(static_cast<size_t>(status.st_size) + 1, '\0');
+  size_t size = 0;
+  for (;;) {
+    if (size == bytes.size()) bytes.resize(2 * bytes.size());
+    const ssize_t count = read(file, bytes.data() + size, bytes.size() - size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(path, "cannot be read", errno);
+    if (count == 0) break;
+    size += static_cast<size_t>(count);
+  }
+  bytes.resize(size);
+  return bytes;
+}
+
+std::string read_file(const fs::path& path) {
+  std::optional<std::string> bytes = read_file_if_any(path);
+  if (!bytes) fail(path, "cannot be opened", ENOENT);
+  return *std::move(bytes);
+}
+
+void write_file(const fs::path& path, std::string_view bytes) {
+  prepare(path);
+  FileBeside(path, bytes).take_place();
+}
+
+void write_files(const std::vector<std::pair<fs::path, std::string>>& files) {
+  std::vector<FileBeside> beside;
+  for (const auto& [path, bytes] : files) {
+    prepare(path);
+    beside.emplace_back(path, bytes);
+  }
+  std::vector<std::pair<fs::path, std::optional<std::string>>> replaced;
+  try {
+    for (size_t index = 0; index < files.size(); ++index) {
+      std::optional<std::string> before = read_file_if_any(files[index].first);
+      beside[index].take_place();
+      replaced.emplace_back(files[index].first, std::move(before));
+    }
+  } catch (const std::exception& error) {
+    beside.clear();  // makes room
+    throw std::runtime_error(error.what() + restore(replaced));
+  }
+}
+
+void let_writes_fail() { std::signal(SIGXFSZ, SIG_IGN); }
+
+void check_standard_output() {
+  std::cout.flush();
+  if (std::fflush(stdout) != 0)
+    throw std::runtime_error(std::string("standard output cannot be written: ") + std::strerror(errno));
+  if (std::ferror(stdout)) throw std::runtime_error("standard output cannot be written");
+}
+
+}  // namespace modgen

@@ -1,0 +1,22 @@
+// Line endings: modgen works on text whose lines end in "\n". A checkout may hold files whose lines end in "\r\n".
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace modgen {
+
+/// `text` with each "\r\n", and each other "\r", replaced by "\n". Line and column numbers stay the same.
+std::string with_unix_lines(std::string_view text);
+
+/// A change of bytes [begin, end).
+struct ByteEdit {
+  size_t begin = 0, end = 0;
+  std::string text;
+};
+
+/// The edit of `text` that corresponds to `edit` of with_unix_lines(text); its new lines end as the line at the place
+/// does.
+ByteEdit with_endings_of(std::string_view text, ByteEdit edit);
+
+}  // namespace modgen

@@ -1,0 +1,357 @@
+// modgen where the machine is at fault: caches that cannot be written or are damaged, full disks, names that are no
+// files, line endings of another system, limits and signals that were inherited.
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <csignal>
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "checks/digest.h"
+#include "generator/source/cache_folder.h"
+#include "generator/workers.h"
+#include "tests/generator/command_line.h"
+#include "tests/support/permissions.h"
+
+namespace modgen {
+namespace {
+
+/// Runs a line of shell, with `modgen` for the program.
+Outcome shell(const std::string& line) {
+  const std::string quoted = "'modgen() { \"" MODGEN "\" \"$@\"; }; " + line + "'";
+  std::FILE* pipe = popen(("sh -c " + quoted + " 2>&1").c_str(), "r");
+  if (!pipe) throw std::runtime_error("cannot start a shell");
+  std::string output;
+  std::array<char, 4096> buffer;
+  while (const size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), count);
+  const int status = pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
+}
+
+std::string with_carriage_returns(const std::string& text) {
+  std::string result;
+  for (const char c : text) result += c == '\n' ? "\r\n" : std::string(1, c);
+  return result;
+}
+
+class Robustness : public CommandLine {
+ protected:
+  void SetUp() override {
+    CommandLine::SetUp();
+    use("golden/alias_and_inferred_classes");
+  }
+  /// The files in a folder, by name.
+  static std::map<std::string, std::string> files(const fs::path& folder) {
+    std::map<std::string, std::string> result;
+    if (fs::exists(folder))
+      for (const auto& entry : fs::directory_iterator(folder))
+        result[entry.path().filename()] = read_file(entry.path());
+    return result;
+  }
+  void rewrite(const std::string& family, const std::function<std::string(const std::string&)>& change) {
+    const fs::path path = root / "modular" / (family + ".h");
+    write_file(path, change(read_file(path)));
+  }
+  /// A cache folder that holds what the cache of the tests holds.
+  fs::path copy_of_cache() {
+    EXPECT_EQ(modgen(in_root + "--output-dir " + (folder.path() / "first").string() + " --all").exit_code, 0);
+    const fs::path copy = folder.path() / "cache";
+    fs::create_directories(copy);
+    for (const auto& entry : fs::directory_iterator(*cache_folder()))
+      if (entry.path().filename().string().starts_with("prelude-") && fs::exists(entry.path() / "files"))
+        fs::copy(entry.path(), copy / entry.path().filename(), fs::copy_options::recursive);
+    return copy;
+  }
+  static std::vector<fs::path> preludes(const fs::path& cache) {
+    std::vector<fs::path> result;
+    for (const auto& entry : fs::directory_iterator(cache)) result.push_back(entry.path());
+    return result;
+  }
+};
+
+using Cache = Robustness;
+
+TEST_F(Cache, ThatIsReadOnlyIsUsed) {
+  const std::optional<std::string> prefix = without_override();
+  if (!prefix) GTEST_SKIP() << "root's own permissions cannot be dropped here";
+  const fs::path cache = copy_of_cache();
+  const Outcome outcome =
+      shell("chmod -R a-w " + cache.string() + "; TMPDIR=" + folder.path().string() + "; export TMPDIR; " + *prefix +
+            MODGEN " " + in_root + "--all --cache-dir " + cache.string());
+  shell("chmod -R u+w " + cache.string());
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_EQ(outcome.output, "");
+  EXPECT_FALSE(fs::exists(folder.path() / ("modgen-" + std::to_string(geteuid())))) << "there was no need for another";
+}
+
+TEST_F(Cache, ThatCannotBeCreatedIsReplacedByATemporaryOneWhichIsSaidOnce) {
+  write_file(folder.path() / "file", "");
+  const std::string command = "TMPDIR=" + folder.path().string() + " modgen --cache-dir " +
+                              (folder.path() / "file/cache").string() + " " + in_root;
+  const Outcome first = shell(command + "--all");
+  EXPECT_EQ(first.exit_code, 0) << first.output;
+  EXPECT_TRUE(says(first, "file/cache: cannot be written: Not a directory; the precompiled prelude is kept in " +
+                              (folder.path() / "modgen-").string()))
+      << first.output;
+  EXPECT_EQ(first.output.find('\n'), first.output.size() - 1) << first.output;
+  EXPECT_TRUE(fs::exists(generated / "beta.h"));
+  const Outcome second = shell(command + "--force --all");
+  EXPECT_EQ(second.exit_code, 0);
+  EXPECT_EQ(second.output, "");
+}
+
+TEST_F(Cache, OfOthersIsNotBelieved) {
+  const fs::path spare = folder.path() / ("modgen-" + std::to_string(geteuid()));
+  fs::create_directories(spare);
+  fs::permissions(spare, fs::perms::all);
+  write_file(folder.path() / "file", "");
+  const Outcome outcome = shell("TMPDIR=" + folder.path().string() + " modgen --cache-dir " +
+                                (folder.path() / "file/cache").string() + " " + in_root + "--all");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_TRUE(says(outcome, spare.string() + ": others could have written to it")) << outcome.output;
+}
+
+// Damaged in the middle, which Clang by itself would read, or crash on.
+TEST_F(Cache, WhosePreludeIsCorruptIsMendedByTwoProcessesAtOnce) {
+  const fs::path cache = copy_of_cache();
+  std::map<fs::path, std::string> damaged;
+  for (const fs::path& prelude : preludes(cache)) {
+    std::string& bytes = damaged[prelude] = read_file(prelude / "modular.pch");
+    for (size_t at = bytes.size() / 2; at < bytes.size() / 2 + 4096; ++at) bytes[at] = static_cast<char>(~bytes[at]);
+    write_file(prelude / "modular.pch", bytes);
+  }
+  const std::string run = "modgen --cache-dir " + cache.string() + " " + in_root + "--all --output-dir ";
+  const std::string one = (folder.path() / "one").string(), two = (folder.path() / "two").string();
+  const Outcome outcome = shell(run + one + " & first=$!; " + run + two + "; second=$?; wait $first && exit $second");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_EQ(outcome.output, "");
+  EXPECT_EQ(files(one), files(folder.path() / "first"));
+  EXPECT_EQ(files(two), files(folder.path() / "first"));
+  EXPECT_EQ(std::ranges::count_if(damaged,
+                                  [](const auto& one) { return read_file(one.first / "modular.pch") != one.second; }),
+            1)
+      << "the one that is used is built again";
+  for (const fs::path& prelude : preludes(cache))
+    for (const auto& entry : fs::directory_iterator(prelude))
+      EXPECT_EQ(entry.path().filename().string().find(".new-"), std::string::npos) << entry.path();
+}
+
+TEST_F(Cache, WhosePreludeIsTruncatedIsMended) {
+  const fs::path cache = copy_of_cache();
+  for (const fs::path& prelude : preludes(cache)) {
+    const std::string list = read_file(prelude / "files");
+    write_file(prelude / "files", list.substr(0, list.size() / 2));
+    fs::resize_file(prelude / "modular.pch", 1 << 20);
+  }
+  const Outcome outcome = modgen(in_root + "--cache-dir " + cache.string() + " --all");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_EQ(outcome.output, "");
+  EXPECT_EQ(files(generated), files(folder.path() / "first"));
+}
+
+TEST_F(Robustness, AFileThatCannotBeWrittenIsAnErrorThatNamesIt) {
+  // The limit of 512 bytes stands for a full disk, wherever the tests run.
+  const Outcome outcome = shell("ulimit -f 1; modgen --jobs 1 --all " + in_root);
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
+  EXPECT_TRUE(says(outcome, "modgen: " + (generated / "alpha.h").string() + ": cannot be written: File too large"))
+      << outcome.output;
+  EXPECT_TRUE(files(generated).empty());
+}
+
+TEST_F(Robustness, AFullDiskLeavesAllFamiliesOrNone) {
+  ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
+  const size_t pages = files(generated).size() - 1;  // a file takes one
+  const fs::path disk = folder.path() / "disk";
+  fs::create_directories(disk);
+  const std::string mount = "mount -t tmpfs -o size=" + std::to_string(4096 * pages) + " tmpfs " + disk.string();
+  if (shell("unshare -m " + mount).exit_code != 0) GTEST_SKIP() << "no file system can be mounted here";
+  const Outcome outcome = shell("unshare -m sh -c \"" + mount + "; " MODGEN " " + in_root + "--all --output-dir " +
+                                disk.string() + "; echo exit \\$?; ls -A " + disk.string() + "\"");
+  EXPECT_TRUE(says(outcome, ": cannot be written: No space left on device\nexit 2\n")) << outcome.output;
+  EXPECT_TRUE(outcome.output.ends_with("exit 2\n")) << "files were left: " << outcome.output;
+}
+
+TEST_F(Robustness, OneFileThatCannotBeReplacedLeavesAllAsTheyWere) {
+  ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
+  const auto before = files(generated);
+  rewrite("alpha", [](const std::string& text) { return "// Another comment.\n" + text; });
+  fs::remove(generated / "beta.lock");
+  fs::create_directories(generated / "beta.lock");
+  const Outcome outcome = modgen(in_root + "--all");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_TRUE(says(outcome, "beta.lock: is a folder, not a file")) << outcome.output;
+  fs::remove(generated / "beta.lock");
+  auto after = files(generated);
+  after["beta.lock"] = before.at("beta.lock");
+  EXPECT_EQ(after, before);
+}
+
+TEST_F(Robustness, StandardOutputThatIsFullIsNoDifference) {
+  for (const char* arguments : {"--diff --all ", "--emit deps --all "}) {
+    const Outcome outcome = shell("modgen " + (arguments + in_root) + ">/dev/full");
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
+    EXPECT_TRUE(says(outcome, "standard output cannot be written")) << outcome.output;
+  }
+}
+
+TEST_F(Robustness, AFlagThatDoesNotExistIsNoDifference) { EXPECT_EQ(modgen(in_root + "--chekc --all").exit_code, 2); }
+
+TEST_F(Robustness, CheckTrustsNoRecord) {
+  ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
+  const std::string edited = read_file(generated / "beta.h") + "// by hand\n";
+  Record record = parse_record(read_file(generated / "beta.lock"));
+  record.output = digest(edited);
+  write_file(generated / "beta.h", edited);
+  write_file(generated / "beta.lock", to_text(record));
+  EXPECT_EQ(modgen(in_root + "--all").exit_code, 0) << "a plain run trusts the record";
+  EXPECT_EQ(read_file(generated / "beta.h"), edited);
+  const Outcome outcome = modgen(in_root + "--check --all");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_TRUE(says(outcome, "beta.h is not what modular/beta.h says")) << outcome.output;
+}
+
+TEST_F(Robustness, ForceWritesWhatHasNotChanged) {
+  ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
+  struct stat before{}, after{};
+  stat((generated / "beta.h").c_str(), &before);
+  ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
+  stat((generated / "beta.h").c_str(), &after);
+  EXPECT_EQ(after.st_ino, before.st_ino);
+  ASSERT_EQ(modgen(in_root + "--force --all").exit_code, 0);
+  stat((generated / "beta.h").c_str(), &after);
+  EXPECT_NE(after.st_ino, before.st_ino);
+  EXPECT_TRUE(says(modgen(in_root + "--force --check --all"), "--force writes files and goes with none of"));
+}
+
+TEST_F(Robustness, AFolderNamedAsASpecIsNone) {
+  fs::create_directories(root / "modular/gamma.h");
+  write_file(root / "modular/.alpha.h", "an editor's\n");
+  fs::create_symlink("me@here:1234", root / "modular/.#alpha.h");  // Emacs, while alpha.h is edited
+  fs::create_directories(generated / "gamma.h");
+  const Outcome outcome = modgen(in_root + "--all");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_EQ(outcome.output, "");
+  EXPECT_TRUE(says(modgen(in_root + "gamma"), "there is no spec modular/gamma.h below"));
+}
+
+TEST_F(Robustness, WhatIsMeantToBeASpecAndCannotBeReadIsSaidInASentence) {
+  const fs::path gamma = root / "modular/gamma.h";
+  fs::create_symlink("nowhere.h", gamma);
+  for (const char* asked : {"--all", "gamma"}) {
+    const Outcome outcome = modgen(in_root + asked);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_EQ(outcome.output,
+              "modgen: " + fs::canonical(root).string() + "/modular/gamma.h: is a symbolic link to nothing\n");
+  }
+  fs::remove(gamma);
+  ASSERT_EQ(mkfifo(gamma.c_str(), 0600), 0);
+  for (const char* asked : {"--all", "gamma"}) {
+    const Outcome outcome = modgen(in_root + asked);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_TRUE(says(outcome, "modular/gamma.h: is not a regular file\n")) << outcome.output;
+  }
+  fs::remove(gamma);
+  write_file(gamma, "#pragma once\n");
+  fs::permissions(gamma, fs::perms::none);
+  if (const std::optional<std::string> prefix = without_override()) {
+    const Outcome outcome = shell(*prefix + MODGEN " " + in_root + "--all");
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_TRUE(says(outcome, "modular/gamma.h: cannot be read: Permission denied\n")) << outcome.output;
+  }
+}
+
+TEST_F(Robustness, APipeThatAnIncludeFindsIsPassedOver) {
+  // "modular/alpha.h" is looked for beside the file that includes it before it is below the root.
+  fs::create_directories(root / "modular/modular");
+  ASSERT_EQ(mkfifo((root / "modular/modular/alpha.h").c_str(), 0600), 0);
+  const Outcome outcome = modgen(in_root + "--all");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
+TEST_F(Robustness, LineEndingsOfSpecsDoNotReachTheOutputs) {
+  ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
+  const auto expected = files(generated);
+  rewrite("alpha", with_carriage_returns);
+  rewrite("beta", [](const std::string& text) {  // some lines
+    const size_t half = text.find('\n', text.size() / 2);
+    return with_carriage_returns(text.substr(0, half)) + text.substr(half);
+  });
+  const auto written = fs::last_write_time(generated / "beta.h");
+  ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
+  EXPECT_EQ(fs::last_write_time(generated / "beta.h"), written) << "the records hold as they are";
+  const Outcome outcome = modgen(in_root + "--force --all");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_EQ(files(generated), expected);
+}
+
+TEST_F(Robustness, ErrorsAndFixesKeepTheLineEndings) {
+  const std::string before =
+      "// A family.\r\n#pragma once\r\n#include \"modular/alpha.h\"\n\r\nnamespace modular::gamma {\r\n"
+      "MODULAR_FAMILY(Gamma);\r\n#define GAMMA_SIZE 4\r\nusing GammaBlock = alpha::AlphaBlock;\r\n}\r\n";
+  write_file(root / "modular/gamma.h", before);
+  const Outcome outcome = modgen(in_root + "gamma");
+  EXPECT_TRUE(says(outcome, "modular/gamma.h:7:9: error: ")) << outcome.output;
+  EXPECT_EQ(outcome.output.find('\r'), std::string::npos);
+  const Outcome mended = modgen(in_root + "--apply-fixes gamma");
+  EXPECT_EQ(mended.exit_code, 0) << mended.output;
+  EXPECT_EQ(read_file(root / "modular/gamma.h"), before + "#undef GAMMA_SIZE\r\n");
+}
+
+TEST_F(Robustness, ChildrenOfAnotherAndIgnoredSignalsDisturbNobody) {
+  // A shell that runs exec hands its children on; an ignored SIGCHLD is inherited, and with it that nobody is told how
+  // children ended.
+  const Outcome outcome = shell("true & exec env --ignore-signal=CHLD " MODGEN " --jobs 2 --all " + in_root);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_TRUE(fs::exists(generated / "beta.h"));
+}
+
+TEST(WorkersTest, OneThatIsKilledIsReportedInASentence) {
+  for (const auto& [how, handler] : {std::pair{"default", SIG_DFL}, std::pair{"ignored", SIG_IGN}}) {
+    const auto before = std::signal(SIGCHLD, handler);
+    try {
+      Workers workers(2);
+      if (workers.start()) workers.succeed("well");
+      if (workers.start()) raise(SIGKILL), _exit(0);
+      workers.results();
+      ADD_FAILURE() << how << ": nothing was reported";
+    } catch (const std::runtime_error& error) {
+      EXPECT_STREQ(error.what(),
+                   "a worker process was ended by signal 9 (Killed), as happens when the machine runs out of memory");
+    }
+    std::signal(SIGCHLD, before);
+  }
+}
+
+TEST(WorkersTest, LeavesChildrenOfOthersAlone) {
+  const pid_t other = fork();
+  if (other == 0) _exit(7);
+  Workers workers(1);
+  for (int index = 0; index < 3; ++index)
+    if (workers.start()) workers.succeed(std::to_string(index));
+  EXPECT_EQ(workers.results(), (std::vector<std::string>{"0", "1", "2"}));
+  int status = 0;
+  ASSERT_EQ(waitpid(other, &status, 0), other);
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+}
+
+TEST(WorkersTest, OneThatCannotHandOverWhatItMadeIsReported) {
+  // The limit on file sizes holds for memory files as well.
+  const rlimit limit{4096, RLIM_INFINITY};
+  try {
+    let_writes_fail();
+    Workers workers(1);
+    if (workers.start()) {
+      setrlimit(RLIMIT_FSIZE, &limit);
+      workers.succeed(std::string(8192, 'x'));
+    }
+    workers.results();
+    ADD_FAILURE() << "half of a result was taken";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("could not hand over what it made"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace modgen
