@@ -72,8 +72,24 @@ std::optional<BaseCall> base_call(const Family& family, const Entity& entity, si
   while (call.level < entity.levels.size() &&
          entity.levels[call.level].symbol->record->getCanonicalDecl() != target->getParent()->getCanonicalDecl())
     ++call.level;
+  // One that nobody wrote calls that of its own base.
+  while (call.level < entity.levels.size() && target->isDefaulted() && target->isDefaultConstructor()) {
+    const clang::CXXConstructorDecl* next = nullptr;
+    size_t level_of_next = call.level;
+    for (const clang::CXXBaseSpecifier& base : target->getParent()->bases()) {
+      const auto* of_base = base.getType()->getAsCXXRecordDecl();
+      const Symbol* one = of_base ? specs.symbol(of_base) : nullptr;
+      if (!one || !one->record) continue;
+      level_of_next = level_of(one, call.level);
+      for (const clang::CXXConstructorDecl* constructor : of_base->ctors())
+        if (constructor->isDefaultConstructor()) next = constructor;
+    }
+    if (!next) break;
+    target = next;
+    call.level = level_of_next;
+    call.arguments.clear();
+  }
   const clang::FunctionDecl* definition = nullptr;
-  // An implicit constructor does nothing here.
   if (call.level < entity.levels.size() && !target->isDefaulted() && target->getBody(definition))
     call.constructor = llvm::cast<clang::CXXConstructorDecl>(definition);
   return call;

@@ -69,6 +69,7 @@ class Merge {
     std::vector<Member> own;
     bool has_constructor = false, inherits_constructors = false;
     std::vector<std::pair<size_t, SourceSpan>> above;  // comments at the last access specifier
+    std::set<std::string> brought_in;                  // by a using-declaration
     for (const Slice& slice : slices_.back()) {
       if (slice.decls.empty()) continue;
       auto* decl = slice.decls.front();
@@ -86,6 +87,8 @@ class Merge {
           inherits_constructors = true;
         else if (use->getAccess() == clang::AS_private)
           remove(name, *use, slice);
+        else
+          brought_in.insert(name);
         continue;
       }
       Member member;
@@ -125,7 +128,10 @@ class Merge {
     if (!is_root && has_constructor && !inherits_constructors)
       std::erase_if(members_, [](const Member& member) { return member.kind == Member::Kind::constructor; });
     if (!is_root && !has_constructor && !inherits_constructors) check_constructible(level);
-    for (Member& member : own) place(std::move(member), is_root);
+    for (Member& member : own) {
+      const bool is_overload = brought_in.count(member.name) != 0;
+      place(std::move(member), is_root, is_overload);
+    }
   }
 
   /// Fields whose initializers are written before the base's.
@@ -213,10 +219,11 @@ class Merge {
       entity_.removed[deleted.name] = slice.core;
   }
 
-  void place(Member member, bool is_root) {
+  /// `is_overload`: the inherited methods of its name stay beside it, unless they take the same.
+  void place(Member member, bool is_root, bool is_overload) {
     if (!is_root && member.kind != Member::Kind::constructor && !member.name.empty()) {
       entity_.removed.erase(member.name);
-      if (Member* inherited = redefined_by(member)) {
+      if (Member* inherited = redefined_by(member, is_overload)) {
         member.blank_before = inherited->blank_before;
         member.redefines = true;
         member.above.insert(member.above.begin(), inherited->above.begin(), inherited->above.end());
@@ -268,7 +275,7 @@ class Merge {
     members_.insert(members_.begin() + static_cast<long>(at), std::move(member));
   }
 
-  Member* redefined_by(const Member& member) {
+  Member* redefined_by(const Member& member, bool is_overload) {
     Member* only = nullptr;
     int overloads = 0;
     for (Member& inherited : members_) {
@@ -283,7 +290,7 @@ class Merge {
       only = &inherited;
       ++overloads;
     }
-    return overloads == 1 ? only : nullptr;
+    return overloads == 1 && !is_overload ? only : nullptr;
   }
 
   /// What inherited code calls cannot become what it reads.

@@ -171,7 +171,9 @@ class SuperCalls {
     for (const SuperCall& call : finder.calls) replacements.push_back(replace(call, place));
     for (const clang::MemberExpr* field : finder.fields) {
       const SourceSpan qualifier = span(field->getQualifierLoc().getSourceRange());
-      const std::string name = field->getMemberDecl()->getNameAsString();
+      const auto& owner = *llvm::cast<clang::CXXRecordDecl>(field->getMemberDecl()->getDeclContext());
+      const std::string name = family_.member_name(field->getMemberDecl()->getNameAsString(),
+                                                   *family_.specs().symbol(&owner), entity_.levels[level], entity_);
       const bool is_hidden = place.names.count(name) || arguments.hidden.count(name);
       replacements.push_back({qualifier, field->isImplicitAccess() && is_hidden ? Fragment("this->") : Fragment()});
     }

@@ -16,8 +16,11 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
   std::vector<Reference> found;
 
   bool VisitNamedDecl(clang::NamedDecl* decl) {
-    if (llvm::isa<clang::NamespaceDecl, clang::UsingDecl, clang::UsingShadowDecl, clang::ParmVarDecl>(decl))
-      return true;
+    if (llvm::isa<clang::NamespaceDecl, clang::UsingDecl, clang::UsingShadowDecl>(decl)) return true;
+    if (llvm::isa<clang::ParmVarDecl>(decl)) {  // a lambda's may have to be renamed where other code stands around it
+      const auto* owner = llvm::dyn_cast<clang::CXXMethodDecl>(decl->getDeclContext());
+      return !owner || !owner->getParent()->isLambda() || add(decl, decl->getLocation());
+    }
     if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(decl)) {
       if (llvm::isa<clang::CXXConstructorDecl>(method)) add(method->getParent(), method->getLocation());
       if (llvm::isa<clang::CXXDestructorDecl>(method))  // the name after the tilde
@@ -37,7 +40,7 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
     const clang::Expr* object = expr->getBase()->IgnoreParenImpCasts();
     const clang::QualType type = expr->isArrow() ? object->getType()->getPointeeType() : object->getType();
     const bool of_other = !llvm::isa<clang::CXXThisExpr>(object) && !type.isNull();
-    return add(expr->getMemberDecl(), expr->getMemberLoc(), expr->isImplicitAccess(),
+    return add(expr->getMemberDecl(), expr->getMemberLoc(), expr->isImplicitAccess() && !expr->hasQualifier(),
                of_other ? type->getAsCXXRecordDecl() : nullptr);
   }
   bool VisitCallExpr(clang::CallExpr* call) {

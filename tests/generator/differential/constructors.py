@@ -83,6 +83,7 @@ class ConstructorWriter:
         random_order = list(listed)
         random.shuffle(random_order)
         early = []
+        self.further = self.skip_target() if base is not None else None
         if base is not None:
             early = [one for one in random_order if one.type in (DOUBLE, INTEGER, BOOL) and chain.has("before the base") and self.chance(0.5)]
         for one in early:
@@ -139,11 +140,11 @@ class ConstructorWriter:
         path = chain.path(self.base) if self.base is not None else []
 
         def known(one):
-            earlier = one.family in path or (one.family == self.family and one.how != "body" and self.klass.fields.index(one) < position)
+            earlier = one.family in path and one not in self.skipped or (one.family == self.family and one.how != "body" and self.klass.fields.index(one) < position)
             return earlier or one.role == "static"
 
         limit = 2 if self.base is not None and self.chance(0.4) else 1
-        context = self.context(limit, known, self.base_methods if chain.has("calls in initializers") else self.no_methods)
+        context = self.context(limit, known, self.base_methods if chain.has("calls in initializers") and not self.skipped else self.no_methods)
         if field.type == TENSOR:
             return Node("fixed", f"{name}(", self.registered(field, context), ")")
         made = None
@@ -227,7 +228,7 @@ class ConstructorWriter:
                                has_this=False, before_base=before)
         name = chain.impl(klass, base)
         simple = not chain.has("computed base arguments")
-        further = self.skip_target()
+        further = self.further
         if further is not None:
             target = chain.impl(klass, further)
             arguments = self.arguments(klass.constructors[further], context, limit, simple)

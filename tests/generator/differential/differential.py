@@ -1,12 +1,12 @@
 """Flattens random families and sees whether they mean what C++ says: a spec is valid C++, so it is its own oracle.
 
-usage: differential.py --modgen MODGEN [--families 200] [--seeds 1] [--jobs 2] [--keep FOLDER] [--reduce 3] …
+usage: differential.py --modgen MODGEN [--chains 75] [--seeds 1] [--jobs 2] [--keep FOLDER] [--reduce 3] …
 
 A seed and a number make a chain: a root family and up to four that derive from it, one from the other, of plain values and small
 tensors, whose names clash wherever C++ lets them. Each is compiled as written and as modgen flattens it; both make the same objects,
 call the same methods, and print what these hold and return, to the last bit. By hand, for hours rather than minutes:
 
-    python3 tests/generator/differential/differential.py --modgen build/release/bin/modgen --families 5000 --seeds 1,2,3 --keep found
+    python3 tests/generator/differential/differential.py --modgen build/release/bin/modgen --chains 600 --seeds 1,2,3 --keep found
 
 `--only SEED/NUMBER` runs one again and prints it; `--check-oracle` runs no modgen, but holds the oracle itself to what it promises: that
 it compiles, reads nothing that was not written, and does nothing undefined, as far as the sanitizer sees.
@@ -80,7 +80,7 @@ def report(judge, name, verdict, program, keep):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--modgen", type=pathlib.Path, required=True)
-    parser.add_argument("--families", type=int, default=200, help="chains of families for each seed")
+    parser.add_argument("--chains", type=int, default=75, help="chains of families for each seed")
     parser.add_argument("--first", type=int, default=0, help="the first chain's number")
     parser.add_argument("--seeds", default="1", help="several with commas between them")
     parser.add_argument("--only", help="SEED/NUMBER: this chain alone")
@@ -89,7 +89,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=1e9, help="after which no further batch is begun")
     parser.add_argument("--stop", action="store_true", help="end with the first batch that has a defect")
     parser.add_argument("--reduce", type=int, default=3, help="how many failing chains are made small")
-    parser.add_argument("--refused", type=float, default=0.1, help="the share of chains that modgen may refuse")
+    parser.add_argument("--refused", type=float, default=0.1, help="the share of families that modgen may refuse")
     parser.add_argument("--keep", type=pathlib.Path, help="where failing chains are kept")
     parser.add_argument("--shipped", type=pathlib.Path, default=ROOT, help="the tree with the prelude and runtime/model/")
     parser.add_argument("--cache", type=pathlib.Path, default=ROOT / "build/differential", help="where the compiled contract is kept")
@@ -108,7 +108,7 @@ def main():
     if arguments.only:
         chosen = [tuple(arguments.only.split("/"))]
     else:
-        numbers = range(arguments.first, arguments.first + arguments.families)
+        numbers = range(arguments.first, arguments.first + arguments.chains)
         chosen = [(seed, number) for seed in arguments.seeds.split(",") for number in numbers]
     batches = [chosen[index : index + arguments.batch] for index in range(0, len(chosen), arguments.batch)]
     end, began = time.monotonic() + arguments.seconds, time.monotonic()
@@ -120,13 +120,13 @@ def main():
         verdicts = judge.check_oracle(programs) if arguments.check_oracle else judge.judge(programs)
         return [(f"{seed}/{number}", verdicts[index], programs[index]) for index, (seed, number) in enumerate(batch)]
 
-    counts, messages, failing, stopped = collections.Counter(), collections.Counter(), [], []
+    counts, messages, failing, stopped, families = collections.Counter(), collections.Counter(), [], [], 0
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         for results in pool.map(run, batches):
             for name, verdict, program in results:
                 counts[verdict.kind] += 1
-                if verdict.kind == "refused":
-                    messages[message_kind(verdict.detail)] += 1
+                families += len(program.specs)
+                messages.update(message_kind(message) for message in verdict.refused.values())
                 if verdict.kind in DEFECTS:
                     failing.append((name, verdict, program))
                     print(f"{name}: {verdict.kind}: {verdict.detail.strip().partition(chr(10))[0][:200]}", flush=True)
@@ -148,8 +148,8 @@ def main():
             report(judge, f"{name} reduced", why, small, arguments.keep)
     total = sum(counts.values())
     shares = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-    print(f"{total} chains in {time.monotonic() - began:.0f} s: {shares}")
-    refused = counts["refused"] > arguments.refused * total
+    print(f"{families} families in {total} chains in {time.monotonic() - began:.0f} s: {messages.total()} families refused; chains: {shares}")
+    refused = messages.total() > arguments.refused * families
     if refused:
         print(f"more than {arguments.refused:.0%} are refused")
     sys.exit(1 if failing or refused or not total else 0)

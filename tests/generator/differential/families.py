@@ -240,7 +240,7 @@ class Maker:
         for field in chain.fields(klass, writer.base):
             suitable = field.type in (DOUBLE, INTEGER, BOOL) and (field.role == "field" and (not field.const or field.retyped)
                                                                   or field.role == "static" and field.const)
-            if suitable and field.how != "body" and not field.spare and not field.qualified and self.chance(probability * (4 if field.retyped else 1)):
+            if suitable and field.how not in ("body", "early") and not field.spare and not field.qualified and self.chance(probability * (4 if field.retyped else 1)):
                 field.values[family] = literal_text(self.random, field)
 
     def remove(self, klass, family):

@@ -25,8 +25,11 @@ SLOW = 14  # SIGALRM: a program that would run for long is no defect if the orac
 
 @dataclasses.dataclass
 class Verdict:
-    kind: str  # same, differs, refused, crash, invalid (what was generated is no C++), slow, unlocated, fuzzer (the oracle is no C++)
+    """What became of a chain; `refused` has the messages for those of its families that modgen does not take, by level."""
+
+    kind: str  # same, differs, refused (all of it), crash, invalid (what was generated is no C++), slow, unlocated, fuzzer (the oracle is no C++)
     detail: str = ""
+    refused: dict = dataclasses.field(default_factory=dict)
 
 
 class Judge:
@@ -62,22 +65,22 @@ class Judge:
     def compiled(self, arguments):
         return subprocess.run([self.clang, *self.flags, *arguments], capture_output=True, text=True, errors="replace")
 
-    def build(self, folder, programs, generated, checks=()):
+    def build(self, folder, programs, generated, checks=(), refused=None):
         """Builds and runs one of the two programs: outputs by number and level, and errors by number. `generated`: whether it is of the
-        generated files; `checks`: further flags for the compiler."""
+        generated files; `checks`: further flags for the compiler; `refused`: levels by number that there is nothing of."""
         errors, left = {}, dict(programs)
         while left:
-            found, stderr = self.try_build(folder, left, generated, checks)
+            found, stderr = self.try_build(folder, left, generated, checks, refused or {})
             if found is not None:
                 return found, errors
             failed = {number: error for number, error in attributed(stderr).items() if number in left}
             if not failed:
-                failed = self.halved(folder, left, generated, checks, stderr)
+                failed = self.halved(folder, left, generated, checks, refused or {}, stderr)
             errors.update(failed)
             left = {number: program for number, program in left.items() if number not in failed}
         return {}, errors
 
-    def halved(self, folder, programs, generated, checks, stderr):
+    def halved(self, folder, programs, generated, checks, refused, stderr):
         """Which programs fail where no error says so."""
         if "precompiled header" in stderr:
             raise RuntimeError(stderr[:4000])
@@ -86,22 +89,25 @@ class Judge:
         numbers, failed = sorted(programs), {}
         for half in (numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]):
             some = {number: programs[number] for number in half}
-            found, stderr = self.try_build(folder, some, generated, checks)
+            found, stderr = self.try_build(folder, some, generated, checks, refused)
             if found is None:
-                failed.update(self.halved(folder, some, generated, checks, stderr))
+                failed.update(self.halved(folder, some, generated, checks, refused, stderr))
         return failed
 
-    def try_build(self, folder, programs, generated, checks):
+    def try_build(self, folder, programs, generated, checks, refused):
         name = "generated" if generated else "oracle"
         cases, includes = [], []
         for number, program in sorted(programs.items()):
             parts = []
             if generated:
-                parts = [f'#include "{folder}/generated/{family}{number}.h"\n' for family in program.families]
+                parts = [f'#include "{folder}/generated/{FAMILIES[level]}{number}.h"\n'
+                         for level in sorted(program.specs) if level not in refused.get(number, ())]
             else:
                 parts += [text(spec, True, number) for _, spec in sorted(program.specs.items())]
                 parts.append(text(program.tail, True, number))
             for level, driver in sorted(program.drivers.items()):
+                if level in refused.get(number, ()):
+                    continue
                 parts.append(f"inline void run_{number}_{level}() {{\n{text(driver, not generated, number)}}}\n")
                 cases.append(f"{{{number}, {level}, &run_{number}_{level}}}, ")
             file = folder / name / f"program{number}.h"
@@ -129,48 +135,42 @@ class Judge:
     # ---- modgen ----
 
     def flatten(self, folder, programs):
-        """Runs modgen over a batch: verdicts of those that it does not take. It writes all families of a run or none, and says what is
-        wrong with several at once."""
-        verdicts, left = {}, dict(programs)
+        """Runs modgen over a batch: messages for the families that it does not take, by number and level, and verdicts of chains where
+        it fails otherwise. It writes all families of a run or none, and says what is wrong with several at once."""
+        refused, verdicts = {}, {}
         for number, program in programs.items():
-            for index, spec in program.specs.items():
-                path = folder / f"modular/{FAMILIES[index]}{number}.h"
+            for level, spec in program.specs.items():
+                path = folder / f"modular/{FAMILIES[level]}{number}.h"
                 path.parent.mkdir(exist_ok=True)
                 path.write_text(indented(text(spec, False, number)))
-        while left:
+        groups = [sorted(programs)]
+        while groups:
+            numbers = groups.pop()
+            left = [(number, level) for number in numbers for level in sorted(programs[number].specs)
+                    if level not in refused.get(number, {})]
+            if not left:
+                continue
             done = self.run_modgen(folder, left)
             if done.returncode == 0:
-                break
-            refused = {}
-            for match in LOCATED.finditer(done.stderr):
-                number = int(re.search(r"\d+$", match[1])[0])
-                if number in left:
-                    refused.setdefault(number, Verdict("refused", located_message(done.stderr, match.start())))
-            if done.returncode != 2 or not refused:
-                refused = self.flatten_alone(folder, left)
-            verdicts.update(refused)
-            left = {number: program for number, program in left.items() if number not in refused}
-        return verdicts
-
-    def flatten_alone(self, folder, programs):
-        """What becomes of each where a whole batch fails without saying whose fault it is."""
-        verdicts = {}
-        for number, program in programs.items():
-            done = self.run_modgen(folder, {number: program})
-            if done.returncode == 0:
                 continue
-            match = LOCATED.search(done.stderr)
-            if done.returncode == 2 and match:
-                verdicts[number] = Verdict("refused", located_message(done.stderr, match.start()))
+            found = located(done.stderr, set(left)) if done.returncode == 2 else {}
+            for (number, level), message in found.items():
+                refused.setdefault(number, {})[level] = message
+            if found:
+                groups.append(numbers)
+            elif len(numbers) > 1:
+                groups += [numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]]
             else:
-                verdicts[number] = Verdict("unlocated" if done.returncode == 2 else "crash", f"modgen: {done.returncode}\n{done.stderr[-3000:]}")
-        return verdicts
+                kind = "unlocated" if done.returncode == 2 else "crash"
+                verdicts[numbers[0]] = Verdict(kind, f"modgen: {done.returncode}\n{done.stderr[-3000:]}")
+        return refused, verdicts
 
-    def run_modgen(self, folder, programs):
-        families = [f"{family}{number}" for number, program in sorted(programs.items()) for family in program.families]
-        command = [self.modgen, "--root", folder, "--shipped", self.shipped, "--jobs", "1", *families]
+    def run_modgen(self, folder, families):
+        """Over families, each a number and a level."""
+        names = [f"{FAMILIES[level]}{number}" for number, level in families]
+        command = [self.modgen, "--root", folder, "--shipped", self.shipped, "--jobs", "1", *names]
         try:
-            return subprocess.run(command, capture_output=True, text=True, errors="replace")
+            return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=self.timeout)
         except subprocess.TimeoutExpired:
             return subprocess.CompletedProcess(command, -1, "", "modgen: no end")
 
@@ -180,15 +180,20 @@ class Judge:
         """The verdicts over programs, by number."""
         with tempfile.TemporaryDirectory(prefix="differential-") as name:
             folder = pathlib.Path(name)
-            verdicts = self.flatten(folder, programs)
+            refused, verdicts = self.flatten(folder, programs)
             expected, wrong = self.build(folder, programs, generated=False)
             verdicts.update({number: Verdict("fuzzer", error[:3000]) for number, error in wrong.items()})
+            for number, messages in refused.items():
+                if number not in verdicts and len(messages) == len(programs[number].specs):
+                    verdicts[number] = Verdict("refused", messages[min(messages)])
             left = {number: program for number, program in programs.items() if number not in verdicts}
-            made, invalid = self.build(folder, left, generated=True) if left else ({}, {})
+            made, invalid = self.build(folder, left, generated=True, refused=refused) if left else ({}, {})
             verdicts.update({number: Verdict("invalid", error[:3000]) for number, error in invalid.items()})
             for number in left:
                 if number not in verdicts:
                     verdicts[number] = compared(expected[number], made[number])
+            for number, messages in refused.items():
+                verdicts[number].refused = messages
             return {number: verdicts[number] for number in sorted(verdicts)}
 
     def check_oracle(self, programs):
@@ -222,6 +227,8 @@ def compared(expected, made):
     if broken:
         return Verdict("fuzzer", f"the oracle of level {broken[0]} ends with status {expected[broken[0]][0]}")
     for level, (_, right) in sorted(expected.items()):
+        if level not in made:  # modgen does not take it
+            continue
         status, lines = made[level]
         for line, other in zip(right, lines):
             if line != other:
@@ -263,11 +270,16 @@ def attributed(stderr):
     return found
 
 
-def located_message(stderr, start):
-    """The message at `start` with what stands below it."""
-    end = LOCATED.search(stderr, start + 1)
-    end = LOCATED.search(stderr, stderr.index("\n", start)) if end else None
-    return stderr[start : end.start() if end else start + 1500].strip()
+def located(stderr, families):
+    """The first message at a place of each of the families, which are pairs of number and level."""
+    matches, found = list(LOCATED.finditer(stderr)), {}
+    for index, match in enumerate(matches):
+        name = re.fullmatch(r"([a-z]+)(\d+)", match[1])
+        family = (int(name[2]), FAMILIES.index(name[1]) if name[1] in FAMILIES else -1)
+        end = matches[index + 1].start() if index + 1 < len(matches) else match.start() + 1500
+        if family in families:
+            found.setdefault(family, stderr[match.start() : end].strip())
+    return found
 
 
 def indented(code):
