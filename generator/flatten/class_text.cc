@@ -168,6 +168,25 @@ class ClassText {
     }
   }
 
+  /// Whether it redefines a virtual method of a library's class, which the flattened class still has.
+  bool overrides_library(const clang::CXXMethodDecl& method) const {
+    const bool is_own = family_.specs().symbol(method.getParent()) != nullptr;
+    return !is_own || std::any_of(method.begin_overridden_methods(), method.end_overridden_methods(),
+                                  [&](const clang::CXXMethodDecl* one) { return overrides_library(*one); });
+  }
+
+  /// `override` and `final` of what redefines a method of the class itself.
+  void drop_override(const Member& member, std::vector<Replacement>& replacements) const {
+    const auto* method = llvm::dyn_cast_or_null<clang::CXXMethodDecl>(member.decl);
+    if (!method || overrides_library(*method)) return;
+    for (const auto* attribute : method->attrs()) {
+      if (!llvm::isa<clang::OverrideAttr, clang::FinalAttr>(attribute)) continue;
+      SourceSpan where = family_.parsed().span(family_.specs().manager(), attribute->getRange());
+      if (text_of(member.level)[where.begin - 1] == ' ') --where.begin;
+      replacements.push_back({where, Fragment()});
+    }
+  }
+
   Fragment member_text(const Member& member) {
     const SourceSpan whole = member.slice->whole;
     if (member.kind == Member::Kind::constructor) {
@@ -182,6 +201,7 @@ class ClassText {
       replacements = kept_calls(member);
     for (const AnnotationMacro& note : annotations_on(*member.slice->decls.front(), family_))
       if (note.kind == "tp_none") replacements.push_back({note.where, Fragment()});
+    drop_override(member, replacements);
     if (!member.inherited_annotations.empty()) {
       const uint32_t code = next_code(text_of(member.level), whole.begin);
       Fragment words;

@@ -152,7 +152,7 @@ const Family::MemberNames& Family::names_around(const Entity& user) {
     for (const clang::Decl* decl : level.symbol->record->decls()) {
       const auto* member = llvm::dyn_cast<clang::NamedDecl>(decl);
       if (!member || member->isImplicit() || !member->getDeclName().isIdentifier()) continue;
-      members.insert(member->getName().str());
+      members.insert(member_name(member->getName().str(), *level.symbol, level, user));
       if (const auto* function = decl->getAsFunction()) variables.merge(names_declared(Specs::defined(*function)));
     }
     for (const clang::CXXConstructorDecl* constructor : level.symbol->record->ctors())

@@ -318,7 +318,7 @@ class SuperCalls {
     const clang::Stmt* parent = meaningful_parent(place.parents, call.call);
     if (!is_what_is_returned(*value, definition, call.level, copies(parent, place.function))) return std::nullopt;
     const SourceSpan whole = span(call.call->getSourceRange());
-    std::vector<Replacement> inside = in(definition, call.level, body, bound.substitution);
+    std::vector<Replacement> inside = in(definition, call.level, *value, bound.substitution);
     Fragment text =
         family_.render(span(value->getSourceRange()), level(call.level), entity_, bound.substitution, inside);
     if (!takes_any_expression(parent, *call.call))

@@ -1,7 +1,7 @@
 """What a family's program does: it makes objects of the family's classes, calls their methods, and shows what there is to see."""
 
 from classes import literal_text
-from model import BOOL, DOUBLE, FLOAT, INT, INTEGER, RANKS, STRING, TENSOR, VECTOR, Variable
+from model import BOOL, DOUBLE, FLOAT, INT, INTEGER, RANKS, STRING, TENSOR, VECTOR, Variable, constant_reference
 from tree import Either, Node
 
 
@@ -75,6 +75,8 @@ def shown_fields(chain, klass, family, label, names):
             continue
         new = names.get(field.name, field.name)
         value = Either([f"object->{new}"], [f"object->{field.name}"])
+        if field.role == "static" and field.const:
+            value = constant_reference(chain, field, f"object->{new}")
         shown = value if field.registered else Node("fixed", f"static_cast<{field.type}>(", value, ")")
         parts.append(Node("optional", f'show("{label} {field.name}", ', shown, ");\n"))
         if field.registered:
