@@ -85,9 +85,14 @@ Entity* Family::resolve(const Symbol& target, const Level& level) {
 
 std::string Family::name_of(const Symbol& target, const Level& level) const {
   const Meaning found = meaning(target, level);
+  if (!found.symbol->library.empty()) return found.symbol->library;
   return found.symbol->spec == &spec_ ? found.symbol->name
                                       : renamed_word(found.symbol->name, found.symbol->spec->names,
                                                      names_with(spec_, prefix_of(*found.symbol->spec, found.outward)));
+}
+
+const std::string& Family::library_type(const Symbol& target, const Level& level) const {
+  return meaning(target, level).symbol->library_type;
 }
 
 /// As resolve, but a class that names itself means the class that its code has become part of.
@@ -97,12 +102,14 @@ Entity* Family::meant(const Symbol& symbol, const Level& level, Entity& user) {
 
 Entity* Family::declared(const Symbol& symbol) {
   const auto found = by_symbol_.find({&symbol, spec_.prefix});
-  return found != by_symbol_.end() ? found->second : add(symbol.name, &symbol, symbol, {});
+  if (found != by_symbol_.end()) return found->second;
+  return add(symbol.library.empty() ? symbol.name : symbol.library, &symbol, symbol, {});
 }
 
 Entity* Family::inferred(const Symbol& symbol, std::vector<Step> outward) {
   const std::string prefix = prefix_of(*symbol.spec, outward);
   if (const auto found = by_symbol_.find({&symbol, prefix}); found != by_symbol_.end()) return found->second;
+  if (!symbol.library.empty()) return add(symbol.library, nullptr, symbol, std::move(outward));
   std::string name = renamed_word(symbol.name, symbol.spec->names, names_with(spec_, prefix));
   if (const auto other = by_name_.find(name); other != by_name_.end() && !symbol.is_class()) {
     // Functions of several families: one copy if they are the same, else told apart by prefix.
@@ -156,6 +163,10 @@ Entity* Family::add(std::string name, const Symbol* declared, const Symbol& firs
   entity->cause = declared ? declared->where : asking_;
   check_bases(specs_, *entity, [&](const Symbol& symbol, const Level& level) { return meaning(symbol, level).symbol; });
   Entity* const result = entity.get();
+  if (!first.library.empty()) {  // several may mean the same class
+    entities_.push_back(std::move(entity));
+    return result;
+  }
   if (const auto [other, added] = by_name_.emplace(name, result); !added) {
     const Entity& clash = *other->second;
     const Entity& later = declared || !clash.declared ? *result : clash;
@@ -195,6 +206,7 @@ std::string Family::member_name(const std::string& name, const Symbol& owner, co
     for (const MemberName& member : step.family->members)
       if (member.from == result && (member.owner.empty() ? !found : member.owner == class_name)) found = &member;
     if (found) result = found->to;
+    if (found && step.family == &spec_) matched_.insert(found);
   }
   return result;
 }
@@ -203,9 +215,11 @@ std::string Family::member_name(const std::string& name, const Symbol& owner, co
 
 Fragment Family::flatten() {
   for (const Symbol* symbol : spec_.symbols) declared(*symbol);
-  for (size_t index = 0; index < entities_.size(); ++index) write(*entities_[index]);  // grows while it is walked
+  for (size_t index = 0; index < entities_.size(); ++index)  // grows while it is walked
+    if (entities_[index]->levels.front().symbol->library.empty()) write(*entities_[index]);
   check_uses();
   check_redefinitions();
+  warn();
 
   Fragment result;
   result.add(spec_.file_comment.substr(0, spec_.file_comment.find_last_not_of(" \n") + 1));
@@ -214,6 +228,7 @@ Fragment Family::flatten() {
              "namespace modular::flattened::" + spec_.name + " {\n");
   const Entity* previous = nullptr;
   for (const Entity* entity : in_order()) {
+    if (!entity->levels.front().symbol->library.empty()) continue;
     const bool together = previous && !previous->levels.front().symbol->is_class() &&
                           !entity->levels.front().symbol->is_class() && entity->text.text().rfind("\n\n", 0) != 0 &&
                           entity->levels.front().symbol->kind == Symbol::Kind::value;
@@ -301,20 +316,23 @@ void Family::check_uses() {
   }
 }
 
+bool Family::is_entry(const Entity& entity) const {
+  if (!entity.declared) return false;
+  return std::ranges::any_of(entity.declared->decls, [&](const clang::NamedDecl* decl) {
+    return std::ranges::any_of(annotations(*decl, specs_.manager(), parsed()),
+                               [](const AnnotationMacro& note) { return note.kind == "entry"; });
+  });
+}
+
 void Family::check_redefinitions() {
   std::set<const Entity*> reached;
   std::vector<const Entity*> next;
   bool has_entry = false;
   for (const auto& entity : entities_) {
     if (!entity->declared) continue;
-    bool root = !entity->declared->base && entity->declared->is_class();
-    std::vector<const clang::Decl*> marked(entity->declared->decls.begin(), entity->declared->decls.end());
-    for (const clang::Decl* decl : marked)
-      for (const AnnotationMacro& note : annotations(*decl, specs_.manager(), parsed())) {
-        root |= note.kind == "entry";
-        has_entry |= note.kind == "entry";
-      }
-    if (root) next.push_back(entity.get());
+    const bool is_root = !entity->declared->base && entity->declared->is_class(), is_one = is_entry(*entity);
+    has_entry |= is_one;
+    if (is_root || is_one) next.push_back(entity.get());
   }
   if (!has_entry) return;  // a family of parts: everything that it declares may be used
   while (!next.empty()) {
@@ -324,7 +342,7 @@ void Family::check_redefinitions() {
   }
   for (const auto& entity : entities_) {
     const Symbol* symbol = entity->declared;
-    if (!symbol || reached.count(entity.get())) continue;
+    if (!symbol || reached.count(entity.get()) || symbol->is_lookup) continue;
     const Symbol* replaces = symbol->base;
     for (const auto& spec : specs_.all()) {
       if (replaces || symbol->is_class() || spec.get() == &spec_ || !spec_.sees(*spec)) continue;

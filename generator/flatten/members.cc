@@ -7,6 +7,7 @@
 #include <cctype>
 #include <set>
 
+#include "generator/flatten/shorthands.h"
 #include "generator/source/edits.h"
 #include "generator/source/slices.h"
 
@@ -19,6 +20,10 @@ class Merge {
 
   MergedMembers make() {
     for (size_t level = entity_.levels.size(); level-- > 0;) merge_level(level);
+    // What reads a constant that was a field has its value.
+    std::erase_if(members_, [&](const Member& member) {
+      return member.redefines && member.decl && folded_constant(entity_, member.name) == member.decl;
+    });
     return {std::move(members_), std::move(slices_)};
   }
 
@@ -80,12 +85,14 @@ class Merge {
           if (comment.begin < comment.end) above.push_back({level, comment});
         continue;
       }
-      if (auto* use = llvm::dyn_cast<clang::UsingDecl>(decl); use && !is_root) {
-        const std::string name = use->getDeclName().getAsString();
-        if (use->getDeclName().getNameKind() == clang::DeclarationName::CXXConstructorName)
-          inherits_constructors = true;
-        else if (use->getAccess() == clang::AS_private)
-          remove(name, *use, slice);
+      if (llvm::isa<clang::UsingDecl>(decl) && !is_root) {
+        for (const clang::Decl* one : slice.decls) {  // using A::x, A::y;
+          const auto* use = llvm::cast<clang::UsingDecl>(one);
+          if (use->getDeclName().getNameKind() == clang::DeclarationName::CXXConstructorName)
+            inherits_constructors = true;
+          else if (use->getAccess() == clang::AS_private)
+            remove(use->getDeclName().getAsString(), *use, slice);
+        }
         continue;
       }
       Member member;
@@ -193,8 +200,10 @@ class Merge {
       return member.kind != Member::Kind::constructor && member.name == name;
     });
     if (members_.size() == before)
-      family_.specs().refuse(slice.core, "'" + entity_.name + "' does not inherit a member '" + name + "' to remove",
-                             "remove this line", {}, remove_with_line(family_.parsed(), slice.core));
+      family_.specs().refuse(
+          token(use.getNameInfo().getLoc()),
+          "'" + entity_.name + "' does not inherit a member '" + name + "' to remove", "do not name it here", {},
+          slice.decls.size() == 1 ? remove_with_line(family_.parsed(), slice.core) : std::vector<Edit>{});
     entity_.removed[name] = token(use.getNameInfo().getLoc());
   }
 
@@ -226,6 +235,7 @@ class Merge {
         return;
       }
     }
+    if (member.decl && says_replaces(member)) refuse_replaces(member);
     if (is_root) {
       members_.push_back(std::move(member));
       return;
@@ -248,6 +258,9 @@ class Merge {
           [](Member::Kind kind) { return kind == Member::Kind::method || kind == Member::Kind::constructor; });
       if (at == 0) at = members_.size();
       member.blank_before = true;
+      const auto* method = llvm::dyn_cast_or_null<clang::CXXMethodDecl>(member.decl);
+      member.is_new = method && method->size_overridden_methods() == 0 && !says_replaces(member);
+      member.near = nearest_inherited(member);
     } else if (member.kind == Member::Kind::field && member.before_inherited) {
       const auto stays_before = [&](const Member& other) {
         return other.kind != Member::Kind::field || (other.before_inherited && other.level == member.level);
@@ -266,6 +279,29 @@ class Merge {
       if (at == 0) at = members_.size();
     }
     members_.insert(members_.begin() + static_cast<long>(at), std::move(member));
+  }
+
+  bool says_replaces(const Member& member) const {
+    return std::ranges::any_of(annotations_on(*member.decl, family_),
+                               [](const AnnotationMacro& note) { return note.kind == "replaces"; });
+  }
+
+  /// A member that is new says that it replaces one.
+  void refuse_replaces(const Member& member) const {
+    for (const AnnotationMacro& note : annotations_on(*member.decl, family_)) {
+      if (note.kind != "replaces") continue;
+      const std::string near = nearest_inherited(member);
+      family_.specs().refuse(note.where, "'" + member.name + "' of '" + entity_.name + "' replaces no inherited member",
+                             near.empty() ? "remove REPLACES" : "call it '" + near + "', or remove REPLACES");
+    }
+  }
+
+  /// The inherited member of the same kind that is called nearly as `member`; empty where there is none.
+  std::string nearest_inherited(const Member& member) const {
+    std::vector<std::string> names;
+    for (const Member& other : members_)
+      if (other.level > member.level && other.kind == member.kind) names.push_back(other.name);
+    return nearest_name(member.name, names);
   }
 
   Member* redefined_by(const Member& member) {
@@ -316,7 +352,7 @@ class Merge {
       own.push_back(annotation_group(note.kind));
     member.inherited_annotations = inherited.inherited_annotations;
     for (const AnnotationMacro& note : annotations_on(*inherited.decl, family_))
-      if (std::find(own.begin(), own.end(), annotation_group(note.kind)) == own.end())
+      if (note.kind != "replaces" && std::find(own.begin(), own.end(), annotation_group(note.kind)) == own.end())
         member.inherited_annotations.emplace_back(inherited.level, note.where);
   }
 
