@@ -54,6 +54,11 @@ template <class Member, class Made>
   requires std::is_assignable_v<Member&, Made>
 std::remove_cvref_t<Made> remake(Member& member, Made&& made);
 
+/// In the place of a base, `class XImpl : public Both<alpha::YImpl, beta::ZImpl>`, of two classes that derive from one:
+/// what Z changes of that one is laid over Y.
+template <class Under, class Over>
+using Both = Over;
+
 /// In the place of a base's arguments, `: YImpl(skip_to<YImpl, GrandImpl>(args…))`: runs the constructor of GrandImpl,
 /// from which YImpl derives, and none in between.
 template <class Base, class Ancestor, class... Arguments>

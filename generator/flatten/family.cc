@@ -27,6 +27,7 @@ void check_bases(const Specs& specs, const Entity& entity,
                  const std::function<const Symbol*(const Symbol&, const Level&)>& meaning) {
   for (size_t index = 0; index + 1 < entity.levels.size(); ++index) {
     const Level& level = entity.levels[index];
+    if (level.under > 0) continue;
     const Symbol& base = *entity.levels[index + 1].symbol;
     if (base.spec != level.symbol->spec) continue;  // named by an author who knew of both
     if (is_entry(base, specs)) continue;
@@ -150,16 +151,39 @@ bool Family::same_code(const Symbol& a, const Symbol& b, std::set<const Symbol*>
                     [&](const Symbol* one, const Symbol* other) { return same_code(*one, *other, seen); });
 }
 
+/// The classes that `first` is made of, most derived first.
+std::vector<Level> Family::levels_of(const Symbol& first, std::vector<Step> outward) const {
+  std::vector<Level> levels;
+  if (!first.is_alias()) levels.push_back({&first, outward, prefix_of(*first.spec, outward)});
+  if (!first.base) return levels;
+  const auto of_base = [&](const Symbol& base) {
+    std::vector<Step> path = outward;
+    if (base.spec != first.spec) path.insert(path.begin(), {first.spec, prefix_given(first, *base.spec)});
+    return levels_of(base, std::move(path));
+  };
+  std::vector<Level> over = of_base(*first.base), under = first.under ? of_base(*first.under) : std::vector<Level>{};
+  const auto place_in = [](const std::vector<Level>& where, const Level& level) {
+    return std::find_if(where.begin(), where.end(), [&](const Level& one) { return one.symbol == level.symbol; });
+  };
+  const auto common =
+      std::find_if(over.begin(), over.end(), [&](const Level& one) { return place_in(under, one) != under.end(); });
+  if (!under.empty() && common != over.begin() && common != over.end()) {
+    const auto above = common - over.begin(), below = place_in(under, *common) - under.begin();
+    over[static_cast<size_t>(above) - 1].over = static_cast<size_t>(above);
+    over[static_cast<size_t>(above) - 1].under = static_cast<size_t>(below);
+    over.erase(common, over.end());
+    over.insert(over.end(), under.begin(), under.end());
+  }
+  levels.insert(levels.end(), over.begin(), over.end());
+  return levels;
+}
+
 Entity* Family::add(std::string name, const Symbol* declared, const Symbol& first, std::vector<Step> outward) {
   auto entity = std::make_unique<Entity>();
   entity->name = name;
   entity->declared = declared;
   by_symbol_[{&first, prefix_of(*first.spec, outward)}] = entity.get();
-  for (const Symbol* symbol = &first; symbol; symbol = symbol->base) {
-    if (!symbol->is_alias()) entity->levels.push_back({symbol, outward, prefix_of(*symbol->spec, outward)});
-    if (symbol->base && symbol->base->spec != symbol->spec)
-      outward.insert(outward.begin(), {symbol->spec, prefix_given(*symbol, *symbol->base->spec)});
-  }
+  entity->levels = levels_of(first, std::move(outward));
   entity->cause = declared ? declared->where : asking_;
   check_bases(specs_, *entity, [&](const Symbol& symbol, const Level& level) { return meaning(symbol, level).symbol; });
   Entity* const result = entity.get();

@@ -35,6 +35,9 @@ struct Level {
   const Symbol* symbol = nullptr;
   std::vector<Step> outward;  // nearest first, the flattened family last; empty in its own spec
   std::string prefix = {};    // that its family's classes get in the flattened family
+  // Of the last level of Z in Both<Y, Z>: how many levels of Y follow in the place of its base, and how many of Z end
+  // with it.
+  size_t under = 0, over = 0;
 };
 
 /// What stands under one name in the flattened family.
@@ -114,6 +117,7 @@ class Family {
   std::string prefix_of(const Spec& family, const std::vector<Step>& outward) const;
   Entity* declared(const Symbol& symbol);
   Entity* inferred(const Symbol& symbol, std::vector<Step> outward);
+  std::vector<Level> levels_of(const Symbol& first, std::vector<Step> outward) const;
   Entity* add(std::string name, const Symbol* declared, const Symbol& first, std::vector<Step> outward);
   bool same_code(const Symbol& a, const Symbol& b, std::set<const Symbol*> seen = {}) const;
   std::string reference_text(const Reference& reference, const Level& level, Entity& user);

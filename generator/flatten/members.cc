@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <set>
 
 #include "generator/flatten/shorthands.h"
@@ -24,6 +25,7 @@ class Merge {
     std::erase_if(members_, [&](const Member& member) {
       return member.redefines && member.decl && folded_constant(entity_, member.name) == member.decl;
     });
+    for (const auto& [name, conflict] : conflicts_) refuse_conflict(conflict);
     return {std::move(members_), std::move(slices_)};
   }
 
@@ -91,7 +93,7 @@ class Merge {
           if (use->getDeclName().getNameKind() == clang::DeclarationName::CXXConstructorName)
             inherits_constructors = true;
           else if (use->getAccess() == clang::AS_private)
-            remove(use->getDeclName().getAsString(), *use, slice);
+            remove(use->getDeclName().getAsString(), *use, slice, level);
         }
         continue;
       }
@@ -187,7 +189,7 @@ class Merge {
     return nullptr;
   }
 
-  void remove(const std::string& name, const clang::UsingDecl& use, const Slice& slice) {
+  void remove(const std::string& name, const clang::UsingDecl& use, const Slice& slice, size_t level) {
     if (Member* field = find_field(name); field && field->slice->decls.size() > 1) {
       family_.specs().refuse(slice.core,
                              "'" + name + "' is declared together with other members and cannot be removed alone",
@@ -197,7 +199,9 @@ class Merge {
     }
     const size_t before = members_.size();
     std::erase_if(members_, [&](const Member& member) {
-      return member.kind != Member::Kind::constructor && member.name == name;
+      const bool is_it = member.kind != Member::Kind::constructor && member.name == name;
+      if (is_it) note_conflict(name, member.signature, level, slice.core, member);
+      return is_it;
     });
     if (members_.size() == before)
       family_.specs().refuse(
@@ -222,10 +226,39 @@ class Merge {
       entity_.removed[deleted.name] = slice.core;
   }
 
+  /// A member that both classes of Both<…> declare, and where the class that derives from them begins.
+  struct Conflict {
+    std::string name;
+    SourceSpan under, over;
+    size_t over_begin;
+  };
+
+  /// What `level` says of the member `name` meets what `inherited` says: a conflict where they are of the two classes
+  /// of Both<…>, the end of one where it is said anew.
+  void note_conflict(const std::string& name, const std::string& signature, size_t level, SourceSpan where,
+                     const Member& inherited) {
+    const auto known = conflicts_.find(name + signature);
+    if (known != conflicts_.end() && level < known->second.over_begin) conflicts_.erase(known);
+    for (size_t last = level; last < inherited.level; ++last) {
+      const Level& joined = entity_.levels[last];
+      if (joined.under == 0 || level + joined.over <= last || inherited.level > last + joined.under) continue;
+      conflicts_[name + signature] = {name, inherited.slice->core, where, last + 1 - joined.over};
+    }
+  }
+
+  void refuse_conflict(const Conflict& conflict) const {
+    const Symbol& symbol = *entity_.levels[conflict.over_begin == 0 ? 0 : conflict.over_begin - 1].symbol;
+    family_.specs().refuse(symbol.where, "both bases of '" + symbol.name + "' declare '" + conflict.name + "'",
+                           "declare it here, as it is to be",
+                           {{Diagnostic::Severity::note, conflict.under, "the first base's", "", {}},
+                            {Diagnostic::Severity::note, conflict.over, "the second base's", "", {}}});
+  }
+
   void place(Member member, bool is_root) {
     if (!is_root && member.kind != Member::Kind::constructor && !member.name.empty()) {
       entity_.removed.erase(member.name);
       if (Member* inherited = redefined_by(member)) {
+        note_conflict(member.name, member.signature, member.level, member.slice->core, *inherited);
         member.blank_before = inherited->blank_before;
         member.redefines = true;
         member.above.insert(member.above.begin(), inherited->above.begin(), inherited->above.end());
@@ -356,6 +389,7 @@ class Merge {
         member.inherited_annotations.emplace_back(inherited.level, note.where);
   }
 
+  std::map<std::string, Conflict> conflicts_;  // by name and signature
   const Family& family_;
   Entity& entity_;
   std::vector<Member> members_;

@@ -323,15 +323,49 @@ class SpecReader {
                              base.getAccessSpecifierAsWritten() == clang::AS_none
                                  ? std::vector<Edit>{{{where.file, where.begin, where.begin}, "public "}}
                                  : std::vector<Edit>{});
-      Symbol* from = type_symbol(base.getTypeSourceInfo()->getTypeLoc());
+      const clang::TypeLoc type = base.getTypeSourceInfo()->getTypeLoc();
+      const auto both = arguments_of_both(type);
+      Symbol* from = both ? type_symbol(both.getArgLoc(1).getTypeSourceInfo()->getTypeLoc()) : type_symbol(type);
       if (!from) continue;
       if (symbol.base)
         return specs_.refuse(where, "'" + symbol.name + "' derives from two classes of specs",
-                             "derive from one and hold the other as a member");
+                             "where both derive from one class, write Both<first, second> and call the second's "
+                             "constructor; otherwise derive from one and hold the other as a member");
       symbol.base = symbol.replaced = from;
+      if (!both) continue;
+      symbol.under = type_symbol(both.getArgLoc(0).getTypeSourceInfo()->getTypeLoc());
+      if (!symbol.under || !have_common_base(*symbol.under, *from)) {
+        symbol.under = nullptr;
+        specs_.refuse(where, "the classes of Both<…> do not both derive from one class of a spec",
+                      "derive from one and hold the other as a member");
+      }
     }
     for (const auto* note : record.specific_attrs<clang::AnnotateAttr>())
       if (note->getAnnotation() == "modular.stands_for") read_stands_for(symbol, *note);
+  }
+
+  /// `Both<YImpl, ZImpl>`; null for other types.
+  static clang::TemplateSpecializationTypeLoc arguments_of_both(clang::TypeLoc loc) {
+    loc = loc.getUnqualifiedLoc();
+    if (const auto elaborated = loc.getAs<clang::ElaboratedTypeLoc>()) loc = elaborated.getNamedTypeLoc();
+    const auto special = loc.getAs<clang::TemplateSpecializationTypeLoc>();
+    if (!special || special.getNumArgs() != 2) return {};
+    const auto* made = special.getTypePtr()->getTemplateName().getAsTemplateDecl();
+    return made && made->getQualifiedNameAsString() == "modular::Both" ? special
+                                                                       : clang::TemplateSpecializationTypeLoc();
+  }
+
+  /// Whether both derive from one class, and neither from the other.
+  static bool have_common_base(const Symbol& one, const Symbol& other) {
+    const auto derives = [](const Symbol& symbol, const Symbol& from) {
+      for (const Symbol* at = &symbol; at; at = at->base)
+        if (at == &from) return true;
+      return false;
+    };
+    if (derives(one, other) || derives(other, one)) return false;
+    for (const Symbol* at = one.base; at; at = at->base)
+      if (!at->is_alias() && derives(other, *at)) return true;
+    return false;
   }
 
   void read_stands_for(Symbol& symbol, const clang::AnnotateAttr& note) {

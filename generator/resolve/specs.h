@@ -46,6 +46,7 @@ struct Symbol {
   std::string library;  // of `using X = LayerNorm`: the holder of libtorch or the contract that X means, as written
   std::string library_type;  // and its qualified name
   Symbol* base = nullptr;    // the symbol that it derives from or is an alias of, in any spec
+  Symbol* under = nullptr;   // of Both<under, base>
   bool is_lookup = false;    // a using-declaration or a namespace alias
   bool stands_for = false;   // by STANDS_FOR: `replaced` is not just its base
   Symbol* replaced = nullptr;
