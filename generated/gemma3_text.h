@@ -20,6 +20,7 @@ struct Gemma3Config {
   int64_t num_attention_heads = 8;
   std::optional<int64_t> num_key_value_heads = 4;
   std::optional<int64_t> head_dim = 256;
+  std::string hidden_activation = "gelu_pytorch_tanh";
   int64_t max_position_embeddings = 131072;
   double initializer_range = 0.02;
   double rms_norm_eps = 1e-6;
@@ -31,7 +32,6 @@ struct Gemma3Config {
   int64_t num_labels = 2;                   // of classifiers
   std::optional<std::string> problem_type;  // of classifiers
   std::optional<bool> use_bidirectional_attention = false;
-  std::string hidden_activation = "gelu_pytorch_tanh";
   int64_t query_pre_attn_scalar = 256;  // one over the square of what scores are multiplied by
   std::optional<int64_t> sliding_window = 4096;
   std::vector<std::string> layer_types;  // of each layer: full_attention or sliding_attention
@@ -70,6 +70,7 @@ struct Gemma3Config {
     visit("num_attention_heads", num_attention_heads);
     visit("num_key_value_heads", num_key_value_heads);
     visit("head_dim", head_dim);
+    visit("hidden_activation", hidden_activation);
     visit("max_position_embeddings", max_position_embeddings);
     visit("initializer_range", initializer_range);
     visit("rms_norm_eps", rms_norm_eps);
@@ -81,7 +82,6 @@ struct Gemma3Config {
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
     visit("use_bidirectional_attention", use_bidirectional_attention);
-    visit("hidden_activation", hidden_activation);
     visit("query_pre_attn_scalar", query_pre_attn_scalar);
     visit("sliding_window", sliding_window);
     visit("layer_types", layer_types);

@@ -23,6 +23,7 @@ struct GPTNeoXConfig {
   std::string hidden_act = "gelu";
   int64_t max_position_embeddings = 2048;
   double initializer_range = 0.02;
+  double layer_norm_eps = 1e-5;
   std::optional<int64_t> pad_token_id;
   bool tie_word_embeddings = false;
   RopeParameters rope_parameters = partial_rotary(0.25);
@@ -32,7 +33,6 @@ struct GPTNeoXConfig {
   std::optional<std::string> problem_type;  // of classifiers
   double hidden_dropout = 0.0;
   double classifier_dropout = 0.1;
-  double layer_norm_eps = 1e-5;
   bool use_parallel_residual = true;
 
   void finish() {
@@ -56,6 +56,7 @@ struct GPTNeoXConfig {
     visit("hidden_act", hidden_act);
     visit("max_position_embeddings", max_position_embeddings);
     visit("initializer_range", initializer_range);
+    visit("layer_norm_eps", layer_norm_eps);
     visit("pad_token_id", pad_token_id);
     visit("tie_word_embeddings", tie_word_embeddings);
     visit("rope_parameters", rope_parameters);
@@ -65,7 +66,6 @@ struct GPTNeoXConfig {
     visit("problem_type", problem_type);
     visit("hidden_dropout", hidden_dropout);
     visit("classifier_dropout", classifier_dropout);
-    visit("layer_norm_eps", layer_norm_eps);
     visit("use_parallel_residual", use_parallel_residual);
   }
 };

@@ -53,10 +53,7 @@ struct ModernBertConfig {
     check_layer_types(layer_types, num_hidden_layers, {"full_attention", "sliding_attention"});
     if (classifier_pooling != "cls" && classifier_pooling != "mean")
       throw ConfigError("classifier_pooling must be \"cls\" or \"mean\"");
-    if (num_labels < 2 || problem_type.value_or("single_label_classification") != "single_label_classification")
-      throw ConfigError(
-          "only problems with one of several labels are supported: set num_labels to at least 2 and problem_type to "
-          "single_label_classification");
+    check_labels(num_labels, problem_type);
   }
 
   /// The deviation of initial values of what is added to the residual path.

@@ -22,6 +22,7 @@ struct PhiConfig {
   std::string hidden_act = "gelu_new";
   int64_t max_position_embeddings = 2048;
   double initializer_range = 0.02;
+  double layer_norm_eps = 1e-5;
   std::optional<int64_t> pad_token_id;
   bool tie_word_embeddings = false;
   RopeParameters rope_parameters = partial_rotary(0.5);
@@ -30,7 +31,6 @@ struct PhiConfig {
   std::optional<std::string> problem_type;  // of classifiers
   double resid_pdrop = 0.0;
   double embd_pdrop = 0.0;
-  double layer_norm_eps = 1e-5;
   bool qk_layernorm = false;
 
   void finish() {
@@ -58,6 +58,7 @@ struct PhiConfig {
     visit("hidden_act", hidden_act);
     visit("max_position_embeddings", max_position_embeddings);
     visit("initializer_range", initializer_range);
+    visit("layer_norm_eps", layer_norm_eps);
     visit("pad_token_id", pad_token_id);
     visit("tie_word_embeddings", tie_word_embeddings);
     visit("rope_parameters", rope_parameters);
@@ -66,7 +67,6 @@ struct PhiConfig {
     visit("problem_type", problem_type);
     visit("resid_pdrop", resid_pdrop);
     visit("embd_pdrop", embd_pdrop);
-    visit("layer_norm_eps", layer_norm_eps);
     visit("qk_layernorm", qk_layernorm);
   }
 };

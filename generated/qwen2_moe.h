@@ -30,6 +30,7 @@ struct Qwen2MoeConfig {
   std::optional<int64_t> pad_token_id;
   bool tie_word_embeddings = false;
   RopeParameters rope_parameters;
+  bool qkv_bias = true;
   double attention_dropout = 0.0;
   int64_t num_labels = 2;                        // of classifiers
   std::optional<std::string> problem_type;       // of classifiers
@@ -46,7 +47,6 @@ struct Qwen2MoeConfig {
   bool output_router_logits = false;
   double router_aux_loss_coef = 0.001;
   std::vector<int64_t> mlp_only_layers;  // have no experts
-  bool qkv_bias = true;
 
   void finish() {
     check_layers_with_experts();
@@ -98,6 +98,7 @@ struct Qwen2MoeConfig {
     visit("pad_token_id", pad_token_id);
     visit("tie_word_embeddings", tie_word_embeddings);
     visit("rope_parameters", rope_parameters);
+    visit("qkv_bias", qkv_bias);
     visit("attention_dropout", attention_dropout);
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
@@ -114,7 +115,6 @@ struct Qwen2MoeConfig {
     visit("output_router_logits", output_router_logits);
     visit("router_aux_loss_coef", router_aux_loss_coef);
     visit("mlp_only_layers", mlp_only_layers);
-    visit("qkv_bias", qkv_bias);
   }
 };
 

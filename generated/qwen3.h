@@ -25,6 +25,7 @@ struct Qwen3Config {
   std::optional<int64_t> pad_token_id;
   bool tie_word_embeddings = false;
   RopeParameters rope_parameters;
+  bool attention_bias = false;
   double attention_dropout = 0.0;
   int64_t num_labels = 2;                        // of classifiers
   std::optional<std::string> problem_type;       // of classifiers
@@ -32,7 +33,6 @@ struct Qwen3Config {
   bool use_sliding_window = false;
   int64_t max_window_layers = 28;        // the first layer with a window, where layer_types does not say it
   std::vector<std::string> layer_types;  // of each layer: full_attention or sliding_attention
-  bool attention_bias = false;
 
   void finish() {
     if (!use_sliding_window) sliding_window.reset();
@@ -70,6 +70,7 @@ struct Qwen3Config {
     visit("pad_token_id", pad_token_id);
     visit("tie_word_embeddings", tie_word_embeddings);
     visit("rope_parameters", rope_parameters);
+    visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
@@ -77,7 +78,6 @@ struct Qwen3Config {
     visit("use_sliding_window", use_sliding_window);
     visit("max_window_layers", max_window_layers);
     visit("layer_types", layer_types);
-    visit("attention_bias", attention_bias);
   }
 };
 

@@ -390,8 +390,9 @@ class SiglipMultiheadAttentionPoolingHeadImpl : public Module {
       : probe(register_parameter("probe", torch::empty({1, 1, config.hidden_size}))),
         attention(register_module("attention", SiglipPoolingAttention(config.hidden_size, config.num_attention_heads))),
         layernorm(register_module("layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        mlp(register_module("mlp", SiglipMLP(config.hidden_size, config.intermediate_size, config.hidden_act,
-                                             config.num_hidden_layers, /*initializer_factor=*/1.0))) {}
+        mlp(register_module(
+            "mlp", SiglipMLP(config.hidden_size, config.intermediate_size, config.hidden_act, config.num_hidden_layers,
+                             /*initializer_factor=*/1.0))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const Tensor attended = attention(probe.expand({hidden_states.size(0), 1, -1}), hidden_states);

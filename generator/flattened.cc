@@ -2,6 +2,7 @@
 
 #include <clang/Frontend/CompilerInstance.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "generator/flatten/family.h"
@@ -13,8 +14,8 @@ namespace modgen {
 namespace {
 
 void throw_first_error(const Parsed& parsed) {
-  if (parsed.remarks.empty()) return;
-  const Remark& first = parsed.remarks.front();
+  if (!parsed.has_errors()) return;
+  const Remark& first = *std::ranges::find(parsed.remarks, Diagnostic::Severity::error, &Remark::severity);
   const Location where = parsed.sources.locate(first.where);
   throw std::runtime_error(where.path + ":" + std::to_string(where.line) + ": " + first.message + "\n" +
                            where.source_line);
@@ -31,7 +32,7 @@ std::vector<FlattenedSpec> flatten_specs(const GenerateOptions& options) {
     Specs specs(compiler, parsed);
     specs.read_new();
     for (const std::string& name : options.families) {
-      if (!parsed.remarks.empty()) break;
+      if (parsed.has_errors()) break;
       Family family(specs, *specs.family(name));
       std::string text = family.flatten().text();
       result.push_back({name, family.spec().prefix, family.spec().names.model_type, std::move(text)});

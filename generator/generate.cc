@@ -167,7 +167,7 @@ class Run {
   bool read_new_specs(clang::CompilerInstance& compiler, Parsed& parsed) {
     if (!specs_) specs_ = std::make_unique<Specs>(compiler, parsed);
     specs_->read_new();
-    return parsed.remarks.empty();
+    return !parsed.has_errors();
   }
 
   std::vector<std::string> flatten(clang::CompilerInstance& compiler, Parsed& parsed) {
@@ -184,16 +184,16 @@ class Run {
       outlines_.push_back(std::make_shared<FamilyOutline>(outline_of(*family)));
       texts.push_back(fragments_.back().text());
     }
-    return parsed.remarks.empty() ? texts : std::vector<std::string>{};
+    return parsed.has_errors() ? std::vector<std::string>{} : texts;
   }
 
   void finish(clang::CompilerInstance& compiler, Parsed& parsed, const std::vector<uint32_t>& files) {
     files_ = files;
     for (const uint32_t file : files) check_holders(compiler, parsed, file);
-    if (!parsed.remarks.empty()) return;
+    if (parsed.has_errors()) return;
     for (size_t index = 0; index < files.size(); ++index)
       validations_.push_back(validate(*flattened_[index], fragments_[index], files[index]));
-    if (!parsed.remarks.empty()) return;
+    if (parsed.has_errors()) return;
     models_.resize(files.size());
     for (size_t index = 0; index < files.size(); ++index) {
       FamilyModel& model = models_[index];
@@ -238,7 +238,9 @@ class Run {
       break;
     }
     result.where = parsed.sources.locate(where);
-    for (const Edit& edit : remark.fix) result.fix.push_back(fix_it(parsed.sources[edit.where.file], edit));
+    for (const Edit& edit : remark.fix)
+      if (const std::optional<SourceSpan> place = parsed.sources.on_disk(edit.where))
+        result.fix.push_back(fix_it(parsed.sources[place->file], {*place, edit.text}));
     // Flattened text is not a file that could be fixed.
     if (std::any_of(result.fix.begin(), result.fix.end(), [](const FixIt& one) { return one.path.empty(); }))
       result.fix.clear();

@@ -15,16 +15,12 @@ struct ArceeConfig : llama::LlamaConfig {
 };
 
 /// Feed-forward network of two layers.
-class ArceeMLPImpl : public llama::LlamaMLPImpl {
- public:
-  using LlamaMLPImpl::LlamaMLPImpl;
-
+struct ArceeMLPImpl : llama::LlamaMLPImpl {
   Tensor forward(const Tensor& x) { return down_proj(activation(hidden_act, up_proj(x))); }
 
  private:
   using LlamaMLPImpl::gate_proj;
 };
-TORCH_MODULE(ArceeMLP);
 
 using ArceeForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
 using ArceeForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;

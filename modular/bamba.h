@@ -3,9 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <limits>
-#include <optional>
-#include <vector>
 
 #include "modular/llama.h"
 #include "modular/mamba2.h"
@@ -16,7 +13,6 @@ MODULAR_FAMILY(Bamba, .members = {{"Mamba2Config::num_heads", "mamba_n_heads"},
                                   {"Mamba2Config::n_groups", "mamba_n_groups"},
                                   {"Mamba2Config::state_size", "mamba_d_state"},
                                   {"Mamba2Config::conv_kernel", "mamba_d_conv"},
-                                  {"Mamba2Config::expand", "mamba_expand"},
                                   {"Mamba2Config::chunk_size", "mamba_chunk_size"},
                                   {"Mamba2Config::use_conv_bias", "mamba_conv_bias"},
                                   {"Mamba2Config::use_bias", "mamba_proj_bias"},
@@ -67,18 +63,13 @@ struct BambaConfig : llama::LlamaConfig {
   }
 };
 
-class BambaRMSNormGatedImpl : public mamba2::Mamba2RMSNormGatedImpl {
- public:
-  using Mamba2RMSNormGatedImpl::Mamba2RMSNormGatedImpl;
-
+struct BambaRMSNormGatedImpl : mamba2::Mamba2RMSNormGatedImpl {
   TP_NONE int64_t num_heads;
   TP_NONE int64_t n_groups;
   TP_NONE Tensor weight;
 };
-TORCH_MODULE(BambaRMSNormGated);
 
-class BambaConv1dImpl : public mamba2::Mamba2Conv1dImpl {
- public:
+struct BambaConv1dImpl : mamba2::Mamba2Conv1dImpl {
   explicit BambaConv1dImpl(const BambaConfig& config)
       : Mamba2Conv1dImpl(config), initializer_range(config.initializer_range) {}
 
@@ -93,12 +84,8 @@ class BambaConv1dImpl : public mamba2::Mamba2Conv1dImpl {
   TP_NONE Tensor weight;
   TP_NONE Tensor bias;
 };
-TORCH_MODULE(BambaConv1d);
 
-class BambaMixerImpl : public mamba2::Mamba2MixerImpl {
- public:
-  using Mamba2MixerImpl::Mamba2MixerImpl;
-
+struct BambaMixerImpl : mamba2::Mamba2MixerImpl {
   void reset_parameters() override {
     init::linear_and_embedding_(*this, config.initializer_range);
     init::log_rates_(A_log);
@@ -115,17 +102,15 @@ class BambaMixerImpl : public mamba2::Mamba2MixerImpl {
   TP_NONE Tensor D;
   TP_NONE nn::Linear out_proj{nullptr};
 };
-TORCH_MODULE(BambaMixer);
 
 /// Attention or a state space layer, and a feed-forward network.
-class FSDP_UNIT BambaDecoderLayerImpl : public llama::LlamaDecoderLayerImpl {
- public:
+struct FSDP_UNIT BambaDecoderLayerImpl : llama::LlamaDecoderLayerImpl {
   BambaDecoderLayerImpl(const BambaConfig& config, int64_t layer) : LlamaDecoderLayerImpl(config, layer) {
     remove(self_attn);
     if (config.has_attention(layer)) {
-      self_attn = register_module("self_attn", llama::LlamaAttention(config));
+      self_attn = llama::LlamaAttention(config);
     } else {
-      mamba = register_module("mamba", BambaMixer(config));
+      mamba = BambaMixer(config);
     }
   }
 
@@ -140,12 +125,8 @@ class FSDP_UNIT BambaDecoderLayerImpl : public llama::LlamaDecoderLayerImpl {
   llama::LlamaAttention self_attn{nullptr};  // one of these two
   BambaMixer mamba{nullptr};
 };
-TORCH_MODULE(BambaDecoderLayer);
 
-class BambaModelImpl : public llama::LlamaModelImpl {
- public:
-  using LlamaModelImpl::LlamaModelImpl;
-
+struct BambaModelImpl : llama::LlamaModelImpl {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch.input_ids);
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
@@ -156,7 +137,6 @@ class BambaModelImpl : public llama::LlamaModelImpl {
 
   ModuleListOf<BambaDecoderLayer> layers;
 };
-TORCH_MODULE(BambaModel);
 
 using BambaForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
 

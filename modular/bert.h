@@ -45,13 +45,10 @@ struct BertConfig : Config {
 class BertEmbeddingsImpl : public Module {
  public:
   explicit BertEmbeddingsImpl(const BertConfig& config)
-      : word_embeddings(
-            register_module("word_embeddings", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
-        position_embeddings(register_module(
-            "position_embeddings", embedding(config.max_position_embeddings, config.hidden_size, std::nullopt))),
-        token_type_embeddings(register_module("token_type_embeddings",
-                                              embedding(config.type_vocab_size, config.hidden_size, std::nullopt))),
-        LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
+      : word_embeddings(embedding(config.vocab_size, config.hidden_size, config.pad_token_id)),
+        position_embeddings(embedding(config.max_position_embeddings, config.hidden_size, std::nullopt)),
+        token_type_embeddings(embedding(config.type_vocab_size, config.hidden_size, std::nullopt)),
+        LayerNorm(modular::LayerNorm(config.hidden_size, config.layer_norm_eps)),
         initializer_range(config.initializer_range) {}
 
   /// The row of position_embeddings for each token: [batch or 1, seq].
@@ -72,7 +69,6 @@ class BertEmbeddingsImpl : public Module {
   modular::LayerNorm LayerNorm;
   double initializer_range;
 };
-TORCH_MODULE(BertEmbeddings);
 
 class BertSelfAttentionImpl : public Module {
  public:
@@ -81,9 +77,9 @@ class BertSelfAttentionImpl : public Module {
         attention_head_size(config.hidden_size / config.num_attention_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(attention_head_size))),
         initializer_range(config.initializer_range),
-        query(register_module("query", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
-        key(register_module("key", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
-        value(register_module("value", linear(config.hidden_size, config.hidden_size, /*bias=*/true))) {}
+        query(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
+        key(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
+        value(linear(config.hidden_size, config.hidden_size, /*bias=*/true)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -106,14 +102,13 @@ class BertSelfAttentionImpl : public Module {
   TP_COLWISE nn::Linear key;
   TP_COLWISE nn::Linear value;
 };
-TORCH_MODULE(BertSelfAttention);
 
 /// Projects what attention mixed and adds the residual path, normed.
 class BertSelfOutputImpl : public Module {
  public:
   explicit BertSelfOutputImpl(const BertConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
-        LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
+      : dense(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
+        LayerNorm(modular::LayerNorm(config.hidden_size, config.layer_norm_eps)),
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
@@ -126,13 +121,11 @@ class BertSelfOutputImpl : public Module {
   modular::LayerNorm LayerNorm;
   double initializer_range;
 };
-TORCH_MODULE(BertSelfOutput);
 
 class BertAttentionImpl : public Module {
  public:
   explicit BertAttentionImpl(const BertConfig& config)
-      : self(register_module("self", BertSelfAttention(config))),
-        output(register_module("output", BertSelfOutput(config))) {}
+      : self(BertSelfAttention(config)), output(BertSelfOutput(config)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     return output(self(hidden_states, mask), hidden_states);
@@ -141,12 +134,11 @@ class BertAttentionImpl : public Module {
   BertSelfAttention self;
   BertSelfOutput output;
 };
-TORCH_MODULE(BertAttention);
 
 class BertIntermediateImpl : public Module {
  public:
   explicit BertIntermediateImpl(const BertConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
+      : dense(linear(config.hidden_size, config.intermediate_size, /*bias=*/true)),
         hidden_act(config.hidden_act),
         initializer_range(config.initializer_range) {}
 
@@ -158,14 +150,13 @@ class BertIntermediateImpl : public Module {
   std::string hidden_act;
   double initializer_range;
 };
-TORCH_MODULE(BertIntermediate);
 
 /// Projects the feed-forward network's features and adds the residual path, normed.
 class BertOutputImpl : public Module {
  public:
   explicit BertOutputImpl(const BertConfig& config)
-      : dense(register_module("dense", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
-        LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
+      : dense(linear(config.intermediate_size, config.hidden_size, /*bias=*/true)),
+        LayerNorm(modular::LayerNorm(config.hidden_size, config.layer_norm_eps)),
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
@@ -178,14 +169,11 @@ class BertOutputImpl : public Module {
   modular::LayerNorm LayerNorm;
   double initializer_range;
 };
-TORCH_MODULE(BertOutput);
 
 class FSDP_UNIT BertLayerImpl : public Module {
  public:
   explicit BertLayerImpl(const BertConfig& config)
-      : attention(register_module("attention", BertAttention(config))),
-        intermediate(register_module("intermediate", BertIntermediate(config))),
-        output(register_module("output", BertOutput(config))) {}
+      : attention(BertAttention(config)), intermediate(BertIntermediate(config)), output(BertOutput(config)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const Tensor attention_output = attention(hidden_states, mask);
@@ -196,24 +184,22 @@ class FSDP_UNIT BertLayerImpl : public Module {
   BertIntermediate intermediate;
   BertOutput output;
 };
-TORCH_MODULE(BertLayer);
 
 /// Holds the layers; BertModel walks them.
 class BertEncoderImpl : public Module {
  public:
-  explicit BertEncoderImpl(const BertConfig& config) : layer(register_module("layer", ModuleListOf<BertLayer>())) {
+  explicit BertEncoderImpl(const BertConfig& config) : layer(ModuleListOf<BertLayer>()) {
     for (int64_t i = 0; i < config.num_hidden_layers; ++i) layer->push_back(BertLayer(config));
   }
 
   PP_SPLIT ModuleListOf<BertLayer> layer;
 };
-TORCH_MODULE(BertEncoder);
 
 /// A feature of the whole sequence, from its first token.
 class BertPoolerImpl : public Module {
  public:
   explicit BertPoolerImpl(const BertConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+      : dense(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states) { return dense(hidden_states.select(1, 0)).tanh(); }
@@ -223,15 +209,13 @@ class BertPoolerImpl : public Module {
   nn::Linear dense;
   double initializer_range;
 };
-TORCH_MODULE(BertPooler);
 
 /// Embeddings and layers, and a pooler where a head asks for one.
 class BertModelImpl : public Module {
  public:
   BertModelImpl(const BertConfig& config, bool add_pooling_layer)
-      : embeddings(register_module("embeddings", BertEmbeddings(config))),
-        encoder(register_module("encoder", BertEncoder(config))) {
-    if (add_pooling_layer) pooler = register_module("pooler", BertPooler(config));
+      : embeddings(BertEmbeddings(config)), encoder(BertEncoder(config)) {
+    if (add_pooling_layer) pooler = BertPooler(config);
   }
 
   /// Which keys each query sees.
@@ -248,13 +232,12 @@ class BertModelImpl : public Module {
   BertEncoder encoder;
   PP_LAST BertPooler pooler{nullptr};
 };
-TORCH_MODULE(BertModel);
 
 class BertPredictionHeadTransformImpl : public Module {
  public:
   explicit BertPredictionHeadTransformImpl(const BertConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
-        LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
+      : dense(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
+        LayerNorm(modular::LayerNorm(config.hidden_size, config.layer_norm_eps)),
         hidden_act(config.hidden_act),
         initializer_range(config.initializer_range) {}
 
@@ -267,15 +250,14 @@ class BertPredictionHeadTransformImpl : public Module {
   std::string hidden_act;
   double initializer_range;
 };
-TORCH_MODULE(BertPredictionHeadTransform);
 
 class BertLMPredictionHeadImpl : public Module {
  public:
   explicit BertLMPredictionHeadImpl(const BertConfig& config)
       : config(config),
-        transform(register_module("transform", BertPredictionHeadTransform(config))),
+        transform(BertPredictionHeadTransform(config)),
         bias(register_parameter("bias", torch::zeros({config.vocab_size}))),
-        decoder(register_module("decoder", linear(config.hidden_size, config.vocab_size, /*bias=*/true))) {}
+        decoder(linear(config.hidden_size, config.vocab_size, /*bias=*/true)) {}
 
   Tensor forward(const Tensor& hidden_states) { return decoder(transform(hidden_states)); }
 
@@ -290,26 +272,21 @@ class BertLMPredictionHeadImpl : public Module {
   TP_SHARD(0) Tensor bias;  // [vocab], the decoder's where it is tied
   TP_VOCAB TIES(nn::LinearImpl::bias, bias) nn::Linear decoder;
 };
-TORCH_MODULE(BertLMPredictionHead);
 
 class BertOnlyMLMHeadImpl : public Module {
  public:
-  explicit BertOnlyMLMHeadImpl(const BertConfig& config)
-      : predictions(register_module("predictions", BertLMPredictionHead(config))) {}
+  explicit BertOnlyMLMHeadImpl(const BertConfig& config) : predictions(BertLMPredictionHead(config)) {}
 
   Tensor forward(const Tensor& hidden_states) { return predictions(hidden_states); }
 
   BertLMPredictionHead predictions;
 };
-TORCH_MODULE(BertOnlyMLMHead);
 
 /// Predicts the tokens that were masked.
 class MODEL_ENTRY("masked-lm") FSDP_UNIT BertForMaskedLMImpl : public Module {
  public:
   explicit BertForMaskedLMImpl(const BertConfig& config)
-      : config(config),
-        bert(register_module("bert", BertModel(config, /*add_pooling_layer=*/false))),
-        cls(register_module("cls", BertOnlyMLMHead(config))) {}
+      : config(config), bert(BertModel(config, /*add_pooling_layer=*/false)), cls(BertOnlyMLMHead(config)) {}
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = bert(batch);
@@ -328,15 +305,14 @@ class MODEL_ENTRY("masked-lm") FSDP_UNIT BertForMaskedLMImpl : public Module {
   PP_LAST TIES(BertOnlyMLMHeadImpl::predictions->decoder->weight,
                bert->embeddings->word_embeddings->weight) BertOnlyMLMHead cls;
 };
-TORCH_MODULE(BertForMaskedLM);
 
 /// Gives a sequence one of several labels.
 class MODEL_ENTRY("sequence-classification") FSDP_UNIT BertForSequenceClassificationImpl : public Module {
  public:
   explicit BertForSequenceClassificationImpl(const BertConfig& config)
       : config(config),
-        bert(register_module("bert", BertModel(config, /*add_pooling_layer=*/true))),
-        classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
+        bert(BertModel(config, /*add_pooling_layer=*/true)),
+        classifier(linear(config.hidden_size, config.num_labels, /*bias=*/true)) {}
 
   /// What the classifier reads.
   Tensor features(const Tensor& hidden_states, const Batch&) { return bert->pooler(hidden_states); }
@@ -359,19 +335,17 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT BertForSequenceClassifica
   BertModel bert;
   PP_LAST nn::Linear classifier;
 };
-TORCH_MODULE(BertForSequenceClassification);
 
 /// Gives each token one of several labels.
 class MODEL_ENTRY("token-classification") FSDP_UNIT BertForTokenClassificationImpl
     : public BertForSequenceClassificationImpl {
  public:
   explicit BertForTokenClassificationImpl(const BertConfig& config) : BertForSequenceClassificationImpl(config) {
-    bert = register_module("bert", BertModel(config, /*add_pooling_layer=*/false));
+    bert = remake(bert, BertModel(config, /*add_pooling_layer=*/false));
   }
 
   Tensor features(const Tensor& hidden_states, const Batch&) { return hidden_states; }
 };
-TORCH_MODULE(BertForTokenClassification);
 
 /// The base model as an embedding of sentences: the mean over their tokens (Reimers & Gurevych, Sentence-BERT).
 class MODEL_ENTRY("sentence-embedding", "BertModel") FSDP_UNIT BertForSentenceEmbeddingImpl : public BertModelImpl {
@@ -390,6 +364,5 @@ class MODEL_ENTRY("sentence-embedding", "BertModel") FSDP_UNIT BertForSentenceEm
     return outputs;
   }
 };
-TORCH_MODULE(BertForSentenceEmbedding);
 
 }  // namespace modular::bert

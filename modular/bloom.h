@@ -31,16 +31,9 @@ struct BloomConfig : gpt2::GPT2Config {
   }
 
  private:
-  using GPT2Config::activation_function;
-  using GPT2Config::add_cross_attention;
-  using GPT2Config::attn_pdrop;
-  using GPT2Config::embd_pdrop;
-  using GPT2Config::n_inner;
-  using GPT2Config::n_positions;
-  using GPT2Config::reorder_and_upcast_attn;
-  using GPT2Config::resid_pdrop;
-  using GPT2Config::scale_attn_by_inverse_layer_idx;
-  using GPT2Config::scale_attn_weights;
+  using GPT2Config::activation_function, GPT2Config::add_cross_attention, GPT2Config::attn_pdrop,
+      GPT2Config::embd_pdrop, GPT2Config::n_inner, GPT2Config::n_positions, GPT2Config::reorder_and_upcast_attn,
+      GPT2Config::resid_pdrop, GPT2Config::scale_attn_by_inverse_layer_idx, GPT2Config::scale_attn_weights;
 };
 
 /// Causal self-attention with a bias for each head, which `mask` holds.
@@ -50,9 +43,8 @@ class BloomAttentionImpl : public Module {
       : num_heads(config.n_head),
         head_dim(config.n_embd / config.n_head),
         initializer_range(config.initializer_range),
-        query_key_value(
-            register_module("query_key_value", linear(config.n_embd, num_heads * 3 * head_dim, /*bias=*/true))),
-        dense(register_module("dense", linear(config.n_embd, config.n_embd, /*bias=*/true))) {}
+        query_key_value(linear(config.n_embd, num_heads * 3 * head_dim, /*bias=*/true)),
+        dense(linear(config.n_embd, config.n_embd, /*bias=*/true)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -70,15 +62,14 @@ class BloomAttentionImpl : public Module {
   TP_COLWISE nn::Linear query_key_value;
   TP_ROWWISE nn::Linear dense;
 };
-TORCH_MODULE(BloomAttention);
 
 /// Feed-forward network.
 class BloomMLPImpl : public Module {
  public:
   explicit BloomMLPImpl(const BloomConfig& config)
       : initializer_range(config.initializer_range),
-        dense_h_to_4h(register_module("dense_h_to_4h", linear(config.n_embd, 4 * config.n_embd, /*bias=*/true))),
-        dense_4h_to_h(register_module("dense_4h_to_h", linear(4 * config.n_embd, config.n_embd, /*bias=*/true))) {}
+        dense_h_to_4h(linear(config.n_embd, 4 * config.n_embd, /*bias=*/true)),
+        dense_4h_to_h(linear(4 * config.n_embd, config.n_embd, /*bias=*/true)) {}
 
   Tensor forward(const Tensor& hidden_states) {
     return dense_4h_to_h(activation("gelu_pytorch_tanh", dense_h_to_4h(hidden_states)));
@@ -90,11 +81,9 @@ class BloomMLPImpl : public Module {
   TP_COLWISE nn::Linear dense_h_to_4h;
   TP_ROWWISE nn::Linear dense_4h_to_h;
 };
-TORCH_MODULE(BloomMLP);
 
 /// Attention and feed-forward network, each after a norm and with a residual path, which may begin after the norm.
-class BloomBlockImpl : public gpt2::GPT2BlockImpl {
- public:
+struct BloomBlockImpl : gpt2::GPT2BlockImpl {
   BloomBlockImpl(const BloomConfig& config, int64_t layer)
       : GPT2BlockImpl(config, layer),
         apply_residual_connection_post_layernorm(config.apply_residual_connection_post_layernorm) {}
@@ -108,7 +97,6 @@ class BloomBlockImpl : public gpt2::GPT2BlockImpl {
 
   bool apply_residual_connection_post_layernorm;
 };
-TORCH_MODULE(BloomBlock);
 
 /// Embeddings, blocks and final norm.
 class BloomModelImpl : public gpt2::GPT2ModelImpl {
@@ -116,8 +104,7 @@ class BloomModelImpl : public gpt2::GPT2ModelImpl {
   explicit BloomModelImpl(const BloomConfig& config)
       : GPT2ModelImpl(config),
         num_heads(config.n_head),
-        word_embeddings_layernorm(
-            register_module("word_embeddings_layernorm", LayerNorm(config.n_embd, config.layer_norm_epsilon))) {}
+        word_embeddings_layernorm(LayerNorm(config.n_embd, config.layer_norm_epsilon)) {}
 
   /// Embeddings of tokens, normed: [batch, seq, hidden].
   Tensor embed(const Batch& batch) { return word_embeddings_layernorm(wte(batch.input_ids)); }
@@ -136,7 +123,6 @@ class BloomModelImpl : public gpt2::GPT2ModelImpl {
  private:
   using GPT2ModelImpl::wpe;
 };
-TORCH_MODULE(BloomModel);
 
 using BloomForCausalLM MODEL_ENTRY("causal-lm") = gpt2::GPT2LMHeadModel;
 using BloomForSequenceClassification MODEL_ENTRY("sequence-classification") = gpt2::GPT2ForSequenceClassification;

@@ -77,10 +77,8 @@ class CLIPVisionEmbeddingsImpl : public Module {
       : config(config),
         patches_a_side(config.image_size / config.patch_size),
         class_embedding(register_parameter("class_embedding", torch::empty({config.hidden_size}))),
-        patch_embedding(register_module("patch_embedding", patch_projection(config.num_channels, config.hidden_size,
-                                                                            config.patch_size, /*bias=*/false))),
-        position_embedding(register_module(
-            "position_embedding", embedding(patches_a_side * patches_a_side + 1, config.hidden_size, std::nullopt))) {}
+        patch_embedding(patch_projection(config.num_channels, config.hidden_size, config.patch_size, /*bias=*/false)),
+        position_embedding(embedding(patches_a_side * patches_a_side + 1, config.hidden_size, std::nullopt)) {}
 
   /// [images, 1 + patches, hidden]
   Tensor forward(const Tensor& pixel_values) {
@@ -103,16 +101,13 @@ class CLIPVisionEmbeddingsImpl : public Module {
   nn::Conv2d patch_embedding;
   nn::Embedding position_embedding;
 };
-TORCH_MODULE(CLIPVisionEmbeddings);
 
 class CLIPTextEmbeddingsImpl : public Module {
  public:
   explicit CLIPTextEmbeddingsImpl(const CLIPTextConfig& config)
       : config(config),
-        token_embedding(
-            register_module("token_embedding", embedding(config.vocab_size, config.hidden_size, std::nullopt))),
-        position_embedding(register_module(
-            "position_embedding", embedding(config.max_position_embeddings, config.hidden_size, std::nullopt))) {}
+        token_embedding(embedding(config.vocab_size, config.hidden_size, std::nullopt)),
+        position_embedding(embedding(config.max_position_embeddings, config.hidden_size, std::nullopt)) {}
 
   Tensor forward(const Batch& batch) {
     return token_embedding(batch.input_ids) + position_embedding(position_ids(batch));
@@ -124,7 +119,6 @@ class CLIPTextEmbeddingsImpl : public Module {
   TP_VOCAB nn::Embedding token_embedding;
   nn::Embedding position_embedding;
 };
-TORCH_MODULE(CLIPTextEmbeddings);
 
 /// Initial deviation of what is added to the residual path, less the deeper it is.
 inline double clip_residual_deviation(int64_t hidden_size, int64_t num_hidden_layers) {
@@ -140,10 +134,10 @@ class CLIPAttentionImpl : public Module {
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
         in_deviation(clip_residual_deviation(hidden_size, num_hidden_layers) * initializer_factor),
         out_deviation(initializer_factor / std::sqrt(static_cast<double>(hidden_size))),
-        k_proj(register_module("k_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
-        v_proj(register_module("v_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
-        q_proj(register_module("q_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
-        out_proj(register_module("out_proj", linear(hidden_size, hidden_size, /*bias=*/true))) {}
+        k_proj(linear(hidden_size, hidden_size, /*bias=*/true)),
+        v_proj(linear(hidden_size, hidden_size, /*bias=*/true)),
+        q_proj(linear(hidden_size, hidden_size, /*bias=*/true)),
+        out_proj(linear(hidden_size, hidden_size, /*bias=*/true)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -167,7 +161,6 @@ class CLIPAttentionImpl : public Module {
   TP_COLWISE nn::Linear q_proj;
   TP_ROWWISE nn::Linear out_proj;
 };
-TORCH_MODULE(CLIPAttention);
 
 class CLIPMLPImpl : public Module {
  public:
@@ -176,8 +169,8 @@ class CLIPMLPImpl : public Module {
       : hidden_act(hidden_act),
         in_deviation(initializer_factor / std::sqrt(static_cast<double>(2 * hidden_size))),
         out_deviation(clip_residual_deviation(hidden_size, num_hidden_layers) * initializer_factor),
-        fc1(register_module("fc1", linear(hidden_size, intermediate_size, /*bias=*/true))),
-        fc2(register_module("fc2", linear(intermediate_size, hidden_size, /*bias=*/true))) {}
+        fc1(linear(hidden_size, intermediate_size, /*bias=*/true)),
+        fc2(linear(intermediate_size, hidden_size, /*bias=*/true)) {}
 
   Tensor forward(const Tensor& hidden_states) { return fc2(activation(hidden_act, fc1(hidden_states))); }
 
@@ -191,7 +184,6 @@ class CLIPMLPImpl : public Module {
   TP_COLWISE nn::Linear fc1;
   TP_ROWWISE nn::Linear fc2;
 };
-TORCH_MODULE(CLIPMLP);
 
 /// A layer of either tower.
 class FSDP_UNIT CLIPEncoderLayerImpl : public Module {
@@ -199,12 +191,10 @@ class FSDP_UNIT CLIPEncoderLayerImpl : public Module {
   CLIPEncoderLayerImpl(int64_t hidden_size, int64_t intermediate_size, int64_t num_hidden_layers,
                        int64_t num_attention_heads, const std::string& hidden_act, double layer_norm_eps,
                        double initializer_factor)
-      : self_attn(register_module(
-            "self_attn", CLIPAttention(hidden_size, num_attention_heads, num_hidden_layers, initializer_factor))),
-        layer_norm1(register_module("layer_norm1", LayerNorm(hidden_size, layer_norm_eps))),
-        mlp(register_module(
-            "mlp", CLIPMLP(hidden_size, intermediate_size, hidden_act, num_hidden_layers, initializer_factor))),
-        layer_norm2(register_module("layer_norm2", LayerNorm(hidden_size, layer_norm_eps))) {}
+      : self_attn(CLIPAttention(hidden_size, num_attention_heads, num_hidden_layers, initializer_factor)),
+        layer_norm1(LayerNorm(hidden_size, layer_norm_eps)),
+        mlp(CLIPMLP(hidden_size, intermediate_size, hidden_act, num_hidden_layers, initializer_factor)),
+        layer_norm2(LayerNorm(hidden_size, layer_norm_eps)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const Tensor attended = hidden_states + self_attn(layer_norm1(hidden_states), mask);
@@ -216,14 +206,13 @@ class FSDP_UNIT CLIPEncoderLayerImpl : public Module {
   CLIPMLP mlp;
   LayerNorm layer_norm2;
 };
-TORCH_MODULE(CLIPEncoderLayer);
 
 class CLIPEncoderImpl : public Module {
  public:
   CLIPEncoderImpl(int64_t hidden_size, int64_t intermediate_size, int64_t num_hidden_layers,
                   int64_t num_attention_heads, const std::string& hidden_act, double layer_norm_eps,
                   double initializer_factor)
-      : layers(register_module("layers", ModuleListOf<CLIPEncoderLayer>())) {
+      : layers(ModuleListOf<CLIPEncoderLayer>()) {
     for (int64_t i = 0; i < num_hidden_layers; ++i)
       layers->push_back(CLIPEncoderLayer(hidden_size, intermediate_size, num_hidden_layers, num_attention_heads,
                                          hidden_act, layer_norm_eps, initializer_factor));
@@ -237,18 +226,16 @@ class CLIPEncoderImpl : public Module {
 
   ModuleListOf<CLIPEncoderLayer> layers;
 };
-TORCH_MODULE(CLIPEncoder);
 
 class CLIPTextModelImpl : public Module {
  public:
   explicit CLIPTextModelImpl(const CLIPTextConfig& config)
       : config(config),
-        embeddings(register_module("embeddings", CLIPTextEmbeddings(config))),
-        encoder(register_module("encoder",
-                                CLIPEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
-                                            config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
-                                            config.initializer_factor))),
-        final_layer_norm(register_module("final_layer_norm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {}
+        embeddings(CLIPTextEmbeddings(config)),
+        encoder(CLIPEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
+                            config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
+                            config.initializer_factor)),
+        final_layer_norm(LayerNorm(config.hidden_size, config.layer_norm_eps)) {}
 
   /// Which tokens each token sees.
   Tensor attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
@@ -276,18 +263,16 @@ class CLIPTextModelImpl : public Module {
   CLIPEncoder encoder;
   LayerNorm final_layer_norm;
 };
-TORCH_MODULE(CLIPTextModel);
 
 class CLIPVisionModelImpl : public Module {
  public:
   explicit CLIPVisionModelImpl(const CLIPVisionConfig& config)
-      : embeddings(register_module("embeddings", CLIPVisionEmbeddings(config))),
-        pre_layrnorm(register_module("pre_layrnorm", LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        encoder(register_module("encoder",
-                                CLIPEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
-                                            config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
-                                            config.initializer_factor))),
-        post_layernorm(register_module("post_layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {}
+      : embeddings(CLIPVisionEmbeddings(config)),
+        pre_layrnorm(LayerNorm(config.hidden_size, config.layer_norm_eps)),
+        encoder(CLIPEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
+                            config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
+                            config.initializer_factor)),
+        post_layernorm(LayerNorm(config.hidden_size, config.layer_norm_eps)) {}
 
   /// What the layers read: [images, 1 + patches, hidden].
   Tensor embed(const Tensor& pixel_values) { return pre_layrnorm(embeddings(pixel_values)); }
@@ -306,19 +291,16 @@ class CLIPVisionModelImpl : public Module {
   CLIPEncoder encoder;
   LayerNorm post_layernorm;
 };
-TORCH_MODULE(CLIPVisionModel);
 
 /// Scores of texts and images that belong together. Logits are those of each image against all texts.
 class MODEL_ENTRY("contrastive-pairs") FSDP_UNIT CLIPModelImpl : public Module {
  public:
   explicit CLIPModelImpl(const CLIPConfig& config)
       : config(config),
-        text_model(register_module("text_model", CLIPTextModel(config.text_config))),
-        vision_model(register_module("vision_model", CLIPVisionModel(config.vision_config))),
-        visual_projection(register_module(
-            "visual_projection", linear(config.vision_config.hidden_size, config.projection_dim, /*bias=*/false))),
-        text_projection(register_module("text_projection",
-                                        linear(config.text_config.hidden_size, config.projection_dim, /*bias=*/false))),
+        text_model(CLIPTextModel(config.text_config)),
+        vision_model(CLIPVisionModel(config.vision_config)),
+        visual_projection(linear(config.vision_config.hidden_size, config.projection_dim, /*bias=*/false)),
+        text_projection(linear(config.text_config.hidden_size, config.projection_dim, /*bias=*/false)),
         logit_scale(register_parameter("logit_scale", torch::empty({}))) {}
 
   /// Of length 1: [images, projection_dim].
@@ -366,16 +348,14 @@ class MODEL_ENTRY("contrastive-pairs") FSDP_UNIT CLIPModelImpl : public Module {
   PP_LAST nn::Linear text_projection;
   PP_LAST Tensor logit_scale;  // []
 };
-TORCH_MODULE(CLIPModel);
 
 /// Gives an image one of several labels, by the mean over its patches.
 class MODEL_ENTRY("image-classification") FSDP_UNIT CLIPForImageClassificationImpl : public Module {
  public:
   explicit CLIPForImageClassificationImpl(const CLIPConfig& config)
       : config(config),
-        vision_model(register_module("vision_model", CLIPVisionModel(config.vision_config))),
-        classifier(register_module("classifier",
-                                   linear(config.vision_config.hidden_size, config.num_labels, /*bias=*/true))) {}
+        vision_model(CLIPVisionModel(config.vision_config)),
+        classifier(linear(config.vision_config.hidden_size, config.num_labels, /*bias=*/true)) {}
 
   /// What the classifier reads.
   Tensor features(const Tensor& hidden_states) { return hidden_states.slice(1, 1).mean(1); }
@@ -401,6 +381,5 @@ class MODEL_ENTRY("image-classification") FSDP_UNIT CLIPForImageClassificationIm
   CLIPVisionModel vision_model;
   nn::Linear classifier;
 };
-TORCH_MODULE(CLIPForImageClassification);
 
 }  // namespace modular::clip

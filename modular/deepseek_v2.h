@@ -2,12 +2,7 @@
 // after the first layers.
 #pragma once
 
-#include <cmath>
-#include <optional>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "modular/mixtral.h"
 
@@ -59,15 +54,13 @@ struct DeepseekV2Config : llama::LlamaConfig {
   static std::vector<StoredAs> stored_as() { return stored_expert_by_expert(); }
 };
 
-class DeepseekV2MLPImpl : public llama::LlamaMLPImpl {
- public:
+struct DeepseekV2MLPImpl : llama::LlamaMLPImpl {
   DeepseekV2MLPImpl(const DeepseekV2Config& config, int64_t intermediate_size) : LlamaMLPImpl(config) {
-    gate_proj = register_module("gate_proj", linear(config.hidden_size, intermediate_size, config.mlp_bias));
-    up_proj = register_module("up_proj", linear(config.hidden_size, intermediate_size, config.mlp_bias));
-    down_proj = register_module("down_proj", linear(intermediate_size, config.hidden_size, config.mlp_bias));
+    gate_proj = remake(gate_proj, linear(config.hidden_size, intermediate_size, config.mlp_bias));
+    up_proj = remake(up_proj, linear(config.hidden_size, intermediate_size, config.mlp_bias));
+    down_proj = remake(down_proj, linear(intermediate_size, config.hidden_size, config.mlp_bias));
   }
 };
-TORCH_MODULE(DeepseekV2MLP);
 
 /// Attention whose keys and values are made of a small latent, and whose positions turn features of their own.
 class DeepseekV2AttentionImpl : public Module {
@@ -81,19 +74,17 @@ class DeepseekV2AttentionImpl : public Module {
         scaling(rotary_attention_scale(config.rope_parameters) /
                 std::sqrt(static_cast<double>(qk_nope_head_dim + qk_rope_head_dim))),
         initializer_range(config.initializer_range),
-        kv_a_proj_with_mqa(register_module(
-            "kv_a_proj_with_mqa", linear(config.hidden_size, kv_lora_rank + qk_rope_head_dim, config.attention_bias))),
-        kv_a_layernorm(register_module("kv_a_layernorm", llama::LlamaRMSNorm(kv_lora_rank, 1e-6))),
-        kv_b_proj(register_module("kv_b_proj",
-                                  linear(kv_lora_rank, num_heads * (qk_nope_head_dim + v_head_dim), /*bias=*/false))),
-        o_proj(register_module("o_proj", linear(num_heads * v_head_dim, config.hidden_size, config.attention_bias))) {
+        kv_a_proj_with_mqa(linear(config.hidden_size, kv_lora_rank + qk_rope_head_dim, config.attention_bias)),
+        kv_a_layernorm(llama::LlamaRMSNorm(kv_lora_rank, 1e-6)),
+        kv_b_proj(linear(kv_lora_rank, num_heads * (qk_nope_head_dim + v_head_dim), /*bias=*/false)),
+        o_proj(linear(num_heads * v_head_dim, config.hidden_size, config.attention_bias)) {
     const int64_t head_dim = qk_nope_head_dim + qk_rope_head_dim;
     if (config.q_lora_rank) {
-      q_a_proj = register_module("q_a_proj", linear(config.hidden_size, *config.q_lora_rank, config.attention_bias));
-      q_a_layernorm = register_module("q_a_layernorm", llama::LlamaRMSNorm(*config.q_lora_rank, 1e-6));
-      q_b_proj = register_module("q_b_proj", linear(*config.q_lora_rank, num_heads * head_dim, /*bias=*/false));
+      q_a_proj = linear(config.hidden_size, *config.q_lora_rank, config.attention_bias);
+      q_a_layernorm = llama::LlamaRMSNorm(*config.q_lora_rank, 1e-6);
+      q_b_proj = linear(*config.q_lora_rank, num_heads * head_dim, /*bias=*/false);
     } else {
-      q_proj = register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, /*bias=*/false));
+      q_proj = linear(config.hidden_size, num_heads * head_dim, /*bias=*/false);
     }
   }
 
@@ -144,7 +135,6 @@ class DeepseekV2AttentionImpl : public Module {
   TP_COLWISE nn::Linear kv_b_proj;
   TP_ROWWISE nn::Linear o_proj;
 };
-TORCH_MODULE(DeepseekV2Attention);
 
 /// Chooses each token's experts, of a few groups where the config limits that.
 class DeepseekV2TopkRouterImpl : public Module {
@@ -194,18 +184,14 @@ class DeepseekV2TopkRouterImpl : public Module {
   double routed_scaling_factor;
   double initializer_range;
 };
-TORCH_MODULE(DeepseekV2TopkRouter);
 
 /// A mixture of experts, and experts shared by every token, which are one network.
-class DeepseekV2MoeImpl : public mixtral::MixtralSparseMoeBlockImpl {
- public:
+struct DeepseekV2MoeImpl : mixtral::MixtralSparseMoeBlockImpl {
   explicit DeepseekV2MoeImpl(const DeepseekV2Config& config)
       : MixtralSparseMoeBlockImpl(config),
-        shared_experts(register_module("shared_experts",
-                                       DeepseekV2MLP(config, config.n_shared_experts * config.moe_intermediate_size))) {
-    gate = register_module("gate", DeepseekV2TopkRouter(config));
-    experts = register_module("experts",
-                              mixtral::MixtralExperts(config, config.n_routed_experts, config.moe_intermediate_size));
+        shared_experts(DeepseekV2MLP(config, config.n_shared_experts * config.moe_intermediate_size)) {
+    gate = DeepseekV2TopkRouter(config);
+    experts = remake(experts, mixtral::MixtralExperts(config, config.n_routed_experts, config.moe_intermediate_size));
   }
 
   Tensor forward(const Tensor& hidden_states) {
@@ -215,32 +201,25 @@ class DeepseekV2MoeImpl : public mixtral::MixtralSparseMoeBlockImpl {
   DeepseekV2TopkRouter gate;
   DeepseekV2MLP shared_experts;
 };
-TORCH_MODULE(DeepseekV2Moe);
 
-class DeepseekV2DecoderLayerImpl : public llama::LlamaDecoderLayerImpl {
- public:
+struct DeepseekV2DecoderLayerImpl : llama::LlamaDecoderLayerImpl {
   DeepseekV2DecoderLayerImpl(const DeepseekV2Config& config, int64_t layer) : LlamaDecoderLayerImpl(config, layer) {
     remove(mlp);
     if (layer >= config.first_k_dense_replace)
-      mlp = register_module("mlp", DeepseekV2Moe(config));
+      mlp = DeepseekV2Moe(config);
     else
-      mlp = register_module("mlp", DeepseekV2MLP(config, config.intermediate_size));
+      mlp = DeepseekV2MLP(config, config.intermediate_size);
   }
 
   OneOf<DeepseekV2Moe, DeepseekV2MLP> mlp{nullptr};
 };
-TORCH_MODULE(DeepseekV2DecoderLayer);
 
-class DeepseekV2ModelImpl : public llama::LlamaModelImpl {
- public:
-  using LlamaModelImpl::LlamaModelImpl;
-
+struct DeepseekV2ModelImpl : llama::LlamaModelImpl {
   /// In float32, whatever the embeddings' type: positions turn features in it.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType) {
     return LlamaModelImpl::rotary_positions(batch, at::kFloat);
   }
 };
-TORCH_MODULE(DeepseekV2Model);
 
 using DeepseekV2ForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
 using DeepseekV2ForSequenceClassification MODEL_ENTRY("sequence-classification") =

@@ -3,9 +3,6 @@
 #pragma once
 
 #include <limits>
-#include <optional>
-#include <tuple>
-#include <utility>
 
 #include "modular/deepseek_v2.h"
 
@@ -29,6 +26,7 @@ struct DeepseekV3Config : deepseek_v2::DeepseekV2Config {
   int64_t first_k_dense_replace = 3;
   bool norm_topk_prob = true;
   int64_t max_position_embeddings = 4096;
+  static constexpr bool mlp_bias = false;
   bool rope_interleave = true;  // the two features of a pair are neighbours
 
   bool limits_groups() const { return true; }
@@ -39,23 +37,10 @@ struct DeepseekV3Config : deepseek_v2::DeepseekV2Config {
   }
 
  private:
-  using DeepseekV2Config::mlp_bias;
   using DeepseekV2Config::topk_method;
 };
 
-class DeepseekV3MLPImpl : public deepseek_v2::DeepseekV2MLPImpl {
- public:
-  DeepseekV3MLPImpl(const DeepseekV3Config& config, int64_t intermediate_size)
-      : DeepseekV2MLPImpl(config, intermediate_size) {
-    gate_proj = register_module("gate_proj", linear(config.hidden_size, intermediate_size, /*bias=*/false));
-    up_proj = register_module("up_proj", linear(config.hidden_size, intermediate_size, /*bias=*/false));
-    down_proj = register_module("down_proj", linear(intermediate_size, config.hidden_size, /*bias=*/false));
-  }
-};
-TORCH_MODULE(DeepseekV3MLP);
-
-class DeepseekV3AttentionImpl : public deepseek_v2::DeepseekV2AttentionImpl {
- public:
+struct DeepseekV3AttentionImpl : deepseek_v2::DeepseekV2AttentionImpl {
   explicit DeepseekV3AttentionImpl(const DeepseekV3Config& config)
       : DeepseekV2AttentionImpl(config), rope_interleave(config.rope_interleave) {}
 
@@ -66,10 +51,8 @@ class DeepseekV3AttentionImpl : public deepseek_v2::DeepseekV2AttentionImpl {
 
   bool rope_interleave;
 };
-TORCH_MODULE(DeepseekV3Attention);
 
-class DeepseekV3TopkRouterImpl : public deepseek_v2::DeepseekV2TopkRouterImpl {
- public:
+struct DeepseekV3TopkRouterImpl : deepseek_v2::DeepseekV2TopkRouterImpl {
   explicit DeepseekV3TopkRouterImpl(const DeepseekV3Config& config)
       : DeepseekV2TopkRouterImpl(config),
         e_score_correction_bias(register_buffer("e_score_correction_bias", torch::zeros({config.n_routed_experts}))),
@@ -97,7 +80,6 @@ class DeepseekV3TopkRouterImpl : public deepseek_v2::DeepseekV2TopkRouterImpl {
  private:
   using DeepseekV2TopkRouterImpl::limits_groups;
 };
-TORCH_MODULE(DeepseekV3TopkRouter);
 
 using DeepseekV3DecoderLayer = deepseek_v2::DeepseekV2DecoderLayer;
 using DeepseekV3Model = llama::LlamaModel;

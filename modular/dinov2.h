@@ -2,10 +2,6 @@
 // positions fit images of any size.
 #pragma once
 
-#include <cmath>
-#include <optional>
-#include <vector>
-
 #include "modular/vit.h"
 
 namespace modular::dinov2 {
@@ -41,14 +37,10 @@ struct Dinov2Config : vit::ViTConfig {
   }
 
  private:
-  using ViTConfig::encoder_stride;
-  using ViTConfig::intermediate_size;
-  using ViTConfig::pooler_act;
-  using ViTConfig::pooler_output_size;
+  using ViTConfig::encoder_stride, ViTConfig::intermediate_size, ViTConfig::pooler_act, ViTConfig::pooler_output_size;
 };
 
-class Dinov2EmbeddingsImpl : public vit::ViTEmbeddingsImpl {
- public:
+struct Dinov2EmbeddingsImpl : vit::ViTEmbeddingsImpl {
   explicit Dinov2EmbeddingsImpl(const Dinov2Config& config) : ViTEmbeddingsImpl(config) {
     if (config.use_mask_token) mask_token = register_parameter("mask_token", torch::empty({1, config.hidden_size}));
   }
@@ -67,7 +59,6 @@ class Dinov2EmbeddingsImpl : public vit::ViTEmbeddingsImpl {
   Dinov2Config config;
   Tensor mask_token;  // [1, hidden]: of pretraining alone
 };
-TORCH_MODULE(Dinov2Embeddings);
 
 /// Scales each feature of what a part of the layer adds.
 class Dinov2LayerScaleImpl : public Module {
@@ -82,18 +73,15 @@ class Dinov2LayerScaleImpl : public Module {
   Tensor lambda1;  // [hidden]
   double value;
 };
-TORCH_MODULE(Dinov2LayerScale);
 
-class Dinov2MLPImpl : public vit::ViTMLPImpl {
- public:
+struct Dinov2MLPImpl : vit::ViTMLPImpl {
   explicit Dinov2MLPImpl(const Dinov2Config& config) : width(config.hidden_size), ViTMLPImpl(config) {
-    fc1 = register_module("fc1", linear(config.hidden_size, config.mlp_ratio * width, /*bias=*/true));
-    fc2 = register_module("fc2", linear(config.mlp_ratio * width, config.hidden_size, /*bias=*/true));
+    fc1 = remake(fc1, linear(config.hidden_size, config.mlp_ratio * width, /*bias=*/true));
+    fc2 = remake(fc2, linear(config.mlp_ratio * width, config.hidden_size, /*bias=*/true));
   }
 
   TP_LOCAL int64_t width;  // what is split of each multiple
 };
-TORCH_MODULE(Dinov2MLP);
 
 /// A gated network of two thirds of the features (Shazeer), rounded up to a multiple of 8.
 class Dinov2SwiGLUFFNImpl : public Module {
@@ -101,9 +89,9 @@ class Dinov2SwiGLUFFNImpl : public Module {
   explicit Dinov2SwiGLUFFNImpl(const Dinov2Config& config)
       : features((config.hidden_size * config.mlp_ratio * 2 / 3 + 7) / 8 * 8),
         initializer_range(config.initializer_range),
-        gate_proj(register_module("gate_proj", linear(config.hidden_size, features, /*bias=*/true))),
-        up_proj(register_module("up_proj", linear(config.hidden_size, features, /*bias=*/true))),
-        down_proj(register_module("down_proj", linear(features, config.hidden_size, /*bias=*/true))) {}
+        gate_proj(linear(config.hidden_size, features, /*bias=*/true)),
+        up_proj(linear(config.hidden_size, features, /*bias=*/true)),
+        down_proj(linear(features, config.hidden_size, /*bias=*/true)) {}
 
   Tensor forward(const Tensor& hidden_states) {
     return down_proj(gated_activation("silu", gate_proj(hidden_states), up_proj(hidden_states)));
@@ -117,20 +105,19 @@ class Dinov2SwiGLUFFNImpl : public Module {
   TP_COLWISE nn::Linear up_proj;
   TP_ROWWISE nn::Linear down_proj;
 };
-TORCH_MODULE(Dinov2SwiGLUFFN);
 
 class FSDP_UNIT Dinov2LayerImpl : public Module {
  public:
   explicit Dinov2LayerImpl(const Dinov2Config& config)
-      : norm1(register_module("norm1", LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        attention(register_module("attention", vit::ViTAttention(config))),
-        layer_scale1(register_module("layer_scale1", Dinov2LayerScale(config.hidden_size, config.layerscale_value))),
-        norm2(register_module("norm2", LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        layer_scale2(register_module("layer_scale2", Dinov2LayerScale(config.hidden_size, config.layerscale_value))) {
+      : norm1(LayerNorm(config.hidden_size, config.layer_norm_eps)),
+        attention(vit::ViTAttention(config)),
+        layer_scale1(Dinov2LayerScale(config.hidden_size, config.layerscale_value)),
+        norm2(LayerNorm(config.hidden_size, config.layer_norm_eps)),
+        layer_scale2(Dinov2LayerScale(config.hidden_size, config.layerscale_value)) {
     if (config.use_swiglu_ffn)
-      mlp = register_module("mlp", Dinov2SwiGLUFFN(config));
+      mlp = Dinov2SwiGLUFFN(config);
     else
-      mlp = register_module("mlp", Dinov2MLP(config));
+      mlp = Dinov2MLP(config);
   }
 
   Tensor forward(const Tensor& hidden_states) {
@@ -145,26 +132,23 @@ class FSDP_UNIT Dinov2LayerImpl : public Module {
   OneOf<Dinov2SwiGLUFFN, Dinov2MLP> mlp{nullptr};
   Dinov2LayerScale layer_scale2;
 };
-TORCH_MODULE(Dinov2Layer);
 
 /// Holds the layers; Dinov2Model walks them.
 class Dinov2EncoderImpl : public Module {
  public:
-  explicit Dinov2EncoderImpl(const Dinov2Config& config)
-      : layer(register_module("layer", ModuleListOf<Dinov2Layer>())) {
+  explicit Dinov2EncoderImpl(const Dinov2Config& config) : layer(ModuleListOf<Dinov2Layer>()) {
     for (int64_t i = 0; i < config.num_hidden_layers; ++i) layer->push_back(Dinov2Layer(config));
   }
 
   PP_SPLIT ModuleListOf<Dinov2Layer> layer;
 };
-TORCH_MODULE(Dinov2Encoder);
 
 class Dinov2ModelImpl : public Module {
  public:
   explicit Dinov2ModelImpl(const Dinov2Config& config)
-      : embeddings(register_module("embeddings", Dinov2Embeddings(config))),
-        encoder(register_module("encoder", Dinov2Encoder(config))),
-        layernorm(register_module("layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {}
+      : embeddings(Dinov2Embeddings(config)),
+        encoder(Dinov2Encoder(config)),
+        layernorm(LayerNorm(config.hidden_size, config.layer_norm_eps)) {}
 
   Tensor forward(const Tensor& pixel_values) {
     Tensor hidden_states = embeddings(pixel_values);
@@ -176,13 +160,11 @@ class Dinov2ModelImpl : public Module {
   Dinov2Encoder encoder;
   PP_LAST LayerNorm layernorm;
 };
-TORCH_MODULE(Dinov2Model);
 
-class MODEL_ENTRY("image-classification") FSDP_UNIT Dinov2ForImageClassificationImpl
-    : public vit::ViTForImageClassificationImpl {
- public:
+struct MODEL_ENTRY("image-classification") FSDP_UNIT Dinov2ForImageClassificationImpl
+    : vit::ViTForImageClassificationImpl {
   explicit Dinov2ForImageClassificationImpl(const Dinov2Config& config) : ViTForImageClassificationImpl(config) {
-    classifier = register_module("classifier", linear(2 * config.hidden_size, config.num_labels, /*bias=*/true));
+    classifier = remake(classifier, linear(2 * config.hidden_size, config.num_labels, /*bias=*/true));
   }
 
   /// The class token's, and the mean over the patches.
@@ -190,6 +172,5 @@ class MODEL_ENTRY("image-classification") FSDP_UNIT Dinov2ForImageClassification
     return torch::cat({hidden_states.select(1, 0), hidden_states.slice(1, 1).mean(1)}, -1);
   }
 };
-TORCH_MODULE(Dinov2ForImageClassification);
 
 }  // namespace modular::dinov2

@@ -19,6 +19,7 @@ struct GemmaConfig : llama::LlamaConfig {
   int64_t max_position_embeddings = 8192;
   std::optional<int64_t> pad_token_id = 0;
   bool tie_word_embeddings = true;
+  static constexpr bool mlp_bias = false;
   std::optional<bool> use_bidirectional_attention;
 
   void finish() {
@@ -27,45 +28,26 @@ struct GemmaConfig : llama::LlamaConfig {
     if (hidden_act == "gelu") hidden_act = "gelu_pytorch_tanh";  // a legacy value of the official releases
     LlamaConfig::finish();
   }
-
- private:
-  using LlamaConfig::mlp_bias;
 };
 
 /// Root mean square norm whose learned scale is stored less 1.
-class GemmaRMSNormImpl : public llama::LlamaRMSNormImpl {
- public:
+struct GemmaRMSNormImpl : llama::LlamaRMSNormImpl {
   GemmaRMSNormImpl(int64_t hidden_size, double eps) : LlamaRMSNormImpl(hidden_size, eps) {
-    weight = register_parameter("weight", torch::zeros({hidden_size}));
+    weight = remake(weight, torch::zeros({hidden_size}));
   }
 
   Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight.to(at::kFloat) + 1.0, eps); }
 
   void reset_parameters() override { init::zeros_(weight); }
 };
-TORCH_MODULE(GemmaRMSNorm);
 
-class GemmaMLPImpl : public llama::LlamaMLPImpl {
- public:
-  explicit GemmaMLPImpl(const GemmaConfig& config) : LlamaMLPImpl(config) {
-    gate_proj = register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false));
-    up_proj = register_module("up_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/false));
-    down_proj = register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/false));
-  }
-};
-TORCH_MODULE(GemmaMLP);
-
-class GemmaModelImpl : public llama::LlamaModelImpl {
- public:
-  using LlamaModelImpl::LlamaModelImpl;
-
+struct GemmaModelImpl : llama::LlamaModelImpl {
   Tensor embed(const Tensor& input_ids) {
     const Tensor embedded = LlamaModelImpl::embed(input_ids);
     // A tensor, not a number: the original rounds the factor to the embedding's type.
     return embedded * torch::scalar_tensor(std::sqrt(static_cast<double>(config.hidden_size)), embedded.options());
   }
 };
-TORCH_MODULE(GemmaModel);
 
 using GemmaForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
 using GemmaForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;

@@ -2,13 +2,12 @@
 // network too, a window in every second layer and soft caps on scores and logits.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "modular/gemma.h"
 
 namespace modular::gemma2 {
-MODULAR_FAMILY(Gemma2);
+MODULAR_FAMILY(Gemma2, .members = {{"LlamaConfig::hidden_act", "hidden_activation"}});
 
 struct Gemma2Config : gemma::GemmaConfig {
   int64_t hidden_size = 2304;
@@ -16,7 +15,6 @@ struct Gemma2Config : gemma::GemmaConfig {
   int64_t num_hidden_layers = 26;
   int64_t num_attention_heads = 8;
   std::optional<int64_t> num_key_value_heads = 4;
-  std::string hidden_activation = "gelu_pytorch_tanh";
   int64_t query_pre_attn_scalar = 256;  // one over the square of what scores are multiplied by
   std::optional<int64_t> sliding_window = 4096;
   std::vector<std::string> layer_types;  // of each layer: full_attention or sliding_attention
@@ -35,19 +33,9 @@ struct Gemma2Config : gemma::GemmaConfig {
       throw ConfigError("use_bidirectional_attention is not supported: set it to false");
     LlamaConfig::finish();
   }
-
- private:
-  using GemmaConfig::hidden_act;
 };
 
-class Gemma2MLPImpl : public gemma::GemmaMLPImpl {
- public:
-  explicit Gemma2MLPImpl(const Gemma2Config& config) : GemmaMLPImpl(config) { hidden_act = config.hidden_activation; }
-};
-TORCH_MODULE(Gemma2MLP);
-
-class Gemma2AttentionImpl : public llama::LlamaAttentionImpl {
- public:
+struct Gemma2AttentionImpl : llama::LlamaAttentionImpl {
   explicit Gemma2AttentionImpl(const Gemma2Config& config)
       : LlamaAttentionImpl(config), softcap(config.attn_logit_softcapping) {
     scaling = 1.0 / std::sqrt(static_cast<double>(config.query_pre_attn_scalar));
@@ -61,16 +49,12 @@ class Gemma2AttentionImpl : public llama::LlamaAttentionImpl {
 
   std::optional<double> softcap;
 };
-TORCH_MODULE(Gemma2Attention);
 
-class Gemma2DecoderLayerImpl : public gemma::Its<llama::LlamaDecoderLayerImpl> {
- public:
+struct Gemma2DecoderLayerImpl : gemma::Its<llama::LlamaDecoderLayerImpl> {
   Gemma2DecoderLayerImpl(const Gemma2Config& config, int64_t layer)
       : LlamaDecoderLayerImpl(config, layer),
-        pre_feedforward_layernorm(
-            register_module("pre_feedforward_layernorm", gemma::GemmaRMSNorm(config.hidden_size, config.rms_norm_eps))),
-        post_feedforward_layernorm(register_module("post_feedforward_layernorm",
-                                                   gemma::GemmaRMSNorm(config.hidden_size, config.rms_norm_eps))),
+        pre_feedforward_layernorm(gemma::GemmaRMSNorm(config.hidden_size, config.rms_norm_eps)),
+        post_feedforward_layernorm(gemma::GemmaRMSNorm(config.hidden_size, config.rms_norm_eps)),
         is_sliding(config.layer_types.at(layer) == "sliding_attention") {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
@@ -83,12 +67,8 @@ class Gemma2DecoderLayerImpl : public gemma::Its<llama::LlamaDecoderLayerImpl> {
   gemma::GemmaRMSNorm post_feedforward_layernorm;
   bool is_sliding;
 };
-TORCH_MODULE(Gemma2DecoderLayer);
 
-class Gemma2ModelImpl : public gemma::GemmaModelImpl {
- public:
-  using GemmaModelImpl::GemmaModelImpl;
-
+struct Gemma2ModelImpl : gemma::GemmaModelImpl {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch.input_ids);
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
@@ -102,19 +82,14 @@ class Gemma2ModelImpl : public gemma::GemmaModelImpl {
   Gemma2Config config;
   ModuleListOf<Gemma2DecoderLayer> layers;
 };
-TORCH_MODULE(Gemma2Model);
 
-class MODEL_ENTRY("causal-lm") Gemma2ForCausalLMImpl : public gemma::Its<llama::LlamaForCausalLMImpl> {
- public:
-  using LlamaForCausalLMImpl::LlamaForCausalLMImpl;
-
+struct MODEL_ENTRY("causal-lm") Gemma2ForCausalLMImpl : gemma::Its<llama::LlamaForCausalLMImpl> {
   Tensor project(const Tensor& hidden_states) {
     return soft_cap(LlamaForCausalLMImpl::project(hidden_states), config.final_logit_softcapping);
   }
 
   Gemma2Config config;
 };
-TORCH_MODULE(Gemma2ForCausalLM);
 
 using Gemma2ForSequenceClassification MODEL_ENTRY("sequence-classification") = gemma::GemmaForSequenceClassification;
 using Gemma2ForTokenClassification MODEL_ENTRY("token-classification") = gemma::GemmaForTokenClassification;

@@ -2,8 +2,6 @@
 // keys, five layers with a window to one without, and rotary settings of each kind.
 #pragma once
 
-#include <string>
-
 #include "modular/gemma2.h"
 
 namespace modular::gemma3_text {
@@ -21,12 +19,11 @@ struct Gemma3Config : gemma2::Gemma2Config {
   bool has_window(int64_t layer) const { return (layer + 1) % sliding_window_pattern != 0; }
 };
 
-class Gemma3AttentionImpl : public gemma2::Gemma2AttentionImpl {
- public:
+struct Gemma3AttentionImpl : gemma2::Gemma2AttentionImpl {
   explicit Gemma3AttentionImpl(const Gemma3Config& config)
       : Gemma2AttentionImpl(config),
-        q_norm(register_module("q_norm", gemma::GemmaRMSNorm(head_dim, config.rms_norm_eps))),
-        k_norm(register_module("k_norm", gemma::GemmaRMSNorm(head_dim, config.rms_norm_eps))) {}
+        q_norm(gemma::GemmaRMSNorm(head_dim, config.rms_norm_eps)),
+        k_norm(gemma::GemmaRMSNorm(head_dim, config.rms_norm_eps)) {}
 
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const Tensor& mask) {
@@ -41,12 +38,8 @@ class Gemma3AttentionImpl : public gemma2::Gemma2AttentionImpl {
  private:
   using Gemma2AttentionImpl::softcap;
 };
-TORCH_MODULE(Gemma3Attention);
 
-class Gemma3ModelImpl : public gemma2::Gemma2ModelImpl {
- public:
-  using Gemma2ModelImpl::Gemma2ModelImpl;
-
+struct Gemma3ModelImpl : gemma2::Gemma2ModelImpl {
   /// Rotary tables of one kind of layers for the batch's positions, in the embeddings' type.
   RotaryTables rotary_positions(const RopeParameters& rope, const Batch& batch, at::ScalarType type) {
     return rotary_tables(rope, *config.head_dim, config.max_position_embeddings, position_ids(batch), type);
@@ -67,7 +60,6 @@ class Gemma3ModelImpl : public gemma2::Gemma2ModelImpl {
 
   Gemma3Config config;
 };
-TORCH_MODULE(Gemma3Model);
 
 using Gemma3ForCausalLM MODEL_ENTRY("causal-lm") = gemma2::Gemma2ForCausalLM;
 using Gemma3TextForSequenceClassification MODEL_ENTRY("sequence-classification") =

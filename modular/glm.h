@@ -18,17 +18,14 @@ struct GlmConfig : llama::LlamaConfig {
   std::optional<int64_t> pad_token_id = 151329;
   RopeParameters rope_parameters = partial_rotary(0.5);
   bool attention_bias = true;
-
- private:
-  using LlamaConfig::mlp_bias;
+  static constexpr bool mlp_bias = false;
 };
 
 using GlmMLP = phi3::Phi3MLP;
 
-class GlmAttentionImpl : public llama::LlamaAttentionImpl {
- public:
+struct GlmAttentionImpl : llama::LlamaAttentionImpl {
   explicit GlmAttentionImpl(const GlmConfig& config) : LlamaAttentionImpl(config) {
-    o_proj = register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, /*bias=*/false));
+    o_proj = remake(o_proj, linear(num_heads * head_dim, config.hidden_size, /*bias=*/false));
   }
 
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
@@ -37,7 +34,6 @@ class GlmAttentionImpl : public llama::LlamaAttentionImpl {
     return attention(rotary_adjacent(query, cos, sin), rotary_adjacent(key, cos, sin), value, mask, scaling);
   }
 };
-TORCH_MODULE(GlmAttention);
 
 using GlmForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
 using GlmForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;

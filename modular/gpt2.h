@@ -48,8 +48,8 @@ class GPT2AttentionImpl : public Module {
         head_dim(config.n_embd / config.n_head),
         scaling((config.scale_attn_weights ? 1.0 / std::sqrt(static_cast<double>(head_dim)) : 1.0) /
                 (config.scale_attn_by_inverse_layer_idx ? static_cast<double>(layer + 1) : 1.0)),
-        c_attn(register_module("c_attn", TransposedLinear(config.n_embd, 3 * config.n_embd))),
-        c_proj(register_module("c_proj", TransposedLinear(config.n_embd, config.n_embd))) {}
+        c_attn(TransposedLinear(config.n_embd, 3 * config.n_embd)),
+        c_proj(TransposedLinear(config.n_embd, config.n_embd)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -72,15 +72,14 @@ class GPT2AttentionImpl : public Module {
   TP_COLWISE_PARTS(config.n_embd, config.n_embd, config.n_embd) TransposedLinear c_attn;
   TP_ROWWISE TransposedLinear c_proj;
 };
-TORCH_MODULE(GPT2Attention);
 
 /// Feed-forward network.
 class GPT2MLPImpl : public Module {
  public:
   explicit GPT2MLPImpl(const GPT2Config& config)
       : config(config),
-        c_fc(register_module("c_fc", TransposedLinear(config.n_embd, *config.n_inner))),
-        c_proj(register_module("c_proj", TransposedLinear(*config.n_inner, config.n_embd))) {}
+        c_fc(TransposedLinear(config.n_embd, *config.n_inner)),
+        c_proj(TransposedLinear(*config.n_inner, config.n_embd)) {}
 
   Tensor forward(const Tensor& hidden_states) {
     return c_proj(activation(config.activation_function, c_fc(hidden_states)));
@@ -97,16 +96,15 @@ class GPT2MLPImpl : public Module {
   TP_COLWISE TransposedLinear c_fc;
   TP_ROWWISE TransposedLinear c_proj;
 };
-TORCH_MODULE(GPT2MLP);
 
 /// Attention and feed-forward network, each after a norm, with a residual connection.
 class FSDP_UNIT GPT2BlockImpl : public Module {
  public:
   GPT2BlockImpl(const GPT2Config& config, int64_t layer)
-      : ln_1(register_module("ln_1", LayerNorm(config.n_embd, config.layer_norm_epsilon))),
-        attn(register_module("attn", GPT2Attention(config, layer))),
-        ln_2(register_module("ln_2", LayerNorm(config.n_embd, config.layer_norm_epsilon))),
-        mlp(register_module("mlp", GPT2MLP(config))) {}
+      : ln_1(LayerNorm(config.n_embd, config.layer_norm_epsilon)),
+        attn(GPT2Attention(config, layer)),
+        ln_2(LayerNorm(config.n_embd, config.layer_norm_epsilon)),
+        mlp(GPT2MLP(config)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const Tensor residual = attn(ln_1(hidden_states), mask) + hidden_states;
@@ -118,17 +116,16 @@ class FSDP_UNIT GPT2BlockImpl : public Module {
   LayerNorm ln_2;
   GPT2MLP mlp;
 };
-TORCH_MODULE(GPT2Block);
 
 /// Embeddings of tokens and positions, blocks and final norm.
 class GPT2ModelImpl : public Module {
  public:
   explicit GPT2ModelImpl(const GPT2Config& config)
       : config(config),
-        wte(register_module("wte", embedding(config.vocab_size, config.n_embd, std::nullopt))),
-        wpe(register_module("wpe", embedding(config.n_positions, config.n_embd, std::nullopt))),
-        h(register_module("h", ModuleListOf<GPT2Block>())),
-        ln_f(register_module("ln_f", LayerNorm(config.n_embd, config.layer_norm_epsilon))) {
+        wte(embedding(config.vocab_size, config.n_embd, std::nullopt)),
+        wpe(embedding(config.n_positions, config.n_embd, std::nullopt)),
+        h(ModuleListOf<GPT2Block>()),
+        ln_f(LayerNorm(config.n_embd, config.layer_norm_epsilon)) {
     for (int64_t layer = 0; layer < config.n_layer; ++layer) h->push_back(GPT2Block(config, layer));
   }
 
@@ -150,15 +147,14 @@ class GPT2ModelImpl : public Module {
   PP_SPLIT ModuleListOf<GPT2Block> h;
   PP_LAST LayerNorm ln_f;
 };
-TORCH_MODULE(GPT2Model);
 
 /// Predicts the next token.
 class MODEL_ENTRY("causal-lm") FSDP_UNIT GPT2LMHeadModelImpl : public Module {
  public:
   explicit GPT2LMHeadModelImpl(const GPT2Config& config)
       : config(config),
-        transformer(register_module("transformer", GPT2Model(config))),
-        lm_head(register_module("lm_head", linear(config.n_embd, config.vocab_size, /*bias=*/false))) {}
+        transformer(GPT2Model(config)),
+        lm_head(linear(config.n_embd, config.vocab_size, /*bias=*/false)) {}
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
@@ -179,15 +175,14 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT GPT2LMHeadModelImpl : public Module {
   GPT2Model transformer;
   PP_LAST TP_VOCAB TIED_TO(transformer->wte->weight) nn::Linear lm_head;
 };
-TORCH_MODULE(GPT2LMHeadModel);
 
 /// Gives a sequence one of several labels, by its last token.
 class MODEL_ENTRY("sequence-classification") FSDP_UNIT GPT2ForSequenceClassificationImpl : public Module {
  public:
   explicit GPT2ForSequenceClassificationImpl(const GPT2Config& config)
       : config(config),
-        transformer(register_module("transformer", GPT2Model(config))),
-        score(register_module("score", linear(config.n_embd, config.num_labels, /*bias=*/false))) {
+        transformer(GPT2Model(config)),
+        score(linear(config.n_embd, config.num_labels, /*bias=*/false)) {
     check_labels(config.num_labels, config.problem_type);
   }
 
@@ -209,15 +204,14 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT GPT2ForSequenceClassifica
   GPT2Model transformer;
   PP_LAST nn::Linear score;
 };
-TORCH_MODULE(GPT2ForSequenceClassification);
 
 /// Gives each token one of several labels.
 class MODEL_ENTRY("token-classification") FSDP_UNIT GPT2ForTokenClassificationImpl : public Module {
  public:
   explicit GPT2ForTokenClassificationImpl(const GPT2Config& config)
       : config(config),
-        transformer(register_module("transformer", GPT2Model(config))),
-        classifier(register_module("classifier", linear(config.n_embd, config.num_labels, /*bias=*/true))) {
+        transformer(GPT2Model(config)),
+        classifier(linear(config.n_embd, config.num_labels, /*bias=*/true)) {
     check_labels(config.num_labels, config.problem_type);
   }
 
@@ -239,6 +233,5 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT GPT2ForTokenClassificationIm
   GPT2Model transformer;
   PP_LAST nn::Linear classifier;
 };
-TORCH_MODULE(GPT2ForTokenClassification);
 
 }  // namespace modular::gpt2

@@ -3,7 +3,6 @@
 // of each head.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "modular/phi.h"
@@ -14,6 +13,7 @@ MODULAR_FAMILY(GPTNeoX, .members = {{"model", "gpt_neox"},
                                     {"norm", "final_layer_norm"},
                                     {"self_attn", "attention"},
                                     {"o_proj", "dense"},
+                                    {"LlamaConfig::rms_norm_eps", "layer_norm_eps"},
                                     {"PhiMLP::fc1", "dense_h_to_4h"},
                                     {"PhiMLP::fc2", "dense_4h_to_h"}});
 
@@ -26,7 +26,7 @@ struct GPTNeoXConfig : llama::LlamaConfig {
   std::string hidden_act = "gelu";
   double hidden_dropout = 0.0;
   double classifier_dropout = 0.1;
-  double layer_norm_eps = 1e-5;
+  double rms_norm_eps = 1e-5;
   bool use_parallel_residual = true;
   RopeParameters rope_parameters = partial_rotary(0.25);
   bool attention_bias = true;
@@ -42,20 +42,17 @@ struct GPTNeoXConfig : llama::LlamaConfig {
   static std::vector<StoredAs> stored_as() { return {{"lm_head.weight", {"embed_out.weight"}}}; }
 
  private:
-  using LlamaConfig::mlp_bias;
-  using LlamaConfig::num_key_value_heads;
-  using LlamaConfig::rms_norm_eps;
+  using LlamaConfig::mlp_bias, LlamaConfig::num_key_value_heads;
 };
 
 using GPTNeoXMLP = phi::PhiMLP;
+using GPTNeoXRMSNorm = LayerNorm;
 
 /// Causal self-attention with rotary positions. A head's query, key and value are side by side in one projection.
-class GPTNeoXAttentionImpl : public llama::LlamaAttentionImpl {
- public:
+struct GPTNeoXAttentionImpl : llama::LlamaAttentionImpl {
   explicit GPTNeoXAttentionImpl(const GPTNeoXConfig& config)
       : LlamaAttentionImpl(config),
-        query_key_value(register_module("query_key_value",
-                                        linear(config.hidden_size, 3 * num_heads * head_dim, config.attention_bias))) {}
+        query_key_value(linear(config.hidden_size, 3 * num_heads * head_dim, config.attention_bias)) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -67,22 +64,14 @@ class GPTNeoXAttentionImpl : public llama::LlamaAttentionImpl {
   TP_COLWISE nn::Linear query_key_value;
 
  private:
-  using LlamaAttentionImpl::k_proj;
-  using LlamaAttentionImpl::num_key_value_heads;
-  using LlamaAttentionImpl::q_proj;
-  using LlamaAttentionImpl::v_proj;
+  using LlamaAttentionImpl::k_proj, LlamaAttentionImpl::num_key_value_heads, LlamaAttentionImpl::q_proj,
+      LlamaAttentionImpl::v_proj;
 };
-TORCH_MODULE(GPTNeoXAttention);
 
 /// Attention and feed-forward network, each after a norm, in parallel or in sequence.
-class STANDS_FOR(llama::LlamaDecoderLayer) GPTNeoXLayerImpl : public llama::LlamaDecoderLayerImpl {
- public:
+struct STANDS_FOR(llama::LlamaDecoderLayer) GPTNeoXLayerImpl : llama::LlamaDecoderLayerImpl {
   GPTNeoXLayerImpl(const GPTNeoXConfig& config, int64_t /*layer*/)
-      : LlamaDecoderLayerImpl(config, /*layer=*/0), use_parallel_residual(config.use_parallel_residual) {
-    input_layernorm = register_module("input_layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps));
-    post_attention_layernorm =
-        register_module("post_attention_layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps));
-  }
+      : LlamaDecoderLayerImpl(config, /*layer=*/0), use_parallel_residual(config.use_parallel_residual) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     const Tensor mixed = self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
@@ -91,32 +80,22 @@ class STANDS_FOR(llama::LlamaDecoderLayer) GPTNeoXLayerImpl : public llama::Llam
     return mlp(post_attention_layernorm(residual)) + residual;
   }
 
-  LayerNorm input_layernorm;
-  LayerNorm post_attention_layernorm;
   bool use_parallel_residual;
 };
-TORCH_MODULE(GPTNeoXLayer);
 
-class GPTNeoXModelImpl : public llama::LlamaModelImpl {
- public:
+struct GPTNeoXModelImpl : llama::LlamaModelImpl {
   explicit GPTNeoXModelImpl(const GPTNeoXConfig& config) : LlamaModelImpl(config) {
-    embed_tokens = register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, std::nullopt));
-    norm = register_module("norm", LayerNorm(config.hidden_size, config.layer_norm_eps));
+    embed_tokens = remake(embed_tokens, embedding(config.vocab_size, config.hidden_size, std::nullopt));
   }
-
-  PP_LAST LayerNorm norm;
 };
-TORCH_MODULE(GPTNeoXModel);
 
 using GPTNeoXForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
 using GPTNeoXForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;
 
-class MODEL_ENTRY("token-classification") GPTNeoXForTokenClassificationImpl
-    : public llama::LlamaForTokenClassificationImpl {
- public:
+struct MODEL_ENTRY("token-classification") GPTNeoXForTokenClassificationImpl : llama::LlamaForTokenClassificationImpl {
   explicit GPTNeoXForTokenClassificationImpl(const GPTNeoXConfig& config)
       : LlamaForTokenClassificationImpl(config),
-        classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
+        classifier(linear(config.hidden_size, config.num_labels, /*bias=*/true)) {}
 
   Tensor classify(const Tensor& hidden_states, const Batch&) { return classifier(hidden_states); }
 
@@ -125,6 +104,5 @@ class MODEL_ENTRY("token-classification") GPTNeoXForTokenClassificationImpl
  private:
   using LlamaForTokenClassificationImpl::score;
 };
-TORCH_MODULE(GPTNeoXForTokenClassification);
 
 }  // namespace modular::gpt_neox

@@ -2,11 +2,6 @@
 // Mamba's state spaces (Gu & Dao), and mixtures of experts in the place of every other feed-forward network.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "modular/bamba.h"
 #include "modular/mixtral.h"
 
@@ -62,9 +57,7 @@ struct JambaConfig : mixtral::MixtralConfig {
   }
 
  private:
-  using MixtralConfig::rope_parameters;
-  using MixtralConfig::router_jitter_noise;
-  using MixtralConfig::sliding_window;
+  using MixtralConfig::rope_parameters, MixtralConfig::router_jitter_noise, MixtralConfig::sliding_window;
 };
 
 /// Mixes each channel with the positions before.
@@ -92,7 +85,6 @@ class JambaConv1dImpl : public Module {
   TP_SHARD(0) Tensor weight;  // [channels, 1, kernel]
   TP_SHARD(0) Tensor bias;    // [channels]
 };
-TORCH_MODULE(JambaConv1d);
 
 /// Mamba's state space layer, with norms of what its coefficients follow from.
 class STANDS_FOR(bamba::BambaMixer) JambaMambaMixerImpl : public Module {
@@ -103,16 +95,16 @@ class STANDS_FOR(bamba::BambaMixer) JambaMambaMixerImpl : public Module {
         rank(*config.mamba_dt_rank),
         state_size(config.mamba_d_state),
         initializer_range(config.initializer_range),
-        conv1d(register_module("conv1d", JambaConv1d(config))),
-        in_proj(register_module("in_proj", linear(hidden_size, 2 * expand * hidden_size, config.mamba_proj_bias))),
-        x_proj(register_module("x_proj", linear(expand * hidden_size, rank + 2 * state_size, /*bias=*/false))),
-        dt_proj(register_module("dt_proj", linear(rank, expand * hidden_size, /*bias=*/true))),
+        conv1d(JambaConv1d(config)),
+        in_proj(linear(hidden_size, 2 * expand * hidden_size, config.mamba_proj_bias)),
+        x_proj(linear(expand * hidden_size, rank + 2 * state_size, /*bias=*/false)),
+        dt_proj(linear(rank, expand * hidden_size, /*bias=*/true)),
         A_log(register_parameter("A_log", torch::empty({expand * hidden_size, state_size}))),
         D(register_parameter("D", torch::empty({expand * hidden_size}))),
-        out_proj(register_module("out_proj", linear(expand * hidden_size, hidden_size, config.mamba_proj_bias))),
-        dt_layernorm(register_module("dt_layernorm", llama::LlamaRMSNorm(rank, config.rms_norm_eps))),
-        b_layernorm(register_module("b_layernorm", llama::LlamaRMSNorm(state_size, config.rms_norm_eps))),
-        c_layernorm(register_module("c_layernorm", llama::LlamaRMSNorm(state_size, config.rms_norm_eps))) {}
+        out_proj(linear(expand * hidden_size, hidden_size, config.mamba_proj_bias)),
+        dt_layernorm(llama::LlamaRMSNorm(rank, config.rms_norm_eps)),
+        b_layernorm(llama::LlamaRMSNorm(state_size, config.rms_norm_eps)),
+        c_layernorm(llama::LlamaRMSNorm(state_size, config.rms_norm_eps)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& padding) {
     const auto projected = in_proj(without_padding(hidden_states, padding)).chunk(2, -1);
@@ -146,12 +138,8 @@ class STANDS_FOR(bamba::BambaMixer) JambaMambaMixerImpl : public Module {
   llama::LlamaRMSNorm b_layernorm;
   llama::LlamaRMSNorm c_layernorm;
 };
-TORCH_MODULE(JambaMambaMixer);
 
-class JambaAttentionImpl : public mistral::MistralAttentionImpl {
- public:
-  using MistralAttentionImpl::MistralAttentionImpl;
-
+struct JambaAttentionImpl : llama::LlamaAttentionImpl {
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     Tensor query = q_proj(hidden_states).view({batch, seq, num_heads, head_dim}).transpose(1, 2);
@@ -161,30 +149,24 @@ class JambaAttentionImpl : public mistral::MistralAttentionImpl {
   }
 
  private:
-  using MistralAttentionImpl::attend;
+  using LlamaAttentionImpl::attend;
 };
-TORCH_MODULE(JambaAttention);
 
-class JambaTopKRouterImpl : public mixtral::MixtralTopKRouterImpl {
- public:
-  using MixtralTopKRouterImpl::MixtralTopKRouterImpl;
-
+struct JambaTopKRouterImpl : mixtral::MixtralTopKRouterImpl {
   std::pair<Tensor, Tensor> forward(const Tensor& hidden_states) {
     const Tensor probabilities = at::linear(hidden_states, weight).to(at::kFloat).softmax(-1);
     const auto [top, chosen] = probabilities.topk(top_k, -1);
     return {chosen, top.to(hidden_states.scalar_type())};
   }
 };
-TORCH_MODULE(JambaTopKRouter);
 
-class FSDP_UNIT JambaDecoderLayerImpl : public bamba::BambaDecoderLayerImpl {
- public:
+struct FSDP_UNIT JambaDecoderLayerImpl : bamba::BambaDecoderLayerImpl {
   JambaDecoderLayerImpl(const JambaConfig& config, int64_t layer) : BambaDecoderLayerImpl(config, layer) {
     remove(mlp);
     if (config.has_experts(layer)) {
-      mlp = register_module("mlp", mixtral::MixtralSparseMoeBlock(config));
+      mlp = mixtral::MixtralSparseMoeBlock(config);
     } else {
-      mlp = register_module("mlp", mistral::MistralMLP(config));
+      mlp = llama::LlamaMLP(config);
     }
   }
 
@@ -196,14 +178,10 @@ class FSDP_UNIT JambaDecoderLayerImpl : public bamba::BambaDecoderLayerImpl {
 
   JambaAttention self_attn{nullptr};  // one of these two
   JambaMambaMixer mamba{nullptr};
-  OneOf<mixtral::MixtralSparseMoeBlock, mistral::MistralMLP> mlp{nullptr};
+  OneOf<mixtral::MixtralSparseMoeBlock, llama::LlamaMLP> mlp{nullptr};
 };
-TORCH_MODULE(JambaDecoderLayer);
 
-class JambaModelImpl : public bamba::BambaModelImpl {
- public:
-  using BambaModelImpl::BambaModelImpl;
-
+struct JambaModelImpl : bamba::BambaModelImpl {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch.input_ids);
     const Tensor mask = attention_mask(batch);
@@ -216,7 +194,6 @@ class JambaModelImpl : public bamba::BambaModelImpl {
  private:
   using BambaModelImpl::rotary_positions;
 };
-TORCH_MODULE(JambaModel);
 
 using JambaForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
 using JambaForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;

@@ -58,15 +58,14 @@ class LlamaRMSNormImpl : public Module {
   Tensor weight;  // [hidden]
   double eps;
 };
-TORCH_MODULE(LlamaRMSNorm);
 
 /// Gated feed-forward network.
 class LlamaMLPImpl : public Module {
  public:
   explicit LlamaMLPImpl(const LlamaConfig& config)
-      : gate_proj(register_module("gate_proj", linear(config.hidden_size, config.intermediate_size, config.mlp_bias))),
-        up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, config.mlp_bias))),
-        down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, config.mlp_bias))),
+      : gate_proj(linear(config.hidden_size, config.intermediate_size, config.mlp_bias)),
+        up_proj(linear(config.hidden_size, config.intermediate_size, config.mlp_bias)),
+        down_proj(linear(config.intermediate_size, config.hidden_size, config.mlp_bias)),
         hidden_act(config.hidden_act),
         initializer_range(config.initializer_range) {}
 
@@ -80,7 +79,6 @@ class LlamaMLPImpl : public Module {
   std::string hidden_act;
   double initializer_range;
 };
-TORCH_MODULE(LlamaMLP);
 
 /// Causal self-attention with rotary positions and grouped key and value heads.
 class LlamaAttentionImpl : public Module {
@@ -91,12 +89,10 @@ class LlamaAttentionImpl : public Module {
         head_dim(*config.head_dim),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
         initializer_range(config.initializer_range),
-        q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, config.attention_bias))),
-        k_proj(register_module("k_proj",
-                               linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
-        v_proj(register_module("v_proj",
-                               linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
-        o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, config.attention_bias))) {}
+        q_proj(linear(config.hidden_size, num_heads * head_dim, config.attention_bias)),
+        k_proj(linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias)),
+        v_proj(linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias)),
+        o_proj(linear(num_heads * head_dim, config.hidden_size, config.attention_bias)) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -130,17 +126,15 @@ class LlamaAttentionImpl : public Module {
   TP_COLWISE nn::Linear v_proj;
   TP_ROWWISE nn::Linear o_proj;
 };
-TORCH_MODULE(LlamaAttention);
 
 /// Attention and feed-forward network, each after a norm, with a residual connection.
 class FSDP_UNIT LlamaDecoderLayerImpl : public Module {
  public:
   LlamaDecoderLayerImpl(const LlamaConfig& config, int64_t /*layer*/)
-      : self_attn(register_module("self_attn", LlamaAttention(config))),
-        mlp(register_module("mlp", LlamaMLP(config))),
-        input_layernorm(register_module("input_layernorm", LlamaRMSNorm(config.hidden_size, config.rms_norm_eps))),
-        post_attention_layernorm(
-            register_module("post_attention_layernorm", LlamaRMSNorm(config.hidden_size, config.rms_norm_eps))) {}
+      : self_attn(LlamaAttention(config)),
+        mlp(LlamaMLP(config)),
+        input_layernorm(LlamaRMSNorm(config.hidden_size, config.rms_norm_eps)),
+        post_attention_layernorm(LlamaRMSNorm(config.hidden_size, config.rms_norm_eps)) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     Tensor residual = hidden_states + self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
@@ -152,17 +146,15 @@ class FSDP_UNIT LlamaDecoderLayerImpl : public Module {
   LlamaRMSNorm input_layernorm;
   LlamaRMSNorm post_attention_layernorm;
 };
-TORCH_MODULE(LlamaDecoderLayer);
 
 /// Embedding, decoder layers and final norm.
 class LlamaModelImpl : public Module {
  public:
   explicit LlamaModelImpl(const LlamaConfig& config)
       : config(config),
-        embed_tokens(
-            register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
-        layers(register_module("layers", ModuleListOf<LlamaDecoderLayer>())),
-        norm(register_module("norm", LlamaRMSNorm(config.hidden_size, config.rms_norm_eps))) {
+        embed_tokens(embedding(config.vocab_size, config.hidden_size, config.pad_token_id)),
+        layers(ModuleListOf<LlamaDecoderLayer>()),
+        norm(LlamaRMSNorm(config.hidden_size, config.rms_norm_eps)) {
     for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
       layers->push_back(LlamaDecoderLayer(config, layer));
   }
@@ -194,15 +186,14 @@ class LlamaModelImpl : public Module {
   PP_SPLIT ModuleListOf<LlamaDecoderLayer> layers;
   PP_LAST LlamaRMSNorm norm;
 };
-TORCH_MODULE(LlamaModel);
 
 /// Predicts the next token.
 class MODEL_ENTRY("causal-lm") FSDP_UNIT LlamaForCausalLMImpl : public Module {
  public:
   explicit LlamaForCausalLMImpl(const LlamaConfig& config)
       : config(config),
-        model(register_module("model", LlamaModel(config))),
-        lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {}
+        model(LlamaModel(config)),
+        lm_head(linear(config.hidden_size, config.vocab_size, /*bias=*/false)) {}
 
   /// Scores of the next tokens: [batch, seq, vocab].
   Tensor project(const Tensor& hidden_states) { return lm_head(hidden_states); }
@@ -226,15 +217,14 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT LlamaForCausalLMImpl : public Module {
   LlamaModel model;
   PP_LAST TP_VOCAB TIED_TO(model->embed_tokens->weight) nn::Linear lm_head;
 };
-TORCH_MODULE(LlamaForCausalLM);
 
 /// Gives a sequence one of several labels, by its last token.
 class MODEL_ENTRY("sequence-classification") FSDP_UNIT LlamaForSequenceClassificationImpl : public Module {
  public:
   explicit LlamaForSequenceClassificationImpl(const LlamaConfig& config)
       : config(config),
-        model(register_module("model", LlamaModel(config))),
-        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/false))) {
+        model(LlamaModel(config)),
+        score(linear(config.hidden_size, config.num_labels, /*bias=*/false)) {
     check_labels(config.num_labels, config.problem_type);
   }
 
@@ -261,19 +251,17 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT LlamaForSequenceClassific
   LlamaModel model;
   PP_LAST nn::Linear score;
 };
-TORCH_MODULE(LlamaForSequenceClassification);
 
 /// Gives each token one of several labels.
 class MODEL_ENTRY("token-classification") FSDP_UNIT LlamaForTokenClassificationImpl
     : public LlamaForSequenceClassificationImpl {
  public:
   explicit LlamaForTokenClassificationImpl(const LlamaConfig& config) : LlamaForSequenceClassificationImpl(config) {
-    score = register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true));
+    score = remake(score, linear(config.hidden_size, config.num_labels, /*bias=*/true));
   }
 
   /// Scores of the labels: [batch, seq, labels].
   Tensor classify(const Tensor& hidden_states, const Batch&) { return score(hidden_states); }
 };
-TORCH_MODULE(LlamaForTokenClassification);
 
 }  // namespace modular::llama

@@ -2,8 +2,6 @@
 // the place of placeholder tokens.
 #pragma once
 
-#include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -85,10 +83,7 @@ struct LlavaConfig : Config {
   }
 };
 
-class LlavaEncoderImpl : public clip::CLIPEncoderImpl {
- public:
-  using CLIPEncoderImpl::CLIPEncoderImpl;
-
+struct LlavaEncoderImpl : clip::CLIPEncoderImpl {
   /// What the first `count` layers make of the embeddings.
   Tensor first_layers(int64_t count, const Tensor& embeddings, const Tensor& mask) {
     Tensor hidden_states = embeddings;
@@ -99,12 +94,8 @@ class LlavaEncoderImpl : public clip::CLIPEncoderImpl {
  private:
   using CLIPEncoderImpl::forward;
 };
-TORCH_MODULE(LlavaEncoder);
 
-class LlavaVisionModelImpl : public clip::CLIPVisionModelImpl {
- public:
-  using CLIPVisionModelImpl::CLIPVisionModelImpl;
-
+struct LlavaVisionModelImpl : clip::CLIPVisionModelImpl {
   /// What the first `count` layers make of the images: [images, 1 + patches, hidden].
   Tensor behind_layers(int64_t count, const Tensor& pixel_values) {
     const Tensor embedded = embed(pixel_values);
@@ -114,19 +105,13 @@ class LlavaVisionModelImpl : public clip::CLIPVisionModelImpl {
   LlavaEncoder encoder;
 
  private:
-  using CLIPVisionModelImpl::forward;
-  using CLIPVisionModelImpl::pooled;
+  using CLIPVisionModelImpl::forward, CLIPVisionModelImpl::pooled;
 };
-TORCH_MODULE(LlavaVisionModel);
 
-class LlavaTextModelImpl : public llama::LlamaModelImpl {
- public:
-  using LlamaModelImpl::LlamaModelImpl;
-
+struct LlavaTextModelImpl : llama::LlamaModelImpl {
  private:
   using LlamaModelImpl::forward;  // LlavaModel walks the layers
 };
-TORCH_MODULE(LlavaTextModel);
 
 /// Brings features of images into the space of token embeddings.
 class LlavaMultiModalProjectorImpl : public Module {
@@ -134,10 +119,10 @@ class LlavaMultiModalProjectorImpl : public Module {
   explicit LlavaMultiModalProjectorImpl(const LlavaConfig& config)
       : hidden_act(config.projector_hidden_act),
         initializer_range(config.text_config.initializer_range),
-        linear_1(register_module("linear_1", linear(config.vision_config.hidden_size, config.text_config.hidden_size,
-                                                    config.multimodal_projector_bias))),
-        linear_2(register_module("linear_2", linear(config.text_config.hidden_size, config.text_config.hidden_size,
-                                                    config.multimodal_projector_bias))) {}
+        linear_1(
+            linear(config.vision_config.hidden_size, config.text_config.hidden_size, config.multimodal_projector_bias)),
+        linear_2(
+            linear(config.text_config.hidden_size, config.text_config.hidden_size, config.multimodal_projector_bias)) {}
 
   Tensor forward(const Tensor& features) { return linear_2(activation(hidden_act, linear_1(features))); }
 
@@ -148,7 +133,6 @@ class LlavaMultiModalProjectorImpl : public Module {
   TP_COLWISE nn::Linear linear_1;
   TP_ROWWISE nn::Linear linear_2;
 };
-TORCH_MODULE(LlavaMultiModalProjector);
 
 class LlavaModelImpl : public Module {
  public:
@@ -157,9 +141,9 @@ class LlavaModelImpl : public Module {
         feature_layers(config.vision_feature_layer < 0
                            ? config.vision_config.num_hidden_layers + 1 + config.vision_feature_layer
                            : config.vision_feature_layer),
-        vision_tower(register_module("vision_tower", LlavaVisionModel(config.vision_config))),
-        multi_modal_projector(register_module("multi_modal_projector", LlavaMultiModalProjector(config))),
-        language_model(register_module("language_model", LlavaTextModel(config.text_config))) {}
+        vision_tower(LlavaVisionModel(config.vision_config)),
+        multi_modal_projector(LlavaMultiModalProjector(config)),
+        language_model(LlavaTextModel(config.text_config)) {}
 
   /// A feature for each placeholder of an image: [images, features, hidden].
   Tensor image_features(const Tensor& pixel_values) {
@@ -188,16 +172,14 @@ class LlavaModelImpl : public Module {
   PP_FIRST LlavaMultiModalProjector multi_modal_projector;
   LlavaTextModel language_model;
 };
-TORCH_MODULE(LlavaModel);
 
 /// Predicts the next token of a text with images in it.
 class MODEL_ENTRY("image-text-to-text") FSDP_UNIT LlavaForConditionalGenerationImpl : public Module {
  public:
   explicit LlavaForConditionalGenerationImpl(const LlavaConfig& config)
       : config(config),
-        model(register_module("model", LlavaModel(config))),
-        lm_head(register_module(
-            "lm_head", linear(config.text_config.hidden_size, config.text_config.vocab_size, /*bias=*/false))) {}
+        model(LlavaModel(config)),
+        lm_head(linear(config.text_config.hidden_size, config.text_config.vocab_size, /*bias=*/false)) {}
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = model(batch);
@@ -220,6 +202,5 @@ class MODEL_ENTRY("image-text-to-text") FSDP_UNIT LlavaForConditionalGenerationI
   LlavaModel model;
   PP_LAST TP_VOCAB TIED_TO(model->language_model->embed_tokens->weight) nn::Linear lm_head;
 };
-TORCH_MODULE(LlavaForConditionalGeneration);
 
 }  // namespace modular::llava

@@ -65,7 +65,6 @@ class Mamba2RMSNormImpl : public Module {
   Tensor weight;  // [hidden]
   double eps;
 };
-TORCH_MODULE(Mamba2RMSNorm);
 
 /// The same of a gated value, by groups.
 class Mamba2RMSNormGatedImpl : public Module {
@@ -87,7 +86,6 @@ class Mamba2RMSNormGatedImpl : public Module {
   TP_SHARD(0) Tensor weight;  // [heads * head_dim]
   double eps;
 };
-TORCH_MODULE(Mamba2RMSNormGated);
 
 /// Mixes each channel of x, B and C with the positions before.
 class Mamba2Conv1dImpl : public Module {
@@ -119,7 +117,6 @@ class Mamba2Conv1dImpl : public Module {
   TP_SHARD(0, num_heads * head_dim, n_groups * state_size, n_groups * state_size) Tensor weight;
   TP_SHARD(0, num_heads * head_dim, n_groups * state_size, n_groups * state_size) Tensor bias;
 };
-TORCH_MODULE(Mamba2Conv1d);
 
 /// The state space layer.
 class Mamba2MixerImpl : public Module {
@@ -130,15 +127,14 @@ class Mamba2MixerImpl : public Module {
         head_dim(*config.head_dim),
         n_groups(config.n_groups),
         state_size(config.state_size),
-        conv1d(register_module("conv1d", Mamba2Conv1d(config))),
-        in_proj(register_module(
-            "in_proj", linear(config.hidden_size, 2 * num_heads * head_dim + 2 * n_groups * state_size + num_heads,
-                              config.use_bias))),
+        conv1d(Mamba2Conv1d(config)),
+        in_proj(linear(config.hidden_size, 2 * num_heads * head_dim + 2 * n_groups * state_size + num_heads,
+                       config.use_bias)),
         dt_bias(register_parameter("dt_bias", torch::empty({num_heads}))),
         A_log(register_parameter("A_log", torch::empty({num_heads}))),
-        norm(register_module("norm", Mamba2RMSNormGated(config))),
+        norm(Mamba2RMSNormGated(config)),
         D(register_parameter("D", torch::empty({num_heads}))),
-        out_proj(register_module("out_proj", linear(num_heads * head_dim, config.hidden_size, config.use_bias))) {}
+        out_proj(linear(num_heads * head_dim, config.hidden_size, config.use_bias)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& padding) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -180,15 +176,14 @@ class Mamba2MixerImpl : public Module {
   TP_SHARD(0) Tensor D;  // [heads]
   TP_ROWWISE nn::Linear out_proj;
 };
-TORCH_MODULE(Mamba2Mixer);
 
 /// A state space layer after a norm, with a residual connection.
 class FSDP_UNIT Mamba2BlockImpl : public Module {
  public:
   explicit Mamba2BlockImpl(const Mamba2Config& config)
       : residual_in_fp32(config.residual_in_fp32),
-        norm(register_module("norm", Mamba2RMSNorm(config.hidden_size, config.layer_norm_epsilon))),
-        mixer(register_module("mixer", Mamba2Mixer(config))) {}
+        norm(Mamba2RMSNorm(config.hidden_size, config.layer_norm_epsilon)),
+        mixer(Mamba2Mixer(config)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& padding) {
     const Tensor mixed = mixer(norm(hidden_states.to(norm->weight.scalar_type())), padding);
@@ -199,16 +194,15 @@ class FSDP_UNIT Mamba2BlockImpl : public Module {
   Mamba2RMSNorm norm;
   Mamba2Mixer mixer;
 };
-TORCH_MODULE(Mamba2Block);
 
 /// Embedding, blocks and final norm.
 class Mamba2ModelImpl : public Module {
  public:
   explicit Mamba2ModelImpl(const Mamba2Config& config)
       : config(config),
-        embeddings(register_module("embeddings", embedding(config.vocab_size, config.hidden_size, std::nullopt))),
-        layers(register_module("layers", ModuleListOf<Mamba2Block>())),
-        norm_f(register_module("norm_f", Mamba2RMSNorm(config.hidden_size, config.layer_norm_epsilon))) {
+        embeddings(embedding(config.vocab_size, config.hidden_size, std::nullopt)),
+        layers(ModuleListOf<Mamba2Block>()),
+        norm_f(Mamba2RMSNorm(config.hidden_size, config.layer_norm_epsilon)) {
     for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) layers->push_back(Mamba2Block(config));
   }
 
@@ -225,15 +219,14 @@ class Mamba2ModelImpl : public Module {
   PP_SPLIT ModuleListOf<Mamba2Block> layers;
   PP_LAST Mamba2RMSNorm norm_f;
 };
-TORCH_MODULE(Mamba2Model);
 
 /// Predicts the next token.
 class MODEL_ENTRY("causal-lm") FSDP_UNIT Mamba2ForCausalLMImpl : public Module {
  public:
   explicit Mamba2ForCausalLMImpl(const Mamba2Config& config)
       : config(config),
-        backbone(register_module("backbone", Mamba2Model(config))),
-        lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {}
+        backbone(Mamba2Model(config)),
+        lm_head(linear(config.hidden_size, config.vocab_size, /*bias=*/false)) {}
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = backbone(batch);
@@ -254,6 +247,5 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT Mamba2ForCausalLMImpl : public Module {
   Mamba2Model backbone;
   PP_LAST TP_VOCAB TIED_TO(backbone->embeddings->weight) nn::Linear lm_head;
 };
-TORCH_MODULE(Mamba2ForCausalLM);
 
 }  // namespace modular::mamba2

@@ -6,13 +6,9 @@
 namespace modular::metaclip_2 {
 MODULAR_FAMILY(MetaClip2, .title = "CLIP");
 
-class MetaClip2TextModelImpl : public clip::CLIPTextModelImpl {
- public:
-  using CLIPTextModelImpl::CLIPTextModelImpl;
-
+struct MetaClip2TextModelImpl : clip::CLIPTextModelImpl {
   Tensor ends(const Tensor& input_ids) { return input_ids.eq(config.eos_token_id).to(torch::kInt).argmax(-1); }
 };
-TORCH_MODULE(MetaClip2TextModel);
 
 using MetaClip2Model MODEL_ENTRY("contrastive-pairs") = clip::CLIPModel;
 using MetaClip2ForImageClassification MODEL_ENTRY("image-classification") = clip::CLIPForImageClassification;

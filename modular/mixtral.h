@@ -2,7 +2,6 @@
 // experts.
 #pragma once
 
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -66,7 +65,6 @@ class MixtralExpertsImpl : public Module {
   std::string hidden_act;
   double initializer_range;
 };
-TORCH_MODULE(MixtralExperts);
 
 /// Chooses each token's experts.
 class MixtralTopKRouterImpl : public Module {
@@ -89,15 +87,13 @@ class MixtralTopKRouterImpl : public Module {
   int64_t top_k;
   double initializer_range;
 };
-TORCH_MODULE(MixtralTopKRouter);
 
 /// A mixture of experts in the place of the feed-forward network.
-class STANDS_FOR(mistral::MistralMLP) MixtralSparseMoeBlockImpl : public Module {
+class STANDS_FOR(llama::LlamaMLP) MixtralSparseMoeBlockImpl : public Module {
  public:
   explicit MixtralSparseMoeBlockImpl(const MixtralConfig& config)
-      : gate(register_module("gate", MixtralTopKRouter(config, config.num_local_experts))),
-        experts(
-            register_module("experts", MixtralExperts(config, config.num_local_experts, config.intermediate_size))) {}
+      : gate(MixtralTopKRouter(config, config.num_local_experts)),
+        experts(MixtralExperts(config, config.num_local_experts, config.intermediate_size)) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1), hidden = hidden_states.size(2);
@@ -109,7 +105,6 @@ class STANDS_FOR(mistral::MistralMLP) MixtralSparseMoeBlockImpl : public Module 
   MixtralTopKRouter gate;
   MixtralExperts experts;
 };
-TORCH_MODULE(MixtralSparseMoeBlock);
 
 using MixtralForCausalLM MODEL_ENTRY("causal-lm") = mistral::MistralForCausalLM;
 using MixtralForSequenceClassification MODEL_ENTRY("sequence-classification") =

@@ -49,10 +49,7 @@ struct ModernBertConfig : Config {
     check_layer_types(layer_types, num_hidden_layers, {"full_attention", "sliding_attention"});
     if (classifier_pooling != "cls" && classifier_pooling != "mean")
       throw ConfigError("classifier_pooling must be \"cls\" or \"mean\"");
-    if (num_labels < 2 || problem_type.value_or("single_label_classification") != "single_label_classification")
-      throw ConfigError(
-          "only problems with one of several labels are supported: set num_labels to at least 2 and problem_type to "
-          "single_label_classification");
+    check_labels(num_labels, problem_type);
   }
 
   /// The deviation of initial values of what is added to the residual path.
@@ -63,9 +60,8 @@ class ModernBertEmbeddingsImpl : public Module {
  public:
   explicit ModernBertEmbeddingsImpl(const ModernBertConfig& config)
       : config(config),
-        tok_embeddings(
-            register_module("tok_embeddings", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
-        norm(register_module("norm", LayerNorm(config.hidden_size, config.norm_eps, config.norm_bias))) {}
+        tok_embeddings(embedding(config.vocab_size, config.hidden_size, config.pad_token_id)),
+        norm(LayerNorm(config.hidden_size, config.norm_eps, config.norm_bias)) {}
 
   Tensor forward(const Batch& batch) { return norm(tok_embeddings(batch.input_ids)); }
 
@@ -77,15 +73,14 @@ class ModernBertEmbeddingsImpl : public Module {
   TP_VOCAB nn::Embedding tok_embeddings;
   LayerNorm norm;
 };
-TORCH_MODULE(ModernBertEmbeddings);
 
 /// Gated feed-forward network.
 class ModernBertMLPImpl : public Module {
  public:
   explicit ModernBertMLPImpl(const ModernBertConfig& config)
       : config(config),
-        Wi(register_module("Wi", linear(config.hidden_size, 2 * config.intermediate_size, config.mlp_bias))),
-        Wo(register_module("Wo", linear(config.intermediate_size, config.hidden_size, config.mlp_bias))) {}
+        Wi(linear(config.hidden_size, 2 * config.intermediate_size, config.mlp_bias)),
+        Wo(linear(config.intermediate_size, config.hidden_size, config.mlp_bias)) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const auto parts = Wi(hidden_states).chunk(2, -1);
@@ -103,7 +98,6 @@ class ModernBertMLPImpl : public Module {
   TP_COLWISE_PARTS(config.intermediate_size, config.intermediate_size) nn::Linear Wi;
   TP_ROWWISE nn::Linear Wo;
 };
-TORCH_MODULE(ModernBertMLP);
 
 class ModernBertAttentionImpl : public Module {
  public:
@@ -111,8 +105,8 @@ class ModernBertAttentionImpl : public Module {
       : config(config),
         num_heads(config.num_attention_heads),
         head_dim(config.hidden_size / config.num_attention_heads),
-        Wqkv(register_module("Wqkv", linear(config.hidden_size, 3 * config.hidden_size, config.attention_bias))),
-        Wo(register_module("Wo", linear(config.hidden_size, config.hidden_size, config.attention_bias))) {}
+        Wqkv(linear(config.hidden_size, 3 * config.hidden_size, config.attention_bias)),
+        Wo(linear(config.hidden_size, config.hidden_size, config.attention_bias)) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -138,18 +132,16 @@ class ModernBertAttentionImpl : public Module {
   TP_COLWISE_PARTS(config.hidden_size, config.hidden_size, config.hidden_size) nn::Linear Wqkv;
   TP_ROWWISE nn::Linear Wo;
 };
-TORCH_MODULE(ModernBertAttention);
 
 class FSDP_UNIT ModernBertEncoderLayerImpl : public Module {
  public:
   ModernBertEncoderLayerImpl(const ModernBertConfig& config, int64_t layer)
-      : attn(register_module("attn", ModernBertAttention(config))),
-        mlp_norm(register_module("mlp_norm", LayerNorm(config.hidden_size, config.norm_eps, config.norm_bias))),
-        mlp(register_module("mlp", ModernBertMLP(config))),
+      : attn(ModernBertAttention(config)),
+        mlp_norm(LayerNorm(config.hidden_size, config.norm_eps, config.norm_bias)),
+        mlp(ModernBertMLP(config)),
         is_first(layer == 0),
         is_sliding(config.layer_types.at(layer) == "sliding_attention") {
-    if (!is_first)
-      attn_norm = register_module("attn_norm", LayerNorm(config.hidden_size, config.norm_eps, config.norm_bias));
+    if (!is_first) attn_norm = LayerNorm(config.hidden_size, config.norm_eps, config.norm_bias);
   }
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
@@ -165,16 +157,15 @@ class FSDP_UNIT ModernBertEncoderLayerImpl : public Module {
   bool is_first;
   bool is_sliding;
 };
-TORCH_MODULE(ModernBertEncoderLayer);
 
 /// Embeddings, layers and final norm.
 class ModernBertModelImpl : public Module {
  public:
   explicit ModernBertModelImpl(const ModernBertConfig& config)
       : config(config),
-        embeddings(register_module("embeddings", ModernBertEmbeddings(config))),
-        layers(register_module("layers", ModuleListOf<ModernBertEncoderLayer>())),
-        final_norm(register_module("final_norm", LayerNorm(config.hidden_size, config.norm_eps, config.norm_bias))) {
+        embeddings(ModernBertEmbeddings(config)),
+        layers(ModuleListOf<ModernBertEncoderLayer>()),
+        final_norm(LayerNorm(config.hidden_size, config.norm_eps, config.norm_bias)) {
     for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
       layers->push_back(ModernBertEncoderLayer(config, layer));
   }
@@ -202,14 +193,13 @@ class ModernBertModelImpl : public Module {
   PP_SPLIT ModuleListOf<ModernBertEncoderLayer> layers;
   PP_LAST LayerNorm final_norm;
 };
-TORCH_MODULE(ModernBertModel);
 
 class ModernBertPredictionHeadImpl : public Module {
  public:
   explicit ModernBertPredictionHeadImpl(const ModernBertConfig& config)
       : config(config),
-        dense(register_module("dense", linear(config.hidden_size, config.hidden_size, config.classifier_bias))),
-        norm(register_module("norm", LayerNorm(config.hidden_size, config.norm_eps, config.norm_bias))) {}
+        dense(linear(config.hidden_size, config.hidden_size, config.classifier_bias)),
+        norm(LayerNorm(config.hidden_size, config.norm_eps, config.norm_bias)) {}
 
   Tensor forward(const Tensor& hidden_states) {
     return norm(activation(config.classifier_activation, dense(hidden_states)));
@@ -224,15 +214,14 @@ class ModernBertPredictionHeadImpl : public Module {
   nn::Linear dense;
   LayerNorm norm;
 };
-TORCH_MODULE(ModernBertPredictionHead);
 
 class MODEL_ENTRY("masked-lm") FSDP_UNIT ModernBertForMaskedLMImpl : public Module {
  public:
   explicit ModernBertForMaskedLMImpl(const ModernBertConfig& config)
       : config(config),
-        model(register_module("model", ModernBertModel(config))),
-        head(register_module("head", ModernBertPredictionHead(config))),
-        decoder(register_module("decoder", linear(config.hidden_size, config.vocab_size, config.decoder_bias))) {}
+        model(ModernBertModel(config)),
+        head(ModernBertPredictionHead(config)),
+        decoder(linear(config.hidden_size, config.vocab_size, config.decoder_bias)) {}
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = model(batch);
@@ -257,14 +246,12 @@ class MODEL_ENTRY("masked-lm") FSDP_UNIT ModernBertForMaskedLMImpl : public Modu
   PP_LAST ModernBertPredictionHead head;
   PP_LAST TP_VOCAB TIED_TO(model->embeddings->tok_embeddings->weight) nn::Linear decoder;
 };
-TORCH_MODULE(ModernBertForMaskedLM);
 
-class MODEL_ENTRY("sequence-classification") FSDP_UNIT ModernBertForSequenceClassificationImpl
-    : public bert::BertForSequenceClassificationImpl {
- public:
+struct MODEL_ENTRY("sequence-classification") FSDP_UNIT ModernBertForSequenceClassificationImpl
+    : bert::BertForSequenceClassificationImpl {
   explicit ModernBertForSequenceClassificationImpl(const ModernBertConfig& config)
-      : BertForSequenceClassificationImpl(config), head(register_module("head", ModernBertPredictionHead(config))) {
-    bert = register_module("bert", ModernBertModel(config));
+      : BertForSequenceClassificationImpl(config), head(ModernBertPredictionHead(config)) {
+    bert = ModernBertModel(config);
   }
 
   Tensor features(const Tensor& hidden_states, const Batch& batch) {
@@ -282,23 +269,15 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT ModernBertForSequenceClas
   ModernBertModel bert;
   PP_LAST ModernBertPredictionHead head;
 };
-TORCH_MODULE(ModernBertForSequenceClassification);
 
-class MODEL_ENTRY("token-classification") ModernBertForTokenClassificationImpl
-    : public ModernBertForSequenceClassificationImpl {
- public:
-  using ModernBertForSequenceClassificationImpl::ModernBertForSequenceClassificationImpl;
-
+struct MODEL_ENTRY("token-classification") ModernBertForTokenClassificationImpl
+    : ModernBertForSequenceClassificationImpl {
   Tensor features(const Tensor& hidden_states, const Batch&) { return head(hidden_states); }
 };
-TORCH_MODULE(ModernBertForTokenClassification);
 
 /// The base model as an embedding of sentences: the mean over their tokens.
-class MODEL_ENTRY("sentence-embedding", "ModernBertModel") FSDP_UNIT ModernBertForSentenceEmbeddingImpl
-    : public ModernBertModelImpl {
- public:
-  using ModernBertModelImpl::ModernBertModelImpl;
-
+struct MODEL_ENTRY("sentence-embedding", "ModernBertModel") FSDP_UNIT ModernBertForSentenceEmbeddingImpl
+    : ModernBertModelImpl {
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = ModernBertModelImpl::forward(batch);
     Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
@@ -311,6 +290,5 @@ class MODEL_ENTRY("sentence-embedding", "ModernBertModel") FSDP_UNIT ModernBertF
     return outputs;
   }
 };
-TORCH_MODULE(ModernBertForSentenceEmbedding);
 
 }  // namespace modular::modernbert

@@ -48,6 +48,17 @@ struct Config {
 template <class Member>
 void remove(Member& member);
 
+/// In a constructor, `q_proj = remake(q_proj, linear(…));`: registers what is made under the name that the inherited
+/// member has, in the place of what the base's constructor makes.
+template <class Member, class Made>
+  requires std::is_assignable_v<Member&, Made>
+std::remove_cvref_t<Made> remake(Member& member, Made&& made);
+
+/// In the place of a base, `class XImpl : public Both<alpha::YImpl, beta::ZImpl>`, of two classes that derive from one:
+/// what Z changes of that one is laid over Y.
+template <class Under, class Over>
+using Both = Over;
+
 /// In the place of a base's arguments, `: YImpl(skip_to<YImpl, GrandImpl>(args…))`: runs the constructor of GrandImpl,
 /// from which YImpl derives, and none in between.
 template <class Base, class Ancestor, class... Arguments>
@@ -57,6 +68,18 @@ Base&& skip_to(Arguments&&... arguments);
 /// A super call's result in the family's own type; vanishes when flattened.
 template <class Own, class Inherited>
 Own own(Inherited&& value);
+
+/// The holder of a class that is declared later. `modgen --compile-commands` lets editors read these before a spec that
+/// leaves TORCH_MODULE out: libtorch's own asks for the class when it is declared.
+template <class Contained>
+class EarlyHolder : public torch::nn::ModuleHolder<Contained> {
+ public:
+  using torch::nn::ModuleHolder<Contained>::ModuleHolder;
+  using Impl = Contained;
+  template <class... Arguments, class Held = Contained>
+  auto operator()(Arguments&&... arguments)
+      -> decltype(std::declval<Held&>().forward(std::forward<Arguments>(arguments)...));
+};
 
 }  // namespace modular
 
@@ -69,6 +92,11 @@ Own own(Inherited&& value);
 #define FSDP_UNIT MODULAR_ANNOTATE("modular.fsdp_unit")
 /// Says which class this one replaces, where the name does not.
 #define STANDS_FOR(...) MODULAR_ANNOTATE("modular.stands_for", sizeof(__VA_ARGS__))
+
+// ---- What a member is ----
+
+/// On a method or a field: it replaces an inherited one, or is refused.
+#define REPLACES MODULAR_ANNOTATE("modular.replaces")
 
 // ---- How a member is split over tensor-parallel ranks ----
 

@@ -16,25 +16,18 @@ struct MPNetConfig : roberta::RobertaConfig {
     if (num_attention_heads < 1 || hidden_size % num_attention_heads != 0)
       throw ConfigError("hidden_size must be a multiple of num_attention_heads");
     if (relative_attention_num_buckets < 32) throw ConfigError("relative_attention_num_buckets must be at least 32");
-    if (num_labels < 2 || problem_type.value_or("single_label_classification") != "single_label_classification")
-      throw ConfigError(
-          "only problems with one of several labels are supported: set num_labels to at least 2 and problem_type to "
-          "single_label_classification");
+    check_labels(num_labels, problem_type);
   }
 
  private:
-  using RobertaConfig::classifier_dropout;
-  using RobertaConfig::is_decoder;
-  using RobertaConfig::type_vocab_size;
+  using RobertaConfig::classifier_dropout, RobertaConfig::is_decoder, RobertaConfig::type_vocab_size;
 };
 
-class MPNetEmbeddingsImpl : public roberta::RobertaEmbeddingsImpl {
- public:
+struct MPNetEmbeddingsImpl : roberta::RobertaEmbeddingsImpl {
   explicit MPNetEmbeddingsImpl(const MPNetConfig& config) : RobertaEmbeddingsImpl(config) {
-    word_embeddings =
-        register_module("word_embeddings", embedding(config.vocab_size, config.hidden_size, /*padding_idx=*/1));
-    position_embeddings = register_module(
-        "position_embeddings", embedding(config.max_position_embeddings, config.hidden_size, /*padding_idx=*/1));
+    word_embeddings = remake(word_embeddings, embedding(config.vocab_size, config.hidden_size, /*padding_idx=*/1));
+    position_embeddings =
+        remake(position_embeddings, embedding(config.max_position_embeddings, config.hidden_size, /*padding_idx=*/1));
     padding_idx = 1;
   }
 
@@ -45,13 +38,10 @@ class MPNetEmbeddingsImpl : public roberta::RobertaEmbeddingsImpl {
  private:
   using RobertaEmbeddingsImpl::token_type_embeddings;
 };
-TORCH_MODULE(MPNetEmbeddings);
 
-class MPNetSelfAttentionImpl : public bert::BertSelfAttentionImpl {
- public:
+struct MPNetSelfAttentionImpl : bert::BertSelfAttentionImpl {
   explicit MPNetSelfAttentionImpl(const MPNetConfig& config)
-      : BertSelfAttentionImpl(config),
-        o(register_module("o", linear(config.hidden_size, config.hidden_size, /*bias=*/true))) {}
+      : BertSelfAttentionImpl(config), o(linear(config.hidden_size, config.hidden_size, /*bias=*/true)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     return o(BertSelfAttentionImpl::forward(hidden_states, mask));
@@ -59,13 +49,10 @@ class MPNetSelfAttentionImpl : public bert::BertSelfAttentionImpl {
 
   TP_ROWWISE nn::Linear o;
 };
-TORCH_MODULE(MPNetSelfAttention);
 
-class MPNetAttentionImpl : public bert::BertAttentionImpl {
- public:
+struct MPNetAttentionImpl : bert::BertAttentionImpl {
   explicit MPNetAttentionImpl(const MPNetConfig& config)
-      : BertAttentionImpl(config),
-        LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))) {}
+      : BertAttentionImpl(config), LayerNorm(modular::LayerNorm(config.hidden_size, config.layer_norm_eps)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     return LayerNorm(self(hidden_states, mask) + hidden_states);
@@ -76,7 +63,6 @@ class MPNetAttentionImpl : public bert::BertAttentionImpl {
  private:
   using BertAttentionImpl::output;
 };
-TORCH_MODULE(MPNetAttention);
 
 /// The row of relative_attention_bias for keys `distance` [seq, seq] after their query: half of the rows
 /// for each direction, near distances each their own, far ones in logarithmic steps (Raffel et al., T5).
@@ -88,13 +74,11 @@ inline Tensor relative_position_bucket(const Tensor& distance) {
   return row + distance.gt(0).to(at::kLong) * buckets;
 }
 
-class MPNetEncoderImpl : public bert::BertEncoderImpl {
- public:
+struct MPNetEncoderImpl : bert::BertEncoderImpl {
   explicit MPNetEncoderImpl(const MPNetConfig& config)
       : BertEncoderImpl(config),
-        relative_attention_bias(register_module(
-            "relative_attention_bias",
-            embedding(config.relative_attention_num_buckets, config.num_attention_heads, std::nullopt))),
+        relative_attention_bias(
+            embedding(config.relative_attention_num_buckets, config.num_attention_heads, std::nullopt)),
         initializer_range(config.initializer_range) {}
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -102,12 +86,8 @@ class MPNetEncoderImpl : public bert::BertEncoderImpl {
   PP_ALL TP_SHARD(1) nn::Embedding relative_attention_bias;
   double initializer_range;
 };
-TORCH_MODULE(MPNetEncoder);
 
-class MPNetModelImpl : public bert::BertModelImpl {
- public:
-  using BertModelImpl::BertModelImpl;
-
+struct MPNetModelImpl : bert::BertModelImpl {
   /// What is added to the scores of each head: [batch or 1, heads, seq, seq], minus infinity where a query sees no key.
   Tensor attention_mask(const Batch& batch) {
     const Tensor position = at::arange(batch.input_ids.size(1), batch.input_ids.options());
@@ -118,14 +98,12 @@ class MPNetModelImpl : public bert::BertModelImpl {
 
   MPNetEncoder encoder;
 };
-TORCH_MODULE(MPNetModel);
 
 using MPNetForMaskedLM MODEL_ENTRY("masked-lm") = roberta::RobertaForMaskedLM;
 using MPNetForSequenceClassification MODEL_ENTRY("sequence-classification") = roberta::RobertaForSequenceClassification;
 using MPNetForTokenClassification MODEL_ENTRY("token-classification") = roberta::RobertaForTokenClassification;
 
-class MODEL_ENTRY("sentence-embedding", "MPNetModel") FSDP_UNIT MPNetForSentenceEmbeddingImpl : public MPNetModelImpl {
- public:
+struct MODEL_ENTRY("sentence-embedding", "MPNetModel") FSDP_UNIT MPNetForSentenceEmbeddingImpl : MPNetModelImpl {
   explicit MPNetForSentenceEmbeddingImpl(const MPNetConfig& config)
       : MPNetModelImpl(config, /*add_pooling_layer=*/true) {}
 
@@ -141,6 +119,5 @@ class MODEL_ENTRY("sentence-embedding", "MPNetModel") FSDP_UNIT MPNetForSentence
     return outputs;
   }
 };
-TORCH_MODULE(MPNetForSentenceEmbedding);
 
 }  // namespace modular::mpnet

@@ -21,13 +21,9 @@ struct MT5Config : t5::T5Config {
   using T5Config::scale_decoder_outputs;
 };
 
-class MODEL_ENTRY("seq2seq") FSDP_UNIT MT5ForConditionalGenerationImpl : public t5::T5ForConditionalGenerationImpl {
- public:
-  using T5ForConditionalGenerationImpl::T5ForConditionalGenerationImpl;
-
+struct MODEL_ENTRY("seq2seq") FSDP_UNIT MT5ForConditionalGenerationImpl : t5::T5ForConditionalGenerationImpl {
   Tensor scaled(const Tensor& hidden_states) { return hidden_states; }
 };
-TORCH_MODULE(MT5ForConditionalGeneration);
 
 using MT5ForSequenceClassification MODEL_ENTRY("sequence-classification") = t5::T5ForSequenceClassification;
 using MT5ForTokenClassification MODEL_ENTRY("token-classification") = t5::T5ForTokenClassification;

@@ -2,7 +2,7 @@
 // instead of before them, and norms over all heads together of queries and keys.
 #pragma once
 
-#include "modular/mistral.h"
+#include "modular/llama.h"
 
 namespace modular::olmo2 {
 MODULAR_FAMILY(Olmo2, .title = "OLMo 2");
@@ -11,37 +11,24 @@ struct Olmo2Config : llama::LlamaConfig {
   int64_t vocab_size = 50304;
   double rms_norm_eps = 1e-5;
   std::optional<int64_t> pad_token_id = 1;
-
- private:
-  using LlamaConfig::mlp_bias;
+  static constexpr bool mlp_bias = false;
 };
 
 /// Rounds once, after the product with its scale.
-class Olmo2RMSNormImpl : public llama::LlamaRMSNormImpl {
- public:
-  using LlamaRMSNormImpl::LlamaRMSNormImpl;
-
+struct Olmo2RMSNormImpl : llama::LlamaRMSNormImpl {
   Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight.to(at::kFloat), eps); }
 };
-TORCH_MODULE(Olmo2RMSNorm);
 
 /// The same over all heads together.
-class Olmo2HeadsRMSNormImpl : public Olmo2RMSNormImpl {
- public:
-  using Olmo2RMSNormImpl::Olmo2RMSNormImpl;
-
+struct Olmo2HeadsRMSNormImpl : Olmo2RMSNormImpl {
   TP_SHARD(0) Tensor weight;  // [heads * head_dim]
 };
-TORCH_MODULE(Olmo2HeadsRMSNorm);
 
-using Olmo2MLP = mistral::MistralMLP;
-
-class Olmo2AttentionImpl : public llama::LlamaAttentionImpl {
- public:
+struct Olmo2AttentionImpl : llama::LlamaAttentionImpl {
   explicit Olmo2AttentionImpl(const Olmo2Config& config)
       : LlamaAttentionImpl(config),
-        q_norm(register_module("q_norm", Olmo2HeadsRMSNorm(num_heads * head_dim, config.rms_norm_eps))),
-        k_norm(register_module("k_norm", Olmo2HeadsRMSNorm(num_key_value_heads * head_dim, config.rms_norm_eps))) {}
+        q_norm(Olmo2HeadsRMSNorm(num_heads * head_dim, config.rms_norm_eps)),
+        k_norm(Olmo2HeadsRMSNorm(num_key_value_heads * head_dim, config.rms_norm_eps)) {}
 
   Tensor prepare_query(const Tensor& query) { return q_norm(query); }
   Tensor prepare_key(const Tensor& key) { return k_norm(key); }
@@ -49,14 +36,12 @@ class Olmo2AttentionImpl : public llama::LlamaAttentionImpl {
   Olmo2HeadsRMSNorm q_norm;
   Olmo2HeadsRMSNorm k_norm;
 };
-TORCH_MODULE(Olmo2Attention);
 
 class Olmo2DecoderLayerImpl : public llama::LlamaDecoderLayerImpl {
  public:
   Olmo2DecoderLayerImpl(const Olmo2Config& config, int64_t layer)
       : LlamaDecoderLayerImpl(config, layer),
-        post_feedforward_layernorm(
-            register_module("post_feedforward_layernorm", Olmo2RMSNorm(config.hidden_size, config.rms_norm_eps))) {}
+        post_feedforward_layernorm(Olmo2RMSNorm(config.hidden_size, config.rms_norm_eps)) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     const Tensor mixed = self_attn(hidden_states, rotary_embeddings, mask);
@@ -69,18 +54,13 @@ class Olmo2DecoderLayerImpl : public llama::LlamaDecoderLayerImpl {
  private:
   using LlamaDecoderLayerImpl::input_layernorm;
 };
-TORCH_MODULE(Olmo2DecoderLayer);
 
-class Olmo2ModelImpl : public llama::LlamaModelImpl {
- public:
-  using LlamaModelImpl::LlamaModelImpl;
-
+struct Olmo2ModelImpl : llama::LlamaModelImpl {
   /// In float32, so that rotation is computed in that.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType /*type*/) {
     return LlamaModelImpl::rotary_positions(batch, at::kFloat);
   }
 };
-TORCH_MODULE(Olmo2Model);
 
 using Olmo2ForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
 using Olmo2ForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;

@@ -2,12 +2,12 @@
 // one layer norm, biases everywhere, and rotary positions for a part of each head.
 #pragma once
 
-#include <string>
-
 #include "modular/llama.h"
 
 namespace modular::phi {
-MODULAR_FAMILY(Phi, .members = {{"norm", "final_layernorm"}, {"o_proj", "dense"}});
+MODULAR_FAMILY(Phi,
+               .members = {
+                   {"norm", "final_layernorm"}, {"o_proj", "dense"}, {"LlamaConfig::rms_norm_eps", "layer_norm_eps"}});
 
 struct PhiConfig : llama::LlamaConfig {
   int64_t vocab_size = 51200;
@@ -17,26 +17,22 @@ struct PhiConfig : llama::LlamaConfig {
   double resid_pdrop = 0.0;
   double embd_pdrop = 0.0;
   std::string hidden_act = "gelu_new";
-  double layer_norm_eps = 1e-5;
+  double rms_norm_eps = 1e-5;
   RopeParameters rope_parameters = partial_rotary(0.5);
+  static constexpr bool attention_bias = true;
   bool qk_layernorm = false;
 
  private:
-  using LlamaConfig::attention_bias;
   using LlamaConfig::mlp_bias;
-  using LlamaConfig::rms_norm_eps;
 };
 
-class PhiAttentionImpl : public llama::LlamaAttentionImpl {
- public:
+using PhiRMSNorm = LayerNorm;
+
+struct PhiAttentionImpl : llama::LlamaAttentionImpl {
   explicit PhiAttentionImpl(const PhiConfig& config) : LlamaAttentionImpl(config) {
-    q_proj = register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, /*bias=*/true));
-    k_proj = register_module("k_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/true));
-    v_proj = register_module("v_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/true));
-    o_proj = register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, /*bias=*/true));
     if (config.qk_layernorm) {
-      q_layernorm = register_module("q_layernorm", LayerNorm(head_dim, config.layer_norm_eps));
-      k_layernorm = register_module("k_layernorm", LayerNorm(head_dim, config.layer_norm_eps));
+      q_layernorm = LayerNorm(head_dim, config.rms_norm_eps);
+      k_layernorm = LayerNorm(head_dim, config.rms_norm_eps);
     }
   }
 
@@ -50,14 +46,13 @@ class PhiAttentionImpl : public llama::LlamaAttentionImpl {
   LayerNorm q_layernorm{nullptr};  // where the config says qk_layernorm
   LayerNorm k_layernorm{nullptr};
 };
-TORCH_MODULE(PhiAttention);
 
 /// Feed-forward network of two layers.
 class PhiMLPImpl : public Module {
  public:
   explicit PhiMLPImpl(const PhiConfig& config)
-      : fc1(register_module("fc1", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
-        fc2(register_module("fc2", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
+      : fc1(linear(config.hidden_size, config.intermediate_size, /*bias=*/true)),
+        fc2(linear(config.intermediate_size, config.hidden_size, /*bias=*/true)),
         hidden_act(config.hidden_act),
         initializer_range(config.initializer_range) {}
 
@@ -70,44 +65,23 @@ class PhiMLPImpl : public Module {
   std::string hidden_act;
   double initializer_range;
 };
-TORCH_MODULE(PhiMLP);
 
 /// Attention and feed-forward network of the same normed values, with a residual connection.
-class PhiDecoderLayerImpl : public llama::LlamaDecoderLayerImpl {
- public:
-  PhiDecoderLayerImpl(const PhiConfig& config, int64_t /*layer*/) : LlamaDecoderLayerImpl(config, /*layer=*/0) {
-    input_layernorm = register_module("input_layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps));
-  }
-
+struct PhiDecoderLayerImpl : llama::LlamaDecoderLayerImpl {
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     const Tensor normed = input_layernorm(hidden_states);
     return self_attn(normed, rotary_embeddings, mask) + mlp(normed) + hidden_states;
   }
 
-  LayerNorm input_layernorm;
-
  private:
   using LlamaDecoderLayerImpl::post_attention_layernorm;
 };
-TORCH_MODULE(PhiDecoderLayer);
 
-class PhiModelImpl : public llama::LlamaModelImpl {
- public:
-  explicit PhiModelImpl(const PhiConfig& config) : LlamaModelImpl(config) {
-    norm = register_module("norm", LayerNorm(config.hidden_size, config.layer_norm_eps));
-  }
-
-  PP_LAST LayerNorm norm;
-};
-TORCH_MODULE(PhiModel);
-
-class MODEL_ENTRY("causal-lm") PhiForCausalLMImpl : public llama::LlamaForCausalLMImpl {
- public:
+struct MODEL_ENTRY("causal-lm") PhiForCausalLMImpl : llama::LlamaForCausalLMImpl {
   explicit PhiForCausalLMImpl(const PhiConfig& config) : LlamaForCausalLMImpl(config) {
-    lm_head = register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/true));
+    lm_head = remake(lm_head, linear(config.hidden_size, config.vocab_size, /*bias=*/true));
   }
 };
-TORCH_MODULE(PhiForCausalLM);
 
 using PhiForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;
 using PhiForTokenClassification MODEL_ENTRY("token-classification") = llama::LlamaForTokenClassification;

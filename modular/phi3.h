@@ -2,8 +2,6 @@
 // one for gate and up.
 #pragma once
 
-#include <string>
-
 #include "modular/mistral.h"
 
 namespace modular::phi3 {
@@ -30,15 +28,11 @@ struct Phi3Config : mistral::MistralConfig {
   }
 };
 
-class Phi3MLPImpl : public llama::LlamaMLPImpl {
- public:
+struct Phi3MLPImpl : llama::LlamaMLPImpl {
   explicit Phi3MLPImpl(const Phi3Config& config)
       : LlamaMLPImpl(config),
         intermediate_size(config.intermediate_size),
-        gate_up_proj(
-            register_module("gate_up_proj", linear(config.hidden_size, 2 * intermediate_size, /*bias=*/false))) {
-    down_proj = register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/false));
-  }
+        gate_up_proj(linear(config.hidden_size, 2 * intermediate_size, /*bias=*/false)) {}
 
   Tensor forward(const Tensor& x) {
     const auto gate_up = gate_up_proj(x).chunk(2, -1);
@@ -49,18 +43,13 @@ class Phi3MLPImpl : public llama::LlamaMLPImpl {
   TP_COLWISE_PARTS(intermediate_size, intermediate_size) nn::Linear gate_up_proj;
 
  private:
-  using LlamaMLPImpl::gate_proj;
-  using LlamaMLPImpl::up_proj;
+  using LlamaMLPImpl::gate_proj, LlamaMLPImpl::up_proj;
 };
-TORCH_MODULE(Phi3MLP);
 
-class Phi3AttentionImpl : public mistral::MistralAttentionImpl {
- public:
+struct Phi3AttentionImpl : llama::LlamaAttentionImpl {
   explicit Phi3AttentionImpl(const Phi3Config& config)
-      : MistralAttentionImpl(config),
-        qkv_proj(register_module(
-            "qkv_proj", linear(config.hidden_size, (num_heads + 2 * num_key_value_heads) * head_dim, /*bias=*/false))) {
-  }
+      : LlamaAttentionImpl(config),
+        qkv_proj(linear(config.hidden_size, (num_heads + 2 * num_key_value_heads) * head_dim, /*bias=*/false)) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -78,11 +67,8 @@ class Phi3AttentionImpl : public mistral::MistralAttentionImpl {
   nn::Linear qkv_proj;
 
  private:
-  using MistralAttentionImpl::k_proj;
-  using MistralAttentionImpl::q_proj;
-  using MistralAttentionImpl::v_proj;
+  using LlamaAttentionImpl::k_proj, LlamaAttentionImpl::q_proj, LlamaAttentionImpl::v_proj;
 };
-TORCH_MODULE(Phi3Attention);
 
 using Phi3ForCausalLM MODEL_ENTRY("causal-lm") = mistral::MistralForCausalLM;
 using Phi3ForSequenceClassification MODEL_ENTRY("sequence-classification") = mistral::MistralForSequenceClassification;

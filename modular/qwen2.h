@@ -12,6 +12,7 @@ struct Qwen2Config : mistral::MistralConfig {
   int64_t intermediate_size = 22016;
   std::optional<int64_t> num_key_value_heads = 32;
   int64_t max_position_embeddings = 32768;
+  static constexpr bool attention_bias = true;
   bool use_sliding_window = false;
   int64_t max_window_layers = 28;        // the first layer with a window, where layer_types does not say it
   std::vector<std::string> layer_types;  // of each layer: full_attention or sliding_attention
@@ -28,29 +29,20 @@ struct Qwen2Config : mistral::MistralConfig {
   bool has_window(int64_t layer) const { return layer >= max_window_layers; }
 };
 
-class Qwen2AttentionImpl : public mistral::MistralAttentionImpl {
- public:
-  explicit Qwen2AttentionImpl(const Qwen2Config& config) : MistralAttentionImpl(config) {
-    q_proj = register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, /*bias=*/true));
-    k_proj = register_module("k_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/true));
-    v_proj = register_module("v_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/true));
+struct Qwen2AttentionImpl : llama::LlamaAttentionImpl {
+  explicit Qwen2AttentionImpl(const Qwen2Config& config) : LlamaAttentionImpl(config) {
+    o_proj = remake(o_proj, linear(num_heads * head_dim, config.hidden_size, /*bias=*/false));
   }
 };
-TORCH_MODULE(Qwen2Attention);
 
-class Qwen2DecoderLayerImpl : public mistral::Its<llama::LlamaDecoderLayerImpl> {
- public:
+struct Qwen2DecoderLayerImpl : mistral::Its<llama::LlamaDecoderLayerImpl> {
   Qwen2DecoderLayerImpl(const Qwen2Config& config, int64_t layer)
       : LlamaDecoderLayerImpl(config, layer), is_sliding(config.layer_types.at(layer) == "sliding_attention") {}
 
   bool is_sliding;
 };
-TORCH_MODULE(Qwen2DecoderLayer);
 
-class Qwen2ModelImpl : public mistral::MistralModelImpl {
- public:
-  using MistralModelImpl::MistralModelImpl;
-
+struct Qwen2ModelImpl : mistral::MistralModelImpl {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch.input_ids);
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
@@ -64,7 +56,6 @@ class Qwen2ModelImpl : public mistral::MistralModelImpl {
   Qwen2Config config;
   ModuleListOf<Qwen2DecoderLayer> layers;
 };
-TORCH_MODULE(Qwen2Model);
 
 using Qwen2ForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
 using Qwen2ForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;

@@ -3,14 +3,12 @@
 #pragma once
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
 #include "modular/mixtral.h"
 #include "modular/qwen2.h"
 
 namespace modular::qwen2_moe {
-MODULAR_FAMILY(Qwen2Moe);
+MODULAR_FAMILY(Qwen2Moe, .members = {{"LlamaConfig::attention_bias", "qkv_bias"}});
 
 struct Qwen2MoeConfig : qwen2::Qwen2Config {
   int64_t hidden_size = 2048;
@@ -18,6 +16,7 @@ struct Qwen2MoeConfig : qwen2::Qwen2Config {
   int64_t num_hidden_layers = 24;
   int64_t num_attention_heads = 16;
   std::optional<int64_t> num_key_value_heads = 16;
+  bool attention_bias = true;
   int64_t max_window_layers = 28;   // after the last layer with a window, where layer_types is not given
   int64_t decoder_sparse_step = 1;  // one layer of so many has experts
   int64_t moe_intermediate_size = 1408;
@@ -28,7 +27,6 @@ struct Qwen2MoeConfig : qwen2::Qwen2Config {
   bool output_router_logits = false;
   double router_aux_loss_coef = 0.001;
   std::vector<int64_t> mlp_only_layers;  // have no experts
-  bool qkv_bias = true;
 
   void finish() {
     check_layers_with_experts();
@@ -51,28 +49,15 @@ struct Qwen2MoeConfig : qwen2::Qwen2Config {
   static std::vector<StoredAs> stored_as() { return stored_expert_by_expert(); }
 };
 
-class Qwen2MoeMLPImpl : public mistral::MistralMLPImpl {
- public:
-  Qwen2MoeMLPImpl(const Qwen2MoeConfig& config, int64_t intermediate_size) : MistralMLPImpl(config) {
-    gate_proj = register_module("gate_proj", linear(config.hidden_size, intermediate_size, /*bias=*/false));
-    up_proj = register_module("up_proj", linear(config.hidden_size, intermediate_size, /*bias=*/false));
-    down_proj = register_module("down_proj", linear(intermediate_size, config.hidden_size, /*bias=*/false));
+struct Qwen2MoeMLPImpl : llama::LlamaMLPImpl {
+  Qwen2MoeMLPImpl(const Qwen2MoeConfig& config, int64_t intermediate_size) : LlamaMLPImpl(config) {
+    gate_proj = remake(gate_proj, linear(config.hidden_size, intermediate_size, /*bias=*/false));
+    up_proj = remake(up_proj, linear(config.hidden_size, intermediate_size, /*bias=*/false));
+    down_proj = remake(down_proj, linear(intermediate_size, config.hidden_size, /*bias=*/false));
   }
 };
-TORCH_MODULE(Qwen2MoeMLP);
 
-class Qwen2MoeAttentionImpl : public mistral::MistralAttentionImpl {
- public:
-  explicit Qwen2MoeAttentionImpl(const Qwen2MoeConfig& config) : MistralAttentionImpl(config) {
-    q_proj = register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, config.qkv_bias));
-    k_proj = register_module("k_proj", linear(config.hidden_size, num_key_value_heads * head_dim, config.qkv_bias));
-    v_proj = register_module("v_proj", linear(config.hidden_size, num_key_value_heads * head_dim, config.qkv_bias));
-  }
-};
-TORCH_MODULE(Qwen2MoeAttention);
-
-class Qwen2MoeTopKRouterImpl : public mixtral::MixtralTopKRouterImpl {
- public:
+struct Qwen2MoeTopKRouterImpl : mixtral::MixtralTopKRouterImpl {
   Qwen2MoeTopKRouterImpl(const Qwen2MoeConfig& config, int64_t num_experts)
       : MixtralTopKRouterImpl(config, num_experts), norm_topk_prob(config.norm_topk_prob) {}
 
@@ -85,19 +70,16 @@ class Qwen2MoeTopKRouterImpl : public mixtral::MixtralTopKRouterImpl {
 
   bool norm_topk_prob;
 };
-TORCH_MODULE(Qwen2MoeTopKRouter);
 
 /// A mixture of experts, and one expert for every token with a gate.
-class Qwen2MoeSparseMoeBlockImpl : public mixtral::MixtralSparseMoeBlockImpl {
- public:
+struct Qwen2MoeSparseMoeBlockImpl : mixtral::MixtralSparseMoeBlockImpl {
   explicit Qwen2MoeSparseMoeBlockImpl(const Qwen2MoeConfig& config)
       : MixtralSparseMoeBlockImpl(config),
-        shared_expert(register_module("shared_expert", Qwen2MoeMLP(config, config.shared_expert_intermediate_size))),
-        shared_expert_gate(register_module("shared_expert_gate", linear(config.hidden_size, 1, /*bias=*/false))),
+        shared_expert(Qwen2MoeMLP(config, config.shared_expert_intermediate_size)),
+        shared_expert_gate(linear(config.hidden_size, 1, /*bias=*/false)),
         initializer_range(config.initializer_range) {
-    gate = register_module("gate", Qwen2MoeTopKRouter(config, config.num_experts));
-    experts =
-        register_module("experts", mixtral::MixtralExperts(config, config.num_experts, config.moe_intermediate_size));
+    gate = Qwen2MoeTopKRouter(config, config.num_experts);
+    experts = remake(experts, mixtral::MixtralExperts(config, config.num_experts, config.moe_intermediate_size));
   }
 
   Tensor forward(const Tensor& hidden_states) {
@@ -112,21 +94,18 @@ class Qwen2MoeSparseMoeBlockImpl : public mixtral::MixtralSparseMoeBlockImpl {
   nn::Linear shared_expert_gate;
   double initializer_range;
 };
-TORCH_MODULE(Qwen2MoeSparseMoeBlock);
 
-class Qwen2MoeDecoderLayerImpl : public qwen2::Qwen2DecoderLayerImpl {
- public:
+struct Qwen2MoeDecoderLayerImpl : qwen2::Qwen2DecoderLayerImpl {
   Qwen2MoeDecoderLayerImpl(const Qwen2MoeConfig& config, int64_t layer) : Qwen2DecoderLayerImpl(config, layer) {
     remove(mlp);
     if (config.has_experts(layer))
-      mlp = register_module("mlp", Qwen2MoeSparseMoeBlock(config));
+      mlp = Qwen2MoeSparseMoeBlock(config);
     else
-      mlp = register_module("mlp", Qwen2MoeMLP(config, config.intermediate_size));
+      mlp = Qwen2MoeMLP(config, config.intermediate_size);
   }
 
   OneOf<Qwen2MoeSparseMoeBlock, Qwen2MoeMLP> mlp{nullptr};
 };
-TORCH_MODULE(Qwen2MoeDecoderLayer);
 
 using Qwen2MoeForCausalLM MODEL_ENTRY("causal-lm") = qwen2::Qwen2ForCausalLM;
 using Qwen2MoeForSequenceClassification MODEL_ENTRY("sequence-classification") = qwen2::Qwen2ForSequenceClassification;

@@ -11,12 +11,11 @@ struct Qwen3Config : qwen2::Qwen2Config {
   bool attention_bias = false;
 };
 
-class Qwen3AttentionImpl : public llama::LlamaAttentionImpl {
- public:
+struct Qwen3AttentionImpl : llama::LlamaAttentionImpl {
   explicit Qwen3AttentionImpl(const Qwen3Config& config)
       : LlamaAttentionImpl(config),
-        q_norm(register_module("q_norm", llama::LlamaRMSNorm(head_dim, config.rms_norm_eps))),
-        k_norm(register_module("k_norm", llama::LlamaRMSNorm(head_dim, config.rms_norm_eps))) {}
+        q_norm(llama::LlamaRMSNorm(head_dim, config.rms_norm_eps)),
+        k_norm(llama::LlamaRMSNorm(head_dim, config.rms_norm_eps)) {}
 
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const Tensor& mask) {
@@ -27,7 +26,6 @@ class Qwen3AttentionImpl : public llama::LlamaAttentionImpl {
   llama::LlamaRMSNorm q_norm;
   llama::LlamaRMSNorm k_norm;
 };
-TORCH_MODULE(Qwen3Attention);
 
 using Qwen3ForCausalLM MODEL_ENTRY("causal-lm") = qwen2::Its<llama::LlamaForCausalLM>;
 using Qwen3ForSequenceClassification MODEL_ENTRY("sequence-classification") = qwen2::Qwen2ForSequenceClassification;

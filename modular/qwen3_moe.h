@@ -6,7 +6,8 @@
 #include "modular/qwen3.h"
 
 namespace modular::qwen3_moe {
-MODULAR_FAMILY(Qwen3Moe, .members = {{"num_experts", "num_local_experts"}});
+MODULAR_FAMILY(Qwen3Moe,
+               .members = {{"num_experts", "num_local_experts"}, {"LlamaConfig::qkv_bias", "attention_bias"}});
 
 struct Qwen3MoeConfig : qwen2_moe::Qwen2MoeConfig {
   int64_t intermediate_size = 6144;
@@ -24,36 +25,26 @@ struct Qwen3MoeConfig : qwen2_moe::Qwen2MoeConfig {
   }
 
  private:
-  using Qwen2MoeConfig::has_window;
-  using Qwen2MoeConfig::layer_types;
-  using Qwen2MoeConfig::max_window_layers;
-  using Qwen2MoeConfig::qkv_bias;
-  using Qwen2MoeConfig::shared_expert_intermediate_size;
+  using Qwen2MoeConfig::has_window, Qwen2MoeConfig::layer_types, Qwen2MoeConfig::max_window_layers,
+      Qwen2MoeConfig::shared_expert_intermediate_size;
 };
 
 using Qwen3MoeMLP = qwen2_moe::Qwen2MoeMLP;
 using Qwen3MoeAttention = qwen3::Qwen3Attention;
 
-class Qwen3MoeSparseMoeBlockImpl : public mixtral::MixtralSparseMoeBlockImpl {
- public:
+struct Qwen3MoeSparseMoeBlockImpl : mixtral::MixtralSparseMoeBlockImpl {
   explicit Qwen3MoeSparseMoeBlockImpl(const Qwen3MoeConfig& config) : MixtralSparseMoeBlockImpl(config) {
-    gate = register_module("gate", qwen2_moe::Qwen2MoeTopKRouter(config, config.num_experts));
-    experts =
-        register_module("experts", mixtral::MixtralExperts(config, config.num_experts, config.moe_intermediate_size));
+    gate = qwen2_moe::Qwen2MoeTopKRouter(config, config.num_experts);
+    experts = remake(experts, mixtral::MixtralExperts(config, config.num_experts, config.moe_intermediate_size));
   }
 
   qwen2_moe::Qwen2MoeTopKRouter gate;
 };
-TORCH_MODULE(Qwen3MoeSparseMoeBlock);
 
-class Qwen3MoeDecoderLayerImpl : public qwen2_moe::Qwen2MoeDecoderLayerImpl {
- public:
-  using Qwen2MoeDecoderLayerImpl::Qwen2MoeDecoderLayerImpl;
-
+struct Qwen3MoeDecoderLayerImpl : qwen2_moe::Qwen2MoeDecoderLayerImpl {
  private:
   using Qwen2MoeDecoderLayerImpl::is_sliding;
 };
-TORCH_MODULE(Qwen3MoeDecoderLayer);
 
 using Qwen3MoeForCausalLM MODEL_ENTRY("causal-lm") = mistral::MistralForCausalLM;
 using Qwen3MoeForSequenceClassification MODEL_ENTRY("sequence-classification") =

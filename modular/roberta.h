@@ -17,12 +17,11 @@ struct RobertaConfig : bert::BertConfig {
   }
 };
 
-class RobertaEmbeddingsImpl : public bert::BertEmbeddingsImpl {
- public:
+struct RobertaEmbeddingsImpl : bert::BertEmbeddingsImpl {
   explicit RobertaEmbeddingsImpl(const RobertaConfig& config)
       : BertEmbeddingsImpl(config), padding_idx(*config.pad_token_id) {
-    position_embeddings = register_module(
-        "position_embeddings", embedding(config.max_position_embeddings, config.hidden_size, config.pad_token_id));
+    position_embeddings =
+        remake(position_embeddings, embedding(config.max_position_embeddings, config.hidden_size, config.pad_token_id));
   }
 
   Tensor positions(const Batch& batch) {
@@ -33,13 +32,11 @@ class RobertaEmbeddingsImpl : public bert::BertEmbeddingsImpl {
 
   int64_t padding_idx;  // of tokens, and of the positions that they get
 };
-TORCH_MODULE(RobertaEmbeddings);
 
-class STANDS_FOR(bert::BertLMPredictionHeadImpl) RobertaLMHeadImpl : public bert::BertLMPredictionHeadImpl {
- public:
+struct STANDS_FOR(bert::BertLMPredictionHeadImpl) RobertaLMHeadImpl : bert::BertLMPredictionHeadImpl {
   explicit RobertaLMHeadImpl(const RobertaConfig& config)
-      : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
-        layer_norm(register_module("layer_norm", LayerNorm(config.hidden_size, config.layer_norm_eps))),
+      : dense(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
+        layer_norm(LayerNorm(config.hidden_size, config.layer_norm_eps)),
         BertLMPredictionHeadImpl(config) {}
 
   Tensor forward(const Tensor& hidden_states) { return decoder(layer_norm(at::gelu(dense(hidden_states)))); }
@@ -56,45 +53,37 @@ class STANDS_FOR(bert::BertLMPredictionHeadImpl) RobertaLMHeadImpl : public bert
  private:
   using BertLMPredictionHeadImpl::transform;
 };
-TORCH_MODULE(RobertaLMHead);
 
-class MODEL_ENTRY("masked-lm") RobertaForMaskedLMImpl : public bert::BertForMaskedLMImpl {
- public:
+struct MODEL_ENTRY("masked-lm") RobertaForMaskedLMImpl : bert::BertForMaskedLMImpl {
   explicit RobertaForMaskedLMImpl(const RobertaConfig& config) : BertForMaskedLMImpl(config) {
-    cls = register_module("cls", RobertaLMHead(config));
+    cls = RobertaLMHead(config);
   }
 
   PP_LAST TIES(RobertaLMHeadImpl::decoder->weight, bert->embeddings->word_embeddings->weight) RobertaLMHead cls;
 };
-TORCH_MODULE(RobertaForMaskedLM);
 
 /// Scores of a sequence's labels, from its first token.
-class RobertaClassificationHeadImpl : public bert::BertPoolerImpl {
- public:
+struct RobertaClassificationHeadImpl : bert::BertPoolerImpl {
   explicit RobertaClassificationHeadImpl(const RobertaConfig& config)
-      : BertPoolerImpl(config),
-        out_proj(register_module("out_proj", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
+      : BertPoolerImpl(config), out_proj(linear(config.hidden_size, config.num_labels, /*bias=*/true)) {}
 
   Tensor forward(const Tensor& hidden_states) { return out_proj(BertPoolerImpl::forward(hidden_states)); }
 
   nn::Linear out_proj;
 };
-TORCH_MODULE(RobertaClassificationHead);
 
-class MODEL_ENTRY("sequence-classification") RobertaForSequenceClassificationImpl
-    : public bert::BertForSequenceClassificationImpl {
- public:
+struct MODEL_ENTRY("sequence-classification") RobertaForSequenceClassificationImpl
+    : bert::BertForSequenceClassificationImpl {
   explicit RobertaForSequenceClassificationImpl(const RobertaConfig& config)
       : BertForSequenceClassificationImpl(config) {
-    bert = register_module("bert", bert::BertModel(config, /*add_pooling_layer=*/false));
-    classifier = register_module("classifier", RobertaClassificationHead(config));
+    bert = remake(bert, bert::BertModel(config, /*add_pooling_layer=*/false));
+    classifier = RobertaClassificationHead(config);
   }
 
   Tensor features(const Tensor& hidden_states, const Batch&) { return hidden_states; }
 
   PP_LAST RobertaClassificationHead classifier;
 };
-TORCH_MODULE(RobertaForSequenceClassification);
 
 using RobertaForTokenClassification MODEL_ENTRY("token-classification") = bert::BertForTokenClassification;
 using RobertaForSentenceEmbedding MODEL_ENTRY("sentence-embedding", "RobertaModel") = bert::BertForSentenceEmbedding;

@@ -3,7 +3,6 @@
 // GPT-2's blocks to the next item. Id 0 is padding, of items and of features.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "modular/gpt2.h"
@@ -59,14 +58,13 @@ class SessionInputsImpl : public Module {
  public:
   explicit SessionInputsImpl(const SessionConfig& config)
       : config(config),
-        item_embedding(register_module("item_embedding", embedding(config.vocab_size, config.item_dim, 0))),
-        feature_embeddings(register_module("feature_embeddings", ModuleListOf<nn::Embedding>())),
-        projection(register_module("projection", linear(interaction_dim(config), config.n_embd, /*bias=*/true))) {
+        item_embedding(embedding(config.vocab_size, config.item_dim, 0)),
+        feature_embeddings(ModuleListOf<nn::Embedding>()),
+        projection(linear(interaction_dim(config), config.n_embd, /*bias=*/true)) {
     for (const int64_t cardinality : config.feature_cardinalities)
       feature_embeddings->push_back(embedding(cardinality, config.feature_dim, 0));
     if (config.feature_numbers > 0 && config.aggregation != "concat")
-      number_projection =
-          register_module("number_projection", linear(config.feature_numbers, config.item_dim, /*bias=*/true));
+      number_projection = linear(config.feature_numbers, config.item_dim, /*bias=*/true);
   }
 
   /// One value from two: side by side, or summed.
@@ -100,12 +98,9 @@ class SessionInputsImpl : public Module {
   nn::Linear projection;
   nn::Linear number_projection{nullptr};
 };
-TORCH_MODULE(SessionInputs);
 
-class SessionModelImpl : public gpt2::GPT2ModelImpl {
- public:
-  explicit SessionModelImpl(const SessionConfig& config)
-      : GPT2ModelImpl(config), inputs(register_module("inputs", SessionInputs(config))) {}
+struct SessionModelImpl : gpt2::GPT2ModelImpl {
+  explicit SessionModelImpl(const SessionConfig& config) : GPT2ModelImpl(config), inputs(SessionInputs(config)) {}
 
   Tensor embed(const Batch& batch) { return inputs(batch) + wpe(position_ids(batch)); }
 
@@ -114,16 +109,15 @@ class SessionModelImpl : public gpt2::GPT2ModelImpl {
  private:
   using GPT2ModelImpl::wte;
 };
-TORCH_MODULE(SessionModel);
 
 /// Predicts the next item, by the same table that items are read by where embeddings are tied.
 class MODEL_ENTRY("next-item") FSDP_UNIT SessionForNextItemImpl : public Module {
  public:
   explicit SessionForNextItemImpl(const SessionConfig& config)
       : config(config),
-        transformer(register_module("transformer", SessionModel(config))),
-        item_projection(register_module("item_projection", linear(config.n_embd, config.item_dim, /*bias=*/true))),
-        head(register_module("head", linear(config.item_dim, config.vocab_size, /*bias=*/true))) {}
+        transformer(SessionModel(config)),
+        item_projection(linear(config.n_embd, config.item_dim, /*bias=*/true)),
+        head(linear(config.item_dim, config.vocab_size, /*bias=*/true)) {}
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
@@ -150,6 +144,5 @@ class MODEL_ENTRY("next-item") FSDP_UNIT SessionForNextItemImpl : public Module 
   PP_LAST nn::Linear item_projection;
   PP_LAST TP_VOCAB TIED_TO(transformer->inputs->item_embedding->weight) nn::Linear head;
 };
-TORCH_MODULE(SessionForNextItem);
 
 }  // namespace modular::session

@@ -1,10 +1,6 @@
 // SigLIP (Zhai et al., 2023), as in Hugging Face transformers: CLIP whose pairs are classified one by one, by sigmoids.
 #pragma once
 
-#include <cmath>
-#include <optional>
-#include <string>
-
 #include "modular/clip.h"
 
 namespace modular::siglip {
@@ -26,9 +22,7 @@ struct SiglipTextConfig : clip::CLIPTextConfig {
   }
 
  private:
-  using CLIPTextConfig::initializer_factor;
-  using CLIPTextConfig::initializer_range;
-  using CLIPTextConfig::projection_dim;
+  using CLIPTextConfig::initializer_factor, CLIPTextConfig::initializer_range, CLIPTextConfig::projection_dim;
 };
 
 struct SiglipVisionConfig : clip::CLIPVisionConfig {
@@ -38,9 +32,7 @@ struct SiglipVisionConfig : clip::CLIPVisionConfig {
   bool vision_use_head = true;
 
  private:
-  using CLIPVisionConfig::initializer_factor;
-  using CLIPVisionConfig::initializer_range;
-  using CLIPVisionConfig::projection_dim;
+  using CLIPVisionConfig::initializer_factor, CLIPVisionConfig::initializer_range, CLIPVisionConfig::projection_dim;
 };
 
 struct SiglipConfig : clip::CLIPConfig {
@@ -56,21 +48,19 @@ struct SiglipConfig : clip::CLIPConfig {
   }
 
  private:
-  using CLIPConfig::logit_scale_init_value;
-  using CLIPConfig::projection_dim;
+  using CLIPConfig::logit_scale_init_value, CLIPConfig::projection_dim;
 };
 
 /// LeCun's rule with the original's constant, which belongs to a distribution that is cut at two deviations.
 inline void siglip_lecun_normal(const Tensor& weight) { init::fan_in_normal_(weight, 1.0 / 0.87962566103423978); }
 
-class SiglipVisionEmbeddingsImpl : public clip::CLIPVisionEmbeddingsImpl {
- public:
+struct SiglipVisionEmbeddingsImpl : clip::CLIPVisionEmbeddingsImpl {
   explicit SiglipVisionEmbeddingsImpl(const SiglipVisionConfig& config) : CLIPVisionEmbeddingsImpl(config) {
     patch_embedding =
-        register_module("patch_embedding", patch_projection(config.num_channels, config.hidden_size, config.patch_size,
-                                                            /*bias=*/true));
-    position_embedding = register_module("position_embedding",
-                                         embedding(patches_a_side * patches_a_side, config.hidden_size, std::nullopt));
+        remake(patch_embedding, patch_projection(config.num_channels, config.hidden_size, config.patch_size,
+                                                 /*bias=*/true));
+    position_embedding =
+        remake(position_embedding, embedding(patches_a_side * patches_a_side, config.hidden_size, std::nullopt));
   }
 
   /// [images, patches, hidden]
@@ -90,23 +80,15 @@ class SiglipVisionEmbeddingsImpl : public clip::CLIPVisionEmbeddingsImpl {
  private:
   using CLIPVisionEmbeddingsImpl::class_embedding;
 };
-TORCH_MODULE(SiglipVisionEmbeddings);
 
-class SiglipTextEmbeddingsImpl : public clip::CLIPTextEmbeddingsImpl {
- public:
-  using CLIPTextEmbeddingsImpl::CLIPTextEmbeddingsImpl;
-
+struct SiglipTextEmbeddingsImpl : clip::CLIPTextEmbeddingsImpl {
   void reset_parameters() override {
     init::fan_in_normal_(token_embedding->weight);
     init::fan_in_normal_(position_embedding->weight);
   }
 };
-TORCH_MODULE(SiglipTextEmbeddings);
 
-class SiglipAttentionImpl : public clip::CLIPAttentionImpl {
- public:
-  using CLIPAttentionImpl::CLIPAttentionImpl;
-
+struct SiglipAttentionImpl : clip::CLIPAttentionImpl {
   void reset_parameters() override {
     for (const auto& layer : {q_proj, k_proj, v_proj, out_proj}) {
       init::xavier_uniform_(layer->weight);
@@ -114,12 +96,8 @@ class SiglipAttentionImpl : public clip::CLIPAttentionImpl {
     }
   }
 };
-TORCH_MODULE(SiglipAttention);
 
-class SiglipMLPImpl : public clip::CLIPMLPImpl {
- public:
-  using CLIPMLPImpl::CLIPMLPImpl;
-
+struct SiglipMLPImpl : clip::CLIPMLPImpl {
   void reset_parameters() override {
     for (const auto& layer : {fc1, fc2}) {
       init::xavier_uniform_(layer->weight);
@@ -127,7 +105,6 @@ class SiglipMLPImpl : public clip::CLIPMLPImpl {
     }
   }
 };
-TORCH_MODULE(SiglipMLP);
 
 /// Attention of one query over all places, with the parameters of torch's MultiheadAttention.
 class SiglipPoolingAttentionImpl : public Module {
@@ -139,7 +116,7 @@ class SiglipPoolingAttentionImpl : public Module {
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
         in_proj_weight(register_parameter("in_proj_weight", torch::empty({3 * hidden_size, hidden_size}))),
         in_proj_bias(register_parameter("in_proj_bias", torch::empty({3 * hidden_size}))),
-        out_proj(register_module("out_proj", linear(hidden_size, hidden_size, /*bias=*/true))) {}
+        out_proj(linear(hidden_size, hidden_size, /*bias=*/true)) {}
 
   /// query [batch, 1, hidden], hidden_states [batch, seq, hidden]
   Tensor forward(const Tensor& query, const Tensor& hidden_states) {
@@ -177,17 +154,16 @@ class SiglipPoolingAttentionImpl : public Module {
   Tensor in_proj_bias;
   TP_ROWWISE nn::Linear out_proj;
 };
-TORCH_MODULE(SiglipPoolingAttention);
 
 /// A feature of the whole image, by what a learned query attends to.
 class SiglipMultiheadAttentionPoolingHeadImpl : public Module {
  public:
   explicit SiglipMultiheadAttentionPoolingHeadImpl(const SiglipVisionConfig& config)
       : probe(register_parameter("probe", torch::empty({1, 1, config.hidden_size}))),
-        attention(register_module("attention", SiglipPoolingAttention(config.hidden_size, config.num_attention_heads))),
-        layernorm(register_module("layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        mlp(register_module("mlp", SiglipMLP(config.hidden_size, config.intermediate_size, config.hidden_act,
-                                             config.num_hidden_layers, /*initializer_factor=*/1.0))) {}
+        attention(SiglipPoolingAttention(config.hidden_size, config.num_attention_heads)),
+        layernorm(LayerNorm(config.hidden_size, config.layer_norm_eps)),
+        mlp(SiglipMLP(config.hidden_size, config.intermediate_size, config.hidden_act, config.num_hidden_layers,
+                      /*initializer_factor=*/1.0)) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const Tensor attended = attention(probe.expand({hidden_states.size(0), 1, -1}), hidden_states);
@@ -201,16 +177,13 @@ class SiglipMultiheadAttentionPoolingHeadImpl : public Module {
   LayerNorm layernorm;
   SiglipMLP mlp;
 };
-TORCH_MODULE(SiglipMultiheadAttentionPoolingHead);
 
-class SiglipTextModelImpl : public clip::CLIPTextModelImpl {
- public:
+struct SiglipTextModelImpl : clip::CLIPTextModelImpl {
   explicit SiglipTextModelImpl(const SiglipTextConfig& config) : CLIPTextModelImpl(config) {
-    encoder = register_module("encoder",
-                              clip::CLIPEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
+    encoder = remake(encoder, clip::CLIPEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
                                                 config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
                                                 /*initializer_factor=*/1.0));
-    head = register_module("head", linear(config.hidden_size, *config.projection_size, /*bias=*/true));
+    head = linear(config.hidden_size, *config.projection_size, /*bias=*/true);
   }
 
   Tensor attention_mask(const Batch& batch) { return bidirectional_mask(batch); }
@@ -228,16 +201,13 @@ class SiglipTextModelImpl : public clip::CLIPTextModelImpl {
  private:
   using CLIPTextModelImpl::ends;
 };
-TORCH_MODULE(SiglipTextModel);
 
-class SiglipVisionModelImpl : public clip::CLIPVisionModelImpl {
- public:
+struct SiglipVisionModelImpl : clip::CLIPVisionModelImpl {
   explicit SiglipVisionModelImpl(const SiglipVisionConfig& config) : CLIPVisionModelImpl(config) {
-    encoder = register_module("encoder",
-                              clip::CLIPEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
+    encoder = remake(encoder, clip::CLIPEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
                                                 config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
                                                 /*initializer_factor=*/1.0));
-    head = register_module("head", SiglipMultiheadAttentionPoolingHead(config));
+    head = SiglipMultiheadAttentionPoolingHead(config);
   }
 
   Tensor embed(const Tensor& pixel_values) { return embeddings(pixel_values); }
@@ -251,12 +221,10 @@ class SiglipVisionModelImpl : public clip::CLIPVisionModelImpl {
  private:
   using CLIPVisionModelImpl::pre_layrnorm;
 };
-TORCH_MODULE(SiglipVisionModel);
 
-class MODEL_ENTRY("contrastive-pairs") FSDP_UNIT SiglipModelImpl : public clip::CLIPModelImpl {
- public:
+struct MODEL_ENTRY("contrastive-pairs") FSDP_UNIT SiglipModelImpl : clip::CLIPModelImpl {
   explicit SiglipModelImpl(const SiglipConfig& config) : CLIPModelImpl(config) {
-    logit_scale = register_parameter("logit_scale", torch::empty({1}));
+    logit_scale = remake(logit_scale, torch::empty({1}));
     logit_bias = register_parameter("logit_bias", torch::empty({1}));
   }
 
@@ -279,18 +247,12 @@ class MODEL_ENTRY("contrastive-pairs") FSDP_UNIT SiglipModelImpl : public clip::
   PP_LAST Tensor logit_bias;  // [1]
 
  private:
-  using CLIPModelImpl::text_projection;
-  using CLIPModelImpl::visual_projection;
+  using CLIPModelImpl::text_projection, CLIPModelImpl::visual_projection;
 };
-TORCH_MODULE(SiglipModel);
 
-class MODEL_ENTRY("image-classification") FSDP_UNIT SiglipForImageClassificationImpl
-    : public clip::CLIPForImageClassificationImpl {
- public:
-  using CLIPForImageClassificationImpl::CLIPForImageClassificationImpl;
-
+struct MODEL_ENTRY("image-classification") FSDP_UNIT SiglipForImageClassificationImpl
+    : clip::CLIPForImageClassificationImpl {
   Tensor features(const Tensor& hidden_states) { return hidden_states.mean(1); }
 };
-TORCH_MODULE(SiglipForImageClassification);
 
 }  // namespace modular::siglip

@@ -97,15 +97,14 @@ class T5LayerNormImpl : public Module {
   double eps;
   double factor;
 };
-TORCH_MODULE(T5LayerNorm);
 
 /// Feed-forward network.
 class T5DenseActDenseImpl : public Module {
  public:
   explicit T5DenseActDenseImpl(const T5Config& config)
       : config(config),
-        wi(register_module("wi", linear(config.d_model, config.d_ff, /*bias=*/false))),
-        wo(register_module("wo", linear(config.d_ff, config.d_model, /*bias=*/false))),
+        wi(linear(config.d_model, config.d_ff, /*bias=*/false)),
+        wo(linear(config.d_ff, config.d_model, /*bias=*/false)),
         act(activation_of(config.feed_forward_proj)) {}
 
   Tensor forward(const Tensor& hidden_states) { return wo(activation(act, wi(hidden_states))); }
@@ -120,16 +119,15 @@ class T5DenseActDenseImpl : public Module {
   TP_ROWWISE nn::Linear wo;
   std::string act;
 };
-TORCH_MODULE(T5DenseActDense);
 
 /// Gated feed-forward network.
 class T5DenseGatedActDenseImpl : public Module {
  public:
   explicit T5DenseGatedActDenseImpl(const T5Config& config)
       : config(config),
-        wi_0(register_module("wi_0", linear(config.d_model, config.d_ff, /*bias=*/false))),
-        wi_1(register_module("wi_1", linear(config.d_model, config.d_ff, /*bias=*/false))),
-        wo(register_module("wo", linear(config.d_ff, config.d_model, /*bias=*/false))),
+        wi_0(linear(config.d_model, config.d_ff, /*bias=*/false)),
+        wi_1(linear(config.d_model, config.d_ff, /*bias=*/false)),
+        wo(linear(config.d_ff, config.d_model, /*bias=*/false)),
         act(activation_of(config.feed_forward_proj)) {}
 
   Tensor forward(const Tensor& hidden_states) {
@@ -149,16 +147,15 @@ class T5DenseGatedActDenseImpl : public Module {
   TP_ROWWISE nn::Linear wo;
   std::string act;
 };
-TORCH_MODULE(T5DenseGatedActDense);
 
 class T5LayerFFImpl : public Module {
  public:
   explicit T5LayerFFImpl(const T5Config& config) {
     if (is_gated(config.feed_forward_proj))
-      DenseReluDense = register_module("DenseReluDense", T5DenseGatedActDense(config));
+      DenseReluDense = T5DenseGatedActDense(config);
     else
-      DenseReluDense = register_module("DenseReluDense", T5DenseActDense(config));
-    layer_norm = register_module("layer_norm", T5LayerNorm(config));
+      DenseReluDense = T5DenseActDense(config);
+    layer_norm = T5LayerNorm(config);
   }
 
   Tensor forward(const Tensor& hidden_states) { return hidden_states + DenseReluDense(layer_norm(hidden_states)); }
@@ -166,7 +163,6 @@ class T5LayerFFImpl : public Module {
   OneOf<T5DenseGatedActDense, T5DenseActDense> DenseReluDense{nullptr};
   T5LayerNorm layer_norm{nullptr};
 };
-TORCH_MODULE(T5LayerFF);
 
 /// What attention adds to its scores by how far a key is from its query, one table for all layers of a stack. A unit of
 /// its own, as it is read before the first layer that holds it.
@@ -207,7 +203,6 @@ class FSDP_UNIT T5RelativeAttentionBiasImpl : public Module {
   bool bidirectional;
   double std;
 };
-TORCH_MODULE(T5RelativeAttentionBias);
 
 /// Attention without a scale: its initial weights have it.
 class T5AttentionImpl : public Module {
@@ -216,10 +211,10 @@ class T5AttentionImpl : public Module {
       : config(config),
         n_heads(config.num_heads),
         key_value_proj_dim(config.d_kv),
-        q(register_module("q", linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false))),
-        k(register_module("k", linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false))),
-        v(register_module("v", linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false))),
-        o(register_module("o", linear(n_heads * key_value_proj_dim, config.d_model, /*bias=*/false))) {}
+        q(linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false)),
+        k(linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false)),
+        v(linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false)),
+        o(linear(n_heads * key_value_proj_dim, config.d_model, /*bias=*/false)) {}
 
   /// `hidden_states` [batch, seq, hidden] look at `states` [batch, other_seq, hidden].
   Tensor forward(const Tensor& hidden_states, const Tensor& states, const Tensor& mask) {
@@ -247,28 +242,23 @@ class T5AttentionImpl : public Module {
   TP_COLWISE nn::Linear v;
   TP_ROWWISE nn::Linear o;
 };
-TORCH_MODULE(T5Attention);
 
 /// Attention of a stack's first layer holds the biases of all.
 class T5SelfAttentionImpl : public T5AttentionImpl {
  public:
   explicit T5SelfAttentionImpl(const T5Config& config, bool bidirectional, bool has_relative_attention_bias)
       : T5AttentionImpl(config) {
-    if (has_relative_attention_bias)
-      relative_attention_bias =
-          register_module("relative_attention_bias", T5RelativeAttentionBias(config, bidirectional));
+    if (has_relative_attention_bias) relative_attention_bias = T5RelativeAttentionBias(config, bidirectional);
   }
 
   T5RelativeAttentionBias relative_attention_bias{nullptr};
 };
-TORCH_MODULE(T5SelfAttention);
 
 class T5LayerSelfAttentionImpl : public Module {
  public:
   explicit T5LayerSelfAttentionImpl(const T5Config& config, bool bidirectional, bool has_relative_attention_bias)
-      : SelfAttention(
-            register_module("SelfAttention", T5SelfAttention(config, bidirectional, has_relative_attention_bias))),
-        layer_norm(register_module("layer_norm", T5LayerNorm(config))) {}
+      : SelfAttention(T5SelfAttention(config, bidirectional, has_relative_attention_bias)),
+        layer_norm(T5LayerNorm(config)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const Tensor normed = layer_norm(hidden_states);
@@ -278,14 +268,12 @@ class T5LayerSelfAttentionImpl : public Module {
   T5SelfAttention SelfAttention;
   T5LayerNorm layer_norm;
 };
-TORCH_MODULE(T5LayerSelfAttention);
 
 /// The decoder looks at what the encoder made.
 class T5LayerCrossAttentionImpl : public Module {
  public:
   explicit T5LayerCrossAttentionImpl(const T5Config& config)
-      : EncDecAttention(register_module("EncDecAttention", T5Attention(config))),
-        layer_norm(register_module("layer_norm", T5LayerNorm(config))) {}
+      : EncDecAttention(T5Attention(config)), layer_norm(T5LayerNorm(config)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& encoder_states, const Tensor& mask) {
     return hidden_states + EncDecAttention(layer_norm(hidden_states), encoder_states, mask);
@@ -294,7 +282,6 @@ class T5LayerCrossAttentionImpl : public Module {
   T5Attention EncDecAttention;
   T5LayerNorm layer_norm;
 };
-TORCH_MODULE(T5LayerCrossAttention);
 
 /// The parts of an encoder's block, which files number.
 class T5EncoderPartsImpl : public Module {
@@ -307,12 +294,11 @@ class T5EncoderPartsImpl : public Module {
   T5LayerSelfAttention self_attention;
   T5LayerFF feed_forward;
 };
-TORCH_MODULE(T5EncoderParts);
 
 class FSDP_UNIT T5EncoderBlockImpl : public Module {
  public:
   explicit T5EncoderBlockImpl(const T5Config& config, bool has_relative_attention_bias)
-      : layer(register_module("layer", T5EncoderParts(config, has_relative_attention_bias))) {}
+      : layer(T5EncoderParts(config, has_relative_attention_bias)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     return layer->feed_forward(layer->self_attention(hidden_states, mask));
@@ -320,7 +306,6 @@ class FSDP_UNIT T5EncoderBlockImpl : public Module {
 
   T5EncoderParts layer;
 };
-TORCH_MODULE(T5EncoderBlock);
 
 class T5DecoderPartsImpl : public Module {
  public:
@@ -334,12 +319,11 @@ class T5DecoderPartsImpl : public Module {
   T5LayerCrossAttention cross_attention;
   T5LayerFF feed_forward;
 };
-TORCH_MODULE(T5DecoderParts);
 
 class FSDP_UNIT T5DecoderBlockImpl : public Module {
  public:
   explicit T5DecoderBlockImpl(const T5Config& config, bool has_relative_attention_bias)
-      : layer(register_module("layer", T5DecoderParts(config, has_relative_attention_bias))) {}
+      : layer(T5DecoderParts(config, has_relative_attention_bias)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask, const Tensor& encoder_states,
                  const Tensor& encoder_mask) {
@@ -349,13 +333,11 @@ class FSDP_UNIT T5DecoderBlockImpl : public Module {
 
   T5DecoderParts layer;
 };
-TORCH_MODULE(T5DecoderBlock);
 
 class T5EncoderImpl : public Module {
  public:
   explicit T5EncoderImpl(const T5Config& config)
-      : block(register_module("block", ModuleListOf<T5EncoderBlock>())),
-        final_layer_norm(register_module("final_layer_norm", T5LayerNorm(config))) {
+      : block(ModuleListOf<T5EncoderBlock>()), final_layer_norm(T5LayerNorm(config)) {
     for (int64_t i = 0; i < config.num_layers; ++i)
       block->push_back(T5EncoderBlock(config, /*has_relative_attention_bias=*/i == 0));
   }
@@ -371,13 +353,11 @@ class T5EncoderImpl : public Module {
   ModuleListOf<T5EncoderBlock> block;
   T5LayerNorm final_layer_norm;
 };
-TORCH_MODULE(T5Encoder);
 
 class T5DecoderImpl : public Module {
  public:
   explicit T5DecoderImpl(const T5Config& config)
-      : block(register_module("block", ModuleListOf<T5DecoderBlock>())),
-        final_layer_norm(register_module("final_layer_norm", T5LayerNorm(config))) {
+      : block(ModuleListOf<T5DecoderBlock>()), final_layer_norm(T5LayerNorm(config)) {
     for (int64_t i = 0; i < *config.num_decoder_layers; ++i)
       block->push_back(T5DecoderBlock(config, /*has_relative_attention_bias=*/i == 0));
   }
@@ -398,7 +378,6 @@ class T5DecoderImpl : public Module {
   ModuleListOf<T5DecoderBlock> block;
   T5LayerNorm final_layer_norm;
 };
-TORCH_MODULE(T5Decoder);
 
 /// `padding`, or that nothing of `ids` is padding.
 inline Tensor padding_of(const Tensor& ids, const Tensor& padding) {
@@ -410,8 +389,8 @@ class T5EncoderModelImpl : public Module {
  public:
   explicit T5EncoderModelImpl(const T5Config& config)
       : factor(config.initializer_factor),
-        shared(register_module("shared", embedding(config.vocab_size, config.d_model, std::nullopt))),
-        encoder(register_module("encoder", T5Encoder(config))) {}
+        shared(embedding(config.vocab_size, config.d_model, std::nullopt)),
+        encoder(T5Encoder(config)) {}
 
   Tensor forward(const Batch& batch) { return encoder(shared(batch.input_ids), batch); }
 
@@ -421,13 +400,11 @@ class T5EncoderModelImpl : public Module {
   TP_VOCAB nn::Embedding shared;
   T5Encoder encoder;
 };
-TORCH_MODULE(T5EncoderModel);
 
 /// Encoder and decoder, which share one table of tokens.
 class T5ModelImpl : public T5EncoderModelImpl {
  public:
-  explicit T5ModelImpl(const T5Config& config)
-      : T5EncoderModelImpl(config), decoder(register_module("decoder", T5Decoder(config))) {}
+  explicit T5ModelImpl(const T5Config& config) : T5EncoderModelImpl(config), decoder(T5Decoder(config)) {}
 
   /// What the decoder makes of `decoder_input_ids` [batch, target_seq].
   Tensor forward(const Batch& batch, const Tensor& decoder_input_ids) {
@@ -440,15 +417,12 @@ class T5ModelImpl : public T5EncoderModelImpl {
   PP_FIRST T5Encoder encoder{nullptr};
   PP_LAST T5Decoder decoder;
 };
-TORCH_MODULE(T5Model);
 
 /// Writes a text for a text.
 class MODEL_ENTRY("seq2seq") FSDP_UNIT T5ForConditionalGenerationImpl : public T5ModelImpl {
  public:
   explicit T5ForConditionalGenerationImpl(const T5Config& config)
-      : T5ModelImpl(config),
-        config(config),
-        lm_head(register_module("lm_head", linear(config.d_model, config.vocab_size, /*bias=*/false))) {}
+      : T5ModelImpl(config), config(config), lm_head(linear(config.d_model, config.vocab_size, /*bias=*/false)) {}
 
   /// What the output projection reads.
   Tensor scaled(const Tensor& hidden_states) {
@@ -478,14 +452,13 @@ class MODEL_ENTRY("seq2seq") FSDP_UNIT T5ForConditionalGenerationImpl : public T
   T5Config config;
   PP_LAST TP_VOCAB TIED_TO(shared->weight) nn::Linear lm_head;
 };
-TORCH_MODULE(T5ForConditionalGeneration);
 
 /// Scores of a sequence's labels.
 class T5ClassificationHeadImpl : public Module {
  public:
   explicit T5ClassificationHeadImpl(const T5Config& config)
-      : dense(register_module("dense", linear(config.d_model, config.d_model, /*bias=*/true))),
-        out_proj(register_module("out_proj", linear(config.d_model, config.num_labels, /*bias=*/true))),
+      : dense(linear(config.d_model, config.d_model, /*bias=*/true)),
+        out_proj(linear(config.d_model, config.num_labels, /*bias=*/true)),
         std(config.initializer_factor / std::sqrt(static_cast<double>(config.d_model))) {}
 
   Tensor forward(const Tensor& hidden_states) { return out_proj(dense(hidden_states).tanh()); }
@@ -496,15 +469,12 @@ class T5ClassificationHeadImpl : public Module {
   nn::Linear out_proj;
   double std;
 };
-TORCH_MODULE(T5ClassificationHead);
 
 /// Gives a sequence one of several labels, from what the decoder, which reads the sequence too, makes of its last end.
 class MODEL_ENTRY("sequence-classification") FSDP_UNIT T5ForSequenceClassificationImpl : public Module {
  public:
   explicit T5ForSequenceClassificationImpl(const T5Config& config)
-      : config(config),
-        transformer(register_module("transformer", T5Model(config))),
-        classification_head(register_module("classification_head", T5ClassificationHead(config))) {}
+      : config(config), transformer(T5Model(config)), classification_head(T5ClassificationHead(config)) {}
 
   Outputs forward(const Batch& batch) {
     Tensor decoder_input_ids = batch.decoder_input_ids;
@@ -527,15 +497,14 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT T5ForSequenceClassificati
   T5Model transformer;
   PP_LAST T5ClassificationHead classification_head;
 };
-TORCH_MODULE(T5ForSequenceClassification);
 
 /// Gives each token one of several labels, with the encoder alone.
 class MODEL_ENTRY("token-classification") FSDP_UNIT T5ForTokenClassificationImpl : public Module {
  public:
   explicit T5ForTokenClassificationImpl(const T5Config& config)
       : factor(config.initializer_factor),
-        transformer(register_module("transformer", T5EncoderModel(config))),
-        classifier(register_module("classifier", linear(config.d_model, config.num_labels, /*bias=*/true))) {}
+        transformer(T5EncoderModel(config)),
+        classifier(linear(config.d_model, config.num_labels, /*bias=*/true)) {}
 
   Outputs forward(const Batch& batch) {
     Tensor logits = classifier(transformer(batch));
@@ -554,7 +523,6 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT T5ForTokenClassificationImpl
   T5EncoderModel transformer;
   nn::Linear classifier;
 };
-TORCH_MODULE(T5ForTokenClassification);
 
 /// The encoder as an embedding of sentences: the mean over their tokens (Reimers & Gurevych, Sentence-BERT).
 class MODEL_ENTRY("sentence-embedding", "T5EncoderModel") FSDP_UNIT T5ForSentenceEmbeddingImpl
@@ -574,6 +542,5 @@ class MODEL_ENTRY("sentence-embedding", "T5EncoderModel") FSDP_UNIT T5ForSentenc
     return outputs;
   }
 };
-TORCH_MODULE(T5ForSentenceEmbedding);
 
 }  // namespace modular::t5

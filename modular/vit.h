@@ -55,8 +55,7 @@ struct ViTConfig : Config {
 class ViTPatchEmbeddingsImpl : public Module {
  public:
   explicit ViTPatchEmbeddingsImpl(const ViTConfig& config)
-      : projection(register_module(
-            "projection", patch_projection(config.num_channels, config.hidden_size, config.patch_size, /*bias=*/true))),
+      : projection(patch_projection(config.num_channels, config.hidden_size, config.patch_size, /*bias=*/true)),
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& pixel_values) {
@@ -68,7 +67,6 @@ class ViTPatchEmbeddingsImpl : public Module {
   nn::Conv2d projection;
   double initializer_range;
 };
-TORCH_MODULE(ViTPatchEmbeddings);
 
 /// A class token before the patches, and the position of each.
 class ViTEmbeddingsImpl : public Module {
@@ -76,7 +74,7 @@ class ViTEmbeddingsImpl : public Module {
   explicit ViTEmbeddingsImpl(const ViTConfig& config)
       : config(config), patches_a_side(config.image_size / config.patch_size) {
     cls_token = register_parameter("cls_token", torch::empty({1, 1, config.hidden_size}));
-    patch_embeddings = register_module("patch_embeddings", ViTPatchEmbeddings(config));
+    patch_embeddings = ViTPatchEmbeddings(config);
     position_embeddings = register_parameter(
         "position_embeddings", torch::empty({1, patches_a_side * patches_a_side + 1, config.hidden_size}));
   }
@@ -104,7 +102,6 @@ class ViTEmbeddingsImpl : public Module {
   ViTPatchEmbeddings patch_embeddings{nullptr};
   Tensor position_embeddings;  // [1, 1 + patches, hidden]
 };
-TORCH_MODULE(ViTEmbeddings);
 
 class ViTAttentionImpl : public Module {
  public:
@@ -113,10 +110,10 @@ class ViTAttentionImpl : public Module {
         head_dim(config.hidden_size / config.num_attention_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
         initializer_range(config.initializer_range),
-        q_proj(register_module("q_proj", linear(config.hidden_size, config.hidden_size, config.qkv_bias))),
-        k_proj(register_module("k_proj", linear(config.hidden_size, config.hidden_size, config.qkv_bias))),
-        v_proj(register_module("v_proj", linear(config.hidden_size, config.hidden_size, config.qkv_bias))),
-        o_proj(register_module("o_proj", linear(config.hidden_size, config.hidden_size, /*bias=*/true))) {}
+        q_proj(linear(config.hidden_size, config.hidden_size, config.qkv_bias)),
+        k_proj(linear(config.hidden_size, config.hidden_size, config.qkv_bias)),
+        v_proj(linear(config.hidden_size, config.hidden_size, config.qkv_bias)),
+        o_proj(linear(config.hidden_size, config.hidden_size, /*bias=*/true)) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -137,15 +134,14 @@ class ViTAttentionImpl : public Module {
   TP_COLWISE nn::Linear v_proj;
   TP_ROWWISE nn::Linear o_proj;
 };
-TORCH_MODULE(ViTAttention);
 
 class ViTMLPImpl : public Module {
  public:
   explicit ViTMLPImpl(const ViTConfig& config)
       : hidden_act(config.hidden_act),
         initializer_range(config.initializer_range),
-        fc1(register_module("fc1", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
-        fc2(register_module("fc2", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))) {}
+        fc1(linear(config.hidden_size, config.intermediate_size, /*bias=*/true)),
+        fc2(linear(config.intermediate_size, config.hidden_size, /*bias=*/true)) {}
 
   Tensor forward(const Tensor& hidden_states) { return fc2(activation(hidden_act, fc1(hidden_states))); }
 
@@ -156,15 +152,14 @@ class ViTMLPImpl : public Module {
   TP_COLWISE nn::Linear fc1;
   TP_ROWWISE nn::Linear fc2;
 };
-TORCH_MODULE(ViTMLP);
 
 class FSDP_UNIT ViTLayerImpl : public Module {
  public:
   explicit ViTLayerImpl(const ViTConfig& config)
-      : attention(register_module("attention", ViTAttention(config))),
-        layernorm_before(register_module("layernorm_before", LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        layernorm_after(register_module("layernorm_after", LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        mlp(register_module("mlp", ViTMLP(config))) {}
+      : attention(ViTAttention(config)),
+        layernorm_before(LayerNorm(config.hidden_size, config.layer_norm_eps)),
+        layernorm_after(LayerNorm(config.hidden_size, config.layer_norm_eps)),
+        mlp(ViTMLP(config)) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const Tensor attended = attention(layernorm_before(hidden_states)) + hidden_states;
@@ -176,14 +171,13 @@ class FSDP_UNIT ViTLayerImpl : public Module {
   LayerNorm layernorm_after;
   ViTMLP mlp;
 };
-TORCH_MODULE(ViTLayer);
 
 class ViTModelImpl : public Module {
  public:
   explicit ViTModelImpl(const ViTConfig& config)
-      : embeddings(register_module("embeddings", ViTEmbeddings(config))),
-        layers(register_module("layers", ModuleListOf<ViTLayer>())),
-        layernorm(register_module("layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {
+      : embeddings(ViTEmbeddings(config)),
+        layers(ModuleListOf<ViTLayer>()),
+        layernorm(LayerNorm(config.hidden_size, config.layer_norm_eps)) {
     for (int64_t i = 0; i < config.num_hidden_layers; ++i) layers->push_back(ViTLayer(config));
   }
 
@@ -197,15 +191,14 @@ class ViTModelImpl : public Module {
   PP_SPLIT ModuleListOf<ViTLayer> layers;
   PP_LAST LayerNorm layernorm;
 };
-TORCH_MODULE(ViTModel);
 
 /// Gives an image one of several labels.
 class MODEL_ENTRY("image-classification") FSDP_UNIT ViTForImageClassificationImpl : public Module {
  public:
   explicit ViTForImageClassificationImpl(const ViTConfig& config)
       : config(config),
-        vit(register_module("vit", ViTModel(config))),
-        classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
+        vit(ViTModel(config)),
+        classifier(linear(config.hidden_size, config.num_labels, /*bias=*/true)) {}
 
   /// What the classifier reads.
   Tensor features(const Tensor& hidden_states) { return hidden_states.select(1, 0); }
@@ -228,6 +221,5 @@ class MODEL_ENTRY("image-classification") FSDP_UNIT ViTForImageClassificationImp
   ViTModel vit;
   PP_LAST nn::Linear classifier;
 };
-TORCH_MODULE(ViTForImageClassification);
 
 }  // namespace modular::vit

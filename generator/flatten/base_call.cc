@@ -20,15 +20,16 @@ const clang::CallExpr* skipping(const clang::CXXConstructExpr& made) {
              : nullptr;
 }
 
-/// The constructor of `record` that the arguments of `call` choose.
-const clang::CXXConstructorDecl* chosen_constructor(const clang::CXXRecordDecl& record, const clang::CallExpr& call,
-                                                    clang::Sema& sema) {
+/// The constructor of `record` that `given` choose.
+const clang::CXXConstructorDecl* chosen_constructor(const clang::CXXRecordDecl& record,
+                                                    const std::vector<const clang::Expr*>& given,
+                                                    clang::SourceRange where, clang::Sema& sema) {
   llvm::SmallVector<clang::Expr*> arguments;
-  for (const clang::Expr* argument : call.arguments())
+  for (const clang::Expr* argument : given)
     arguments.push_back(new (sema.Context) clang::OpaqueValueExpr(argument->getExprLoc(), argument->getType(),
                                                                   argument->getValueKind()));
   const auto entity = clang::InitializedEntity::InitializeTemporary(sema.Context.getRecordType(&record));
-  const auto kind = clang::InitializationKind::CreateDirect(call.getBeginLoc(), call.getBeginLoc(), call.getEndLoc());
+  const auto kind = clang::InitializationKind::CreateDirect(where.getBegin(), where.getBegin(), where.getEnd());
   clang::InitializationSequence sequence(sema, entity, kind, arguments);
   for (const auto& step : sequence.steps())
     if (step.Kind == clang::InitializationSequence::SK_ConstructorInitialization)
@@ -65,13 +66,33 @@ std::optional<BaseCall> base_call(const Family& family, const Entity& entity, si
         skip->getDirectCallee()->getTemplateSpecializationArgs()->get(1).getAsType()->getAsCXXRecordDecl();
     const size_t last = level_of(specs.symbol(ancestor), call.level);
     for (; call.level < last; ++call.level) call.skipped.push_back(call.level);
-    target = chosen_constructor(*ancestor, *skip, specs.compiler().getSema());
+    target = chosen_constructor(*ancestor, call.arguments, skip->getSourceRange(), specs.compiler().getSema());
     if (!target || call.level == entity.levels.size()) return call;  // a library's
   }
-  while (const auto inherited = target->getInheritedConstructor()) target = inherited.getConstructor();
-  while (call.level < entity.levels.size() &&
-         entity.levels[call.level].symbol->record->getCanonicalDecl() != target->getParent()->getCanonicalDecl())
-    ++call.level;
+  const auto level_of_target = [&](size_t at) {
+    while (const auto inherited = target->getInheritedConstructor()) target = inherited.getConstructor();
+    while (at < entity.levels.size() &&
+           entity.levels[at].symbol->record->getCanonicalDecl() != target->getParent()->getCanonicalDecl())
+      ++at;
+    return at;
+  };
+  call.level = level_of_target(call.level);
+  for (size_t at = level; at < call.level && call.level < entity.levels.size() && call.skipped.empty(); ++at) {
+    if (entity.levels[at].under == 0) continue;
+    // Both<Y, Z>: what Z gives its base, Y gets.
+    for (const clang::Expr*& argument : call.arguments) argument = argument->IgnoreUnlessSpelledInSource();
+    const Symbol& under = *entity.levels[at + 1].symbol;
+    target = chosen_constructor(*under.record, call.arguments, init.getSourceRange(), specs.compiler().getSema());
+    if (!target) {
+      specs.refuse(entity.levels.front().symbol->where,
+                   "no constructor of '" + under.name + "' takes what '" + entity.levels[at].symbol->name +
+                       "' gives its base, in whose place Both<…> puts it",
+                   "derive from one of the two, and hold the other as a member");
+      call.level = entity.levels.size();
+      return call;
+    }
+    call.level = level_of_target(at + 1);
+  }
   // One that nobody wrote calls that of its own base.
   while (call.level < entity.levels.size() && target->isDefaulted() && target->isDefaultConstructor()) {
     const clang::CXXConstructorDecl* next = nullptr;

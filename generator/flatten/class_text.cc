@@ -24,6 +24,9 @@ class ClassText {
         return member.decl && member.decl->getCanonicalDecl() == method.getCanonicalDecl();
       });
     };
+    for (const Member& member : merged_.members)
+      if (member.is_new && entity_.levels[member.level].symbol == entity_.declared)
+        entity_.new_methods.push_back({member.name, member.near, token(member.decl->getLocation())});
     Fragment text = head();
     text.append(entity_.levels.size() == 1 ? verbatim_body() : merged_body());
     return text;

@@ -495,6 +495,7 @@ class Unraveller {
     // A statement whose only use was to serve a removed member goes with it.
     if (!part.registered.empty() && is_dropped(part.registered, level) && part.field.empty()) return;
     part.footprint = footprint_of(&stmt, meant_);
+    if (changes_only(part.footprint, [&](const std::string& field) { return is_dropped(field, level); })) return;
     part.text = [this, slice, comment, level, arguments] {
       Fragment text = comment.empty() ? Fragment() : render(comment, level, arguments);
       if (!text.empty()) text.add(std::string("\n"));
@@ -619,7 +620,8 @@ class Unraveller {
     const std::string field = own_field(call->getArg(0));
     const auto sets = [&](const Part& part) {
       return part.kind != Part::Kind::implicit &&
-             (part.field == field || (part.field.empty() && part.registered == field));
+             (part.field == field || (part.field.empty() && part.registered == field) ||
+              changes_only(part.footprint, [&](const std::string& one) { return one == field; }));
     };
     if (std::erase_if(parts_, sets) == 0 && !context_.dropped.count(field))
       family_.specs().refuse(span(stmt.getSourceRange()), "the inherited constructor does not create '" + field + "'",

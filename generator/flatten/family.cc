@@ -27,6 +27,7 @@ void check_bases(const Specs& specs, const Entity& entity,
                  const std::function<const Symbol*(const Symbol&, const Level&)>& meaning) {
   for (size_t index = 0; index + 1 < entity.levels.size(); ++index) {
     const Level& level = entity.levels[index];
+    if (level.under > 0) continue;
     const Symbol& base = *entity.levels[index + 1].symbol;
     if (base.spec != level.symbol->spec) continue;  // named by an author who knew of both
     if (is_entry(base, specs)) continue;
@@ -85,9 +86,14 @@ Entity* Family::resolve(const Symbol& target, const Level& level) {
 
 std::string Family::name_of(const Symbol& target, const Level& level) const {
   const Meaning found = meaning(target, level);
+  if (!found.symbol->library.empty()) return found.symbol->library;
   return found.symbol->spec == &spec_ ? found.symbol->name
                                       : renamed_word(found.symbol->name, found.symbol->spec->names,
                                                      names_with(spec_, prefix_of(*found.symbol->spec, found.outward)));
+}
+
+const std::string& Family::library_type(const Symbol& target, const Level& level) const {
+  return meaning(target, level).symbol->library_type;
 }
 
 /// As resolve, but a class that names itself means the class that its code has become part of.
@@ -97,12 +103,14 @@ Entity* Family::meant(const Symbol& symbol, const Level& level, Entity& user) {
 
 Entity* Family::declared(const Symbol& symbol) {
   const auto found = by_symbol_.find({&symbol, spec_.prefix});
-  return found != by_symbol_.end() ? found->second : add(symbol.name, &symbol, symbol, {});
+  if (found != by_symbol_.end()) return found->second;
+  return add(symbol.library.empty() ? symbol.name : symbol.library, &symbol, symbol, {});
 }
 
 Entity* Family::inferred(const Symbol& symbol, std::vector<Step> outward) {
   const std::string prefix = prefix_of(*symbol.spec, outward);
   if (const auto found = by_symbol_.find({&symbol, prefix}); found != by_symbol_.end()) return found->second;
+  if (!symbol.library.empty()) return add(symbol.library, nullptr, symbol, std::move(outward));
   std::string name = renamed_word(symbol.name, symbol.spec->names, names_with(spec_, prefix));
   if (const auto other = by_name_.find(name); other != by_name_.end() && !symbol.is_class()) {
     // Functions of several families: one copy if they are the same, else told apart by prefix.
@@ -143,19 +151,46 @@ bool Family::same_code(const Symbol& a, const Symbol& b, std::set<const Symbol*>
                     [&](const Symbol* one, const Symbol* other) { return same_code(*one, *other, seen); });
 }
 
+/// The classes that `first` is made of, most derived first.
+std::vector<Level> Family::levels_of(const Symbol& first, std::vector<Step> outward) const {
+  std::vector<Level> levels;
+  if (!first.is_alias()) levels.push_back({&first, outward, prefix_of(*first.spec, outward)});
+  if (!first.base) return levels;
+  const auto of_base = [&](const Symbol& base) {
+    std::vector<Step> path = outward;
+    if (base.spec != first.spec) path.insert(path.begin(), {first.spec, prefix_given(first, *base.spec)});
+    return levels_of(base, std::move(path));
+  };
+  std::vector<Level> over = of_base(*first.base), under = first.under ? of_base(*first.under) : std::vector<Level>{};
+  const auto place_in = [](const std::vector<Level>& where, const Level& level) {
+    return std::find_if(where.begin(), where.end(), [&](const Level& one) { return one.symbol == level.symbol; });
+  };
+  const auto common =
+      std::find_if(over.begin(), over.end(), [&](const Level& one) { return place_in(under, one) != under.end(); });
+  if (!under.empty() && common != over.begin() && common != over.end()) {
+    const auto above = common - over.begin(), below = place_in(under, *common) - under.begin();
+    over[static_cast<size_t>(above) - 1].over = static_cast<size_t>(above);
+    over[static_cast<size_t>(above) - 1].under = static_cast<size_t>(below);
+    over.erase(common, over.end());
+    over.insert(over.end(), under.begin(), under.end());
+  }
+  levels.insert(levels.end(), over.begin(), over.end());
+  return levels;
+}
+
 Entity* Family::add(std::string name, const Symbol* declared, const Symbol& first, std::vector<Step> outward) {
   auto entity = std::make_unique<Entity>();
   entity->name = name;
   entity->declared = declared;
   by_symbol_[{&first, prefix_of(*first.spec, outward)}] = entity.get();
-  for (const Symbol* symbol = &first; symbol; symbol = symbol->base) {
-    if (!symbol->is_alias()) entity->levels.push_back({symbol, outward, prefix_of(*symbol->spec, outward)});
-    if (symbol->base && symbol->base->spec != symbol->spec)
-      outward.insert(outward.begin(), {symbol->spec, prefix_given(*symbol, *symbol->base->spec)});
-  }
+  entity->levels = levels_of(first, std::move(outward));
   entity->cause = declared ? declared->where : asking_;
   check_bases(specs_, *entity, [&](const Symbol& symbol, const Level& level) { return meaning(symbol, level).symbol; });
   Entity* const result = entity.get();
+  if (!first.library.empty()) {  // several may mean the same class
+    entities_.push_back(std::move(entity));
+    return result;
+  }
   if (const auto [other, added] = by_name_.emplace(name, result); !added) {
     const Entity& clash = *other->second;
     const Entity& later = declared || !clash.declared ? *result : clash;
@@ -195,6 +230,7 @@ std::string Family::member_name(const std::string& name, const Symbol& owner, co
     for (const MemberName& member : step.family->members)
       if (member.from == result && (member.owner.empty() ? !found : member.owner == class_name)) found = &member;
     if (found) result = found->to;
+    if (found && step.family == &spec_) matched_.insert(found);
   }
   return result;
 }
@@ -203,9 +239,11 @@ std::string Family::member_name(const std::string& name, const Symbol& owner, co
 
 Fragment Family::flatten() {
   for (const Symbol* symbol : spec_.symbols) declared(*symbol);
-  for (size_t index = 0; index < entities_.size(); ++index) write(*entities_[index]);  // grows while it is walked
+  for (size_t index = 0; index < entities_.size(); ++index)  // grows while it is walked
+    if (entities_[index]->levels.front().symbol->library.empty()) write(*entities_[index]);
   check_uses();
   check_redefinitions();
+  warn();
 
   Fragment result;
   result.add(spec_.file_comment.substr(0, spec_.file_comment.find_last_not_of(" \n") + 1));
@@ -214,6 +252,7 @@ Fragment Family::flatten() {
              "namespace modular::flattened::" + spec_.name + " {\n");
   const Entity* previous = nullptr;
   for (const Entity* entity : in_order()) {
+    if (!entity->levels.front().symbol->library.empty()) continue;
     const bool together = previous && !previous->levels.front().symbol->is_class() &&
                           !entity->levels.front().symbol->is_class() && entity->text.text().rfind("\n\n", 0) != 0 &&
                           entity->levels.front().symbol->kind == Symbol::Kind::value;
@@ -301,20 +340,23 @@ void Family::check_uses() {
   }
 }
 
+bool Family::is_entry(const Entity& entity) const {
+  if (!entity.declared) return false;
+  return std::ranges::any_of(entity.declared->decls, [&](const clang::NamedDecl* decl) {
+    return std::ranges::any_of(annotations(*decl, specs_.manager(), parsed()),
+                               [](const AnnotationMacro& note) { return note.kind == "entry"; });
+  });
+}
+
 void Family::check_redefinitions() {
   std::set<const Entity*> reached;
   std::vector<const Entity*> next;
   bool has_entry = false;
   for (const auto& entity : entities_) {
     if (!entity->declared) continue;
-    bool root = !entity->declared->base && entity->declared->is_class();
-    std::vector<const clang::Decl*> marked(entity->declared->decls.begin(), entity->declared->decls.end());
-    for (const clang::Decl* decl : marked)
-      for (const AnnotationMacro& note : annotations(*decl, specs_.manager(), parsed())) {
-        root |= note.kind == "entry";
-        has_entry |= note.kind == "entry";
-      }
-    if (root) next.push_back(entity.get());
+    const bool is_root = !entity->declared->base && entity->declared->is_class(), is_one = is_entry(*entity);
+    has_entry |= is_one;
+    if (is_root || is_one) next.push_back(entity.get());
   }
   if (!has_entry) return;  // a family of parts: everything that it declares may be used
   while (!next.empty()) {
@@ -324,7 +366,7 @@ void Family::check_redefinitions() {
   }
   for (const auto& entity : entities_) {
     const Symbol* symbol = entity->declared;
-    if (!symbol || reached.count(entity.get())) continue;
+    if (!symbol || reached.count(entity.get()) || symbol->is_lookup) continue;
     const Symbol* replaces = symbol->base;
     for (const auto& spec : specs_.all()) {
       if (replaces || symbol->is_class() || spec.get() == &spec_ || !spec_.sees(*spec)) continue;

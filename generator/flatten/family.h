@@ -35,6 +35,9 @@ struct Level {
   const Symbol* symbol = nullptr;
   std::vector<Step> outward;  // nearest first, the flattened family last; empty in its own spec
   std::string prefix = {};    // that its family's classes get in the flattened family
+  // Of the last level of Z in Both<Y, Z>: how many levels of Y follow in the place of its base, and how many of Z end
+  // with it.
+  size_t under = 0, over = 0;
 };
 
 /// What stands under one name in the flattened family.
@@ -45,6 +48,11 @@ struct Entity {
   std::vector<Entity*> needs;  // in the order in which its text names them
   SourceSpan cause;            // the code of the family's spec that asks for it
   std::map<std::string, SourceSpan> removed;  // members that a level removed, with the place
+  struct NewMethod {
+    std::string name, near;  // near: what an inherited method is called that has nearly that name
+    SourceSpan where;
+  };
+  std::vector<NewMethod> new_methods;  // of the family's own class, that replace none
   Fragment text;
   bool is_module() const { return levels.front().symbol->kind == Symbol::Kind::module_class; }
 };
@@ -87,6 +95,9 @@ class Family {
   Entity* resolve(const Symbol& target, const Level& level);
   /// The name that `target` has in this family, in code of `level`; nothing is added to the family.
   std::string name_of(const Symbol& target, const Level& level) const;
+  /// The qualified name of the class of libtorch or of the contract that `target` means in code of `level`; empty where
+  /// it means one of the family.
+  const std::string& library_type(const Symbol& target, const Level& level) const;
   /// The name of an inherited member that `level`'s code calls `name`; `owner` is the class that declares it.
   std::string member_name(const std::string& name, const Symbol& owner, const Level& level, const Entity& user) const;
   /// The canonical text of `type` in code of `level`, without const and reference and with classes of specs as this
@@ -106,12 +117,17 @@ class Family {
   std::string prefix_of(const Spec& family, const std::vector<Step>& outward) const;
   Entity* declared(const Symbol& symbol);
   Entity* inferred(const Symbol& symbol, std::vector<Step> outward);
+  std::vector<Level> levels_of(const Symbol& first, std::vector<Step> outward) const;
   Entity* add(std::string name, const Symbol* declared, const Symbol& first, std::vector<Step> outward);
   bool same_code(const Symbol& a, const Symbol& b, std::set<const Symbol*> seen = {}) const;
   std::string reference_text(const Reference& reference, const Level& level, Entity& user);
+  std::string registered_text(const std::string& registered, const Level& level, const Entity& user) const;
+  std::string flag_text(const Reference& flag, const Level& level, Entity& user);
   void write(Entity& entity);
   void check_uses();
   void check_redefinitions();
+  bool is_entry(const Entity& entity) const;
+  void warn() const;
   std::vector<Entity*> in_order();
   std::string includes() const;
   bool is_message(SourceSpan where) const;
@@ -142,6 +158,7 @@ class Family {
       member_names_;         // of classes' members and of their functions' variables; looked up
   std::set<size_t> macros_;  // that rendered text uses, by their index
   std::vector<Renaming> renamings_;
+  mutable std::set<const MemberName*> matched_;   // of the family's own; looked up, never walked
   std::set<std::pair<uint32_t, uint32_t>> told_;  // places that an error was given for
 };
 

@@ -20,28 +20,38 @@ bool names_member(const std::vector<Reference>& references, SourceSpan where) {
 
 }  // namespace
 
+/// The name that `registered`, in code of `level`, has in this family.
+std::string Family::registered_text(const std::string& registered, const Level& level, const Entity& user) const {
+  for (const Symbol* symbol = level.symbol; symbol; symbol = symbol->base)
+    if (symbol->declares_field(registered)) return "\"" + member_name(registered, *symbol, level, user) + "\"";
+  return "\"" + registered + "\"";
+}
+
 std::string Family::reference_text(const Reference& reference, const Level& level, Entity& user) {
   const std::string spelled(parsed().sources.text(reference.where));
+  if (reference.kind == Reference::Kind::marker) return "";
+  if (reference.kind == Reference::Kind::config_flag) return flag_text(reference, level, user);
+  if (reference.kind == Reference::Kind::remade)
+    return reference.registration.function + "(" + registered_text(reference.registration.name, level, user) + ",";
   if (reference.kind == Reference::Kind::qualifier) {
     const auto* space = llvm::cast<clang::NamespaceDecl>(reference.target);
     return specs_.of_namespace(space) ? "" : spelled;
   }
   if (reference.kind == Reference::Kind::registered) {
-    const std::string name = spelled.substr(1, spelled.size() - 2);
-    for (const Symbol* symbol = level.symbol; symbol; symbol = symbol->base)
-      if (symbol->declares_field(name)) return "\"" + member_name(name, *symbol, level, user) + "\"";
-    return spelled;
+    return spelled[0] == '"' ? registered_text(spelled.substr(1, spelled.size() - 2), level, user) : spelled;
   }
   if (reference.kind == Reference::Kind::member) {
     const auto* owner = llvm::dyn_cast<clang::CXXRecordDecl>(reference.target->getDeclContext());
     const Symbol* symbol = owner ? specs_.symbol(owner) : nullptr;
     if (!symbol || reference.in_macro_body) return spelled;
     // A class that the object's class derives from is part of what that becomes.
+    const bool is_own = reference.of_this && std::any_of(user.levels.begin(), user.levels.end(),
+                                                         [&](const Level& one) { return one.symbol == symbol; });
     const Symbol* object = reference.object ? specs_.symbol(reference.object) : nullptr;
     const Symbol* base = object;
     while (base && base != symbol) base = base->base;
-    const Symbol& used = base ? *object : *symbol;
-    const Entity* const entity = uses_.emplace_back(Use{meant(used, level, user), spelled, reference.where}).owner;
+    Entity* const entity = is_own ? &user : meant(base ? *object : *symbol, level, user);
+    uses_.push_back({entity, spelled, reference.where});
     return llvm::isa<clang::FieldDecl>(reference.target) ? member_name(spelled, *symbol, level, *entity) : spelled;
   }
   const Symbol* symbol = specs_.symbol(reference.target);
@@ -49,9 +59,11 @@ std::string Family::reference_text(const Reference& reference, const Level& leve
   Entity* const entity = meant(*symbol, level, user);
   if (entity != &user && std::find(user.needs.begin(), user.needs.end(), entity) == user.needs.end())
     user.needs.push_back(entity);
+  if (symbol->is_lookup) return spelled;
   const std::string target_name =
       reference.target->getDeclName().isIdentifier() ? reference.target->getName().str() : spelled;
-  const bool is_impl = symbol->kind == Symbol::Kind::module_class && target_name != symbol->name;
+  const bool is_impl =
+      (symbol->kind == Symbol::Kind::module_class || !symbol->library.empty()) && target_name != symbol->name;
   const std::string text = symbol->kind == Symbol::Kind::function && !reference.target->getDeclName().isIdentifier()
                                ? spelled
                                : entity->name + (is_impl ? "Impl" : "");
@@ -170,7 +182,7 @@ bool Family::is_hidden(const Reference& reference, const Reference* before, cons
                        const Substitution& arguments, Entity& user) {
   if (reference.kind != Reference::Kind::name || reference.in_macro_body) return false;
   const Symbol* symbol = specs_.symbol(reference.target);
-  if (!symbol || symbol->is_class()) return false;
+  if (!symbol || symbol->names_class()) return false;
   if (arguments.hidden.count(name)) return true;
   const auto& [members, variables] = names_around(user);
   // Where the spec names its family, so that a variable may have the name.

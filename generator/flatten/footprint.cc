@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "generator/resolve/effects.h"
+#include "generator/resolve/remakes.h"
 
 namespace modgen {
 namespace {
@@ -114,6 +115,11 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     }
     if (auto* op = llvm::dyn_cast<clang::CXXOperatorCallExpr>(call)) {
       visit_operator(*op);
+      return true;
+    }
+    if (const clang::MemberExpr* member = remade_member(*call)) {  // remake(member, value) reads the value alone
+      targets_.insert(member);
+      found.writes.insert(kRegistry);
       return true;
     }
     const clang::FunctionDecl* callee = call->getDirectCallee();
@@ -360,6 +366,13 @@ Footprint footprint_of(const clang::Stmt* code, const MethodsMeant& meant) {
 }
 
 bool commute(const Footprint& one, const Footprint& other) { return !disturbs(one, other) && !disturbs(other, one); }
+
+bool changes_only(const Footprint& footprint, const std::function<bool(const std::string&)>& chosen) {
+  return !footprint.writes.empty() && !footprint.writes_everything && !footprint.returns &&
+         std::all_of(footprint.writes.begin(), footprint.writes.end(), chosen) &&
+         std::all_of(footprint.written_variables.begin(), footprint.written_variables.end(),
+                     [&](const clang::VarDecl* one) { return footprint.declared.count(one->getNameAsString()) != 0; });
+}
 
 void add(Footprint& footprint, const Footprint& other) {
   footprint.reads.insert(other.reads.begin(), other.reads.end());

@@ -39,6 +39,10 @@ Footprint footprint_of(const clang::Stmt* code, const MethodsMeant& meant);
 /// Whether running the two in either order is the same, but for the order in which they register.
 bool commute(const Footprint& one, const Footprint& other);
 
+/// Whether the code changes something, and nothing but its own variables and fields that `chosen` takes: it fills
+/// lists.
+bool changes_only(const Footprint& footprint, const std::function<bool(const std::string&)>& chosen);
+
 void add(Footprint& footprint, const Footprint& other);
 
 }  // namespace modgen

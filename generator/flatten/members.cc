@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <set>
 
+#include "generator/flatten/shorthands.h"
 #include "generator/source/edits.h"
 #include "generator/source/slices.h"
 
@@ -19,6 +21,11 @@ class Merge {
 
   MergedMembers make() {
     for (size_t level = entity_.levels.size(); level-- > 0;) merge_level(level);
+    // What reads a constant that was a field has its value.
+    std::erase_if(members_, [&](const Member& member) {
+      return member.redefines && member.decl && folded_constant(entity_, member.name) == member.decl;
+    });
+    for (const auto& [name, conflict] : conflicts_) refuse_conflict(conflict);
     return {std::move(members_), std::move(slices_)};
   }
 
@@ -81,14 +88,16 @@ class Merge {
           if (comment.begin < comment.end) above.push_back({level, comment});
         continue;
       }
-      if (auto* use = llvm::dyn_cast<clang::UsingDecl>(decl); use && !is_root) {
-        const std::string name = use->getDeclName().getAsString();
-        if (use->getDeclName().getNameKind() == clang::DeclarationName::CXXConstructorName)
-          inherits_constructors = true;
-        else if (use->getAccess() == clang::AS_private)
-          remove(name, *use, slice);
-        else
-          brought_in.insert(name);
+      if (llvm::isa<clang::UsingDecl>(decl) && !is_root) {
+        for (const clang::Decl* one : slice.decls) {  // using A::x, A::y;
+          const auto* use = llvm::cast<clang::UsingDecl>(one);
+          if (use->getDeclName().getNameKind() == clang::DeclarationName::CXXConstructorName)
+            inherits_constructors = true;
+          else if (use->getAccess() == clang::AS_private)
+            remove(use->getDeclName().getAsString(), *use, slice, level);
+          else
+            brought_in.insert(use->getDeclName().getAsString());
+        }
         continue;
       }
       Member member;
@@ -186,7 +195,7 @@ class Merge {
     return nullptr;
   }
 
-  void remove(const std::string& name, const clang::UsingDecl& use, const Slice& slice) {
+  void remove(const std::string& name, const clang::UsingDecl& use, const Slice& slice, size_t level) {
     if (Member* field = find_field(name); field && field->slice->decls.size() > 1) {
       family_.specs().refuse(slice.core,
                              "'" + name + "' is declared together with other members and cannot be removed alone",
@@ -196,11 +205,15 @@ class Merge {
     }
     const size_t before = members_.size();
     std::erase_if(members_, [&](const Member& member) {
-      return member.kind != Member::Kind::constructor && member.name == name;
+      const bool is_it = member.kind != Member::Kind::constructor && member.name == name;
+      if (is_it) note_conflict(name, member.signature, level, slice.core, member);
+      return is_it;
     });
     if (members_.size() == before)
-      family_.specs().refuse(slice.core, "'" + entity_.name + "' does not inherit a member '" + name + "' to remove",
-                             "remove this line", {}, remove_with_line(family_.parsed(), slice.core));
+      family_.specs().refuse(
+          token(use.getNameInfo().getLoc()),
+          "'" + entity_.name + "' does not inherit a member '" + name + "' to remove", "do not name it here", {},
+          slice.decls.size() == 1 ? remove_with_line(family_.parsed(), slice.core) : std::vector<Edit>{});
     entity_.removed[name] = token(use.getNameInfo().getLoc());
   }
 
@@ -219,11 +232,40 @@ class Merge {
       entity_.removed[deleted.name] = slice.core;
   }
 
+  /// A member that both classes of Both<…> declare, and where the class that derives from them begins.
+  struct Conflict {
+    std::string name;
+    SourceSpan under, over;
+    size_t over_begin;
+  };
+
+  /// What `level` says of the member `name` meets what `inherited` says: a conflict where they are of the two classes
+  /// of Both<…>, the end of one where it is said anew.
+  void note_conflict(const std::string& name, const std::string& signature, size_t level, SourceSpan where,
+                     const Member& inherited) {
+    const auto known = conflicts_.find(name + signature);
+    if (known != conflicts_.end() && level < known->second.over_begin) conflicts_.erase(known);
+    for (size_t last = level; last < inherited.level; ++last) {
+      const Level& joined = entity_.levels[last];
+      if (joined.under == 0 || level + joined.over <= last || inherited.level > last + joined.under) continue;
+      conflicts_[name + signature] = {name, inherited.slice->core, where, last + 1 - joined.over};
+    }
+  }
+
+  void refuse_conflict(const Conflict& conflict) const {
+    const Symbol& symbol = *entity_.levels[conflict.over_begin == 0 ? 0 : conflict.over_begin - 1].symbol;
+    family_.specs().refuse(symbol.where, "both bases of '" + symbol.name + "' declare '" + conflict.name + "'",
+                           "declare it here, as it is to be",
+                           {{Diagnostic::Severity::note, conflict.under, "the first base's", "", {}},
+                            {Diagnostic::Severity::note, conflict.over, "the second base's", "", {}}});
+  }
+
   /// `is_overload`: the inherited methods of its name stay beside it, unless they take the same.
   void place(Member member, bool is_root, bool is_overload) {
     if (!is_root && member.kind != Member::Kind::constructor && !member.name.empty()) {
       entity_.removed.erase(member.name);
       if (Member* inherited = redefined_by(member, is_overload)) {
+        note_conflict(member.name, member.signature, member.level, member.slice->core, *inherited);
         member.blank_before = inherited->blank_before;
         member.redefines = true;
         member.above.insert(member.above.begin(), inherited->above.begin(), inherited->above.end());
@@ -233,6 +275,7 @@ class Merge {
         return;
       }
     }
+    if (member.decl && says_replaces(member)) refuse_replaces(member);
     if (is_root) {
       members_.push_back(std::move(member));
       return;
@@ -255,6 +298,9 @@ class Merge {
           [](Member::Kind kind) { return kind == Member::Kind::method || kind == Member::Kind::constructor; });
       if (at == 0) at = members_.size();
       member.blank_before = true;
+      const auto* method = llvm::dyn_cast_or_null<clang::CXXMethodDecl>(member.decl);
+      member.is_new = method && method->size_overridden_methods() == 0 && !says_replaces(member);
+      member.near = nearest_inherited(member);
     } else if (member.kind == Member::Kind::field && member.before_inherited) {
       const auto stays_before = [&](const Member& other) {
         return other.kind != Member::Kind::field || (other.before_inherited && other.level == member.level);
@@ -273,6 +319,29 @@ class Merge {
       if (at == 0) at = members_.size();
     }
     members_.insert(members_.begin() + static_cast<long>(at), std::move(member));
+  }
+
+  bool says_replaces(const Member& member) const {
+    return std::ranges::any_of(annotations_on(*member.decl, family_),
+                               [](const AnnotationMacro& note) { return note.kind == "replaces"; });
+  }
+
+  /// A member that is new says that it replaces one.
+  void refuse_replaces(const Member& member) const {
+    for (const AnnotationMacro& note : annotations_on(*member.decl, family_)) {
+      if (note.kind != "replaces") continue;
+      const std::string near = nearest_inherited(member);
+      family_.specs().refuse(note.where, "'" + member.name + "' of '" + entity_.name + "' replaces no inherited member",
+                             near.empty() ? "remove REPLACES" : "call it '" + near + "', or remove REPLACES");
+    }
+  }
+
+  /// The inherited member of the same kind that is called nearly as `member`; empty where there is none.
+  std::string nearest_inherited(const Member& member) const {
+    std::vector<std::string> names;
+    for (const Member& other : members_)
+      if (other.level > member.level && other.kind == member.kind) names.push_back(other.name);
+    return nearest_name(member.name, names);
   }
 
   Member* redefined_by(const Member& member, bool is_overload) {
@@ -323,10 +392,11 @@ class Merge {
       own.push_back(annotation_group(note.kind));
     member.inherited_annotations = inherited.inherited_annotations;
     for (const AnnotationMacro& note : annotations_on(*inherited.decl, family_))
-      if (std::find(own.begin(), own.end(), annotation_group(note.kind)) == own.end())
+      if (note.kind != "replaces" && std::find(own.begin(), own.end(), annotation_group(note.kind)) == own.end())
         member.inherited_annotations.emplace_back(inherited.level, note.where);
   }
 
+  std::map<std::string, Conflict> conflicts_;  // by name and signature
   const Family& family_;
   Entity& entity_;
   std::vector<Member> members_;

@@ -25,6 +25,8 @@ struct Member {
   bool blank_before = false;
   std::vector<std::pair<size_t, SourceSpan>> above;  // comments before it that are not its own, with their levels
   bool redefines = false;
+  bool is_new = false;            // a method that replaces none and says nothing of it
+  std::string near = {};          // what an inherited one is called that such a method nearly has the name of
   bool before_inherited = false;  // of a field that is initialized before its class's base
   SourceSpan inherited_comment;   // of the method that this one redefines
   size_t comment_level = 0;

@@ -23,7 +23,10 @@ std::string named(const Family& family, const std::string& type, const Level& le
     const bool is_holder = symbol->holder && symbol->holder->getName() == class_name;
     const bool is_enum = symbol->kind == Symbol::Kind::value && symbol->name == class_name;
     if (!is_record && !is_holder && !is_enum) continue;
-    const std::string own = symbol == level.symbol ? user.name : family.name_of(*symbol, level);
+    const std::string& library = family.library_type(*symbol, level);
+    const std::string own = !library.empty()         ? library
+                            : symbol == level.symbol ? user.name
+                                                     : family.name_of(*symbol, level);
     const bool is_impl = is_record && symbol->kind == Symbol::Kind::module_class;
     return own + (is_impl ? "Impl" : "") + type.substr(end);
   }

@@ -140,6 +140,7 @@ class ModuleListOfImpl<Holder> : public nn::Module {
   Holder* end();
   Holder& operator[](size_t index);
   size_t size() const;
+  int64_t index_of(const Holder& element) const;
 };
 
 template <class First, class... Others>

@@ -165,7 +165,7 @@ Parsed parse(const ParseOptions& options, const std::vector<std::string>& spec_p
   llvm::CrashRecoveryContext recovery;
   recovery.DumpStackAndCleanupOnFailure = true;  // if the program has asked for stack traces
   if (!recovery.RunSafely([&] { compiler->ExecuteAction(action); })) {
-    if (parsed.remarks.empty()) throw std::runtime_error("Clang crashed while it read " + text);
+    if (!parsed.has_errors()) throw std::runtime_error("Clang crashed while it read " + text);
     compiler.release();  // NOLINT: in no state to be destroyed
   }
   llvm::CrashRecoveryContext::Disable();

@@ -9,6 +9,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "generator/parse/supplied.h"
+#include "generator/source/slices.h"
+
 namespace fs = std::filesystem;
 
 namespace modgen {
@@ -16,6 +19,12 @@ namespace {
 
 bool lies_below(const std::string& path, const std::string& folder) {
   return path.size() > folder.size() && path.compare(0, folder.size(), folder) == 0 && path[folder.size()] == '/';
+}
+
+std::vector<RawToken> code_tokens(const std::string& text) {
+  std::vector<RawToken> tokens = raw_tokens(text, 0, static_cast<uint32_t>(text.size()));
+  std::erase_if(tokens, [](const RawToken& token) { return token.kind == RawToken::Kind::comment; });
+  return tokens;
 }
 
 std::string shown_path(const ParseOptions& options, const std::string& absolute) {
@@ -36,7 +45,7 @@ void ProjectFiles::FileChanged(clang::SourceLocation location, FileChangeReason 
   const bool flattened = name.rfind(kFlattenedFolder, 0) == 0;
   const std::string absolute = flattened ? name : fs::path(name).lexically_normal().string();
   SourceFile source{flattened ? name : shown_path(options_, absolute), flattened ? "" : absolute,
-                    manager.getBufferData(file).str()};
+                    manager.getBufferData(file).str(), supplied_[&entry->getFileEntry()]};
   parsed_.file_ids[file.getHashValue()] = parsed_.sources.add(std::move(source));
 }
 
@@ -44,6 +53,7 @@ void ProjectFiles::InclusionDirective(clang::SourceLocation hash, const clang::T
                                       bool angled, clang::CharSourceRange, clang::OptionalFileEntryRef found,
                                       llvm::StringRef, llvm::StringRef, const clang::Module*, bool,
                                       clang::SrcMgr::CharacteristicKind) {
+  if (found) supply(*found);  // before it is entered
   const auto& manager = compiler_.getSourceManager();
   const auto [file, offset] = manager.getDecomposedLoc(hash);
   const uint32_t index = parsed_.index_of(file);
@@ -65,10 +75,57 @@ void ProjectFiles::InclusionDirective(clang::SourceLocation hash, const clang::T
   }
 }
 
+/// Puts the text of a spec with what it leaves out in the place of the file's, once.
+void ProjectFiles::supply(clang::FileEntryRef spec) {
+  const fs::path path = spec.getName().str();
+  if (path.parent_path().filename() != "modular" || path.filename() == "modular.h" || path.extension() != ".h" ||
+      supplied_.count(&spec.getFileEntry()))
+    return;
+  std::vector<SuppliedText>& supplied = supplied_[&spec.getFileEntry()];
+  const auto buffer = compiler_.getFileManager().getBufferForFile(spec);
+  if (!buffer) return;  // Clang says so
+  const std::string text = (*buffer)->getBuffer().str();
+  std::set<std::string> modules = contract_modules();
+  for (const std::string& other : included_specs(text)) modules.merge(std::set(modules_of_spec(other)));
+  supplied = supplied_text(text, modules);
+  if (!supplied.empty())
+    compiler_.getSourceManager().overrideFileContents(
+        spec, llvm::MemoryBuffer::getMemBufferCopy(with_supplied(text, supplied), spec.getName()));
+}
+
+/// The module classes that a spec and those that it includes declare.
+const std::set<std::string>& ProjectFiles::modules_of_spec(const std::string& name) {
+  const auto [found, is_new] = modules_.try_emplace(name);  // before its includes: they may come back to it
+  if (!is_new) return found->second;
+  for (const std::string& folder : {options_.root, options_.shipped}) {
+    const auto buffer = compiler_.getFileManager().getBufferForFile(folder + "/modular/" + name + ".h");
+    if (!buffer) continue;
+    const std::string text = (*buffer)->getBuffer().str();
+    std::set<std::string> modules = contract_modules();
+    for (const std::string& other : included_specs(text)) modules.merge(std::set(modules_of_spec(other)));
+    modules.merge(declared_modules(text, modules));
+    return found->second = std::move(modules);
+  }
+  return found->second;
+}
+
+/// Those of the headers that the prelude was made of.
+const std::set<std::string>& ProjectFiles::contract_modules() {
+  if (!contract_modules_) {
+    contract_modules_.emplace();
+    for (const std::string& path : parsed_.prelude)
+      if (const auto buffer = compiler_.getFileManager().getBufferForFile(path);
+          buffer && (*buffer)->getBuffer().contains("TORCH_MODULE("))
+        contract_modules_->merge(declared_modules((*buffer)->getBuffer().str(), {}));
+  }
+  return *contract_modules_;
+}
+
 void ProjectFiles::MacroDefined(const clang::Token& name, const clang::MacroDirective* directive) {
   const auto& manager = compiler_.getSourceManager();
   const SourceSpan where = parsed_.token(manager, name.getLocation());
   if (where.file == 0) return;
+  if (parsed_.sources[where.file].guard == name.getIdentifierInfo()->getName()) return;
   const SourceSpan end = parsed_.token(manager, directive->getMacroInfo()->getDefinitionEndLoc());
   definitions_[directive->getMacroInfo()] = parsed_.macros.size();
   parsed_.macros.push_back({name.getIdentifierInfo()->getName().str(),
@@ -95,7 +152,7 @@ void ProjectFiles::MacroExpands(const clang::Token& name, const clang::MacroDefi
 
 void ProjectFiles::Endif(clang::SourceLocation at, clang::SourceLocation) {
   const SourceSpan where = parsed_.token(compiler_.getSourceManager(), at);
-  if (where.file == 0 || --depth_[where.file] > 0) return;
+  if (where.file == 0 || depth_[where.file] == 0 || --depth_[where.file] > 0) return;
   for (Condition& condition : parsed_.conditions)
     if (condition.where.file == where.file && !condition.closed)
       condition = {{where.file, condition.where.begin, where.end}, true};
@@ -104,6 +161,26 @@ void ProjectFiles::Endif(clang::SourceLocation at, clang::SourceLocation) {
 void ProjectFiles::resolve_inclusions() {
   for (const auto& [index, target] : pending_) parsed_.inclusions[index].target = parsed_.sources.find(target);
   pending_.clear();
+}
+
+/// The one at the beginning of a file whose name is defined next and whose #endif ends the file is an include guard.
+void ProjectFiles::Ifndef(clang::SourceLocation at, const clang::Token& name, const clang::MacroDefinition&) {
+  const SourceSpan where = parsed_.token(compiler_.getSourceManager(), at);
+  if (where.file == 0) return;
+  SourceFile& file = parsed_.sources[where.file];
+  const std::string guard = name.getIdentifierInfo()->getName().str();
+  const std::vector<RawToken> tokens = code_tokens(file.text);
+  const auto word = [&](size_t index) {
+    return index < tokens.size() ? file.text.substr(tokens[index].begin, tokens[index].end - tokens[index].begin) : "";
+  };
+  size_t first = 0;
+  if (word(0) == "#" && word(1) == "pragma" && word(2) == "once") first = 3;
+  if (first + 6 < tokens.size() && tokens[first].end <= where.begin && where.begin <= tokens[first + 1].begin &&
+      word(first + 3) == "#" && word(first + 4) == "define" && word(first + 5) == guard &&
+      word(tokens.size() - 2) == "#" && word(tokens.size() - 1) == "endif")
+    file.guard = guard;
+  else
+    open(at);
 }
 
 void ProjectFiles::open(clang::SourceLocation at) {

@@ -4,6 +4,8 @@
 #include <clang/Lex/PPCallbacks.h>
 
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,11 +45,14 @@ class ProjectFiles : public clang::PPCallbacks {
                     const clang::MacroArgs*) override;
   void If(clang::SourceLocation at, clang::SourceRange, ConditionValueKind) override { open(at); }
   void Ifdef(clang::SourceLocation at, const clang::Token&, const clang::MacroDefinition&) override { open(at); }
-  void Ifndef(clang::SourceLocation at, const clang::Token&, const clang::MacroDefinition&) override { open(at); }
+  void Ifndef(clang::SourceLocation at, const clang::Token& name, const clang::MacroDefinition&) override;
   void Endif(clang::SourceLocation at, clang::SourceLocation) override;
 
  private:
   void open(clang::SourceLocation at);
+  void supply(clang::FileEntryRef spec);
+  const std::set<std::string>& modules_of_spec(const std::string& name);
+  const std::set<std::string>& contract_modules();
 
   const ParseOptions& options_;
   bool root_is_searched_;
@@ -55,7 +60,10 @@ class ProjectFiles : public clang::PPCallbacks {
   Parsed& parsed_;
   std::vector<std::pair<size_t, std::string>> pending_;
   std::map<const clang::MacroInfo*, size_t> definitions_;  // looked up, never iterated over
-  std::map<uint32_t, int> depth_;                          // of conditions, by file
+  std::map<uint32_t, int> depth_;                          // of conditions but for include guards, by file
+  std::map<const clang::FileEntry*, std::vector<SuppliedText>> supplied_;  // to each spec; looked up, never iterated over
+  std::map<std::string, std::set<std::string>> modules_;                   // by the spec's name
+  std::optional<std::set<std::string>> contract_modules_;
 };
 
 }  // namespace modgen

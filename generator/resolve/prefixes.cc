@@ -71,9 +71,9 @@ Symbol* covering(const Spec& family, const Symbol& symbol, const std::string& pr
       if (candidate->replaced == &symbol) return candidate;
       continue;
     }
-    if (candidate->is_class() != symbol.is_class()) continue;
+    if (candidate->names_class() != symbol.names_class()) continue;
     const bool same_base = candidate->base ? candidate->base->spec == symbol.spec : family.bases() == 1;
-    if (candidate->name == own_name || (!symbol.is_class() && candidate->name == symbol.name))
+    if (candidate->name == own_name || (!symbol.names_class() && candidate->name == symbol.name))
       named = candidate;
     else if (candidate->name == plain_name && same_base)
       plain = candidate;

@@ -95,7 +95,7 @@ class SpecReader {
     const std::string& text = parsed_.sources[spec_.file].text;
     constexpr std::string_view kPragma = "#pragma once";
     const uint32_t first = next_code(text, 0);
-    if (text.compare(first, kPragma.size(), kPragma) == 0)
+    if (text.compare(first, kPragma.size(), kPragma) == 0 || !parsed_.sources[spec_.file].guard.empty())
       spec_.file_comment = text.substr(0, first);
     else if (text.find(kPragma) != std::string::npos)
       specs_.refuse({spec_.file, first, first}, "this comes before #pragma once",
@@ -198,6 +198,15 @@ class SpecReader {
         else
           symbol = &add(*templated, Symbol::Kind::function, templated->getNameAsString(), slice);
         specs_.by_decl_[templated->getTemplatedDecl()->getCanonicalDecl()] = symbol;
+      } else if (llvm::isa<clang::UsingDecl, clang::NamespaceAliasDecl>(decl)) {
+        // One of a spec's vanishes, as all that it names is in one namespace here.
+        const auto& name = llvm::cast<clang::NamedDecl>(*decl);
+        if (names_a_spec(name)) continue;
+        // using std::max, std::min; is one.
+        if (Symbol* first = specs_.symbol(llvm::cast<clang::NamedDecl>(slice.decls.front())))
+          specs_.by_decl_[llvm::cast<clang::NamedDecl>(decl->getCanonicalDecl())] = first;
+        else
+          add(name, Symbol::Kind::value, name.getNameAsString(), slice).is_lookup = true;
       } else if (llvm::isa<clang::VarDecl, clang::EnumDecl>(decl)) {
         const auto& value = llvm::cast<clang::NamedDecl>(*decl);
         add(value, Symbol::Kind::value, value.getName().str(), slice);
@@ -209,6 +218,15 @@ class SpecReader {
                       "declare classes, functions, constants, enums and aliases only");
       }
     }
+  }
+
+  /// Whether a using-declaration or a namespace alias names what specs declare.
+  bool names_a_spec(const clang::NamedDecl& decl) const {
+    if (const auto* alias = llvm::dyn_cast<clang::NamespaceAliasDecl>(&decl))
+      return specs_.of_namespace(alias->getNamespace()) != nullptr;
+    for (const clang::UsingShadowDecl* shadow : llvm::cast<clang::UsingDecl>(decl).shadows())
+      if (specs_.symbol(shadow->getTargetDecl())) return true;
+    return false;
   }
 
   /// A method that is defined after its class goes into it, in the place of its declaration.
@@ -232,10 +250,13 @@ class SpecReader {
   void read_names(const clang::VarDecl& variable) {
     const clang::APValue* value = variable.evaluateValue();
     if (!value || !value->isStruct()) return;
-    const auto text_at = [](const clang::APValue& field) {
+    const auto literal_at = [](const clang::APValue& field) {
       const auto* expr =
           field.isLValue() && !field.isNullPointer() ? field.getLValueBase().dyn_cast<const clang::Expr*>() : nullptr;
-      const auto* literal = llvm::dyn_cast_or_null<clang::StringLiteral>(expr);
+      return llvm::dyn_cast_or_null<clang::StringLiteral>(expr);
+    };
+    const auto text_at = [&](const clang::APValue& field) {
+      const clang::StringLiteral* literal = literal_at(field);
       return literal ? literal->getString().str() : std::string();
     };
     const auto field = [&](unsigned index) { return text_at(value->getStructField(index)); };
@@ -252,12 +273,15 @@ class SpecReader {
     const clang::APValue& members = value->getStructField(4);
     for (unsigned index = 0; members.isArray() && index < members.getArrayInitializedElts(); ++index) {
       const clang::APValue& one = members.getArrayInitializedElt(index);
+      const clang::StringLiteral* literal = literal_at(one.getStructField(0));
       std::string from = text_at(one.getStructField(0)), owner;
       if (const size_t colons = from.find("::"); colons != std::string::npos) {
         owner = from.substr(0, colons);
         from.erase(0, colons + 2);
       }
-      if (!from.empty()) spec_.members.push_back({owner, from, text_at(one.getStructField(1))});
+      if (!from.empty())
+        spec_.members.push_back(
+            {owner, from, text_at(one.getStructField(1)), parsed_.token(manager_, literal->getBeginLoc())});
     }
   }
 
@@ -299,15 +323,49 @@ class SpecReader {
                              base.getAccessSpecifierAsWritten() == clang::AS_none
                                  ? std::vector<Edit>{{{where.file, where.begin, where.begin}, "public "}}
                                  : std::vector<Edit>{});
-      Symbol* from = type_symbol(base.getTypeSourceInfo()->getTypeLoc());
+      const clang::TypeLoc type = base.getTypeSourceInfo()->getTypeLoc();
+      const auto both = arguments_of_both(type);
+      Symbol* from = both ? type_symbol(both.getArgLoc(1).getTypeSourceInfo()->getTypeLoc()) : type_symbol(type);
       if (!from) continue;
       if (symbol.base)
         return specs_.refuse(where, "'" + symbol.name + "' derives from two classes of specs",
-                             "derive from one and hold the other as a member");
+                             "where both derive from one class, write Both<first, second> and call the second's "
+                             "constructor; otherwise derive from one and hold the other as a member");
       symbol.base = symbol.replaced = from;
+      if (!both) continue;
+      symbol.under = type_symbol(both.getArgLoc(0).getTypeSourceInfo()->getTypeLoc());
+      if (!symbol.under || !have_common_base(*symbol.under, *from)) {
+        symbol.under = nullptr;
+        specs_.refuse(where, "the classes of Both<…> do not both derive from one class of a spec",
+                      "derive from one and hold the other as a member");
+      }
     }
     for (const auto* note : record.specific_attrs<clang::AnnotateAttr>())
       if (note->getAnnotation() == "modular.stands_for") read_stands_for(symbol, *note);
+  }
+
+  /// `Both<YImpl, ZImpl>`; null for other types.
+  static clang::TemplateSpecializationTypeLoc arguments_of_both(clang::TypeLoc loc) {
+    loc = loc.getUnqualifiedLoc();
+    if (const auto elaborated = loc.getAs<clang::ElaboratedTypeLoc>()) loc = elaborated.getNamedTypeLoc();
+    const auto special = loc.getAs<clang::TemplateSpecializationTypeLoc>();
+    if (!special || special.getNumArgs() != 2) return {};
+    const auto* made = special.getTypePtr()->getTemplateName().getAsTemplateDecl();
+    return made && made->getQualifiedNameAsString() == "modular::Both" ? special
+                                                                       : clang::TemplateSpecializationTypeLoc();
+  }
+
+  /// Whether both derive from one class, and neither from the other.
+  static bool have_common_base(const Symbol& one, const Symbol& other) {
+    const auto derives = [](const Symbol& symbol, const Symbol& from) {
+      for (const Symbol* at = &symbol; at; at = at->base)
+        if (at == &from) return true;
+      return false;
+    };
+    if (derives(one, other) || derives(other, one)) return false;
+    for (const Symbol* at = one.base; at; at = at->base)
+      if (!at->is_alias() && derives(other, *at)) return true;
+    return false;
   }
 
   void read_stands_for(Symbol& symbol, const clang::AnnotateAttr& note) {
@@ -384,6 +442,7 @@ class SpecReader {
     Symbol* target = type_symbol(alias.getTypeSourceInfo()->getTypeLoc());
     std::string name = alias.getName().str();
     if (!target || !target->is_class() || target->spec == &spec_) {
+      if (!target && read_library_alias(alias, slice)) return;
       add(alias, Symbol::Kind::value, name, slice);
       return;
     }
@@ -405,6 +464,42 @@ class SpecReader {
       symbol->base = symbol->replaced = target;
     }
     symbol->aliases.push_back(&alias);
+  }
+
+  /// `using X = LayerNorm` or `using XImpl = LayerNormImpl`, of a module class that no spec declares: what names X
+  /// means that class.
+  bool read_library_alias(const clang::TypeAliasDecl& alias, const Slice& slice) {
+    const clang::CXXRecordDecl* record = alias.getUnderlyingType()->getAsCXXRecordDecl();
+    if (!record || !record->hasDefinition()) return false;
+    constexpr std::string_view kImpl = "Impl";
+    std::string name = alias.getName().str(), type = record->getQualifiedNameAsString();
+    std::string library(
+        parsed_.sources.text(parsed_.span(manager_, alias.getTypeSourceInfo()->getTypeLoc().getSourceRange())));
+    if (!held_by(*record)) {
+      const bool is_impl = name.ends_with(kImpl) && library.ends_with(kImpl) && derives_from_module(*record);
+      if (!is_impl) return false;
+      name.resize(name.size() - kImpl.size());
+      library.resize(library.size() - kImpl.size());
+      type.resize(type.size() - kImpl.size());
+    }
+    Symbol* symbol = named(name);
+    if (symbol && symbol->library_type == type) {
+      extend(*symbol, alias, slice);
+    } else {
+      Symbol& one = add(alias, Symbol::Kind::value, name, slice);
+      one.library = library;
+      one.library_type = type;
+    }
+    return true;
+  }
+
+  static bool derives_from_module(const clang::CXXRecordDecl& record) {
+    if (record.getQualifiedNameAsString() == "torch::nn::Module") return true;
+    for (const clang::CXXBaseSpecifier& base : record.bases())
+      if (const auto* from = base.getType()->getAsCXXRecordDecl();
+          from && from->hasDefinition() && derives_from_module(*from))
+        return true;
+    return false;
   }
 
   static const clang::CXXRecordDecl* target_record(const Symbol& symbol) {

@@ -1,10 +1,14 @@
 #include "generator/resolve/references.h"
 
+#include <clang/AST/Attr.h>
 #include <clang/AST/RecursiveASTVisitor.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "generator/resolve/effects.h"
+#include "generator/source/slices.h"
 
 namespace modgen {
 namespace {
@@ -16,6 +20,8 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
   std::vector<Reference> found;
 
   bool VisitNamedDecl(clang::NamedDecl* decl) {
+    for (const auto* note : decl->specific_attrs<clang::AnnotateAttr>())
+      if (note->getAnnotation() == "modular.replaces") add_marker(*decl, *note);
     if (llvm::isa<clang::NamespaceDecl, clang::UsingDecl, clang::UsingShadowDecl>(decl)) return true;
     if (llvm::isa<clang::ParmVarDecl>(decl)) {  // a lambda's may have to be renamed where other code stands around it
       const auto* owner = llvm::dyn_cast<clang::CXXMethodDecl>(decl->getDeclContext());
@@ -32,18 +38,47 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
     return true;
   }
   bool VisitDeclRefExpr(clang::DeclRefExpr* expr) {
+    add_config_flag(*expr, *expr->getDecl());
+    add_using(*expr->getFoundDecl(), expr->getLocation());
     // A static member may be named as one of the object, too.
     const bool of_this = !expr->hasQualifier() && expr->getDecl()->isCXXClassMember();
     return add(expr->getDecl(), expr->getLocation(), of_this);
   }
   bool VisitMemberExpr(clang::MemberExpr* expr) {
+    if (is_name(*expr->getBase())) add_config_flag(*expr, *expr->getMemberDecl());
     const clang::Expr* object = expr->getBase()->IgnoreParenImpCasts();
     const clang::QualType type = expr->isArrow() ? object->getType()->getPointeeType() : object->getType();
     const bool of_other = !llvm::isa<clang::CXXThisExpr>(object) && !type.isNull();
     return add(expr->getMemberDecl(), expr->getMemberLoc(), expr->isImplicitAccess() && !expr->hasQualifier(),
                of_other ? type->getAsCXXRecordDecl() : nullptr);
   }
+  bool VisitBinaryOperator(clang::BinaryOperator* expr) {
+    if (expr->isAssignmentOp()) changed_.insert(expr->getLHS()->IgnoreParenImpCasts());
+    return true;
+  }
+  bool VisitUnaryOperator(clang::UnaryOperator* expr) {
+    if (expr->isIncrementDecrementOp() || expr->getOpcode() == clang::UO_AddrOf)
+      changed_.insert(expr->getSubExpr()->IgnoreParenImpCasts());
+    return true;
+  }
   bool VisitCallExpr(clang::CallExpr* call) {
+    const clang::FunctionDecl* callee = call->getDirectCallee();
+    for (unsigned index = 0; callee && !llvm::isa<clang::CXXOperatorCallExpr>(call) && index < call->getNumArgs() &&
+                             index < callee->getNumParams();
+         ++index)
+      parameters_[call->getArg(index)->IgnoreParenImpCasts()] = callee->getParamDecl(index)->getNameAsString();
+    if (const auto registration = remade_registration(*call)) {
+      const SourceSpan first = parsed_.token(manager_, call->getBeginLoc()),
+                       member = parsed_.span(manager_, call->getArg(0)->getSourceRange());
+      const std::string& text = parsed_.sources[member.file].text;
+      found.push_back({Reference::Kind::remade,
+                       {first.file, first.begin, next_code(text, member.end) + 1},
+                       remade_member(*call)->getMemberDecl(),
+                       false,
+                       false,
+                       nullptr,
+                       *registration});
+    }
     const clang::StringLiteral* literal = registered_literal(*call);
     if (!literal) return true;
     const SourceSpan where = parsed_.token(manager_, literal->getBeginLoc());
@@ -51,7 +86,10 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
     return true;
   }
   bool VisitOverloadExpr(clang::OverloadExpr* expr) {
-    for (const clang::NamedDecl* decl : expr->decls()) add(decl->getUnderlyingDecl(), expr->getNameLoc());
+    for (const clang::NamedDecl* decl : expr->decls()) {
+      add_using(*decl, expr->getNameLoc());
+      add(decl->getUnderlyingDecl(), expr->getNameLoc());
+    }
     return true;
   }
   bool VisitDesignatedInitExpr(clang::DesignatedInitExpr* expr) {
@@ -71,7 +109,10 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
 
   bool VisitTagTypeLoc(clang::TagTypeLoc loc) { return add(loc.getDecl(), loc.getNameLoc()); }
   bool VisitTypedefTypeLoc(clang::TypedefTypeLoc loc) { return add(loc.getTypedefNameDecl(), loc.getNameLoc()); }
-  bool VisitUsingTypeLoc(clang::UsingTypeLoc loc) { return add(loc.getFoundDecl()->getTargetDecl(), loc.getNameLoc()); }
+  bool VisitUsingTypeLoc(clang::UsingTypeLoc loc) {
+    add_using(*loc.getFoundDecl(), loc.getNameLoc());
+    return add(loc.getFoundDecl()->getTargetDecl(), loc.getNameLoc());
+  }
   bool VisitInjectedClassNameTypeLoc(clang::InjectedClassNameTypeLoc loc) {
     return add(loc.getDecl(), loc.getNameLoc());
   }
@@ -90,7 +131,10 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
   bool TraverseNestedNameSpecifierLoc(clang::NestedNameSpecifierLoc loc) {
     for (auto part = loc; part; part = part.getPrefix()) {
       const clang::NestedNameSpecifier* specifier = part.getNestedNameSpecifier();
-      if (const clang::NamespaceDecl* space = specifier->getAsNamespace()) {
+      const clang::NamespaceAliasDecl* alias = specifier->getAsNamespaceAlias();
+      if (alias && is_library(*alias->getNamespace())) {
+        add(alias, part.getLocalBeginLoc());
+      } else if (const clang::NamespaceDecl* space = alias ? alias->getNamespace() : specifier->getAsNamespace()) {
         const SourceSpan first = parsed_.token(manager_, part.getLocalBeginLoc());
         const SourceSpan last = parsed_.token(manager_, part.getLocalEndLoc());
         if (first.file != 0) found.push_back({Reference::Kind::qualifier, {first.file, first.begin, last.end}, space});
@@ -106,7 +150,7 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
     if (const auto* function = llvm::dyn_cast<clang::FunctionDecl>(target))
       if (const auto* pattern = function->getTemplateInstantiationPattern()) target = pattern;
     // Only what the specs themselves declare is ever renamed, removed or replaced.
-    if (parsed_.index_of(manager_.getFileID(manager_.getFileLoc(target->getLocation()))) == 0) return true;
+    if (is_library(*target)) return true;
     const SourceSpan where = parsed_.token(manager_, location);
     if (where.file == 0) return true;
     const std::string_view spelled = parsed_.sources.text(where);
@@ -116,8 +160,63 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
     return true;
   }
 
+  /// `found` where it stands for what a using-declaration takes from a library.
+  void add_using(const clang::NamedDecl& found, clang::SourceLocation location) {
+    const auto* shadow = llvm::dyn_cast<clang::UsingShadowDecl>(&found);
+    if (shadow && is_library(*shadow->getTargetDecl())) add(shadow->getIntroducer(), location);
+  }
+
+  bool is_library(const clang::NamedDecl& decl) const {
+    return parsed_.index_of(manager_.getFileID(manager_.getFileLoc(decl.getLocation()))) == 0;
+  }
+
+  void add_marker(const clang::NamedDecl& decl, const clang::AnnotateAttr& note) {
+    SourceSpan where = parsed_.span(manager_, manager_.getExpansionRange(note.getLocation()).getAsRange());
+    if (where.file == 0) return;
+    where.end = next_code(parsed_.sources[where.file].text, where.end);
+    found.push_back({Reference::Kind::marker, where, &decl});
+  }
+
+  /// `config`, `this->config`, `config.text_config`: reading it has no effects.
+  static bool is_name(const clang::Expr& expr) {
+    const clang::Expr* bare = expr.IgnoreParenImpCasts();
+    if (const auto* member = llvm::dyn_cast<clang::MemberExpr>(bare)) return is_name(*member->getBase());
+    return llvm::isa<clang::DeclRefExpr, clang::CXXThisExpr>(bare);
+  }
+
+  void add_config_flag(const clang::Expr& expr, const clang::ValueDecl& target) {
+    const auto* owner = llvm::dyn_cast<clang::CXXRecordDecl>(target.getDeclContext());
+    const auto* variable = llvm::dyn_cast<clang::VarDecl>(&target);
+    if (!owner || !target.getType()->isBooleanType() || !(llvm::isa<clang::FieldDecl>(target) || variable)) return;
+    const SourceSpan where = parsed_.span(manager_, expr.getSourceRange());
+    if (where.file == 0 || expr.getBeginLoc().isMacroID() || !is_config(*owner)) return;
+    const auto parameter = parameters_.find(&expr);
+    found.push_back({Reference::Kind::config_flag,
+                     where,
+                     &target,
+                     false,
+                     false,
+                     nullptr,
+                     {},
+                     parameter == parameters_.end() ? "" : parameter->second,
+                     changed_.count(&expr) != 0});
+  }
+
+  static bool is_config(const clang::CXXRecordDecl& record) {
+    const clang::CXXRecordDecl* definition = record.getDefinition();
+    if (!definition) return false;
+    for (const clang::CXXBaseSpecifier& base : definition->bases()) {
+      const auto* from = base.getType()->getAsCXXRecordDecl();
+      if (from && (from->getQualifiedNameAsString() == "modular::Config" || is_config(*from))) return true;
+    }
+    return false;
+  }
+
   const clang::SourceManager& manager_;
   const Parsed& parsed_;
+  // Of expressions inside of the visited ones; looked up, never walked.
+  std::map<const clang::Expr*, std::string> parameters_;
+  std::set<const clang::Expr*> changed_;
 };
 
 }  // namespace
@@ -128,7 +227,7 @@ std::vector<Reference> collect_references(const clang::NamespaceDecl& space, con
   visitor.TraverseDecl(const_cast<clang::NamespaceDecl*>(&space));
   auto& found = visitor.found;
   std::stable_sort(found.begin(), found.end(), [](const Reference& a, const Reference& b) {
-    return std::tie(a.where.file, a.where.begin) < std::tie(b.where.file, b.where.begin);
+    return std::tie(a.where.file, a.where.begin, b.where.end) < std::tie(b.where.file, b.where.begin, a.where.end);
   });
   found.erase(std::unique(found.begin(), found.end(),
                           [](const Reference& a, const Reference& b) {

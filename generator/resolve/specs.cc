@@ -104,6 +104,8 @@ void Specs::read_new() {
                "add #include \"modular/" + target->spec->name + ".h\"", {},
                include_spec(parsed_, reference.where.file, target->spec->name));
     }
+    for (const WrongRemake& wrong : wrong_remakes(*spec.space))
+      refuse(parsed_.span(manager(), wrong.where), wrong.message, wrong.advice);
     for (const SelfRead& read : self_reads(*spec.space))
       refuse(parsed_.token(manager(), read.where),
              "'" + read.name + "' is read by its own initializer, before it has a value",
@@ -143,6 +145,11 @@ void Specs::refuse(SourceSpan where, std::string message, std::string advice, st
                    std::vector<Edit> fix) const {
   parsed_.remarks.push_back(
       {Diagnostic::Severity::error, where, std::move(message), std::move(advice), std::move(notes), std::move(fix)});
+}
+
+void Specs::warn(SourceSpan where, std::string message, std::string advice, std::vector<Remark> notes) const {
+  parsed_.remarks.push_back(
+      {Diagnostic::Severity::warning, where, std::move(message), std::move(advice), std::move(notes)});
 }
 
 const clang::FunctionDecl& Specs::defined(const clang::FunctionDecl& function) {

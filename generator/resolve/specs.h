@@ -43,14 +43,19 @@ struct Symbol {
   const clang::CXXRecordDecl* record = nullptr;  // the class with the members; null for an alias
   const clang::CXXRecordDecl* holder = nullptr;
   std::vector<const clang::TypedefNameDecl*> aliases;
-  Symbol* base = nullptr;   // the symbol that it derives from or is an alias of, in any spec
-  bool stands_for = false;  // by STANDS_FOR: `replaced` is not just its base
+  std::string library;  // of `using X = LayerNorm`: the holder of libtorch or the contract that X means, as written
+  std::string library_type;  // and its qualified name
+  Symbol* base = nullptr;    // the symbol that it derives from or is an alias of, in any spec
+  Symbol* under = nullptr;   // of Both<under, base>
+  bool is_lookup = false;    // a using-declaration or a namespace alias
+  bool stands_for = false;   // by STANDS_FOR: `replaced` is not just its base
   Symbol* replaced = nullptr;
   std::vector<const Slice*> slices;  // in source order
   SourceSpan where;                  // of its name
   std::vector<const clang::NamedDecl*> decls;
 
   bool is_class() const { return kind == Kind::module_class || kind == Kind::plain_class; }
+  bool names_class() const { return is_class() || !library.empty(); }
   bool is_alias() const { return !record && base && is_class(); }
   bool declares_field(const std::string& field) const;
 };
@@ -59,6 +64,7 @@ struct Symbol {
 struct MemberName {
   std::string owner;  // "BertPooler", the class that declares it; empty for every class
   std::string from, to;
+  SourceSpan where;  // of the first name
 };
 
 /// One modular/<family>.h.
@@ -111,6 +117,9 @@ class Specs {
   /// Adds an error at `where`. `fix` mends it, where the text is known.
   void refuse(SourceSpan where, std::string message, std::string advice = "", std::vector<Remark> notes = {},
               std::vector<Edit> fix = {}) const;
+
+  /// Adds a warning at `where`.
+  void warn(SourceSpan where, std::string message, std::string advice, std::vector<Remark> notes = {}) const;
 
   /// `function` where it has a body: itself, or its definition outside of its class.
   static const clang::FunctionDecl& defined(const clang::FunctionDecl& function);

@@ -1,5 +1,7 @@
 #include "generator/source/names.h"
 
+#include <llvm/ADT/StringRef.h>
+
 #include <cctype>
 
 namespace modgen {
@@ -29,6 +31,17 @@ std::string rename_parts(const std::string& word, const std::string& from, const
 std::string upper_case(std::string text) {
   for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return text;
+}
+
+std::string nearest_name(const std::string& name, const std::vector<std::string>& names) {
+  std::string nearest;
+  auto least = static_cast<unsigned>(2 + name.size() / 6);
+  for (const std::string& other : names)
+    if (const unsigned distance = llvm::StringRef(name).edit_distance(other); distance > 0 && distance < least) {
+      nearest = other;
+      least = distance;
+    }
+  return nearest;
 }
 
 std::string snake_case(std::string_view camel) {

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace modgen {
 
@@ -21,6 +22,9 @@ std::string renamed_word(const std::string& word, const Names& from, const Names
 
 /// The text of a comment or of a string literal with its words renamed, and the family's title too.
 std::string renamed_prose(std::string_view text, bool is_comment, const Names& from, const Names& to);
+
+/// Which of `names` `name` is probably meant to be: one that differs in a few characters; empty where there is none.
+std::string nearest_name(const std::string& name, const std::vector<std::string>& names);
 
 /// "LlavaVision" gives "llava_vision".
 std::string snake_case(std::string_view camel);

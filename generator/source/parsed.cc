@@ -24,19 +24,69 @@ std::string_view SourceTable::text(SourceSpan span) const {
   return std::string_view(files_[span.file].text).substr(span.begin, span.end - span.begin);
 }
 
+namespace {
+
+/// The offset in the file of what was read at `offset`. What was supplied lies where it was put in.
+uint32_t offset_on_disk(const SourceFile& file, uint32_t offset) {
+  uint32_t before = 0;  // bytes that were supplied so far
+  for (const SuppliedText& one : file.supplied) {
+    if (offset <= one.offset + before) break;
+    const auto size = static_cast<uint32_t>(one.text.size());
+    if (offset < one.offset + before + size) return one.offset;
+    before += size;
+  }
+  return offset - before;
+}
+
+}  // namespace
+
+std::string with_supplied(const std::string& text, const std::vector<SuppliedText>& supplied) {
+  std::string result;
+  uint32_t at = 0;
+  for (const SuppliedText& one : supplied) {
+    result.append(text, at, one.offset - at).append(one.text);
+    at = one.offset;
+  }
+  return result.append(text, at, std::string::npos);
+}
+
 Location SourceTable::locate(SourceSpan span) const {
   Location result;
   if (span.file == 0) return result;
   const SourceFile& file = files_[span.file];
-  const size_t offset = std::min<size_t>(span.begin, file.text.size());
-  const size_t line_begin = offset == 0 ? 0 : file.text.rfind('\n', offset - 1) + 1;
-  const size_t line_end = std::min(file.text.find('\n', offset), file.text.size());
+  const auto offset = static_cast<uint32_t>(std::min<size_t>(span.begin, file.text.size()));
+  const auto line_begin = static_cast<uint32_t>(offset == 0 ? 0 : file.text.rfind('\n', offset - 1) + 1);
+  const auto line_end = static_cast<uint32_t>(std::min(file.text.find('\n', offset), file.text.size()));
   result.path = file.path;
   result.line =
       1 + static_cast<uint32_t>(std::count(file.text.begin(), file.text.begin() + static_cast<long>(line_begin), '\n'));
-  result.column = static_cast<uint32_t>(offset - line_begin) + 1;
+  const uint32_t written_begin = offset_on_disk(file, line_begin);
+  result.column = offset_on_disk(file, offset) - written_begin + 1;
   result.source_line = file.text.substr(line_begin, line_end - line_begin);
+  uint32_t before = 0;
+  for (const SuppliedText& one : file.supplied) {
+    const auto size = static_cast<uint32_t>(one.text.size());
+    if (one.offset + before >= line_begin && one.offset + before + size <= line_end)
+      result.source_line.erase(one.offset - written_begin, size);
+    before += size;
+  }
   return result;
+}
+
+std::optional<SourceSpan> SourceTable::on_disk(SourceSpan span) const {
+  const SourceFile& file = files_[span.file];
+  uint32_t before = 0;
+  for (const SuppliedText& one : file.supplied) {
+    const auto begin = one.offset + before, end = begin + static_cast<uint32_t>(one.text.size());
+    if (begin <= span.begin && span.end <= end && (begin < span.begin || span.end < end || span.begin < span.end))
+      return std::nullopt;
+    before += static_cast<uint32_t>(one.text.size());
+  }
+  return SourceSpan{span.file, offset_on_disk(file, span.begin), offset_on_disk(file, span.end)};
+}
+
+bool Parsed::has_errors() const {
+  return std::ranges::any_of(remarks, [](const Remark& one) { return one.severity == Diagnostic::Severity::error; });
 }
 
 uint32_t Parsed::index_of(clang::FileID file) const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,12 +27,23 @@ struct ParseOptions {
   std::string root, shipped, torch, clang_resources, cache;  // absolute; the cache is empty where there is none
 };
 
-/// A project file that the compiler read: a spec, what it includes, or a flattened text.
-struct SourceFile {
-  std::string path;      // as shown: relative to the root if it is below it
-  std::string absolute;  // empty for flattened text
+/// Text that the compiler read at a place of a file where the file itself has none.
+struct SuppliedText {
+  uint32_t offset;  // in the file
   std::string text;
 };
+
+/// A project file that the compiler read: a spec, what it includes, or a flattened text.
+struct SourceFile {
+  std::string path;                         // as shown: relative to the root if it is below it
+  std::string absolute;                     // empty for flattened text
+  std::string text;                         // as it was read: with what was supplied, all within lines of the file
+  std::vector<SuppliedText> supplied = {};  // in source order
+  std::string guard = {};                   // the macro of its include guard; empty where it has none
+};
+
+/// `text`, of a file, with `supplied` in it.
+std::string with_supplied(const std::string& text, const std::vector<SuppliedText>& supplied);
 
 /// The run's table of files; spans index it. Index 0 is not a file.
 class SourceTable {
@@ -44,6 +56,8 @@ class SourceTable {
   uint32_t find(const std::string& absolute) const;  // 0 where it is not in the table
   std::string_view text(SourceSpan span) const;
   Location locate(SourceSpan span) const;
+  /// `span` in the file as it lies on disk; nullopt where all of it was supplied.
+  std::optional<SourceSpan> on_disk(SourceSpan span) const;
 
  private:
   std::vector<SourceFile> files_;
@@ -110,6 +124,9 @@ class Parsed {
   SourceSpan token(const clang::SourceManager& manager, clang::SourceLocation location) const;
   /// From the first to the end of the last token of `range`, in file positions.
   SourceSpan span(const clang::SourceManager& manager, clang::SourceRange range) const;
+
+  /// Whether something was refused: remarks may be warnings.
+  bool has_errors() const;
 
   uint32_t index_of(clang::FileID file) const;
   std::map<unsigned, uint32_t> file_ids;  // hash of FileID to index

@@ -7,7 +7,24 @@
 #include <set>
 #include <stdexcept>
 
+#include "checks/digest.h"
+#include "generator/parse/supplied.h"
+#include "generator/source/files.h"
+
 namespace modgen {
+
+std::string holders_of(const std::filesystem::path& root, const std::vector<std::string>& families) {
+  std::string text =
+      "// Written by modgen --compile-commands: holders that specs leave out.\n#include \"modular/modular.h\"\n";
+  for (const std::string& family : families) {
+    std::string space;
+    for (const std::string& holder : supplied_holders(read_file(root / "modular" / (family + ".h"))))
+      space += llvm::formatv(
+          "class {0}Impl;\nclass {0} : public EarlyHolder<{0}Impl> {{ using EarlyHolder::EarlyHolder; };\n", holder);
+    if (!space.empty()) text += "namespace modular::" + family + " {\n" + space + "}\n";
+  }
+  return text;
+}
 
 std::string with_specs(const std::string& before, const SpecFlags& flags, const std::vector<std::string>& families) {
   llvm::json::Array entries;
@@ -32,7 +49,7 @@ std::string with_specs(const std::string& before, const SpecFlags& flags, const 
     if (flags.shipped != flags.root) arguments.push_back("-I" + flags.shipped.string());
     for (const std::string& argument :
          {std::string("-isystem"), torch.string(), std::string("-isystem"), (torch / "torch/csrc/api/include").string(),
-          std::string("-fsyntax-only"), file})
+          std::string("-include"), flags.holders.string(), std::string("-fsyntax-only"), file})
       arguments.push_back(argument);
     entries.push_back(
         llvm::json::Object{{"directory", flags.root.string()}, {"file", file}, {"arguments", std::move(arguments)}});

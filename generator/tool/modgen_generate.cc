@@ -206,8 +206,13 @@ int write_compile_commands() {
   const fs::path torch_folder = torch.empty() ? MODGEN_TORCH : torch.getValue();
   const std::vector<std::string> specs = modgen::families_in(root.getValue());
   try {
+    const fs::path holders = fs::absolute(fs::weakly_canonical(path).parent_path() / "spec_holders.inc");
+    if (const std::string text = modgen::holders_of(root.getValue(), specs);
+        modgen::read_file_if_any(holders).value_or("") != text)
+      modgen::write_file(holders, text);
     const std::string after = modgen::with_specs(
-        before, {fs::canonical(root.getValue()), fs::canonical(shipped_folder()), fs::canonical(torch_folder)}, specs);
+        before, {fs::canonical(root.getValue()), fs::canonical(shipped_folder()), fs::canonical(torch_folder), holders},
+        specs);
     // A link to a build folder's database stays a link.
     if (after != before) modgen::write_file(fs::weakly_canonical(path), after);
   } catch (const std::runtime_error& error) {

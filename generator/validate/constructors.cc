@@ -242,7 +242,10 @@ class Constructors {
           !target.empty() && std::any_of(entity_.levels.begin(), entity_.levels.end(), [&](const Level& one) {
             return one.symbol != effect.setting->context.level->symbol && one.symbol->declares_field(target);
           });
-      if (removed || replaced || redeclared || is_removal(effect)) continue;
+      const bool served_removed = changes_only(effect.footprint, [&](const std::string& field) {
+        return entity_.removed.count(field) != 0 || is_made_anew(field);
+      });
+      if (removed || replaced || redeclared || served_removed || is_removal(effect)) continue;
       const auto* code = effect.statement;
       const SourceSpan where =
           counterparts_.place(code ? code->getBeginLoc() : effect.initializer->getSourceLocation());
@@ -251,6 +254,13 @@ class Constructors {
                                "this constructor leaves out what " + at.path + ":" + std::to_string(at.line) + " does"};
     }
     return std::nullopt;
+  }
+
+  /// Whether one of the constructors says remove(field).
+  bool is_made_anew(const std::string& field) const {
+    return std::any_of(effects_.begin(), effects_.end(), [&](const Effect& one) {
+      return is_removal(one) && own_field(llvm::cast<clang::CallExpr>(one.statement)->getArg(0)) == field;
+    });
   }
 
   static bool is_removal(const Effect& effect) {

@@ -2,6 +2,9 @@
 
 #include <clang/AST/DeclCXX.h>
 #include <clang/AST/DeclTemplate.h>
+#include <clang/AST/ExprCXX.h>
+
+#include "generator/flatten/shorthands.h"
 
 namespace modgen {
 namespace {
@@ -98,6 +101,10 @@ bool Counterparts::is_meant(const clang::NamedDecl& flattened, const clang::Name
   const clang::NamedDecl* from = origin(*flattened_pattern);
   if (from && place(from->getLocation()) == where) return true;
   if (exactly) return false;
+  // A class of libtorch or of the contract that stands for one of a spec, and what both declare.
+  if (symbol && !from && !family_.library_type(*symbol, *context.level).empty())
+    return flattened.getDeclName() == named.getDeclName() ||
+           (llvm::isa<clang::CXXConstructorDecl>(flattened) && llvm::isa<clang::CXXConstructorDecl>(named));
   if (named.isTemplateParameter()) return flattened.getDeclName() == named.getDeclName();
   if (!from) return false;
   if (!symbol) return !owner;  // a function or constant: names are unique in a family
@@ -111,6 +118,18 @@ bool Counterparts::is_meant(const clang::NamedDecl& flattened, const clang::Name
     if (level.symbol->record == from->getDeclContext()) return true;
   }
   return false;
+}
+
+const clang::VarDecl* Counterparts::constant(const clang::Expr& spec, const Context& context) const {
+  const clang::ValueDecl* named = nullptr;
+  if (const auto* member = llvm::dyn_cast<clang::MemberExpr>(&spec)) named = member->getMemberDecl();
+  if (const auto* reference = llvm::dyn_cast<clang::DeclRefExpr>(&spec)) named = reference->getDecl();
+  const auto* owner = named ? llvm::dyn_cast<clang::CXXRecordDecl>(named->getDeclContext()) : nullptr;
+  const Symbol* symbol = owner ? family_.specs().symbol(owner) : nullptr;
+  if (!symbol) return nullptr;
+  const auto config =
+      entities_.find(symbol == context.level->symbol ? context.entity->name : family_.name_of(*symbol, *context.level));
+  return config == entities_.end() ? nullptr : folded_constant(*config->second, named->getNameAsString());
 }
 
 /// Whether `user` is the class that code in `context` means by `symbol`.

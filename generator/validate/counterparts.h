@@ -33,6 +33,9 @@ class Counterparts {
   bool is_meant(const clang::NamedDecl& flattened, const clang::NamedDecl& named, const Context& context,
                 bool exactly) const;
 
+  /// The constant that the family's config has where `spec` names a bool of a config; null where it has a field.
+  const clang::VarDecl* constant(const clang::Expr& spec, const Context& context) const;
+
   /// Types as the family spells them, comparable between specs and flattened text.
   std::string type_of_spec(clang::QualType type, const Context& context) const;
   std::string type_of_flattened(clang::QualType type) const;

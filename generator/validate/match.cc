@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "generator/resolve/effects.h"
 #include "generator/resolve/prefixes.h"
+#include "generator/resolve/remakes.h"
 
 namespace modgen {
 namespace {
@@ -205,6 +207,10 @@ bool Match::expression(const clang::Expr* flattened, const clang::Expr* spec, co
     if (const clang::CXXMethodDecl* callee = super_callee(*call, setting); callee && !calls(here.expr, *callee))
       return inlined(here, there, *call, setting);
   }
+  if (const auto* flag = dyn_cast<clang::CXXBoolLiteralExpr>(here.expr);
+      flag && !isa<clang::CXXBoolLiteralExpr>(there.expr))
+    if (const clang::VarDecl* constant = counterparts_.constant(*there.expr, setting.context))
+      return folded(*flag, *constant, here, there, setting);
   redefined_ = false;
   if (!nodes(*here.expr, *there.expr, setting)) return false;
   ++validation_.expressions;
@@ -215,13 +221,26 @@ bool Match::expression(const clang::Expr* flattened, const clang::Expr* spec, co
   std::vector<std::pair<const clang::Expr*, const Setting*>> conversions;
   for (const clang::Expr* one : there.conversions) conversions.emplace_back(one, &setting);
   // A number that was chosen from variables, and is now chosen from numbers, is the same number.
-  const bool is_choice = isa<clang::ConditionalOperator>(here.expr) && here.expr->getType()->isArithmeticType() &&
-                         here.expr->isPRValue();
+  const bool is_choice =
+      isa<clang::ConditionalOperator>(here.expr) && here.expr->getType()->isArithmeticType() && here.expr->isPRValue();
   if (here.expr->getValueKind() != there.expr->getValueKind() && !is_choice)
     return differs(*here.expr, "this is another category of value than in the spec");
   const bool is_text = isa<clang::StringLiteral, clang::PredefinedExpr>(here.expr);  // a renamed one has another length
   return (is_text || same_type(*here.expr, *there.expr, setting)) &&
          (converts_freely || same_conversions(here, conversions, *here.expr));
+}
+
+/// A config's flag that the family makes a constant, as its value.
+bool Match::folded(const clang::CXXBoolLiteralExpr& flag, const clang::VarDecl& constant, const Written& flattened,
+                   const Written& spec, const Setting& setting) {
+  ++validation_.expressions;
+  redefined_ = false;
+  const clang::APValue* value = constant.evaluateValue();
+  if (!value || !value->isInt() || (value->getInt() != 0) != flag.getValue())
+    return differs(flag, "this is another value than that of '" + constant.getNameAsString() + "'");
+  std::vector<std::pair<const clang::Expr*, const Setting*>> conversions;
+  for (const clang::Expr* one : spec.conversions) conversions.emplace_back(one, &setting);
+  return same_conversions(flattened, conversions, flag);
 }
 
 bool Match::same_type(const clang::Expr& flattened, const clang::Expr& spec, const Setting& setting) {
@@ -303,9 +322,13 @@ bool Match::inlined(const Written& flattened, const Written& spec, const clang::
 
 bool Match::nodes(const clang::Expr& flattened, const clang::Expr& spec, const Setting& setting) {
   if (const auto* call = dyn_cast<clang::CallExpr>(&spec); call && is_function(*call, "modular::remake")) {
-    // register_module("name", value)
+    // register_module("name", value), as the member was registered.
     const auto* theirs = dyn_cast<clang::CallExpr>(&flattened);
-    if (!theirs || theirs->getNumArgs() < 2) return differs(flattened, "this is no registration");
+    const auto registration = remade_registration(*call);
+    const clang::StringLiteral* name = theirs ? registered_literal(*theirs) : nullptr;
+    if (!registration || !name || theirs->getDirectCallee()->getName() != registration->function ||
+        !is_name_of(registration->name, name->getString().str(), setting))
+      return differs(flattened, "this does not register what the spec makes anew");
     const bool same = expression(theirs->getArg(1), call->getArg(1), setting);
     redefined_ = true;
     return same;
@@ -425,11 +448,16 @@ bool Match::literals(const clang::StringLiteral& flattened, const clang::StringL
   const std::string before = spec.getBytes().str(), after = flattened.getBytes().str();
   const Names to = names_with(counterparts_.family().spec(), level.prefix);
   if (renamed_prose(before, false, level.symbol->spec->names, to) == after) return true;
+  return is_name_of(before, after, setting) || differs(flattened, "this is another text than in the spec");
+}
+
+/// Whether the family calls the member `before` of the spec's class `after`.
+bool Match::is_name_of(const std::string& before, const std::string& after, const Setting& setting) const {
+  const Level& level = *setting.context.level;
   for (const Symbol* symbol = level.symbol; symbol; symbol = symbol->base)
-    if (symbol->declares_field(before) &&
-        counterparts_.family().member_name(before, *symbol, level, *setting.context.entity) == after)
-      return true;
-  return differs(flattened, "this is another text than in the spec");
+    if (symbol->declares_field(before))
+      return counterparts_.family().member_name(before, *symbol, level, *setting.context.entity) == after;
+  return before == after;
 }
 
 /// A file, a line or the text of a condition, that a macro's body makes; what is given to the macro is not.

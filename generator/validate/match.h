@@ -55,6 +55,8 @@ class Match {
                         const std::vector<std::pair<const clang::Expr*, const Setting*>>& spec, const clang::Expr& at);
   std::vector<std::string> texts(const std::vector<const clang::Expr*>& conversions) const;
   bool nodes(const clang::Expr& flattened, const clang::Expr& spec, const Setting& setting);
+  bool folded(const clang::CXXBoolLiteralExpr& flag, const clang::VarDecl& constant, const Written& flattened,
+              const Written& spec, const Setting& setting);
   bool argument(const Written& flattened, const Written& spec, const clang::Expr& given, const Setting& setting);
   bool inlined(const Written& flattened, const Written& spec, const clang::CallExpr& call, const Setting& setting);
   bool children(const clang::Stmt& flattened, const clang::Stmt& spec, const Setting& setting);
@@ -63,6 +65,7 @@ class Match {
   bool refers(const clang::ValueDecl& flattened, const clang::ValueDecl& spec, const clang::Expr& at,
               const Setting& setting, bool exactly);
   bool literals(const clang::StringLiteral& flattened, const clang::StringLiteral& spec, const Setting& setting);
+  bool is_name_of(const std::string& before, const std::string& after, const Setting& setting) const;
   /// A super call in the spec that the flattened text need not hold as a call; null for others.
   const clang::CXXMethodDecl* super_callee(const clang::CallExpr& call, const Setting& setting) const;
   Setting called(const clang::CXXMethodDecl& callee, const clang::CallExpr& call, const Setting& setting) const;

@@ -302,11 +302,16 @@ Value Interpreter::evaluate_call(const Expr& expr) {
 }
 
 Value Interpreter::evaluate_method(const Expr& expr) {
+  // layers->index_of(layer): all ranks and stages count alike.
+  const bool counts = expr.callee && expr.callee->name == "modular::ModuleListOfImpl::index_of";
+  if (counts) walked_list_ = &expr.operands[0];
   auto [operands, values] = evaluate_operands(expr);
+  if (counts) walked_list_ = nullptr;
   for (const Value& value : values)
     if (value.has_failed()) return Value::failure();
   const Value receiver = values[0];
   const Home home = home_of(expr);
+  if (counts && receiver.kind == Value::Kind::module) return Value::number();
   if (receiver.kind == Value::Kind::module)
     return evaluate_module(expr, *receiver.node, std::move(operands), std::move(values));
   if (names_module(expr.operands[0].type)) return unknown_module(expr);

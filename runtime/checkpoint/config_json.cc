@@ -62,6 +62,14 @@ struct Converter {
     if (!from.is_string()) refuse(key, from, "a string");
     to = from.get<std::string>();
   }
+  void operator()(std::string_view key, const json& from, IntegerOrString& to) const {
+    if (from.is_number_integer())
+      to = from.get<int64_t>();
+    else if (from.is_string())
+      to = from.get<std::string>();
+    else
+      refuse(key, from, "an integer or a string");
+  }
   template <class T>
   void operator()(std::string_view key, const json& from, std::optional<T>& to) const {
     if (std::is_arithmetic_v<T> && from == "auto") return to.reset();  // what follows from other fields
@@ -183,6 +191,8 @@ class Reader final : public FieldVisitor {
   void operator()(std::string_view name, std::vector<std::string>& value) override { read(name, value); }
   void operator()(std::string_view name, std::optional<std::vector<int64_t>>& value) override { read(name, value); }
   void operator()(std::string_view name, std::optional<std::vector<double>>& value) override { read(name, value); }
+  void operator()(std::string_view name, IntegerOrString& value) override { read(name, value); }
+  void operator()(std::string_view name, std::optional<IntegerOrString>& value) override { read(name, value); }
   void operator()(std::string_view name, RopeParameters& value) override {
     rope_name_ = name;
     rope_ = &value;
@@ -273,6 +283,8 @@ class Printer final : public FieldVisitor {
   void operator()(std::string_view name, std::optional<std::vector<double>>& value) override {
     print(object, name, value);
   }
+  void operator()(std::string_view name, IntegerOrString& value) override { print(object, name, value); }
+  void operator()(std::string_view name, std::optional<IntegerOrString>& value) override { print(object, name, value); }
   void operator()(std::string_view name, RopeParameters& value) override {
     object[std::string(name)] = settings(value);
   }
@@ -303,6 +315,8 @@ class Printer final : public FieldVisitor {
     json& place = into[std::string(name)];
     if constexpr (is_optional<T>) {
       if (value) print(into, name, *value);
+    } else if constexpr (std::is_same_v<T, IntegerOrString>) {
+      std::visit([&](const auto& held) { place = held; }, value);
     } else if constexpr (std::is_same_v<T, double>) {
       place = from_double(value);
     } else if constexpr (std::is_same_v<T, std::vector<double>>) {

@@ -192,6 +192,8 @@ class RopeCheck final : public FieldVisitor {
   void operator()(std::string_view, std::vector<std::string>&) override {}
   void operator()(std::string_view, std::optional<std::vector<int64_t>>&) override {}
   void operator()(std::string_view, std::optional<std::vector<double>>&) override {}
+  void operator()(std::string_view, IntegerOrString&) override {}
+  void operator()(std::string_view, std::optional<IntegerOrString>&) override {}
 
   void run(const std::string& where) const {
     if (head_dim_ != 0)

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace modular {
@@ -105,6 +106,9 @@ inline void check_labels(int64_t num_labels, const std::optional<std::string>& p
         "problem_type to single_label_classification");
 }
 
+/// A setting that some files give as a number and others as a text.
+using IntegerOrString = std::variant<int64_t, std::string>;
+
 class FieldVisitor;
 
 /// A config inside of another one, for a visitor.
@@ -132,6 +136,8 @@ class FieldVisitor {
   virtual void operator()(std::string_view name, std::vector<std::string>& value) = 0;
   virtual void operator()(std::string_view name, std::optional<std::vector<int64_t>>& value) = 0;
   virtual void operator()(std::string_view name, std::optional<std::vector<double>>& value) = 0;
+  virtual void operator()(std::string_view name, IntegerOrString& value) = 0;
+  virtual void operator()(std::string_view name, std::optional<IntegerOrString>& value) = 0;
   virtual void operator()(std::string_view name, RopeParameters& value) = 0;
   virtual void operator()(std::string_view name, LayerRopeParameters& value) = 0;
   /// A config inside of this one.

@@ -8,6 +8,7 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,6 +83,13 @@ class ModuleListOfImpl : public nn::Module {
   auto end() { return modules_.end(); }
   Holder& operator[](size_t index) { return modules_[index]; }
   size_t size() const { return modules_.size(); }
+  /// The place of an element, counted over the stages of a pipeline: which layer a walk over the list is at.
+  int64_t index_of(const Holder& element) const {
+    const auto is_it = [&](const Holder& one) { return one.ptr() == element.ptr(); };
+    const auto found = std::find_if(modules_.begin(), modules_.end(), is_it);
+    TORCH_CHECK(found != modules_.end(), "index_of: this is no element of the list");
+    return found - modules_.begin();
+  }
 
  private:
   std::vector<Holder> modules_;

@@ -17,6 +17,12 @@ class IntegerFields final : public FieldVisitor {
   void operator()(std::string_view name, std::optional<int64_t>& value) override {
     if (value) (*this)(name, *value);
   }
+  void operator()(std::string_view name, IntegerOrString& value) override {
+    if (auto* integer = std::get_if<int64_t>(&value)) (*this)(name, *integer);
+  }
+  void operator()(std::string_view name, std::optional<IntegerOrString>& value) override {
+    if (value) (*this)(name, *value);
+  }
   void nested(std::string_view name, NestedConfig& config) override {
     IntegerFields inner(prefix_ + std::string(name) + ".");
     config.fields(inner);

@@ -29,6 +29,8 @@ class Collector final : public FieldVisitor {
   void operator()(std::string_view name, std::vector<std::string>& value) override { add(name, value); }
   void operator()(std::string_view name, std::optional<std::vector<int64_t>>& value) override { add(name, value); }
   void operator()(std::string_view name, std::optional<std::vector<double>>& value) override { add(name, value); }
+  void operator()(std::string_view name, IntegerOrString& value) override { add(name, value); }
+  void operator()(std::string_view name, std::optional<IntegerOrString>& value) override { add(name, value); }
   void operator()(std::string_view name, RopeParameters& value) override {
     value.fields(Collector(prefix_ + std::string(name) + ".", fields_));
   }
@@ -63,6 +65,9 @@ std::string toml_text(const std::string& value) {
     }
   }
   return quoted + '"';
+}
+std::string toml_text(const IntegerOrString& value) {
+  return std::visit([](const auto& held) { return toml_text(held); }, value);
 }
 template <class T>
 std::string toml_text(const std::vector<T>& values) {

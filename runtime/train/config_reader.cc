@@ -60,6 +60,15 @@ std::string assign(std::string& value, const toml::node& node) {
   value = node.as_string()->get();
   return {};
 }
+std::string assign(IntegerOrString& value, const toml::node& node) {
+  if (node.is_integer())
+    value = node.as_integer()->get();
+  else if (node.is_string())
+    value = node.as_string()->get();
+  else
+    return "an integer or a string";
+  return {};
+}
 template <class T>
 std::string assign(std::vector<T>& value, const toml::node& node) {
   const auto* array = node.as_array();

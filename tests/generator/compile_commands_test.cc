@@ -39,6 +39,15 @@ TEST_F(CompileCommands, SpecsCompileByThem) {
   EXPECT_EQ(std::system(command_of(beta).c_str()), 0);
 }
 
+TEST_F(CompileCommands, DeclareTheHoldersThatSpecsLeaveOut) {
+  use("golden/replaces");
+  EXPECT_EQ(modgen(in_root + "--compile-commands").exit_code, 0);
+  const std::string holders = read_file(root / "modular/spec_holders.inc");
+  EXPECT_TRUE(holders.find("class AlphaProjection : public EarlyHolder<AlphaProjectionImpl>") != std::string::npos)
+      << holders;
+  EXPECT_EQ(std::system(command_of(entry(database(root / "modular/compile_commands.json"), "beta")).c_str()), 0);
+}
+
 TEST_F(CompileCommands, JoinThoseThatAreThere) {
   use("golden/alias_and_inferred_classes");
   const fs::path path = folder.path() / "build/compile_commands.json";

@@ -25,6 +25,8 @@ class SetFields final : public FieldVisitor {
   void operator()(std::string_view, std::vector<std::string>&) override {}
   void operator()(std::string_view, std::optional<std::vector<int64_t>>&) override {}
   void operator()(std::string_view, std::optional<std::vector<double>>&) override {}
+  void operator()(std::string_view, IntegerOrString&) override {}
+  void operator()(std::string_view, std::optional<IntegerOrString>&) override {}
   void operator()(std::string_view, RopeParameters&) override {}
   void operator()(std::string_view, LayerRopeParameters&) override {}
   void nested(std::string_view, NestedConfig&) override {}

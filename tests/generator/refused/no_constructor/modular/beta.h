@@ -1,4 +1,4 @@
-// The base's constructors are not inherited.
+// A class that is no module does not inherit its base's constructors.
 #pragma once
 
 #include "modular/alpha.h"
@@ -6,10 +6,9 @@
 namespace modular::beta {
 MODULAR_FAMILY(Beta);
 
-class BetaProjectionImpl : public alpha::AlphaProjectionImpl {
+class BetaWindow : public alpha::AlphaWindow {
  public:
-  Tensor forward(const Tensor& x) { return proj(x) * 2.0; }
+  int64_t left() const { return size - 1; }
 };
-TORCH_MODULE(BetaProjection);
 
 }  // namespace modular::beta

@@ -1,4 +1,4 @@
-// A layer that is registered nowhere has no owner.
+// A tensor that is registered nowhere has no owner.
 #pragma once
 
 #include "modular/modular.h"
@@ -15,11 +15,13 @@ struct AlphaConfig : Config {
 class FSDP_UNIT AlphaLayerImpl : public Module {
  public:
   explicit AlphaLayerImpl(const AlphaConfig& config)
-      : up(linear(config.hidden_size, config.hidden_size, false)),
+      : scale(torch::ones({config.hidden_size})),
+        up(register_module("up", linear(config.hidden_size, config.hidden_size, false))),
         down(register_module("down", linear(config.hidden_size, config.hidden_size, false))) {}
 
-  Tensor forward(const Tensor& x) { return x + down(at::silu(up(x))); }
+  Tensor forward(const Tensor& x) { return x + down(at::silu(up(x))) * scale; }
 
+  Tensor scale;
   TP_COLWISE nn::Linear up;
   TP_ROWWISE nn::Linear down;
 };

@@ -1,4 +1,4 @@
-// A class that derives from two classes of specs.
+// A class that derives from two classes of specs, which have no base in common.
 #pragma once
 
 #include "modular/alpha.h"

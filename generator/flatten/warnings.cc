@@ -1,0 +1,47 @@
+// What a family says that has no effect, and probably was meant to have one.
+#include "generator/flatten/family.h"
+
+#include <algorithm>
+#include <set>
+
+#include "generator/source/slices.h"
+
+namespace modgen {
+namespace {
+
+/// What the contract calls by its name.
+const std::set<std::string> kCalledByContract = {"forward", "forward_on_shards", "finish",
+                                                 "fields",  "stored_as",         "tensors"};
+
+}  // namespace
+
+void Family::warn() const {
+  // A family of parts declares what others use.
+  const bool is_whole = std::ranges::any_of(entities_, [&](const auto& entity) { return is_entry(*entity); });
+  std::map<std::string, int> words;
+  for (const auto& entity : entities_) {
+    const std::string& text = entity->text.text();
+    for (const RawToken& token : raw_tokens(text, 0, static_cast<uint32_t>(text.size())))
+      if (token.kind == RawToken::Kind::identifier) ++words[text.substr(token.begin, token.end - token.begin)];
+  }
+  for (const auto& entity : entities_)
+    for (const Entity::NewMethod& method : entity->new_methods) {
+      const bool is_named = std::ranges::any_of(uses_, [&](const Use& use) { return use.member == method.name; });
+      const bool is_unused = is_whole && words[method.name] == 1 && !kCalledByContract.count(method.name);
+      if (is_named || (method.near.empty() && !is_unused)) continue;
+      specs_.warn(
+          method.where,
+          "nothing calls '" + method.name + "' of '" + entity->name + "', and it replaces no inherited method",
+          method.near.empty()
+              ? "remove it, or call it as what it is to replace; REPLACES before it makes this an error"
+              : "if it is to replace '" + method.near + "', call it so; REPLACES before it makes this an error");
+    }
+  for (const MemberName& member : spec_.members)
+    if (!matched_.count(&member))
+      specs_.warn(member.where,
+                  "family '" + spec_.name + "' inherits no member '" + member.from + "'" +
+                      (member.owner.empty() ? "" : " of '" + member.owner + "'") + " that this could rename",
+                  "name the member as its first declaration does, with the class that declares it, or remove this");
+}
+
+}  // namespace modgen
