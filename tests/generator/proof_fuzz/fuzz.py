@@ -57,9 +57,11 @@ class Fuzzer:
 
     def prepare(self):
         """Precompiles the contract, unless that was done after its last change."""
-        header = pathlib.Path(self.arguments.work) / "contract_in_double.pch"
-        root = pathlib.Path(self.arguments.header).parents[2]
-        newest = max(path.stat().st_mtime for path in [pathlib.Path(self.arguments.header), *root.glob("runtime/model/*.h")])
+        header = pathlib.Path(self.arguments.work) / "module_entry.pch"
+        given = pathlib.Path(self.arguments.header)
+        root = given.parents[3]
+        of_it = [given, root / "tests/support/contract_in_double.h", root / "runtime/parallel/config_integers.h"]
+        newest = max(path.stat().st_mtime for path in [*of_it, *root.glob("runtime/model/*.h")])
         if not header.exists() or header.stat().st_mtime < newest:
             made = header.with_suffix(f".{os.getpid()}")
             result = run([self.arguments.clang, *self.flags, "-Xclang", "-fpch-instantiate-templates", "-x", "c++-header",
@@ -107,7 +109,8 @@ class Fuzzer:
         if not families:
             return {}
         source, program = folder / "modules.cc", folder / "modules"
-        source.write_text("".join(f'#include "out/{family}.h"\n' for family in families))
+        source.write_text("#define register_entry register_module_entry\n" +
+                          "".join(f'#include "out/{family}.h"\n' for family in families))
         result = run([self.arguments.clang, *self.flags, "-ferror-limit=0", "-include-pch", str(self.header), "-I",
                       str(folder), str(source), "-o", str(program), *shlex.split(self.arguments.libraries)])
         if result.returncode != 0:

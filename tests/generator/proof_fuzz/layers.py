@@ -104,14 +104,17 @@ class Layers(Operations):
         kind, type, heads = ("columns", split(2), "num_heads") if is_split else ("whole", WHOLE, "config.num_heads")
         parts = [self.layer(kind, self.H, self.hd) for _ in range(3)]
         names = [self.name("head") for _ in range(3)]
-        joint_norm = self.chance(0.2)
+        joint_norm, head_norms = self.chance(0.2), self.chance(0.3)
         for name, part in zip(names, parts):
             made = f"{part}({v.name})"
             if joint_norm and name != names[2]:
                 self.use("norms over all heads")
                 made = self.contract(f"rms_norm({made}, {self.parameter([self.hd], 0 if is_split else None)}, 1e-3)")
-            self.lines.append(f"const Tensor {name} = {made}.view({self.sizes([self.B, self.S, self.h, self.d], type)})"
-                              f".transpose(1, 2);")
+            made = f"{made}.view({self.sizes([self.B, self.S, self.h, self.d], type)})"
+            if head_norms and name != names[2]:
+                self.use("norms of each head")
+                made = self.head_norm(made)
+            self.lines.append(f"const Tensor {name} = {made}.transpose(1, 2);")
         operands, way = ", ".join(names), self.pick(["causal", "mask", "biases", "sinks"])
         by_head = lambda: self.parameter([self.h], 0 if is_split else None)  # noqa: E731
         if way == "causal":
@@ -129,6 +132,12 @@ class Layers(Operations):
             self.use("attention sinks")
             mixed = f"attention_with_sinks({operands}, {{}}, 0.5, {by_head()})"
         return Value(f"{self.layer('rows' if is_split else 'whole', self.hd, self.H)}({mixed})", v.shape, WHOLE)
+
+    def head_norm(self, made):
+        """Over the features of each head, by a weight that all heads share."""
+        weight = self.parameter([self.d])
+        return self.pick([self.contract(f"rms_norm({made}, {weight}, 1e-3)"),
+                          f"torch::layer_norm({made}, {{head_dim}}, {weight}, {{}}, 1e-3)"])
 
     def fused(self, v):
         """Gate and up in one layer."""

@@ -85,6 +85,7 @@ class Writer(Functions):
         vocabulary = self.pick(["TP_VOCAB ", ""])
         embedding = self.pick(["TP_VOCAB ", ""])
         up, down = self.network_annotations()
+        unit = "FSDP_UNIT " if self.chance(0.1) else ""  # it takes long to compile
         submodules = NORM.format(p=p) if self.submodules else ""
         if any("Network" in declaration for declaration, _ in self.fields):
             submodules += NETWORK.format(p=p, up=up, down=down)
@@ -132,7 +133,7 @@ struct {p}Two {{
 {fields}}};
 TORCH_MODULE({p}Block);
 
-class MODEL_ENTRY("causal-lm") FSDP_UNIT {p}ForCausalLMImpl : public Module {{
+class MODEL_ENTRY("causal-lm") {unit}{p}ForCausalLMImpl : public Module {{
  public:
   explicit {p}ForCausalLMImpl(const {p}Config& config)
       : embed(register_module("embed", embedding(config.vocab_size, config.hidden_size, std::nullopt))),

@@ -75,10 +75,10 @@ class Operations(Parts):
                      self.typed(None if type == WRONG else type))
 
     def along(self, v, dims=None):
-        """A dimension of v that an operation may work along: one that is not split, or in a wild module any."""
+        """A dimension of v that an operation may work along: one that is not split, or in a wild module the split one."""
         dims = [i for i in (dims if dims is not None else range(len(v.shape))) if v.type != split(i)]
-        if self.wild() or not dims:
-            return self.random.randrange(len(v.shape)) if v.shape else None
+        if (self.wild() or not dims) and v.type[0] == "split":
+            return v.type[1]
         return self.pick(dims)
 
     def flattened(self, v):
@@ -272,7 +272,8 @@ class Operations(Parts):
         right = [c for c in candidates if c[3] is not None]
         if not candidates or (not right and not self.wild()):
             return None
-        w, shape, operation, type = self.pick(candidates if self.wild() or not right else right)
+        wrong = [c for c in candidates if c[3] is None]
+        w, shape, operation, type = self.pick(wrong if wrong and (self.wild() or not right) else right)
         forms = {"+": ["{} + {}", "torch::add({}, {})", "{}.add({})"], "-": ["{} - {}", "{}.sub({})"],
                  "*": ["{} * {}", "torch::mul({}, {})", self.contract('gated_activation("silu", {}, {})')]}[operation]
         form = self.pick(forms)

@@ -24,7 +24,7 @@ Value guessed(Operation& op) {
   const auto differs = [](const Value& value) { return is_split(value) || is_partial(value); };
   const bool gradient = std::ranges::any_of(op.values, [](const Value& value) { return value.carries_gradient(); });
   const auto split = std::ranges::find_if(op.values, differs);
-  if (split == op.values.end() || current == Guess::whole) return Value::tensor(kInvariant, gradient, std::nullopt);
+  if (split == op.values.end()) return Value::tensor(kInvariant, gradient, std::nullopt);
   for (size_t i = 0; i < op.values.size(); ++i)
     if (op.values[i].kind == Value::Kind::tensor) op.enter(i);
   Value result = Value::tensor(split->type, gradient, split->rank);

@@ -7,8 +7,9 @@
 namespace modgen {
 
 /// What an operation that a rule refuses is taken to give: something of the type of its first operand that differs
-/// between ranks, a sum over ranks that is made before the next operation that needs it, or what is whole.
-enum class Guess { none, same, partial, whole };
+/// between ranks, or a part of a sum, which is summed before the next operation that needs it. Of whole operands it is
+/// whole.
+enum class Guess { none, same, partial };
 
 /// From now on what rules refuse is guessed.
 void guess_types(Guess guess);

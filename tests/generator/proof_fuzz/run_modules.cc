@@ -13,8 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/parallel/config_integers.h"
-#include "tests/support/contract_in_double.h"
+#include "tests/generator/proof_fuzz/module_entry.h"
 #include "tests/support/simulated_ranks.h"
 
 namespace modular::testing {
@@ -44,8 +43,7 @@ struct Split {
 /// An entry under test.
 class Subject {
  public:
-  explicit Subject(const Entry& entry)
-      : entry_(entry), config_(entry.make_config()), integers_(config_integers(*config_)) {}
+  explicit Subject(const ModuleEntry& entry) : entry_(entry) {}
 
   /// "same", or what differs.
   std::string judge() {
@@ -54,7 +52,7 @@ class Subject {
     for (const int64_t ranks : {2, 4}) {
       if (!divides(ranks)) continue;
       std::vector<Result> results(static_cast<size_t>(ranks));
-      std::vector<Model> models;
+      std::vector<std::shared_ptr<nn::Module>> models;
       for (int64_t rank = 0; rank < ranks; ++rank) models.push_back(build(rank, ranks));
       try {
         on_simulated_ranks(
@@ -83,9 +81,9 @@ class Subject {
   /// Whether the runtime would start the entry on that many ranks.
   bool divides(int64_t ranks) {
     for (const Divides& divided : entry_.plan->divides)
-      if (evaluate_product(divided.field, integers_) % ranks != 0) return false;
-    const Model whole = entry_.make(*config_);
-    for (const auto& parameter : whole.module->named_parameters())
+      if (evaluate_product(divided.field, entry_.integers) % ranks != 0) return false;
+    const std::shared_ptr<nn::Module> whole = entry_.make();
+    for (const auto& parameter : whole->named_parameters())
       for (const int64_t part : split_of(parameter.key(), parameter.value()).parts)
         if (part % ranks != 0) return false;
     return true;
@@ -111,7 +109,7 @@ class Subject {
     for (const TensorSplit& split : entry_.plan->tensor_splits) {
       if (!names(split.parameter, name)) continue;
       Split result{split.dim, {}};
-      for (const std::string_view part : split.parts) result.parts.push_back(evaluate_product(part, integers_));
+      for (const std::string_view part : split.parts) result.parts.push_back(evaluate_product(part, entry_.integers));
       if (result.parts.empty()) result.parts.push_back(parameter.size(split.dim));
       return result;
     }
@@ -131,15 +129,15 @@ class Subject {
   }
 
   /// The model with values that follow from parameters' names, of which it holds the rank's slices.
-  Model build(int64_t rank = 0, int64_t ranks = 1) const {
-    Model model = entry_.make(*config_);
+  std::shared_ptr<nn::Module> build(int64_t rank = 0, int64_t ranks = 1) const {
+    std::shared_ptr<nn::Module> model = entry_.make();
     at::NoGradGuard no_grad;
-    for (const auto& parameter : model.module->named_parameters()) {
+    for (const auto& parameter : model->named_parameters()) {
       const Tensor values = random_values(parameter.key(), parameter.value().sizes()) * 0.4;
       Tensor held = parameter.value();
       held.set_data(slice(values, split_of(parameter.key(), held), rank, ranks).clone(at::MemoryFormat::Contiguous));
     }
-    for (const auto& buffer : model.module->named_buffers()) {
+    for (const auto& buffer : model->named_buffers()) {
       const Tensor values = random_values(buffer.key(), buffer.value().sizes());
       Tensor held = buffer.value();
       held.set_data(slice(values, split_of(buffer.key(), held), rank, ranks).clone(at::MemoryFormat::Contiguous));
@@ -147,12 +145,12 @@ class Subject {
     return model;
   }
 
-  Result run(const Model& model) const {
-    const Outputs outputs = model.forward(batch_of(evaluate_product("vocab_size", integers_)));
+  Result run(const std::shared_ptr<nn::Module>& model) const {
+    const Outputs outputs = entry_.forward(*model, batch_of(evaluate_product("vocab_size", entry_.integers)));
     const Tensor total = outputs.loss_sum + (outputs.logits * random_values("logits", outputs.logits.sizes())).sum();
     torch::autograd::backward({total}, {});
     Result result{outputs.logits.detach(), outputs.loss_sum.detach(), {}};
-    for (const auto& parameter : model.module->named_parameters()) {
+    for (const auto& parameter : model->named_parameters()) {
       const Tensor& gradient = parameter.value().grad();
       result.gradients[parameter.key()] = gradient.defined() ? gradient : at::zeros_like(parameter.value());
     }
@@ -178,12 +176,10 @@ class Subject {
     return "";
   }
 
-  const Entry& entry_;
-  std::unique_ptr<AnyConfig> config_;
-  ConfigIntegers integers_;
+  const ModuleEntry& entry_;
 };
 
-std::string judge(const Entry& entry) {
+std::string judge(const ModuleEntry& entry) {
   try {
     return Subject(entry).judge();
   } catch (const c10::Error& error) {
@@ -201,7 +197,7 @@ int main(int count, char** arguments) {
   torch::set_default_dtype(caffe2::TypeMeta::Make<double>());
   at::set_num_threads(1);
   const std::set<std::string_view> named(arguments + 1, arguments + count);
-  for (const modular::Entry& entry : modular::entries())
+  for (const modular::testing::ModuleEntry& entry : modular::testing::module_entries())
     if (named.empty() || named.contains(entry.family))
       std::cout << entry.family << '\t' << modular::testing::judge(entry) << std::endl;
 }

@@ -23,8 +23,7 @@ namespace fs = std::filesystem;
 namespace modgen {
 namespace {
 
-const std::map<std::string_view, Guess> kGuesses = {
-    {"same", Guess::same}, {"partial", Guess::partial}, {"whole", Guess::whole}};
+const std::map<std::string_view, Guess> kGuesses = {{"same", Guess::same}, {"partial", Guess::partial}};
 
 void write(const fs::path& path, const std::string& text) {
   std::ofstream out(path, std::ios::binary);
