@@ -146,7 +146,8 @@ Value slice(Operation& op) {
 }
 
 Value cat(Operation& op) {
-  if (op.values[0].elements.empty()) return unproven(op, op.values[0]);
+  if (op.values[0].elements.empty())
+    return op.values[0].is_invariant() ? Value::tensor(kInvariant, true, std::nullopt) : unproven(op, op.values[0]);
   Operation each = op;
   each.values = op.values[0].elements;
   for (const Value& value : each.values)

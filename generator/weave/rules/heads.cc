@@ -5,9 +5,7 @@ namespace modgen {
 namespace {
 
 /// Whether `value` has one number for each head that a rank holds: [heads], split.
-bool is_split_by_heads(const Value& value) {
-  return is_split(value) && from_end(value) == -1 && value.rank.value_or(1) == 1 && value.type.parts.empty();
-}
+bool is_split_by_heads(const Value& value) { return is_split(value) && value.rank == 1 && value.type.parts.empty(); }
 
 /// alibi_slopes(heads, device): of a rank's own heads where their count is its share.
 Value alibi_slopes(Operation& op) {
@@ -44,11 +42,11 @@ Value attention_with_sinks(Operation& op) {
   Value result = attention(op);
   if (result.kind == Value::Kind::failed) return result;
   const Value &sinks = op.values.back(), &query = op.values[0];
-  if (!is_tensor(sinks) || is_partial(sinks) || is_replicated(sinks) || is_replicated(query))
-    return unproven(op, is_replicated(query) ? query : sinks);
+  if (!is_tensor(sinks) || is_partial(sinks) || is_replicated(sinks)) return unproven(op, sinks);
   if (is_split(query) ? !is_split_by_heads(sinks) : is_split(sinks))
     return op.refuse("attention over heads that are " + describe(query) + ", with sinks that are " + describe(sinks),
                      "split the sinks by heads where query, key and value are, and only there: TP_SHARD(0)");
+  if (is_replicated(result)) op.enter(op.values.size() - 1);
   result.gradient = result.gradient || sinks.gradient;
   return result;
 }

@@ -105,7 +105,9 @@ Value norm(Operation& op) { return reduced(op, false, 2, 3); }
 Value along(Operation& op) {
   if (is_partial(op.values[0]))
     return op.refuse(quoted(op) + " is not linear, and meets a partial sum over tp", kForgottenExit);
-  return whole_dimension(op, dimension(op, 1, -1), quoted(op));
+  Value result = whole_dimension(op, dimension(op, 1, -1), quoted(op));
+  if (is_tensor(result)) result.ones = op.values[0].ones, result.last_size = op.values[0].last_size;
+  return result;
 }
 
 // ---- Products of matrices ----

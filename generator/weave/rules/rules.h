@@ -24,6 +24,9 @@ const RuleTable& function_rules();
 const RuleTable& head_rules();
 const RuleTable& state_space_rules();
 
+/// All of them.
+std::vector<const RuleTable*> rule_tables();
+
 inline constexpr const char* kForgottenExit =
     "a sum over tp is missing: mark the layer that made it TP_ROWWISE and call it as a layer";
 

@@ -109,6 +109,10 @@ std::optional<int64_t> viewed_split(Operation& op, const Sizes& sizes, std::opti
     return std::nullopt;
   }
   if (*local == split) return split;
+  // Sizes 1 before the first dimension move nothing.
+  const bool only_ones =
+      std::all_of(sizes.begin(), sizes.begin() + *local, [](const auto& size) { return size.second.known == 1; });
+  if (rank_known && x.type.dim == 0 && x.type.parts.empty() && only_ones) return local;
   op.refuse("a view that moves the share of a count to dimension " + std::to_string(*local) + ", of a value that is " +
                 describe(x),
             "the count has to be the first of the sizes that dimension " + std::to_string(split) + " is viewed as");

@@ -20,9 +20,16 @@ ShardType of_parameter(Drawing& draw, const Shape& shape) {
 }
 
 Application rms_norm(Drawing& draw) {
-  const Shape x = draw.shape(1, 4), features = {x.back()};
-  return {{draw.tensor(x), draw.tensor(features, of_parameter(draw, features)), draw.real(1e-6)},
-          [](const Arguments& a, Call call) {
+  Shape x = draw.shape(1, 4);
+  const bool over_all_heads = draw.chance(0.4);
+  if (over_all_heads) x.back() = draw.split_dimension();
+  const Shape features = {x.back()};
+  ShardType of_x = draw.type_for(x), of_weight = of_parameter(draw, features);
+  if (over_all_heads && draw.chance(0.8)) {
+    of_weight = draw.split_at(features, 0);
+    of_x = sharded(static_cast<int64_t>(x.size()) - 1, draw.chance(0.9) ? of_weight.parts : x.back().parts);
+  }
+  return {{draw.tensor(x, of_x), draw.tensor(features, of_weight), draw.real(1e-6)}, [](const Arguments& a, Call call) {
             return call == Call::rms_norm ? modular::tp::rms_norm(a[0].tensor, a[1].tensor, a[2].number)
                                           : modular::rms_norm(a[0].tensor, a[1].tensor, a[2].number);
           }};
@@ -92,35 +99,9 @@ Draw rotary(Tensor (*function)(const Tensor&, const Tensor&, const Tensor&)) {
   };
 }
 
-/// Query, key, value and perhaps a mask.
-std::vector<Operand> attended(Drawing& draw) {
-  static const std::vector<Dimension> groups = {{4, "a", {}}, {8, "b", {"a", "a"}}};
-  const Dimension key_heads = draw.one_of(groups);
-  const Dimension heads = draw.chance(0.5) ? key_heads : Dimension{8, "b", {"a", "a"}};
-  const int64_t seq = draw.integer(2, 3), features = draw.integer(2, 3);
-  const Shape query = heads_shape(heads, seq, features), key = heads_shape(key_heads, seq, features);
-  const ShardType type = of_heads(draw, query);
-  const auto type_of_keys = [&] { return draw.chance(0.9) && type.parts.empty() ? type : of_heads(draw, key); };
-  std::vector<Operand> operands = {draw.tensor(query, type), draw.tensor(key, type_of_keys()),
-                                   draw.tensor(key, type_of_keys())};
-  if (draw.chance(0.3)) {
-    operands.push_back(draw.undefined());
-    return operands;
-  }
-  const Dimension position = {seq, "", {}};
-  Shape mask = {
-      {draw.chance(0.5) ? 1 : 2, "", {}}, draw.chance(0.6) ? Dimension{1, "", {}} : heads, position, position};
-  if (draw.chance(0.2)) mask.erase(mask.begin(), mask.begin() + 2);
-  const bool by_head = mask.size() == 4 && mask[1].size > 1;
-  const ShardType of_mask = by_head && draw.chance(0.8) ? type : draw.chance(0.95) ? kInvariant : draw.type_for(mask);
-  operands.push_back(draw.chance(0.5) || of_mask.kind == ShardType::Kind::partial ? draw.tensor(mask, of_mask)
-                                                                                  : draw.constant(mask, of_mask));
-  return operands;
-}
-
 /// With a mask of numbers that are added.
 Application attention(Drawing& draw) {
-  std::vector<Operand> operands = attended(draw);
+  std::vector<Operand> operands = attended(draw, draw.chance(0.7));
   operands.push_back(draw.real(0.5));
   return application(std::move(operands), [](const Arguments& a) {
     return modular::attention(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, a[4].number);
@@ -129,7 +110,7 @@ Application attention(Drawing& draw) {
 
 /// at::scaled_dot_product_attention(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa)
 Application plain_attention(Drawing& draw) {
-  std::vector<Operand> operands = attended(draw);
+  std::vector<Operand> operands = attended(draw, draw.chance(0.7));
   operands.insert(operands.end(), {draw.real(0.0), draw.flag(false), draw.real(0.5), draw.flag(true)});
   return application(std::move(operands), [](const Arguments& a) {
     return at::scaled_dot_product_attention(a[0].tensor, a[1].tensor, a[2].tensor, given(a, 3), a[4].number,
@@ -138,15 +119,6 @@ Application plain_attention(Drawing& draw) {
 }
 
 // ---- What is made of the batch ----
-
-Operand batch(Drawing& draw) {
-  Operand operand;
-  operand.value.kind = Value::Kind::object;
-  operand.expr.kind = Expr::Kind::local;
-  operand.expr.name = "batch";
-  operand.elements = {draw.constant({{2, "", {}}, {3, "", {}}}, kInvariant, Elements::indices)};
-  return operand;
-}
 
 Application position_ids(Drawing& draw) {
   return application({batch(draw)}, [](const Arguments& a) {
@@ -258,6 +230,40 @@ Application local(Drawing& draw) {
 }
 
 }  // namespace
+
+Operand batch(Drawing& draw) {
+  Operand operand;
+  operand.value.kind = Value::Kind::object;
+  operand.expr.kind = Expr::Kind::local;
+  operand.expr.name = "batch";
+  operand.elements = {draw.constant({{2, "", {}}, {3, "", {}}}, kInvariant, Elements::indices)};
+  return operand;
+}
+
+std::vector<Operand> attended(Drawing& draw, bool has_mask) {
+  static const std::vector<Dimension> groups = {{4, "a", {}}, {8, "b", {"a", "a"}}};
+  const Dimension key_heads = draw.one_of(groups);
+  const Dimension heads = draw.chance(0.5) ? key_heads : Dimension{8, "b", {"a", "a"}};
+  const int64_t seq = draw.integer(2, 3), features = draw.integer(2, 3);
+  const Shape query = heads_shape(heads, seq, features), key = heads_shape(key_heads, seq, features);
+  const ShardType type = of_heads(draw, query);
+  const auto type_of_keys = [&] { return draw.chance(0.9) && type.parts.empty() ? type : of_heads(draw, key); };
+  std::vector<Operand> operands = {draw.tensor(query, type), draw.tensor(key, type_of_keys()),
+                                   draw.tensor(key, type_of_keys())};
+  if (!has_mask) {
+    operands.push_back(draw.undefined());
+    return operands;
+  }
+  const Dimension position = {seq, "", {}};
+  Shape mask = {
+      {draw.chance(0.5) ? 1 : 2, "", {}}, draw.chance(0.6) ? Dimension{1, "", {}} : heads, position, position};
+  if (draw.chance(0.2)) mask.erase(mask.begin(), mask.begin() + 2);
+  const bool by_head = mask.size() == 4 && mask[1].size > 1;
+  const ShardType of_mask = by_head && draw.chance(0.8) ? type : draw.chance(0.95) ? kInvariant : draw.type_for(mask);
+  operands.push_back(draw.chance(0.5) || of_mask.kind == ShardType::Kind::partial ? draw.tensor(mask, of_mask)
+                                                                                  : draw.constant(mask, of_mask));
+  return operands;
+}
 
 const OperationTable& function_operations() {
   static const OperationTable table = {

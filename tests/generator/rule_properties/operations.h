@@ -20,7 +20,14 @@ const OperationTable& cutting_operations();
 const OperationTable& product_operations();
 const OperationTable& layer_operations();
 const OperationTable& function_operations();
+const OperationTable& head_operations();
 const OperationTable& state_space_operations();
+
+/// What the contract's functions make masks and positions of.
+Operand batch(Drawing& draw);
+/// Query, key, value and a mask of numbers; of heads that are split alike more often than not. Without `has_mask` it is
+/// undefined.
+std::vector<Operand> attended(Drawing& draw, bool has_mask);
 
 /// An operation of `operands` that has no other form where it is split.
 inline Application application(std::vector<Operand> operands, std::function<Concrete(const Arguments&)> run) {

@@ -26,6 +26,7 @@ constexpr Kind kKinds[] = {
     {"products", product_rules, product_operations},
     {"layers", layer_rules, layer_operations},
     {"functions", function_rules, function_operations},
+    {"heads", head_rules, head_operations},
     {"state_space", state_space_rules, state_space_operations},
 };
 
@@ -49,19 +50,31 @@ const std::map<std::string_view, std::string_view> kOfWholeValues = {
     {"Dropout layer", "ranks draw alike"},
 };
 
+/// Rules that have another call woven in the operation's place, where a value is split.
+const std::map<std::string_view, Call> kWoven = {
+    {"tp_rowwise", Call::exit},
+    {"tp_vocab embedding", Call::embedding},
+    {"LayerNorm layer", Call::layer_norm},
+    {"rms_norm", Call::rms_norm},
+    {"mix_experts", Call::sum},
+    {"cross_entropy", Call::cross_entropy},
+    {"alibi_slopes", Call::alibi_slopes},
+};
+
 /// How often each verdict was given.
 struct Tally {
   int refused = 0, invalid = 0, whole = 0, others = 0;
+  std::map<Call, int> woven;  // of what is right
 };
 
-class RuleProperties : public testing::TestWithParam<Kind> {};
+class RulesOf : public testing::TestWithParam<Kind> {};
 
 int draws_for_each_rule() {
   const char* draws = std::getenv("MODULAR_RULE_DRAWS");
   return draws ? std::atoi(draws) : 200;
 }
 
-TEST_P(RuleProperties, HoldOnRanks) {
+TEST_P(RulesOf, HoldOnRanks) {
   for (const auto& [name, rule] : GetParam().rules()) {
     const auto operation = GetParam().operations().find(name);
     if (operation == GetParam().operations().end()) {
@@ -80,6 +93,7 @@ TEST_P(RuleProperties, HoldOnRanks) {
       tally.invalid += judgement.verdict == Verdict::invalid;
       tally.whole += judgement.verdict == Verdict::right && judgement.all_whole;
       tally.others += judgement.verdict == Verdict::right && !judgement.all_whole;
+      if (judgement.verdict == Verdict::right && judgement.call != Call::none) ++tally.woven[judgement.call];
       if (judgement.verdict == Verdict::wrong && ++wrong <= 3)
         ADD_FAILURE() << "draw " << i << " of " << describe(std::string(name), application) << "\n  "
                       << judgement.message;
@@ -90,17 +104,30 @@ TEST_P(RuleProperties, HoldOnRanks) {
     EXPECT_LE(tally.invalid, least / 2) << name << ": one process cannot compute most draws";
     EXPECT_EQ(tally.others == 0, kOfWholeValues.contains(name))
         << name << ": " << tally.others << " draws with values that are not alike on all ranks were accepted";
+    const auto woven = kWoven.find(name);
+    EXPECT_EQ(tally.woven.size(), woven == kWoven.end() ? 0U : 1U) << name;
+    if (woven != kWoven.end()) {
+      EXPECT_GE(tally.woven[woven->second], least / 20) << name << ": too few draws of what is woven in its place";
+    }
     std::cout << name << ": " << tally.others << " draws are right, " << tally.whole << " more of whole values, "
               << tally.refused << " refused, " << tally.invalid << " invalid\n";
   }
 }
 
-TEST_P(RuleProperties, HaveNoOperationWithoutARule) {
+TEST_P(RulesOf, HaveNoOperationWithoutARule) {
   for (const auto& [name, draw] : GetParam().operations())
     EXPECT_TRUE(GetParam().rules().contains(name)) << name << " has no rule";
 }
 
-INSTANTIATE_TEST_SUITE_P(Tables, RuleProperties, testing::ValuesIn(kKinds),
+TEST(RuleProperties, CoverEveryTable) {
+  std::vector<const RuleTable*> drawn;
+  for (const Kind& kind : kKinds) drawn.push_back(&kind.rules());
+  for (const RuleTable* table : rule_tables())
+    EXPECT_EQ(std::ranges::count(drawn, table), 1)
+        << "no operations are drawn for the table of " << table->begin()->first;
+}
+
+INSTANTIATE_TEST_SUITE_P(Tables, RulesOf, testing::ValuesIn(kKinds),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -322,9 +322,10 @@ Judgement judge(const std::string& name, const Application& application) {
   }
   const std::vector<Value> given = op.values;
   Value claim = apply_rule(op, find_rule(name));
-  if (!op.message.empty()) return {Verdict::refused, false, op.message};
+  if (!op.message.empty()) return {Verdict::refused, false, op.message, Call::none};
 
   Judgement judgement;
+  judgement.call = op.call;
   judgement.all_whole = claim.is_invariant() && op.call == Call::none && op.entered.empty() &&
                         std::all_of(given.begin(), given.end(), [](const Value& v) { return v.is_invariant(); });
   try {
@@ -334,7 +335,7 @@ Judgement judge(const std::string& name, const Application& application) {
     try {
       whole = run_whole(application, claim, results);
     } catch (const c10::Error& error) {
-      return {Verdict::invalid, false, error.what_without_backtrace()};
+      return {Verdict::invalid, false, error.what_without_backtrace(), op.call};
     }
     for (const int64_t ranks : {2, 4}) {
       compare(application, op, op.call, claim, whole, results, ranks);
@@ -347,9 +348,10 @@ Judgement judge(const std::string& name, const Application& application) {
       compare(application, op, op.call == Call::exit ? Call::partial : Call::none, open, whole, open_results, ranks);
     }
   } catch (const c10::Error& error) {
-    return {Verdict::wrong, judgement.all_whole, std::string("a rank fails: ") + error.what_without_backtrace()};
+    return {Verdict::wrong, judgement.all_whole, std::string("a rank fails: ") + error.what_without_backtrace(),
+            op.call};
   } catch (const std::exception& error) {
-    return {Verdict::wrong, judgement.all_whole, error.what()};
+    return {Verdict::wrong, judgement.all_whole, error.what(), op.call};
   }
   return judgement;
 }

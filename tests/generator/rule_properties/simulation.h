@@ -19,6 +19,7 @@ struct Judgement {
   Verdict verdict = Verdict::right;
   bool all_whole = false;  // operands and result are the same on every rank
   std::string message;     // why it is wrong, refused or invalid
+  Call call = Call::none;  // what is woven in the operation's place
 };
 
 /// Applies the rule `name` to `application`, and where it accepts runs it on one process and on 2 and 4 ranks, forward

@@ -1,0 +1,319 @@
+"""Fuzzes the proofs of shard types.
+
+Random modules (modules.py) are woven by modgen; those that it accepts are compiled, many in one program, and run on one
+process and on 2 and 4 simulated ranks, forward and backward, in double precision. None may differ. Half of the modules
+are right by construction, the others have mistakes now and then. Those that modgen refuses are woven all the same, with
+guesses in the place of what it cannot prove: of all modules that compute the same, the share that is refused is reported.
+
+    build/ci/bin/fuzz_proofs --count 5000 --seed 1
+    build/ci/bin/fuzz_proofs --seed 1 --only m1_000042     one module, kept in the work folder
+    build/ci/bin/fuzz_proofs --seed 1 --reduce m1_000042   the same with as few statements as show what it shows
+    build/ci/bin/fuzz_proofs --wrong not-entered           with a wrong rule, until it is found
+    build/ci/bin/fuzz_proofs --all-wrong                   with each of them
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import modules  # noqa: E402
+import reduce  # noqa: E402
+
+GUESSES = ("same", "partial")
+
+
+def run(command, **options):
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+def is_finding(judgement):
+    return judgement.startswith(("differs", "crashes", "does not compile"))
+
+
+class Batch:
+    """Modules with what modgen says of each, and what came of those that it accepts or refuses."""
+
+    def __init__(self, written, said):
+        self.written, self.said = written, said
+        self.accepted = {}  # what came of each
+        self.refused = {}  # likewise, woven all the same
+
+
+class Fuzzer:
+    def __init__(self, arguments):
+        self.arguments = arguments
+        self.work = pathlib.Path(arguments.work) / "modules"
+        self.flags = shlex.split(arguments.flags)
+        self.header = None
+
+    def prepare(self):
+        """Precompiles the contract, unless that was done after its last change."""
+        header = pathlib.Path(self.arguments.work) / "module_entry.pch"
+        given = pathlib.Path(self.arguments.header)
+        root = given.parents[3]
+        of_it = [given, root / "tests/support/contract_in_double.h", root / "runtime/parallel/config_integers.h"]
+        newest = max(path.stat().st_mtime for path in [*of_it, *root.glob("runtime/model/*.h")])
+        if not header.exists() or header.stat().st_mtime < newest:
+            made = header.with_suffix(f".{os.getpid()}")
+            result = run([self.arguments.clang, *self.flags, "-Xclang", "-fpch-instantiate-templates", "-x", "c++-header",
+                          self.arguments.header, "-o", str(made)])
+            if result.returncode != 0:
+                raise RuntimeError("the contract does not compile:\n" + result.stderr)
+            made.replace(header)
+        self.header = header
+
+    @staticmethod
+    def module(seed, index, family=None):
+        return modules.write_module(f"{seed}/{index}", family or f"m{seed}_{index:06}", wild=index % 2 == 1)
+
+    # ---- Weaving ----
+
+    def weave(self, folder, texts, options=()):
+        """What modgen says of each family: "accepted", or why not. A family that is no valid C++ is "invalid: …"."""
+        (folder / "modular").mkdir(parents=True, exist_ok=True)
+        (folder / "out").mkdir(exist_ok=True)
+        for family, text in texts.items():
+            (folder / "modular" / f"{family}.h").write_text(text)
+        return self.weave_families(folder, list(texts), options)
+
+    def weave_families(self, folder, families, options):
+        if not families:
+            return {}
+        result = run([self.arguments.weave, *options, str(folder), str(folder / "out"), *families])
+        if result.returncode == 0:
+            return dict(line.split("\t", 1) for line in result.stdout.splitlines())
+        message = result.stderr.strip() or f"exit status {result.returncode}"
+        if len(families) == 1:
+            return {families[0]: "invalid: " + message}
+        bad = [family for family in families if re.search(rf"\b{family}\b", message)]
+        if len(bad) == 1:
+            rest = [family for family in families if family != bad[0]]
+            return {bad[0]: "invalid: " + message} | self.weave_families(folder, rest, options)
+        middle = len(families) // 2
+        return (self.weave_families(folder, families[:middle], options) |
+                self.weave_families(folder, families[middle:], options))
+
+    # ---- Running ----
+
+    def judge(self, folder, families):
+        """Compiles woven families and runs them: "same", "differs …" or "invalid: …" of each."""
+        if not families:
+            return {}
+        source, program = folder / "modules.cc", folder / "modules"
+        source.write_text("#define register_entry register_module_entry\n" +
+                          "".join(f'#include "out/{family}.h"\n' for family in families))
+        result = run([self.arguments.clang, *self.flags, "-ferror-limit=0", "-include-pch", str(self.header), "-I",
+                      str(folder), str(source), "-o", str(program), *shlex.split(self.arguments.libraries)])
+        if result.returncode != 0:
+            errors = [line for line in result.stderr.splitlines() if "error: " in line]
+            bad = {family: next((line for line in errors if f"/{family}.h:" in line), "") for family in families}
+            bad = {family: "does not compile: " + line for family, line in bad.items() if line}
+            if not bad:
+                raise RuntimeError("the modules do not compile:\n" + result.stderr[:3000])
+            return bad | self.judge(folder, [family for family in families if family not in bad])
+        judged = {}
+        while len(judged) < len(families):
+            left = [family for family in families if family not in judged]
+            result = run([str(program), *left], env=os.environ | {"OMP_NUM_THREADS": "1"})
+            judged |= dict(line.split("\t", 1) for line in result.stdout.splitlines() if "\t" in line)
+            # The one that follows those that were judged ended the program.
+            ended = next((family for family in families if family not in judged), None)
+            if ended:
+                judged[ended] = f"crashes: exit status {result.returncode}, {result.stderr[-300:]}"
+        return judged
+
+    def woven_regardless(self, folder, seed, refused):
+        """Modules that modgen refuses, by the numbers of their names, woven by each guess: who they are, by the names that
+        they have then."""
+        others = {}
+        for guess in GUESSES:
+            texts = {}
+            for family in refused:
+                name = f"{family}_{guess}"
+                texts[name] = self.module(seed, int(family.split("_")[-1]), name).text
+                others[name] = family
+            self.weave(folder, texts, ("--regardless", guess))
+        return {name: family for name, family in others.items() if (folder / "out" / f"{name}.h").exists()}
+
+    def batch(self, seed, first, count, wrong=None):
+        folder = self.work / f"{seed}_{first}{'_' + wrong if wrong else ''}"
+        shutil.rmtree(folder, ignore_errors=True)
+        written = [self.module(seed, index) for index in range(first, first + count)]
+        texts = {one.family: one.text for one in written}
+        result = Batch(written, self.weave(folder, texts, ("--wrong", wrong) if wrong else ()))
+        accepted = [family for family in texts if result.said[family] == "accepted"]
+        refused = [family for family, said in result.said.items() if said != "accepted" and not said.startswith("invalid")]
+        others = self.woven_regardless(folder, seed, [] if wrong or self.arguments.no_refused else refused)
+        judged = self.judge(folder, accepted + list(others))
+        result.accepted = {family: judged[family] for family in accepted}
+        for name, family in others.items():
+            if result.refused.get(family) != "same":
+                result.refused[family] = judged[name]
+        if not any(map(is_finding, result.accepted.values())) and not self.arguments.keep:
+            shutil.rmtree(folder)
+        return result
+
+
+class Report:
+    def __init__(self):
+        self.tally, self.reasons, self.findings, self.features = collections.Counter(), collections.Counter(), [], set()
+
+    def add(self, batch, arguments):
+        for one in batch.written:
+            said, kind = batch.said[one.family], "right" if one.is_right else "wild"
+            self.tally[kind] += 1
+            self.features |= one.features
+            if said.startswith("invalid"):
+                self.tally["no valid C++"] += 1
+                self.findings.append((one, said))
+                continue
+            if said == "accepted":
+                judgement = batch.accepted[one.family]
+                self.tally[f"accepted, {judgement.split(':')[0].split(' on ')[0]}"] += 1
+                if is_finding(judgement):
+                    self.findings.append((one, judgement))
+                    print(f"{one.family}: {judgement}", flush=True)
+                elif judgement.startswith("invalid") and arguments.show:
+                    print(f"{one.family}: {judgement}", flush=True)
+                continue
+            self.tally["refused"] += 1
+            self.tally[f"{kind} refused"] += 1
+            judgement = batch.refused.get(one.family, "")
+            if judgement.startswith("invalid"):
+                self.tally["refused, invalid"] += 1
+                continue
+            if judgement == "same" or one.is_right:
+                self.tally["refused, same"] += 1
+                self.reasons[re.sub(r"\d+", "#", said)] += 1
+            if arguments.show and (judgement == "same" or one.is_right):
+                print(f"{one.family} is {kind}, {judgement or 'not run'} and refused: {said}", flush=True)
+
+    def print(self, arguments, seconds):
+        tally = self.tally
+        count = tally["right"] + tally["wild"]
+        invalid = tally["no valid C++"] + tally["accepted, invalid"] + tally["refused, invalid"]
+        same = tally["accepted, same"] + tally["refused, same"]
+        print(f"{count} modules in {seconds:.0f} s: {tally['accepted, same']} are accepted and compute the same on 2 and 4 "
+              f"ranks, {len(self.findings)} findings; {tally['refused']} are refused, {invalid} cannot be computed by one "
+              "process")
+        print(f"  of {same} that compute the same {tally['refused, same']} are refused "
+              f"({100 * tally['refused, same'] / max(same, 1):.1f} %); of {tally['right']} that are right by construction "
+              f"{tally['right refused']}")
+        for reason, number in self.reasons.most_common(arguments.show):
+            print(f"    {number} times: {reason[:300]}")
+        for one, judgement in self.findings:
+            print(f"\n{one.family} ({', '.join(sorted(one.features))}): {judgement}\n"
+                  f"  again: fuzz_proofs --seed {arguments.seed} --only {one.family}")
+        if invalid * 10 > count:
+            print("too many modules cannot be computed by one process: modules.py writes nonsense")
+            return 1
+        if 3 * tally["refused, same"] > same:
+            print("more than a third of the modules that compute the same are refused")
+            return 1
+        return 1 if self.findings else 0
+
+
+def fuzz(fuzzer, arguments):
+    report = Report()
+    begin = time.monotonic()
+    ends = arguments.first + arguments.count
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        jobs = [pool.submit(fuzzer.batch, arguments.seed, first, min(arguments.batch, ends - first))
+                for first in range(arguments.first, ends, arguments.batch)]
+        for job in concurrent.futures.as_completed(jobs):
+            report.add(job.result(), arguments)
+    return report.print(arguments, time.monotonic() - begin)
+
+
+def find_wrong_rule(fuzzer, arguments, wrong):
+    """Whether the fuzzer finds a wrong rule, and within how many modules."""
+    for first in range(0, arguments.count, arguments.batch):
+        batch = fuzzer.batch(arguments.seed, first, arguments.batch, wrong)
+        shutil.rmtree(fuzzer.work / f"{arguments.seed}_{first}_{wrong}", ignore_errors=True)
+        found = sorted(family for family, judgement in batch.accepted.items() if is_finding(judgement))
+        if found:
+            print(f"{wrong}: found within {int(found[0].split('_')[-1]) + 1} modules: {found[0]} "
+                  f"{batch.accepted[found[0]]}", flush=True)
+            return True
+    print(f"{wrong}: not found by {arguments.count} modules", flush=True)
+    return False
+
+
+def one_module(fuzzer, arguments):
+    written = fuzzer.module(arguments.seed, int(arguments.only.split("_")[-1]))
+    folder = fuzzer.work / arguments.only
+    shutil.rmtree(folder, ignore_errors=True)
+    options = ("--wrong", arguments.wrong) if arguments.wrong else ()
+    said = fuzzer.weave(folder, {written.family: written.text}, options)[written.family]
+    print(f"{folder}/modular/{written.family}.h, right by construction: {written.is_right}")
+    print(said)
+    if said == "accepted":
+        print(f"{folder}/out/{written.family}.h")
+        print(fuzzer.judge(folder, [written.family])[written.family])
+    elif not said.startswith("invalid"):
+        others = fuzzer.woven_regardless(folder, arguments.seed, [written.family])
+        for name, judgement in fuzzer.judge(folder, list(others)).items():
+            print(f"woven all the same, {folder}/out/{name}.h: {judgement}")
+    return 0
+
+
+def reduce_module(fuzzer, arguments):
+    written = fuzzer.module(arguments.seed, int(arguments.reduce.split("_")[-1]))
+    folder = fuzzer.work / f"{arguments.reduce}_reduced"
+    shutil.rmtree(folder, ignore_errors=True)
+    options = ("--wrong", arguments.wrong) if arguments.wrong else ()
+
+    def outcome(text):
+        said = fuzzer.weave(folder, {written.family: text}, options)[written.family]
+        if said != "accepted":
+            return "invalid" if said.startswith("invalid") else "refused"
+        judged = fuzzer.judge(folder, [written.family])[written.family]
+        return judged.split()[0].rstrip(":")
+
+    text = reduce.reduced(written.text, outcome)
+    fuzzer.weave(folder, {written.family: text}, options)
+    print(text)
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("weave", "clang", "flags", "libraries", "header", "work"):
+        parser.add_argument(f"--{name}", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--count", type=int, default=5000, help="how many modules")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first one")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=100, help="modules in one program")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", help="one module, by its name")
+    parser.add_argument("--reduce", help="one module, by its name, made small")
+    parser.add_argument("--wrong", help="with that wrong rule planted, until it is found")
+    parser.add_argument("--all-wrong", action="store_true", help="with each wrong rule")
+    parser.add_argument("--no-refused", action="store_true", help="do not run what is refused")
+    parser.add_argument("--keep", action="store_true", help="keep all modules in the work folder")
+    parser.add_argument("--show", type=int, default=0, help="show that many reasons for which right modules are refused")
+    arguments = parser.parse_args()
+    fuzzer = Fuzzer(arguments)
+    fuzzer.prepare()
+    if arguments.only:
+        return one_module(fuzzer, arguments)
+    if arguments.reduce:
+        return reduce_module(fuzzer, arguments)
+    if arguments.wrong or arguments.all_wrong:
+        listed = run([arguments.weave, "--list"], check=True).stdout.splitlines()
+        names = [arguments.wrong] if arguments.wrong else [line.split("\t")[0] for line in listed]
+        return 0 if all([find_wrong_rule(fuzzer, arguments, name) for name in names]) else 1
+    return fuzz(fuzzer, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+// What a program of random modules knows of each. It stands in the place of the runtime's registry, for which most of a
+// small module's compilation would be spent.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "runtime/parallel/config_integers.h"
+#include "tests/support/contract_in_double.h"
+
+namespace modular::testing {
+
+struct ModuleEntry {
+  std::string_view family;
+  const Plan* plan;
+  ConfigIntegers integers;  // of its config
+  std::shared_ptr<nn::Module> (*make)();
+  Outputs (*forward)(nn::Module&, const Batch&);
+};
+
+inline std::vector<ModuleEntry>& module_entries() {
+  static std::vector<ModuleEntry> registered;
+  return registered;
+}
+
+}  // namespace modular::testing
+
+namespace modular {
+
+/// As register_entry; modules.py says which fields a config has.
+template <class Holder, class Config>
+bool register_module_entry(std::string_view family, std::string_view, std::string_view, std::string_view,
+                           const Plan& plan) {
+  using Class = typename Holder::ContainedType;
+  const Config config;
+  testing::module_entries().push_back(
+      {family,
+       &plan,
+       {{"vocab_size", config.vocab_size},
+        {"hidden_size", config.hidden_size},
+        {"intermediate_size", config.intermediate_size},
+        {"num_heads", config.num_heads},
+        {"head_dim", config.head_dim},
+        {"num_layers", config.num_layers}},
+       []() -> std::shared_ptr<nn::Module> { return std::make_shared<Class>(Config()); },
+       [](nn::Module& module, const Batch& batch) { return dynamic_cast<Class&>(module).forward(batch); }});
+  return true;
+}
+
+}  // namespace modular

@@ -1,0 +1,168 @@
+"""Writes random modules: each is a family of its own, with a config, a class whose `forward` computes, and an entry."""
+
+import random
+
+from functions import Functions
+from parts import PARTIAL, WHOLE, WRONG, Module, Var
+
+
+NORM = """class {p}NormImpl : public Module {{
+ public:
+  explicit {p}NormImpl(int64_t size) : weight(register_parameter("weight", torch::empty({{size}}))) {{}}
+
+  Tensor forward(const Tensor& x) {{ return modular::rms_norm(x, weight, 1e-3); }}
+
+  Tensor weight;
+}};
+TORCH_MODULE({p}Norm);
+
+"""
+
+NETWORK = """class {p}NetworkImpl : public Module {{
+ public:
+  explicit {p}NetworkImpl(const {p}Config& config)
+      : up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
+        down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))) {{}}
+
+  Tensor forward(const Tensor& x) {{ return down_proj(torch::tanh(up_proj(x))); }}
+
+  {up}nn::Linear up_proj;
+  {down}nn::Linear down_proj;
+}};
+TORCH_MODULE({p}Network);
+
+"""
+
+
+class Writer(Functions):
+    def to_hidden(self, v):
+        """A number, or a value like the hidden states, that v comes to; None for a partial sum."""
+        rank = len(v.shape)
+        if v.type in (PARTIAL,):
+            return None
+        if v.type == WHOLE or v.type == WRONG:
+            if v.shape == [self.B, self.S, self.H]:
+                return v.name
+            return f"{v.name}.mean() * 0.1"
+        at = v.type[1]
+        moved = v.name if at == rank - 1 else f"{v.name}.transpose({at}, {rank - 1})"
+        layer = self.layer("rows", v.shape[at], self.H)
+        return f"{layer}({moved}).mean() * 0.1" if v.shape[:2] != [self.B, self.S] or rank != 3 or at != 2 else \
+            f"{layer}({moved})"
+
+    def write(self):
+        scope = [Var("x", [self.B, self.S, self.H], WHOLE)]
+        for _ in range(self.random.randint(4, 11)):
+            self.statement(scope)
+        results = []
+        for v in reversed(scope[1:]):
+            if len(results) < 3 and (text := self.to_hidden(v)):
+                results.append(text)
+        outcome = " + ".join(["x", *results])
+        body = "".join(f"    {line}\n" for line in self.lines)
+        return Module(self.family, self.text(body, outcome), self.is_right, self.used_features)
+
+    def network_annotations(self):
+        """A class with layers of its own; a wild one may be annotated wrongly."""
+        up, down = "TP_COLWISE ", "TP_ROWWISE "
+        if self.wild():
+            up, down = self.pick([(down, up), ("", down), (up, ""), (up, up), (down, down)])
+            self.is_right = self.is_right and not any("Network" in declaration for declaration, _ in self.fields)
+        return up, down
+
+    def text(self, body, outcome):
+        p = self.prefix
+        initializers = "".join(f",\n        {initializer}" for _, initializer in self.fields)
+        fields = "".join(f"  {declaration}\n" for declaration, _ in self.fields)
+        methods = "".join(code + "\n" for code in self.methods)
+        functions = "".join(code + "\n" for _, code in self.functions)
+        lists = "".join(f"\n    {line}" for line in self.made_lists) + ("\n  " if self.made_lists else "")
+        heads = "TP_LOCAL int64_t num_heads;"
+        inner = "TP_LOCAL int64_t inner_size;"
+        if self.wildness > 0 and self.chance(0.08):
+            self.is_right = False
+            heads, inner = self.pick([(heads[9:], inner), (heads, inner[9:])])
+        vocabulary = self.pick(["TP_VOCAB ", ""])
+        embedding = self.pick(["TP_VOCAB ", ""])
+        up, down = self.network_annotations()
+        unit = "FSDP_UNIT " if self.chance(0.1) else ""  # it takes long to compile
+        submodules = NORM.format(p=p) if self.submodules else ""
+        if any("Network" in declaration for declaration, _ in self.fields):
+            submodules += NETWORK.format(p=p, up=up, down=down)
+        return f"""#pragma once
+#include "modular/modular.h"
+
+namespace modular::{self.family} {{
+MODULAR_FAMILY({p});
+
+struct {p}Config : Config {{
+  int64_t vocab_size = {self.vocab};
+  int64_t hidden_size = {self.hidden};
+  int64_t intermediate_size = {self.inner};
+  int64_t num_heads = {self.heads};
+  int64_t head_dim = {self.head_dim};
+  int64_t num_layers = 2;
+}};
+
+struct {p}Two {{
+  Tensor one, other;
+}};
+
+{functions}{submodules}class {p}BlockImpl : public Module {{
+ public:
+  explicit {p}BlockImpl(const {p}Config& config)
+      : config(config),
+        num_heads(config.num_heads),
+        head_dim(config.head_dim),
+        inner_size(config.intermediate_size),
+        deep(config.num_layers > 2),
+        keeps(config.num_layers > 1),
+        drops(config.num_layers > 3){initializers} {{{lists}}}
+
+  Tensor forward(const Tensor& x) {{
+    const int64_t batch = x.size(0), seq = x.size(1);
+    (void)batch, (void)seq;
+{body}    return {outcome};
+  }}
+
+{methods}  {p}Config config;
+  {heads}
+  int64_t head_dim;
+  {inner}
+  bool deep, keeps, drops;
+{fields}}};
+TORCH_MODULE({p}Block);
+
+class MODEL_ENTRY("causal-lm") {unit}{p}ForCausalLMImpl : public Module {{
+ public:
+  explicit {p}ForCausalLMImpl(const {p}Config& config)
+      : embed(register_module("embed", embedding(config.vocab_size, config.hidden_size, std::nullopt))),
+        block(register_module("block", {p}Block(config))),
+        head(register_module("head", linear(config.hidden_size, config.vocab_size, /*bias=*/true))) {{}}
+
+  Outputs forward(const Batch& batch) {{
+    const Tensor hidden_states = block(embed(batch.input_ids));
+    const Tensor logits = head(torch::tanh(hidden_states));
+    Outputs outputs;
+    if (batch.labels.defined()) {{
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }}
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }}
+
+  {embedding}nn::Embedding embed;
+  {p}Block block;
+  {vocabulary}nn::Linear head;
+}};
+TORCH_MODULE({p}ForCausalLM);
+
+}}  // namespace modular::{self.family}
+"""
+
+
+def write_module(seed, family, wild):
+    """A module from a seed: right by construction, or where `wild` with mistakes."""
+    wildness = random.Random(seed).choice([0.04, 0.12, 0.3]) if wild else 0.0
+    return Writer(seed, family, wildness).write()

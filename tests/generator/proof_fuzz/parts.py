@@ -1,0 +1,181 @@
+"""Random modules over the operations that shard types have rules for.
+
+A module is a whole family: a config, one class with a `forward` that computes with locals, references, branches, loops and
+methods, and an entry around it. Shapes are tracked, so that every module runs on one process. Shard types are tracked
+too, by rules of this file's own: a module that follows them is right by construction, and modgen should accept it. A wild
+module leaves them now and then, in its operands or in its annotations: modgen may refuse it, and what it accepts has to
+compute the same on ranks.
+"""
+
+import random
+from dataclasses import dataclass, field
+
+WHOLE = ("whole",)
+PARTIAL = ("partial",)
+WRONG = ("wrong",)  # no type: what uses it is right on one process only
+
+
+def split(dim):
+    return ("split", dim)
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A dimension: its size, as a constructor and as a method write it, over all ranks and as a rank's share."""
+
+    size: int
+    made: str  # in the constructor
+    whole: str  # in a method
+    share: str = ""  # in a method, of a split dimension
+
+    @property
+    def can_split(self):
+        return bool(self.share)
+
+
+@dataclass
+class Var:
+    name: str
+    shape: list
+    type: tuple
+    is_const: bool = True
+    alias_of: object = None  # of a reference
+
+
+@dataclass
+class Value:
+    """An expression with its shape and type."""
+
+    text: str
+    shape: list
+    type: tuple
+
+
+@dataclass
+class Module:
+    family: str
+    text: str
+    is_right: bool  # by construction
+    features: set = field(default_factory=set)
+
+
+class Parts:
+    """What is written of one module, and the choices that it takes."""
+
+    def __init__(self, seed, family, wildness):
+        self.random = random.Random(seed)
+        self.family = family
+        self.prefix = "".join(part.capitalize() for part in family.split("_"))
+        self.wildness = wildness
+        self.used_features = set()
+        self.is_right = True
+        self.count = 0
+        self.fields = []  # (declaration, initializer)
+        self.lines = []
+        self.methods = []  # texts
+        self.functions = []  # (name, text) of free ones
+        self.taken = set()  # names of functions, or signatures
+        self.submodules = {}
+        self.made_lists = []  # statements of the constructor
+        self.is_plain = False  # what is written has no members
+        self.hides = self.chance(0.2)  # functions are named as the contract's
+        self.heads, self.head_dim = self.pick([4, 4, 8]), self.pick([2, 3])
+        self.hidden, self.inner, self.vocab = self.pick([8, 12]), self.pick([8, 12]), self.pick([8, 16])
+        self.B = Dim(2, "", "batch")
+        self.S = Dim(3, "", "seq")
+        self.H = Dim(self.hidden, "config.hidden_size", "config.hidden_size")
+        self.M = Dim(self.inner, "config.intermediate_size", "config.intermediate_size", "inner_size")
+        self.h = Dim(self.heads, "config.num_heads", "config.num_heads", "num_heads")
+        self.d = Dim(self.head_dim, "config.head_dim", "head_dim")
+        self.hd = Dim(
+            self.heads * self.head_dim, "config.num_heads * config.head_dim", "config.num_heads * head_dim",
+            "num_heads * head_dim")
+        self.one = Dim(1, "1", "1")
+
+    # ---- Choices ----
+
+    def pick(self, choices):
+        return self.random.choice(list(choices))
+
+    def chance(self, probability):
+        return self.random.random() < probability
+
+    def wild(self):
+        """Whether to leave the types here."""
+        return self.chance(self.wildness)
+
+    def name(self, stem):
+        self.count += 1
+        return f"{stem}{self.count}"
+
+    def use(self, feature):
+        self.used_features.add(feature)
+
+    def contract(self, call):
+        """A call of the contract."""
+        return f"modular::{call}" if self.hides else call
+
+    def typed(self, type):
+        """The type of a result; None is a mistake, which a wild module may make."""
+        if type is None:
+            self.is_right = False
+            return WRONG
+        return type
+
+    # ---- Members ----
+
+    def layer(self, kind, inputs, outputs):
+        """A linear layer with an annotation: the member's name."""
+        annotation = {"columns": "TP_COLWISE ", "rows": "TP_ROWWISE ", "whole": ""}[kind]
+        if self.wild():
+            annotation = self.pick(["TP_COLWISE ", "TP_ROWWISE ", "TP_VOCAB ", "", ""])
+            if annotation != {"columns": "TP_COLWISE ", "rows": "TP_ROWWISE ", "whole": ""}[kind]:
+                self.is_right = self.is_right and kind == "columns" and annotation == "TP_VOCAB "
+        name = self.name("proj")
+        bias = self.pick(["true", "false"])
+        self.fields.append(
+            (f"{annotation}nn::Linear {name};",
+             f'{name}(register_module("{name}", linear({inputs.made}, {outputs.made}, /*bias=*/{bias})))'))
+        return name
+
+    def parameter(self, dims, split_dim=None):
+        """A raw parameter, split along a dimension where one is given."""
+        name = self.name("weight")
+        if self.wild():
+            other = self.pick([None, *range(len(dims))])
+            if other is not None and not dims[other].can_split:
+                other = None
+            self.is_right = self.is_right and other == split_dim
+            split_dim = other
+        annotation = "" if split_dim is None else f"TP_SHARD({split_dim}) "
+        sizes = ", ".join(dim.made for dim in dims)
+        self.fields.append(
+            (f"{annotation}Tensor {name};", f'{name}(register_parameter("{name}", torch::empty({{{sizes}}})))'))
+        return name
+
+    # ---- Sizes in methods ----
+
+    def sizes(self, shape, type, own=None):
+        """A list of sizes for a view of a value of that type."""
+        texts = []
+        for i, dim in enumerate(shape):
+            is_split = type == split(i)
+            if self.wild() and dim.can_split:
+                is_split = not is_split
+                self.is_right = False
+            if own and dim in (self.B, self.S) and self.chance(0.3):
+                texts.append(f"{own.name}.size({own.shape.index(dim)})")
+            else:
+                texts.append(dim.share if is_split else dim.whole)
+        return "{" + ", ".join(texts) + "}"
+
+    def dim(self, i, rank):
+        """A dimension as it is written: from either side."""
+        return str(i if self.chance(0.5) else i - rank)
+
+    def flag(self, value):
+        """A literal, or a member that is the same."""
+        if self.is_plain or not self.chance(0.25):
+            return "true" if value else "false"
+        self.use("flags that are no literals")
+        return "keeps" if value else "drops"

@@ -1,0 +1,203 @@
+// Runs every entry that this program holds on one process and on 2 and 4 simulated tensor-parallel ranks, in double
+// precision: logits, loss and the gradient of each parameter agree within 1e-9. A line for each family says "same", how
+// it differs, or why one process cannot compute it.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "tests/generator/proof_fuzz/module_entry.h"
+#include "tests/support/simulated_ranks.h"
+
+namespace modular::testing {
+namespace {
+
+constexpr double kTolerance = 1e-9;
+
+Tensor random_values(const std::string& name, at::IntArrayRef sizes) {
+  return at::randn(sizes, at::detail::createCPUGenerator(std::hash<std::string>()(name)), at::kDouble);
+}
+
+Batch batch_of(int64_t vocabulary) {
+  const at::Generator generator = at::detail::createCPUGenerator(7);
+  Batch batch;
+  batch.input_ids = at::randint(vocabulary, {2, 3}, generator, at::kLong);
+  batch.labels = at::randint(vocabulary, {2, 3}, generator, at::kLong);
+  batch.want_logits = true;
+  return batch;
+}
+
+/// How a parameter is split: the sizes of its parts along `dim`; none where it is whole.
+struct Split {
+  int64_t dim = 0;
+  std::vector<int64_t> parts;
+};
+
+/// An entry under test.
+class Subject {
+ public:
+  explicit Subject(const ModuleEntry& entry) : entry_(entry) {}
+
+  /// "same", or what differs.
+  std::string judge() {
+    const Result whole = run(build());
+    if (!whole.logits.isfinite().all().item<bool>()) return "invalid: its numbers are not finite";
+    for (const int64_t ranks : {2, 4}) {
+      if (!divides(ranks)) continue;
+      std::vector<Result> results(static_cast<size_t>(ranks));
+      std::vector<std::shared_ptr<nn::Module>> models;
+      for (int64_t rank = 0; rank < ranks; ++rank) models.push_back(build(rank, ranks));
+      try {
+        on_simulated_ranks(
+            ranks, [&](int64_t rank) { results[static_cast<size_t>(rank)] = run(models[static_cast<size_t>(rank)]); });
+      } catch (const c10::Error& error) {
+        return "differs on " + std::to_string(ranks) +
+               " ranks: a rank fails: " + first_line(error.what_without_backtrace());
+      } catch (const std::exception& error) {
+        return "differs on " + std::to_string(ranks) + " ranks: " + first_line(error.what());
+      }
+      for (int64_t rank = 0; rank < ranks; ++rank)
+        if (const std::string text = difference(whole, results[static_cast<size_t>(rank)], rank, ranks); !text.empty())
+          return "differs on " + std::to_string(ranks) + " ranks: " + text;
+    }
+    return "same";
+  }
+
+  static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+ private:
+  struct Result {
+    Tensor logits, loss;
+    std::map<std::string, Tensor> gradients;
+  };
+
+  /// Whether the runtime would start the entry on that many ranks.
+  bool divides(int64_t ranks) {
+    for (const Divides& divided : entry_.plan->divides)
+      if (evaluate_product(divided.field, entry_.integers) % ranks != 0) return false;
+    const std::shared_ptr<nn::Module> whole = entry_.make();
+    for (const auto& parameter : whole->named_parameters())
+      for (const int64_t part : split_of(parameter.key(), parameter.value()).parts)
+        if (part % ranks != 0) return false;
+    return true;
+  }
+
+  /// Whether `pattern` names a parameter; "*" stands for every element of a list.
+  static bool names(std::string_view pattern, std::string_view name) {
+    while (!pattern.empty() && !name.empty()) {
+      const auto first = [](std::string_view& path) {
+        const size_t end = std::min(path.find('.'), path.size());
+        const std::string_view part = path.substr(0, end);
+        path.remove_prefix(std::min(end + 1, path.size()));
+        return part;
+      };
+      const std::string_view expected = first(pattern), part = first(name);
+      const bool is_number = part.find_first_not_of("0123456789") == std::string_view::npos;
+      if (expected != part && !(expected == "*" && is_number)) return false;
+    }
+    return pattern.empty() && name.empty();
+  }
+
+  Split split_of(const std::string& name, const Tensor& parameter) const {
+    for (const TensorSplit& split : entry_.plan->tensor_splits) {
+      if (!names(split.parameter, name)) continue;
+      Split result{split.dim, {}};
+      for (const std::string_view part : split.parts) result.parts.push_back(evaluate_product(part, entry_.integers));
+      if (result.parts.empty()) result.parts.push_back(parameter.size(split.dim));
+      return result;
+    }
+    return {};
+  }
+
+  static Tensor slice(const Tensor& whole, const Split& split, int64_t rank, int64_t ranks) {
+    if (split.parts.empty()) return whole;
+    std::vector<Tensor> slices;
+    int64_t begin = 0;
+    for (const int64_t part : split.parts) {
+      slices.push_back(whole.narrow(split.dim, begin + rank * (part / ranks), part / ranks));
+      begin += part;
+    }
+    TORCH_CHECK(begin == whole.size(split.dim), "the plan's parts do not make up a dimension");
+    return at::cat(slices, split.dim);
+  }
+
+  /// The model with values that follow from parameters' names, of which it holds the rank's slices.
+  std::shared_ptr<nn::Module> build(int64_t rank = 0, int64_t ranks = 1) const {
+    std::shared_ptr<nn::Module> model = entry_.make();
+    at::NoGradGuard no_grad;
+    for (const auto& parameter : model->named_parameters()) {
+      const Tensor values = random_values(parameter.key(), parameter.value().sizes()) * 0.4;
+      Tensor held = parameter.value();
+      held.set_data(slice(values, split_of(parameter.key(), held), rank, ranks).clone(at::MemoryFormat::Contiguous));
+    }
+    for (const auto& buffer : model->named_buffers()) {
+      const Tensor values = random_values(buffer.key(), buffer.value().sizes());
+      Tensor held = buffer.value();
+      held.set_data(slice(values, split_of(buffer.key(), held), rank, ranks).clone(at::MemoryFormat::Contiguous));
+    }
+    return model;
+  }
+
+  Result run(const std::shared_ptr<nn::Module>& model) const {
+    const Outputs outputs = entry_.forward(*model, batch_of(evaluate_product("vocab_size", entry_.integers)));
+    const Tensor total = outputs.loss_sum + (outputs.logits * random_values("logits", outputs.logits.sizes())).sum();
+    torch::autograd::backward({total}, {});
+    Result result{outputs.logits.detach(), outputs.loss_sum.detach(), {}};
+    for (const auto& parameter : model->named_parameters()) {
+      const Tensor& gradient = parameter.value().grad();
+      result.gradients[parameter.key()] = gradient.defined() ? gradient : at::zeros_like(parameter.value());
+    }
+    return result;
+  }
+
+  static std::string apart(const std::string& what, const Tensor& expected, const Tensor& found) {
+    if (expected.sizes() != found.sizes()) return what + " has another shape";
+    if (expected.numel() == 0) return "";
+    const double scale = 1.0 + expected.abs().max().item<double>();
+    const double most = (expected - found).abs().max().item<double>();
+    return most <= kTolerance * scale ? "" : what + " is off by " + std::to_string(most / scale);
+  }
+
+  std::string difference(const Result& whole, const Result& found, int64_t rank, int64_t ranks) const {
+    if (std::string text = apart("logits", whole.logits, found.logits); !text.empty()) return text;
+    if (std::string text = apart("the loss", whole.loss, found.loss); !text.empty()) return text;
+    for (const auto& [name, gradient] : whole.gradients) {
+      const Tensor expected = slice(gradient, split_of(name, gradient), rank, ranks);
+      if (std::string text = apart("the gradient of " + name, expected, found.gradients.at(name)); !text.empty())
+        return text;
+    }
+    return "";
+  }
+
+  const ModuleEntry& entry_;
+};
+
+std::string judge(const ModuleEntry& entry) {
+  try {
+    return Subject(entry).judge();
+  } catch (const c10::Error& error) {
+    return "invalid: " + Subject::first_line(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return "invalid: " + Subject::first_line(error.what());
+  }
+}
+
+}  // namespace
+}  // namespace modular::testing
+
+/// All families, or those that are named.
+int main(int count, char** arguments) {
+  torch::set_default_dtype(caffe2::TypeMeta::Make<double>());
+  at::set_num_threads(1);
+  const std::set<std::string_view> named(arguments + 1, arguments + count);
+  for (const modular::testing::ModuleEntry& entry : modular::testing::module_entries())
+    if (named.empty() || named.contains(entry.family))
+      std::cout << entry.family << '\t' << modular::testing::judge(entry) << std::endl;
+}

@@ -1,0 +1,86 @@
+// Weaves the families of a folder of specs, each by itself: weave_modules [--wrong RULE | --regardless GUESS] ROOT OUT
+// FAMILY…
+// What modgen accepts is written to OUT; a line for each family says "accepted" or why it is refused. With --regardless
+// all are written, woven as if the types that rules refuse were those that are guessed.
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "generator/flattened.h"
+#include "generator/print/print.h"
+#include "generator/weave/constructor_checks.h"
+#include "generator/weave/weave.h"
+#include "tests/generator/proof_fuzz/regardless.h"
+#include "tests/generator/proof_fuzz/wrong_rules.h"
+
+namespace fs = std::filesystem;
+
+namespace modgen {
+namespace {
+
+const std::map<std::string_view, Guess> kGuesses = {{"same", Guess::same}, {"partial", Guess::partial}};
+
+void write(const fs::path& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  if (!out.flush()) throw std::runtime_error("cannot write " + path.string());
+}
+
+/// Why `model` is refused; empty where it is not.
+std::string refusal(FamilyModel& model) {
+  for (const Finding& finding : check_constructors(model))
+    if (finding.is_error) return finding.message;
+  for (const Finding& finding : weave(model))
+    if (finding.is_error) return finding.message;
+  return "";
+}
+
+void weave_families(const std::string& root, const fs::path& out, std::vector<std::string> families) {
+  GenerateOptions options;
+  options.root = root;
+  options.families = std::move(families);
+  const std::vector<FlattenedSpec> specs = flatten_specs(options);
+  std::vector<FamilyModel> models = read_flattened(options, specs);
+  for (size_t i = 0; i < models.size(); ++i) {
+    if (guesses()) weave_regardless(models[i]);
+    const std::string why = guesses() ? "" : refusal(models[i]);
+    std::cout << specs[i].family << '\t' << (why.empty() ? "accepted" : why) << '\n';
+    if (why.empty()) write(out / (specs[i].family + ".h"), print(models[i]));
+  }
+}
+
+}  // namespace
+}  // namespace modgen
+
+int main(int count, char** arguments) {
+  try {
+    std::vector<std::string> given(arguments + 1, arguments + count);
+    if (given.size() > 1 && given[0] == "--wrong") {
+      modgen::plant(given[1]);
+      given.erase(given.begin(), given.begin() + 2);
+    }
+    if (given.size() > 1 && given[0] == "--regardless") {
+      const auto guess = modgen::kGuesses.find(given[1]);
+      if (guess == modgen::kGuesses.end()) throw std::runtime_error("there is no guess " + given[1]);
+      modgen::guess_types(guess->second);
+      given.erase(given.begin(), given.begin() + 2);
+    }
+    if (given.size() == 1 && given[0] == "--list") {
+      for (const modgen::WrongRule& rule : modgen::wrong_rules()) std::cout << rule.name << '\t' << rule.rules << '\n';
+      return 0;
+    }
+    if (given.size() < 3) {
+      std::cerr << "weave_modules [--wrong RULE | --regardless GUESS] ROOT OUT FAMILY…\nweave_modules --list\n";
+      return 2;
+    }
+    modgen::weave_families(given[0], given[1], {given.begin() + 2, given.end()});
+  } catch (const std::exception& error) {
+    std::cerr << "weave_modules: " << error.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,68 @@
+// The contract's functions that have a number for each head.
+#include "tests/generator/rule_properties/operations.h"
+#include "tests/support/contract_in_double.h"
+
+namespace modgen::rule_properties {
+namespace {
+
+/// alibi_slopes(heads, device)
+Application alibi_slopes(Drawing& draw) {
+  return {{draw.count(draw.chance(0.5) ? "a" : "b", draw.chance(0.6)), draw.setting("at::kCPU", "c10::Device")},
+          [](const Arguments& a, Call call) -> Concrete {
+            return call == Call::alibi_slopes ? modular::tp::alibi_slopes(a[0].integer(), at::kCPU)
+                                              : modular::alibi_slopes(a[0].integer(), at::kCPU);
+          }};
+}
+
+/// alibi_mask(batch, slopes, type)
+Application alibi_mask(Drawing& draw) {
+  Shape slopes = {draw.split_dimension()};
+  if (draw.chance(0.1)) slopes.insert(slopes.begin(), draw.small_dimension());
+  const auto last = static_cast<int64_t>(slopes.size()) - 1;
+  const ShardType type = draw.chance(0.6) ? draw.split_at(slopes, last) : draw.type_for(slopes);
+  return application({batch(draw), draw.tensor(slopes, type), draw.setting("c10::kDouble", "c10::ScalarType")},
+                     [](const Arguments& a) {
+                       modular::Batch given;
+                       given.input_ids = a[0].elements[0].tensor;
+                       return modular::alibi_mask(given, a[1].tensor, at::kDouble);
+                     });
+}
+
+/// attention_with_biases(query, key, value, biases, scale)
+Application attention_with_biases(Drawing& draw) {
+  std::vector<Operand> operands = attended(draw, /*has_mask=*/true);
+  operands.push_back(draw.real(0.5));
+  return application(std::move(operands), [](const Arguments& a) {
+    return modular::attention_with_biases(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, a[4].number);
+  });
+}
+
+/// attention_with_sinks(query, key, value, mask, scale, sinks)
+Application attention_with_sinks(Drawing& draw) {
+  std::vector<Operand> operands = attended(draw, draw.chance(0.6));
+  Shape sinks = {{operands[0].whole.tensor.size(1), "", {}}};
+  if (sinks[0].size == 8) sinks[0].parts = {"a", "a"};
+  if (draw.chance(0.05)) sinks.insert(sinks.begin(), Dimension{1, "", {}});
+  const auto last = static_cast<int64_t>(sinks.size()) - 1;
+  ShardType type = operands[0].type == kInvariant ? kInvariant : draw.split_at(sinks, last);
+  if (draw.chance(0.1)) type = draw.type_for(sinks);
+  operands.push_back(draw.real(0.5));
+  operands.push_back(draw.tensor(sinks, type));
+  return application(std::move(operands), [](const Arguments& a) {
+    return modular::attention_with_sinks(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, a[4].number, a[5].tensor);
+  });
+}
+
+}  // namespace
+
+const OperationTable& head_operations() {
+  static const OperationTable table = {
+      {"alibi_slopes", alibi_slopes},
+      {"alibi_mask", alibi_mask},
+      {"attention_with_biases", attention_with_biases},
+      {"attention_with_sinks", attention_with_sinks},
+  };
+  return table;
+}
+
+}  // namespace modgen::rule_properties
