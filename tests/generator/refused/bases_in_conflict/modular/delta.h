@@ -1,4 +1,4 @@
-// A class of two bases that both redefine a method, and one that says which of them it takes; two that are no such bases.
+// A class of two bases that both redefine a method, and one that says which of them it takes.
 #pragma once
 
 #include "modular/beta.h"
@@ -19,7 +19,5 @@ using DeltaBlock = alpha::AlphaBlock;
 struct DeltaOtherProjectionImpl : Both<beta::BetaProjectionImpl, gamma::GammaProjectionImpl> {
   Tensor finished(const Tensor& x) { return x * scale; }
 };
-
-struct DeltaSameImpl : Both<alpha::AlphaProjectionImpl, gamma::GammaProjectionImpl> {};
 
 }  // namespace modular::delta
