@@ -304,7 +304,9 @@ Value Interpreter::evaluate_call(const Expr& expr) {
 Value Interpreter::evaluate_method(const Expr& expr) {
   // layers->index_of(layer): all ranks and stages count alike.
   const bool counts = expr.callee && expr.callee->name == "modular::ModuleListOfImpl::index_of";
-  if (counts) walked_list_ = &expr.operands[0];
+  const Expr* list = &expr.operands[0];
+  while (list->kind == Expr::Kind::op && list->operands.size() == 1) list = list->operands.data();  // `->` of a holder
+  if (counts) walked_list_ = list;
   auto [operands, values] = evaluate_operands(expr);
   if (counts) walked_list_ = nullptr;
   for (const Value& value : values)
