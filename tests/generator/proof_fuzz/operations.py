@@ -120,7 +120,7 @@ class Operations(Parts):
         shape = v.shape[:at] + ([self.one] if keeps else []) + v.shape[at + 1:]
         type = v.type
         if type == split(at):
-            type = PARTIAL if function == "sum" else None
+            type = PARTIAL if function == "sum" else self.mistaken(WHOLE)
         elif type[0] == "split" and not keeps:
             type = split(type[1] - (type[1] > at))
         elif type == PARTIAL and function != "sum":
@@ -144,7 +144,7 @@ class Operations(Parts):
             f"{v.name}.roll({{1}}, {{{dim}}})"])
         if v.type == WRONG or v.type == split(at) or (
                 v.type == PARTIAL and any(name in function for name in ("softmax", "cumsum"))):
-            return Value(function, v.shape, self.typed(None))
+            return Value(function, v.shape, self.mistaken(v.type))
         return Value(function, v.shape, v.type)
 
     def halves(self, v):
@@ -169,7 +169,7 @@ class Operations(Parts):
                          (f"{pieces}_pair.first", f"{pieces}_pair.second"))
         self.lines.append(take)
         bad = v.type == WRONG or v.type == split(at)
-        return Value(f"torch::cat({{{second}, {first}}}, {dim})", v.shape, self.typed(None if bad else v.type))
+        return Value(f"torch::cat({{{second}, {first}}}, {dim})", v.shape, self.mistaken(v.type) if bad else v.type)
 
     def selected(self, v):
         if len(v.shape) < 2:
@@ -279,6 +279,9 @@ class Operations(Parts):
         form = self.pick(forms)
         if "gated" in form and type == PARTIAL:
             form = "{} * {}"
+        if type is None and WHOLE in (v.type, w.type) and "split" in (v.type[0], w.type[0]):
+            parted = w if v.type == WHOLE else v
+            type = self.mistaken(split(parted.type[1] - len(parted.shape) + len(shape)))
         return Value(form.format(v.name, w.name), shape, self.typed(type))
 
     def product(self, v, others):

@@ -122,6 +122,11 @@ class Parts:
             return WRONG
         return type
 
+    def mistaken(self, type):
+        """The type that a wrong rule would give: a wild module goes on with that."""
+        self.is_right = False
+        return type
+
     # ---- Members ----
 
     def layer(self, kind, inputs, outputs):

@@ -31,7 +31,7 @@ Value whole_reduction(Operation& op) {
   Value result = truly(op);
   if (!op.message.empty() || is_partial(result)) {
     op.message.clear();
-    result = Value::tensor(kReplicated, op.values[0].gradient, std::nullopt);
+    result = Value::tensor(kInvariant, op.values[0].gradient, std::nullopt);
   }
   return result;
 }
