@@ -3,6 +3,7 @@
 
 #include <iostream>
 
+#include "generator/source/families.h"
 #include "tests/checks/modcheck_project.h"
 #include "tests/plan_mutants/woven_calls.h"
 
