@@ -64,7 +64,7 @@ function(modular_parity_test)
   add_test(NAME ${arg_NAME}.check_export
     COMMAND ${python} ${MODULAR_PARITY_DIR}/check_export.py --cases ${arg_CASES} ${work}/exports ${arg_FAMILIES})
   set_tests_properties(${arg_NAME}.generate PROPERTIES FIXTURES_SETUP ${arg_NAME}_cases TIMEOUT 300)
-  set_tests_properties(${arg_NAME}.compute PROPERTIES FIXTURES_REQUIRED ${arg_NAME}_cases FIXTURES_SETUP ${arg_NAME}_exports TIMEOUT 300
+  set_tests_properties(${arg_NAME}.compute PROPERTIES FIXTURES_REQUIRED ${arg_NAME}_cases FIXTURES_SETUP ${arg_NAME}_exports TIMEOUT 1200
                        ENVIRONMENT MODULAR_PARITY_CASES=${work}/cases)
   set_tests_properties(${arg_NAME}.check_export PROPERTIES FIXTURES_REQUIRED ${arg_NAME}_exports TIMEOUT 300)
 endfunction()

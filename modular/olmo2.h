@@ -20,7 +20,8 @@ struct Olmo2RMSNormImpl : llama::LlamaRMSNormImpl {
 };
 
 /// The same over all heads together.
-struct Olmo2HeadsRMSNormImpl : Olmo2RMSNormImpl {
+struct Olmo2HeadsRMSNormImpl : llama::LlamaRMSNormImpl {
+  Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight.to(at::kFloat), eps); }
   TP_SHARD(0) Tensor weight;  // [heads * head_dim]
 };
 

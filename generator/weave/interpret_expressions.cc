@@ -303,7 +303,8 @@ Value Interpreter::evaluate_call(const Expr& expr) {
 
 Value Interpreter::evaluate_method(const Expr& expr) {
   // layers->index_of(layer): all ranks and stages count alike.
-  const bool counts = expr.callee && expr.callee->name == "modular::ModuleListOfImpl::index_of";
+  const bool counts =
+      expr.callee && expr.name == "index_of" && expr.callee->name.starts_with("modular::ModuleListOfImpl");
   const Expr* list = &expr.operands[0];
   while (list->kind == Expr::Kind::op && list->operands.size() == 1) list = list->operands.data();  // `->` of a holder
   if (counts) walked_list_ = list;

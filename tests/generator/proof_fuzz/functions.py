@@ -54,7 +54,7 @@ class Functions(Statements):
             lines.append(f"if (deep) return {self.same_type(result, inner)}{' * 0.5' if number else ''};")
         signature = ", ".join([f"const Tensor& {p.name}" for p in parameters] + ([number] if number else []))
         self.methods.append(self.code(f"Tensor {name}({signature})", [*lines, f"return {end};"]))
-        arguments = [v.name for v in given] + {"": [], "double factor": ["0.5"], "int64_t times": ["2"]}[number]
+        arguments = [v.name for v in given] + {"": [], "double factor": ["0.5"], "int64_t times": ["int64_t{2}"]}[number]
         self.use("overloads" if number else "methods")
         self.declared(Value(f"{name}({', '.join(arguments)})", result.shape, result.type), scope)
 
