@@ -47,6 +47,7 @@ const std::vector<Section>& sections() {
 const std::set<std::string>& not_for_specs() {
   static const std::set<std::string> names = {
       "MODULAR_ANNOTATE",
+      "EarlyHolder",
       "AnyConfig",
       "ConfigOf",
       "FieldVisitor",
