@@ -19,6 +19,7 @@
 #include "generator/flatten/family.h"
 #include "generator/model/model.h"
 #include "generator/parse/parse.h"
+#include "generator/print/check_woven.h"
 #include "generator/print/print.h"
 #include "generator/print/print_plan.h"
 #include "generator/resolved.h"
@@ -200,7 +201,9 @@ class Run {
       model = read_model(compiler, parsed, files[index], families_[index], prefixes_[index]);
       model.model_type = model_types_[index];
       for (const Finding& finding : check_constructors(model)) parsed.remarks.push_back(remark(finding));
-      for (const Finding& finding : weave(model)) parsed.remarks.push_back(remark(finding));
+      std::vector<Finding> findings = weave(model);
+      if (std::ranges::none_of(findings, &Finding::is_error)) check_woven(model, woven_text(model), findings);
+      for (const Finding& finding : findings) parsed.remarks.push_back(remark(finding));
     }
   }
 

@@ -14,12 +14,6 @@
 namespace modgen {
 namespace {
 
-bool is_entry(const Symbol& symbol, const Specs& specs) {
-  if (!symbol.record) return false;
-  const auto notes = annotations(*symbol.record, specs.manager(), specs.parsed());
-  return std::any_of(notes.begin(), notes.end(), [](const AnnotationMacro& one) { return one.kind == "entry"; });
-}
-
 /// A class that derives from another of its own family keeps that base, while members of that type get what a deriving
 /// family puts in its place: the two must be the same class. Entries are no members of anything. `meaning` is what a
 /// symbol means in code of a level.
@@ -30,7 +24,7 @@ void check_bases(const Specs& specs, const Entity& entity,
     if (level.under > 0) continue;
     const Symbol& base = *entity.levels[index + 1].symbol;
     if (base.spec != level.symbol->spec) continue;  // named by an author who knew of both
-    if (is_entry(base, specs)) continue;
+    if (specs.is_entry(base)) continue;
     const Symbol* const covers = meaning(base, level);
     const Symbol* meant = covers;
     while (meant->is_alias()) meant = meant->base;
@@ -340,21 +334,13 @@ void Family::check_uses() {
   }
 }
 
-bool Family::is_entry(const Entity& entity) const {
-  if (!entity.declared) return false;
-  return std::ranges::any_of(entity.declared->decls, [&](const clang::NamedDecl* decl) {
-    return std::ranges::any_of(annotations(*decl, specs_.manager(), parsed()),
-                               [](const AnnotationMacro& note) { return note.kind == "entry"; });
-  });
-}
-
 void Family::check_redefinitions() {
   std::set<const Entity*> reached;
   std::vector<const Entity*> next;
   bool has_entry = false;
   for (const auto& entity : entities_) {
     if (!entity->declared) continue;
-    const bool is_root = !entity->declared->base && entity->declared->is_class(), is_one = is_entry(*entity);
+    const bool is_root = !entity->declared->base && entity->declared->is_class(), is_one = specs_.is_entry(*entity->declared);
     has_entry |= is_one;
     if (is_root || is_one) next.push_back(entity.get());
   }

@@ -126,7 +126,6 @@ class Family {
   void write(Entity& entity);
   void check_uses();
   void check_redefinitions();
-  bool is_entry(const Entity& entity) const;
   void warn() const;
   std::vector<Entity*> in_order();
   std::string includes() const;

@@ -240,7 +240,7 @@ class Merge {
   };
 
   /// What `level` says of the member `name` meets what `inherited` says: a conflict where they are of the two classes
-  /// of Both<…>, the end of one where it is said anew.
+  /// of Both<…>, the end of one where it is declared again.
   void note_conflict(const std::string& name, const std::string& signature, size_t level, SourceSpan where,
                      const Member& inherited) {
     const auto known = conflicts_.find(name + signature);

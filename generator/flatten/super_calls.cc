@@ -421,7 +421,9 @@ class SuperCalls {
         std::find_if(kept_.begin(), kept_.end(), [&](const KeptMethod& one) { return one.origin == call.callee; });
     Fragment used;
     if (known != kept_.end()) {
-      used.add((place.names.count(known->name) || place.arguments.hidden.count(known->name) ? "this->" : "") + known->name, qualified);
+      used.add(
+          (place.names.count(known->name) || place.arguments.hidden.count(known->name) ? "this->" : "") + known->name,
+          qualified);
       return {qualified, used};
     }
     const std::string name = kept_name(*call.callee, place);

@@ -17,7 +17,8 @@ const std::set<std::string> kCalledByContract = {"forward", "forward_on_shards",
 
 void Family::warn() const {
   // A family of parts declares what others use.
-  const bool is_whole = std::ranges::any_of(entities_, [&](const auto& entity) { return is_entry(*entity); });
+  const bool is_whole = std::ranges::any_of(
+      entities_, [&](const auto& entity) { return entity->declared && specs_.is_entry(*entity->declared); });
   std::map<std::string, int> words;
   for (const auto& entity : entities_) {
     const std::string& text = entity->text.text();

@@ -20,9 +20,9 @@ enum class Binding {
 };
 
 struct Parameter {
-  std::string name;       // empty where it has none
-  std::string type;       // as written, renamed to the family
-  std::string canonical;  // without reference and const: "at::Tensor"
+  std::string name;            // empty where it has none
+  std::string type;            // as written, renamed to the family
+  std::string canonical;       // without reference and const: "at::Tensor"
   bool hides_tensors = false;  // there are tensors in it that the contract's for_each_tensor does not find
   Binding binding = Binding::value;
   uint32_t variable = 0;  // as in Expr::variable
@@ -104,15 +104,15 @@ struct Stmt {
   };
   Kind kind = Kind::other;
   std::vector<std::string> names;
-  std::vector<uint32_t> variables;    // the numbers of `names`, as in Expr::variable
-  std::vector<std::string> members;   // of a structured binding of a struct: what each name stands for
-  Binding binding = Binding::value;   // of what it declares
-  std::string type;                   // of a declaration, as written
-  bool is_static = false;             // a declaration whose value outlives the call
-  bool is_labelled = false;           // in a switch: a label comes before it
-  bool has_default = false;           // of a switch
-  bool body_first = false;            // of a loop: do … while
-  bool has_room = true;               // another statement can be placed before it
+  std::vector<uint32_t> variables;   // the numbers of `names`, as in Expr::variable
+  std::vector<std::string> members;  // of a structured binding of a struct: what each name stands for
+  Binding binding = Binding::value;  // of what it declares
+  std::string type;                  // of a declaration, as written
+  bool is_static = false;            // a declaration whose value outlives the call
+  bool is_labelled = false;          // in a switch: a label comes before it
+  bool has_default = false;          // of a switch
+  bool body_first = false;           // of a loop: do … while
+  bool has_room = true;              // another statement can be placed before it
   std::vector<Expr> exprs;
   std::vector<Stmt> then_body, else_body;
   SourceSpan span;  // to its semicolon or brace, that included

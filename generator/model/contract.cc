@@ -24,9 +24,8 @@ const Declaration* find(const clang::ASTContext& context, llvm::StringRef name) 
 std::string text_of(const clang::APValue& view) {
   if (!view.isStruct() || view.getStructNumFields() != 2) return "";
   const clang::APValue &length = view.getStructField(0), &begin = view.getStructField(1);
-  const auto* literal = begin.isLValue() && begin.getLValueBase()
-                            ? begin.getLValueBase().dyn_cast<const clang::Expr*>()
-                            : nullptr;
+  const auto* literal =
+      begin.isLValue() && begin.getLValueBase() ? begin.getLValueBase().dyn_cast<const clang::Expr*>() : nullptr;
   const auto* string = llvm::dyn_cast_or_null<clang::StringLiteral>(literal);
   if (!length.isInt() || !string) return "";
   return string->getString().substr(0, length.getInt().getZExtValue()).str();

@@ -14,6 +14,7 @@ std::vector<std::string> known_tasks(const clang::ASTContext& context);
 
 /// Types that a config's field can have, those that runtime/model/config.h has a visitor's function for: canonical, and
 /// as it writes them.
-std::vector<std::pair<std::string, std::string>> config_field_types(const clang::ASTContext& context, Declarations& declarations);
+std::vector<std::pair<std::string, std::string>> config_field_types(const clang::ASTContext& context,
+                                                                    Declarations& declarations);
 
 }  // namespace modgen

@@ -53,20 +53,20 @@ struct Function {
   std::string name;
   std::string signature;  // tells it from all others: qualified name, the types of its parameters, a method's const
   bool is_constructor = false;
-  bool is_static = false;     // a method without an object
-  bool is_const = false;      // a method that cannot change its object
-  bool is_template = false;   // it stands for what is made of it
-  bool is_instance = false;   // made of a template, whose text it shares
+  bool is_static = false;    // a method without an object
+  bool is_const = false;     // a method that cannot change its object
+  bool is_template = false;  // it stands for what is made of it
+  bool is_instance = false;  // made of a template, whose text it shares
   bool is_reference_qualified = false;
-  bool deduces_result = false;       // `auto` without a type after its parameters
-  bool has_trailing_result = false;  // its type follows its parameters
-  std::string return_type;           // as written, also where it follows the parameters
-  std::string result;            // its canonical type: "at::Tensor", "void"
+  bool deduces_result = false;        // `auto` without a type after its parameters
+  bool has_trailing_result = false;   // its type follows its parameters
+  std::string return_type;            // as written, also where it follows the parameters
+  std::string result;                 // its canonical type: "at::Tensor", "void"
   bool result_hides_tensors = false;  // as Parameter::hides_tensors
   std::vector<Parameter> parameters;
   SourceSpan parameter_list;  // with its parentheses
-  Body body;         // what weaving reads; spans lie inside the slices of `text`
-  SourceSpan where;  // of the name
+  Body body;                  // what weaving reads; spans lie inside the slices of `text`
+  SourceSpan where;           // of the name
   std::vector<Text>
       text;  // printed one after the other: signature and body, composed of one slice or several (inlined super calls)
   // What weaving adds: statements before the constructor's closing brace; a method before this one (the wrapper
@@ -132,18 +132,18 @@ struct EntryPlan {
 };
 
 struct FamilyModel {
-  std::string name;                 // "gemma"
-  std::string prefix;               // "Gemma"
-  std::string model_type;           // "gemma", as in config.json
-  std::string text;                 // the flattened text, which all spans index
-  uint32_t file = 0;                // its index in spans
-  std::vector<Class> classes;       // dependencies first
-  std::vector<Function> functions;  // free functions
-  std::vector<Function> instances;  // what the family's code makes of its function templates, methods as well
-  std::vector<std::string> known_tasks;         // what the contract can train
+  std::string name;                      // "gemma"
+  std::string prefix;                    // "Gemma"
+  std::string model_type;                // "gemma", as in config.json
+  std::string text;                      // the flattened text, which all spans index
+  uint32_t file = 0;                     // its index in spans
+  std::vector<Class> classes;            // dependencies first
+  std::vector<Function> functions;       // free functions
+  std::vector<Function> instances;       // what the family's code makes of its function templates, methods as well
+  std::vector<std::string> known_tasks;  // what the contract can train
   // Types that the contract can read from a config: canonical, and as it writes them.
   std::vector<std::pair<std::string, std::string>> config_field_types;
-  std::vector<EntryPlan> plans;     // filled by weave
+  std::vector<EntryPlan> plans;  // filled by weave
   std::vector<Edit> edits;  // of what is not a member: class annotations, config bases, visitors over config fields
 };
 

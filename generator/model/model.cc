@@ -254,7 +254,9 @@ class ModelReader {
   static bool is_module(const clang::CXXRecordDecl& record) {
     return is_module_class(record) || record.getQualifiedNameAsString() == "torch::nn::AnyModule";
   }
-  static bool is_tensor(const clang::CXXRecordDecl& record) { return record.getQualifiedNameAsString() == "at::Tensor"; }
+  static bool is_tensor(const clang::CXXRecordDecl& record) {
+    return record.getQualifiedNameAsString() == "at::Tensor";
+  }
 
   /// The types that a template was made for.
   static std::vector<clang::QualType> arguments_of(const clang::CXXRecordDecl& record) {
@@ -283,9 +285,8 @@ class ModelReader {
     for (const clang::CXXBaseSpecifier& base : record->bases())
       if (mentions(base.getType(), is_one, depth + 1)) return true;
     return token(record->getLocation()).file == file_ &&
-           std::any_of(record->field_begin(), record->field_end(), [&](const clang::FieldDecl* field) {
-             return mentions(field->getType(), is_one, depth + 1);
-           });
+           std::any_of(record->field_begin(), record->field_end(),
+                       [&](const clang::FieldDecl* field) { return mentions(field->getType(), is_one, depth + 1); });
   }
 
   /// Whether the contract's for_each_tensor misses tensors in it.

@@ -223,8 +223,7 @@ Stmt scope_at(SourceSpan span) {
 void BodyReader::read_if(const clang::IfStmt& branch, Stmt& result, std::vector<Stmt>& out) {
   Stmt scope = scope_at(result.span);
   if (branch.getInit()) read_stmt(*branch.getInit(), scope.then_body);
-  if (branch.getConditionVariableDeclStmt())
-    read_declarations(*branch.getConditionVariableDeclStmt(), scope.then_body);
+  if (branch.getConditionVariableDeclStmt()) read_declarations(*branch.getConditionVariableDeclStmt(), scope.then_body);
   result.kind = Stmt::Kind::branch;
   result.exprs.push_back(read(*branch.getCond()));
   result.then_body = read_branch(branch.getThen());
@@ -250,7 +249,8 @@ void BodyReader::read_switch(const clang::SwitchStmt& choice, Stmt& result, std:
       }
       const size_t first = result.then_body.size();
       read_stmt(*child, result.then_body);
-      if (labelled && result.then_body.size() == first) result.then_body.push_back(scope_at(span_of(child->getSourceRange())));
+      if (labelled && result.then_body.size() == first)
+        result.then_body.push_back(scope_at(span_of(child->getSourceRange())));
       for (size_t i = first; i < result.then_body.size(); ++i) result.then_body[i].has_room = false;
       if (labelled) result.then_body[first].is_labelled = true;
     }

@@ -29,7 +29,7 @@ class Declarations {
 
  private:
   clang::PrintingPolicy policy_;
-  std::unordered_map<const void*, std::string> types_;                   // looked up, never walked
+  std::unordered_map<const void*, std::string> types_;                // looked up, never walked
   std::unordered_map<const clang::FunctionDecl*, Callee> functions_;  // likewise
 };
 

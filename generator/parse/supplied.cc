@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "generator/source/slices.h"
+#include "generator/source/tokens.h"
 
 namespace modgen {
 namespace {
@@ -16,51 +16,17 @@ bool is_impl(std::string_view name) { return name.size() > kImpl.size() && name.
 
 std::string holder_of(std::string_view impl) { return std::string(impl.substr(0, impl.size() - kImpl.size())); }
 
-/// A spec's tokens without comments.
-class Tokens {
- public:
-  explicit Tokens(const std::string& text) : text_(text) {
-    for (const RawToken& token : raw_tokens(text, 0, static_cast<uint32_t>(text.size())))
-      if (token.kind != RawToken::Kind::comment) tokens_.push_back(token);
-  }
-
-  size_t size() const { return tokens_.size(); }
-  /// Empty behind the end.
-  std::string_view word(size_t at) const {
-    return at < tokens_.size() ? std::string_view(text_).substr(tokens_[at].begin, tokens_[at].end - tokens_[at].begin)
-                               : std::string_view();
-  }
-  bool is_name(size_t at) const { return at < tokens_.size() && tokens_[at].kind == RawToken::Kind::identifier; }
-  uint32_t begin(size_t at) const { return tokens_[at].begin; }
-  uint32_t end(size_t at) const { return tokens_[at].end; }
-
-  /// The token that closes the bracket at `open`; size() where there is none.
-  size_t closing(size_t open) const {
-    int depth = 0;
-    for (size_t at = open; at < tokens_.size(); ++at) {
-      if (opens(at)) ++depth;
-      if (closes(at) && --depth == 0) return at;
-    }
-    return tokens_.size();
-  }
-  bool opens(size_t at) const { return word(at) == "(" || word(at) == "[" || word(at) == "{"; }
-  bool closes(size_t at) const { return word(at) == ")" || word(at) == "]" || word(at) == "}"; }
-
-  /// The last token of the directive that begins at `at`; nothing where none does.
-  std::optional<size_t> last_of_directive(size_t at) const {
-    if (word(at) != "#") return std::nullopt;
-    const size_t before = begin(at) == 0 ? std::string::npos : text_.find_last_not_of(" \t", begin(at) - 1);
-    if (before != std::string::npos && text_[before] != '\n') return std::nullopt;
-    size_t line = text_.find('\n', begin(at));
-    while (line != std::string::npos && text_[line - 1] == '\\') line = text_.find('\n', line + 1);
-    while (at + 1 < tokens_.size() && begin(at + 1) < line) ++at;
-    return at;
-  }
-
- private:
-  const std::string& text_;
-  std::vector<RawToken> tokens_;
-};
+/// The last token of the directive that begins at `at`; nothing where none does.
+std::optional<size_t> last_of_directive(const Tokens& tokens, size_t at) {
+  const std::string& text = tokens.text();
+  if (tokens.word(at) != "#") return std::nullopt;
+  const size_t before = tokens.begin(at) == 0 ? std::string::npos : text.find_last_not_of(" \t", tokens.begin(at) - 1);
+  if (before != std::string::npos && text[before] != '\n') return std::nullopt;
+  size_t line = text.find('\n', tokens.begin(at));
+  while (line != std::string::npos && text[line - 1] == '\\') line = text.find('\n', line + 1);
+  while (at + 1 < tokens.size() && tokens.begin(at + 1) < line) ++at;
+  return at;
+}
 
 /// A base as it is written: "llama::LlamaModelImpl", and the last name in it.
 struct WrittenBase {
@@ -90,7 +56,7 @@ class Scanner {
   explicit Scanner(const Tokens& tokens) : tokens_(tokens) {
     for (size_t at = 0, others = 0; at < tokens_.size(); ++at) {  // others: open braces that are no namespace's
       const std::string_view word = tokens_.word(at);
-      if (const auto last = tokens_.last_of_directive(at)) {
+      if (const auto last = last_of_directive(tokens_, at)) {
         at = *last;
       } else if (word == "{") {
         ++others;
@@ -158,7 +124,7 @@ class Scanner {
     return classes.back().close + 1;
   }
 
-  /// Gives the brace behind them.
+  /// Returns the brace after them.
   size_t scan_bases(size_t at, std::vector<WrittenBase>& bases) const {
     static const std::set<std::string_view> kNoType = {"public", "protected", "private", "virtual"};
     int angles = 0;
@@ -195,7 +161,7 @@ class Scanner {
   const Tokens& tokens_;
 };
 
-/// Behind `public:` where the class begins with it, else behind its brace with access specifiers around.
+/// After `public:` where the class begins with it, else after its brace, between access specifiers.
 SuppliedText constructors(const Tokens& tokens, const WrittenClass& one, const WrittenBase& base) {
   const std::string use = " using " + (base.is_template ? base.name : base.type) + "::" + base.name + ";";
   if (one.is_struct) return {tokens.end(one.open), use};
@@ -248,7 +214,7 @@ class ModuleMembers {
         at = read_constructor(tokens, at).last;
         begin = at + 1;
       } else if (tokens.opens(at)) {
-        const bool is_body = word == "{" && behind_parameters(at);
+        const bool is_body = word == "{" && follows_parameters(at);
         at = tokens.closing(at);
         if (is_body) begin = at + 1;
       } else if (word == ";") {
@@ -266,11 +232,11 @@ class ModuleMembers {
   static bool is_access(std::string_view word) { return word == "public" || word == "protected" || word == "private"; }
 
   /// Whether a function's parameters stand before the brace at `at`.
-  bool behind_parameters(size_t at) const {
+  bool follows_parameters(size_t at) const {
     static const std::set<std::string_view> kBetween = {"const", "noexcept", "override", "final", "&", "&&"};
     while (kBetween.count(tokens_.word(at - 1))) --at;
     if (tokens_.word(at - 1) == ")") return true;
-    while (at > 0 && (tokens_.is_name(at - 1) || tokens_.word(at - 1) == "::")) --at;  // a type behind ->
+    while (at > 0 && (tokens_.is_name(at - 1) || tokens_.word(at - 1) == "::")) --at;  // a type after ->
     return tokens_.word(at - 1) == "->";
   }
 
@@ -298,7 +264,7 @@ class ModuleMembers {
         angles -= static_cast<int>(word.size());
       } else if (tokens_.is_name(at)) {
         const bool declares = angles == 0 && (next == "," || next == "{" || next == "=" || next == ";");
-        if (declares && (is_holder || in_nn || modules_.count(std::string(before))) && (holds || !behind_template(at)))
+        if (declares && (is_holder || in_nn || modules_.count(std::string(before))) && (holds || !follows_template(at)))
           members_.insert(word);
         if (angles == 0 && word == "nn" && next == "::") in_nn = true;
         if (!declares) before = word;
@@ -307,7 +273,7 @@ class ModuleMembers {
   }
 
   /// Whether the name at `at`, or the one that begins its list, is declared with a template's type.
-  bool behind_template(size_t at) const {
+  bool follows_template(size_t at) const {
     while (tokens_.word(at - 1) == ",") at -= 2;
     return tokens_.word(at - 1) == ">";
   }

@@ -11,7 +11,7 @@ namespace modgen {
 
 /// What `spec`, a spec's text, leaves out, in source order:
 ///
-/// - `TORCH_MODULE(X);` behind a module class;
+/// - `TORCH_MODULE(X);` after a module class;
 /// - `using YImpl::YImpl;` in a module class that derives from YImpl and declares no constructor;
 /// - `register_module("member", …)` around what a constructor makes for a member that holds a module.
 ///

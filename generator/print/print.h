@@ -7,7 +7,10 @@
 
 namespace modgen {
 
-/// The woven text: the model's edits applied, plans and registrations added, formatted.
+/// The model's text with its edits applied.
+std::string woven_text(const FamilyModel& family);
+
+/// The generated file: the woven text with plans and registrations added, formatted.
 std::string print(const FamilyModel& family);
 
 }  // namespace modgen

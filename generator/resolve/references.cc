@@ -156,7 +156,8 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
     const std::string_view spelled = parsed_.sources.text(where);
     const bool in_body = target->getDeclName().isIdentifier() && spelled != std::string_view(target->getName());
     const bool member = target->isCXXClassMember() && !llvm::isa<clang::CXXRecordDecl>(target);
-    found.push_back({member ? Reference::Kind::member : Reference::Kind::name, where, target, of_this, in_body, object});
+    found.push_back(
+        {member ? Reference::Kind::member : Reference::Kind::name, where, target, of_this, in_body, object});
     return true;
   }
 

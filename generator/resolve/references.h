@@ -23,18 +23,18 @@ struct Reference {
     member,       // of a class
     registered,   // a string: the name that register_module("name", …) or its like gives; the target is the callee
     remade,       // `remake(q_proj,` with its comma; the target is the member
-    marker,       // REPLACES with the white space behind it; the target is the member that it marks
+    marker,       // REPLACES with the white space after it; the target is the member that it marks
     config_flag,  // an expression that reads a bool of a config; the references in it follow
   };
   Kind kind;
   SourceSpan where;
   const clang::NamedDecl* target;
-  bool of_this = false;            // a member of `this`, which is not written
-  bool in_macro_body = false;      // the token is in a macro's definition; `where` is the macro's call
+  bool of_this = false;                          // a member of `this`, which is not written
+  bool in_macro_body = false;                    // the token is in a macro's definition; `where` is the macro's call
   const clang::CXXRecordDecl* object = nullptr;  // of a member of another object than `this`: that object's class
-  Registration registration = {};  // of what is remade: how the member was registered
-  std::string parameter = {};      // that a config's flag is the argument for
-  bool is_changed = false;         // of a config's flag: it is written, or its address taken
+  Registration registration = {};                // of what is remade: how the member was registered
+  std::string parameter = {};                    // that a config's flag is the argument for
+  bool is_changed = false;                       // of a config's flag: it is written, or its address taken
 };
 
 /// The references in `space`, in source order, each place once. Declarations of the standard library, libtorch and the

@@ -1,4 +1,4 @@
-// `q_proj = remake(q_proj, linear(…));`: a derived constructor makes an inherited member anew, under the name that it
+// `q_proj = remake(q_proj, linear(…));`: a derived constructor replaces an inherited module, under the name that it
 // has.
 #pragma once
 
@@ -23,14 +23,14 @@ struct Registration {
   std::string name;
 };
 
-/// The member that `call`, of the prelude's remake, makes anew; null where it is another call, or names no member of
+/// The member that `call`, of the prelude's remake, replaces; null where it is another call, or names no member of
 /// this object.
 const clang::MemberExpr* remade_member(const clang::CallExpr& call);
 
 /// How the constructors of the bases of `record`, nearest first, register `field`; nullopt where none does.
 std::optional<Registration> inherited_registration(const clang::CXXRecordDecl& record, const std::string& field);
 
-/// How the member that `call` makes anew is registered by the constructors of the bases of its class.
+/// How the member that `call` replaces is registered by the constructors of the bases of its class.
 std::optional<Registration> remade_registration(const clang::CallExpr& call);
 
 struct WrongRemake {

@@ -135,6 +135,13 @@ Symbol* Specs::symbol(const clang::Decl* decl) const {
   return found == by_decl_.end() ? nullptr : found->second;
 }
 
+bool Specs::is_entry(const Symbol& symbol) const {
+  return std::ranges::any_of(symbol.decls, [&](const clang::NamedDecl* decl) {
+    return std::ranges::any_of(annotations(*decl, manager(), parsed_),
+                               [](const AnnotationMacro& note) { return note.kind == "entry"; });
+  });
+}
+
 Spec* Specs::of_namespace(const clang::NamespaceDecl* space) const {
   for (const auto& spec : specs_)
     if (spec->space && spec->space->getCanonicalDecl() == space->getCanonicalDecl()) return spec.get();

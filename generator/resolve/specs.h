@@ -109,6 +109,9 @@ class Specs {
   /// The spec of a family's namespace; null for other namespaces.
   Spec* of_namespace(const clang::NamespaceDecl* space) const;
 
+  /// Whether `symbol` is a class marked with MODEL_ENTRY.
+  bool is_entry(const Symbol& symbol) const;
+
   const std::deque<std::unique_ptr<Spec>>& all() const { return specs_; }  // included ones first
   Parsed& parsed() const { return parsed_; }
   const clang::SourceManager& manager() const;

@@ -243,7 +243,7 @@ class Constructors {
             return one.symbol != effect.setting->context.level->symbol && one.symbol->declares_field(target);
           });
       const bool served_removed = changes_only(effect.footprint, [&](const std::string& field) {
-        return entity_.removed.count(field) != 0 || is_made_anew(field);
+        return entity_.removed.count(field) != 0 || is_remade(field);
       });
       if (removed || replaced || redeclared || served_removed || is_removal(effect)) continue;
       const auto* code = effect.statement;
@@ -257,7 +257,7 @@ class Constructors {
   }
 
   /// Whether one of the constructors says remove(field).
-  bool is_made_anew(const std::string& field) const {
+  bool is_remade(const std::string& field) const {
     return std::any_of(effects_.begin(), effects_.end(), [&](const Effect& one) {
       return is_removal(one) && own_field(llvm::cast<clang::CallExpr>(one.statement)->getArg(0)) == field;
     });

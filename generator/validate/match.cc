@@ -279,9 +279,9 @@ bool Match::argument(const Written& flattened, const Written& spec, const clang:
   const auto* handed_on = dyn_cast<clang::DeclRefExpr>(argument.expr);
   const auto* outer = handed_on ? dyn_cast<clang::ParmVarDecl>(handed_on->getDecl()) : nullptr;
   const bool is_converted_here = !outer || !there.arguments.count(outer) || !argument.conversions.empty();
-  const bool is_cast = is_converted_here &&
-                       ((cast && !isa<clang::ExplicitCastExpr>(argument.expr)) ||
-                        (list && list->getNumInits() == 1 && !isa<clang::InitListExpr>(argument.expr)));
+  const bool is_cast =
+      is_converted_here && ((cast && !isa<clang::ExplicitCastExpr>(argument.expr)) ||
+                            (list && list->getNumInits() == 1 && !isa<clang::InitListExpr>(argument.expr)));
   if (is_cast) {
     // Written out, as the call would convert it.
     if (!same_type(*here.expr, *spec.expr, setting)) return false;
@@ -328,7 +328,7 @@ bool Match::nodes(const clang::Expr& flattened, const clang::Expr& spec, const S
     const clang::StringLiteral* name = theirs ? registered_literal(*theirs) : nullptr;
     if (!registration || !name || theirs->getDirectCallee()->getName() != registration->function ||
         !is_name_of(registration->name, name->getString().str(), setting))
-      return differs(flattened, "this does not register what the spec makes anew");
+      return differs(flattened, "this does not register what the spec remakes");
     const bool same = expression(theirs->getArg(1), call->getArg(1), setting);
     redefined_ = true;
     return same;

@@ -15,8 +15,8 @@ class Family;
 
 /// How many expressions of a flattened family were held against the specs.
 struct Validation {
-  size_t expressions = 0;  // name what the specs' expressions name, of the same type, converted in the same way
-  size_t by_redefinition = 0;             // of these, those whose type follows what the family redefines
+  size_t expressions = 0;      // name what the specs' expressions name, of the same type, converted in the same way
+  size_t by_redefinition = 0;  // of these, those whose type follows what the family redefines
   std::map<std::string, size_t> skipped;  // those that were not, by the reason
 };
 

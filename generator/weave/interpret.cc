@@ -181,8 +181,7 @@ Value Interpreter::call(const Function& function, const ModuleNode* self, const 
 }
 
 Value Interpreter::call_on_object(const Function& function, const Expr* object,
-                                  const std::vector<const Expr*>& operands, std::vector<Value> values,
-                                  const Expr& at) {
+                                  const std::vector<const Expr*>& operands, std::vector<Value> values, const Expr& at) {
   static const std::string kThis = "this";
   Frame frame;
   frame.function = &function;

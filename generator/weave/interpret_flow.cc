@@ -179,7 +179,8 @@ void Interpreter::jump(const Stmt& statement) {
     if (!enclosing.empty()) enclosing.back().left.push_back(state());
     return;
   }
-  const auto loop = std::find_if(enclosing.rbegin(), enclosing.rend(), [](const Enclosing& one) { return one.is_loop; });
+  const auto loop =
+      std::find_if(enclosing.rbegin(), enclosing.rend(), [](const Enclosing& one) { return one.is_loop; });
   if (loop != enclosing.rend()) loop->continued.push_back(state());
 }
 

@@ -34,7 +34,8 @@ Value Interpreter::evaluate_local(const Expr& expr) {
   if (!variable)
     return fail(expr.span, "unproven: " + expr.name + " is not a variable of this method", "declare it in this method");
   if (variable->was_moved)
-    return fail(expr.span, expr.name + " is read after it was moved from", "drop the std::move, or give it a new value");
+    return fail(expr.span, expr.name + " is read after it was moved from",
+                "drop the std::move, or give it a new value");
   Value value = variable->refers_to ? read(*variable->refers_to, expr) : variable->value;
   if (value.kind == Value::Kind::mismatch)
     return fail(expr.span, expr.name + " is " + value.text, "make it the same on all paths that lead here");

@@ -1,5 +1,5 @@
-// References, assignments and changes in place. A variable that is a reference stands for what it was bound to; a tensor
-// is a handle, so that a copy of it shares its memory.
+// References, assignments and changes in place. A variable that is a reference stands for what it was bound to; a
+// tensor is a handle, so that a copy of it shares its memory.
 #include <algorithm>
 #include <charconv>
 
@@ -118,7 +118,8 @@ std::optional<Place> Interpreter::place_of(const Expr& expr) {
     case Expr::Kind::method:
       if (!expr.is_lvalue || !expr.callee || expr.callee->home != Callee::Home::standard) return std::nullopt;
       if (expr.name == "value") return place_of(expr.operands[0]);
-      if (expr.name == "at" || expr.name == "front" || expr.name == "back") return inside(place_of(expr.operands[0]), {});
+      if (expr.name == "at" || expr.name == "front" || expr.name == "back")
+        return inside(place_of(expr.operands[0]), {});
       return std::nullopt;
     default:
       return std::nullopt;
@@ -189,8 +190,8 @@ void Interpreter::assign_each(const Expr& targets, const Value& value) {
 
 void Interpreter::assign(const Expr& target, const Expr* source, const Value& value) {
   if (const std::optional<Place> place = place_of(target)) {
-    const bool is_output = target.kind == Expr::Kind::field && !target.operands.empty() &&
-                           target.operands[0].type == "modular::Outputs";
+    const bool is_output =
+        target.kind == Expr::Kind::field && !target.operands.empty() && target.operands[0].type == "modular::Outputs";
     return write(*place, is_output && source ? as_output(target.name, *source, value) : value, target.span);
   }
   const bool is_pointed_at = target.kind == Expr::Kind::op && target.name == "*";
@@ -226,8 +227,9 @@ std::string Interpreter::hindrance(const Expr& target, const Value& value) const
         return name + " is changed in place, and " + *variable.name + " may be the same tensor or share its memory";
     }
   if (std::ranges::any_of(value.storage.made_by, [&](uint32_t one) { return read_again_.contains(one); }))
-    return name + " is changed in place after something was computed from it, whose gradient may need the value from "
-                  "before";
+    return name +
+           " is changed in place after something was computed from it, whose gradient may need the value from "
+           "before";
   return "";
 }
 
@@ -235,8 +237,8 @@ void Interpreter::change_in_place(const Expr& expr, const Expr& target, const Va
   if (after.has_failed()) return;
   if (const std::string why = hindrance(target, before); !why.empty()) return report(expr.span, why, kOutOfPlace);
   if (after.kind != Value::Kind::tensor || after.type != before.type)
-    return report(expr.span,
-                  "a value that is " + describe(before) + " would become " + describe(after) + " in place", kOutOfPlace);
+    return report(expr.span, "a value that is " + describe(before) + " would become " + describe(after) + " in place",
+                  kOutOfPlace);
   if (const std::optional<Place> place = place_of(target)) {
     Value changed = after;
     changed.storage = before.storage;
@@ -285,7 +287,8 @@ void Interpreter::give_storage(const std::string& name, const Expr& expr, const 
   storage.is_known = true;
   if (own) {
     const uint32_t made =
-        allocations_.try_emplace({frame_->context, &expr}, static_cast<uint32_t>(allocations_.size() + 1)).first->second;
+        allocations_.try_emplace({frame_->context, &expr}, static_cast<uint32_t>(allocations_.size() + 1))
+            .first->second;
     storage.made_by = {made};
     read_again_.erase(made);
   }

@@ -35,7 +35,7 @@ struct Place {
 struct Variable {
   const std::string* name = nullptr;
   Value value;
-  uint64_t version = 0;           // another one whenever it may hold another value
+  uint64_t version = 0;            // another one whenever it may hold another value
   std::optional<Place> refers_to;  // of a reference: its value is what is there
   bool is_foreign = false;         // a reference to what is not a variable
   bool is_captured = false;        // a lambda refers to it
@@ -61,7 +61,7 @@ struct Frame {
   Frame* caller = nullptr;
   const Expr* called = nullptr;  // the call in it; null of the first
   std::vector<Value> given;      // what it was called with
-  uint32_t context = 0;  // the chain of calls that leads here
+  uint32_t context = 0;          // the chain of calls that leads here
   Environment variables;
   std::vector<Frame*> reached;                // whose variables references here may change
   std::vector<std::vector<uint32_t>> scopes;  // what each declares

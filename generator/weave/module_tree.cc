@@ -234,8 +234,9 @@ Size trace(const ModuleNode& node, const Expr& expr, int depth) {
       return unknown_size();
     case Expr::Kind::field: {
       if (!expr.operands.empty()) {
-        const auto holder =
-            is_config(*node.family, expr.operands[0].type) ? path_of_config(node, expr.operands[0], depth + 1) : std::nullopt;
+        const auto holder = is_config(*node.family, expr.operands[0].type)
+                                ? path_of_config(node, expr.operands[0], depth + 1)
+                                : std::nullopt;
         if (!holder) return unknown_size();
         size.config_fields.push_back(*holder + expr.name);
         return size;
@@ -365,8 +366,8 @@ bool is_config(const FamilyModel& family, std::string_view canonical) {
   if (canonical == "modular::Config") return true;
   const std::string space = "modular::" + family.name + "::";
   return canonical.starts_with(space) && std::ranges::any_of(family.classes, [&](const Class& one) {
-    return one.is_config && canonical.substr(space.size()) == one.name;
-  });
+           return one.is_config && canonical.substr(space.size()) == one.name;
+         });
 }
 
 std::unique_ptr<ModuleNode> build_tree(const FamilyModel& family, const Class& entry) {

@@ -44,7 +44,8 @@ bool asks_whether_defined(const Expr& expr, uint32_t variable) {
 /// Whether `use` is evaluated only where the variable that it names turned out to be defined.
 bool waits_for_defined(const Expr& expr, const Expr& use) {
   if (&expr == &use) return false;
-  const bool is_conditional = expr.kind == Expr::Kind::op && (expr.name == "?:" || expr.name == "&&" || expr.name == "||");
+  const bool is_conditional =
+      expr.kind == Expr::Kind::op && (expr.name == "?:" || expr.name == "&&" || expr.name == "||");
   for (size_t i = 0; i < expr.operands.size(); ++i) {
     if (!expr.operands[i].span.contains(use.span)) continue;
     return (is_conditional && i > 0 && asks_whether_defined(expr.operands[0], use.variable)) ||
@@ -224,7 +225,8 @@ class Weaver {
   void weave_call_on_shards(Editor& editor, const Expr& expr, const Function& callee) {
     const Expr& object = expr.operands[0];
     if (object.type.starts_with("modular::OneOf<"))
-      return refuse(expr, "one of several classes is called with values that are split over tp, and elsewhere with others",
+      return refuse(expr,
+                    "one of several classes is called with values that are split over tp, and elsewhere with others",
                     "use a class of its own for one of them");
     if (expr.callee->name_at.empty())
       editor.replace({expr.span.file, object.outer.end, object.outer.end}, "->" + on_shards(callee));
@@ -351,8 +353,10 @@ void check_ties(const FamilyModel& family, std::vector<Finding>& findings) {
       if (Weaver::config_of(family, owner, function).empty())
         findings.push_back({true,
                             function.where,
-                            "a constructor of " + owner.name + ", whose parameters are tied where a config says so, has "
-                            "no config with " + kTieFlag,
+                            "a constructor of " + owner.name +
+                                ", whose parameters are tied where a config says so, has "
+                                "no config with " +
+                                kTieFlag,
                             "give it the config as a parameter with a name, or keep it in a member",
                             {{false, tie->where, "the tie", "", {}}}});
       Body body = function.body;

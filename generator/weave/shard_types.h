@@ -33,8 +33,8 @@ struct ShardType {
 
 /// Memory that tensors share: who changes one in place changes all of them.
 struct Storage {
-  bool is_known = false;            // it is that of operations in `made` alone, and none that anything else holds
-  std::vector<uint32_t> made_by;    // operations that made it, as the interpreter numbers them; sorted
+  bool is_known = false;          // it is that of operations in `made` alone, and none that anything else holds
+  std::vector<uint32_t> made_by;  // operations that made it, as the interpreter numbers them; sorted
   bool operator==(const Storage&) const = default;
 };
 

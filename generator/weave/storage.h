@@ -5,11 +5,11 @@
 
 namespace modgen {
 
-/// Whether the result of an operation, named as in the table of rules, shares memory with nothing, and no gradient needs
-/// it again. Where this is not known it may share that of every operand.
+/// Whether the result of an operation, named as in the table of rules, shares memory with nothing, and no gradient
+/// needs it again. Where this is not known it may share that of every operand.
 bool makes_memory(std::string_view operation);
 
-/// Whether an operation computes nothing from the values of its operand: it views them anew or asks for a property.
+/// Whether an operation computes nothing from the values of its operand: it makes a new view of them or asks for a property.
 bool only_looks(std::string_view operation);
 
 }  // namespace modgen

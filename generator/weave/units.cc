@@ -19,10 +19,12 @@ std::pair<std::string, std::string> hindrance(const Class& owner, const Function
     const std::string type(unqualified(forward.result));
     return {"does not say which type it returns", "write " + type + " for auto"};
   }
-  if (forward.result == "void") return {"returns nothing", "return what it computes: the runtime keeps copies of arguments"};
+  if (forward.result == "void")
+    return {"returns nothing", "return what it computes: the runtime keeps copies of arguments"};
   if (forward.is_reference_qualified) return {"has a & or && after its parameters", "drop it"};
-  constexpr const char* kShow = "give the struct template <class Visitor> void tensors(Visitor&& visit), which calls visit "
-                                "for each of its tensors; or pass tensors themselves";
+  constexpr const char* kShow =
+      "give the struct template <class Visitor> void tensors(Visitor&& visit), which calls visit "
+      "for each of its tensors; or pass tensors themselves";
   if (forward.result_hides_tensors)
     return {"returns a " + forward.return_type + ", in which the runtime does not find the tensors", kShow};
   for (const Parameter& parameter : forward.parameters)

@@ -14,8 +14,8 @@
 
 namespace modular {
 
-/// Reads and checks the header of `path`. Throws DataError where it is not a token file, or is shorter or longer than its
-/// header says.
+/// Reads and checks the header of `path`. Throws DataError where it is not a token file, or is shorter or longer than
+/// its header says.
 DataFile read_token_header(const std::filesystem::path& path);
 
 /// Writes `tokens` with the narrowest id that holds them.

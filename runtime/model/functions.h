@@ -224,8 +224,8 @@ inline Tensor whole_mask(int64_t seq, const at::Device& device) {
   return at::ones({1, 1, seq, seq}, at::TensorOptions().dtype(at::kBool).device(device));
 }
 
-/// ALiBi's slopes (Press et al., Train Short, Test Long), one for each of `heads` heads. A tp rank that holds some heads
-/// has theirs.
+/// ALiBi's slopes (Press et al., Train Short, Test Long), one for each of `heads` heads. A tp rank that holds some
+/// heads has theirs.
 /// - returns [heads] float32
 inline Tensor alibi_slopes(int64_t heads, const at::Device& device) {
   const auto closest = int64_t{1} << static_cast<int>(std::log2(heads));  // the power of 2 that is not above it

@@ -58,9 +58,10 @@ TEST_F(Suggest, SeesThroughStyleAndDefinitionsBehindTheClass) {
 TEST_F(Suggest, SaysInWordsWhatRemainsToBeWritten) {
   const Outcome outcome = modgen(in_root + "--suggest " + kModel + " llama");
   EXPECT_EQ(outcome.exit_code, 0);
-  for (const char* line : {"tiny_llm.cc:13: TinyRMSNorm\n", " llama::LlamaRMSNorm  (",
-                           "        inherited: weight, eps, constructor(), forward()\n", "        to add: rms_norm()\n",
-                           "        to remove: self_attn\n", "TinyStatistics\n  nothing in the catalogue is similar to it\n"})
+  for (const char* line :
+       {"tiny_llm.cc:13: TinyRMSNorm\n", " llama::LlamaRMSNorm  (",
+        "        inherited: weight, eps, constructor(), forward()\n", "        to add: rms_norm()\n",
+        "        to remove: self_attn\n", "TinyStatistics\n  nothing in the catalogue is similar to it\n"})
     EXPECT_TRUE(says(outcome, line)) << line << outcome.output;
 }
 

@@ -26,7 +26,9 @@ template <int n>
 struct Skip {};
 
 struct Registry : torch::nn::Module {
-  static torch::OrderedDict<std::string, at::Tensor>& parameters_of(torch::nn::Module& module) { return module.*(&Registry::parameters_); }
+  static torch::OrderedDict<std::string, at::Tensor>& parameters_of(torch::nn::Module& module) {
+    return module.*(&Registry::parameters_);
+  }
 };
 
 /// register_parameter of a name that a base registers: at its place.
@@ -46,7 +48,9 @@ inline void show(const char* label, int64_t value) { std::printf("  %s %lld\n", 
 inline void show(const char* label, int value) { std::printf("  %s %d\n", label, value); }
 inline void show(const char* label, bool value) { std::printf("  %s %s\n", label, value ? "true" : "false"); }
 inline void show(const char* label, double value) { std::printf("  %s %a (%g)\n", label, value, value); }
-inline void show(const char* label, float value) { std::printf("  %s %a (%g)\n", label, static_cast<double>(value), static_cast<double>(value)); }
+inline void show(const char* label, float value) {
+  std::printf("  %s %a (%g)\n", label, static_cast<double>(value), static_cast<double>(value));
+}
 inline void show(const char* label, const std::string& value) { std::printf("  %s \"%s\"\n", label, value.c_str()); }
 template <class Element>
 void show(const char* label, const std::vector<Element>& values) {
@@ -59,7 +63,8 @@ inline void show(const char* label, const at::Tensor& tensor) {
 }
 
 /// The names of the state dict in their order, after members that a family calls otherwise.
-inline std::vector<std::string> names_of(const torch::nn::Module& module, const std::map<std::string, std::string>& renamed) {
+inline std::vector<std::string> names_of(const torch::nn::Module& module,
+                                         const std::map<std::string, std::string>& renamed) {
   std::vector<std::string> names;
   for (const auto& item : module.named_parameters()) {
     std::string name;

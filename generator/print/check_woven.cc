@@ -1,0 +1,400 @@
+#include "generator/print/check_woven.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "generator/source/tokens.h"
+
+namespace modgen {
+namespace {
+
+using Words = Tokens::Words;
+
+constexpr std::string_view kOnShards = "_on_shards", kEntered = "_tp", kUnit = "forward_unit";
+
+/// Walks along a flattened text and what weaving made of it.
+class Unweaver {
+ public:
+  Unweaver(const FamilyModel& family, const std::string& woven)
+      : family_(family),
+        flattened_(family.text),
+        woven_(woven),
+        gone_(flattened_.size()),
+        added_(woven_.size()),
+        origin_(woven_.size()) {
+    for (const Class& one : family.classes) {
+      remove(one.annotations);
+      for (const Field& field : one.fields) remove(field.annotations);
+    }
+    find_units();
+  }
+
+  /// The offset in the flattened text from which on the texts differ; nothing where they do not.
+  std::optional<uint32_t> difference() {
+    if (walk(0, flattened_.size(), 0, woven_.size())) return std::nullopt;
+    return flattened_.begin(differs_at_);
+  }
+
+ private:
+  void remove(const std::vector<Annotation>& annotations) {
+    for (const Annotation& one : annotations)
+      for (size_t at = 0; at < flattened_.size(); ++at)
+        if (one.where.begin <= flattened_.begin(at) && flattened_.end(at) <= one.where.end) gone_[at] = true;
+  }
+
+  void add(size_t begin, size_t end) { std::fill(added_.begin() + long(begin), added_.begin() + long(end), true); }
+
+  /// The first token of the woven declaration that has the token at `at`.
+  size_t declaration_of(size_t at) const {
+    static const std::set<std::string_view> kAccess = {"public", "protected", "private"};
+    for (; at > 0; --at) {
+      const std::string_view before = woven_.word(at - 1);
+      if (before == ")" || before == "]")
+        at = woven_.opening(at - 1) + 1;
+      else if (before == ";" || before == "{" || before == "}" || (before == ":" && kAccess.count(woven_.word(at - 2))))
+        return at;
+    }
+    return at;
+  }
+
+  /// `T forward(A a) { return fsdp::unit(*this, &C::forward_unit, a); }` before `T forward_unit(A a)`.
+  void find_units() {
+    for (size_t at = 2; at < woven_.size(); ++at) {
+      if (!woven_.reads(at, {"fsdp", "::", "unit", "(", "*", "this", ",", "&"}) || woven_.word(at - 1) != "return")
+        continue;
+      const size_t open = at - 2, close = woven_.closing(open), begin = declaration_of(open);
+      size_t name = woven_.size();
+      bool same = woven_.word(open) == "{" && close < woven_.size();
+      for (size_t here = begin, there = close + 1; here < open; ++here, ++there) {
+        // A parameter without a name gets one.
+        if (woven_.word(here).starts_with("argument") && woven_.word(here) != woven_.word(there)) ++here;
+        const bool is_name = woven_.word(here) == "forward" && woven_.word(here + 1) == "(";
+        if (is_name) name = there;
+        same = same && woven_.word(there) == (is_name ? kUnit : woven_.word(here));
+      }
+      if (!same || name == woven_.size() || !hands_on_all(at + 8, begin, open, close)) continue;
+      add(begin, close + 1);
+      units_.insert(name);
+    }
+  }
+
+  /// Whether `C::forward_unit, a, b); }` from `at` on names each parameter of the head [begin, end), in order.
+  bool hands_on_all(size_t at, size_t begin, size_t end, size_t close) const {
+    if (!woven_.is_name(at) || !woven_.reads(at + 1, {"::", kUnit})) return false;
+    at += 3;
+    const size_t open = woven_.find("(", begin, end), last = woven_.closing(open);
+    std::vector<std::string_view> names;
+    int angles = 0;
+    for (size_t here = open + 1; here <= last && open + 1 < last; ++here) {
+      if (woven_.opens(here)) here = woven_.closing(here);
+      angles += woven_.word(here) == "<" ? 1 : woven_.word(here) == ">" ? -1 : woven_.word(here) == ">>" ? -2 : 0;
+      if (angles > 0 || (woven_.word(here) != "," && here != last)) continue;
+      size_t name = here - 1;
+      for (size_t value = here; value > open; --value)  // `Tensor mask = {}`
+        if (woven_.word(value) == "=")
+          name = value - 1;
+        else if (woven_.word(value) == "," && value != here)
+          break;
+      names.push_back(woven_.word(name));
+    }
+    for (const std::string_view name : names) {
+      if (woven_.word(at) != ",") return false;
+      const bool moves = woven_.reads(at + 1, {"std", "::", "move", "("});
+      if (woven_.word(at + (moves ? 5 : 1)) != name) return false;
+      at += moves ? 7 : 2;
+    }
+    return woven_.reads(at, {")", ";"}) && at + 2 == close;
+  }
+
+  bool walk(size_t flat, size_t flat_end, size_t woven, size_t woven_end) {
+    while (true) {
+      while (flat < flat_end && gone_[flat]) ++flat;
+      while (woven < woven_end && added_[woven]) ++woven;
+      if (woven < woven_end) origin_[woven] = flat;
+      if (flat == flat_end && woven == woven_end) return true;
+      if (flat < flat_end) differs_at_ = flat;
+      if (!step(flat, woven)) return false;
+    }
+  }
+
+  bool both_read(size_t flat, size_t woven, Words words) const {
+    return flattened_.reads(flat, words) && woven_.reads(woven, words);
+  }
+
+  /// Goes on over one form of weaving, or over one token that both have.
+  bool step(size_t& flat, size_t& woven) {
+    if (statement(flat, woven) || call(flat, woven) || declaration(flat, woven)) return true;
+    const std::string_view before = flattened_.word(flat), after = woven_.word(woven);
+    const bool is_variable =
+        after.ends_with(kEntered) && after == std::string(before) + std::string(kEntered) && entered_.count(before);
+    const bool is_unit = units_.count(woven) && before == "forward";
+    const bool is_second_form = after == std::string(before) + std::string(kOnShards);
+    if (before.empty() || (before != after && !is_variable && !is_unit && !is_second_form)) return false;
+    ++flat, ++woven;
+    return true;
+  }
+
+  // ---- What weaving adds between statements ----
+
+  bool statement(size_t flat, size_t& woven) {
+    const std::string_view previous = woven == 0 ? "" : woven_.word(woven - 1);
+    if (previous != ";" && previous != "{" && previous != "}" && previous != ")" && !added_before(woven)) return false;
+    const auto adds_until = [&](size_t end) {
+      if (end > woven_.size()) return false;
+      add(woven, end);
+      return true;
+    };
+    const std::string_view name = woven_.word(woven + 1);
+    if (woven_.word(woven) == "auto" && name.ends_with(kEntered) && !flattened_.reads(flat, {"auto", name})) {
+      const std::string_view entered = name.substr(0, name.size() - kEntered.size());
+      if (!woven_.reads(woven + 2, {"=", "tp", "::", "enter", "(", entered, ")", ";"})) return false;
+      entered_.insert(entered);
+      return adds_until(woven + 10);
+    }
+    if (woven_.reads(woven, {"if", "(", "!", "pp", "::", "is_last", "(", ")", ")", "return"}) &&
+        !flattened_.reads(flat, {"if", "(", "!", "pp", "::", "is_last"})) {
+      if (woven_.is_name(woven + 10) && woven_.word(woven + 11) == ";") return adds_until(woven + 12);
+      return woven_.reads(woven + 10, {"pp", "::", "pass_on", "("}) && woven_.is_name(woven + 14) &&
+             woven_.reads(woven + 15, {")", ";"}) && adds_until(woven + 17);
+    }
+    if (flattened_.word(flat) == "}" && woven_.reads(woven, {"if", "("}) && woven_.is_name(woven + 2) &&
+        woven_.reads(woven + 3, {".", "tie_word_embeddings", ")", "tie_parameter", "("}) &&
+        woven_.word(woven_.closing(woven + 7) + 1) == ";")
+      return adds_until(woven_.closing(woven + 7) + 2);
+    return feed(flat, woven);
+  }
+
+  bool added_before(size_t woven) const { return woven > 0 && added_[woven - 1]; }
+
+  /// `Tensor x; if (pp::is_first()) { … } else { x = pp::received(); }`
+  bool feed(size_t flat, size_t woven) {
+    const bool declares = woven_.word(woven) == "Tensor" && woven_.is_name(woven + 1) && woven_.word(woven + 2) == ";";
+    const size_t condition = woven + (declares ? 3 : 0);
+    if (!woven_.reads(condition, {"if", "(", "pp", "::", "is_first", "(", ")", ")", "{"}) ||
+        flattened_.reads(flat,
+                         {woven_.word(woven), woven_.word(woven + 1), woven_.word(woven + 2), woven_.word(woven + 3)}))
+      return false;
+    const size_t close = woven_.closing(condition + 8);
+    const std::string_view name = woven_.word(close + 3);
+    if (!woven_.is_name(close + 3) || (declares && name != woven_.word(woven + 1)) ||
+        !woven_.reads(close, {"}", "else", "{", name, "=", "pp", "::", "received", "(", ")", ";", "}"}))
+      return false;
+    if (declares) fed_.insert(name);
+    add(woven, condition + 9);
+    add(close, close + 12);
+    return true;
+  }
+
+  // ---- What weaving writes around and in place of expressions ----
+
+  bool call(size_t& flat, size_t& woven) {
+    const std::string_view space = woven_.word(woven), name = woven_.word(woven + 2);
+    if (fed_.count(space) && woven_.word(woven + 1) == "=" && fed_declaration(flat, woven)) return true;
+    if (space == "->" && woven_.word(woven + 1) == "forward_on_shards" && flattened_.word(flat) == "(") {
+      woven += 2;  // layer(x) calls its forward
+      return true;
+    }
+    if ((space != "tp" && space != "pp") || woven_.word(woven + 1) != "::" ||
+        flattened_.reads(flat, {space, "::", name}))
+      return false;
+    const size_t open = woven + 3, close = woven_.closing(open);
+    if (woven_.word(open) != "(" || close == woven_.size()) return false;
+    if (space == "pp" && name == "is_first") return received(flat, woven);
+    static const std::set<std::string_view> kWraps = {"enter", "gather", "local", "exit"},
+                                            kOfLayers = {"exit", "partial", "embedding", "layer_norm"},
+                                            kSameName = {"cross_entropy", "rms_norm", "alibi_slopes"};
+    const size_t comma = woven_.find(",", open + 1, close);
+    if (space == "tp" && kSameName.count(name)) {
+      size_t at = flat;
+      while (flattened_.is_name(at) && flattened_.word(at + 1) == "::") at += 2;
+      if (flattened_.word(at) != name) return false;
+      flat = at;
+      woven += 2;
+      return true;
+    }
+    if (space == "tp" && kOfLayers.count(name) && comma != close) return layer(flat, woven, comma);
+    if ((space == "pp" && name != "local") || !kWraps.count(name) || comma != close) return false;
+    add(woven, open + 1);
+    add(close, close + 1);
+    if (space == "pp" && flattened_.word(flat) == "*") ++flat;
+    return is_operand(open + 1, close, flat);
+  }
+
+  /// `call(layer, x)` for `layer(x)`, `layer->forward(x)`, `(*layer)(x)` or `layer.get()->forward(x)`.
+  bool layer(size_t& flat, size_t& woven, size_t comma) const {
+    size_t at = flat;
+    while (flattened_.word(at) == "(" || flattened_.word(at) == "*") ++at;
+    size_t here = woven + 4, end = comma;
+    for (; woven_.word(here) == "(" && woven_.closing(here) == end - 1; --end) ++here;
+    for (; here < end; ++here, ++at)
+      if (flattened_.word(at) != woven_.word(here)) return false;
+    while (flattened_.word(at) == ")") ++at;
+    while (flattened_.reads(at, {".", "get", "(", ")"}) || flattened_.reads(at, {".", "ptr", "(", ")"})) at += 4;
+    while (flattened_.word(at) == ")") ++at;
+    if (flattened_.reads(at, {"->", "forward"}) || flattened_.reads(at, {".", "forward"})) at += 2;
+    if (flattened_.word(at) != "(") return false;
+    flat = at + 1;
+    woven = comma + 1;
+    return true;
+  }
+
+  /// `pp::is_first() ? made : pp::received()`
+  bool received(size_t flat, size_t woven) {
+    size_t colon = woven + 6;
+    if (woven_.word(woven + 5) != "?") return false;
+    while (colon < woven_.size() && !woven_.reads(colon, {":", "pp", "::", "received", "(", ")"})) ++colon;
+    const std::string_view before = flat == 0 ? "" : flattened_.word(flat - 1), after = woven_.word(colon + 6);
+    if (colon >= woven_.size() || (before != "=" && before != "(" && before != "{") ||
+        (after != ";" && after != ")" && after != "}" && after != ","))
+      return false;
+    add(woven, woven + 6);
+    add(colon, colon + 6);
+    return true;
+  }
+
+  /// `x = made;` for `Tensor x = made;`, `auto x(made);` or `Tensor x{made};`.
+  bool fed_declaration(size_t& flat, size_t& woven) {
+    const std::string_view name = woven_.word(woven);
+    size_t at = flat;
+    while (flattened_.is_name(at) && flattened_.word(at) != name) at += flattened_.word(at + 1) == "::" ? 2 : 1;
+    if (at == flat || flattened_.word(at) != name) return false;
+    const size_t close = flattened_.closing(at + 1);
+    if (flattened_.opens(at + 1) && close < flattened_.size())
+      gone_[close] = true;
+    else if (flattened_.word(at + 1) != "=")
+      return false;
+    fed_.erase(fed_.find(name));
+    flat = at + 2;
+    woven += 2;
+    return true;
+  }
+
+  /// Whether what stands in [begin, end) is the same operand without the call around it.
+  bool is_operand(size_t begin, size_t end, size_t flat) const {
+    static const std::set<std::string_view> kNoOperator = {".", "->", "::"},
+                                            kBefore = {"(", ",", "{", "[", "=", "return", "?", ":", ";", "}"},
+                                            kAfter = {")", ",", "}", "]", ";", "?", ":"}, kSums = {"+", "-"},
+                                            kSumsAndProducts = {"+", "-", "*", "/", "%"};
+    std::set<std::string_view> operators;
+    for (size_t at = begin; at < end; ++at) {
+      const std::string_view word = woven_.word(at);
+      if (woven_.opens(at))
+        at = woven_.closing(at);
+      else if (word == "<" && woven_.word(woven_.find(">", at, end) + 1) == "(")
+        at = woven_.find(">", at, end);  // std::get<0>(values)
+      else if (std::ispunct(static_cast<unsigned char>(word[0])) && !std::strchr("_\"'", word[0]) &&
+               !kNoOperator.count(word))
+        operators.insert(word);
+    }
+    if (operators.empty()) return begin < end;
+    const std::string_view after = woven_.word(end + 1);
+    if (flat > 0 && !kBefore.count(flattened_.word(flat - 1))) return false;
+    if (kSums.count(after)) return std::ranges::includes(kSumsAndProducts, operators);
+    return kAfter.count(after) && (after != "?" || !operators.count("?"));
+  }
+
+  // ---- What weaving adds and removes of declarations ----
+
+  bool declaration(size_t& flat, size_t& woven) {
+    if (flattened_.word(flat) == "flattened" && flattened_.word(flat + 1) == "::" && woven_.word(woven) != "flattened")
+      return flat += 2, true;
+    const std::string_view previous = woven == 0 ? "" : woven_.word(woven - 1);
+    if (flattened_.word(flat) == ":" && woven_.word(woven) == "{") {  // struct LlamaConfig : Config
+      const size_t open = flattened_.find("{", flat, flattened_.size());
+      if (!config_before(flat) || flattened_.word(open - 1) != "Config") return false;
+      flat = open;
+      return true;
+    }
+    if (previous != ";" && previous != "{" && previous != "}" && previous != ":" && !added_before(woven)) return false;
+    return fields(flat, woven) || second_form(flat, woven);
+  }
+
+  const Class* config_before(size_t flat) const {
+    const Class* found = nullptr;
+    for (const Class& one : family_.classes)
+      if (one.where.begin < flattened_.begin(flat) && (!found || found->where.begin < one.where.begin)) found = &one;
+    return found && found->is_config ? found : nullptr;
+  }
+
+  /// `template <class Visitor> void fields(Visitor&& visit) { visit("size", size); }`, with all of them.
+  bool fields(size_t flat, size_t woven) {
+    if (!woven_.reads(woven, {"template", "<", "class", "Visitor", ">", "void", "fields", "(", "Visitor", "&&"}) ||
+        flattened_.reads(flat, {"template", "<", "class", "Visitor", ">", "void", "fields"}))
+      return false;
+    const Class* config = config_before(flat);
+    const std::string_view visit = woven_.word(woven + 10);
+    size_t at = woven + 13;
+    if (!config || !woven_.reads(woven + 11, {")", "{"})) return false;
+    for (const Field& field : config->fields) {
+      if (!woven_.reads(at, {visit, "(", "\"" + field.name + "\"", ",", field.name, ")", ";"})) return false;
+      at += 7;
+    }
+    if (woven_.word(at) != "}") return false;
+    add(woven, at + 1);
+    return true;
+  }
+
+  /// A method once more, after itself, under a name of its own.
+  bool second_form(size_t flat, size_t woven) {
+    if (second_forms_.count(woven)) return false;  // being compared
+    size_t name = woven;
+    while (name < woven_.size() && !woven_.word(name).ends_with(kOnShards) && !woven_.opens(name) &&
+           woven_.word(name) != ";")
+      ++name;
+    if (!woven_.word(name).ends_with(kOnShards) || woven_.word(name + 1) != "(" ||
+        flattened_.word(flat) == woven_.word(name))
+      return false;
+    const size_t open = woven_.find("{", name, woven_.size()), end = woven_.closing(open) + 1;
+    const size_t first_open = woven_.opening(woven - 1), first = declaration_of(first_open);
+    if (end > woven_.size() || first_open == woven_.size() || added_[first]) return false;
+    second_forms_.insert(woven);
+    if (!walk(origin_[first], flat, woven, end)) return false;
+    differs_at_ = flat;
+    add(woven, end);
+    return true;
+  }
+
+  const FamilyModel& family_;
+  Tokens flattened_, woven_;
+  std::vector<bool> gone_;              // of the flattened text
+  std::vector<bool> added_;             // of the woven text
+  std::vector<size_t> origin_;          // where the walk was in the flattened text
+  std::set<size_t> units_;              // the names of bodies that FSDP's wrappers call
+  std::set<size_t> second_forms_;       // where they begin
+  std::set<std::string_view> entered_;  // variables of which there is one more, for layers that are split
+  std::set<std::string_view> fed_;      // variables that are declared before the first stage makes them
+  size_t differs_at_ = 0;
+};
+
+}  // namespace
+
+void check_woven(const FamilyModel& family, const std::string& woven, std::vector<Finding>& findings) {
+  const std::optional<uint32_t> differs = Unweaver(family, woven).difference();
+  if (!differs) return;
+  findings.push_back({true,
+                      {family.file, *differs, *differs},
+                      "weaving changes more here than its calls do",
+                      "this is a defect of modgen: please report it with this spec",
+                      {}});
+}
+
+bool same_tokens(const std::string& a, const std::string& b) {
+  const auto next = [](const Tokens& code, size_t& at) {
+    std::string word(code.word(at++));
+    // "one" "two" is one string.
+    while (word.ends_with('"') && code.word(at).starts_with('"'))
+      word = word.substr(0, word.size() - 1) + std::string(code.word(at++).substr(1));
+    return word;
+  };
+  const Tokens first(a), second(b);
+  size_t here = 0, there = 0;
+  while (here < first.size() || there < second.size())
+    if (next(first, here) != next(second, there)) return false;
+  return true;
+}
+
+}  // namespace modgen
