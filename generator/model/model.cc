@@ -348,13 +348,26 @@ class ModelReader {
 };
 
 /// What only templates of libtorch and of the runtime would find out, whose bodies are not parsed here: whether modules
-/// can be made from what their holders are given, and entries from their config.
+/// can be made from what their holders are given, and entries from their config. And names that woven calls need.
 class HolderChecker : public clang::RecursiveASTVisitor<HolderChecker> {
  public:
   explicit HolderChecker(clang::Sema& sema) : sema_(sema) {}
 
   bool VisitCXXConstructExpr(clang::CXXConstructExpr* made) {
     check_holder(*made, made->getSourceRange());
+    return true;
+  }
+
+  /// What woven calls name must not be found in the family.
+  bool VisitNamedDecl(clang::NamedDecl* decl) {
+    static const std::set<llvm::StringRef> kSpaces = {"fsdp", "pp", "tp", "Tensor"};
+    if (!decl->getDeclName().isIdentifier() || decl->isImplicit()) return true;
+    const bool is_space = llvm::isa<clang::TypeDecl, clang::NamespaceAliasDecl>(decl) && kSpaces.count(decl->getName());
+    if (is_space || decl->getName() == "tie_parameter")
+      sema_.Diag(decl->getLocation(),
+                 sema_.getDiagnostics().getCustomDiagID(clang::DiagnosticsEngine::Error,
+                                                        "'%0' is what calls that modgen writes name: use another name"))
+          << decl->getName();
     return true;
   }
 
