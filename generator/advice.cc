@@ -1,5 +1,7 @@
 #include "generator/advice.h"
 
+#include <cctype>
+
 #include "generator/source/edits.h"
 #include "generator/source/names.h"
 
@@ -12,6 +14,14 @@ std::string quoted_after(const std::string& message, const std::string& words) {
   if (at == std::string::npos) return "";
   const size_t begin = at + words.size() + 1;
   return message.substr(begin, message.find('\'', begin) - begin);
+}
+
+/// The name that ends right before `at` but for spaces; empty where none does.
+std::string name_before(const std::string& text, uint32_t at) {
+  while (at > 0 && text[at - 1] == ' ') --at;
+  uint32_t begin = at;
+  while (begin > 0 && (std::isalnum(static_cast<unsigned char>(text[begin - 1])) || text[begin - 1] == '_')) --begin;
+  return text.substr(begin, at - begin);
 }
 
 }  // namespace
@@ -36,6 +46,13 @@ void advise(Remark& remark, const Parsed& parsed, const std::function<bool(const
              !made.empty()) {
     remark.advice = "give '" + std::string(unqualified(made)) +
                     "' a constructor with these parameters, or redefine the code that constructs it";
+  } else if (message == "no viable overloaded '='") {
+    const std::string name = name_before(parsed.sources[remark.where.file].text, remark.where.begin);
+    if (name.empty()) return;
+    remark.message = "'" + name + "' cannot hold what is assigned to it";
+    remark.advice =
+        "a class that makes an inherited member of another type declares it again: 'TYPE " + name + "{nullptr};'";
+    remark.notes.clear();
   } else if (message.starts_with("calling a private constructor") ||
              message.starts_with("calling a protected constructor")) {
     remark.advice = "write 'public:' above that constructor";
