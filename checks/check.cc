@@ -39,7 +39,10 @@ int first_difference(std::string_view a, std::string_view b) {
 class Check {
  public:
   explicit Check(const CheckOptions& options)
-      : options_(options), folder_(options.tree.root / "generated"), generator_(built_generator()) {
+      : options_(options),
+        files_(options.tree),
+        folder_(options.tree.root / "generated"),
+        generator_(built_generator()) {
     // The tree's own generator, where it holds one, is what should have made its files.
     if (fs::exists(options.tree.root / "generator" / "generate.h"))
       generator_.sources = digest_of_sources(options.tree.root / "generator");
@@ -104,7 +107,7 @@ class Check {
     const bool known = local && local->record == digest(*text);
     if (known && local->tools != tools()) return {"the programs that verified it have changed"};
     if (known) generator = {generator.sources, record.llvm, record.torch};
-    return reasons_to_regenerate(record, options_.tree, family, folder_, generator);
+    return reasons_to_regenerate(record, files_, family, folder_, generator);
   }
 
   void compare(const Suspects& suspects) {
@@ -241,6 +244,7 @@ class Check {
   }
 
   const CheckOptions& options_;
+  TreeFiles files_;
   const fs::path folder_;
   GeneratorIdentity generator_;
   std::string tools_;

@@ -1,8 +1,6 @@
 #include "checks/digest.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <vector>
 
 #include "generator/source/files.h"
@@ -20,9 +18,8 @@ std::string digest(std::string_view bytes) {
   XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
   std::string text;
   for (unsigned char byte : canonical.digest) {
-    std::array<char, 3> digits;
-    std::snprintf(digits.data(), digits.size(), "%02x", byte);
-    text += digits.data();
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    text += {kDigits[byte / 16], kDigits[byte % 16]};
   }
   return text;
 }

@@ -54,7 +54,21 @@ fs::path shipped_tree(const fs::path& root) {
 
 GeneratorIdentity built_generator() { return {MODULAR_GENERATOR_DIGEST, MODULAR_LLVM_RELEASE, MODULAR_TORCH_RELEASE}; }
 
-Record make_record(const Tree& tree, const std::string& family, std::string_view output_bytes,
+const std::optional<std::string>& TreeFiles::digest(const std::string& name) {
+  const auto [known, is_new] = digests_.try_emplace(name);
+  if (is_new)
+    if (const std::optional<std::string> text = read_file_if_any(tree_.path_of(name)))
+      known->second = digest_of_text(*text);
+  return known->second;
+}
+
+bool TreeFiles::exists(const std::string& name) {
+  const auto [known, is_new] = exists_.try_emplace(name);
+  if (std::error_code unreadable; is_new) known->second = fs::is_regular_file(tree_.path_of(name), unreadable);
+  return known->second;
+}
+
+Record make_record(TreeFiles& files, const std::string& family, std::string_view output_bytes,
                    const std::vector<std::string>& read, const std::vector<std::string>& absent) {
   const GeneratorIdentity generator = built_generator();
   Record record{.generator = generator.sources,
@@ -64,10 +78,15 @@ Record make_record(const Tree& tree, const std::string& family, std::string_view
                 .spec = {},
                 .read = {},
                 .absent = {}};
-  record.spec = {spec_name(family), digest_of_text(read_file(tree.root / spec_name(family)))};
+  const Tree& tree = files.tree();
+  const auto digest_of = [&](const std::string& name) {
+    if (const std::optional<std::string>& known = files.digest(name)) return *known;
+    throw std::runtime_error(tree.path_of(name).string() + " is gone");
+  };
+  record.spec = {spec_name(family), digest_of(spec_name(family))};
   for (const std::string& path : read) {
     std::string name = tree.name_of(path);
-    if (name != record.spec.name) record.read.push_back({name, digest_of_text(read_file(tree.path_of(name)))});
+    if (name != record.spec.name) record.read.push_back({name, digest_of(name)});
   }
   for (const std::string& path : absent) record.absent.push_back(tree.name_of(path));
   std::ranges::sort(record.read, {}, &FileDigest::name);
@@ -133,7 +152,7 @@ Record parse_record(std::string_view text) {
   return record;
 }
 
-std::vector<std::string> reasons_to_regenerate(const Record& record, const Tree& tree, const std::string& family,
+std::vector<std::string> reasons_to_regenerate(const Record& record, TreeFiles& files, const std::string& family,
                                                const fs::path& output_folder, const GeneratorIdentity& generator) {
   std::vector<std::string> reasons;
   if (record.generator != generator.sources) reasons.push_back("it was made by another state of the generator");
@@ -150,27 +169,24 @@ std::vector<std::string> reasons_to_regenerate(const Record& record, const Tree&
   }
   if (record.spec.name != spec_name(family)) reasons.push_back("its record is that of " + record.spec.name);
   auto verify = [&](const FileDigest& file) {
-    const std::optional<std::string> bytes = read_file_if_any(tree.path_of(file.name));
-    if (!bytes) {
+    const std::optional<std::string>& now = files.digest(file.name);
+    if (!now)
       reasons.push_back(file.name + " is gone");
-    } else if (digest_of_text(*bytes) != file.digest) {
+    else if (*now != file.digest)
       reasons.push_back(file.name + " has changed");
-    }
   };
   verify(record.spec);
   for (const FileDigest& file : record.read) verify(file);
-  for (const std::string& name : record.absent) {
-    if (std::error_code unreadable; fs::is_regular_file(tree.path_of(name), unreadable))
-      reasons.push_back(name + " is new and shadows a file that was included");
-  }
+  for (const std::string& name : record.absent)
+    if (files.exists(name)) reasons.push_back(name + " is new and shadows a file that was included");
   return reasons;
 }
 
-bool is_current(const Tree& tree, const std::string& family, const fs::path& output_folder) {
+bool is_current(TreeFiles& files, const std::string& family, const fs::path& output_folder) {
   const std::optional<std::string> text = read_file_if_any(output_folder / (family + ".lock"));
   if (!text) return false;
   try {
-    return reasons_to_regenerate(parse_record(*text), tree, family, output_folder, built_generator()).empty();
+    return reasons_to_regenerate(parse_record(*text), files, family, output_folder, built_generator()).empty();
   } catch (const std::runtime_error&) {
     return false;  // a damaged record is written again
   }

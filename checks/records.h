@@ -4,8 +4,11 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace modgen {
@@ -50,9 +53,25 @@ struct GeneratorIdentity {
 };
 GeneratorIdentity built_generator();
 
+/// The files of a tree as they are found, each looked at once: families share most of what they depend on.
+class TreeFiles {
+ public:
+  explicit TreeFiles(Tree tree) : tree_(std::move(tree)) {}
+
+  const Tree& tree() const { return tree_; }
+  /// The digest of the text of the file that records call `name`; nothing where there is none.
+  const std::optional<std::string>& digest(const std::string& name);
+  bool exists(const std::string& name);
+
+ private:
+  Tree tree_;
+  std::unordered_map<std::string, std::optional<std::string>> digests_;
+  std::unordered_map<std::string, bool> exists_;
+};
+
 /// The record of an output just made by the generator of this build. `read` and `absent` are paths as generate() gives
 /// them: relative to the root, or absolute. Throws std::runtime_error where a file cannot be read.
-Record make_record(const Tree& tree, const std::string& family, std::string_view output_bytes,
+Record make_record(TreeFiles& files, const std::string& family, std::string_view output_bytes,
                    const std::vector<std::string>& read, const std::vector<std::string>& absent);
 
 /// The record as text, one fact a line.
@@ -63,12 +82,12 @@ Record parse_record(std::string_view text);
 
 /// Why the generated file in `output_folder` may not be what its spec says: one sentence each, none where the record is
 /// current. `generator` is what would make the file now.
-std::vector<std::string> reasons_to_regenerate(const Record& record, const Tree& tree, const std::string& family,
+std::vector<std::string> reasons_to_regenerate(const Record& record, TreeFiles& files, const std::string& family,
                                                const std::filesystem::path& output_folder,
                                                const GeneratorIdentity& generator);
 
 /// True where `output_folder` holds the family's generated file and a current record of it, both as this build's
 /// generator makes them.
-bool is_current(const Tree& tree, const std::string& family, const std::filesystem::path& output_folder);
+bool is_current(TreeFiles& files, const std::string& family, const std::filesystem::path& output_folder);
 
 }  // namespace modgen

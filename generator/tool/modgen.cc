@@ -58,13 +58,13 @@ std::optional<Request> plain_request(const std::vector<std::string>& arguments) 
 }
 
 bool nothing_to_do(const Request& request) {
-  const modgen::Tree tree{
-      fs::canonical(request.root),
-      fs::canonical(request.shipped.empty() ? modgen::shipped_tree(request.root) : fs::path(request.shipped))};
-  const fs::path folder = request.output_dir.empty() ? tree.root / "generated" : fs::path(request.output_dir);
-  const auto families = request.all ? modgen::families_in(tree.root) : request.families;
+  modgen::TreeFiles files(
+      {fs::canonical(request.root),
+       fs::canonical(request.shipped.empty() ? modgen::shipped_tree(request.root) : fs::path(request.shipped))});
+  const fs::path folder = request.output_dir.empty() ? files.tree().root / "generated" : fs::path(request.output_dir);
+  const auto families = request.all ? modgen::families_in(files.tree().root) : request.families;
   for (const std::string& family : families)
-    if (!modgen::is_current(tree, family, folder)) return false;
+    if (!modgen::is_current(files, family, folder)) return false;
   return !families.empty();
 }
 

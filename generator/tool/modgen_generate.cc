@@ -272,11 +272,11 @@ int run() {
     return 0;
   }
   const fs::path folder = output_folder();
-  const modgen::Tree tree{fs::canonical(root.getValue()), fs::canonical(options.shipped)};
+  modgen::TreeFiles files({fs::canonical(root.getValue()), fs::canonical(options.shipped)});
   bool differs = false;
   std::vector<std::pair<fs::path, std::string>> to_write;  // together, so that all families are written or none
   for (const modgen::Output& output : result.outputs) {
-    const modgen::Record record = modgen::make_record(tree, output.family, output.bytes, output.read, output.absent);
+    const modgen::Record record = modgen::make_record(files, output.family, output.bytes, output.read, output.absent);
     for (const auto& [name, bytes] :
          {std::pair{output.family + ".h", output.bytes}, std::pair{output.family + ".lock", modgen::to_text(record)}}) {
       const std::string path = (folder / name).string();

@@ -82,12 +82,13 @@ class Watch {
   void generate_what_is_stale() {
     const std::vector<std::string> families =
         options_.families.empty() ? families_in(options_.tree.root) : options_.families;
+    TreeFiles files(options_.tree);
     for (const std::string& family : families) {
       if (!find_spec(options_.tree.root, options_.tree.shipped, family)) {
         std::cout << family << ": its spec is gone\n" << std::flush;
         continue;
       }
-      if (is_current(options_.tree, family, options_.output_folder)) continue;
+      if (is_current(files, family, options_.output_folder)) continue;
       const int exit_code = generate(family);
       std::cout << (options_.output_folder / (family + ".h")).string()
                 << (exit_code == 0 ? ": generated\n" : ": left as it was\n") << std::flush;

@@ -22,12 +22,14 @@ class RecordsTest : public testing::Test {
     write_file(tree.root / "modular/tiny.h", "#include \"modular/llama.h\"\n");
     write_file(tree.shipped / "modular/llama.h", "// llama\n");
     write_file(tree.root / "generated/tiny.h", "// tiny\n");
-    record = make_record(tree, "tiny", "// tiny\n", {"modular/tiny.h", (tree.shipped / "modular/llama.h").string()},
+    TreeFiles files(tree);
+    record = make_record(files, "tiny", "// tiny\n", {"modular/tiny.h", (tree.shipped / "modular/llama.h").string()},
                          {"modular/modular/llama.h", (tree.root / "modular/llama.h").string()});
   }
 
   std::vector<std::string> reasons() const {
-    return reasons_to_regenerate(record, tree, "tiny", tree.root / "generated", built_generator());
+    TreeFiles files(tree);
+    return reasons_to_regenerate(record, files, "tiny", tree.root / "generated", built_generator());
   }
 
   TemporaryFolder folder;
@@ -46,7 +48,8 @@ TEST_F(RecordsTest, NamesFilesTheSameOnEveryMachine) {
 }
 
 TEST_F(RecordsTest, RefusesADependencyOutsideOfBothTrees) {
-  EXPECT_THROW(make_record(tree, "tiny", "", {"/usr/include/stdio.h"}, {}), std::runtime_error);
+  TreeFiles files(tree);
+  EXPECT_THROW(make_record(files, "tiny", "", {"/usr/include/stdio.h"}, {}), std::runtime_error);
 }
 
 TEST_F(RecordsTest, SurvivesItsText) { EXPECT_EQ(parse_record(to_text(record)), record); }
@@ -95,11 +98,15 @@ TEST_F(RecordsTest, AnotherGenerator) {
 }
 
 TEST_F(RecordsTest, CurrentOnlyWithOutputAndRecordInPlace) {
-  EXPECT_FALSE(is_current(tree, "tiny", tree.root / "generated"));
+  const auto is_current_now = [&] {
+    TreeFiles files(tree);
+    return is_current(files, "tiny", tree.root / "generated");
+  };
+  EXPECT_FALSE(is_current_now());
   write_file(tree.root / "generated/tiny.lock", to_text(record));
-  EXPECT_TRUE(is_current(tree, "tiny", tree.root / "generated"));
+  EXPECT_TRUE(is_current_now());
   write_file(tree.root / "generated/tiny.h", "// edited\n");
-  EXPECT_FALSE(is_current(tree, "tiny", tree.root / "generated"));
+  EXPECT_FALSE(is_current_now());
 }
 
 TEST_F(RecordsTest, SpecsAreAllHeadersButThePrelude) {
