@@ -89,21 +89,40 @@ std::vector<size_t> block_starts(const std::string& code) {
   return starts;
 }
 
-/// The blocks of `code` that `changed` ranges reach into, and the first and the last, where the namespace's braces are.
-std::vector<Range> blocks_with(const std::string& code, const std::vector<Range>& changed) {
-  const std::vector<size_t> starts = block_starts(code);
-  std::vector<bool> reached(starts.size());
-  reached.front() = reached.back() = true;
-  const auto block_of = [&](unsigned offset) {
-    return std::upper_bound(starts.begin(), starts.end(), offset) - starts.begin() - 1;
+/// Where the members of a class that is in [begin, end) of formatted code begin after an empty line, and `begin`.
+std::vector<size_t> member_starts(std::string_view code, size_t begin, size_t end) {
+  std::vector<size_t> starts = {begin};
+  const std::string_view block = code.substr(begin, end - begin);
+  const auto defines = [&](std::string_view head) {
+    return block.starts_with(head) || block.find("\n" + std::string(head)) != std::string_view::npos;
   };
-  for (const Range& one : changed)
-    for (auto block = block_of(one.getOffset()); block <= block_of(one.getOffset() + one.getLength()); ++block)
-      reached[static_cast<size_t>(block)] = true;
+  if (!defines("class ") && !defines("struct ")) return starts;
+  for (size_t at = 0; (at = block.find("\n\n  ", at)) != std::string_view::npos; ++at)
+    if (at + 4 < block.size() && block[at + 4] != ' ' && block[at + 4] != '}') starts.push_back(begin + at + 2);
+  return starts;
+}
+
+/// The parts that begin at `starts` and end at `end` into which `changed` ranges reach, and the first and the last,
+/// where the braces are that they stand in.
+std::vector<Range> parts_with(const std::vector<size_t>& starts, size_t end, const std::vector<Range>& changed) {
+  std::vector<Range> parts;
+  for (size_t part = 0; part < starts.size(); ++part) {
+    const size_t begin = starts[part], next = part + 1 < starts.size() ? starts[part + 1] : end;
+    const bool is_reached = std::ranges::any_of(changed, [&](const Range& one) {
+      return one.getOffset() < next && one.getOffset() + one.getLength() >= begin;
+    });
+    if (part == 0 || part + 1 == starts.size() || is_reached) parts.push_back(range(begin, next));
+  }
+  return parts;
+}
+
+/// The blocks of `code`, of classes the members, that `changed` ranges reach into.
+std::vector<Range> blocks_with(const std::string& code, const std::vector<Range>& changed) {
   std::vector<Range> blocks;
-  for (size_t block = 0; block < starts.size(); ++block)
-    if (reached[block])
-      blocks.push_back(range(starts[block], block + 1 < starts.size() ? starts[block + 1] : code.size()));
+  for (const Range& block : parts_with(block_starts(code), code.size(), changed)) {
+    const size_t begin = block.getOffset(), end = begin + block.getLength();
+    for (const Range& part : parts_with(member_starts(code, begin, end), end, changed)) blocks.push_back(part);
+  }
   return blocks;
 }
 
