@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include "generator/flatten/operands.h"
+
 namespace modgen {
 namespace {
 

@@ -196,17 +196,6 @@ struct ConstructorContext {
 Fragment constructor_text(const ConstructorContext& context, size_t index, const clang::CXXConstructorDecl& constructor,
                           SourceSpan slice);
 
-/// `argument` is a name, a literal, or a part of such: it costs nothing to write it again.
-bool is_trivial_argument(const clang::Expr& argument);
-
-/// `argument` has no effects and costs next to nothing, so it may be evaluated more than once: numbers made of trivial
-/// ones.
-bool is_repeatable_argument(const clang::Expr& argument);
-
-/// `text` in parentheses, unless `expr`, which it spells, binds as tightly as a call; always where it `is_replaced`, so
-/// that the text spells something else.
-Fragment tight(Fragment text, const clang::Expr& expr, bool is_replaced = false);
-
 /// The statements of a body with what stands at them; the last slice is what stands before the closing brace.
 std::vector<std::pair<const clang::Stmt*, SourceSpan>> statement_slices(const Family& family, const clang::Stmt& body);
 
