@@ -102,14 +102,26 @@ Entity* Family::declared(const Symbol& symbol) {
 }
 
 Entity* Family::inferred(const Symbol& symbol, std::vector<Step> outward) {
+  std::vector<std::pair<const Spec*, std::string>> path;
+  for (const Step& step : outward) path.emplace_back(step.family, step.prefix);
+  const auto [known, is_new] = by_path_.try_emplace({&symbol, std::move(path)});
+  if (is_new) known->second = inferred_by(symbol, std::move(outward));
+  return known->second;
+}
+
+/// As inferred, on a path on which `symbol` was not reached before.
+Entity* Family::inferred_by(const Symbol& symbol, std::vector<Step> outward) {
   const std::string prefix = prefix_of(*symbol.spec, outward);
-  if (const auto found = by_symbol_.find({&symbol, prefix}); found != by_symbol_.end()) return found->second;
+  const auto found = by_symbol_.find({&symbol, prefix});
+  if (found != by_symbol_.end() && same_meaning(symbol, found->second->levels.front().outward, outward))
+    return found->second;
   if (!symbol.library.empty()) return add(symbol.library, nullptr, symbol, std::move(outward));
   std::string name = renamed_word(symbol.name, symbol.spec->names, names_with(spec_, prefix));
   if (const auto other = by_name_.find(name); other != by_name_.end() && !symbol.is_class()) {
     // Functions of several families: one copy if they are the same, else told apart by prefix.
     const Symbol& there = *other->second->levels.front().symbol;
-    if (!other->second->declared && same_code(there, symbol)) return by_symbol_[{&symbol, prefix}] = other->second;
+    if (!other->second->declared && found == by_symbol_.end() && same_code(there, symbol))
+      return by_symbol_[{&symbol, prefix}] = other->second;
     const bool constant = name.size() > 1 && name[0] == 'k' && std::isupper(static_cast<unsigned char>(name[1]));
     name = constant ? "k" + prefix + name.substr(1) : snake_case(prefix) + "_" + name;
   }
@@ -143,6 +155,24 @@ bool Family::same_code(const Symbol& a, const Symbol& b, std::set<const Symbol*>
   const auto from_a = reached(a), from_b = reached(b);
   return std::equal(from_a.begin(), from_a.end(), from_b.begin(), from_b.end(),
                     [&](const Symbol* one, const Symbol* other) { return same_code(*one, *other, seen); });
+}
+
+/// Whether the code of `symbol` means the same where it is reached on two paths: families in between may have put
+/// something else in the place of what it names.
+bool Family::same_meaning(const Symbol& symbol, const std::vector<Step>& a, const std::vector<Step>& b,
+                          std::set<const Symbol*> seen) const {
+  const auto is_same_step = [](const Step& one, const Step& other) {
+    return one.family == other.family && one.prefix == other.prefix;
+  };
+  if (std::ranges::equal(a, b, is_same_step) || !seen.insert(&symbol).second) return true;
+  return std::ranges::all_of(symbol.spec->references, [&](const Reference& reference) {
+    const Symbol* target = reference.kind == Reference::Kind::name ? specs_.symbol(reference.target) : nullptr;
+    if (!target || target == &symbol ||
+        std::ranges::none_of(symbol.slices, [&](const Slice* slice) { return slice->whole.contains(reference.where); }))
+      return true;
+    const Meaning here = meaning(*target, {&symbol, a}), there = meaning(*target, {&symbol, b});
+    return here.symbol == there.symbol && same_meaning(*here.symbol, here.outward, there.outward, seen);
+  });
 }
 
 /// The classes that `first` is made of, most derived first.
@@ -340,7 +370,8 @@ void Family::check_redefinitions() {
   bool has_entry = false;
   for (const auto& entity : entities_) {
     if (!entity->declared) continue;
-    const bool is_root = !entity->declared->base && entity->declared->is_class(), is_one = specs_.is_entry(*entity->declared);
+    const bool is_root = !entity->declared->base && entity->declared->is_class(),
+               is_one = specs_.is_entry(*entity->declared);
     has_entry |= is_one;
     if (is_root || is_one) next.push_back(entity.get());
   }

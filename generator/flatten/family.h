@@ -117,9 +117,12 @@ class Family {
   std::string prefix_of(const Spec& family, const std::vector<Step>& outward) const;
   Entity* declared(const Symbol& symbol);
   Entity* inferred(const Symbol& symbol, std::vector<Step> outward);
+  Entity* inferred_by(const Symbol& symbol, std::vector<Step> outward);
   std::vector<Level> levels_of(const Symbol& first, std::vector<Step> outward) const;
   Entity* add(std::string name, const Symbol* declared, const Symbol& first, std::vector<Step> outward);
   bool same_code(const Symbol& a, const Symbol& b, std::set<const Symbol*> seen = {}) const;
+  bool same_meaning(const Symbol& symbol, const std::vector<Step>& a, const std::vector<Step>& b,
+                    std::set<const Symbol*> seen = {}) const;
   std::string reference_text(const Reference& reference, const Level& level, Entity& user);
   std::string registered_text(const std::string& registered, const Level& level, const Entity& user) const;
   std::string flag_text(const Reference& flag, const Level& level, Entity& user);
@@ -150,6 +153,8 @@ class Family {
   const Spec& spec_;
   std::deque<std::unique_ptr<Entity>> entities_;                        // in the order in which they were reached
   std::map<std::pair<const Symbol*, std::string>, Entity*> by_symbol_;  // with the prefix that it gets
+  std::map<std::pair<const Symbol*, std::vector<std::pair<const Spec*, std::string>>>, Entity*>
+      by_path_;  // what is inferred; looked up, never walked
   std::map<std::string, Entity*> by_name_;
   SourceSpan asking_;  // where the code that is rendered names something, as far as it is the family's own
   std::vector<Use> uses_;
