@@ -39,6 +39,36 @@ const clang::CXXConstructorDecl* chosen_constructor(const clang::CXXRecordDecl& 
   return nullptr;
 }
 
+size_t level_of(const Entity& entity, const Symbol* wanted, size_t from) {
+  while (from < entity.levels.size() && entity.levels[from].symbol != wanted) ++from;
+  return from;
+}
+
+/// What `target` of the call's level runs: itself, or where nobody wrote it, that of a base.
+void run_written(const Specs& specs, const Entity& entity, const clang::CXXConstructorDecl& constructor,
+                 BaseCall& call) {
+  const clang::CXXConstructorDecl* target = &constructor;
+  while (call.level < entity.levels.size() && target->isDefaulted() && target->isDefaultConstructor()) {
+    const clang::CXXConstructorDecl* next = nullptr;
+    size_t level_of_next = call.level;
+    for (const clang::CXXBaseSpecifier& base : target->getParent()->bases()) {
+      const auto* of_base = base.getType()->getAsCXXRecordDecl();
+      const Symbol* one = of_base ? specs.symbol(of_base) : nullptr;
+      if (!one || !one->record) continue;
+      level_of_next = level_of(entity, one, call.level);
+      for (const clang::CXXConstructorDecl* constructor : of_base->ctors())
+        if (constructor->isDefaultConstructor()) next = constructor;
+    }
+    if (!next) break;
+    target = next;
+    call.level = level_of_next;
+    call.arguments.clear();
+  }
+  const clang::FunctionDecl* definition = nullptr;
+  if (call.level < entity.levels.size() && !target->isDefaulted() && target->getBody(definition))
+    call.constructor = llvm::cast<clang::CXXConstructorDecl>(definition);
+}
+
 }  // namespace
 
 std::optional<BaseCall> base_call(const Family& family, const Entity& entity, size_t level,
@@ -46,12 +76,8 @@ std::optional<BaseCall> base_call(const Family& family, const Entity& entity, si
   const Specs& specs = family.specs();
   const auto* record = init.getBaseClass()->getAsCXXRecordDecl();
   const Symbol* symbol = record ? specs.symbol(record) : nullptr;
-  const auto level_of = [&](const Symbol* wanted, size_t from) {
-    while (from < entity.levels.size() && entity.levels[from].symbol != wanted) ++from;
-    return from;
-  };
   BaseCall call;
-  call.level = level_of(symbol, level + 1);
+  call.level = level_of(entity, symbol, level + 1);
   if (!symbol || call.level == entity.levels.size()) return std::nullopt;
   const clang::Expr* value = init.getInit();
   const auto* made = value ? llvm::dyn_cast<clang::CXXConstructExpr>(value->IgnoreImplicit()) : nullptr;
@@ -66,7 +92,7 @@ std::optional<BaseCall> base_call(const Family& family, const Entity& entity, si
     call.arguments.assign(skip->arg_begin(), skip->arg_end());
     const auto* ancestor =
         skip->getDirectCallee()->getTemplateSpecializationArgs()->get(1).getAsType()->getAsCXXRecordDecl();
-    const size_t last = level_of(specs.symbol(ancestor), call.level);
+    const size_t last = level_of(entity, specs.symbol(ancestor), call.level);
     for (; call.level < last; ++call.level) call.skipped.push_back(call.level);
     target = chosen_constructor(*ancestor, call.arguments, skip->getSourceRange(), specs.compiler().getSema());
     if (!target || call.level == entity.levels.size()) return call;  // a library's
@@ -95,26 +121,15 @@ std::optional<BaseCall> base_call(const Family& family, const Entity& entity, si
     }
     call.level = level_of_target(at + 1);
   }
-  // One that nobody wrote calls that of its own base.
-  while (call.level < entity.levels.size() && target->isDefaulted() && target->isDefaultConstructor()) {
-    const clang::CXXConstructorDecl* next = nullptr;
-    size_t level_of_next = call.level;
-    for (const clang::CXXBaseSpecifier& base : target->getParent()->bases()) {
-      const auto* of_base = base.getType()->getAsCXXRecordDecl();
-      const Symbol* one = of_base ? specs.symbol(of_base) : nullptr;
-      if (!one || !one->record) continue;
-      level_of_next = level_of(one, call.level);
-      for (const clang::CXXConstructorDecl* constructor : of_base->ctors())
-        if (constructor->isDefaultConstructor()) next = constructor;
-    }
-    if (!next) break;
-    target = next;
-    call.level = level_of_next;
-    call.arguments.clear();
-  }
-  const clang::FunctionDecl* definition = nullptr;
-  if (call.level < entity.levels.size() && !target->isDefaulted() && target->getBody(definition))
-    call.constructor = llvm::cast<clang::CXXConstructorDecl>(definition);
+  run_written(specs, entity, *target, call);
+  return call;
+}
+
+BaseCall default_base_call(const Family& family, const Entity& entity, size_t level,
+                           const clang::CXXConstructorDecl& constructor) {
+  BaseCall call;
+  call.level = level;
+  run_written(family.specs(), entity, constructor, call);
   return call;
 }
 

@@ -25,6 +25,10 @@ struct BaseCall {
 std::optional<BaseCall> base_call(const Family& family, const Entity& entity, size_t level,
                                   const clang::CXXCtorInitializer& init);
 
+/// What `constructor`, a default constructor of that level which says `= default`, calls of its bases.
+BaseCall default_base_call(const Family& family, const Entity& entity, size_t level,
+                           const clang::CXXConstructorDecl& constructor);
+
 /// What stands for the constructor's parameters where it is written out.
 struct BoundArguments {
   Substitution substitution;

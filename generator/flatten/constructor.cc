@@ -36,18 +36,27 @@ class Unraveller {
     const auto& constructor = llvm::cast<clang::CXXConstructorDecl>(Specs::defined(declared));
     // Nothing to unravel: the text as it stands.
     const bool in_class = &constructor == &declared;
-    if (level + 1 == entity_.levels.size() && context_.dropped.empty() && in_class) return render(slice, level, {});
-    if (!constructor.getBody()) return render(slice, level, {});
+    const bool is_root = level + 1 == entity_.levels.size();
+    const bool stays = is_root && context_.dropped.empty() && in_class;
+    const bool has_body = constructor.getBody() && !constructor.isDefaulted();  // where it is used, Clang makes one
+    if ((stays && !initializes_below(level)) || (!has_body && (is_root || !constructor.isDefaulted())))
+      return render(slice, level, {});
     first_ = level;
     for (const clang::ParmVarDecl* parameter : constructor.parameters())
       if (parameter->getDeclName()) parameters_.insert(parameter->getNameAsString());
-    unravel(level, constructor, {});
+    if (has_body)
+      unravel(level, constructor, {});
+    else
+      run_base(default_base_call(family_, entity_, level, constructor), level, {}, {},
+               entity_.levels[level].symbol->where);
+    add_implicit_of(0, has_body ? level : level + 1);
     check_skipped_fields();
     check_returns();
     const Arranged parts = arranged(std::move(parts_), [this](const Part& part) { return rank(part); });
     for (const Misplaced& one : parts.misplaced) refuse_misplaced(one);
+    if (stays) return render(slice, level, {});
 
-    const uint32_t end = in_class ? head_end(constructor) : span(declared.getSourceRange()).end;
+    const uint32_t end = in_class && has_body ? head_end(constructor) : parameters_end(declared);
     Fragment text;
     for (size_t index = 0; index < parts.initializers.size(); ++index) {
       const Part& part = parts.initializers[index];
@@ -110,6 +119,22 @@ class Unraveller {
     return 1 + static_cast<size_t>(found - context_.field_order.begin());
   }
 
+  /// Whether classes that derive from that of `level` initialize fields where they declare them.
+  bool initializes_below(size_t level) const {
+    const auto initializes = [](const Level& one) {
+      return std::any_of(one.symbol->record->field_begin(), one.symbol->record->field_end(),
+                         [](const clang::FieldDecl* field) { return field->hasInClassInitializer(); });
+    };
+    return std::any_of(entity_.levels.begin(), entity_.levels.begin() + static_cast<long>(level), initializes);
+  }
+
+  /// Where the parameters end, and what follows them without a semicolon: not `= default`.
+  uint32_t parameters_end(const clang::CXXConstructorDecl& constructor) const {
+    const auto type = constructor.getFunctionTypeLoc();
+    return type && constructor.isExplicitlyDefaulted() ? parsed_.token(manager_, type.getRParenLoc()).end
+                                                       : span(constructor.getSourceRange()).end;
+  }
+
   /// Where the signature ends: the colon of the initializers, or the body.
   uint32_t head_end(const clang::CXXConstructorDecl& constructor) const {
     const SourceSpan body = span(constructor.getBody()->getSourceRange());
@@ -168,7 +193,7 @@ class Unraveller {
       if (init->isWritten())
         add_initializer(*init, slice_of(init), level, arguments);
       else if (init->isAnyMemberInitializer())
-        add_implicit(*init, level);
+        add_implicit(*init->getAnyMember(), level);
     }
     Substitution in_body = arguments;
     for (const auto& [parameter, argument, name] : variables_[level]) {
@@ -248,14 +273,20 @@ class Unraveller {
     const std::optional<BaseCall> call = base_call(family_, entity_, level, init);
     if (!call) return false;
     for (const size_t skipped : call->skipped) check_skipped(skipped, init);
-    if (!call->constructor) return true;
+    run_base(*call, level, outer, std::move(words),
+             init.isWritten() ? span(init.getSourceRange()) : entity_.levels[level].symbol->where);
+    return true;
+  }
+
+  void run_base(const BaseCall& call, size_t level, const Scope& outer, std::set<std::string> words, SourceSpan cause) {
+    if (!call.constructor) return;
     words.insert(outer.words.begin(), outer.words.end());
     const size_t begin = parts_.size();
-    BoundArguments bound = base_arguments(family_, entity_, *call, level, outer.substitution);
-    variables_[call->level] = std::move(bound.variables);
-    unravel(call->level, *call->constructor, {std::move(bound.substitution), std::move(words)});
-    if (level != first_) return true;
-    const SourceSpan cause = init.isWritten() ? span(init.getSourceRange()) : entity_.levels[level].symbol->where;
+    BoundArguments bound = base_arguments(family_, entity_, call, level, outer.substitution);
+    variables_[call.level] = std::move(bound.variables);
+    unravel(call.level, *call.constructor, {std::move(bound.substitution), std::move(words)});
+    add_implicit_of(level + 1, call.level);
+    if (level != first_) return;
     const auto asked_for = [cause](Later text) -> Later {
       if (!text) return text;
       return [cause, text = std::move(text)] {
@@ -268,7 +299,6 @@ class Unraveller {
       parts_[index].text = asked_for(std::move(parts_[index].text));
       parts_[index].assignment = asked_for(std::move(parts_[index].assignment));
     }
-    return true;
   }
 
   // ---- Initializers -------------------------------------------------------------------------------------------------
@@ -281,7 +311,7 @@ class Unraveller {
     part.level = level;
     part.where = where;
     if (init.isAnyMemberInitializer()) part.field = init.getAnyMember()->getNameAsString();
-    if (is_dropped(part.field, level)) return;
+    if (is_dropped(part.field, level)) return void(initialized_.insert(part.field));
     part.registered = registered_name(init.getInit());
     part.footprint = footprint_of(init.getInit(), meant_);
     if (!part.field.empty()) part.footprint.writes.insert(part.field);
@@ -300,8 +330,14 @@ class Unraveller {
     });
   }
 
-  void add_implicit(const clang::CXXCtorInitializer& init, size_t level) {
-    const clang::FieldDecl& field = *init.getAnyMember();
+  /// What classes from level `first` on, and before level `end`, initialize where they declare it, and no constructor
+  /// that is written names: C++ does so after the constructor of the class below them, of level `end`.
+  void add_implicit_of(size_t first, size_t end) {
+    for (size_t level = end; level-- > first;)
+      for (const clang::FieldDecl* field : entity_.levels[level].symbol->record->fields()) add_implicit(*field, level);
+  }
+
+  void add_implicit(const clang::FieldDecl& field, size_t level) {
     const std::string name = field.getNameAsString();
     const bool is_known = std::any_of(parts_.begin(), parts_.end(), [&](const Part& one) { return one.field == name; });
     // Declared again, it stands at the inherited place, with what initializes it.
@@ -490,8 +526,12 @@ class Unraveller {
     part.level = level;
     part.where = span(stmt.getSourceRange());
     part.field = assignment.field;
-    if (is_dropped(part.field, level)) return;
     part.registered = registered_name(&stmt);
+    if (is_dropped(part.field, level)) {
+      const bool is_creation = !assignment.decl->hasInClassInitializer() && initialized_.insert(part.field).second;
+      if (!is_creation && part.registered.empty() && !entity_.removed.count(part.field)) refuse_overwritten(part);
+      return;
+    }
     // A statement whose only use was to serve a removed member goes with it.
     if (!part.registered.empty() && is_dropped(part.registered, level) && part.field.empty()) return;
     part.footprint = footprint_of(&stmt, meant_);
@@ -629,6 +669,18 @@ class Unraveller {
     return true;
   }
 
+  /// Which of the two values was meant cannot be known: the redeclaration's, or what the body assigns after it.
+  void refuse_overwritten(const Part& part) {
+    const Symbol& redeclares = *entity_.levels[context_.dropped.at(part.field)].symbol;
+    for (const clang::FieldDecl* field : redeclares.record->fields())
+      if (field->getName() == part.field)
+        family_.specs().refuse(
+            parsed_.token(manager_, field->getLocation()),
+            "'" + part.field + "' gets a value here, and the base's constructor assigns it another one",
+            "declare it without a value, and assign it in this class's constructor",
+            {{Diagnostic::Severity::note, part.where, "it is assigned here", "", {}}});
+  }
+
   void refuse_order(const Part& part) {
     family_.specs().refuse(
         part.where,
@@ -653,7 +705,8 @@ class Unraveller {
   std::set<std::string> parameters_;                  // its names
   std::map<size_t, std::vector<Replacement>> calls_;  // super calls in each level's code
   std::map<size_t, std::vector<BoundArguments::Variable>> variables_;
-  std::vector<Skipped> skipped_;  // fields whose class's constructor does not run
+  std::set<std::string> initialized_;  // fields whose inherited initialization a redeclaration's stands for
+  std::vector<Skipped> skipped_;       // fields whose class's constructor does not run
   Family& family_;
   Entity& entity_;
   const Parsed& parsed_;

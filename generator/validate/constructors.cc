@@ -18,7 +18,8 @@ using clang::dyn_cast;
 struct Effect {
   const clang::CXXCtorInitializer* initializer = nullptr;
   const clang::Stmt* statement = nullptr;
-  const clang::Expr* value = nullptr;  // what it sets `field` to
+  const clang::FieldDecl* declared = nullptr;  // a field that is initialized where it is declared
+  const clang::Expr* value = nullptr;          // what it sets `field` to
   std::string field;
   std::string registered;
   Setting* setting = nullptr;
@@ -46,9 +47,14 @@ class Constructors {
                                               const clang::CXXConstructorDecl& spec, const Context& context) {
     match_.parameters(flattened, spec);
     settings_.push_back({context, nullptr, {}});
-    list(spec, static_cast<size_t>(context.level - entity_.levels.data()), settings_.back());
+    const auto level = static_cast<size_t>(context.level - entity_.levels.data());
+    list(spec, level, settings_.back());
+    add_declared(0, level);
     for (const clang::CXXCtorInitializer* init : flattened.inits())
-      if (init->isWritten() && !find(*init)) return missing(init->getSourceLocation(), "this initializer");
+      if (!init->isWritten())
+        find_declared(*init);
+      else if (!find(*init))
+        return missing(init->getSourceLocation(), "this initializer");
     const auto statements = Match::statements_of(flattened.getBody());
     for (const clang::Stmt* statement : statements)
       if (!find(*statement)) return missing(statement->getBeginLoc(), "this statement");
@@ -60,6 +66,11 @@ class Constructors {
   // ---- What the specs' constructors do ----
 
   void list(const clang::CXXConstructorDecl& constructor, size_t level, Setting& setting) {
+    if (constructor.isDefaulted()) {
+      const BaseCall call = default_base_call(counterparts_.family(), entity_, level, constructor);
+      if (call.constructor) run(call, level, setting);
+      return add_declared(level, level + 1);
+    }
     std::vector<const clang::CXXCtorInitializer*> written;
     for (const clang::CXXCtorInitializer* init : constructor.inits())
       if (init->isWritten()) written.push_back(init);
@@ -80,15 +91,18 @@ class Constructors {
         continue;
       if (init->isBaseInitializer()) {
         const auto call = base_call(counterparts_.family(), entity_, level, *init);
-        if (call && call->constructor) run(*call, setting);
+        if (call && call->constructor) run(*call, level, setting);
         if (call) continue;
       }
-      if (init->isWritten()) add(*init, setting);
+      if (init->isWritten())
+        add(*init, setting);
+      else if (init->isAnyMemberInitializer())
+        add_declared(*init->getAnyMember(), level);
     }
     for (const clang::Stmt* statement : Match::statements_of(constructor.getBody())) add(*statement, setting);
   }
 
-  void run(const BaseCall& call, Setting& outer) {
+  void run(const BaseCall& call, size_t level, Setting& outer) {
     settings_.push_back({{&entity_, &entity_.levels[call.level]}, &outer, {}});
     Setting& setting = settings_.back();
     for (unsigned index = 0; index < call.constructor->getNumParams(); ++index) {
@@ -98,6 +112,30 @@ class Constructors {
       setting.arguments[parameter] = argument;
     }
     list(*call.constructor, call.level, setting);
+    add_declared(level + 1, call.level);
+  }
+
+  /// What classes from level `first` on, and before level `end`, initialize where they declare it.
+  void add_declared(size_t first, size_t end) {
+    for (size_t level = end; level-- > first;)
+      for (const clang::FieldDecl* field : entity_.levels[level].symbol->record->fields()) add_declared(*field, level);
+  }
+
+  /// What is declared again stands at the inherited place: a rule of the language.
+  void add_declared(const clang::FieldDecl& field, size_t level) {
+    const std::string name = field.getNameAsString();
+    const bool is_inherited = std::any_of(entity_.levels.begin() + static_cast<long>(level) + 1, entity_.levels.end(),
+                                          [&](const Level& one) { return one.symbol->declares_field(name); });
+    if (!field.hasInClassInitializer() || is_inherited) return;
+    settings_.push_back({{&entity_, &entity_.levels[level]}, nullptr, {}});
+    Effect effect;
+    effect.declared = &field;
+    effect.field = name;
+    effect.setting = &settings_.back();
+    effect.footprint = footprint_of(field.getInClassInitializer(), meant_);
+    effect.footprint.writes.insert(name);
+    effect.matched = true;  // a value of its own: only its order is a matter of constructors
+    effects_.push_back(std::move(effect));
   }
 
   void add(const clang::CXXCtorInitializer& init, Setting& setting) {
@@ -158,6 +196,12 @@ class Constructors {
     order_.push_back(static_cast<size_t>(&effect - effects_.data()));
     match_.forget_difference();
     return true;
+  }
+
+  void find_declared(const clang::CXXCtorInitializer& init) {
+    for (Effect& effect : effects_)
+      if (effect.declared && init.isAnyMemberInitializer() && name_of(effect) == init.getAnyMember()->getNameAsString())
+        take(effect);
   }
 
   bool find(const clang::CXXCtorInitializer& init) {
@@ -276,8 +320,9 @@ class Constructors {
         const Effect &one = effects_[order_[earlier]], &other = effects_[order_[later]];
         if (one.again || other.again || commute(one.footprint, other.footprint)) continue;
         const auto name = [&](const Effect& effect) {
-          const SourceSpan where = counterparts_.place(effect.statement ? effect.statement->getBeginLoc()
-                                                                        : effect.initializer->getSourceLocation());
+          const SourceSpan where = counterparts_.place(effect.statement  ? effect.statement->getBeginLoc()
+                                                       : effect.declared ? effect.declared->getLocation()
+                                                                         : effect.initializer->getSourceLocation());
           const Location at = counterparts_.family().parsed().sources.locate(where);
           return at.path + ":" + std::to_string(at.line);
         };

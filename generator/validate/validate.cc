@@ -74,13 +74,15 @@ class Validator {
   }
 
   void visit_function(const clang::FunctionDecl& function, const Entity* entity) {
-    if (!function.doesThisDeclarationHaveABody() || function.isDefaulted()) return;
+    const auto* defaulted = llvm::dyn_cast<clang::CXXConstructorDecl>(&function);
+    const bool runs_bases = defaulted && defaulted->isExplicitlyDefaulted() && defaulted->isDefaultConstructor();
+    if (!runs_bases && (!function.doesThisDeclarationHaveABody() || function.isDefaulted())) return;
     const clang::NamedDecl* origin = counterparts_.origin(function);
     if (!entity) entity = counterparts_.entity(function);
     const clang::FunctionDecl* spec = origin ? origin->getAsFunction() : nullptr;
     if (!spec || !entity) return skip("functions whose declaration was not found");
     spec = &Specs::defined(*spec);
-    if (!spec->hasBody()) return skip("functions without a body in a spec");
+    if (!spec->hasBody() && !spec->isDefaulted()) return skip("functions without a body in a spec");
     const Context context = counterparts_.context(*entity, *spec->getCanonicalDecl());
     if (const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(&function))
       return report(constructor_difference(counterparts_, validation_, *constructor,

@@ -43,7 +43,7 @@ def object_parts(chain, random, klass, family, index):
             arguments.append(exact_text(random, parameter))
     parts.append(f"auto object = std::make_shared<{type}>({', '.join(arguments)});\n")
     parts.append(f'show("{label} final", std::is_final_v<{type}>);\nshow("{label} lockable", std::is_base_of_v<std::mutex, {type}>);\n')
-    names = {old: new for one in reversed(chain.path(family)) for old, new in klass.renamed.get(one, {}).items()}
+    names = new_names(chain, klass, family)
     parts += shown_fields(chain, klass, family, f"{label} made", names)
     for name, methods in sorted(chain.methods(klass, family).items()):
         for method in methods:
@@ -68,6 +68,11 @@ def config_parts(chain, random, family, label):
     return parts
 
 
+def new_names(chain, klass, family):
+    """What the family calls members of the class, by their old names."""
+    return {old: new for one in reversed(chain.path(family)) for old, new in klass.renamed.get(one, {}).items()}
+
+
 def shown_fields(chain, klass, family, label, names):
     parts = []
     for field in chain.fields(klass, family):
@@ -81,7 +86,9 @@ def shown_fields(chain, klass, family, label, names):
         parts.append(Node("optional", f'show("{label} {field.name}", ', shown, ");\n"))
         if field.registered:
             parts.append(Node("optional", f'show("{label} grad {field.name}", ', value, ".requires_grad());\n"))
-    renamed = "".join(f'{{"{old}", "{new}"}}, ' for old, new in names.items())
+    inner = {f"{one.name}.{old}": new for one in chain.fields(klass, family) if one.type == "holder"
+             for old, new in new_names(chain, one.values["class"], family).items()}
+    renamed = "".join(f'{{"{old}", "{new}"}}, ' for old, new in {**names, **inner}.items())
     parts.append(Node("optional", f'show("{label} state", names_of(*object, ', Either(["{}"], [f"{{{renamed}}}"]), "));\n"))
     return parts
 

@@ -442,8 +442,8 @@ def callees(context, limit, accepted):
         for prefix in prefixes:
             spelled = prefix + method.name
             if method.static:
-                oracle = f"{prefix if super_call else ''}{method.name}_own" if super_call else \
-                    f"{chain.impl(klass, method.families[0])}::{method.name}"
+                exactly = f"{prefix}{method.name}_own"  # the class's, whatever redefines it
+                oracle = exactly if "::" in prefix else f"{chain.impl(klass, method.families[0])}::{method.name}"
                 spelled = Either([spelled], [oracle])
             add(method, spelled, exact, weight, (family, super_call), own=True)
 

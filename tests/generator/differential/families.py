@@ -196,11 +196,11 @@ class Maker:
             if self.chance(0.12):
                 continue
             children = [one for one in chain.families if parent is not None and family in chain.path(one)[1:]]
-            if not children and chain.has("aliases") and self.chance(0.4):
-                nearest = chain.nearest(klass.declared, parent)
+            # Of the parent's own class: what another family redefines on the way is nothing to an alias of an earlier one's.
+            if not children and chain.has("aliases") and parent in klass.declared and self.chance(0.4):
                 klass.declared[family] = "alias"
-                klass.constructors[family] = klass.constructors[nearest]
-                parts.append(f"using {chain.prefix(family)}{klass.stem} = {chain.file(nearest)}::{chain.prefix(nearest)}{klass.stem};\n")
+                klass.constructors[family] = klass.constructors[parent]
+                parts.append(f"using {chain.prefix(family)}{klass.stem} = {chain.file(parent)}::{chain.prefix(parent)}{klass.stem};\n")
                 continue
             parts.append(self.derived_class(klass, family, not children))
         return parts
@@ -223,7 +223,8 @@ class Maker:
         writer.add_methods(self.random.choice([0, 0, 1, 1, 2]), 0.6)
         inherited = chain.methods(klass, base)
         here = {one.name for one in klass.methods if family in one.families}
-        klass.using[family] = {name for name in here if name in inherited and self.chance(0.6)
+        # A method takes the place of the only inherited one of its name, whatever its parameters: in C++ it does not.
+        klass.using[family] = {name for name in here if name in inherited and (self.chance(0.6) or len(inherited[name]) == 1)
                                and any(family not in one.families and family not in one.removed for one in inherited[name])}
         implementation = chain.impl(klass, base)
         spelled = f"public {chain.file(base)}::{implementation}"

@@ -153,7 +153,8 @@ class Judge:
             done = self.run_modgen(folder, left)
             if done.returncode == 0:
                 continue
-            found = located(done.stderr, set(left)) if done.returncode == 2 else {}
+            found = located(done.stderr, programs) if done.returncode == 2 else {}
+            found = {one: message for place, message in found.items() for one in stopped_by(place, programs, left)}
             for (number, level), message in found.items():
                 refused.setdefault(number, {})[level] = message
             if found:
@@ -270,16 +271,26 @@ def attributed(stderr):
     return found
 
 
-def located(stderr, families):
-    """The first message at a place of each of the families, which are pairs of number and level."""
+def located(stderr, programs):
+    """The first message at a place of each of the programs' specs, by number and level."""
     matches, found = list(LOCATED.finditer(stderr)), {}
     for index, match in enumerate(matches):
         name = re.fullmatch(r"([a-z]+)(\d+)", match[1])
-        family = (int(name[2]), FAMILIES.index(name[1]) if name[1] in FAMILIES else -1)
+        number, level = int(name[2]), FAMILIES.index(name[1]) if name[1] in FAMILIES else -1
         end = matches[index + 1].start() if index + 1 < len(matches) else match.start() + 1500
-        if family in families:
-            found.setdefault(family, stderr[match.start() : end].strip())
+        if number in programs and level in programs[number].specs:
+            found.setdefault((number, level), stderr[match.start() : end].strip())
     return found
+
+
+def stopped_by(place, programs, families):
+    """Which of the families, pairs of number and level, an error in a spec stops: its own, and where that was left out already, those that
+    derive from it."""
+    if place in families:
+        return [place]
+    number, level = place
+    name = f'"modular/{FAMILIES[level]}{number}.h"'
+    return [one for one in families if one[0] == number and name in text(programs[number].specs[one[1]], False, number)]
 
 
 def indented(code):

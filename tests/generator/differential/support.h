@@ -62,18 +62,16 @@ inline void show(const char* label, const at::Tensor& tensor) {
   show(label, std::vector<double>(values.data_ptr<double>(), values.data_ptr<double>() + values.numel()));
 }
 
-/// The names of the state dict in their order, after members that a family calls otherwise.
-inline std::vector<std::string> names_of(const torch::nn::Module& module,
-                                         const std::map<std::string, std::string>& renamed) {
+/// The names of the state dict in their order, after members that a family calls otherwise: `renamed` has them with what holds them.
+inline std::vector<std::string> names_of(const torch::nn::Module& module, const std::map<std::string, std::string>& renamed) {
   std::vector<std::string> names;
   for (const auto& item : module.named_parameters()) {
     std::string name;
     for (size_t begin = 0; begin <= item.key().size();) {
       size_t end = item.key().find('.', begin);
       if (end == std::string::npos) end = item.key().size();
-      const std::string part = item.key().substr(begin, end - begin);
-      const auto found = begin == 0 ? renamed.find(part) : renamed.end();
-      name += (begin ? "." : "") + (found == renamed.end() ? part : found->second);
+      const auto found = renamed.find(item.key().substr(0, end));
+      name += (begin ? "." : "") + (found == renamed.end() ? item.key().substr(begin, end - begin) : found->second);
       begin = end + 1;
     }
     names.push_back(name);
