@@ -97,7 +97,7 @@ Entity* Family::meant(const Symbol& symbol, const Level& level, Entity& user) {
 
 Entity* Family::declared(const Symbol& symbol) {
   const auto found = by_symbol_.find({&symbol, spec_.prefix});
-  if (found != by_symbol_.end()) return found->second;
+  if (found != by_symbol_.end()) return found->second.front();
   return add(symbol.library.empty() ? symbol.name : symbol.library, &symbol, symbol, {});
 }
 
@@ -112,16 +112,18 @@ Entity* Family::inferred(const Symbol& symbol, std::vector<Step> outward) {
 /// As inferred, on a path on which `symbol` was not reached before.
 Entity* Family::inferred_by(const Symbol& symbol, std::vector<Step> outward) {
   const std::string prefix = prefix_of(*symbol.spec, outward);
-  const auto found = by_symbol_.find({&symbol, prefix});
-  if (found != by_symbol_.end() && same_meaning(symbol, found->second->levels.front().outward, outward))
-    return found->second;
+  const std::vector<Entity*> others = by_symbol_[{&symbol, prefix}];
+  for (Entity* other : others)
+    if (same_meaning(symbol, other->levels.front().outward, outward)) return other;
   if (!symbol.library.empty()) return add(symbol.library, nullptr, symbol, std::move(outward));
   std::string name = renamed_word(symbol.name, symbol.spec->names, names_with(spec_, prefix));
   if (const auto other = by_name_.find(name); other != by_name_.end() && !symbol.is_class()) {
     // Functions of several families: one copy if they are the same, else told apart by prefix.
     const Symbol& there = *other->second->levels.front().symbol;
-    if (!other->second->declared && found == by_symbol_.end() && same_code(there, symbol))
-      return by_symbol_[{&symbol, prefix}] = other->second;
+    if (!other->second->declared && others.empty() && same_code(there, symbol)) {
+      by_symbol_[{&symbol, prefix}] = {other->second};
+      return other->second;
+    }
     const bool constant = name.size() > 1 && name[0] == 'k' && std::isupper(static_cast<unsigned char>(name[1]));
     name = constant ? "k" + prefix + name.substr(1) : snake_case(prefix) + "_" + name;
   }
@@ -206,7 +208,7 @@ Entity* Family::add(std::string name, const Symbol* declared, const Symbol& firs
   auto entity = std::make_unique<Entity>();
   entity->name = name;
   entity->declared = declared;
-  by_symbol_[{&first, prefix_of(*first.spec, outward)}] = entity.get();
+  by_symbol_[{&first, prefix_of(*first.spec, outward)}].push_back(entity.get());
   entity->levels = levels_of(first, std::move(outward));
   entity->cause = declared ? declared->where : asking_;
   check_bases(specs_, *entity, [&](const Symbol& symbol, const Level& level) { return meaning(symbol, level).symbol; });

@@ -151,8 +151,10 @@ class Family {
 
   const Specs& specs_;
   const Spec& spec_;
-  std::deque<std::unique_ptr<Entity>> entities_;                        // in the order in which they were reached
-  std::map<std::pair<const Symbol*, std::string>, Entity*> by_symbol_;  // with the prefix that it gets
+  std::deque<std::unique_ptr<Entity>> entities_;  // in the order in which they were reached
+  // With the prefix that it gets; several where its code means something else on one way into the family than on
+  // another.
+  std::map<std::pair<const Symbol*, std::string>, std::vector<Entity*>> by_symbol_;
   std::map<std::pair<const Symbol*, std::vector<std::pair<const Spec*, std::string>>>, Entity*>
       by_path_;  // what is inferred; looked up, never walked
   std::map<std::string, Entity*> by_name_;
