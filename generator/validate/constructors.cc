@@ -313,11 +313,20 @@ class Constructors {
     return callee && callee->getDeclName().isIdentifier() && callee->getQualifiedNameAsString() == "modular::remove";
   }
 
+  /// Whether a return in `one`, of a base's constructor, would skip `other`, of one that C++ goes on with.
+  static bool ends_before(const Effect& one, const Effect& other) {
+    return one.statement && one.footprint.returns && other.statement &&
+           other.setting->context.level < one.setting->context.level;
+  }
+
   std::optional<Match::Difference> misplaced(const clang::CXXConstructorDecl& flattened) const {
     for (size_t later = 0; later < order_.size(); ++later)
       for (size_t earlier = 0; earlier < later; ++earlier) {
-        if (order_[earlier] < order_[later]) continue;
         const Effect &one = effects_[order_[earlier]], &other = effects_[order_[later]];
+        if (ends_before(one, other))
+          return Match::Difference{other.statement->getBeginLoc(),
+                                   "this would not run where a base's constructor returns early"};
+        if (order_[earlier] < order_[later]) continue;
         if (one.again || other.again || commute(one.footprint, other.footprint)) continue;
         const auto name = [&](const Effect& effect) {
           const SourceSpan where = counterparts_.place(effect.statement  ? effect.statement->getBeginLoc()

@@ -13,6 +13,12 @@ def constructor(writer):
     if base is not None and all(one.how == "default" or one.role == "static" for one in own) and writer.chance(0.3):
         klass.constructors[family] = klass.constructors[base]
         return Node("fixed", f"using {chain.impl(klass, base)}::{chain.impl(klass, base)};\n", skip_text(writer))
+    inherited = klass.constructors.get(base)
+    is_plain = base is not None and not own and not klass.held and len(inherited.parameters) == len(inherited.defaults)
+    if is_plain and chain.has("implicit constructors") and writer.chance(0.5):
+        klass.constructors[family] = Constructor([])
+        name = chain.impl(klass, family)
+        return Node("fixed", Either([f"{name}() = default;\n"] if writer.chance(0.5) else [], [f"{name}() = default;\n"]), skip_text(writer))
     made = own_constructor(writer)
     klass.constructors[family] = made
     return Node("fixed", ConstructorWriter(writer, made, own).write(), skip_text(writer))

@@ -210,7 +210,24 @@ def number(context, limit, depth=0, floating=None):
         first, second = (number(context, one, depth + 1) for one in limits(context, limit, 2))
         return Node("expression", f"std::{context.random.choice(['max', 'min'])}<double>(", first, ", ", second, ")", type=DOUBLE,
                     low=min(first.low, second.low), high=max(first.high, second.high), effects=max(first.effects, second.effects))
+    if chance < 0.69 and context.chain.has("lambdas"):
+        return called_lambda(context, limit, depth, floating)
     return binary(context, limit, depth, floating)
+
+
+def called_lambda(context, limit, depth, floating):
+    """`[&](double scale) { return scale * gain; }(width)`: a parameter with a name that something else has."""
+    members = sorted(context.chain.all_names(context.klass, context.family)) if context.klass and context.chain.has("clashing parameters") else []
+    name = fresh_name(context, set(), members, context.chain.names("parameters"))
+    parameter = fresh_variable(context, name, context.random.choice([DOUBLE, INTEGER]), "parameter")
+    type = DOUBLE if floating or (floating is None and context.chance(0.5)) else INTEGER
+    sides = limits(context, limit, 2)
+    inner = context.inside(frames=[*context.frames, {name: parameter}], limit=min(1, sides[0]), nesting=context.nesting + 1)
+    value_of = value(inner, type, inner.limit, exact=True)
+    given = value(context, parameter.type, sides[1], parameter.low, parameter.high, exact=True)
+    capture = "[&]" if context.klass is not None or context.function is not None else "[]"
+    return Node("expression", f"{capture}({parameter.type} {name}) {{ return ", value_of, "; }(", given, ")", type=type, low=-BOUND, high=BOUND,
+                effects=max(value_of.effects, given.effects))
 
 
 def binary(context, limit, depth, floating):
@@ -530,6 +547,10 @@ def has_outputs(context, function):
 def argument(context, parameter, limit, exact):
     if parameter.reference == "&":
         return context.random.choice(outputs(context, parameter))
+    if limit > 1 and context.nesting < 2 and parameter.type in RANKS and context.chance(0.3):  # what changes something
+        found = callees(context, limit, lambda one: one.effects and one.returns is not None and one.returns.type == parameter.type)
+        if found:
+            return fit(made_call(context, limit, *context.random.choice(found)), parameter.low, parameter.high)
     if context.chance(0.35):  # a variable of its name
         variable = context.local(parameter.name)
         if variable and variable.type == parameter.type and (variable.clean or limit) and variable.low >= parameter.low:

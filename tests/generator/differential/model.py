@@ -27,7 +27,7 @@ FEATURES = {
     "static methods": 0.3, "static fields": 0.3, "overloads": 0.25, "defaults": 0.35, "outputs": 0.3, "many types": 0.5,
     "constant fields": 0.12, "early returns in constructors": 0.1, "names of families in strings": 0.2,
     "fields again": 0.3, "removed": 0.25, "renamed": 0.2, "functions again": 0.4, "constants again": 0.4, "defined behind": 0.2,
-    "virtual": 0.15, "override": 0.08, "final": 0.15, "library base": 0.1, "holders": 0.3, "configs": 0.4, "tensors": 0.35, "aliases": 0.3,
+    "virtual": 0.15, "override": 0.08, "final": 0.15, "library base": 0.1, "implicit constructors": 0.3, "holders": 0.3, "configs": 0.4, "tensors": 0.35, "aliases": 0.3,
 }
 FAMILIES = ["alpha", "beta", "gamma", "delta", "epsilon"]
 BOUND = 1000  # of every number that a variable holds, a function takes or returns

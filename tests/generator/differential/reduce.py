@@ -1,14 +1,15 @@
 """Makes a failing program small, piece by piece, while it fails in the same way.
 
-Many changes are tried at once, each in a copy of the program, all in one batch. Of those that keep the failure, as many as go together
-are kept.
+First goes what has nothing to do with the line that differs, as far as names say. Then many changes are tried at once, each in a copy of
+the program, all in one batch. Of those that keep the failure, as many as go together are kept.
 """
 
 import re
+import time
 
 from families import Program
-from model import BOOL, DOUBLE, FLOAT, INT, INTEGER, RANKS, STRING, VECTOR
-from tree import PRIMARY, Node, nodes, replaced, text
+from model import BOOL, DOUBLE, FAMILIES, FLOAT, INT, INTEGER, RANKS, STRING, VECTOR
+from tree import PRIMARY, Either, Node, nodes, replaced, text
 
 AT_ONCE = 24
 LITERALS = {BOOL: ("true", 1), INT: ("1", 1), INTEGER: ("int64_t{1}", 1), DOUBLE: ("1.0", 1), FLOAT: ("1.0f", 1)}
@@ -18,15 +19,22 @@ def size(program):
     return sum(len(text(spec, False, 0)) for spec in program.specs.values())
 
 
-def reduced(judge, program, verdict, rounds=60):
+def reduced(judge, program, verdict, rounds=60, seconds=600):
     """The smallest program found that fails as `verdict` says, and how it does."""
     wanted = failure(verdict)
-    why = verdict
+    why, end = verdict, time.monotonic() + seconds
+    for changes_of in (others, unnamed, others, unnamed):
+        for change in changes_of(program, why):
+            copy = changed(program, change)
+            verdict = judge.judge({0: copy})[0] if copy and size(copy) + drivers_size(copy) < size(program) + drivers_size(program) else None
+            if verdict and failure(verdict) == wanted:
+                program, why = copy, verdict
+                break
     for changes_of in (families, groups, statements, expressions, statements, groups, expressions):
         skipped = 0
         for _ in range(rounds):
             changes = changes_of(program)[skipped : skipped + AT_ONCE]
-            if not changes:
+            if not changes or time.monotonic() > end:
                 break
             copies = {index: changed(program, change) for index, change in enumerate(changes)}
             copies = {index: copy for index, copy in copies.items() if copy is not None}
@@ -38,6 +46,10 @@ def reduced(judge, program, verdict, rounds=60):
             program, why = combined(judge, program, [changes[index] for index in good], copies[good[0]], verdicts[good[0]], wanted)
             skipped = max(0, skipped - AT_ONCE // 2)
     return program, why
+
+
+def drivers_size(program):
+    return sum(len(text(driver, False, 0)) for driver in program.drivers.values())
 
 
 def failure(verdict):
@@ -78,6 +90,52 @@ def changed(program, change):
 
 def all_nodes(program):
     return list(nodes(program.parts()))
+
+
+def others(program, verdict):
+    """What drivers do with other objects than the one whose line differs, and other families' drivers: all of it, or less."""
+    found = re.match(r"(\w+): .*?`((\w+)[^`]*?) \S+( \([^)]*\))?`", verdict.detail)
+    if not found or found[1] not in FAMILIES:
+        return []
+    level, line, label = FAMILIES.index(found[1]), found[2], found[3]
+    if level not in program.drivers:
+        return []
+    tops = [node for node in program.drivers[level].parts if isinstance(node, Node)]
+    far = {id(driver): [] for index, driver in program.drivers.items() if index != level}
+    elsewhere = {id(node): [] for node in tops if f'"{label} ' not in text(node, False, 0)}
+    beside = {id(inner): [] for top in tops if id(top) not in elsewhere
+              for inner in nodes(top) if inner is not top and inner.kind == "optional" and f'"{line}"' not in text(inner, False, 0)
+              and "config" not in text(inner, False, 0)}
+    later = {id(node): [] for node in all_nodes(program) if node.group in [f"family {index}" for index in program.specs if index > level]}
+    return [{**far, **elsewhere, **beside, **later}, {**far, **elsewhere, **later}, {**far, **elsewhere}, {**far, **beside}, far]
+
+
+def texts(parts):
+    """The strings among parts, and those of both versions where they differ."""
+    for part in parts:
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, Either):
+            yield from texts(part.spec + part.oracle)
+
+
+def unnamed(program, verdict):
+    """The members, functions and constants that nothing names which a driver or constructor names, or what those name, and so on."""
+    by_group = {}
+    for node in all_nodes(program):
+        if node.kind == "optional" and node.group and not node.group.startswith("family"):
+            by_group.setdefault(node.group, []).append(node)
+    inside = {id(one) for parts in by_group.values() for node in parts for one in nodes(node)}
+    words_of = {group: set(re.findall(r"\w+", " ".join(text(node, False, 0) for node in parts))) for group, parts in by_group.items()}
+    reached = set()
+    for node in all_nodes(program):
+        if id(node) not in inside:
+            reached.update(word for part in texts(node.parts) for word in re.findall(r"\w+", part))
+    left = dict(words_of)
+    while found := [group for group in left if reached.intersection(re.findall(r"\w+", group.split(" ", 1)[1]))]:
+        for group in found:
+            reached |= left.pop(group)
+    return [{id(node): [] for group in left for node in by_group[group]}] if left else []
 
 
 def families(program):
