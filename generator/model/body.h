@@ -57,7 +57,7 @@ struct Body;
 struct Expr {
   enum class Kind {
     local,   // a local variable or parameter: name
-    global,  // a constant outside of functions: qualified name
+    global,  // a constant outside of functions, or a function that is not called here: qualified name
     field,   // a member of `this`, or operands[0].name; a holder's or smart pointer's `->` is seen through
     call,    // a free or static function: qualified name, operands are the arguments given
     method,  // operands[0].name(operands[1…]); operator() of a module holder has the name "forward"; operands[0].kind
@@ -81,7 +81,9 @@ struct Expr {
   SourceSpan outer;                      // with them
   bool in_macro = false;                 // it comes from a macro's body, and `span` is the whole use
   bool is_lvalue = false;                // it names something that lives on
-  bool is_reference = false;             // of a capture: by reference
+  bool is_reference = false;             // a capture by reference, or a field that is a reference
+  bool takes_const_away = false;         // of a cast: it names what is const as what is not
+  bool is_template = false;              // of a lambda: it has parameters of any type
   uint32_t variable = 0;                 // of a local one: its number in the function, from 1 on
   std::shared_ptr<const Callee> callee;  // of calls, methods, operators and constructions that run a function
   std::vector<std::string> members;      // of a list that makes a struct: the member that each operand is for
@@ -108,6 +110,7 @@ struct Stmt {
   std::vector<std::string> members;  // of a structured binding of a struct: what each name stands for
   Binding binding = Binding::value;  // of what it declares
   std::string type;                  // of a declaration, as written
+  std::string canonical;             // likewise, as Expr::type has it
   bool is_static = false;            // a declaration whose value outlives the call
   bool is_labelled = false;          // in a switch: a label comes before it
   bool has_default = false;          // of a switch

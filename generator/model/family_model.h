@@ -80,6 +80,7 @@ struct Class {
   std::string name;    // "GemmaMLPImpl"
   std::string holder;  // "GemmaMLP", by TORCH_MODULE; empty for configs and plain classes
   bool is_config = false;
+  bool runs_unseen = false;  // code of its own, or of a member's, runs where an object is copied or ends
   std::vector<std::string> library_modules;  // that it derives from, but for Module: "modular::LayerNormImpl"
   std::vector<Annotation> annotations;
   std::vector<Field> fields;        // in the order of the file

@@ -10,6 +10,7 @@
 #include <clang/Sema/Sema.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "generator/flatten/family.h"
@@ -111,6 +112,7 @@ class ModelReader {
       const SourceSpan open = token(record.getBraceRange().getBegin());
       model.edits.push_back({{file_, result.where.end, open.begin}, " "});
     }
+    result.runs_unseen = runs_unseen(record);
     std::vector<SourceSpan> cores;
     std::vector<std::vector<const clang::Decl*>> groups;
     for (const clang::Decl* decl : record.decls()) {
@@ -156,6 +158,21 @@ class ModelReader {
     return result;
   }
 
+  /// Whether code of the family's own runs where objects of the class are copied or end.
+  bool runs_unseen(const clang::CXXRecordDecl& record) const {
+    if (!record.hasDefinition() || token(record.getLocation()).file != file_) return false;
+    const clang::CXXDestructorDecl* destructor = record.getDestructor();
+    return (destructor && destructor->isUserProvided()) ||
+           std::any_of(record.ctor_begin(), record.ctor_end(),
+                       [](const clang::CXXConstructorDecl* one) {
+                         return one->isCopyOrMoveConstructor() && one->isUserProvided();
+                       }) ||
+           std::any_of(record.field_begin(), record.field_end(), [&](const clang::FieldDecl* field) {
+             const auto* inner = field->getType()->getAsCXXRecordDecl();
+             return inner && runs_unseen(*inner);
+           });
+  }
+
   /// Finds the fields whose value does not follow from one line of a constructor.
   static void find_varying(Class& owner) {
     const auto field = [&](const std::string& name) {
@@ -169,15 +186,18 @@ class ModelReader {
         Field* changed = target.kind == Expr::Kind::field && target.operands.empty() ? field(target.name) : nullptr;
         if (changed) changed->varies |= !set.insert(changed).second || !once;
       };
-      Body body = function.body;
-      for_each_expr(body, [&](Expr& expr) {
-        const bool counts = expr.kind == Expr::Kind::op && (expr.name == "++" || expr.name == "--");
-        if ((changes_first(expr) || counts) && !expr.operands.empty())
-          change(expr.operands[0], function.is_constructor && expr.name == "=");
-        if (!expr.callee || is_assignment(expr)) return;
-        for (const size_t i : expr.callee->changes)
-          if (i < expr.operands.size()) change(expr.operands[i], false);
-      });
+      const std::function<void(Body, bool)> look = [&](Body body, bool once) {
+        for_each_expr(body, [&](Expr& expr) {
+          const bool counts = expr.kind == Expr::Kind::op && (expr.name == "++" || expr.name == "--");
+          if ((changes_first(expr) || counts) && !expr.operands.empty())
+            change(expr.operands[0], once && expr.name == "=");
+          if (expr.body) look(*expr.body, false);
+          if (!expr.callee || is_assignment(expr)) return;
+          for (const size_t i : expr.callee->changes)
+            if (i < expr.operands.size()) change(expr.operands[i], false);
+        });
+      };
+      look(function.body, function.is_constructor);
     }
   }
 

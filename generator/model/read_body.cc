@@ -126,6 +126,7 @@ void BodyReader::read_declarations(const clang::DeclStmt& statement, std::vector
     result.type = variable->getType().getAsString(clang::PrintingPolicy(context_.getLangOpts()));
     if (const clang::TypeSourceInfo* written = variable->getTypeSourceInfo())
       result.type = source_text(written->getTypeLoc().getSourceRange());
+    result.canonical = declarations_.type_name(variable->getType());
     result.is_static = variable->hasGlobalStorage();
     if (variable->getInit() && !is_default_construction(*variable->getInit()))
       result.exprs.push_back(read(*variable->getInit()));

@@ -59,6 +59,22 @@ bool is_struct_of_project(const clang::CXXRecordDecl& record) {
          !record.isUnion();
 }
 
+/// The type of the function that a pointer in the place of a name calls; null where it is not one.
+const clang::FunctionProtoType* called_through_pointer(const clang::CallExpr& call) {
+  const clang::QualType type = call.getCallee()->getType();
+  return type->isPointerType() ? type->getPointeeType()->getAs<clang::FunctionProtoType>()
+                               : type->getAs<clang::FunctionProtoType>();
+}
+
+/// Whether a cast makes what is const something that can be changed.
+bool takes_const_away(const clang::ExplicitCastExpr& cast) {
+  if (isa<clang::CXXReinterpretCastExpr>(cast)) return true;
+  const clang::QualType from = cast.getSubExpr()->IgnoreImplicit()->getType(), to = cast.getType();
+  if (from->isPointerType() && to->isPointerType())
+    return from->getPointeeType().isConstQualified() && !to->getPointeeType().isConstQualified();
+  return cast.isLValue() && from.isConstQualified() && !to.isConstQualified();
+}
+
 bool may_be_changed(clang::QualType parameter) {
   if (parameter->isRValueReferenceType()) return false;  // a temporary, or what std::move gave away
   const clang::QualType held =
@@ -126,6 +142,7 @@ Expr BodyReader::read(const clang::Expr& written_or_not) {
   } else if (const auto* member = dyn_cast<clang::MemberExpr>(&expr)) {
     result.kind = Expr::Kind::field;
     result.name = member->getMemberDecl()->getName().str();
+    result.is_reference = member->getMemberDecl()->getType()->isReferenceType();
     if (!isa<clang::CXXThisExpr>(written(*member->getBase()))) result.operands.push_back(read(*member->getBase()));
   } else if (isa<clang::CXXThisExpr>(expr)) {
     result.kind = Expr::Kind::self;
@@ -172,6 +189,8 @@ void BodyReader::read_reference(const clang::DeclRefExpr& reference, Expr& resul
   result.kind = local ? Expr::Kind::local : Expr::Kind::global;
   result.name = local ? declaration.getName().str() : declaration.getQualifiedNameAsString();
   if (local) result.variable = number_of(declaration);
+  if (const auto* function = dyn_cast<clang::FunctionDecl>(&declaration))
+    result.callee = std::make_shared<Callee>(declarations_.callee(*function));
 }
 
 void BodyReader::read_operator(std::string name, std::initializer_list<const clang::Expr*> operands, Expr& result) {
@@ -223,6 +242,9 @@ std::shared_ptr<const Callee> BodyReader::callee_of(const clang::CallExpr& call,
       if (const size_t operand = i + (has_object ? 1 : 0);
           operand < result.operands.size() && may_be_changed(function->getParamDecl(i)->getType()))
         callee->changes.push_back(operand);
+  } else if (const auto* type = called_through_pointer(call)) {
+    for (unsigned i = 0; i < type->getNumParams(); ++i)  // operand 0 is the pointer
+      if (i + 1 < result.operands.size() && may_be_changed(type->getParamType(i))) callee->changes.push_back(i + 1);
   }
   if (result.in_macro || (result.kind != Expr::Kind::call && result.kind != Expr::Kind::method)) return callee;
   const clang::Expr& called = is_call_operator ? *call.getArg(0) : *call.getCallee();
@@ -274,6 +296,7 @@ void BodyReader::read_cast(const clang::ExplicitCastExpr& cast_expr, Expr& resul
   if (const auto* list = dyn_cast<clang::InitListExpr>(inner->IgnoreImplicit())) return read_list(*list, result);
   result.kind = Expr::Kind::cast;
   result.name = declarations_.type_name(cast_expr.getType());
+  result.takes_const_away = takes_const_away(cast_expr);
   result.operands.push_back(read(*inner));
 }
 
@@ -300,6 +323,7 @@ void BodyReader::read_list(const clang::InitListExpr& list, Expr& result) {
 
 void BodyReader::read_lambda(const clang::LambdaExpr& lambda, Expr& result) {
   result.kind = Expr::Kind::lambda;
+  result.is_template = lambda.isGenericLambda();
   for (const clang::LambdaCapture& capture : lambda.captures()) {
     Expr operand;
     operand.span = operand.outer = span_of(clang::SourceRange(capture.getLocation()), &operand.in_macro);

@@ -2,8 +2,29 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 namespace modgen {
+
+namespace {
+
+/// `proj->weight = …`
+bool is_parameter_of_module(const Expr& expr) {
+  if (!is_assignment(expr) || expr.operands.empty()) return false;
+  const Expr& target = expr.operands[0];
+  return target.kind == Expr::Kind::field && target.type == "at::Tensor" && !target.operands.empty() &&
+         (target.name == "weight" || target.name == "bias" || target.operands[0].type.ends_with("Impl"));
+}
+
+/// `other` in `register_module("one", other)`, which is for `member`; null where the call registers something else.
+const Expr* registered_again(std::string_view member, const Expr& expr) {
+  const bool registers = expr.kind == Expr::Kind::method && expr.name == "register_module" &&
+                         expr.operands.size() == 3 && expr.operands[0].kind == Expr::Kind::self;
+  return registers && expr.operands[2].kind == Expr::Kind::field && expr.operands[2].name != member ? &expr.operands[2]
+                                                                                                    : nullptr;
+}
+
+}  // namespace
 
 std::vector<Finding> check_constructors(const FamilyModel& family) {
   constexpr std::array kReads = {"item",           "equal",    "allclose", "is_nonzero", "nonzero",         "data_ptr",
@@ -13,7 +34,17 @@ std::vector<Finding> check_constructors(const FamilyModel& family) {
     if (one.holder.empty()) continue;  // no module
     for (const Function& function : one.functions) {
       if (!function.is_constructor) continue;
+      const auto find_second_registration = [&](std::string_view member, const Expr& expr) {
+        if (const Expr* other = registered_again(member, expr))
+          findings.push_back({true,
+                              other->span,
+                              "a module that another member holds is registered once more",
+                              "make a module of its own, or use the other member",
+                              {}});
+      };
       Body body = function.body;
+      for (const Initializer& initializer : body.initializers)
+        for (const Expr& made : initializer.arguments) find_second_registration(initializer.name, made);
       for_each_expr(body, [&](Expr& expr) {
         const bool reads = expr.kind == Expr::Kind::method && !expr.operands.empty() &&
                            expr.operands[0].type == "at::Tensor" &&
@@ -25,6 +56,14 @@ std::vector<Finding> check_constructors(const FamilyModel& family) {
                "a constructor reads a tensor's value (" + expr.name + "), and models are built without storage",
                "compute it from the config, or fill the tensor in reset_parameters()",
                {}});
+        if (is_parameter_of_module(expr))
+          findings.push_back({true,
+                              expr.span,
+                              "a constructor gives a module within it another parameter",
+                              "mark the module TIED_TO or TIES, or register a parameter of this class",
+                              {}});
+        if (is_assignment(expr) && expr.operands[0].kind == Expr::Kind::field)
+          find_second_registration(expr.operands[0].name, expr.operands[1]);
       });
     }
   }

@@ -115,6 +115,19 @@ void Interpreter::run_alone(const Function& method) {
   call(method, &root_, {}, std::move(arguments), nullptr);
 }
 
+Value Interpreter::evaluate_function(const Expr& expr) {
+  const Function* function = functions_.find(*expr.callee);
+  const bool in_place = expr.name.ends_with("_") || expr.name.ends_with("_out");
+  if (!function && expr.callee->home != Callee::Home::family && !in_place) return invariant_of(expr.type, false);
+  if (!function || expr.callee->changes_object || expr.callee->of_module)
+    return fail(expr.span, "unproven: a pointer to " + std::string(unqualified(expr.name)),
+                "call it by its name, or in a lambda");
+  std::vector<Value> arguments;
+  for (const Parameter& parameter : function->parameters) arguments.push_back(unknown_argument(parameter));
+  return call(*function, nullptr, {}, std::move(arguments), &expr).has_failed() ? Value::failure()
+                                                                                : invariant_of(expr.type, false);
+}
+
 void Interpreter::report(SourceSpan where, std::string message, std::string advice, std::vector<Finding> notes) {
   const bool known = std::any_of(findings_.begin(), findings_.end(),
                                  [&](const Finding& f) { return f.where == where && f.message == message; });
@@ -226,6 +239,10 @@ void Interpreter::bind_parameters(Frame& frame, const std::vector<const Expr*>& 
   // What nothing can change is as good as a copy.
   if (frame.reached.empty()) return;
   for (auto& [variable, place] : constants) variable->refers_to = place;
+  for (size_t i = 0; !is_unit && i < parameters.size() && i < operands.size(); ++i)
+    if (parameters[i].binding != Binding::value && operands[i]->is_lvalue && !place_of(*operands[i]) &&
+        frame.variables[parameters[i].variable].value.kind != Value::Kind::module)
+      refer_to(*operands[i], operands[i]->type, true);
 }
 
 Value Interpreter::run(Frame& frame, const Expr* at) {

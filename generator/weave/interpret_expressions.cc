@@ -17,6 +17,7 @@ Value literal(const Expr& expr) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(expr.name.data(), expr.name.data() + expr.name.size(), number);
   if (error != std::errc() || end != expr.name.data() + expr.name.size()) return value;
+  if (expr.name.size() > 1 && expr.name.front() == '0') return value;  // in octal
   value.known = Value::small(number);
   value.factors.emplace();
   if (number != 1) value.factors->push_back(expr.name);
@@ -53,6 +54,12 @@ bool is_in_place_function(const Expr& expr, std::string_view name) {
          ((name.ends_with("_") && !name.ends_with("__")) || name.ends_with("_out"));
 }
 
+/// Of numbers: not one that a conversion made of a number.
+bool is_container(std::string_view type) {
+  static constexpr std::string_view names[] = {"std::vector<", "std::array<", "std::deque<", "c10::SmallVector<"};
+  return std::ranges::any_of(names, [&](std::string_view name) { return type.starts_with(name); });
+}
+
 std::vector<const Expr*> after_first(const std::vector<const Expr*>& operands) {
   return {operands.begin() + 1, operands.end()};
 }
@@ -60,12 +67,22 @@ std::vector<const Expr*> after_first(const std::vector<const Expr*>& operands) {
 }  // namespace
 
 Value Interpreter::evaluate(const Expr& expr) {
+  using Kind = Value::Kind;
   Value value = evaluate_kind(expr);
+  if (value.has_failed()) return value;
+  const bool is_made =
+      expr.kind != Expr::Kind::local && expr.kind != Expr::Kind::field && expr.kind != Expr::Kind::lambda;
+  if (is_made && value.kind != Kind::module && may_refer(expr.type)) {
+    const bool is_own = expr.callee && expr.callee->home == Home::family;
+    for (const Expr& operand : expr.operands)
+      refer_to(operand, expr.type, is_own || expr.kind == Expr::Kind::list || expr.kind == Expr::Kind::construct);
+  }
+  if (expr.type == "bool") value.known.reset();  // of an integer that became one
   // What is known of a value by where it came from may be less than its C++ type says.
-  const bool is_tensor = value.kind == Value::Kind::tensor || value.kind == Value::Kind::nothing;
-  const bool unlike = expr.type == "at::Tensor"
-                          ? value.kind == Value::Kind::object || value.kind == Value::Kind::number
-                          : is_tensor && invariant_of(expr.type, false).kind == Value::Kind::number;
+  const bool is_tensor = value.kind == Kind::tensor || value.kind == Kind::nothing;
+  const bool unlike = expr.type == "at::Tensor" ? !is_tensor && value.kind != Kind::mismatch
+                      : is_tensor               ? invariant_of(expr.type, false).kind == Kind::number
+                                                : value.kind == Kind::number && is_container(expr.type);
   if (!unlike) return value;
   if (!value.is_invariant()) return unproven(expr, value, "this use");
   Value known = invariant_of(expr.type, true);
@@ -82,7 +99,7 @@ Value Interpreter::evaluate_kind(const Expr& expr) {
           expr.name.starts_with("modular::fsdp::"))
         return fail(expr.span, "unproven: " + expr.name + " is the runtime's, and differs from rank to rank",
                     "leave it to modgen to place parallel calls");
-      return invariant_of(expr.type, false);
+      return expr.callee ? evaluate_function(expr) : invariant_of(expr.type, false);
     case Expr::Kind::literal:
       return literal(expr);
     case Expr::Kind::self:
@@ -263,6 +280,10 @@ std::optional<Value> Interpreter::evaluate_forwarding(const Expr& expr) {
         variable->was_moved = true, variable->version = ++versions_;
     return value;
   }
+  if (name == "std::addressof" && expr.operands.size() == 1 && place_of(expr.operands[0])) {
+    write(*place_of(expr.operands[0]), Value::failure(), expr.span);
+    return fail(expr.span, "unproven: a pointer to a variable", "pass it by reference, or return the value");
+  }
   if (name == "std::make_pair" || name == "std::make_tuple") {
     Value tuple;
     tuple.kind = Value::Kind::tuple;
@@ -330,8 +351,9 @@ Value Interpreter::evaluate_method(const Expr& expr) {
     const bool in_place = is_in_place_method(expr);
     const std::string name = "." + (in_place ? expr.name.substr(0, expr.name.size() - 1) : expr.name);
     const Rule rule = find_rule(name);
-    static const std::set<std::string_view> pointers = {"mutable_data_ptr", "accessor", "packed_accessor32",
-                                                        "packed_accessor64"};
+    static const std::set<std::string_view> pointers = {"mutable_data_ptr",  "data_ptr",           "accessor",
+                                                        "packed_accessor32", "packed_accessor64",  "set_data",
+                                                        "storage",           "unsafeGetTensorImpl"};
     if (pointers.contains(expr.name) && !hindrance(expr.operands[0], receiver).empty())
       return fail(expr.span, hindrance(expr.operands[0], receiver), "compute a new tensor");
     if (receiver.kind == Value::Kind::nothing && rule && !in_place) return invariant_of(expr.type, false);
@@ -460,6 +482,7 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
 }
 
 Value Interpreter::evaluate_list(const Expr& expr) {
+  if (const std::string why = hindrance_of_class(expr.type); !why.empty()) return fail(expr.span, why, kNoOwnCopies);
   Value result;
   result.kind = expr.members.empty() ? Value::Kind::tuple : Value::Kind::object;
   for (size_t i = 0; i < expr.operands.size(); ++i) {
@@ -479,6 +502,7 @@ Value Interpreter::evaluate_list(const Expr& expr) {
 Value Interpreter::evaluate_lambda(const Expr& expr) {
   Storage storage;
   storage.is_known = true;
+  bool has_gradient = false;
   for (const Expr& capture : expr.operands) {
     const Value value = evaluate(capture);
     if (value.has_failed()) return value;
@@ -488,9 +512,14 @@ Value Interpreter::evaluate_lambda(const Expr& expr) {
                   "make it a method: no parallel calls are placed in lambdas");
     if (!value.is_invariant()) return unproven(capture, value, "the capture");
     storage = both(storage, storage_of(value));
+    has_gradient |= value.carries_gradient() || (capture.is_reference && value.kind != Value::Kind::number);
     if (!capture.is_reference) continue;
-    if (const std::optional<Place> place = place_of(capture)) root_of(*place).is_captured = true;
+    if (const std::optional<Place> place = place_of(capture))
+      root_of(*place).is_captured = root_of(*place).is_captured_by_lambda = true;
+    else if (value.kind != Value::Kind::module)
+      refer_to(capture, capture.type, false);
   }
+  if (expr.is_template) return fail(expr.span, "unproven: a lambda with auto parameters", "name the parameters' types");
   Body body = *expr.body;
   bool fails = false;
   for_each_expr(body, [&](Expr& inner) {
@@ -514,10 +543,44 @@ Value Interpreter::evaluate_lambda(const Expr& expr) {
            "return the value from the lambda, or write a loop");
     fails = true;
   });
-  if (fails) return Value::failure();
+  if (fails || !run_lambda(expr)) return Value::failure();
   Value result = object_value();
+  result.gradient = has_gradient;
   result.storage = storage;
   return result;
+}
+
+bool Interpreter::run_lambda(const Expr& expr) {
+  Frame& frame = *frame_;
+  const State before = state();
+  const size_t errors = findings_.size(), placed = frame.placements.size();
+  std::set<uint32_t> around;
+  for (const auto& [number, variable] : frame.variables) around.insert(number);
+  const auto outside = std::exchange(frame.outside_of_lambda, std::move(around));
+  auto results = std::exchange(frame.results, {});
+  auto returned = std::exchange(frame.returned, {});
+  auto enclosing = std::exchange(frame.enclosing, {});
+  execute_block(expr.body->statements);
+  const State after = state();
+  frame.outside_of_lambda = outside;
+  frame.results = std::move(results);
+  frame.returned = std::move(returned);
+  frame.enclosing = std::move(enclosing);
+  frame.ended = false;
+  restore(before);
+  for (const Expr& capture : expr.operands) {
+    if (!capture.is_reference || capture.kind != Expr::Kind::local) continue;
+    const auto was = before.front().second.find(capture.variable), is = after.front().second.find(capture.variable);
+    if (was == before.front().second.end() || is == after.front().second.end() ||
+        was->second.version == is->second.version)
+      continue;
+    report(expr.span, "unproven: a lambda changes " + capture.name + ", which it captures by reference",
+           "return the value from the lambda, or write a loop");
+  }
+  if (frame.placements.size() != placed)
+    report(expr.span, "unproven: a lambda in which parallel calls would have to be placed",
+           "make it a method: no parallel calls are placed in lambdas");
+  return findings_.size() == errors;
 }
 
 Value Interpreter::evaluate_other(const Expr& expr) {
@@ -525,8 +588,11 @@ Value Interpreter::evaluate_other(const Expr& expr) {
   for (const Value& value : values)
     if (value.has_failed()) return Value::failure();
   if (expr.kind == Expr::Kind::thrown) return {};
+  if (expr.takes_const_away)
+    return fail(expr.span, "unproven: a cast that takes const away", "declare what changes without const");
   if (expr.kind == Expr::Kind::cast) return values[0];
   if (expr.kind == Expr::Kind::construct) {
+    if (const std::string why = hindrance_of_class(expr.type); !why.empty()) return fail(expr.span, why, kNoOwnCopies);
     if (values.empty() && expr.name == "at::Tensor") return {};
     if (const Function* constructor = expr.callee ? functions_.find(*expr.callee) : nullptr;
         constructor && !expr.callee->of_module)
@@ -548,7 +614,19 @@ Value Interpreter::evaluate_other(const Expr& expr) {
       std::any_of(values.begin(), values.end(), [](const Value& value) { return value.carries_gradient(); });
   Value result = invariant_of(expr.type, gradient);
   give_storage("", expr, values, result);
+  forget_changed(expr, operands, values);
   return result;
+}
+
+std::string Interpreter::hindrance_of_class(std::string_view type) const {
+  const std::string space = "modular::" + family_.name + "::";
+  if (!type.starts_with(space)) return "";
+  const auto found = std::ranges::find(family_.classes, type.substr(space.size()), &Class::name);
+  return found != family_.classes.end() && found->runs_unseen
+             ? "unproven: " + found->name +
+                   " or a member of it has a copy constructor or a destructor of its own: where "
+                   "these run is not followed"
+             : "";
 }
 
 }  // namespace modgen

@@ -18,7 +18,7 @@ bool has_effects(const Expr& expr) {
 bool holds_same(const Environment& one, const Environment& other) {
   return std::equal(one.begin(), one.end(), other.begin(), other.end(), [](const auto& a, const auto& b) {
     return a.first == b.first && a.second.value == b.second.value && a.second.was_moved == b.second.was_moved &&
-           a.second.is_captured == b.second.is_captured;
+           a.second.is_captured == b.second.is_captured && a.second.is_referred == b.second.is_referred;
   });
 }
 
@@ -50,6 +50,8 @@ Environment Interpreter::joined(const Environment& one, const Environment& other
       both.value = join(variable.value, theirs->second.value);
     }
     both.is_captured |= theirs->second.is_captured;
+    both.is_captured_by_lambda |= theirs->second.is_captured_by_lambda;
+    both.is_referred |= theirs->second.is_referred;
     both.was_moved |= theirs->second.was_moved;
   }
   return result;
@@ -127,6 +129,9 @@ void Interpreter::execute_loop(const Stmt& statement) {
     if (statement.binding != Binding::value && element.kind != Value::Kind::module)
       elements = place_of(statement.exprs[0]);
     if (elements) elements->steps.push_back({});
+    if (statement.binding != Binding::value && !elements && element.kind != Value::Kind::module &&
+        statement.exprs[0].is_lvalue)
+      refer_to(statement.exprs[0], statement.exprs[0].type, true);
   }
   const Expr* const condition = !is_range && !statement.exprs.empty() ? &statement.exprs[0] : nullptr;
   const bool goes_on_for_ever =
@@ -144,6 +149,8 @@ void Interpreter::execute_loop(const Stmt& statement) {
     if (condition && !statement.body_first) evaluate_condition(*condition);
     if (!statement.body_first && !goes_on_for_ever) exits.push_back(state());
     frame.scopes.emplace_back();
+    // Rounds before may have changed what the range holds.
+    if (is_range && !elements && place_of(statement.exprs[0])) element = element_of(statement.exprs[0]);
     if (is_range) declare_names(statement, element, elements);
     execute_block(statement.then_body);
     Enclosing rounds = std::move(frame.enclosing.back());

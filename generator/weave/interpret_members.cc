@@ -1,5 +1,6 @@
 // What expressions name: variables, members, modules and their parameters.
 #include <algorithm>
+#include <set>
 
 #include "generator/weave/interpreter.h"
 #include "generator/weave/partition.h"
@@ -17,7 +18,9 @@ std::string wrong_stage_advice(Region owner) {
 
 /// `torch::ones({heads, width})` says how many dimensions the tensor has.
 std::optional<int64_t> rank_of_new(const Expr* made) {
-  if (made && made->kind == Expr::Kind::call && !made->operands.empty() && made->operands[0].kind == Expr::Kind::list)
+  static const std::set<std::string_view> by_sizes = {"ones", "zeros", "empty", "full", "rand", "randn"};
+  if (made && made->kind == Expr::Kind::call && by_sizes.contains(unqualified(made->name)) && !made->operands.empty() &&
+      made->operands[0].kind == Expr::Kind::list)
     return static_cast<int64_t>(made->operands[0].operands.size());
   return std::nullopt;
 }
@@ -31,11 +34,16 @@ Variable* Interpreter::variable_of(const Expr& expr) {
 
 Value Interpreter::evaluate_local(const Expr& expr) {
   const Variable* variable = variable_of(expr);
+  if (!variable && frame_->outside_of_lambda) return invariant_of(expr.type, true);
   if (!variable)
     return fail(expr.span, "unproven: " + expr.name + " is not a variable of this method", "declare it in this method");
   if (variable->was_moved)
     return fail(expr.span, expr.name + " is read after it was moved from",
                 "drop the std::move, or give it a new value");
+  // A lambda may run at any time after what it captures was given other values.
+  if (frame_->outside_of_lambda && frame_->outside_of_lambda->contains(expr.variable) &&
+      variable->value.kind != Value::Kind::module)
+    return invariant_of(expr.type, true);
   Value value = variable->refers_to ? read(*variable->refers_to, expr) : variable->value;
   if (value.kind == Value::Kind::mismatch)
     return fail(expr.span, expr.name + " is " + value.text, "make it the same on all paths that lead here");

@@ -94,6 +94,11 @@ Variable& Interpreter::declare(const std::string& name, uint32_t number, Value v
 }
 
 void Interpreter::declare(const Stmt& statement) {
+  const auto refuse = [&](std::string message, std::string advice) {
+    report(statement.span, std::move(message), std::move(advice));
+    declare_names(statement, Value::failure(), std::nullopt);
+  };
+  if (std::string why = hindrance_of_class(statement.canonical); !why.empty()) return refuse(why, kNoOwnCopies);
   if (statement.exprs.empty()) {
     Value value;
     if (statement.type.find("Tensor") == std::string::npos || statement.type.find('<') != std::string::npos)
@@ -103,10 +108,15 @@ void Interpreter::declare(const Stmt& statement) {
   const Expr& given = statement.exprs[0];
   const Value value = evaluate(given);
   if (statement.is_static && !value.has_failed() && value.kind != Value::Kind::number)
-    return report(statement.span, "unproven: a static variable keeps its value from call to call",
+    return refuse("unproven: a static variable keeps its value from call to call",
                   "make it a constant outside of the method, or compute it again");
   declare_names(statement, value, statement.binding == Binding::value ? std::nullopt : place_of(given));
-  if (statement.binding != Binding::reference || !given.is_lvalue || place_of(given)) return;
+  for (const uint32_t variable : statement.variables) frame_->variables[variable].is_static = statement.is_static;
+  const bool is_reference = statement.binding != Binding::value && given.is_lvalue && !place_of(given);
+  const bool is_view =
+      statement.binding == Binding::value && given.type != statement.canonical && may_refer(statement.canonical);
+  if (value.kind != Value::Kind::module && (is_reference || is_view)) refer_to(given, statement.canonical, true);
+  if (statement.binding != Binding::reference || !is_reference) return;
   for (const uint32_t variable : statement.variables) frame_->variables[variable].is_foreign = true;
 }
 

@@ -2,6 +2,7 @@
 // tensor is a handle, so that a copy of it shares its memory.
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "generator/weave/interpreter.h"
 #include "generator/weave/storage.h"
@@ -68,6 +69,7 @@ void put(Value& whole, const std::vector<Place::Step>& steps, size_t from, const
   }
   if (whole.kind == Value::Kind::list) return put(whole.elements[0], steps, from + 1, value, false);
   if (step.member.empty()) {  // a container of which only is known that it is the same on every rank
+    whole.gradient |= value.carries_gradient();
     whole.storage = both(storage_of(whole), storage_of(value));
     if (!value.is_invariant()) whole = join(value, whole.kind == Value::Kind::nothing ? object_value() : whole);
     return;
@@ -99,7 +101,9 @@ std::optional<Place> Interpreter::place_of(const Expr& expr) {
     case Expr::Kind::field: {
       Expr self;
       self.kind = Expr::Kind::self;
-      return inside(place_of(expr.operands.empty() ? self : expr.operands[0]), {expr.name});
+      std::optional<Place> place = inside(place_of(expr.operands.empty() ? self : expr.operands[0]), {expr.name});
+      if (place) place->through_reference |= expr.is_reference;
+      return place;
     }
     case Expr::Kind::cast:
       return expr.is_lvalue ? place_of(expr.operands[0]) : std::nullopt;
@@ -132,9 +136,21 @@ Value Interpreter::read(const Place& place, const Expr& expr) {
 
 void Interpreter::write(const Place& place, Value value, SourceSpan where) {
   Variable& root = root_of(place);
+  if (place.through_reference)
+    return report(where, "unproven: a change of what a reference in an object refers to",
+                  "change the variable itself, or return the value");
+  if (root.is_static)
+    return report(where, "unproven: a static variable keeps its value from call to call",
+                  "make it a constant outside of the method, or compute it again");
+  if (root.is_referred && !value.has_failed())
+    value = fail(where, "unproven: " + *root.name + " changes after a reference was bound to what may be it",
+                 "bind the reference to the variable itself, or copy the value");
   if (root.is_captured && !value.has_failed() && !value.is_invariant())
-    value = fail(where, "unproven: " + *root.name + ", which a lambda refers to, becomes " + describe(value),
-                 "pass it to the lambda, or capture it by copy where it is made");
+    value = fail(where,
+                 "unproven: " + *root.name + ", which " + (root.is_captured_by_lambda ? "a lambda" : "another object") +
+                     " refers to, becomes " + describe(value),
+                 root.is_captured_by_lambda ? "pass it to the lambda, or capture it by copy where it is made"
+                                            : "give a variable of its own the new value");
   put(root.value, place.steps, 0, value, true);
   root.version = ++versions_;
   if (place.steps.empty()) root.was_moved = false;
@@ -144,6 +160,8 @@ Value Interpreter::evaluate_assignment(const Expr& expr) {
   const Expr &target = expr.operands[0], &source = expr.operands[1];
   const std::string operation = "op " + expr.name.substr(0, expr.name.size() - 1);
   const bool is_tie = target.kind == Expr::Kind::call && target.name == "std::tie";
+  for (const Expr* at = &target; at; at = at->operands.empty() ? nullptr : at->operands.data())
+    if (at->takes_const_away) return evaluate(*at);
   Value value = evaluate(source);
   if (expr.name == "=" && is_tie) {
     assign_each(target, value);
@@ -194,6 +212,9 @@ void Interpreter::assign(const Expr& target, const Expr* source, const Value& va
         target.kind == Expr::Kind::field && !target.operands.empty() && target.operands[0].type == "modular::Outputs";
     return write(*place, is_output && source ? as_output(target.name, *source, value) : value, target.span);
   }
+  if (frame_->outside_of_lambda && target.kind == Expr::Kind::local && !variable_of(target))
+    return report(target.span, "unproven: a lambda gives its parameter " + target.name + " another value",
+                  "give the value a variable of its own, and return it");
   const bool is_pointed_at = target.kind == Expr::Kind::op && target.name == "*";
   if (value.has_failed() || (is_pointed_at && evaluate(target.operands[0]).has_failed())) return;
   if (!value.is_invariant())
@@ -255,14 +276,40 @@ void Interpreter::change_in_place(const Expr& expr, const Expr& target, const Va
   }
 }
 
+void Interpreter::refer_to(const Expr& expr, std::string_view type, bool keeps) {
+  if (expr.kind == Expr::Kind::lambda) return;  // its captures are known
+  // A list of sizes refers to none of the tensors that it was asked of.
+  if (expr.type == "at::Tensor" && type.find("at::Tensor") == std::string::npos && !keeps) return;
+  if (const std::optional<Place> place = place_of(expr)) {
+    Variable& root = root_of(*place);
+    (keeps ? root.is_referred : root.is_captured) = true;
+    return;
+  }
+  for (const Expr& operand : expr.operands) refer_to(operand, type, keeps);
+}
+
+bool Interpreter::may_refer(std::string_view type) const {
+  static constexpr std::string_view kinds[] = {
+      "*", "&", "iterator", "c10::ArrayRef", "c10::IListRef", "std::span", "std::reference_wrapper"};
+  if (type.find('<') != std::string::npos || type.ends_with("*"))
+    return std::ranges::any_of(kinds, [&](std::string_view one) { return type.find(one) != std::string_view::npos; });
+  const std::string space = "modular::" + family_.name + "::";
+  if (!type.starts_with(space)) return false;
+  const auto found = std::ranges::find(family_.classes, type.substr(space.size()), &Class::name);
+  return found != family_.classes.end() && std::ranges::any_of(found->fields, [&](const Field& field) {
+           return field.type.find_first_of("&*") != std::string::npos || may_refer(field.canonical);
+         });
+}
+
 void Interpreter::forget_changed(const Expr& expr, const std::vector<const Expr*>& operands,
                                  const std::vector<Value>& values) {
   if (!expr.callee) return;
   std::vector<size_t> changed = expr.callee->changes;
-  // A container's push_back and the like.
+  // A container's push_back and the like; what gives an element of it changes nothing by itself.
+  static const std::set<std::string_view> accessors = {"at", "front", "back", "value", "get", "top", "operator[]"};
   const bool of_object = expr.kind == Expr::Kind::method && expr.callee->changes_object && !expr.callee->of_module &&
                          expr.callee->home != Callee::Home::torch;
-  if (of_object && !expr.is_lvalue) changed.push_back(0);
+  if (of_object && !(expr.is_lvalue && accessors.contains(expr.name))) changed.push_back(0);
   Storage given;
   given.is_known = true;
   for (const Value& value : values) given = both(given, storage_of(value));

@@ -30,6 +30,7 @@ struct Place {
   Frame* frame = nullptr;
   uint32_t variable = 0;
   std::vector<Step> steps;
+  bool through_reference = false;  // a member that is a reference leads to it: what that is bound to is not known
 };
 
 struct Variable {
@@ -38,7 +39,10 @@ struct Variable {
   uint64_t version = 0;            // another one whenever it may hold another value
   std::optional<Place> refers_to;  // of a reference: its value is what is there
   bool is_foreign = false;         // a reference to what is not a variable
-  bool is_captured = false;        // a lambda refers to it
+  bool is_captured = false;        // a lambda, an iterator or the like refers to it: it stays the same on every rank
+  bool is_captured_by_lambda = false;
+  bool is_referred = false;  // a reference is known by what it held when that was bound: it keeps its value
+  bool is_static = false;
   bool was_moved = false;
 };
 
@@ -63,9 +67,10 @@ struct Frame {
   std::vector<Value> given;      // what it was called with
   uint32_t context = 0;          // the chain of calls that leads here
   Environment variables;
-  std::vector<Frame*> reached;                // whose variables references here may change
-  std::vector<std::vector<uint32_t>> scopes;  // what each declares
-  std::vector<Enclosing> enclosing;           // loops and switches around what runs
+  std::vector<Frame*> reached;                          // whose variables references here may change
+  std::vector<std::vector<uint32_t>> scopes;            // what each declares
+  std::vector<Enclosing> enclosing;                     // loops and switches around what runs
+  std::optional<std::set<uint32_t>> outside_of_lambda;  // while a lambda's body runs: the variables around it
   std::vector<Value> results;
   std::vector<State> returned;  // where a frame is reached: what it holds at each return
   std::map<const Expr*, std::vector<Placement>> placements;
@@ -203,6 +208,10 @@ class Interpreter {
   void change_in_place(const Expr& expr, const Expr& target, const Value& before, const Value& after);
   /// What hinders a change in place of `value`, which `target` names; empty where nothing does.
   std::string hindrance(const Expr& target, const Value& value) const;
+  /// What an object of C++ type `type` was made from may be read through it from now on; where `keeps`, as it is now.
+  void refer_to(const Expr& expr, std::string_view type, bool keeps);
+  /// Whether an object of that C++ type may refer to others: an iterator, a pointer, a struct with references.
+  bool may_refer(std::string_view type) const;
   /// What a function that is not followed may change: operands that it is bound to by references.
   void forget_changed(const Expr& expr, const std::vector<const Expr*>& operands, const std::vector<Value>& values);
   /// Says whose memory the result of an operation is, and that what it was computed from may be read again backward.
@@ -235,6 +244,12 @@ class Interpreter {
   Value evaluate_operator(const Expr& expr);
   Value evaluate_list(const Expr& expr);
   Value evaluate_lambda(const Expr& expr);
+  /// Runs what a lambda may run at any time; whether nothing hinders that.
+  bool run_lambda(const Expr& expr);
+  /// Runs a function of which a pointer is taken, with arguments of which nothing is known.
+  Value evaluate_function(const Expr& expr);
+  /// Why objects of the family's class of that C++ type cannot be followed; empty where they can.
+  std::string hindrance_of_class(std::string_view type) const;
   /// Constructions, casts and everything that has no rule of its own.
   Value evaluate_other(const Expr& expr);
 
@@ -265,6 +280,8 @@ class Interpreter {
   bool is_entry_ = false;
   bool walked_ = false;
 };
+
+inline constexpr const char* kNoOwnCopies = "leave both to C++, and do what they do in a method that is called";
 
 Value object_value();
 Value module_value(const ModuleNode& node);

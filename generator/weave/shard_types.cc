@@ -58,7 +58,7 @@ bool Value::has_failed() const {
 
 bool Value::carries_gradient() const {
   if (kind == Kind::tensor) return gradient;
-  if (kind == Kind::module) return true;
+  if (kind == Kind::module || (kind == Kind::object && gradient)) return true;
   return std::any_of(elements.begin(), elements.end(),
                      [](const Value& element) { return element.carries_gradient(); }) ||
          std::any_of(members.begin(), members.end(),
@@ -168,6 +168,7 @@ Value join(const Value& one, const Value& other) {
   };
   const auto anything = [&] {
     Value value = invariant_of("", true);
+    value.gradient = one.carries_gradient() || other.carries_gradient();
     value.storage = both(storage_of(one), storage_of(other));
     return value;
   };
@@ -211,6 +212,7 @@ Value join(const Value& one, const Value& other) {
       }
       return result;
     case Kind::object:
+      result.gradient |= other.gradient;
       for (const auto& [name, member] : other.members) {
         const auto mine = result.members.find(name);
         if (mine == result.members.end())
@@ -247,6 +249,17 @@ std::optional<int64_t> Operation::number(size_t i) const {
   return value.kind == Value::Kind::number ? value.known : std::nullopt;
 }
 
+namespace {
+
+/// Whether what has that type and is not taken apart here may give tensors.
+bool may_hold_tensors(std::string_view cpp_type) {
+  static constexpr std::string_view holders[] = {"at::Tensor", "std::function", "std::_Bind", "std::any", "(lambda"};
+  return std::ranges::any_of(holders,
+                             [&](std::string_view one) { return cpp_type.find(one) != std::string_view::npos; });
+}
+
+}  // namespace
+
 Value invariant_of(std::string_view cpp_type, bool gradient) {
   if (cpp_type == "at::Tensor") return Value::tensor(kInvariant, gradient, std::nullopt);
   if (cpp_type == "void") return {};
@@ -266,6 +279,7 @@ Value invariant_of(std::string_view cpp_type, bool gradient) {
     if (cpp_type == number) return Value::number();
   Value value;
   value.kind = Value::Kind::object;
+  value.gradient = gradient && may_hold_tensors(cpp_type);
   return value;
 }
 

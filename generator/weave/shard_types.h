@@ -54,7 +54,8 @@ struct Value {
   Kind kind = Kind::nothing;
   // A tensor; of a layer, how its weight is split.
   ShardType type;
-  bool gradient = false;        // a gradient may flow into it
+  // A gradient may flow into it; of an object: into what is not in `members`.
+  bool gradient = false;
   Storage storage;              // of what is not a tensor: of those in it
   std::optional<int64_t> rank;  // number of dimensions
   std::vector<int64_t> ones;    // dimensions known to have size 1, counted from the end

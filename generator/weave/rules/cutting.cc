@@ -94,7 +94,7 @@ Value split(Operation& op) {
   Value part = whole_dimension(op, dim, quoted(op));
   if (part.kind == Value::Kind::failed) return part;
   const auto is_local = [](const Value& size) { return !size.is_invariant(); };
-  if (op.values.size() > 1 && is_local(op.values[1]))
+  if (std::any_of(op.values.begin() + 1, op.values.end(), is_local))
     return op.refuse("a split by a tp rank's share of a count, of a dimension that is whole: " + describe(x),
                      "mark the layer that makes it TP_COLWISE_PARTS, or drop the count's TP_LOCAL");
   if (!listed) return list_of(std::move(part));
@@ -139,7 +139,7 @@ Value index(Operation& op) {
 }
 
 Value slice(Operation& op) {
-  for (size_t i = 2; i < op.values.size(); ++i)
+  for (size_t i = 1; i < op.values.size(); ++i)
     if (!op.values[i].is_invariant())
       return op.refuse(quoted(op) + " by a tp rank's share of a count, of a value that is " + describe(op.values[0]));
   return whole_dimension(op, dimension(op, 1, 0), quoted(op));

@@ -24,6 +24,7 @@ Value norm(Operation& op, size_t first, size_t last, int64_t dims = 1) {
       op.enter(i);  // every rank's slice gives a part of its gradient
     }
     Value result = x;
+    if (last > first) std::erase(result.ones, -1);  // a weight may have more elements than a dimension of size 1
     for (size_t i = first; i < last; ++i) result.gradient = result.gradient || op.values[i].gradient;
     return result;
   }
@@ -85,6 +86,13 @@ Value rotary(Operation& op) {
   return result;
 }
 
+/// Whether operand `i` is left out or the number zero.
+bool is_zero(const Operation& op, size_t i) {
+  if (i >= op.values.size()) return true;
+  const std::string& text = op.operands[i]->name;
+  return op.operands[i]->kind == Expr::Kind::literal && text.find_first_not_of("0.") == std::string::npos;
+}
+
 Value attention(Operation& op) {
   const Value* split = nullptr;
   for (size_t i = 0; i < 3; ++i) {
@@ -126,6 +134,14 @@ Value attention(Operation& op) {
                               : unproven(op, op.values[i]);
   }
   const bool merged = quoted(op) == "attention";  // the prelude's returns [batch, seq, heads * head_dim]
+  if (quoted(op) == "scaled_dot_product_attention" && !is_zero(op, 4)) {
+    if (split)
+      return op.refuse(
+          "attention with dropout, over heads that are split over tp: ranks would drop the same places of different "
+          "heads",
+          "leave the dropout 0.0");
+    op.trusted = "every rank drops the same elements";
+  }
   if (!split) {
     Value result = elementwise_of_first(op, Algebra::non_linear, 3);
     if (!is_tensor(result)) return result;

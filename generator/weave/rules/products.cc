@@ -58,7 +58,7 @@ Value reduced_whole(const Value& x, const Reduction& over) {
 
 Value reduced(Operation& op, bool adds, size_t first = 1, size_t keeps = 2) {
   const Value& x = op.values[0];
-  if (!is_tensor(x)) return x.is_invariant() ? invariant_of(op.expr->type, x.gradient) : unproven(op, x);
+  if (!is_tensor(x)) return x.is_invariant() ? invariant_of(op.expr->type, x.carries_gradient()) : unproven(op, x);
   if (is_partial(x) && !adds)
     return op.refuse(quoted(op) + " is not linear, and meets a partial sum over tp", kForgottenExit);
   const Reduction over = read_reduction(op, first, keeps);

@@ -119,10 +119,24 @@ std::optional<int64_t> viewed_split(Operation& op, const Sizes& sizes, std::opti
   return std::nullopt;
 }
 
+constexpr const char* kSharesUnlisted = "unproven: sizes with a tp rank's share of a count, in a value of their own";
+constexpr const char* kListThem = "list them in the call, as in x.view({batch, seq, num_heads, head_dim})";
+
+bool has_share(const Operation& op) {
+  return std::any_of(op.values.begin() + 1, op.values.end(), [](const Value& value) { return !value.is_invariant(); });
+}
+
+/// Whether the sizes or dimensions from operand `first` on stand in the call itself.
+bool lists_sizes(const Operation& op, size_t first) {
+  return op.operands.size() > first &&
+         (op.operands[first]->kind == Expr::Kind::list || op.values[first].kind == Value::Kind::number);
+}
+
 Value view(Operation& op) {
   const Value& x = op.values[0];
   const bool listed = op.operands.size() == 2 && op.operands[1]->kind == Expr::Kind::list;
   if (!listed && is_split(x)) return unproven(op, x);
+  if (!listed && has_share(op)) return op.refuse(kSharesUnlisted, kListThem);
   if (!listed) return like(Value::tensor(kInvariant, x.gradient, std::nullopt), x.type);
   const auto sizes = sizes_from(op, 1);
   const auto rank = static_cast<int64_t>(sizes.size());
@@ -192,6 +206,10 @@ Value shaped_like(Operation& op) {
 
 Value expand(Operation& op) {
   const Value& x = op.values[0];
+  if (!lists_sizes(op, 1)) {
+    if (has_share(op)) return op.refuse(kSharesUnlisted, kListThem);
+    return is_split(x) ? unproven(op, x) : like(Value::tensor(kInvariant, x.gradient, std::nullopt), x.type);
+  }
   const auto sizes = sizes_from(op, 1);
   const auto rank = static_cast<int64_t>(sizes.size());
   for (int64_t i = 0; !is_split(x) && i < rank; ++i) {
@@ -245,6 +263,7 @@ ShardType from_front(ShardType type, size_t rank) {
 }
 
 Value permute(Operation& op) {
+  if (!lists_sizes(op, 1)) return moved(op, op.values[0].rank, [](int64_t) { return std::nullopt; });
   const auto order = sizes_from(op, 1);
   Value& x = op.values[0];
   if (is_tensor(x)) x = like(Value::tensor(kInvariant, x.gradient, order.size()), from_front(x.type, order.size()));
