@@ -24,9 +24,8 @@ class BetaActsImpl : public Module {
   }
   void note(std::vector<Tensor>& seen, const Tensor& x) {
     if (x.defined()) inherited_note(seen, x);
-    const auto again = [this, &seen](const Tensor& y) { inherited_note(seen, y); };
-    again(x);
-    inherited_note(seen, x.neg());
+    const auto again = [this](const Tensor& y) { return inherited_local(y); };
+    inherited_note(seen, again(x).neg());
   }
 
   Tensor both(const Tensor& x) { return (x * 2.0) + inherited_local(x); }

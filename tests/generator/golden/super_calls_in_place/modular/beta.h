@@ -21,9 +21,8 @@ class BetaActsImpl : public alpha::AlphaActsImpl {
   }
   void note(std::vector<Tensor>& seen, const Tensor& x) {
     if (x.defined()) AlphaActsImpl::note(seen, x);
-    const auto again = [this, &seen](const Tensor& y) { AlphaActsImpl::note(seen, y); };
-    again(x);
-    AlphaActsImpl::note(seen, x.neg());
+    const auto again = [this](const Tensor& y) { return AlphaActsImpl::local(y); };
+    AlphaActsImpl::note(seen, again(x).neg());
   }
   Tensor both(const Tensor& x) { return AlphaActsImpl::simple(x) + AlphaActsImpl::local(x); }
 };
