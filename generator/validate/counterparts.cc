@@ -107,7 +107,8 @@ bool Counterparts::is_meant(const clang::NamedDecl& flattened, const clang::Name
            (llvm::isa<clang::CXXConstructorDecl>(flattened) && llvm::isa<clang::CXXConstructorDecl>(named));
   if (named.isTemplateParameter()) return flattened.getDeclName() == named.getDeclName();
   if (!from) return false;
-  if (!symbol) return !owner;  // a function or constant: names are unique in a family
+  // A function or constant: names are unique in a family, but a variable of the code hides them.
+  if (!symbol) return !owner && flattened.getDeclContext()->isFileContext();
   if (!user || !is_of(*user, *symbol, context)) return false;
   // What the family has in its place: what a level nearer to the family declares under that name.
   if (from->getDeclName() != named.getDeclName() &&

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "generator/flatten/footprint.h"
 #include "generator/resolve/effects.h"
 #include "generator/resolve/prefixes.h"
 #include "generator/resolve/remakes.h"
@@ -25,6 +26,14 @@ const clang::CallExpr* call_in(const clang::Stmt* statement) {
 bool is_function(const clang::CallExpr& call, llvm::StringRef name) {
   const clang::FunctionDecl* callee = call.getDirectCallee();
   return callee && callee->getDeclName().isIdentifier() && callee->getQualifiedNameAsString() == name;
+}
+
+/// A parameter that `function` gets by value and changes: written elsewhere, its body would change the argument.
+const clang::ParmVarDecl* changed_parameter(const clang::FunctionDecl& function) {
+  const Footprint footprint = footprint_of(function.getBody(), {});
+  for (const clang::ParmVarDecl* parameter : function.parameters())
+    if (!parameter->getType()->isReferenceType() && footprint.written_variables.count(parameter)) return parameter;
+  return nullptr;
 }
 
 const clang::NestedNameSpecifier* qualifier(const clang::Expr& callee) {
@@ -86,6 +95,9 @@ bool Match::beginning(const Statements& flattened, size_t& at, const Statements&
       const Statements inner = statements_of(definition->getBody());
       const bool is_expression = inner.size() == 1 && isa<clang::ReturnStmt>(inner[0]);
       if (!is_expression) {
+        if (const clang::ParmVarDecl* parameter = changed_parameter(*definition))
+          return differs(at < flattened.size() ? *flattened[at] : *one,
+                         "this changes what the super call gets as '" + parameter->getNameAsString() + "' by value");
         if (!beginning(flattened, at, inner, called(*callee, *call, setting))) return false;
         continue;
       }
