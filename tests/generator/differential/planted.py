@@ -6,7 +6,7 @@ Each file of planted/ is a patch of one source file of the generator, with a lin
 compiled as the build folder compiles it and linked with what was built there, twice: as it is, and without translation validation
 (planted/without_validation.patch), which would refuse most of it before the fuzzer could see it. Without validation the fuzzer has to find
 the defect within so many families; with it, the same chains are flattened again, to see whether validation alone would refuse one. What the
-modgen of the build folder gets wrong by itself does not count. The build folder has to be up to date; half an hour for all of them.
+modgen of the build folder gets wrong by itself, without validation too, does not count. The build folder has to be up to date; half an hour for all of them.
 
 `--check` only sees whether the patches still apply to the sources.
 """
@@ -80,8 +80,10 @@ class Builder:
 class Search:
     """Looks through the chains of a seed."""
 
-    def __init__(self, judge_of, plain, seed, families):
-        self.judge_of, self.plain, self.seed, self.families = judge_of, judge_of(plain), seed, families
+    def __init__(self, judge_of, plain, unchecked, seed, families):
+        """`plain` and `unchecked`: modgens without a planted defect, with validation and without."""
+        self.judge_of, self.plain, self.unchecked = judge_of, judge_of(plain), judge_of(unchecked)
+        self.seed, self.families = seed, families
 
     def batches(self, most):
         """Programs by number, until they have so many families."""
@@ -99,7 +101,7 @@ class Search:
             for number, program in programs.items():
                 count += len(program.specs)
                 kind = verdicts[number].kind
-                if kind in DEFECTS and self.plain.judge({number: program})[number].kind not in DEFECTS:
+                if kind in DEFECTS and self.unchecked.judge({number: program})[number].kind not in DEFECTS:
                     return f"{kind} ({self.seed}/{number})", count
         return None, count
 
@@ -152,7 +154,8 @@ def main():
 
         builder = Builder(arguments.build.resolve())
         without = builder.compiled(WITHOUT_VALIDATION, folder / WITHOUT_VALIDATION)
-        search = Search(judge_of, builder.linked(folder / "plain", []), arguments.seed, arguments.families)
+        plain, unchecked = builder.linked(folder / "plain", []), builder.linked(folder / "unchecked", [without])
+        search = Search(judge_of, plain, unchecked, arguments.seed, arguments.families)
         missed = []
         print(f"{'defect':28} {'the fuzzer, without validation':40} validation alone", flush=True)
         for one in names:
