@@ -72,7 +72,7 @@ Value Interpreter::evaluate(const Expr& expr) {
   if (value.has_failed()) return value;
   const bool is_made =
       expr.kind != Expr::Kind::local && expr.kind != Expr::Kind::field && expr.kind != Expr::Kind::lambda;
-  if (is_made && value.kind != Kind::module && may_refer(expr.type)) {
+  if (is_made && !is_assignment(expr) && value.kind != Kind::module && may_refer(expr.type)) {
     const bool is_own = expr.callee && expr.callee->home == Home::family;
     for (const Expr& operand : expr.operands)
       refer_to(operand, expr.type, is_own || expr.kind == Expr::Kind::list || expr.kind == Expr::Kind::construct);

@@ -285,6 +285,8 @@ void Interpreter::refer_to(const Expr& expr, std::string_view type, bool keeps) 
     (keeps ? root.is_referred : root.is_captured) = true;
     return;
   }
+  const bool is_of_its_own = !expr.is_lvalue && expr.kind != Expr::Kind::list && !may_refer(expr.type);
+  if (is_of_its_own) return;
   for (const Expr& operand : expr.operands) refer_to(operand, type, keeps);
 }
 

@@ -45,6 +45,8 @@ class Writer(Functions):
                 return v.name
             return f"{v.name}.mean() * 0.1"
         at = v.type[1]
+        if not v.shape[at].made:
+            return f"{v.name}.mean() * 0.1"
         moved = v.name if at == rank - 1 else f"{v.name}.transpose({at}, {rank - 1})"
         layer = self.layer("rows", v.shape[at], self.H)
         return f"{layer}({moved}).mean() * 0.1" if v.shape[:2] != [self.B, self.S] or rank != 3 or at != 2 else \
