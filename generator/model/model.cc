@@ -378,8 +378,14 @@ class HolderChecker : public clang::RecursiveASTVisitor<HolderChecker> {
     return true;
   }
 
-  /// What woven calls name must not be found in the family.
+  /// What woven calls name must not be found in the family, and what annotations cannot mark is not marked.
   bool VisitNamedDecl(clang::NamedDecl* decl) {
+    for (const auto* note : decl->specific_attrs<clang::AnnotateAttr>())
+      if (note->getAnnotation().starts_with("modular.") && !llvm::isa<clang::FieldDecl, clang::CXXRecordDecl>(decl))
+        sema_.Diag(decl->getLocation(), sema_.getDiagnostics().getCustomDiagID(
+                                            clang::DiagnosticsEngine::Error,
+                                            "an annotation cannot mark '%0': it marks a module class or a member"))
+            << decl->getNameAsString();
     static const std::set<llvm::StringRef> kSpaces = {"fsdp", "pp", "tp", "Tensor"};
     if (!decl->getDeclName().isIdentifier() || decl->isImplicit()) return true;
     const bool is_space = llvm::isa<clang::TypeDecl, clang::NamespaceAliasDecl>(decl) && kSpaces.count(decl->getName());
