@@ -203,8 +203,12 @@ def counter(context):
     name = new_name(context)
     if name is None or context.times > 1:
         return None
-    context.frames[-1][name] = Variable(name, INTEGER, clean=False)
-    return statement(f"static int64_t {name} = {context.random.randint(1, 5)};\n{name} = ({name} + 1) % 97;")
+    first = context.random.randint(1, 5)
+    changes = context.chance(0.15)  # proofs refuse one that does
+    context.frames[-1][name] = Variable(name, INTEGER, const=not changes, clean=False)
+    if not changes:
+        return statement(f"static const int64_t {name} = {first};")
+    return statement(f"static int64_t {name} = {first};\n{name} = ({name} + 1) % 97;")
 
 
 def lambda_declaration(context):
