@@ -17,6 +17,7 @@
 #include "generator/advice.h"
 #include "generator/build_config.h"
 #include "generator/flatten/family.h"
+#include "generator/model/check_code.h"
 #include "generator/model/model.h"
 #include "generator/parse/parse.h"
 #include "generator/print/check_woven.h"
@@ -190,7 +191,7 @@ class Run {
 
   void finish(clang::CompilerInstance& compiler, Parsed& parsed, const std::vector<uint32_t>& files) {
     files_ = files;
-    for (const uint32_t file : files) check_holders(compiler, parsed, file);
+    for (const uint32_t file : files) check_code(compiler, parsed, file);
     if (parsed.has_errors()) return;
     for (size_t index = 0; index < files.size(); ++index)
       validations_.push_back(validate(*flattened_[index], fragments_[index], files[index]));

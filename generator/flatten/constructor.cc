@@ -189,7 +189,7 @@ class Unraveller {
     const std::set<const clang::CXXCtorInitializer*> done(written.begin(), written.begin() + static_cast<long>(begin));
     for (const clang::CXXCtorInitializer* init : constructor.inits()) {
       if (done.count(init)) continue;
-      if (init->isBaseInitializer() && run_base(*init, level, scope, words_of(level, constructor))) continue;
+      if (init->isBaseInitializer() && run_base(*init, level, scope, words_of(constructor))) continue;
       if (init->isWritten())
         add_initializer(*init, slice_of(init), level, arguments);
       else if (init->isAnyMemberInitializer())
@@ -214,9 +214,8 @@ class Unraveller {
     return record && family_.specs().symbol(record);
   }
 
-  /// The words of `level`'s constructor, and so all that a variable of its base's must not be called.
-  std::set<std::string> words_of(size_t level, const clang::CXXConstructorDecl& constructor) const {
-    (void)level;
+  /// The words of a constructor, and so all that a variable of its base's must not be called.
+  std::set<std::string> words_of(const clang::CXXConstructorDecl& constructor) const {
     return words_in(family_, span(constructor.getSourceRange()));
   }
 
@@ -248,7 +247,7 @@ class Unraveller {
     for (const auto& [parameter, text] : substitution.texts)
       for (const RawToken& token : raw_tokens(text.text(), 0, static_cast<uint32_t>(text.size())))
         taken.insert(text.text().substr(token.begin, token.end - token.begin));
-    const std::set<std::string> own = words_of(level, constructor);
+    const std::set<std::string> own = words_of(constructor);
     const auto free_name = [&](std::string name) {
       do name = "base_" + name;
       while (taken.count(name) || own.count(name) || !given_.insert(name).second);

@@ -6,6 +6,7 @@
 
 namespace clang {
 class CompilerInstance;
+class NamespaceDecl;
 }  // namespace clang
 
 namespace modgen {
@@ -14,8 +15,8 @@ namespace modgen {
 FamilyModel read_model(clang::CompilerInstance& compiler, const Parsed& parsed, uint32_t file, std::string name,
                        std::string prefix);
 
-/// Checks what TU_Prefix leaves out: that each construction of a module by its holder fits a constructor of its class.
-/// Errors go to the compiler's diagnostics.
-void check_holders(clang::CompilerInstance& compiler, const Parsed& parsed, uint32_t file);
+/// The namespace of the family whose flattened text is at index `file`; null where it has none.
+const clang::NamespaceDecl* flattened_namespace(const clang::CompilerInstance& compiler, const Parsed& parsed,
+                                                uint32_t file);
 
 }  // namespace modgen
