@@ -547,7 +547,7 @@ def has_outputs(context, function):
 def argument(context, parameter, limit, exact):
     if parameter.reference == "&":
         return context.random.choice(outputs(context, parameter))
-    if limit > 1 and context.nesting < 2 and parameter.type in RANKS and context.chance(0.08):  # what changes something
+    if limit > 1 and context.nesting < 2 and parameter.type in RANKS and context.chance(0.05):  # what changes something
         found = callees(context, limit, lambda one: one.effects and one.returns is not None and one.returns.type == parameter.type)
         if found:
             return fit(made_call(context, limit, *context.random.choice(found)), parameter.low, parameter.high)
