@@ -102,9 +102,7 @@ Entity* Family::declared(const Symbol& symbol) {
 }
 
 Entity* Family::inferred(const Symbol& symbol, std::vector<Step> outward) {
-  std::vector<std::pair<const Spec*, std::string>> path;
-  for (const Step& step : outward) path.emplace_back(step.family, step.prefix);
-  const auto [known, is_new] = by_path_.try_emplace({&symbol, std::move(path)});
+  const auto [known, is_new] = by_path_.try_emplace({&symbol, outward});
   if (is_new) known->second = inferred_by(symbol, std::move(outward));
   return known->second;
 }
@@ -163,10 +161,7 @@ bool Family::same_code(const Symbol& a, const Symbol& b, std::set<const Symbol*>
 /// something else in the place of what it names.
 bool Family::same_meaning(const Symbol& symbol, const std::vector<Step>& a, const std::vector<Step>& b,
                           std::set<const Symbol*> seen) const {
-  const auto is_same_step = [](const Step& one, const Step& other) {
-    return one.family == other.family && one.prefix == other.prefix;
-  };
-  if (std::ranges::equal(a, b, is_same_step) || !seen.insert(&symbol).second) return true;
+  if (a == b || !seen.insert(&symbol).second) return true;
   return std::ranges::all_of(symbol.spec->references, [&](const Reference& reference) {
     const Symbol* target = reference.kind == Reference::Kind::name ? specs_.symbol(reference.target) : nullptr;
     if (!target || target == &symbol ||

@@ -28,6 +28,7 @@ namespace modgen {
 struct Step {
   const Spec* family;
   std::string prefix;
+  auto operator<=>(const Step&) const = default;
 };
 
 /// Code of one symbol as the flattened family sees it.
@@ -155,8 +156,7 @@ class Family {
   // With the prefix that it gets; several where its code means something else on one way into the family than on
   // another.
   std::map<std::pair<const Symbol*, std::string>, std::vector<Entity*>> by_symbol_;
-  std::map<std::pair<const Symbol*, std::vector<std::pair<const Spec*, std::string>>>, Entity*>
-      by_path_;  // what is inferred; looked up, never walked
+  std::map<std::pair<const Symbol*, std::vector<Step>>, Entity*> by_path_;  // what is inferred; looked up, never walked
   std::map<std::string, Entity*> by_name_;
   SourceSpan asking_;  // where the code that is rendered names something, as far as it is the family's own
   std::vector<Use> uses_;

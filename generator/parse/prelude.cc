@@ -54,13 +54,7 @@ std::string prelude_key(const ParseOptions& options) {
     mix(file);
     mix(read_file(file));
   }
-  std::string hex;
-  for (const uint8_t byte : digest.final()) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    hex += kDigits[byte >> 4];
-    hex += kDigits[byte & 15];
-  }
-  return hex.substr(0, 32);
+  return llvm::toHex(digest.final(), /*LowerCase=*/true).substr(0, 32);
 }
 
 /// Has the bodies of the prelude's own text read. What specs see of libtorch is its declarations: its bodies would only

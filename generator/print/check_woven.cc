@@ -8,11 +8,10 @@
 #include <string_view>
 
 #include "generator/source/tokens.h"
+#include "generator/weave/plan.h"
 
 namespace modgen {
 namespace {
-
-using Words = Tokens::Words;
 
 constexpr std::string_view kOnShards = "_on_shards", kEntered = "_tp", kUnit = "forward_unit";
 
@@ -42,8 +41,9 @@ class Unweaver {
  private:
   void remove(const std::vector<Annotation>& annotations) {
     for (const Annotation& one : annotations)
-      for (size_t at = 0; at < flattened_.size(); ++at)
-        if (one.where.begin <= flattened_.begin(at) && flattened_.end(at) <= one.where.end) gone_[at] = true;
+      for (size_t at = flattened_.first_from(one.where.begin);
+           at < flattened_.size() && flattened_.end(at) <= one.where.end; ++at)
+        gone_[at] = true;
   }
 
   void add(size_t begin, size_t end) { std::fill(added_.begin() + long(begin), added_.begin() + long(end), true); }
@@ -121,10 +121,6 @@ class Unweaver {
     }
   }
 
-  bool both_read(size_t flat, size_t woven, Words words) const {
-    return flattened_.reads(flat, words) && woven_.reads(woven, words);
-  }
-
   /// Goes on over one form of weaving, or over one token that both have.
   bool step(size_t& flat, size_t& woven) {
     if (statement(flat, woven) || call(flat, woven) || declaration(flat, woven)) return true;
@@ -162,7 +158,7 @@ class Unweaver {
              woven_.reads(woven + 15, {")", ";"}) && adds_until(woven + 17);
     }
     if (flattened_.word(flat) == "}" && woven_.reads(woven, {"if", "("}) && woven_.is_name(woven + 2) &&
-        woven_.reads(woven + 3, {".", "tie_word_embeddings", ")", "tie_parameter", "("}) &&
+        woven_.reads(woven + 3, {".", kTieFlag, ")", "tie_parameter", "("}) &&
         woven_.word(woven_.closing(woven + 7) + 1) == ";")
       return adds_until(woven_.closing(woven + 7) + 2);
     return feed(flat, woven);

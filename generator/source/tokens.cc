@@ -18,6 +18,10 @@ Tokens::Tokens(const std::string& text) : text_(text) {
   }
 }
 
+size_t Tokens::first_from(uint32_t offset) const {
+  return static_cast<size_t>(std::ranges::lower_bound(tokens_, offset, {}, &RawToken::begin) - tokens_.begin());
+}
+
 bool Tokens::reads(size_t at, Words words) const {
   return std::ranges::all_of(words, [&](std::string_view one) { return word(at++) == one; });
 }

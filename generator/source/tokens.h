@@ -33,6 +33,9 @@ class Tokens {
   /// The first `wanted` in [at, end) outside of brackets that open there; `end` where there is none.
   size_t find(std::string_view wanted, size_t at, size_t end) const;
 
+  /// The first token that begins at or after `offset` of the text; size() where there is none.
+  size_t first_from(uint32_t offset) const;
+
   const std::string& text() const { return text_; }
   uint32_t begin(size_t at) const { return at < size() ? tokens_[at].begin : static_cast<uint32_t>(text_.size()); }
   uint32_t end(size_t at) const { return at < size() ? tokens_[at].end : static_cast<uint32_t>(text_.size()); }

@@ -619,14 +619,10 @@ Value Interpreter::evaluate_other(const Expr& expr) {
 }
 
 std::string Interpreter::hindrance_of_class(std::string_view type) const {
-  const std::string space = "modular::" + family_.name + "::";
-  if (!type.starts_with(space)) return "";
-  const auto found = std::ranges::find(family_.classes, type.substr(space.size()), &Class::name);
-  return found != family_.classes.end() && found->runs_unseen
-             ? "unproven: " + found->name +
-                   " or a member of it has a copy constructor or a destructor of its own: where "
-                   "these run is not followed"
-             : "";
+  const Class* one = class_of_type(family_, type);
+  if (!one || !one->runs_unseen) return "";
+  return "unproven: " + one->name +
+         " or a member of it has a copy constructor or a destructor of its own: where these run is not followed";
 }
 
 }  // namespace modgen

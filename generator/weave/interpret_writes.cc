@@ -295,10 +295,8 @@ bool Interpreter::may_refer(std::string_view type) const {
       "*", "&", "iterator", "c10::ArrayRef", "c10::IListRef", "std::span", "std::reference_wrapper"};
   if (type.find('<') != std::string::npos || type.ends_with("*"))
     return std::ranges::any_of(kinds, [&](std::string_view one) { return type.find(one) != std::string_view::npos; });
-  const std::string space = "modular::" + family_.name + "::";
-  if (!type.starts_with(space)) return false;
-  const auto found = std::ranges::find(family_.classes, type.substr(space.size()), &Class::name);
-  return found != family_.classes.end() && std::ranges::any_of(found->fields, [&](const Field& field) {
+  const Class* one = class_of_type(family_, type);
+  return one && std::ranges::any_of(one->fields, [&](const Field& field) {
            return field.type.find_first_of("&*") != std::string::npos || may_refer(field.canonical);
          });
 }

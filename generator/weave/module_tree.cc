@@ -363,11 +363,15 @@ const Class* find_class(const FamilyModel& family, std::string_view canonical) {
 }
 
 bool is_config(const FamilyModel& family, std::string_view canonical) {
-  if (canonical == "modular::Config") return true;
+  const Class* one = class_of_type(family, canonical);
+  return canonical == "modular::Config" || (one && one->is_config);
+}
+
+const Class* class_of_type(const FamilyModel& family, std::string_view canonical) {
   const std::string space = "modular::" + family.name + "::";
-  return canonical.starts_with(space) && std::ranges::any_of(family.classes, [&](const Class& one) {
-           return one.is_config && canonical.substr(space.size()) == one.name;
-         });
+  if (!canonical.starts_with(space)) return nullptr;
+  const auto found = std::ranges::find(family.classes, canonical.substr(space.size()), &Class::name);
+  return found == family.classes.end() ? nullptr : &*found;
 }
 
 std::unique_ptr<ModuleNode> build_tree(const FamilyModel& family, const Class& entry) {

@@ -66,7 +66,10 @@ struct ModuleNode {
 /// Whether a value of that C++ type is a config of the family.
 bool is_config(const FamilyModel& family, std::string_view canonical);
 
-/// The class of the family that `canonical` names, or null.
+/// The class of the family that has that C++ type itself; null where there is none.
+const Class* class_of_type(const FamilyModel& family, std::string_view canonical);
+
+/// The class of the family whose holder has that C++ type; null where there is none.
 const Class* find_class(const FamilyModel& family, std::string_view canonical);
 
 /// The tree of `entry`. Fields that hold no tensor and no module are left out.

@@ -317,10 +317,9 @@ class Weaver {
   /// What a constructor calls the config that says whether to tie; empty where it has none with that flag.
   static std::string config_of(const FamilyModel& family, const Class& owner, const Function& constructor) {
     const auto says = [&](const std::string& canonical) {
-      return std::ranges::any_of(family.classes, [&](const Class& one) {
-        return one.is_config && canonical == "modular::" + family.name + "::" + one.name &&
-               std::ranges::any_of(one.fields, [](const Field& field) { return field.name == kTieFlag; });
-      });
+      const Class* one = class_of_type(family, canonical);
+      return one && one->is_config &&
+             std::ranges::any_of(one->fields, [](const Field& field) { return field.name == kTieFlag; });
     };
     for (const Parameter& parameter : constructor.parameters)
       if (!parameter.name.empty() && says(parameter.canonical)) return parameter.name;
