@@ -4,6 +4,8 @@
 #include <clang/AST/DeclTemplate.h>
 #include <clang/AST/ExprCXX.h>
 
+#include <algorithm>
+
 #include "generator/flatten/shorthands.h"
 
 namespace modgen {
@@ -38,6 +40,8 @@ void Counterparts::add(const clang::Decl& decl) {
   if (decl.isImplicit()) return;
   if (const auto* of_template = llvm::dyn_cast<clang::FunctionTemplateDecl>(&decl))
     add(*of_template->getTemplatedDecl());
+  if (const auto* granted = llvm::dyn_cast<clang::FriendDecl>(&decl); granted && granted->getFriendDecl())
+    return add(*granted->getFriendDecl());
   if (const auto* named = llvm::dyn_cast<clang::NamedDecl>(&decl); named && named->getDeclName()) {
     const SourceSpan where = place(named->getLocation());
     declared_[{where.file, where.begin}] = named;
@@ -114,6 +118,15 @@ bool Counterparts::is_meant(const clang::NamedDecl& flattened, const clang::Name
   if (from->getDeclName() != named.getDeclName() &&
       flattened.getNameAsString() != family_.member_name(named.getNameAsString(), *symbol, *context.level, *user))
     return false;
+  // An overload beside it does not stand in its place.
+  const bool is_there = std::ranges::any_of(flattened_owner->decls(), [&](const clang::Decl* decl) {
+    if (const auto* of_template = llvm::dyn_cast<clang::FunctionTemplateDecl>(decl)) decl = of_template->getTemplatedDecl();
+    const auto* member = llvm::dyn_cast<clang::NamedDecl>(decl);
+    const clang::NamedDecl* made_of =
+        member && member->getDeclName() == flattened.getDeclName() ? origin(*member) : nullptr;
+    return made_of && place(made_of->getLocation()) == where;
+  });
+  if (is_there) return false;
   for (const Level& level : user->levels) {
     if (level.symbol == symbol) return false;
     if (level.symbol->record == from->getDeclContext()) return true;

@@ -49,6 +49,27 @@ std::string kind_of(const clang::Expr& conversion) {
   return isa<clang::CXXConstructExpr>(conversion) ? "construction" : "conversion function";
 }
 
+/// Whether a conversion of numbers may lose what the value is. Kinds of built-in types are in the order of their sizes,
+/// unsigned ones first.
+bool narrows(const clang::Expr& conversion) {
+  const auto* cast = dyn_cast<clang::ImplicitCastExpr>(&conversion);
+  if (!cast || isa<clang::IntegerLiteral>(cast->getSubExpr()->IgnoreParens())) return false;
+  const clang::QualType from = cast->getSubExpr()->getType(), to = cast->getType();
+  switch (cast->getCastKind()) {
+    case clang::CK_FloatingToIntegral:
+    case clang::CK_FloatingToBoolean:
+    case clang::CK_IntegralToBoolean:
+      return true;
+    case clang::CK_FloatingCast:
+    case clang::CK_IntegralCast: {
+      return to->isBuiltinType() && from->isBuiltinType() &&
+             to->castAs<clang::BuiltinType>()->getKind() < from->castAs<clang::BuiltinType>()->getKind();
+    }
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 Match::Statements Match::statements_of(const clang::Stmt* body) {
@@ -239,7 +260,17 @@ bool Match::expression(const clang::Expr* flattened, const clang::Expr* spec, co
     return differs(*here.expr, "this is another category of value than in the spec");
   const bool is_text = isa<clang::StringLiteral, clang::PredefinedExpr>(here.expr);  // a renamed one has another length
   return (is_text || same_type(*here.expr, *there.expr, setting)) &&
-         (converts_freely || same_conversions(here, conversions, *here.expr));
+         (converts_freely ? widens(here, conversions.size()) : same_conversions(here, conversions, *here.expr));
+}
+
+/// What the family puts in the place of a function may take other types, but loses nothing of an argument that inherited
+/// code gives it.
+bool Match::widens(const Written& argument, size_t conversions_before) {
+  for (size_t index = conversions_before; index < argument.conversions.size(); ++index)
+    if (const clang::Expr& one = *argument.conversions[index]; narrows(one))
+      return differs(*argument.expr, "this is narrowed to '" + one.getType().getAsString() +
+                                         "' by what the family has in the place of the called function");
+  return true;
 }
 
 /// A config's flag that the family makes a constant, as its value.

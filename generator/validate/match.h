@@ -53,6 +53,7 @@ class Match {
   bool same_type(const clang::Expr& flattened, const clang::Expr& spec, const Setting& setting);
   bool same_conversions(const Written& flattened,
                         const std::vector<std::pair<const clang::Expr*, const Setting*>>& spec, const clang::Expr& at);
+  bool widens(const Written& argument, size_t conversions_before);
   std::vector<std::string> texts(const std::vector<const clang::Expr*>& conversions) const;
   bool nodes(const clang::Expr& flattened, const clang::Expr& spec, const Setting& setting);
   bool folded(const clang::CXXBoolLiteralExpr& flag, const clang::VarDecl& constant, const Written& flattened,

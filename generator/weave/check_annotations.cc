@@ -149,7 +149,8 @@ void check_config(const FamilyModel& family, const Class& config, std::vector<Fi
     std::vector<std::string> names;
     for (const auto& [canonical, written] : types) names.push_back(written);
     report(findings, field.where,
-           field.name + " is a " + field.type + ", which the runtime cannot read from config.json",
+           field.name + " is a " + (field.is_const ? "constant " : "") + field.type +
+               ", which the runtime cannot read from config.json",
            (field.is_const ? "make a constant static constexpr; a field has type "
                            : "write it as the value has it in config.json, and turn it into another type where it is "
                              "used: ") +

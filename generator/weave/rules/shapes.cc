@@ -135,8 +135,8 @@ bool lists_sizes(const Operation& op, size_t first) {
 Value view(Operation& op) {
   const Value& x = op.values[0];
   const bool listed = op.operands.size() == 2 && op.operands[1]->kind == Expr::Kind::list;
-  if (!listed && is_split(x)) return unproven(op, x);
   if (!listed && has_share(op)) return op.refuse(kSharesUnlisted, kListThem);
+  if (!listed && is_split(x)) return unproven(op, x);
   if (!listed) return like(Value::tensor(kInvariant, x.gradient, std::nullopt), x.type);
   const auto sizes = sizes_from(op, 1);
   const auto rank = static_cast<int64_t>(sizes.size());

@@ -161,18 +161,20 @@ class ConstructorWriter:
             made = value(context, field.type, limit, field.low, field.high)
         self.freeze(context)
 
-        def oracle():
-            families = [one for one in field.values if one != field.family]
-            if not families:
-                return [made]
-            texts = {one: f"static_cast<{field.type}>({field.values[one]})" for one in families}
-            return [chain.by_level(lambda one: texts.get(one, "\0"), [field.family, *families]).partition("\0")[0],
-                    f"static_cast<{field.type}>(", made, ")",
-                    chain.by_level(lambda one: texts.get(one, "\0"), [field.family, *families]).partition("\0")[2]]
+        return Node("fixed", f"{name}(", self.first_value(field, made), ")")
 
-        if field.type in RANKS and not field.const:
-            return Node("fixed", f"{name}(", Either([made], Lazy(oracle)), ")")
-        return Node("fixed", f"{name}(", made, ")")
+    def first_value(self, field, made):
+        """The value that a field begins with: where a derived family gives it another one, the oracle begins with that."""
+        chain = self.chain
+
+        def oracle():
+            texts = {one: f"static_cast<{field.type}>({given})" for one, given in field.values.items() if self.family in chain.path(one)[1:]}
+            if not texts:
+                return [made]
+            before, _, after = chain.by_level(lambda one: texts.get(one, "\0"), [self.family, *texts]).partition("\0")
+            return [before, f"static_cast<{field.type}>(", made, ")", after]
+
+        return Either([made], Lazy(oracle)) if field.type in RANKS and not field.const else made
 
     def registered(self, field, context, again=False):
         value_of = cast(value(context.inside(limit=0), DOUBLE, 0), DOUBLE)
@@ -278,6 +280,8 @@ class ConstructorWriter:
                 set_to = self.registered(field, first)
             else:
                 set_to = value(first, field.type, 1, field.low, field.high)
+                if field in self.skipped:
+                    set_to = self.first_value(field, set_to)
             self.freeze(first)
             target = field.name if first.local(field.name) is False else f"this->{field.name}"
             parts.append(Node("fixed", f"{target} = ", set_to, ";\n"))

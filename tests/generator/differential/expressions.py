@@ -167,6 +167,16 @@ def variables(context, limit, accepted):
     return result
 
 
+def changed_between(chain, family, defined):
+    """Whether a base of `family` that derives from `defined` defines a function or constant again. What `family` itself calls of
+    `defined` means what C++ says, whatever its bases have put in the place of that for code that they inherit; the oracle
+    knows families only, not from where a function is called."""
+    path = chain.path(family)[1:]
+    between = path[:path.index(defined)] if defined in path else []
+    again = [*(one.families for one in chain.functions), *(one.values for one in chain.constants)]
+    return any(one in families for families in again for one in between)
+
+
 def constants(context):
     result = []
     for constant in context.chain.constants:
@@ -441,7 +451,7 @@ def callees(context, limit, accepted):
     for name in [one.name for one in context.locals() if one.role == "lambda"]:
         add(context.local(name).values["function"], name, weight=2)
     for function in chain.functions:
-        if function.rank < context.rank and (defined := chain.nearest(function.families, family)) is not None:
+        if function.rank < context.rank and (defined := chain.nearest(function.families, family)) is not None and not changed_between(chain, family, defined):
             name = function.named(chain, defined)
             plain = name if defined == family and not is_hidden(context, name) else f"{chain.file(defined)}::{name}"
             add(function, Either([plain], [f"{chain.file(function.families[0])}::{function.named(chain, function.families[0])}"]))

@@ -229,7 +229,11 @@ class Maker:
         implementation = chain.impl(klass, base)
         spelled = f"public {chain.file(base)}::{implementation}"
         if base != parent:
-            spelled = f"public {chain.file(parent)}::Its<{chain.file(base)}::{implementation}>"
+            # A family that declares no class does not derive from the one before it: each is named then.
+            between = chain.path(parent)[:chain.path(parent).index(base)]
+            derives = all(any(one in other.declared for other in [*chain.classes, chain.config] if other) for one in between)
+            named = [parent] if derives and self.chance(0.7) else between
+            spelled = "public " + "".join(f"{chain.file(one)}::Its<" for one in named) + f"{chain.file(base)}::{implementation}" + ">" * len(named)
         is_final = is_leaf and chain.has("final") and self.chance(0.6)
         library_base = ", public std::mutex" if chain.has("library base") and not klass.immovable.intersection(ancestors) else ""
         if library_base:

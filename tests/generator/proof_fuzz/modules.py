@@ -2,7 +2,7 @@
 
 import random
 
-from functions import Functions
+from holders import Holders
 from parts import PARTIAL, WHOLE, WRONG, Module, Var
 
 
@@ -34,7 +34,7 @@ TORCH_MODULE({p}Network);
 """
 
 
-class Writer(Functions):
+class Writer(Holders):
     def to_hidden(self, v):
         """A number, or a value like the hidden states, that v comes to; None for a partial sum."""
         rank = len(v.shape)
@@ -108,6 +108,11 @@ struct {p}Config : Config {{
 
 struct {p}Two {{
   Tensor one, other;
+}};
+
+struct {p}Refers {{
+  Tensor& one;
+  const Tensor& other;
 }};
 
 {functions}{submodules}class {p}BlockImpl : public Module {{

@@ -172,7 +172,18 @@ class Parts:
                 texts.append(f"{own.name}.size({own.shape.index(dim)})")
             else:
                 texts.append(dim.share if is_split else dim.whole)
-        return "{" + ", ".join(texts) + "}"
+        if self.chance(0.1):
+            self.use("sizes in variables")
+            at, size = self.random.randrange(len(texts)), self.name("size")
+            self.lines.append(f"{self.pick(['const int64_t', 'const auto', 'int64_t'])} {size} = {texts[at]};")
+            texts[at] = size
+        listed = "{" + ", ".join(texts) + "}"
+        if self.chance(0.06):
+            self.use("lists of sizes")
+            sizes = self.name("sizes")
+            self.lines.append(f"const std::vector<int64_t> {sizes} = {listed};")
+            return sizes
+        return listed
 
     def dim(self, i, rank):
         """A dimension as it is written: from either side."""

@@ -35,6 +35,8 @@ class Statements(Layers):
             ways += [(self.branch, 9), (self.loop, 9), (self.switch, 3)]
         if depth < 1:
             ways += [(self.called, 12)]
+        if not self.is_plain:
+            ways += [(self.held, 9)]
         choices, weights = zip(*ways)
         self.random.choices(choices, weights)[0](scope, depth)
 
