@@ -168,7 +168,9 @@ class Unweaver {
 
   /// `Tensor x; if (pp::is_first()) { … } else { x = pp::received(); }`
   bool feed(size_t flat, size_t woven) {
-    const bool declares = woven_.word(woven) == "Tensor" && woven_.is_name(woven + 1) && woven_.word(woven + 2) == ";";
+    const bool declares = woven_.word(woven) == "Tensor" && woven_.is_name(woven + 1) &&
+                          woven_.word(woven + 2) == ";" &&
+                          !flattened_.reads(flat, {"Tensor", woven_.word(woven + 1), ";"});
     const size_t condition = woven + (declares ? 3 : 0);
     if (!woven_.reads(condition, {"if", "(", "pp", "::", "is_first", "(", ")", ")", "{"}) ||
         flattened_.reads(flat,

@@ -83,8 +83,8 @@ class Checker : public clang::RecursiveASTVisitor<Checker> {
     const clang::MemberExpr* member = remade_member(*call);
     const std::string name = member ? member->getMemberDecl()->getNameAsString() : "member";
     if (member && !member->getType()->isRecordType())
-      found.push_back({"'" + name + "' is not registered: it is no module and no tensor", "assign it: " + name + " = …;",
-                       call->getSourceRange()});
+      found.push_back({"'" + name + "' is not registered: it is no module and no tensor",
+                       "assign it: " + name + " = …;", call->getSourceRange()});
     else if (!in_constructor_ || !assigned_.count(call))
       found.push_back({"what this makes does not become the member that it is registered as",
                        "write " + name + " = remake(" + name + ", …); in the constructor", call->getSourceRange()});

@@ -120,7 +120,8 @@ bool Counterparts::is_meant(const clang::NamedDecl& flattened, const clang::Name
     return false;
   // An overload beside it does not stand in its place.
   const bool is_there = std::ranges::any_of(flattened_owner->decls(), [&](const clang::Decl* decl) {
-    if (const auto* of_template = llvm::dyn_cast<clang::FunctionTemplateDecl>(decl)) decl = of_template->getTemplatedDecl();
+    if (const auto* of_template = llvm::dyn_cast<clang::FunctionTemplateDecl>(decl))
+      decl = of_template->getTemplatedDecl();
     const auto* member = llvm::dyn_cast<clang::NamedDecl>(decl);
     const clang::NamedDecl* made_of =
         member && member->getDeclName() == flattened.getDeclName() ? origin(*member) : nullptr;

@@ -263,8 +263,8 @@ bool Match::expression(const clang::Expr* flattened, const clang::Expr* spec, co
          (converts_freely ? widens(here, conversions.size()) : same_conversions(here, conversions, *here.expr));
 }
 
-/// What the family puts in the place of a function may take other types, but loses nothing of an argument that inherited
-/// code gives it.
+/// What the family puts in the place of a function may take other types, but loses nothing of an argument that
+/// inherited code gives it.
 bool Match::widens(const Written& argument, size_t conversions_before) {
   for (size_t index = conversions_before; index < argument.conversions.size(); ++index)
     if (const clang::Expr& one = *argument.conversions[index]; narrows(one))

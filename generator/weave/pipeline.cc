@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 namespace modgen {
 namespace {
@@ -176,6 +177,44 @@ const Stmt* declared_with_others(const std::vector<Stmt>& statements, const std:
   return nullptr;
 }
 
+/// The first of `statements` that ends a loop around them or the method, or null.
+const Stmt* early_end(std::span<const Stmt> statements, bool in_loop) {
+  for (const Stmt& statement : statements) {
+    if (statement.kind == Stmt::Kind::ret || (in_loop && statement.kind == Stmt::Kind::leave)) return &statement;
+    const bool breaks_inside = statement.kind == Stmt::Kind::range_for || statement.kind == Stmt::Kind::loop ||
+                               statement.kind == Stmt::Kind::choice;
+    for (const auto* body : {&statement.then_body, &statement.else_body})
+      if (const Stmt* found = early_end(*body, in_loop && !breaks_inside)) return found;
+  }
+  return nullptr;
+}
+
+/// Whether the statements of the feed make one tensor and nothing else that is read later; adds what hinders it.
+bool makes_one_tensor(const std::vector<Stmt>& statements, const Walk& walk, std::vector<Finding>& findings) {
+  const auto refuse = [&](const Stmt& at, std::string message) {
+    findings.push_back({true, at.span, std::move(message), "a stage hands on one tensor", {}});
+    return false;
+  };
+  for (size_t i = 0; i <= walk.feed.back(); ++i) {
+    const Stmt& statement = statements[i];
+    const bool is_fed = std::ranges::binary_search(walk.feed, i);
+    if (statement.kind == Stmt::Kind::declare && std::ranges::count(statement.variables, walk.variable) > 0) {
+      if (statement.names.size() > 1)
+        return refuse(statement, walk.carried + " is made in one declaration with others");
+      if (statement.canonical != "at::Tensor")
+        return refuse(statement, walk.carried + ", which the first pipeline stage hands on, is not a Tensor");
+    }
+    if (!is_fed) continue;
+    const Locals locals = definitions(statement);
+    for (size_t j = i + 1; j < statements.size(); ++j)
+      for (const Local& local : locals)
+        if (local.variable != walk.variable && !std::ranges::binary_search(walk.feed, j) &&
+            mentions(statements[j], local.variable))
+          return refuse(statement, "the first pipeline stage makes several values: " + listed(locals));
+  }
+  return true;
+}
+
 /// Whether every statement of the feed comes after the one before; adds what interrupts it otherwise.
 bool is_adjacent(const std::vector<Stmt>& statements, const Walk& walk, std::vector<Finding>& findings) {
   for (size_t i = 1; i < walk.feed.size(); ++i) {
@@ -213,15 +252,6 @@ void check_around(size_t cut, const std::vector<StageReads>& reads, std::vector<
     if (i < cut && reads[i].last.at)
       findings.push_back(misplaced(reads[i].last, false, "before the call in which the model is cut"));
   }
-}
-
-/// The C++ type of the value that `statement` gives to a variable; empty where it stands further inside.
-std::string type_given(const Stmt& statement) {
-  if (statement.exprs.empty()) return "";
-  if (statement.kind == Stmt::Kind::declare) return statement.exprs[0].type;
-  return statement.kind == Stmt::Kind::expression && is_assignment(statement.exprs[0])
-             ? statement.exprs[0].operands[0].type
-             : "";
 }
 
 }  // namespace
@@ -263,6 +293,11 @@ std::optional<Walk> find_walk(const FindSplitList& split_list, const Function& m
     findings.push_back({true, where, std::move(message), std::move(advice), {}});
     return std::nullopt;
   };
+  if (const Stmt* early = early_end(loop.then_body, /*in_loop=*/true))
+    return refuse(early->span,
+                  "the walk over PP_SPLIT " + walk->list->name +
+                      " ends early: the stages after this one would go on with their elements",
+                  "walk over all elements, and decide in the loop what each does");
   Locals assigned;
   add_assigned(loop, assigned);
   std::erase_if(assigned, [&](const Local& local) {
@@ -290,11 +325,15 @@ std::optional<Walk> find_walk(const FindSplitList& split_list, const Function& m
                   "the value that the walk over PP_SPLIT " + walk->list->name + " carries, " + walk->carried +
                       ", is not made in this method",
                   "make it in a statement before the loop, so that stages after the first can receive it instead");
-  if (!is_adjacent(statements, *walk, findings)) return std::nullopt;
+  if (!is_adjacent(statements, *walk, findings) || !makes_one_tensor(statements, *walk, findings)) return std::nullopt;
   if (const Stmt* shared = declared_with_others(statements, walk->feed, walk->variable))
     return refuse(shared->span, walk->carried + " is made in one declaration with others",
                   "declare it in a statement of its own");
 
+  if (const Stmt* early = early_end({statements.begin(), statements.begin() + static_cast<std::ptrdiff_t>(walk->loop)},
+                                    /*in_loop=*/false))
+    return refuse(early->span, "this returns before the walk over PP_SPLIT " + walk->list->name,
+                  "return after the walk, from what it carries");
   for (size_t i = walk->feed.back() + 1; i < walk->loop; ++i)
     if (const Expr* reader = first_reader(statements[i], walk->variable))
       return refuse(reader->span,
@@ -369,12 +408,6 @@ std::optional<Walk> find_cut(const Function& method, const std::vector<StageRead
   walk.carried = made.begin()->name;
   walk.variable = made.begin()->variable;
   walk.feed = feeding(statements, *first + 1, walk.variable);
-  for (const size_t i : walk.feed) {
-    const Locals locals = definitions(statements[i]);
-    if (locals.size() > 1 && holds(locals, walk.variable))
-      return refuse(statements[i].span, "the first pipeline stage makes several values: " + listed(locals),
-                    "a stage hands on one tensor");
-  }
   for (size_t i = 0; i < *first; ++i)
     if (reads[i].first.at && std::find(walk.feed.begin(), walk.feed.end(), i) == walk.feed.end()) {
       const Locals beside = definitions(statements[i]);
@@ -383,9 +416,7 @@ std::optional<Walk> find_cut(const Function& method, const std::vector<StageRead
                         " beside " + walk.carried + ", which it hands on",
                     "a stage hands on one tensor: make " + walk.carried + " of both");
     }
-  if (const std::string type = type_given(statements[*first]); !type.empty() && type != "at::Tensor")
-    return refuse(statements[*first].span, walk.carried + ", which the first pipeline stage hands on, is not a Tensor",
-                  "a stage hands on one tensor");
+  if (!makes_one_tensor(statements, walk, findings)) return std::nullopt;
   if (!is_adjacent(statements, walk, findings)) return std::nullopt;
   if (const Stmt* shared = declared_with_others(statements, walk.feed, walk.variable))
     return refuse(shared->span, walk.carried + " is made in one declaration with others",

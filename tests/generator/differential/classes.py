@@ -202,14 +202,16 @@ class ClassWriter:
         plain = f"{self.chain.prefix(family)}Config"
         return plain if family == self.family else f"{self.chain.file(family)}::{plain}"
 
-    def parameter_text(self, parameter):
+    def parameter_text(self, parameter, nearest=False):
+        """`nearest`: with the config that the family has, also where code of a base, which has that base's, makes such an object."""
         if parameter.type == "Config":
-            return f"const {self.config_name(parameter.values['family'])}& {parameter.name}"
+            family = self.chain.nearest(self.chain.config.declared, self.family) if nearest else parameter.values["family"]
+            return f"const {self.config_name(family)}& {parameter.name}"
         const = "const " if parameter.const and not parameter.reference else ""
         return f"{const}{parameter.declared} {parameter.name}"
 
-    def parameters_text(self, parameters, defaults=()):
-        texts = [self.parameter_text(one) for one in parameters]
+    def parameters_text(self, parameters, defaults=(), nearest=False):
+        texts = [self.parameter_text(one, nearest) for one in parameters]
         for index, default in enumerate(defaults):
             texts[len(texts) - len(defaults) + index] += f" = {default}"
         return ", ".join(texts)

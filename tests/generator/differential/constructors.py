@@ -104,11 +104,11 @@ class ConstructorWriter:
         parts += [entries[one] for one in random_order if one not in early]
         body = self.body()
         name = chain.impl(klass, family)
-        declared = self.writer.parameters_text(self.made.parameters, self.made.defaults)
+        declared, in_spec = (self.writer.parameters_text(self.made.parameters, self.made.defaults, nearest) for nearest in (False, True))
         if not parts and not body and not self.made.parameters:
             return f"{name}() = default;\n"
         explicit = "explicit " if len(self.made.parameters) == 1 else ""
-        head = [f"{explicit}{name}({declared})"]
+        head = [f"{explicit}{name}(", Either([in_spec], [declared]), ")"]
         for index, part in enumerate(parts):
             head += [", " if index else " : ", part]
         return Node("fixed", *head, " {\n", *body, "}\n")
