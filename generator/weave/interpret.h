@@ -50,8 +50,9 @@ using Interpretation = std::map<const Function*, MethodFindings>;
 
 /// The calls that leave their sum over tp to what reads it: those whose results are added, where one sum serves all.
 struct OpenSums {
-  std::set<const Expr*> calls;  // only asked for membership
-  bool looking = false;         // every call is taken for one, and those whose results are added are put into `calls`
+  std::set<const Expr*> calls;    // only asked for membership
+  bool looking = false;           // every call is taken for one, and those whose results are added are put into `calls`
+  std::set<const Expr*> changed;  // whose results a call may change, which asks for the variable itself: not left open
 };
 
 class FunctionIndex;

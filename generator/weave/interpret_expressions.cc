@@ -141,6 +141,8 @@ std::pair<std::vector<const Expr*>, std::vector<Value>> Interpreter::evaluate_op
 void Interpreter::close_sums(const Expr& expr, const std::vector<const Expr*>& operands, std::vector<Value>& values) {
   for (size_t i = changes_first(expr) ? 1 : 0; i < values.size(); ++i) {
     if (values[i].summands.empty()) continue;
+    if (!sums_.looking && expr.callee && std::ranges::count(expr.callee->changes, i) > 0)
+      sums_.changed.insert(values[i].summands.begin(), values[i].summands.end());
     place(Call::sum, *operands[i]);
     values[i].type = kInvariant;
     values[i].summands.clear();
@@ -152,7 +154,7 @@ void Interpreter::close_sums(const Expr& expr, const std::vector<const Expr*>& o
 }
 
 void Interpreter::open_sum(Operation& op, Value& result) {
-  if (!sums_.looking && !sums_.calls.contains(op.expr)) return;
+  if ((!sums_.looking && !sums_.calls.contains(op.expr)) || sums_.changed.contains(op.expr)) return;
   op.call = op.call == Call::exit ? Call::partial : Call::none;
   result.type = kPartial;
   result.summands = {op.expr};

@@ -88,10 +88,16 @@ std::vector<Finding> weave(FamilyModel& family) {
 
   const FunctionIndex functions(family);
   const std::vector<Tree> trees = module_trees(family);
-  OpenSums sums{.calls = {}, .looking = true};
-  run_methods(family, functions, trees, sums);
-  sums.looking = false;
-  Run run = run_methods(family, functions, trees, sums);
+  OpenSums sums;
+  Run run;
+  for (size_t known = 1; sums.changed.size() != known;) {
+    known = sums.changed.size();
+    sums.calls.clear();
+    sums.looking = true;
+    run_methods(family, functions, trees, sums);
+    sums.looking = false;
+    run = run_methods(family, functions, trees, sums);
+  }
   if (!run.findings.empty() && !sums.calls.empty()) run = run_methods(family, functions, trees, sums = {});
   std::vector<EntryPlan> plans;
   for (const Tree& tree : trees) {
