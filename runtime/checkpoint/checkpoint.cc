@@ -10,6 +10,7 @@
 #include <iterator>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 
 #include "runtime/checkpoint/atomic_folder.h"
@@ -91,18 +92,40 @@ std::optional<int64_t> step_of(const fs::path& folder) {
   return step;
 }
 
-/// Complete checkpoints, the newest first.
+/// The names that `latest` lists, in the order in which they were saved, the newest first. Times of files are no order:
+/// copies have others.
+std::vector<std::string> saved_names(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::istringstream lines(fs::exists(folder / "latest") ? read_file(folder / "latest") : "");
+  for (std::string name; std::getline(lines, name);) {
+    while (!name.empty() && std::isspace(static_cast<unsigned char>(name.back()))) name.pop_back();
+    if (!name.empty()) names.push_back(name);
+  }
+  return names;
+}
+
+/// Complete checkpoints, the newest first. One that is not listed was saved last: the save ended before it was.
 std::vector<fs::path> complete_checkpoints(const fs::path& folder) {
-  std::vector<std::tuple<fs::file_time_type, int64_t, fs::path>> found;
+  const std::vector<std::string> saved = saved_names(folder);
+  std::vector<std::tuple<std::ptrdiff_t, int64_t, fs::path>> found;  // by number in `latest`, then the highest step
   for (const auto& entry : fs::directory_iterator(folder)) {
     const auto step = step_of(entry.path());
-    const fs::path index = entry.path() / "checkpoint.json";
-    if (step && fs::exists(index)) found.emplace_back(fs::last_write_time(index), *step, entry.path());
+    if (!step || !fs::exists(entry.path() / "checkpoint.json")) continue;
+    const auto listed = std::ranges::find(saved, entry.path().filename().string());
+    found.emplace_back(listed == saved.end() ? -1 : listed - saved.begin(), -*step, entry.path());
   }
-  std::ranges::sort(found, std::greater<>());
+  std::ranges::sort(found);
   std::vector<fs::path> paths;
-  for (auto& [time, step, path] : found) paths.push_back(std::move(path));
+  for (auto& [number, step, path] : found) paths.push_back(std::move(path));
   return paths;
+}
+
+/// Puts `newest` first in `latest`, before the other complete checkpoints.
+void list_newest(const fs::path& folder, const fs::path& newest) {
+  std::string names = newest.filename().string() + "\n";
+  for (const fs::path& checkpoint : complete_checkpoints(folder))
+    if (checkpoint.filename() != newest.filename()) names += checkpoint.filename().string() + "\n";
+  write_file(folder / "latest", names);
 }
 
 void remove_leftovers(const fs::path& folder) {
@@ -172,7 +195,7 @@ fs::path save_checkpoint(const fs::path& folder, const ModelConfig& model, const
     write_file(partial / "config.json", format_config(model, "float32"));
     write_index(partial, state, mesh.shape(), mesh.world_size());
     publish_folder(checkpoint);
-    write_file(folder / "latest", checkpoint.filename().string() + "\n");
+    list_newest(folder, checkpoint);
     remove_old(folder, checkpoint, keep_last);
   });
   return checkpoint;
@@ -181,9 +204,9 @@ fs::path save_checkpoint(const fs::path& folder, const ModelConfig& model, const
 fs::path find_checkpoint(const fs::path& path) {
   if (fs::exists(path / "checkpoint.json")) return path;
   if (fs::exists(path / "latest")) {
-    std::string name = read_file(path / "latest");
-    while (!name.empty() && std::isspace(static_cast<unsigned char>(name.back()))) name.pop_back();
-    if (!fs::exists(path / name / "checkpoint.json"))
+    const std::vector<std::string> names = saved_names(path);
+    const std::string name = names.empty() ? "" : names.front();
+    if (name.empty() || !fs::exists(path / name / "checkpoint.json"))
       throw std::runtime_error(
           fmt::format("{} names the checkpoint \"{}\", which is not there: name another one of the folder",
                       (path / "latest").string(), name));

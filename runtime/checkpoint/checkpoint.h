@@ -1,6 +1,6 @@
 // Checkpoints of a training run: each rank writes the boxes it owns, and any number of ranks reads them back.
 //
-//   <folder>/latest                   the name of the newest complete checkpoint
+//   <folder>/latest                   the names of the complete checkpoints, the newest first
 //   <folder>/step-00000100/
 //     config.json                     the model, as in a Hugging Face folder
 //     checkpoint.json                 step, state, and of each tensor its shape and where its boxes lie

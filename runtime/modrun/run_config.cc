@@ -11,12 +11,14 @@ namespace fs = std::filesystem;
 
 RunConfig read_config_of(const Arguments& arguments) {
   auto file = arguments.config;
+  auto settings = arguments.settings;
   if (fs::is_directory(file)) {
+    // The run is where its folder is, which may have been moved or copied.
+    settings.insert(settings.begin(), "train.dir=" + file.string());
     file /= "config.toml";
     if (!fs::exists(file))
       throw ConfigError(fmt::format("{}: is not there: name a TOML file, or the folder of a run", file.string()));
   }
-  auto settings = arguments.settings;
   if (!arguments.checkpoint.empty()) settings.push_back("model.checkpoint=" + arguments.checkpoint.string());
   return read_run_config(file, settings);
 }

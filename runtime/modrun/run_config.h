@@ -8,7 +8,8 @@
 
 namespace modular {
 
-/// Reads arguments.config (for a folder, its config.toml) and arguments.settings. Throws ConfigError.
+/// Reads arguments.config and arguments.settings. For a folder that is its config.toml, with train.dir the folder
+/// itself. Throws ConfigError.
 RunConfig read_config_of(const Arguments& arguments);
 
 /// For a command on a trained model: unless --checkpoint names weights, sets model.checkpoint to the run's newest

@@ -9,7 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
-#include <vector>
+
+#include "runtime/checkpoint/atomic_folder.h"
 
 namespace modular {
 
@@ -17,12 +18,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::vector<std::string> lines_until(const std::filesystem::path& path, int64_t step) {
-  std::vector<std::string> kept;
+std::string lines_until(const std::filesystem::path& path, int64_t step) {
+  std::string kept;
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
     const auto json = Json::parse(line, nullptr, /*allow_exceptions=*/false);  // the last line may be cut off
-    if (json.is_object() && json.value("step", int64_t{0}) <= step) kept.push_back(line);
+    if (json.is_object() && json.value("step", int64_t{0}) <= step) kept += line + '\n';
   }
   return kept;
 }
@@ -30,10 +31,8 @@ std::vector<std::string> lines_until(const std::filesystem::path& path, int64_t 
 }  // namespace
 
 MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t step) : path_(path) {
-  const auto kept = step > 0 ? lines_until(path, step) : std::vector<std::string>{};
-  out_.open(path);
-  for (const auto& line : kept) write(line);
-  out_.flush();
+  write_file(path, step > 0 ? lines_until(path, step) : "");
+  out_.open(path, std::ios::app);
   if (!out_) throw std::runtime_error(path.string() + ": cannot be written: " + std::strerror(errno));
 }
 

@@ -27,6 +27,7 @@ struct StepMetrics {
 class MetricsFile {
  public:
   /// Continues `path` after `step`: lines of later steps, which a crash left there, are removed. Step 0 starts again.
+  /// The file is the old or the new one at any time.
   MetricsFile(const std::filesystem::path& path, int64_t step);
 
   /// {"event": "start", …}: how the run came to its first step.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <limits>
 #include <span>
 
@@ -11,6 +12,7 @@
 #include "runtime/model/tasks.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/train/config_field.h"
+#include "runtime/train/folder_lock.h"
 #include "runtime/train/samples.h"
 
 namespace modular {
@@ -76,6 +78,26 @@ void check_images_of(const ModelConfig& model, const ExampleSamples& examples) {
                     model.entry->architecture, error.what()));
   } catch (const c10::Error&) {
     // It asked for values, after the images' check or without one.
+  }
+}
+
+/// Refuses settings by which the samples after those that were trained on would not be the ones that the run left.
+void check_continued(RunConfig& config) {
+  const fs::path file = fs::path(config.train.dir) / "config.toml";
+  if (!fs::exists(file)) return;
+  RunConfig before = read_run_config(file, {});
+  const auto then = section_fields(before), now = section_fields(config);
+  for (const std::string_view path : {"data.format", "data.held_out_every", "data.held_out", "data.mask_probability",
+                                      "data.mask_token", "train.seq_len", "train.seed"}) {
+    const auto is_it = [&](const ConfigField& field) { return field.path == path; };
+    const std::string was = toml_value(std::ranges::find_if(then, is_it)->value),
+                      is = toml_value(std::ranges::find_if(now, is_it)->value);
+    if (was == is) continue;
+    refuse_setting(
+        config, std::string(path),
+        fmt::format("--resume: {0} is {1}, and was {2} when the run began: its next samples would be those of "
+                    "other data. Set it to {2}, or start a run in another train.dir",
+                    path, is, was));
   }
 }
 
@@ -194,6 +216,7 @@ Run prepare_run(RunConfig config, const RunRequest& request, int64_t world_size)
     throw ConfigError("--overwrite would remove model.checkpoint, which is in train.dir: choose another train.dir");
   if (request.resume) {
     run.checkpoint = checkpoint_to_resume(settings);
+    check_continued(run.config);
     check_manifest(fs::path(settings.train.dir) / "data.manifest", run.files);
   } else if (!settings.model.checkpoint.empty()) {
     check_weights(settings.model.checkpoint, settings.network, Head::may_be_new);
@@ -211,7 +234,11 @@ void check_examples(const Run& run) {
 
 void check_run_folder(const Run& run) {
   const fs::path folder = run.config.train.dir;
-  if (run.request.resume || run.request.overwrite || !fs::exists(folder / "metrics.jsonl")) return;
+  FolderLock::check(folder);
+  const auto is_filled = [](const fs::path& inner) { return fs::is_directory(inner) && !fs::is_empty(inner); };
+  if (run.request.resume || run.request.overwrite ||
+      !(fs::exists(folder / "metrics.jsonl") || is_filled(run.config.checkpoints())))
+    return;
   throw ConfigError(fmt::format("train.dir {} already holds a run{}, or choose another folder", folder.string(),
                                 find_checkpoint(run.config.checkpoints()).empty()
                                     ? " that saved no checkpoint: add --overwrite to start again"

@@ -30,8 +30,8 @@ struct Run {
 /// std::runtime_error in one sentence that says what to change. Changes nothing and needs no process group.
 Run prepare_run(RunConfig config, const RunRequest& request, int64_t world_size);
 
-/// Throws ConfigError where train.dir already holds a run that is neither resumed nor overwritten. Asked once a job,
-/// before its first rank writes.
+/// Throws ConfigError where train.dir already holds a run, or checkpoints, that are neither resumed nor overwritten, or
+/// where another program trains in it. Asked once a job, before its first rank writes.
 void check_run_folder(const Run& run);
 
 /// Throws ConfigError where `folder` holds neither a checkpoint nor a Hugging Face folder whose tensors are this

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/mesh/collectives.h"
@@ -14,6 +15,7 @@
 #include "runtime/train/config_field.h"
 #include "runtime/train/device_usage.h"
 #include "runtime/train/evaluation.h"
+#include "runtime/train/folder_lock.h"
 #include "runtime/train/metrics.h"
 #include "runtime/train/samples.h"
 #include "runtime/train/sampling.h"
@@ -135,9 +137,10 @@ class Trainer {
 
   void open_folder() {
     const fs::path folder = config_.train.dir;
-    if (run_.checkpoint.empty()) fs::remove_all(config_.checkpoints());
     fs::create_directories(folder);
-    std::ofstream(folder / "config.toml") << format_toml(config_);
+    lock_.emplace(folder);
+    if (run_.request.overwrite) fs::remove_all(config_.checkpoints());
+    write_file(folder / "config.toml", format_toml(config_));
     write_manifest(folder / "data.manifest", run_.files);
     metrics_.emplace(folder / "metrics.jsonl", step_);
   }
@@ -228,6 +231,7 @@ class Trainer {
   BatchShape shape_;
   BatchSource source_;
   std::vector<TensorBox> boxes_;        // parameters, then the optimizer's moments
+  std::optional<FolderLock> lock_;      // on rank 0
   std::optional<MetricsFile> metrics_;  // on rank 0
 
   int64_t step_ = 0;  // done so far
@@ -240,6 +244,10 @@ class Trainer {
 
 }  // namespace
 
-void train(Run& run, Mesh& mesh) { Trainer(run, mesh).run(); }
+void train(Run& run, Mesh& mesh) {
+  // Checkpoints hold the generator's state, and must be the same in every run of a seed.
+  at::manual_seed(static_cast<uint64_t>(run.config.train.seed));
+  Trainer(run, mesh).run();
+}
 
 }  // namespace modular

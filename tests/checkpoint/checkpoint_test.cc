@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -113,7 +114,11 @@ TEST(Checkpoint, GeneratorsGoOnWhereTheyWereOnTheSameMesh) {
 
 TEST(Checkpoint, KeepsTheLastOnesAndPointsToTheNewest) {
   TemporaryFolder folder;
-  for (const int64_t step : {10, 20, 30, 15}) save({}, folder.path(), step, /*keep_last=*/2);
+  for (const int64_t step : {10, 20, 30}) save({}, folder.path(), step, /*keep_last=*/2);
+  // The order is that of the saves, whatever the times of files that were copied.
+  fs::last_write_time(folder.path() / "step-00000020/checkpoint.json",
+                      fs::file_time_type::clock::now() + std::chrono::hours(1));
+  save({}, folder.path(), 15, /*keep_last=*/2);
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder.path())) names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());

@@ -1,8 +1,11 @@
 // Training runs of real processes: what they write, how they resume, and that the mesh changes nothing.
 #include <gmock/gmock.h>
 
+#include <unistd.h>
+
 #include <cstdlib>
 
+#include "runtime/train/folder_lock.h"
 #include "tests/modrun/modrun_process.h"
 
 namespace modular {
@@ -69,6 +72,64 @@ TEST_F(Train, FolderThatHoldsARunIsNotOverwrittenUnasked) {
   const auto unsaved = train("run");
   EXPECT_EQ(unsaved.status, 2);
   EXPECT_THAT(unsaved.output, HasSubstr("already holds a run that saved no checkpoint: add --overwrite"));
+}
+
+TEST_F(Train, CheckpointsWithoutARunAreNotRemovedUnasked) {
+  ASSERT_EQ(train("run").status, 0);
+  for (const char* file : {"metrics.jsonl", "config.toml", "data.manifest"})
+    std::filesystem::remove(run_folder("run") / file);
+  const auto weights = run_folder("run") / "checkpoints/step-00000010";
+  for (const std::vector<std::string>& options :
+       {std::vector<std::string>{}, {"--set", "model.checkpoint=" + weights.string()}}) {
+    const auto again = train("run", options);
+    EXPECT_EQ(again.status, 2) << again.output;
+    EXPECT_THAT(again.output, HasSubstr("already holds a run: add --resume"));
+    EXPECT_TRUE(std::filesystem::exists(weights / "checkpoint.json"));
+  }
+}
+
+TEST_F(Train, CopyOfARunsFolderIsARunOfItsOwn) {
+  ASSERT_EQ(train("run", {"--set", "train.steps=4"}).status, 0);
+  std::filesystem::copy(run_folder("run"), run_folder("copy"), std::filesystem::copy_options::recursive);
+  const std::string before = bytes_of(run_folder("run") / "metrics.jsonl");
+  const auto again = modrun({"train", run_folder("copy").string(), "--overwrite", "--set", "train.steps=6"});
+  ASSERT_EQ(again.status, 0) << again.output;
+  EXPECT_EQ(steps("copy").size(), 6u);
+  EXPECT_EQ(bytes_of(run_folder("run") / "metrics.jsonl"), before);
+  EXPECT_TRUE(std::filesystem::exists(run_folder("run") / "checkpoints/step-00000004"));
+  EXPECT_FALSE(std::filesystem::exists(run_folder("run") / "checkpoints/step-00000006"));
+}
+
+TEST_F(Train, FolderOfARunThatGoesOnIsRefused) {
+  ASSERT_EQ(train("run").status, 0);
+  const std::string before = bytes_of(run_folder("run") / "metrics.jsonl");
+  const FolderLock other(run_folder("run"));
+  for (const char* option : {"--resume", "--overwrite"}) {
+    const auto again = train("run", {option, "--set", "train.steps=12"});
+    EXPECT_NE(again.status, 0) << again.output;
+    EXPECT_THAT(again.output, HasSubstr("is in use by process " + std::to_string(getpid())));
+  }
+  EXPECT_EQ(bytes_of(run_folder("run") / "metrics.jsonl"), before);
+}
+
+TEST_F(Train, TwoRunsOfASeedWriteTheSameBytes) {
+  for (const char* name : {"one", "other"}) ASSERT_EQ(train(name).status, 0);
+  for (const auto& file : std::filesystem::directory_iterator(run_folder("one") / "checkpoints/step-00000010"))
+    if (file.path().extension() == ".safetensors") {
+      EXPECT_EQ(bytes_of(file.path()),
+                bytes_of(run_folder("other") / "checkpoints/step-00000010" / file.path().filename()));
+    }
+}
+
+TEST_F(Train, SettingsThatChangeTheDataAreRefusedOnResuming) {
+  ASSERT_EQ(train("run").status, 0);
+  for (const std::string setting : {"train.seq_len=16", "train.seed=2", "data.held_out_every=3"}) {
+    const auto resumed = train("run", {"--resume", "--set", "train.steps=12", "--set", setting});
+    EXPECT_EQ(resumed.status, 2) << resumed.output;
+    EXPECT_THAT(resumed.output, HasSubstr("--resume: " + setting.substr(0, setting.find('=')) + " is"));
+  }
+  const auto resumed = train("run", {"--resume", "--set", "train.steps=12", "--set", "optim.lr=1e-3"});
+  EXPECT_EQ(resumed.status, 0) << resumed.output;
 }
 
 TEST_F(Train, ResumingOnTheSameMeshIsBitIdentical) {

@@ -52,6 +52,17 @@ TEST(MetricsFile, EachStepIsOneObject) {
   EXPECT_EQ(written[3]["text"], "not \xef\xbf\xbd UTF-8");
 }
 
+TEST(MetricsFile, ResumingPutsAFileInThePlaceOfTheOldOne) {
+  TemporaryFolder folder;
+  const std::string text = "{\"step\": 1}\n{\"step\": 2}\n{\"step\": 3}\n";
+  const auto path = folder.write("metrics.jsonl", text), old = folder.path() / "old";
+  std::filesystem::create_hard_link(path, old);
+  MetricsFile(path, 2);
+  EXPECT_EQ(lines(path).size(), 2u);
+  std::ifstream in(old);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), text) << "the old file was written into";
+}
+
 TEST(MetricsFile, ResumingRemovesWhatACrashLeftBehind) {
   TemporaryFolder folder;
   const auto path = folder.write("metrics.jsonl", "{\"step\": 1}\n{\"step\": 2}\n{\"step\": 3}\n{\"step\": 4, \"lo");
