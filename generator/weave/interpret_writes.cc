@@ -220,6 +220,9 @@ void Interpreter::assign(const Expr& target, const Expr* source, const Value& va
   if (!value.is_invariant())
     return report(target.span, "unproven: a value that is " + describe(value) + " is kept outside of local variables",
                   "return it, or keep it in a local variable");
+  if (is_pointed_at && target.operands[0].kind == Expr::Kind::local)
+    return report(target.span, "unproven: a change by way of " + target.operands[0].name + ", which points to a value",
+                  "change the value by its name, its index, or a reference that is bound to it");
   // What the runtime never calls may keep what it likes.
   if (is_entry_ || value.kind == Value::Kind::module)
     report(target.span, "a method changes what outlives its call: the next call would compute something else",

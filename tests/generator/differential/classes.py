@@ -3,7 +3,7 @@
 from constructors import constructor
 from expressions import Context, call, callees, cast, fit, fresh_name, fresh_variable, literal, made_call, parenthesized, value
 from model import (BOOL, BOUND, DOUBLE, FLOAT, INT, INTEGER, NAMES, RANKS, SMALL, STRING, TENSOR, VECTOR, Class, Function, Variable)
-from statements import block, body, new_name
+from statements import block, body, kept, new_name
 from tree import PRODUCT, SUM, Either, Lazy, Node
 
 RETURNS = [DOUBLE] * 9 + [INTEGER] * 6 + [BOOL, BOOL, STRING, VECTOR, TENSOR, FLOAT, None, None, None]
@@ -274,8 +274,8 @@ class ClassWriter:
             return [Node("optional", f"{spelled} {name} = ", called, ";\n"), *body(context, self.random.choice([0, 1]), returns)]
         called = made_call(context, context.limit, *self.random.choice(found))
         if returns is None:
-            parts = [Node("optional", called, ";\n"), *block(context, self.random.choice([0, 1, 2]), None)]
-            return parts
+            seen = kept(context) if self.chance(0.5) else None
+            return [Node("optional", called, ";\n"), *([seen] if seen else []), *block(context, self.random.choice([0, 1, 2]), None)]
         chance = self.random.random()
         if returns.type not in RANKS or returns.type == BOOL or chance < 0.4:
             return [Node("fixed", "return ", called, ";\n")]

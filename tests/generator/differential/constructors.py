@@ -1,8 +1,8 @@
 """Random constructors: initializers in any order, calls of bases, bodies that read and change what bases have set."""
 
-from expressions import Context, cast, literal, value, variables
+from expressions import Context, cast, condition, literal, value, variables
 from model import BOOL, DOUBLE, FLOAT, INT, INTEGER, RANKS, STRING, TENSOR, VECTOR, Constructor, Variable
-from statements import block
+from statements import block, returned
 from tree import Either, Lazy, Node
 
 
@@ -293,6 +293,8 @@ class ConstructorWriter:
                 context.methods = self.no_methods
             returns = None if chain.has("early returns in constructors") else False
             parts += block(context, self.random.choice([0, 1, 2, 3, 4]), returns)
+            if returns is None and self.chance(0.6):
+                parts += [Node("optional", "if (", condition(context, 1), ") ", returned(context, None), "\n"), *block(context, 2, None)]
             self.freeze(context)
         return parts
 
@@ -305,7 +307,8 @@ class ConstructorWriter:
             return parts
         for field in fields:
             target = field.name if context.local(field.name) is False else f"this->{field.name}"
-            constant = Context(self.chain, self.random, self.family, tensors=False)
+            constant = self.context(0, lambda one: False, self.no_methods, has_this=False)
+            constant.frames = [{name: None for name in self.frame}]  # which hide what the namespace has
             if self.chance(0.15):
                 parts.append(Node("fixed", f"{target} = ", self.registered(field, constant, again=True), ";\n"))
             elif self.chance(0.15):

@@ -515,7 +515,7 @@ def made_call(context, limit, function, spelled, exact, defaults, own):
     sides = limits(context, limit, count - omitted)
     effects = 2 if function.effects else 1 if function.reads else 0
     for index, parameter in enumerate(function.parameters[: count - omitted]):
-        node = argument(context, parameter, sides[index], exact)
+        node = argument(context, parameter, sides[index], exact, super_call=bool(own and defaults and defaults[1]))
         parts += [", " if index else "", node]
         effects = max(effects, node.effects)
     if omitted:
@@ -554,10 +554,11 @@ def has_outputs(context, function):
     return all(outputs(context, one) for one in function.parameters if one.reference == "&")
 
 
-def argument(context, parameter, limit, exact):
+def argument(context, parameter, limit, exact, super_call=False):
+    """Of a super call it is more often what the base's body must not see as written: a variable, or what changes something."""
     if parameter.reference == "&":
         return context.random.choice(outputs(context, parameter))
-    if limit > 1 and context.nesting < 2 and parameter.type in RANKS and context.chance(0.05):  # what changes something
+    if limit > 1 and context.nesting < 2 and parameter.type in RANKS and context.chance(0.25 if super_call else 0.05):  # what changes something
         found = callees(context, limit, lambda one: one.effects and one.returns is not None and one.returns.type == parameter.type)
         if found:
             return fit(made_call(context, limit, *context.random.choice(found)), parameter.low, parameter.high)
@@ -565,6 +566,11 @@ def argument(context, parameter, limit, exact):
         variable = context.local(parameter.name)
         if variable and variable.type == parameter.type and (variable.clean or limit) and variable.low >= parameter.low:
             return reference(context, variable)
+    if super_call and context.chance(0.4):
+        known = [one for one in context.locals() if one.role in ("local", "parameter") and not one.const and one.type == parameter.type
+                 and one.low >= parameter.low and one.high <= parameter.high and (one.clean or limit)]
+        if known:
+            return reference(context, context.random.choice(known))
     return value(context, parameter.type, limit, parameter.low, parameter.high, exact)
 
 

@@ -189,8 +189,7 @@ class Maker:
             for method in config.methods:
                 if self.chance(0.5):
                     method.families.append(family)
-            base = writer.base
-            parts.append(writer.write(f"{chain.file(base)}::{chain.impl(config, base)}"))
+            parts.append(writer.write(self.spelled_base(config, writer.base, family)))
         for klass in chain.classes:
             parent = chain.parents[family]
             if self.chance(0.12):
@@ -205,11 +204,23 @@ class Maker:
             parts.append(self.derived_class(klass, family, not children))
         return parts
 
+    def spelled_base(self, klass, base, family):
+        """The class of family `base`, as the families between the two have it."""
+        chain, parent = self.chain, self.chain.parents[family]
+        spelled = f"{chain.file(base)}::{chain.impl(klass, base)}"
+        if base == parent:
+            return spelled
+        # A family that declares no class does not derive from the one before it: each is named then.
+        between = chain.path(parent)[:chain.path(parent).index(base)]
+        derives = all(any(one in other.declared for other in [*chain.classes, chain.config] if other) for one in between)
+        named = [parent] if derives and self.chance(0.7) else between
+        return "".join(f"{chain.file(one)}::Its<" for one in named) + spelled + ">" * len(named)
+
     def derived_class(self, klass, family, is_leaf):
         chain = self.chain
         klass.declared[family] = "class"
         writer = ClassWriter(chain, self.random, klass, family)
-        base, parent = writer.base, chain.parents[family]
+        base = writer.base
         ancestors = chain.path(family)[1:]
         self.rename(klass, family)
         if chain.has("fields again"):
@@ -226,14 +237,7 @@ class Maker:
         # A method takes the place of the only inherited one of its name, whatever its parameters: in C++ it does not.
         klass.using[family] = {name for name in here if name in inherited and (self.chance(0.6) or len(inherited[name]) == 1)
                                and any(family not in one.families and family not in one.removed for one in inherited[name])}
-        implementation = chain.impl(klass, base)
-        spelled = f"public {chain.file(base)}::{implementation}"
-        if base != parent:
-            # A family that declares no class does not derive from the one before it: each is named then.
-            between = chain.path(parent)[:chain.path(parent).index(base)]
-            derives = all(any(one in other.declared for other in [*chain.classes, chain.config] if other) for one in between)
-            named = [parent] if derives and self.chance(0.7) else between
-            spelled = "public " + "".join(f"{chain.file(one)}::Its<" for one in named) + f"{chain.file(base)}::{implementation}" + ">" * len(named)
+        spelled = f"public {self.spelled_base(klass, base, family)}"
         is_final = is_leaf and chain.has("final") and self.chance(0.6)
         library_base = ", public std::mutex" if chain.has("library base") and not klass.immovable.intersection(ancestors) else ""
         if library_base:

@@ -137,6 +137,17 @@ def assignment(context):
     return statement(node, " = ", value(context, target.type, context.limit, target.low, target.high), ";")
 
 
+def kept(context):
+    """A local or parameter that is put into a field, where what else has changed it is seen."""
+    numbers = [one for one in context.locals() if one.role in ("local", "parameter") and one.type in (DOUBLE, INTEGER)]
+    fields = [pair for pair in assignable(context) if pair[0].role == "field" and pair[0].type in (DOUBLE, INTEGER)]
+    made = reference(context, context.random.choice(numbers)) if numbers and fields else None
+    if made is None:
+        return None
+    target, node = context.random.choice(fields)
+    return statement(node, " = ", fit(made if made.type == target.type else cast(made, target.type), target.low, target.high), ";")
+
+
 def config_assignment(context):
     """`config_.size = …`, of a config that the class keeps."""
     holders = [one for one in context.known_fields() if one.type == "Config"]
