@@ -200,7 +200,7 @@ bool makes_one_tensor(const std::vector<Stmt>& statements, const Walk& walk, std
     const bool is_fed = std::ranges::binary_search(walk.feed, i);
     if (statement.kind == Stmt::Kind::declare && std::ranges::count(statement.variables, walk.variable) > 0) {
       if (statement.names.size() > 1)
-        return refuse(statement, walk.carried + " is made in one declaration with others");
+        return refuse(statement, "the first pipeline stage makes several values: " + listed(definitions(statement)));
       if (statement.canonical != "at::Tensor")
         return refuse(statement, walk.carried + ", which the first pipeline stage hands on, is not a Tensor");
     }

@@ -22,10 +22,10 @@ PLAIN_NAMES = {  # where a chain has none of the clashes
 FEATURES = {
     "clashing functions": 0.35, "clashing constants": 0.35, "clashing locals": 0.5, "clashing parameters": 0.5, "other parameter names": 0.5,
     "conversions": 0.5, "effects in operands": 0.4, "branches": 0.7, "loops": 0.5, "lambdas": 0.35, "references": 0.3, "counters": 0.15,
-    "constructor bodies": 0.6, "methods in constructors": 0.5, "calls in initializers": 0.4, "computed base arguments": 0.06,
+    "constructor bodies": 0.6, "methods in constructors": 0.5, "calls in initializers": 0.4, "computed base arguments": 0.03,
     "before the base": 0.2, "skipped constructors": 0.25, "parameters by name": 0.7, "base fields": 0.5,
     "static methods": 0.3, "static fields": 0.3, "overloads": 0.25, "defaults": 0.35, "outputs": 0.3, "many types": 0.5,
-    "constant fields": 0.12, "early returns in constructors": 0.1, "names of families in strings": 0.2,
+    "constant fields": 0.12, "early returns in constructors": 0.06, "names of families in strings": 0.2,
     "fields again": 0.3, "removed": 0.25, "renamed": 0.2, "functions again": 0.4, "constants again": 0.4, "defined behind": 0.2,
     "virtual": 0.15, "override": 0.08, "final": 0.15, "library base": 0.1, "implicit constructors": 0.3, "holders": 0.3, "configs": 0.4, "tensors": 0.35, "aliases": 0.3,
 }
