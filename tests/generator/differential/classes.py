@@ -199,12 +199,8 @@ class ClassWriter:
         return [Either([spec], [f"{const}{spelled} {field.name} = ", Lazy(oracle), ";"])]
 
     def config_name(self, family):
-        """The config that `family` declares, as the families between it and this one have it."""
-        plain, path = f"{self.chain.prefix(family)}Config", self.chain.path(self.family)[1:]
-        if family == self.family:
-            return plain
-        between = path[:path.index(family)]
-        return "".join(f"{self.chain.file(one)}::Its<" for one in between) + f"{self.chain.file(family)}::{plain}" + ">" * len(between)
+        plain = f"{self.chain.prefix(family)}Config"
+        return plain if family == self.family else f"{self.chain.file(family)}::{plain}"
 
     def parameter_text(self, parameter, nearest=False):
         """`nearest`: with the config that the family has, also where code of a base, which has that base's, makes such an object."""

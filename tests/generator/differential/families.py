@@ -181,7 +181,9 @@ class Maker:
     def derived_classes(self, family):
         chain, parts = self.chain, []
         config = chain.config
-        if config and self.chance(0.5):
+        # A class that names an earlier family's config means what that family's code means, and the oracle what is nearest.
+        again = any(family in one.families for one in chain.functions) or any(family in one.values for one in chain.constants)
+        if config and (again or self.chance(0.5)):
             config.declared[family] = "class"
             writer = ClassWriter(chain, self.random, config, family)
             self.declare_again(writer, 0.4)
