@@ -120,24 +120,21 @@ std::vector<fs::path> complete_checkpoints(const fs::path& folder) {
   return paths;
 }
 
-/// Puts `newest` first in `latest`, before the other complete checkpoints.
-void list_newest(const fs::path& folder, const fs::path& newest) {
+/// Puts `newest` first in `latest`, before the other complete checkpoints, and removes all of those but the last
+/// `keep_last` with it (0 keeps all).
+void list_newest(const fs::path& folder, const fs::path& newest, int64_t keep_last) {
+  std::vector<fs::path> others = complete_checkpoints(folder);
+  std::erase_if(others, [&](const fs::path& one) { return one.filename() == newest.filename(); });
   std::string names = newest.filename().string() + "\n";
-  for (const fs::path& checkpoint : complete_checkpoints(folder))
-    if (checkpoint.filename() != newest.filename()) names += checkpoint.filename().string() + "\n";
+  for (const fs::path& checkpoint : others) names += checkpoint.filename().string() + "\n";
   write_file(folder / "latest", names);
+  if (keep_last <= 0) return;
+  for (size_t i = static_cast<size_t>(keep_last) - 1; i < others.size(); ++i) remove_folder(others[i]);
 }
 
 void remove_leftovers(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder))
     if (entry.path().extension() == ".partial" && step_of(entry.path().stem())) fs::remove_all(entry.path());
-}
-
-void remove_old(const fs::path& folder, const fs::path& newest, int64_t keep_last) {
-  if (keep_last <= 0) return;
-  int64_t kept = 1;
-  for (const fs::path& checkpoint : complete_checkpoints(folder))
-    if (checkpoint.filename() != newest.filename() && ++kept > keep_last) remove_folder(checkpoint);
 }
 
 std::runtime_error does_not_fit(const fs::path& checkpoint, const std::string& why) {
@@ -195,8 +192,7 @@ fs::path save_checkpoint(const fs::path& folder, const ModelConfig& model, const
     write_file(partial / "config.json", format_config(model, "float32"));
     write_index(partial, state, mesh.shape(), mesh.world_size());
     publish_folder(checkpoint);
-    list_newest(folder, checkpoint);
-    remove_old(folder, checkpoint, keep_last);
+    list_newest(folder, checkpoint, keep_last);
   });
   return checkpoint;
 }

@@ -126,10 +126,9 @@ class Holders(Functions):
         v, name = self.target(scope), self.name("pointer")
         self.lines.append(f"Tensor* {name} = &{v.name};")
         alike = [w for w in scope if not w.is_const and w is not v and w.shape == v.shape and w.type == v.type]
+        last = v
         if alike and self.chance(0.4):
-            w = self.pick(alike)
-            self.lines.append(f"{'if (keeps) ' if self.chance(0.4) else ''}{name} = &{w.name};")
-            self.lines.append(f"*{name} = {self.another(f'(*{name})', v)};")
-            w.type = v.type
-            return
+            last = self.pick(alike)
+            self.lines.append(f"{'if (keeps) ' if self.chance(0.4) else ''}{name} = &{last.name};")
         self.lines.append(f"*{name} = {self.another(f'(*{name})', v)};")
+        last.type = v.type
