@@ -2,7 +2,7 @@
 
 import random
 
-from holders import Holders
+from mistakes import Mistakes
 from parts import PARTIAL, WHOLE, WRONG, Module, Var
 
 
@@ -34,7 +34,7 @@ TORCH_MODULE({p}Network);
 """
 
 
-class Writer(Holders):
+class Writer(Mistakes):
     def to_hidden(self, v):
         """A number, or a value like the hidden states, that v comes to; None for a partial sum."""
         rank = len(v.shape)
@@ -54,8 +54,12 @@ class Writer(Holders):
 
     def write(self):
         scope = [Var("x", [self.B, self.S, self.H], WHOLE)]
-        for _ in range(self.random.randint(4, 11)):
+        count = self.random.randint(4, 11)
+        mistaken_after = self.random.randint(max(count - 4, 0), count - 1) if self.has_one_mistake else None
+        for index in range(count):
             self.statement(scope)
+            if index == mistaken_after:
+                self.mistake(scope)
         results = []
         for v in reversed(scope[1:]):
             if len(results) < 3 and (text := self.to_hidden(v)):
@@ -170,6 +174,10 @@ TORCH_MODULE({p}ForCausalLM);
 
 
 def write_module(seed, family, wild):
-    """A module from a seed: right by construction, or where `wild` with mistakes."""
-    wildness = random.Random(seed).choice([0.04, 0.12, 0.3]) if wild else 0.0
-    return Writer(seed, family, wildness).write()
+    """A module from a seed: right by construction, or where `wild` with mistakes, or with one."""
+    chosen = random.Random(seed)
+    if not wild:
+        return Writer(seed, family, 0.0).write()
+    if chosen.random() < 0.4:
+        return Writer(seed, family, 0.0, has_one_mistake=True).write()
+    return Writer(seed, family, chosen.choice([0.04, 0.12, 0.3])).write()

@@ -62,11 +62,12 @@ class Module:
 class Parts:
     """What is written of one module, and the choices that it takes."""
 
-    def __init__(self, seed, family, wildness):
+    def __init__(self, seed, family, wildness, has_one_mistake=False):
         self.random = random.Random(seed)
         self.family = family
         self.prefix = "".join(part.capitalize() for part in family.split("_"))
         self.wildness = wildness
+        self.has_one_mistake = has_one_mistake
         self.used_features = set()
         self.is_right = True
         self.count = 0

@@ -1,0 +1,89 @@
+"""One mistake on purpose: an operation that is taken for another, after which the module goes on as a wrong rule would let
+it. In everything else the module is right, so that nothing but the rule of that operation can refuse it."""
+
+from holders import Holders
+from parts import WHOLE, Value, split
+
+
+class Mistakes(Holders):
+    def mistake(self, scope):
+        """Makes a value by a mistake with one that is split."""
+        parted = [v for v in scope if v.type[0] == "split" and v.shape]
+        if not parted or self.chance(0.2):
+            made = self.layered(scope[0])
+            if made is None or made.type[0] != "split":
+                made = Value(f"{self.layer('columns', self.H, self.M)}({scope[0].name})", [self.B, self.S, self.M], split(2))
+            parted = [self.declared(made, scope)]
+            if self.chance(0.5):  # the split stands elsewhere too
+                v = parted[0]
+                parted = [self.declared(self.transposed(v), scope)]
+        ways = [self.along_the_split, self.apart_at_the_split, self.mean_of_slices, self.whole_meets_split,
+                self.split_stays, self.kept_is_dropped]
+        self.random.shuffle(ways)
+        for way in ways:
+            made = way(self.pick(parted))
+            if made is not None:
+                self.is_right = False
+                self.declared(made, scope)
+                return
+
+    def along_the_split(self, v):
+        """A softmax of each rank's slice, or another that needs all of the dimension."""
+        dim = self.dim(v.type[1], len(v.shape))
+        function = self.pick(["{0}.softmax({1})", "torch::softmax({0}, {1})", "{0}.log_softmax({1})", "{0}.cumsum({1})",
+                              "{0}.flip({{{1}}})", "{0}.roll(1, {1})"])
+        return Value(function.format(v.name, dim), v.shape, v.type)
+
+    def apart_at_the_split(self, v):
+        """The split dimension taken apart, and put together another way round."""
+        at = v.type[1]
+        if v.shape[at].size % 2:
+            return None
+        dim, pieces = self.dim(at, len(v.shape)), self.name("pieces")
+        way = self.pick(["chunk", "split", "narrow"])
+        if way == "narrow":
+            return Value(f"{v.name}.narrow({dim}, 0, 1) + {v.name}", v.shape, v.type)
+        self.lines.append(f"const auto {pieces} = {v.name}.{way}({2 if way == 'chunk' else 1}, {dim});")
+        return Value(f"torch::cat({{{pieces}[1], {pieces}[0]}}, {dim})", v.shape, v.type) if way == "chunk" else \
+            Value(f"{pieces}[0] + {v.name}", v.shape, v.type)
+
+    def mean_of_slices(self, v):
+        """A mean or a maximum of each rank's slice, taken for that of all."""
+        at, keeps = v.type[1], self.chance(0.6)
+        if len(v.shape) < 2:
+            return None
+        function = self.pick(["mean", "mean", "amax", "logsumexp"])
+        shape = v.shape[:at] + ([self.one] if keeps else []) + v.shape[at + 1:]
+        return Value(f"{v.name}.{function}({self.dim(at, len(v.shape))}{', true' if keeps else ''})", shape, WHOLE)
+
+    def whole_meets_split(self, v):
+        """A parameter that every rank has whole, with a value that is split."""
+        at = v.type[1]
+        if not v.shape[at].made:
+            return None
+        ones = "".join(", 1" for _ in v.shape[at + 1:])
+        weight = self.parameter([v.shape[at]])
+        text = self.pick(["{} + {}", "{} * {}"]).format(v.name, f"{weight}.view({{-1{ones}}})" if ones else weight)
+        return Value(text, v.shape, v.type)
+
+    def split_stays(self, v):
+        """The split is taken to stay where it was while its dimension moves."""
+        rank, at = len(v.shape), v.type[1]
+        others = [i for i in range(rank) if i != at]
+        if not others:
+            return None
+        # One that a layer could read is what a wrong rule lets through.
+        other = self.pick([i for i in others if v.shape[i].made] or others)
+        shape = list(v.shape)
+        shape[at], shape[other] = shape[other], shape[at]
+        return Value(f"{v.name}.transpose({self.dim(at, rank)}, {self.dim(other, rank)})", shape, v.type)
+
+    def kept_is_dropped(self, v):
+        """A reduction that keeps its dimension is taken to drop it: the split is thought to have moved."""
+        rank, at = len(v.shape), v.type[1]
+        before = [i for i in range(at) if i + 1 != at]
+        if not before:
+            return None
+        function, over = self.pick(["sum", "mean", "amax"]), self.pick(before)
+        shape = v.shape[:over] + [self.one] + v.shape[over + 1:]
+        return Value(f"{v.name}.{function}({self.dim(over, rank)}, true)", shape, split(at - 1))
