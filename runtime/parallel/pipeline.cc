@@ -115,8 +115,10 @@ PipelineSums Pipeline::run(std::span<const Batch> micro_batches, const StageFunc
     }
     received_.reset();
   }
-  for (auto& [tensor, pending] : sending_) pending.wait();
-  sending_.clear();
+  for (auto* sending : {&sending_forwards_, &sending_backwards_}) {
+    for (auto& [tensor, pending] : *sending) pending.wait();
+    sending->clear();
+  }
 
   Tensor totals = at::zeros({2}, at::kDouble);
   if (loss_sum.defined()) {
@@ -174,13 +176,15 @@ void Pipeline::send_forward(const Tensor& carried, int64_t micro_batch, const Ba
 
 void Pipeline::keep_sending(const Tensor& tensor, const ProcessGroup& group, int64_t peer, int tag,
                             const std::string& what) {
-  // What was sent that long ago has been received: 1F1B lets no stage run further ahead of its neighbours. So this wait
-  // only gives memory back.
-  if (sending_.size() > static_cast<size_t>(4 * stages_)) {
-    sending_.front().second.wait();
-    sending_.pop_front();
+  // In 1F1B what was sent before the last has been received by now, but for the ends of a step: a neighbour takes it
+  // before it sends what this stage has just computed with. So this wait gives memory back and rarely waits; it never
+  // does so for ever, as the neighbour needs nothing that is not sent yet to come to receive it.
+  auto& sending = group == forwards_ ? sending_forwards_ : sending_backwards_;
+  if (sending.size() >= 2) {
+    sending.front().second.wait();
+    sending.pop_front();
   }
-  sending_.emplace_back(tensor, send(group, tensor, peer, tag, what));
+  sending.emplace_back(tensor, send(group, tensor, peer, tag, what));
 }
 
 Tensor Pipeline::logits(const Batch& batch, const StageFunctions& functions) {

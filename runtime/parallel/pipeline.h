@@ -94,7 +94,8 @@ class Pipeline final : public pp::Stage {
   std::set<std::vector<int64_t>> descriptions_sent_;
   std::map<std::pair<bool, int64_t>, Arriving> arriving_;  // by (is a gradient, micro-batch)
   std::map<int64_t, InFlight> in_flight_;
-  std::deque<std::pair<Tensor, Pending>> sending_;
+  // At most two of each.
+  std::deque<std::pair<Tensor, Pending>> sending_forwards_, sending_backwards_;
 };
 
 }  // namespace modular
