@@ -40,6 +40,19 @@ void store_entries(const fs::path& folder) {
   if (failed && errno != EINVAL) refuse_system(folder, "written");  // EINVAL: a file system that cannot
 }
 
+/// The name of a folder while another one takes its place.
+fs::path replaced_folder(const fs::path& folder) { return beside(folder, ".replaced"); }
+
+/// Puts `partial` in the place of `final` and removes that, on a file system that cannot exchange names.
+void replace_in_two_steps(const fs::path& partial, const fs::path& final) {
+  restore_folder(final);
+  const fs::path replaced = replaced_folder(final);
+  fs::rename(final, replaced);
+  fs::rename(partial, final);
+  store_entries(final.parent_path());
+  fs::remove_all(replaced);
+}
+
 }  // namespace
 
 fs::path partial_folder(const fs::path& folder) { return beside(folder, ".partial"); }
@@ -58,12 +71,28 @@ void publish_folder(const fs::path& folder) {
   store_entries(partial);
   if (!fs::exists(final)) {
     fs::rename(partial, final);
-  } else {
-    if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) != 0)
-      refuse_system(final, "replaced");
+  } else if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) == 0) {
     fs::remove_all(partial);  // now the old one
+  } else if (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP) {
+    replace_in_two_steps(partial, final);
+  } else {
+    refuse_system(final, "replaced");
   }
   store_entries(final.parent_path());
+}
+
+fs::path published_folder(const fs::path& folder) {
+  const fs::path replaced = replaced_folder(folder);
+  return !fs::exists(folder) && fs::exists(replaced) ? replaced : folder;
+}
+
+void restore_folder(const fs::path& folder) {
+  const fs::path replaced = replaced_folder(folder);
+  if (!fs::exists(replaced)) return;
+  if (fs::exists(folder))
+    fs::remove_all(replaced);
+  else
+    fs::rename(replaced, named(folder));
 }
 
 void remove_folder(const fs::path& folder) {

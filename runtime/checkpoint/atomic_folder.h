@@ -14,8 +14,15 @@ std::filesystem::path partial_folder(const std::filesystem::path& folder);
 /// where it cannot.
 std::filesystem::path begin_folder(const std::filesystem::path& folder);
 
-/// Gives a complete partial_folder its name; a folder that has it already is replaced in one step and removed.
+/// Gives a complete partial_folder its name; a folder that has it already is replaced and removed: in one step, or
+/// where the file system cannot exchange names (NFS) in two, between which published_folder() still finds the old one.
 void publish_folder(const std::filesystem::path& folder);
+
+/// Where the published `folder` is: under its name, or beside it where its replacement was interrupted.
+std::filesystem::path published_folder(const std::filesystem::path& folder);
+
+/// Gives a folder whose replacement was interrupted its name again, and removes what one that was done left behind.
+void restore_folder(const std::filesystem::path& folder);
 
 /// Removes a folder in such a way that an interruption leaves none that looks complete.
 void remove_folder(const std::filesystem::path& folder);

@@ -50,7 +50,7 @@ void write_rank_file(const fs::path& path, std::span<const TensorBox> tensors, c
     states.emplace_back(name, generator.get_state());
     headers.push_back({name, at::kByte, states.back().second.sizes().vec()});
   }
-  auto writer = SafetensorsWriter::create(path, headers, box_metadata(owned));
+  auto writer = SafetensorsWriter::create(path, headers, box_metadata(owned), /*with_digests=*/true);
   for (size_t i = 0; i < owned.size(); ++i) writer.write(keys[i], owned[i].local);
   for (const auto& [name, state] : states) writer.write(name, state);
   writer.close();
@@ -61,7 +61,9 @@ void restore_generators(const fs::path& rank_file, const at::Device& device) {
   for (auto& [name, generator] : generators(device)) {
     if (!file.tensors().contains(name)) continue;  // saved on another kind of device
     const std::lock_guard lock(generator.mutex());
-    generator.set_state(file.tensor(name).clone());
+    const at::Tensor state = file.tensor(name);
+    file.verify(name, 0, state.nbytes());
+    generator.set_state(state.clone());
   }
 }
 
@@ -132,9 +134,15 @@ void list_newest(const fs::path& folder, const fs::path& newest, int64_t keep_la
   for (size_t i = static_cast<size_t>(keep_last) - 1; i < others.size(); ++i) remove_folder(others[i]);
 }
 
+/// Mends what saves that were interrupted left.
 void remove_leftovers(const fs::path& folder) {
+  std::vector<fs::path> entries;
   for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.path().extension() == ".partial" && step_of(entry.path().stem())) fs::remove_all(entry.path());
+    if (step_of(entry.path().stem())) entries.push_back(entry.path());
+  for (const fs::path& entry : entries) {
+    if (entry.extension() == ".partial") fs::remove_all(entry);
+    if (entry.extension() == ".replaced") restore_folder(folder / entry.stem());
+  }
 }
 
 std::runtime_error does_not_fit(const fs::path& checkpoint, const std::string& why) {
@@ -202,11 +210,12 @@ fs::path find_checkpoint(const fs::path& path) {
   if (fs::exists(path / "latest")) {
     const std::vector<std::string> names = saved_names(path);
     const std::string name = names.empty() ? "" : names.front();
-    if (name.empty() || !fs::exists(path / name / "checkpoint.json"))
+    const fs::path newest = published_folder(path / name);
+    if (name.empty() || !fs::exists(newest / "checkpoint.json"))
       throw std::runtime_error(
           fmt::format("{} names the checkpoint \"{}\", which is not there: name another one of the folder",
                       (path / "latest").string(), name));
-    return path / name;
+    return newest;
   }
   if (!fs::is_directory(path)) return {};
   const auto complete = complete_checkpoints(path);  // a save that was interrupted before it wrote `latest`

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/checkpoint/json_text.h"
 
 namespace modular {
 namespace {
@@ -20,6 +21,14 @@ constexpr const char* kIndexName = "checkpoint.json";
 
 int64_t volume(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+/// Whether a box of that place and shape lies within a tensor.
+bool lies_within(const StoredBox& box, const StoredTensor& tensor) {
+  if (box.offset.size() != tensor.shape.size() || box.shape.size() != tensor.shape.size()) return false;
+  for (size_t dim = 0; dim < tensor.shape.size(); ++dim)
+    if (box.offset[dim] < 0 || box.shape[dim] < 0 || box.offset[dim] > tensor.shape[dim] - box.shape[dim]) return false;
+  return true;
 }
 
 void check_complete(const std::string& name, const StoredTensor& tensor, const fs::path& folder) {
@@ -78,7 +87,7 @@ void write_index(const fs::path& folder, const TrainingState& state, const MeshS
 
 CheckpointIndex open_checkpoint(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kIndexName;
-  const json index = json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  const json index = parse_json(read_file(path));
   CheckpointIndex opened;
   std::map<std::string, std::shared_ptr<const SafetensorsFile>> files;
   try {
@@ -98,7 +107,8 @@ CheckpointIndex open_checkpoint(const fs::path& checkpoint) {
         const auto key = box.at("key").get<std::string>();
         tensor.boxes.push_back({file, key, box.at("offset").get<Sizes>(), box.at("shape").get<Sizes>()});
         const auto stored = file->tensors().find(key);
-        if (stored == file->tensors().end() || stored->second.shape != tensor.boxes.back().shape)
+        if (stored == file->tensors().end() || stored->second.shape != tensor.boxes.back().shape ||
+            !lies_within(tensor.boxes.back(), tensor))
           throw std::runtime_error(
               fmt::format("{} does not hold the box of \"{}\" that {} says", file->path().string(), name, kIndexName));
       }

@@ -118,9 +118,11 @@ void check_features(const SafetensorsFile& file, const ModelConfig& model) {
        {std::tuple("feature_ids", "feature_cardinalities", categorical),
         std::tuple("feature_values", "feature_numbers", fields.value("feature_numbers", int64_t{0}))})
     if (const auto found = file.tensors().find(name); found != file.tensors().end())
-      if (found->second.shape.back() != count)
-        throw std::runtime_error(fmt::format("{}: \"{}\" has {} features, and {} of the model's config says {}",
-                                             file.path().string(), name, found->second.shape.back(), key, count));
+      if (const auto& shape = found->second.shape; shape.empty() || shape.back() != count)
+        throw std::runtime_error(
+            fmt::format("{}: \"{}\" is {}: its last dimension has to be the {} that {} of the "
+                        "model's config says",
+                        file.path().string(), name, shape_text(shape), count, key));
 }
 
 /// Those of `forms` that the file holds, checked by its header alone.

@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "runtime/checkpoint/config_json.h"
+#include "runtime/checkpoint/json_text.h"
 #include "runtime/model/functions.h"
 #include "runtime/model/rope.h"
 
@@ -259,12 +260,9 @@ void collect_unknown(const json& object, const json& fields, const std::string& 
 }  // namespace
 
 ModelConfig parse_config(std::string_view text, const std::string& where, const Entry* as) {
-  json object;
-  try {
-    object = json::parse(with_named_special_floats(text));
-  } catch (const json::parse_error& error) {
-    throw ConfigError(fmt::format("{} is not JSON: {}", where, error.what()));
-  }
+  const std::string plain = with_named_special_floats(text);
+  json object = parse_json(plain);
+  if (object.is_discarded()) throw ConfigError(fmt::format("{} is not JSON: {}", where, json_problem(plain)));
   if (!object.is_object()) throw ConfigError(fmt::format("{} is not a JSON object", where));
   refuse_quantized(object, where);
 

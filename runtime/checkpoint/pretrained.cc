@@ -13,6 +13,7 @@
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/checkpoint_files.h"
 #include "runtime/checkpoint/config_json.h"
+#include "runtime/checkpoint/json_text.h"
 #include "runtime/checkpoint/stored_names.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/parallel/config_integers.h"
@@ -48,11 +49,13 @@ StoredTensor whole_tensor(const std::shared_ptr<const SafetensorsFile>& file, co
 StoredTensors open_folder(const fs::path& folder) {
   StoredTensors tensors;
   if (fs::exists(folder / kIndexName)) {
-    const json index = json::parse(read_file(folder / kIndexName), nullptr, /*allow_exceptions=*/false);
+    const json index = parse_json(read_file(folder / kIndexName));
     if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
       throw std::runtime_error(fmt::format("{} has no weight_map", (folder / kIndexName).string()));
     std::map<std::string, std::shared_ptr<const SafetensorsFile>> files;
     for (const auto& [name, file_name] : index["weight_map"].items()) {
+      if (!file_name.is_string())
+        throw std::runtime_error(fmt::format("{} names no file for \"{}\"", (folder / kIndexName).string(), name));
       auto& file = files[file_name.get<std::string>()];
       if (!file) file = std::make_shared<const SafetensorsFile>(folder / file_name.get<std::string>());
       if (!file->tensors().contains(name))

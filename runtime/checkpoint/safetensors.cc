@@ -7,7 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <ATen/Parallel.h>
+
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -15,6 +21,8 @@
 #include <numeric>
 #include <stdexcept>
 #include <utility>
+
+#include "runtime/checkpoint/json_text.h"
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
 
@@ -26,6 +34,10 @@ using nlohmann::json;
 
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kLongestHeader = 100'000'000;  // the limit of the original implementation
+
+constexpr const char* kDigests = "digests";  // the tensor, and the metadata that says what it is
+constexpr const char* kDigestsAre = "XXH3, 64 bits, of each 4 MiB of each other tensor, in the order of the file";
+constexpr uint64_t kDigestedBlock = uint64_t{4} << 20;
 
 constexpr std::pair<std::string_view, at::ScalarType> kTypeNames[] = {
     {"F64", at::kDouble},
@@ -120,7 +132,7 @@ Header parse_header(const fs::path& path, std::string_view file) {
   if (file.size() - kLengthBytes < length)
     refuse(path, fmt::format("is cut off: its header needs {} bytes and the file has {}", kLengthBytes + length,
                              file.size()));
-  const json parsed = json::parse(file.substr(kLengthBytes, length), nullptr, /*allow_exceptions=*/false);
+  const json parsed = parse_json(file.substr(kLengthBytes, length));
   if (!parsed.is_object()) refuse(path, "is not a safetensors file: its header is not a JSON object");
 
   Header header;
@@ -130,6 +142,7 @@ Header parse_header(const fs::path& path, std::string_view file) {
       header.tensors.emplace(name, parse_tensor(path, name, entry));
       continue;
     }
+    if (!entry.is_object()) refuse(path, "is damaged: its header's metadata are no JSON object");
     for (const auto& [key, value] : entry.items())
       header.metadata.emplace(key, value.is_string() ? value.get<std::string>() : value.dump());
   }
@@ -139,6 +152,31 @@ Header parse_header(const fs::path& path, std::string_view file) {
   if (file.size() > expected)
     refuse(path, fmt::format("is damaged: it has {} bytes where its header accounts for {}", file.size(), expected));
   return header;
+}
+
+int64_t blocks_of(uint64_t bytes) { return static_cast<int64_t>((bytes + kDigestedBlock - 1) / kDigestedBlock); }
+
+/// The digest of block `block` of `size` bytes.
+int64_t digest_of(const std::byte* bytes, uint64_t size, int64_t block) {
+  const uint64_t begin = static_cast<uint64_t>(block) * kDigestedBlock;
+  return static_cast<int64_t>(XXH3_64bits(bytes + begin, std::min(kDigestedBlock, size - begin)));
+}
+
+/// Which digest is the first of each tensor, and under the name "digests" how many there are.
+std::map<std::string, int64_t, std::less<>> first_digests(
+    const std::map<std::string, TensorHeader, std::less<>>& tensors) {
+  std::vector<std::tuple<uint64_t, uint64_t, std::string>> in_file;
+  for (const auto& [name, header] : tensors)
+    if (name != kDigests) in_file.emplace_back(header.begin, header.end, name);
+  std::ranges::sort(in_file);
+  std::map<std::string, int64_t, std::less<>> first;
+  int64_t count = 0;
+  for (const auto& [begin, end, name] : in_file) {
+    first.emplace(name, count);
+    count += blocks_of(end - begin);
+  }
+  first.emplace(kDigests, count);
+  return first;
 }
 
 void write_at(const fs::path& path, int file, const std::byte* data, uint64_t size, uint64_t position) {
@@ -177,6 +215,13 @@ SafetensorsFile::SafetensorsFile(const fs::path& path) : path_(path) {
   data_begin_ = header.data_begin;
   tensors_ = std::move(header.tensors);
   metadata_ = std::move(header.metadata);
+  const auto described = metadata_.find(kDigests);
+  if (described == metadata_.end() || described->second != kDigestsAre) return;
+  first_digest_ = first_digests(tensors_);
+  const auto digests = tensors_.find(kDigests);
+  if (digests == tensors_.end() || digests->second.dtype != at::kLong ||
+      digests->second.shape != std::vector<int64_t>{first_digest_.at(kDigests)})
+    refuse(path, "is damaged: it does not hold the digests that its header speaks of");
 }
 
 at::Tensor SafetensorsFile::tensor(std::string_view name) const {
@@ -194,8 +239,36 @@ at::Tensor SafetensorsFile::tensor(std::string_view name) const {
   return at::from_blob(const_cast<std::byte*>(bytes), header.shape, [mapping = mapping_](void*) {}, options);
 }
 
-SafetensorsWriter SafetensorsWriter::create(const fs::path& path, const std::vector<Tensor>& tensors,
-                                            const std::map<std::string, std::string>& metadata) {
+void SafetensorsFile::verify(std::string_view name, uint64_t begin, uint64_t end) const {
+  const auto first = first_digest_.find(name);
+  if (first == first_digest_.end() || name == kDigests || begin >= end) return;
+  const at::Tensor digests = tensor(kDigests);
+  const int64_t* const expected = digests.const_data_ptr<int64_t>() + first->second;
+  const TensorHeader& header = tensors_.find(name)->second;
+  const std::byte* const bytes = mapping_.get() + data_begin_ + header.begin;
+  std::atomic<bool> same = true;
+  at::parallel_for(static_cast<int64_t>(begin / kDigestedBlock), blocks_of(end), /*grain_size=*/1,
+                   [&](int64_t from, int64_t to) {
+                     for (int64_t block = from; block < to; ++block)
+                       if (digest_of(bytes, header.end - header.begin, block) != expected[block]) same = false;
+                   });
+  if (!same)
+    refuse(path_, fmt::format("is damaged: the values of \"{}\" are not those that were written. Copy it again, or "
+                              "continue from an older checkpoint",
+                              name));
+}
+
+SafetensorsWriter SafetensorsWriter::create(const fs::path& path, const std::vector<Tensor>& given,
+                                            const std::map<std::string, std::string>& given_metadata,
+                                            bool with_digests) {
+  std::vector<Tensor> tensors = given;
+  std::map<std::string, std::string> metadata = given_metadata;
+  if (with_digests) {
+    int64_t count = 0;
+    for (const Tensor& tensor : tensors) count += blocks_of(byte_count(tensor.shape, tensor.dtype).value_or(0));
+    tensors.push_back({kDigests, at::kLong, {count}});
+    metadata.emplace(kDigests, kDigestsAre);
+  }
   json header = json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::map<std::string, TensorHeader, std::less<>> placed;
@@ -217,6 +290,10 @@ SafetensorsWriter SafetensorsWriter::create(const fs::path& path, const std::vec
   if (writer.file_ < 0) refuse_system(path, "written");
   writer.data_begin_ = kLengthBytes + text.size();
   writer.tensors_ = std::move(placed);
+  if (with_digests) {
+    writer.first_digest_ = first_digests(writer.tensors_);
+    writer.digests_ = at::zeros({writer.first_digest_.at(kDigests)}, at::kLong);
+  }
   if (const int error = ::posix_fallocate(writer.file_, 0, static_cast<off_t>(writer.data_begin_ + size))) {
     errno = error;
     refuse_system(path, "written");
@@ -242,13 +319,20 @@ SafetensorsWriter::SafetensorsWriter(SafetensorsWriter&& other) noexcept
     : path_(std::move(other.path_)),
       file_(std::exchange(other.file_, -1)),
       data_begin_(other.data_begin_),
-      tensors_(std::move(other.tensors_)) {}
+      tensors_(std::move(other.tensors_)),
+      first_digest_(std::move(other.first_digest_)),
+      digests_(std::move(other.digests_)) {}
 
 SafetensorsWriter::~SafetensorsWriter() {
   if (file_ >= 0) ::close(file_);
 }
 
 void SafetensorsWriter::write(std::string_view name, at::IntArrayRef offset, const at::Tensor& values) {
+  TORCH_INTERNAL_ASSERT(!digests_.defined(), name, " is written in boxes to a file with digests");
+  write_box(name, offset, values);
+}
+
+void SafetensorsWriter::write_box(std::string_view name, at::IntArrayRef offset, const at::Tensor& values) {
   const auto found = tensors_.find(name);
   TORCH_INTERNAL_ASSERT(found != tensors_.end(), path_.string(), " has no tensor ", name);
   const TensorHeader& header = found->second;
@@ -282,11 +366,21 @@ void SafetensorsWriter::write(std::string_view name, at::IntArrayRef offset, con
 }
 
 void SafetensorsWriter::write(std::string_view name, const at::Tensor& values) {
-  write(name, std::vector<int64_t>(values.dim(), 0), values);
+  const auto header = tensors_.find(name);
+  TORCH_INTERNAL_ASSERT(header != tensors_.end(), path_.string(), " has no tensor ", name);
+  const at::Tensor ready = values.detach().to(at::kCPU, header->second.dtype).contiguous();
+  write_box(name, std::vector<int64_t>(values.dim(), 0), ready);
+  if (!digests_.defined()) return;
+  const auto* bytes = static_cast<const std::byte*>(ready.const_data_ptr());
+  int64_t* const digests = digests_.data_ptr<int64_t>() + first_digest_.at(std::string(name));
+  at::parallel_for(0, blocks_of(ready.nbytes()), /*grain_size=*/1, [&](int64_t from, int64_t to) {
+    for (int64_t block = from; block < to; ++block) digests[block] = digest_of(bytes, ready.nbytes(), block);
+  });
 }
 
 void SafetensorsWriter::close() {
   TORCH_INTERNAL_ASSERT(file_ >= 0);
+  if (digests_.defined()) write_box(kDigests, {0}, std::exchange(digests_, {}));
   const bool stored = ::fsync(file_) == 0;
   const bool closed = ::close(std::exchange(file_, -1)) == 0;
   if (!stored || !closed) refuse_system(path_, "written");

@@ -34,12 +34,17 @@ class SafetensorsFile {
   /// The tensor's values in the mapped file, which stays mapped as long as they live. They must not be written.
   at::Tensor tensor(std::string_view name) const;
 
+  /// Holds bytes [begin, end) of a tensor to the digests that its writer left, in parallel; reads the blocks that they
+  /// lie in. Does nothing for a file without digests. Throws std::runtime_error where they are not what was written.
+  void verify(std::string_view name, uint64_t begin, uint64_t end) const;
+
  private:
   std::filesystem::path path_;
   std::shared_ptr<const std::byte> mapping_;
   uint64_t data_begin_ = 0;
   std::map<std::string, TensorHeader, std::less<>> tensors_;
   std::map<std::string, std::string> metadata_;
+  std::map<std::string, int64_t, std::less<>> first_digest_;  // by tensor; empty where the file has none
 };
 
 /// A file that is written: the header at once, then boxes of the tensors in any order, from any number of processes
@@ -53,8 +58,10 @@ class SafetensorsWriter {
   };
 
   /// Creates the file in its full size. Throws std::runtime_error where that cannot be done (no space, no permission).
+  /// `with_digests`: the file gets a tensor "digests" of the XXH3 of each 4 MiB of each other tensor, all of which are
+  /// then written whole.
   static SafetensorsWriter create(const std::filesystem::path& path, const std::vector<Tensor>& tensors,
-                                  const std::map<std::string, std::string>& metadata);
+                                  const std::map<std::string, std::string>& metadata, bool with_digests = false);
 
   /// A file that another process has created.
   static SafetensorsWriter open(const std::filesystem::path& path);
@@ -72,11 +79,14 @@ class SafetensorsWriter {
 
  private:
   SafetensorsWriter(std::filesystem::path path, int file) : path_(std::move(path)), file_(file) {}
+  void write_box(std::string_view name, at::IntArrayRef offset, const at::Tensor& values);
 
   std::filesystem::path path_;
   int file_ = -1;
   uint64_t data_begin_ = 0;
   std::map<std::string, TensorHeader, std::less<>> tensors_;
+  std::map<std::string, int64_t, std::less<>> first_digest_;
+  at::Tensor digests_;  // of what was written so far; undefined in a file without
 };
 
 /// Writes a whole file.

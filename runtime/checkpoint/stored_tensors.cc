@@ -11,6 +11,13 @@
 
 namespace modular {
 
+void StoredBox::verify(const at::Tensor& view) const {
+  const auto first = static_cast<uint64_t>(view.storage_offset());
+  uint64_t last = first;
+  for (int64_t dim = 0; dim < view.dim(); ++dim) last += static_cast<uint64_t>((view.size(dim) - 1) * view.stride(dim));
+  file->verify(key, first * view.element_size(), (last + 1) * view.element_size());
+}
+
 void read_box(const std::string& name, const StoredTensor& tensor, at::IntArrayRef offset, at::Tensor into) {
   TORCH_INTERNAL_ASSERT(offset.size() == tensor.shape.size() && into.dim() == static_cast<int64_t>(offset.size()),
                         name);
@@ -27,12 +34,17 @@ void read_box(const std::string& name, const StoredTensor& tensor, at::IntArrayR
       size.push_back(std::max<int64_t>(end - begin, 0));
     }
     if (std::ranges::find(size, 0) != size.end()) continue;
+    if (into.is_floating_point() && !at::isFloatingType(box.file->tensors().find(box.key)->second.dtype))
+      throw std::runtime_error(
+          fmt::format("{}: \"{}\" is of integers, and the model's \"{}\" of floating-point numbers",
+                      box.file->path().string(), box.key, name));
     at::Tensor source = box.values().view(box.shape);  // a file may lack dimensions of size 1
     for (size_t dim = 0; dim < offset.size(); ++dim) {
       const auto d = static_cast<int64_t>(dim);
       source = source.narrow(d, from[dim] - box.offset[dim], size[dim]);
       target = target.narrow(d, from[dim] - offset[dim], size[dim]);
     }
+    box.verify(source);
     target.copy_(source);
     found += target.numel();
   }

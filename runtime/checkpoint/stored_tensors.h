@@ -27,6 +27,8 @@ struct StoredBox {
     const at::Tensor stored = file->tensor(key);
     return parts == 1 ? stored : stored.chunk(parts, 0)[static_cast<size_t>(part)];
   }
+  /// Holds what is stored to the file's digests, where a view of values(), not empty, lies.
+  void verify(const at::Tensor& view) const;
 };
 
 struct StoredTensor {
@@ -37,7 +39,7 @@ struct StoredTensor {
 using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
 
 /// Writes tensor[offset, offset + into.sizes()) to `into`, converted to its dtype and device. Reads nothing else.
-/// Throws std::runtime_error where the stored boxes leave a part of it out.
+/// Throws std::runtime_error where the stored boxes leave a part of it out, or are not what was written.
 void read_box(const std::string& name, const StoredTensor& tensor, at::IntArrayRef offset, at::Tensor into);
 
 /// The parameters of a model and then its buffers, as its module tree and plan list them; nothing is allocated.

@@ -3,8 +3,16 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
+#include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -135,6 +143,46 @@ TEST(Checkpoint, ASecondSaveOfAStepReplacesTheFirst) {
   EXPECT_FALSE(fs::exists(folder.path() / "step-00000010.partial"));
 }
 
+/// From here on this process sees a file system that cannot exchange names, as NFS: the system call fails as it does
+/// there.
+void forbid_exchange_of_names() {
+  const auto argument = [](int number) { return static_cast<uint32_t>(offsetof(seccomp_data, args[0]) + 8 * number); };
+  std::array filter = {
+      sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 0, 3),
+      sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, argument(4)),
+      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RENAME_EXCHANGE, 0, 1),
+      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program = {filter.size(), filter.data()};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    throw std::runtime_error("the system does not let a process forbid itself a system call");
+}
+
+TEST(Checkpoint, ASecondSaveOfAStepReplacesTheFirstWhereNamesCannotBeExchanged) {
+  const fs::path folder = testing::shared_folder();
+  run_ranks(1, [&](const Environment& environment) {
+    forbid_exchange_of_names();
+    save(environment, folder, 10);
+    std::ofstream(folder / "step-00000010/of the first");
+    save(environment, folder, 10);
+    EXPECT_EQ(load(environment, folder, 0).step, 10);
+    EXPECT_FALSE(fs::exists(folder / "step-00000010/of the first"));
+    EXPECT_FALSE(fs::exists(folder / "step-00000010.replaced"));
+  });
+}
+
+TEST(Checkpoint, AnInterruptedReplacementLosesNothing) {
+  TemporaryFolder folder;
+  save({}, folder.path(), 10);
+  fs::rename(folder.path() / "step-00000010", folder.path() / "step-00000010.replaced");
+  EXPECT_EQ(load({}, folder.path(), 0).step, 10);
+  save({}, folder.path(), 20);
+  EXPECT_TRUE(fs::exists(folder.path() / "step-00000010/checkpoint.json"));
+  EXPECT_FALSE(fs::exists(folder.path() / "step-00000010.replaced"));
+}
+
 TEST(Checkpoint, AnInterruptedSaveHarmsNoOlderOneAndIsCleanedUpByTheNext) {
   TemporaryFolder folder;
   save({}, folder.path(), 10);
@@ -191,6 +239,31 @@ TEST(Checkpoint, ACutOffFileIsRefusedBeforeARankStarts) {
   fs::resize_file(file, fs::file_size(file) - 1);
   EXPECT_NE(checkpoint_refusal(file.parent_path(), tiny_llama()).find("rank-00000.safetensors is cut off"),
             std::string::npos);
+}
+
+TEST(Checkpoint, ChangedBytesOfATensorAreRefused) {
+  TemporaryFolder folder;
+  save({}, folder.path(), 10);
+  const fs::path path = find_checkpoint(folder.path()) / "rank-00000.safetensors";
+  const std::string whole = [&] {
+    std::ifstream in(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  }();
+  const SafetensorsFile file(path);
+  size_t data = whole.size();  // where the tensors' bytes begin
+  for (const auto& [name, header] : file.tensors()) data = std::min(data, whole.size() - header.end);
+  for (const auto& [damaged, header] : file.tensors()) {
+    std::string changed = whole;
+    changed[data + header.end - 1] = static_cast<char>(changed[data + header.end - 1] ^ 0x40);
+    TemporaryFolder other;
+    fs::copy(folder.path(), other.path(), fs::copy_options::recursive);
+    std::ofstream(other.path() / "step-00000010/rank-00000.safetensors", std::ios::binary) << changed;
+    const std::string message = message_of<std::runtime_error>([&] { load({}, other.path(), 0); });
+    EXPECT_NE(message.find("rank-00000.safetensors is damaged: the values of \"" +
+                           (damaged == "digests" ? "" : damaged + "\"")),
+              std::string::npos)
+        << damaged << ": " << message;
+  }
 }
 
 TEST(Checkpoint, APointerToNothingIsRefused) {

@@ -1,0 +1,17 @@
+// JSON that comes from outside.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace modular {
+
+/// The value that `text` holds; a discarded one where it is no JSON, or nests so deeply that who walks it would run out
+/// of stack.
+nlohmann::json parse_json(std::string_view text);
+
+/// What is wrong with a text that parse_json discards.
+std::string json_problem(std::string_view text);
+
+}  // namespace modular
