@@ -5,18 +5,19 @@
 namespace modular {
 
 int64_t sample_at(int64_t position, int64_t samples, uint64_t seed) {
-  const int64_t epoch = position / samples;
-  return permuted(position % samples, samples, seed * 0x9e3779b97f4a7c15 + static_cast<uint64_t>(epoch));
+  const auto epoch = static_cast<uint64_t>(position / samples);
+  // Mixed, as the rounds of a permutation count its key up: epochs that did so too would repeat each other's rounds.
+  return permuted(position % samples, samples, seed * 0x9e3779b97f4a7c15 + mixed(epoch));
 }
 
 std::vector<Batch> BatchSource::at(const DataPosition& position) const {
   return read(position.samples, position.samples + shape_.global());
 }
 
-std::vector<std::vector<Batch>> BatchSource::first(int64_t count) const {
-  std::vector<std::vector<Batch>> steps;
-  for (int64_t begin = 0; begin < count; begin += shape_.global()) steps.push_back(read(begin, count));
-  return steps;
+int64_t BatchSource::steps_of(int64_t count) const { return (count + shape_.global() - 1) / shape_.global(); }
+
+std::vector<Batch> BatchSource::step_of_first(int64_t count, int64_t step) const {
+  return read(step * shape_.global(), count);
 }
 
 std::vector<Batch> BatchSource::read(int64_t position, int64_t end) const {

@@ -37,9 +37,10 @@ class BatchSource {
   /// the step goes to rank k modulo dp_size.
   std::vector<Batch> at(const DataPosition& position) const;
 
-  /// The same for evaluation: as many steps as cover samples 0 … count - 1 of the order, each sample once; places
-  /// after them have no targets.
-  std::vector<std::vector<Batch>> first(int64_t count) const;
+  /// The same for evaluation, step by step: as many steps_of(count) as cover samples 0 … count - 1 of the order, each
+  /// sample once; places after them have no targets.
+  std::vector<Batch> step_of_first(int64_t count, int64_t step) const;
+  int64_t steps_of(int64_t count) const;
 
  private:
   std::vector<Batch> read(int64_t position, int64_t end) const;

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <unordered_map>
 
 namespace modular {
 
@@ -33,10 +35,9 @@ void widen(const std::vector<char>& bytes, std::span<int64_t> out) {
   }
 }
 
-void read_file(const DataFile& file, int64_t begin, std::span<int64_t> out) {
-  const Descriptor descriptor(file.path);
+void read_file(const DataFile& file, const Descriptor& descriptor, int64_t begin, std::span<int64_t> out) {
   struct stat status{};
-  if (descriptor.value < 0 || fstat(descriptor.value, &status) != 0)
+  if (fstat(descriptor.value, &status) != 0)
     throw DataError(file.path.string() + ": cannot be read: " + std::strerror(errno));
   if (status.st_size != file.bytes)
     throw DataError(file.path.string() + ": had " + std::to_string(file.bytes) + " bytes when the run began and has " +
@@ -59,7 +60,26 @@ void read_file(const DataFile& file, int64_t begin, std::span<int64_t> out) {
 
 }  // namespace
 
-TokenStream::TokenStream(std::vector<DataFile> files) : files_(std::move(files)), begin_{0} {
+/// Files that stay open, as opening one anew for each sample is what takes long on file systems of a network.
+class OpenFiles {
+ public:
+  std::shared_ptr<const Descriptor> get(size_t index, const DataFile& file) {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = files_.find(index); found != files_.end()) return found->second;
+    if (files_.size() >= kMost) files_.clear();
+    auto opened = std::make_shared<const Descriptor>(file.path);
+    if (opened->value < 0) throw DataError(file.path.string() + ": cannot be read: " + std::strerror(errno));
+    return files_[index] = std::move(opened);
+  }
+
+ private:
+  static constexpr size_t kMost = 256;
+  std::mutex mutex_;
+  std::unordered_map<size_t, std::shared_ptr<const Descriptor>> files_;
+};
+
+TokenStream::TokenStream(std::vector<DataFile> files)
+    : files_(std::move(files)), begin_{0}, open_(std::make_shared<OpenFiles>()) {
   for (const auto& file : files_) begin_.push_back(begin_.back() + file.tokens());
 }
 
@@ -68,7 +88,7 @@ void TokenStream::read(int64_t begin, std::span<int64_t> out) const {
   auto index = static_cast<size_t>(std::ranges::upper_bound(begin_, begin) - begin_.begin()) - 1;
   while (!out.empty()) {
     const auto count = std::min<size_t>(out.size(), static_cast<size_t>(begin_[index + 1] - begin));
-    read_file(files_[index], begin - begin_[index], out.first(count));
+    read_file(files_[index], *open_->get(index, files_[index]), begin - begin_[index], out.first(count));
     out = out.subspan(count);
     begin += static_cast<int64_t>(count);
     ++index;

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "runtime/data/files.h"
 
 namespace modular {
+
+class OpenFiles;
 
 class TokenStream {
  public:
@@ -18,12 +21,13 @@ class TokenStream {
   const std::vector<DataFile>& files() const { return files_; }
 
   /// Writes tokens [begin, begin + out.size()). Throws DataError where a file has changed since it was found or cannot
-  /// be read.
+  /// be read. Files that were read stay open, up to some hundred. From any thread.
   void read(int64_t begin, std::span<int64_t> out) const;
 
  private:
   std::vector<DataFile> files_;
   std::vector<int64_t> begin_;  // where each file begins, and last the whole size
+  std::shared_ptr<OpenFiles> open_;
 };
 
 }  // namespace modular

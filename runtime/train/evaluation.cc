@@ -1,19 +1,29 @@
 #include "runtime/train/evaluation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
+#include <stdexcept>
 
 namespace modular {
 
 StepResult evaluate_samples(ParallelModel& model, const BatchSource& source, int64_t samples) {
   const int64_t count = samples > 0 ? std::min(samples, source.samples()) : source.samples();
   StepResult total;
-  for (auto& batches : source.first(count)) {
+  for (int64_t step = 0; step < source.steps_of(count); ++step) {
+    auto batches = source.step_of_first(count, step);
     to_device(batches, model.mesh().device());
     const auto result = model.evaluate(batches);
     total.loss += result.loss * static_cast<double>(result.target_count);
     total.target_count += result.target_count;
   }
   if (total.target_count > 0) total.loss /= static_cast<double>(total.target_count);
+  if (!std::isfinite(total.loss))
+    throw std::runtime_error(
+        fmt::format("the loss on held-out files is {}: the weights, or what they compute, are no "
+                    "finite numbers; use an older checkpoint",
+                    total.loss));
   return total;
 }
 

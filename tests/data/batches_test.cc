@@ -75,13 +75,28 @@ TEST_F(Batches, StepsRunOnAcrossTheEndOfAPass) {
   EXPECT_EQ(seen, expected);
 }
 
+TEST(SampleOrder, OfOnePassIsNotThatOfThePassBeforeShifted) {
+  // Of a Feistel network whose rounds begin one later: the left half of what it makes of (c, x ^ k), for some k, is the
+  // right half of what the one before makes of (x, c).
+  constexpr int64_t kHalf = 64;
+  const auto at = [](int64_t left, int64_t right, int64_t pass) {
+    return sample_at(pass * kHalf * kHalf + left * kHalf + right, kHalf * kHalf, 1);
+  };
+  for (int64_t c = 0; c < kHalf; ++c)
+    for (int64_t k = 0; k < kHalf; ++k) {
+      int64_t shifted = 0;
+      for (int64_t x = 0; x < kHalf; ++x) shifted += at(c, x ^ k, 1) / kHalf == at(x, c, 0) % kHalf;
+      ASSERT_LT(shifted, kHalf / 2) << "c " << c << ", k " << k;
+    }
+}
+
 TEST_F(Batches, EvaluationSeesEachSampleOnceOnEveryMesh) {
   for (const int64_t dp_size : {1, 2, 4}) {
     std::vector<int64_t> seen;
     for (int64_t rank = 0; rank < dp_size; ++rank) {
       const BatchSource source(*samples_, {2, 2, rank, dp_size}, 1);
-      for (const auto& step : source.first(11))
-        for (const auto& batch : step)
+      for (int64_t step = 0; step < source.steps_of(11); ++step)
+        for (const auto& batch : source.step_of_first(11, step))
           for (int64_t row = 0; row < 2; ++row)
             if (const auto label = batch.labels[row][0].item<int64_t>(); label != kIgnoredTarget) seen.push_back(label);
     }
