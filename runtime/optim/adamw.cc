@@ -12,7 +12,9 @@ ShardedParameter moment_of(const ShardedParameter& parameter, const std::string&
   return moment;
 }
 
-bool decays(const ShardedParameter& parameter) { return parameter.global_shape.size() >= 2; }
+bool decays(const ShardedParameter& parameter) {
+  return parameter.global_shape.size() >= 2 && !parameter.name.ends_with("A_log");
+}
 
 }  // namespace
 

@@ -14,7 +14,8 @@ struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;  // matrices and tables only; norms and biases (one dimension) never decay
+  // Of matrices and tables only: norms and biases (one dimension) never decay, nor do state spaces' rates, "A_log".
+  double weight_decay = 0.1;
 };
 
 /// Updates boxes in place with ATen's fused kernel. Every element is updated on its own, so the result does not depend

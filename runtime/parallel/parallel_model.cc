@@ -8,7 +8,6 @@
 
 #include "runtime/mesh/collectives.h"
 #include "runtime/model/tasks.h"
-#include "runtime/parallel/bucketed_reduction.h"
 #include "runtime/parallel/contexts.h"
 #include "runtime/parallel/data_parallel_rows.h"
 #include "runtime/parallel/initialization.h"
@@ -67,7 +66,6 @@ struct ParallelModel::State {
   // Whether the modules compute with the boxes themselves, so that the backward leaves gradients where they belong.
   bool in_place = false;
   std::optional<UnitRunner> runner;
-  std::optional<BucketedReduction> buckets;
   std::unique_ptr<tp::TensorParallel> tensor_parallel;
   std::unique_ptr<Pipeline> pipeline;
   std::unique_ptr<dp::DataParallel> rows_of_ranks;
@@ -127,7 +125,7 @@ void ParallelModel::State::describe_boxes() {
     box.global_shape = parameter.global_shape;
     box.local = units[parameter.unit].local(place);
     const auto [first_row, rows] = units[parameter.unit].layout().rows_of(place, mesh.coordinate(Axis::dp_shard));
-    box.boxes = boxes_of_rank(parameter, tp, tp_rank, first_row, rows);
+    box.boxes = boxes_of_rank(parameter, tp, tp_rank, {place.dim, first_row, rows});
     if (parameter.shared_between_stages) shared_between_stages.push_back(index);
     if (parameter.in_every_stage) in_every_stage.push_back(index);
     box.owner = mesh.coordinate(Axis::dp_replicate) == 0 && (parameter.tensor_split || tp_rank == 0) &&
@@ -146,7 +144,7 @@ void ParallelModel::State::lay_out_buffers() {
     box.name = buffer.name;
     box.global_shape = buffer.global_shape;
     box.local = buffer.tensor;
-    box.boxes = boxes_of_rank(buffer, tp, tp_rank, /*first_row=*/0, /*rows=*/shape.empty() ? 1 : shape[0]);
+    box.boxes = boxes_of_rank(buffer, tp, tp_rank, {.size = shape.empty() ? 1 : shape[0]});
     box.owner = mesh.coordinate(Axis::dp_replicate) == 0 && mesh.coordinate(Axis::dp_shard) == 0 &&
                 (buffer.tensor_split || tp_rank == 0) &&
                 !((buffer.shared_between_stages || buffer.in_every_stage) && mesh.coordinate(Axis::pp) > 0);
@@ -155,23 +153,14 @@ void ParallelModel::State::lay_out_buffers() {
 
 void ParallelModel::State::choose_reduction() {
   const bool sharded = mesh.size(Axis::dp_shard) > 1, replicated = mesh.size(Axis::dp_replicate) > 1;
-  in_place = !sharded && !options.bf16;
-  if (sharded || options.recompute || (replicated && !in_place))
+  in_place = !sharded && !replicated && !options.bf16;
+  if (sharded || replicated || options.recompute)
     runner.emplace(table.units, units,
                    UnitOptions{.reshard_after_forward = options.reshard_after_forward,
                                .prefetch = static_cast<size_t>(options.prefetch),
                                .recompute = options.recompute,
                                .reduce = !in_place},
                    mesh.device());
-  if (!in_place || !replicated) return;
-  // The Reducer sums in the parameters' own type, so with bfloat16 the units reduce instead.
-  std::vector<at::Tensor> parameters;
-  std::vector<std::string> names;
-  for (size_t i = 0; i < boxes.size(); ++i) {
-    parameters.push_back(placement(i).registered);
-    names.push_back(boxes[i].name);
-  }
-  buckets.emplace(parameters, names, mesh.group({Axis::dp_replicate}));
 }
 
 ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options,
@@ -212,12 +201,10 @@ void ParallelModel::State::begin_step() {
   for (ShardedParameter& box : boxes) box.grad.reset();
   for (UnitParameters& unit : units) unit.begin_step();
   if (runner) runner->begin_step();
-  if (buckets) buckets->begin_step();
 }
 
 void ParallelModel::State::backward(const at::Tensor& output, const at::Tensor& gradient, bool last) {
   if (runner) runner->begin_backward(last);
-  if (buckets && last) buckets->begin_last_backward();
   torch::autograd::backward({output}, {gradient});
   if (runner) {
     runner->end_backward();
@@ -228,7 +215,6 @@ void ParallelModel::State::backward(const at::Tensor& output, const at::Tensor& 
 
 void ParallelModel::State::end_step() {
   if (runner) runner->end_step();
-  if (buckets) buckets->end_step();
   for (size_t i = 0; i < boxes.size(); ++i) {
     if (in_place) {
       boxes[i].grad = placement(i).registered.grad();

@@ -142,15 +142,16 @@ std::vector<int64_t> local_shape(const ModelParameter& parameter, int64_t tp) {
   return shape;
 }
 
-std::vector<ParameterBox> boxes_of_rank(const ModelParameter& parameter, int64_t tp, int64_t tp_rank, int64_t first_row,
-                                        int64_t rows) {
+std::vector<ParameterBox> boxes_of_rank(const ModelParameter& parameter, int64_t tp, int64_t tp_rank,
+                                        const Slice& slice) {
   ParameterBox all;
   all.offset.assign(parameter.global_shape.size(), 0);
   all.start = all.offset;
   all.shape = parameter.global_shape;
-  if (all.shape.empty()) return rows > 0 ? std::vector{all} : std::vector<ParameterBox>();
-  all.offset[0] = first_row;
-  all.shape[0] = rows;
+  if (all.shape.empty()) return slice.size > 0 ? std::vector{all} : std::vector<ParameterBox>();
+  const auto dim = static_cast<size_t>(slice.dim);
+  all.offset[dim] = slice.begin;
+  all.shape[dim] = slice.size;
   if (tp == 1 || !parameter.tensor_split) return {all};
 
   const auto split = static_cast<size_t>(*parameter.tensor_split);
@@ -160,14 +161,14 @@ std::vector<ParameterBox> boxes_of_rank(const ModelParameter& parameter, int64_t
     const int64_t share = part / tp;
     ParameterBox box = all;
     int64_t begin = local_begin, end = local_begin + share;
-    if (split == 0) {
-      begin = std::max(begin, first_row);
-      end = std::min(end, first_row + rows);
+    if (split == dim) {
+      begin = std::max(begin, slice.begin);
+      end = std::min(end, slice.begin + slice.size);
     }
     box.offset[split] = part_begin + tp_rank * share + begin - local_begin;
-    box.start[split] = split == 0 ? begin - first_row : begin;
+    box.start[split] = split == dim ? begin - slice.begin : begin;
     box.shape[split] = end - begin;
-    if (end > begin && rows > 0) boxes.push_back(std::move(box));
+    if (end > begin && slice.size > 0) boxes.push_back(std::move(box));
     part_begin += part;
     local_begin += share;
   }

@@ -56,9 +56,14 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
 /// The shape of what each of `tp` ranks keeps of a parameter.
 std::vector<int64_t> local_shape(const ModelParameter& parameter, int64_t tp);
 
-/// Where rows [first_row, first_row + rows) of what tp rank `tp_rank` of `tp` keeps of a parameter lie in the whole
-/// one.
-std::vector<ParameterBox> boxes_of_rank(const ModelParameter& parameter, int64_t tp, int64_t tp_rank, int64_t first_row,
-                                        int64_t rows);
+/// Elements [begin, begin + size) along one dimension.
+struct Slice {
+  int64_t dim = 0, begin = 0, size = 0;
+};
+
+/// Where `slice` of what tp rank `tp_rank` of `tp` keeps of a parameter lies in the whole one. A number is a slice
+/// of 1.
+std::vector<ParameterBox> boxes_of_rank(const ModelParameter& parameter, int64_t tp, int64_t tp_rank,
+                                        const Slice& slice);
 
 }  // namespace modular

@@ -9,17 +9,20 @@
 
 namespace modular {
 
-/// Where one parameter is. Rows are slices along dimension 0; each rank holds `chunk` elements of the flat shard, the
-/// last ones partly or wholly padding where the ranks do not divide the rows.
+/// Where one parameter is. Rows are slices along dimension `dim`; each rank holds `chunk` elements of the flat shard,
+/// the last ones partly or wholly padding where the ranks do not divide the rows.
 struct ParameterPlacement {
   at::Tensor registered;       // the tensor that the module computes with
   std::vector<int64_t> shape;  // of `registered`: the whole parameter, or this tp rank's slice of it
-  int64_t rows = 0;            // shape[0]; 1 of a number
-  int64_t row_size = 0;        // elements of a row
-  int64_t chunk_rows = 0;      // rows of a rank, the same on all
-  int64_t offset = 0;          // in the flat shard
-  int64_t chunk() const { return chunk_rows * row_size; }
-  int64_t elements() const { return rows * row_size; }
+  int64_t dim = 0;         // 0; but the first one that the ranks divide where they outnumber the rows of dimension 0
+  int64_t outer = 1;       // elements of the dimensions before it: runs of rows
+  int64_t rows = 0;        // shape[dim]; 1 of a number
+  int64_t row_size = 0;    // elements of a row of one run
+  int64_t chunk_rows = 0;  // rows of a rank, the same on all
+  int64_t offset = 0;      // in the flat shard
+  int64_t run() const { return chunk_rows * row_size; }
+  int64_t chunk() const { return outer * run(); }
+  int64_t elements() const { return outer * rows * row_size; }
 };
 
 /// Lays out the parameters of a unit over `ranks` ranks. Each begins at a multiple of a cache line, in every type.
@@ -37,8 +40,8 @@ struct UnitLayout {
   std::pair<int64_t, int64_t> rows_of(const ParameterPlacement& parameter, int64_t rank) const;
   /// What `rank` keeps of a parameter, as a view of its flat shard.
   at::Tensor local(const at::Tensor& flat_shard, const ParameterPlacement& parameter, int64_t rank) const;
-  /// All ranks' chunks of a parameter, [ranks, chunk], as a view of ranks * shard_size elements in which each parameter
-  /// is whole.
+  /// All ranks' chunks of a parameter, [ranks, outer, run], as a view of ranks * shard_size elements in which each
+  /// parameter is whole. Contiguous where `outer` is 1.
   at::Tensor chunks(const at::Tensor& flat_whole, const ParameterPlacement& parameter) const;
   /// The parameter itself as a view of the same.
   at::Tensor whole(const at::Tensor& flat_whole, const ParameterPlacement& parameter) const;

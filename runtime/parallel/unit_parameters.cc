@@ -1,5 +1,6 @@
 #include "runtime/parallel/unit_parameters.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -44,7 +45,8 @@ bool UnitParameters::straight_to_their_places() const {
   // A message costs a backend about as much as the copy of this many bytes.
   constexpr size_t kWorthAMessage = 256 * 1024;
   const auto bytes = static_cast<size_t>(layout_.shard_size) * whole_.element_size();
-  return bytes >= kWorthAMessage * layout_.parameters.size();
+  const auto in_one_piece = [](const ParameterPlacement& parameter) { return parameter.outer == 1; };
+  return bytes >= kWorthAMessage * layout_.parameters.size() && std::ranges::all_of(layout_.parameters, in_one_piece);
 }
 
 void UnitParameters::prefetch() {
@@ -55,7 +57,7 @@ void UnitParameters::prefetch() {
     for (const ParameterPlacement& parameter : layout_.parameters) {
       if (parameter.chunk() == 0) continue;
       gathered.push_back(layout_.chunks(whole_, parameter));
-      gathered.back()[groups_.shard_rank].copy_(shard_.narrow(0, parameter.offset, parameter.chunk()));
+      gathered.back()[groups_.shard_rank].view(-1).copy_(shard_.narrow(0, parameter.offset, parameter.chunk()));
     }
   } else {
     gathered_ = at::empty(whole_.sizes(), whole_.options());
@@ -72,7 +74,9 @@ void UnitParameters::gather() {
   allocate_storage(whole_);
   const at::Tensor by_rank = gathered_.view({layout_.ranks, layout_.shard_size});
   for (const ParameterPlacement& parameter : layout_.parameters)
-    layout_.chunks(whole_, parameter).copy_(by_rank.narrow(1, parameter.offset, parameter.chunk()));
+    layout_.chunks(whole_, parameter)
+        .copy_(by_rank.narrow(1, parameter.offset, parameter.chunk())
+                   .view({layout_.ranks, parameter.outer, parameter.run()}));
   free_storage(std::exchange(gathered_, {}));
 }
 
@@ -100,10 +104,13 @@ void UnitParameters::start_reduction() {
   for (ParameterPlacement& parameter : layout_.parameters) {
     const at::Tensor chunks = by_rank.narrow(1, parameter.offset, parameter.chunk());
     const at::Tensor grad = std::exchange(parameter.registered.mutable_grad(), {});
-    if (grad.defined()) {
+    if (!grad.defined()) {
+      chunks.zero_();
+    } else if (parameter.outer == 1) {
       copy_rows(chunks, grad.reshape(-1));
     } else {
-      chunks.zero_();
+      chunks.view({layout_.ranks, parameter.outer, parameter.run()})
+          .copy_(grad.reshape({parameter.outer, layout_.ranks, parameter.run()}).transpose(0, 1));
     }
   }
   reduced_ = at::empty_like(shard_);

@@ -42,6 +42,8 @@ class UnitParameters {
   /// Takes the gradients that the backward left in the registered tensors, and begins to sum them over the ranks that
   /// share the parameters. Adds to what earlier micro-batches of this step left.
   void start_reduction();
+  /// Whether such a sum is under way; not where each rank keeps whole parameters.
+  bool is_reducing() const { return reducing_.active(); }
   /// Waits for that sum. With `last`, for which the step has no further gradients of this unit, begins the sum over
   /// replicas.
   void finish_reduction(bool last);

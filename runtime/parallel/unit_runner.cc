@@ -179,6 +179,7 @@ void UnitRunner::reduce(size_t unit) {
   finish_reducing();
   parameters_[unit].start_reduction();
   reducing_ = unit;
+  if (!parameters_[unit].is_reducing()) finish_reducing();
 }
 
 void UnitRunner::finish_reducing() {

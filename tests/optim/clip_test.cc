@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace modular {
 namespace {
 
@@ -24,6 +26,13 @@ TEST(GradientNorm, CountsEveryBoxWhereItIsOwned) {
       with_gradient(at::full({3, 3}, 1.0)), with_gradient(at::full({4}, 2.0)),
       with_gradient(at::full({9}, 100.0), /*owner=*/false), with_gradient(at::empty({0}))};
   EXPECT_NEAR(gradient_norm(parameters, mesh), 5.0, 1e-12);
+}
+
+TEST(GradientNorm, IsExactForManyElements) {
+  auto mesh = alone();
+  const int64_t count = (int64_t{1} << 26) + 5;
+  const double value = 0.1F;
+  EXPECT_NEAR(gradient_norm({with_gradient(at::full({count}, value))}, mesh) / (value * std::sqrt(count)), 1.0, 1e-6);
 }
 
 TEST(GradientNorm, WithoutGradientsItIsZero) {

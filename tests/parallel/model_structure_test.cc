@@ -91,10 +91,28 @@ TEST(ParameterTable, GivesEachStageItsParameters) {
   }
 }
 
+TEST(UnitLayout, DividesAnotherDimensionWhereRanksOutnumberRows) {
+  // Mixtral's experts: 8 on 64 ranks, each of which would keep a whole one.
+  UnitLayout layout(64);
+  layout.add({}, {8, 128, 32});
+  const ParameterPlacement& parameter = layout.parameters.front();
+  EXPECT_EQ(layout.shard_size, 8 * 128 * 32 / 64);
+  const at::Tensor flat = at::arange(64 * layout.shard_size, at::kFloat), whole = layout.whole(flat, parameter);
+  for (int64_t rank = 0; rank < 64; ++rank) {
+    const auto [first, count] = layout.rows_of(parameter, rank);
+    EXPECT_EQ(first, 2 * rank);
+    EXPECT_EQ(count, 2);
+    const at::Tensor local = layout.local(at::zeros({layout.shard_size}), parameter, rank);
+    EXPECT_EQ(local.sizes(), (at::IntArrayRef{8, 2, 32}));
+    EXPECT_TRUE(layout.chunks(flat, parameter)[rank].flatten().equal(whole.narrow(1, first, count).flatten()));
+  }
+}
+
 TEST(UnitLayout, DividesRowsAndPadsTheLastRanks) {
   UnitLayout layout(4);
   layout.add({}, {10, 3});
   layout.add({}, {2});
+  layout.add({}, {3, 6});  // which no dimension of divides
   const at::Tensor whole = at::arange(4 * layout.shard_size, at::kFloat);
   for (const ParameterPlacement& parameter : layout.parameters) {
     int64_t next = 0;
@@ -105,7 +123,7 @@ TEST(UnitLayout, DividesRowsAndPadsTheLastRanks) {
       const at::Tensor local = layout.local(at::zeros({layout.shard_size}), parameter, rank);
       EXPECT_EQ(local.size(0), count);
       // Chunks that are gathered one after the other are the parameter, then padding.
-      const at::Tensor chunk = layout.chunks(whole, parameter)[rank].narrow(0, 0, local.numel());
+      const at::Tensor chunk = layout.chunks(whole, parameter)[rank].flatten().narrow(0, 0, local.numel());
       EXPECT_TRUE(chunk.equal(layout.whole(whole, parameter).narrow(0, first, count).flatten()));
     }
     EXPECT_EQ(next, parameter.rows);
