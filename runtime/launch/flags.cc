@@ -34,6 +34,8 @@ bool set(LaunchOptions& options, const std::string& flag, const std::string& val
     options.master_addr = value;
   } else if (flag == "--master-port") {
     options.master_port = static_cast<uint16_t>(number(flag, value, 1, std::numeric_limits<uint16_t>::max()));
+  } else if (flag == "--max-restarts") {
+    options.max_restarts = number(flag, value, 0, kMost);
   } else if (flag == "--log-dir") {
     options.log_folder = value;
   } else {
@@ -94,6 +96,8 @@ const char* launch_flags_help() {
   --node-rank I        which of them this is, from 0
   --master-addr HOST   host name of machine 0
   --master-port PORT   a free port of machine 0
+  --max-restarts N     how often to start all ranks again after one has failed; train then continues from its newest
+                       checkpoint
   --log-dir DIR        where each rank's output goes (otherwise a temporary folder)
   --show-all           show the output of all ranks, not only of rank 0
 Without them modrun runs as one rank, or as the rank that torchrun, srun or mpirun started.

@@ -3,27 +3,81 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include <chrono>
+#include <future>
+#include <optional>
 #include <stdexcept>
+#include <string_view>
+#include <thread>
+
+#include "runtime/mesh/rendezvous.h"
 
 namespace modular {
 namespace {
 
-const std::string kFailure = "launcher/failure", kDone = "launcher/done/";
+using Clock = std::chrono::steady_clock;
+using StorePointer = c10::intrusive_ptr<c10d::TCPStore>;
+
+const std::string kDone = "launcher/done/";
+constexpr auto kAnswer = std::chrono::seconds(10);
+constexpr auto kLookForSignals = std::chrono::milliseconds(100);
 
 std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
+/// What `call` returns, on a thread of its own: c10d waits for an answer for ever, and where it does, so does that
+/// thread.
+template <class Call>
+auto begin_call(Call call) {
+  using Result = decltype(call());
+  const auto promise = std::make_shared<std::promise<Result>>();
+  auto result = promise->get_future();
+  std::thread([promise, call = std::move(call)] {
+    try {
+      if constexpr (std::is_void_v<Result>) {
+        call();
+        promise->set_value();
+      } else {
+        promise->set_value(call());
+      }
+    } catch (...) {
+      promise->set_exception(std::current_exception());
+    }
+  }).detach();
+  return result;
+}
+
+/// The same within some seconds. Throws std::runtime_error where there is no answer.
+template <class Call>
+auto answer_to(Call call) {
+  auto result = begin_call(std::move(call));
+  if (result.wait_for(kAnswer) != std::future_status::ready)
+    throw std::runtime_error(fmt::format("no answer for {} seconds", kAnswer.count()));
+  try {
+    return result.get();
+  } catch (const c10::Error& error) {
+    throw std::runtime_error(error.what_without_backtrace());
+  }
+}
+
 }  // namespace
 
-JobStore::JobStore(const LaunchOptions& options)
+JobStore::JobStore(const LaunchOptions& options, const std::function<void()>& while_waiting)
     : nodes_(options.nodes),
       node_rank_(options.node_rank),
       host_(options.master_addr.empty() ? "127.0.0.1" : options.master_addr) {
   c10d::TCPStoreOptions store_options;
-  store_options.port = options.master_port;
-  store_options.isServer = node_rank_ == 0;
-  store_options.waitWorkers = false;
+  if (nodes_ == 1 && host_ == "127.0.0.1") {
+    store_options = loopback_store(options.master_port);
+  } else {
+    store_options.port = options.master_port;
+    store_options.isServer = node_rank_ == 0;
+    store_options.waitWorkers = false;
+  }
+  auto connecting =
+      begin_call([host = host_, store_options] { return c10::make_intrusive<c10d::TCPStore>(host, store_options); });
+  while (connecting.wait_for(kLookForSignals) != std::future_status::ready) while_waiting();
   try {
-    store_ = c10::make_intrusive<c10d::TCPStore>(host_, store_options);
+    store_ = connecting.get();
   } catch (const c10::Error& error) {
     throw std::runtime_error(fmt::format("cannot {} the job's store at {}:{} (--master-addr, --master-port): {}",
                                          node_rank_ == 0 ? "open" : "reach", host_, options.master_port,
@@ -33,25 +87,30 @@ JobStore::JobStore(const LaunchOptions& options)
 
 uint16_t JobStore::port() const { return store_->getPort(); }
 
+std::string JobStore::failure_key() const { return fmt::format("launcher/failure/{}", attempt_); }
+
 void JobStore::tell_failure(const std::string& summary) {
   if (nodes_ == 1) return;
   const std::string value = fmt::format("{}:{}", node_rank_, summary);
   try {
-    store_->compareSet(kFailure, {}, std::vector<uint8_t>(value.begin(), value.end()));
-  } catch (const c10::Error& error) {
-    fmt::print(stderr, "modrun: cannot tell the other nodes of the failure: {}\n", error.what_without_backtrace());
+    answer_to([store = store_, key = failure_key(), value] {
+      store->compareSet(key, {}, std::vector<uint8_t>(value.begin(), value.end()));
+    });
+  } catch (const std::runtime_error& error) {
+    fmt::print(stderr, "modrun: cannot tell the other nodes of the failure: {}\n", error.what());
   }
 }
 
 std::string JobStore::failure_elsewhere() {
   if (nodes_ == 1) return {};
   try {
-    if (!store_->check({kFailure})) return {};
-    const std::string value = text_of(store_->get(kFailure));
+    const std::string value = answer_to([store = store_, key = failure_key()] {
+      return store->check({key}) ? text_of(store->get(key)) : std::string();
+    });
     const size_t colon = value.find(':');
-    if (value.substr(0, colon) == std::to_string(node_rank_)) return {};
-    return value.substr(colon + 1);
-  } catch (const c10::Error& error) {
+    if (value.empty() || value.substr(0, colon) == std::to_string(node_rank_)) return {};
+    return printable(value.substr(colon + 1));
+  } catch (const std::runtime_error& error) {
     return fmt::format("modrun: the launcher of node 0 at {} is gone: see its last lines there\n", host_);
   }
 }
@@ -59,8 +118,8 @@ std::string JobStore::failure_elsewhere() {
 void JobStore::tell_done() {
   if (nodes_ == 1) return;
   try {
-    store_->set(kDone + std::to_string(node_rank_), std::vector<uint8_t>{1});
-  } catch (const c10::Error& error) {
+    answer_to([store = store_, key = kDone + std::to_string(node_rank_)] { store->set(key, std::vector<uint8_t>{1}); });
+  } catch (const std::runtime_error& error) {
     fmt::print(stderr, "modrun: node 0's launcher at {} ended before this one\n", host_);
   }
 }
@@ -69,7 +128,20 @@ bool JobStore::may_close() {
   if (node_rank_ != 0) return true;
   std::vector<std::string> keys;
   for (int64_t node = 1; node < nodes_; ++node) keys.push_back(kDone + std::to_string(node));
-  return keys.empty() || store_->check(keys);
+  return keys.empty() || answer_to([store = store_, keys] { return store->check(keys); });
+}
+
+std::string printable(std::string_view text) {
+  std::string shown;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
+    const bool is_long_control = byte == 0xc2 && next >= 0x80 && next < 0xa0;  // of ISO 6429, in UTF-8
+    const bool is_control = (byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f || is_long_control;
+    shown += is_control ? '?' : text[i];
+    if (is_long_control) ++i;
+  }
+  return shown;
 }
 
 }  // namespace modular

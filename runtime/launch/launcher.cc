@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 
 // Ranks whose collectives broke because a peer went away may end before the peer's own end is seen.
 constexpr milliseconds kCauseMayFollow = std::chrono::seconds(2);
-// After SIGINT or SIGTERM, for ranks to write what they want to keep.
+// After SIGINT or SIGTERM, between the end of the first rank and that of the last.
 constexpr milliseconds kInterruptGrace = std::chrono::seconds(30);
 constexpr milliseconds kOtherNodesPoll = milliseconds(500);
 // For other nodes to hear of a failure and stop.
@@ -101,17 +101,52 @@ int64_t threads_per_rank(int64_t ranks) {
   return std::max<int64_t>(1, CPU_COUNT(&usable) / ranks);
 }
 
+/// A signal that came before there was a rank to pass it on to.
+struct Interrupted {
+  int signal = 0;
+};
+
+/// What a job keeps from its first attempt to its last.
+struct Job {
+  const LaunchOptions& options;
+  Signals signals = {};  // before the store, whose threads inherit the mask
+  LogFolder folder{options.log_folder};
+  JobStore store{options, [this] {
+                   if (const auto signal = signals.next()) throw Interrupted{*signal};
+                 }};
+  std::optional<int> interrupted_by = {};
+
+  /// Keeps the store open while other nodes use it: as long as they take to end well, or some seconds after a failure.
+  void leave(bool well) {
+    store.tell_done();
+    const auto deadline = Clock::now() + kOthersStop;
+    while (!store.may_close() && (well || Clock::now() < deadline)) {
+      pollfd event = {signals.descriptor(), POLLIN, 0};
+      if (poll(&event, 1, static_cast<int>(kOtherNodesPoll.count())) == 1) break;
+    }
+  }
+};
+
 /// The ranks of this machine, from their start to their end.
-class Job {
+class Attempt {
  public:
-  explicit Job(const LaunchOptions& options) : options_(options), folder_(options.log_folder), store_(options) {}
-  ~Job() {
+  Attempt(Job& job, int64_t number)
+      : options_(job.options), job_(job), signals_(job.signals), store_(job.store), number_(number) {
+    store_.begin_attempt(number);
+    if (number > 0) logs_ = job.folder.path() / fmt::format("attempt-{}", number);
+    fs::create_directories(logs_);
+  }
+  ~Attempt() {
     for (Rank& rank : ranks_) rank.signal(SIGKILL);
     for (Rank& rank : ranks_) rank.wait();
   }
-  Job(const Job&) = delete;
-  Job& operator=(const Job&) = delete;
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
 
+  /// Whether a rank failed, here or elsewhere, unasked.
+  bool failed() const { return !job_.interrupted_by && (failed_rank_ || !remote_failure_.empty()); }
+
+  /// Returns the job's exit status, with the reason printed where that is not 0.
   int run(const std::vector<std::string>& command) {
     for (int64_t local = 0; local < options_.ranks_per_node; ++local) start(local, command);
     while (std::ranges::any_of(ranks_, &Rank::running)) {
@@ -119,6 +154,8 @@ class Job {
       while (const auto signal = signals_.next()) pass_on(*signal);
       for (Rank& rank : ranks_) rank.reap();
       if (!stopping_) look_for_failure();
+      if (job_.interrupted_by && !kill_at_ && std::ranges::any_of(ranks_, &Rank::ended))
+        kill_at_ = Clock::now() + kInterruptGrace;
       if (kill_at_ && Clock::now() >= *kill_at_)
         for (Rank& rank : ranks_) rank.signal(SIGKILL);
     }
@@ -140,14 +177,14 @@ class Job {
         fmt::format("MASTER_ADDR={}", store_.host()),
         fmt::format("MASTER_PORT={}", store_.port()),
         "TORCHELASTIC_USE_AGENT_STORE=True",
-        "TORCHELASTIC_RESTART_COUNT=0",
+        fmt::format("TORCHELASTIC_RESTART_COUNT={}", number_),
     };
     if (!std::getenv("OMP_NUM_THREADS"))
       variables.push_back(fmt::format("OMP_NUM_THREADS={}", threads_per_rank(options_.ranks_per_node)));
     const auto output = options_.show_all ? Rank::Output::prefixed
                         : rank == 0       ? Rank::Output::inherited
                                           : Rank::Output::log_only;
-    ranks_.emplace_back(rank, folder_.path(), output);
+    ranks_.emplace_back(rank, logs_, output);
     ranks_.back().start(command, std::move(variables));
   }
 
@@ -171,8 +208,13 @@ class Job {
   void pass_on(int signal) {
     for (Rank& rank : ranks_) rank.signal(signal);
     if (signal == SIGUSR1 || signal == SIGUSR2) return;
-    kill_at_ = interrupted_by_ ? Clock::now() : Clock::now() + kInterruptGrace;  // a second one means: at once
-    interrupted_by_ = signal;
+    if (job_.interrupted_by) {
+      kill_at_ = Clock::now();
+    } else {
+      fmt::print(stderr, "modrun: SIG{} was passed on to the ranks; a second one ends them at once\n",
+                 sigabbrev_np(signal));
+    }
+    job_.interrupted_by = signal;
     stopping_ = true;
   }
 
@@ -195,30 +237,21 @@ class Job {
     kill_at_ = Clock::now() + options_.stop_grace;
   }
 
-  /// Keeps the store open while other nodes use it: as long as they take to end well, or some seconds after a failure.
-  void leave() {
-    store_.tell_done();
-    const bool well = !failed_rank_ && remote_failure_.empty() && !interrupted_by_;
-    const auto deadline = Clock::now() + kOthersStop;
-    while (!store_.may_close() && (well || Clock::now() < deadline)) {
-      pollfd event = {signals_.descriptor(), POLLIN, 0};
-      if (poll(&event, 1, static_cast<int>(kOtherNodesPoll.count())) == 1) break;
-    }
-  }
-
   int finish() {
-    leave();
-    if (interrupted_by_) {
-      fmt::print(stderr, "modrun: stopped by SIG{}\n", sigabbrev_np(*interrupted_by_));
-      return 128 + *interrupted_by_;
+    std::optional<int> stopped_by = job_.interrupted_by;
+    for (const Rank& rank : ranks_)
+      if (!stopped_by && !failed_rank_) stopped_by = rank.stopped_by();
+    if (stopped_by) {
+      fmt::print(stderr, "modrun: stopped by SIG{}\n", sigabbrev_np(*stopped_by));
+      return 128 + *stopped_by;
     }
     if (!remote_failure_.empty()) {
-      folder_.keep();
+      job_.folder.keep();
       fmt::print(stderr, "{}", remote_failure_);
       return 1;
     }
     if (!failed_rank_) return 0;
-    folder_.keep();
+    job_.folder.keep();
     const Rank& rank = *std::ranges::find(ranks_, *failed_rank_, &Rank::number);
     const std::string summary = rank.summary(options_.world_size(), ranks_);
     fmt::print(stderr, "{}{}", rank.last_output(), summary);
@@ -226,14 +259,15 @@ class Job {
   }
 
   const LaunchOptions& options_;
-  Signals signals_;  // before the store, whose thread inherits the mask
-  LogFolder folder_;
-  JobStore store_;
+  Job& job_;
+  Signals& signals_;
+  JobStore& store_;
+  int64_t number_;
+  fs::path logs_ = job_.folder.path();
   std::vector<Rank> ranks_;
   bool stopping_ = false;
   std::optional<int64_t> failed_rank_;
   std::string remote_failure_;
-  std::optional<int> interrupted_by_;
   std::optional<Clock::time_point> settle_at_, kill_at_;
 };
 
@@ -241,7 +275,19 @@ class Job {
 
 int launch(const LaunchOptions& options, const std::vector<std::string>& command) {
   try {
-    return Job(options).run(command);
+    Job job{options};
+    for (int64_t number = 0;; ++number) {
+      Attempt attempt(job, number);
+      const int status = attempt.run(command);
+      if (!attempt.failed() || number == options.max_restarts) {
+        job.leave(/*well=*/!attempt.failed() && !job.interrupted_by);
+        return status;
+      }
+      fmt::print(stderr, "modrun: starting the ranks again ({} of {} times)\n", number + 1, options.max_restarts);
+    }
+  } catch (const Interrupted& interrupted) {
+    fmt::print(stderr, "modrun: stopped by SIG{}\n", sigabbrev_np(interrupted.signal));
+    return 128 + interrupted.signal;
   } catch (const std::runtime_error& error) {
     fmt::print(stderr, "modrun: {}\n", error.what());
     return kCannotStart;

@@ -113,7 +113,15 @@ void Rank::note_state_at_failure() {
   if (ran_at_failure_) status_ = read_status(status_file_.string());
 }
 
-bool Rank::failed() const { return ended_ && (!WIFEXITED(wait_status_) || WEXITSTATUS(wait_status_) != 0); }
+bool Rank::failed() const {
+  return ended_ && !stopped_by() && (!WIFEXITED(wait_status_) || WEXITSTATUS(wait_status_) != 0);
+}
+
+std::optional<int> Rank::stopped_by() const {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP})
+    if (ended_ && WIFEXITED(wait_status_) && WEXITSTATUS(wait_status_) == 128 + signal) return signal;
+  return std::nullopt;
+}
 
 bool Rank::is_consequence() const { return failed() && WIFEXITED(wait_status_) && report_ && report_->consequence; }
 

@@ -42,8 +42,11 @@ class Rank {
   /// Records whether it still ran, and what it did, when the launcher decided to stop the job.
   void note_state_at_failure();
 
-  /// Whether it ended other than by exit status 0.
+  /// Whether it ended other than by exit status 0 or stopped_by().
   bool failed() const;
+  /// The signal after which it ended in order, as it says by exit status 128 + SIGTERM, SIGINT or SIGHUP.
+  std::optional<int> stopped_by() const;
+  bool ended() const { return ended_; }
   /// Whether it failed because a collective did: some other rank may be the cause.
   bool is_consequence() const;
   /// When it failed, in nanoseconds since 1970.

@@ -5,16 +5,49 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <stdexcept>
 
 #include "runtime/mesh/cuda_library.h"
 
 namespace modular {
 
-Store connect_store(const Environment& environment, std::chrono::milliseconds timeout) {
+c10d::TCPStoreOptions loopback_store(uint16_t port) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int reuse = 1;
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  if (socket < 0 || ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse)) != 0 ||
+      ::bind(socket, generic, length) != 0 || ::listen(socket, SOMAXCONN) != 0 ||
+      ::getsockname(socket, generic, &length) != 0) {
+    const std::string why = std::strerror(errno);
+    if (socket >= 0) ::close(socket);
+    throw std::runtime_error(fmt::format("cannot open the job's store at 127.0.0.1:{}: {}", port, why));
+  }
   c10d::TCPStoreOptions options;
+  options.isServer = true;
+  options.waitWorkers = false;
+  options.port = ntohs(address.sin_port);
+  options.masterListenFd = socket;
+  return options;
+}
+
+Store connect_store(const Environment& environment, std::chrono::milliseconds timeout) {
+  const bool hosts = environment.rank == 0 && !environment.launcher_hosts_store;
+  const bool one_machine =
+      environment.local_world_size == environment.world_size && environment.master_addr == "127.0.0.1";
+  auto options = hosts && one_machine ? loopback_store(environment.master_port) : c10d::TCPStoreOptions();
   options.port = environment.master_port;
-  options.isServer = environment.rank == 0 && !environment.launcher_hosts_store;
+  options.isServer = hosts;
   options.numWorkers = static_cast<size_t>(environment.world_size);
   options.waitWorkers = false;
   options.timeout = timeout;

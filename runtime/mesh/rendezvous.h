@@ -3,6 +3,7 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -15,6 +16,11 @@ namespace modular {
 
 using ProcessGroup = c10::intrusive_ptr<c10d::ProcessGroup>;
 using Store = c10::intrusive_ptr<c10d::Store>;
+
+/// Options of a store that this process hosts on `port` (0: one that the system chooses, which is then in the options),
+/// for processes of this machine alone: c10d would listen on all interfaces, and asks nobody who he is. Throws
+/// std::runtime_error where the port cannot be had.
+c10d::TCPStoreOptions loopback_store(uint16_t port);
 
 /// Connects to the job's store; rank 0 hosts it where no launcher does. Throws std::runtime_error naming the address
 /// that could not be reached within `timeout`.

@@ -59,6 +59,7 @@ PreparedCommand prepare_eval(const Arguments& arguments, int64_t world_size) {
     if (mesh.rank() == 0)
       fmt::print("held-out loss {:.6f} {} over {} {}s, with {}\n", result.loss, loss_unit(config.network),
                  result.target_count, target_name(config.network), config.model.checkpoint);
+    return 0;
   };
   return command;
 }
@@ -87,6 +88,7 @@ PreparedCommand prepare_sample(const Arguments& arguments, int64_t world_size) {
     sample(*model, tokens_of(config.sample.prompt), config.sample, config.train.seq_len,
            static_cast<uint64_t>(config.train.seed), [&](int64_t token) { show(text_of({token})); });
     show("\n");
+    return 0;
   };
   return command;
 }

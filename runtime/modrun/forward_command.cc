@@ -16,7 +16,10 @@ PreparedCommand prepare_forward(const Arguments& arguments, int64_t world_size) 
   command.note = unknown_keys_note(config.network);
   const auto refusal = forward_refusal(options, command.mesh);
   if (!refusal.empty()) throw ConfigError(refusal);
-  command.run = [options](Mesh& mesh) { run_forward(options, mesh); };
+  command.run = [options](Mesh& mesh) {
+    run_forward(options, mesh);
+    return 0;
+  };
   return command;
 }
 

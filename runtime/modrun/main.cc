@@ -60,6 +60,7 @@ Start start(const std::vector<std::string>& words) {
       return result;
     }
     result.environment = Environment::from_process();
+    arguments.restarted = result.environment.attempt > 0;
     const bool launches = result.launch.needs_launcher();
     const int64_t world_size = launches ? result.launch.options.world_size() : result.environment.world_size;
     if (const auto local = local_command(arguments, world_size)) {
@@ -90,8 +91,7 @@ int run(const std::vector<std::string>& words) {
   install_fused_functions();
   return run_rank([&, &environment = environment, &command = command] {
     Mesh mesh(environment, command.mesh);
-    command.run(mesh);
-    return 0;
+    return command.run(mesh);
   });
 }
 

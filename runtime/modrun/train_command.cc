@@ -9,8 +9,9 @@
 namespace modular {
 
 PreparedCommand prepare_train(const Arguments& arguments, int64_t world_size) {
-  auto run = std::make_shared<Run>(prepare_run(
-      read_config_of(arguments), {.resume = arguments.resume, .overwrite = arguments.overwrite}, world_size));
+  RunRequest request{.resume = arguments.resume == "yes", .overwrite = arguments.overwrite};
+  if (arguments.resume == "auto" || arguments.restarted) request = {.automatic = true};
+  auto run = std::make_shared<Run>(prepare_run(read_config_of(arguments), request, world_size));
   PreparedCommand command;
   command.mesh = run->mesh;
   command.note = unknown_keys_note(run->config.network);
@@ -21,10 +22,12 @@ PreparedCommand prepare_train(const Arguments& arguments, int64_t world_size) {
   command.before_ranks = [run] {
     check_run_folder(*run);
     check_examples(*run);
+    remove_overwritten(*run);
   };
   command.run = [run](Mesh& mesh) {
     if (mesh.rank() == 0) fmt::print("{}", format_table(run->config));
-    train(*run, mesh);
+    const int signal = train(*run, mesh);
+    return signal == 0 ? 0 : 128 + signal;
   };
   return command;
 }

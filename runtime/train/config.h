@@ -71,7 +71,7 @@ struct OptimSection : AdamWOptions {
     visit("beta1", beta1, "AdamW's decay of the first moment", 0);
     visit("beta2", beta2, "AdamW's decay of the second moment", 0);
     visit("eps", eps, "AdamW's epsilon", 0);
-    visit("weight_decay", weight_decay, "decoupled decay of matrices and tables; norms and biases have none", 0);
+    visit("weight_decay", weight_decay, "decoupled decay of matrices and tables; norms, biases and A_log have none", 0);
     visit("max_grad_norm", max_grad_norm, "clip the gradient to this norm; 0 for never", 0);
   }
 };
@@ -95,11 +95,13 @@ struct ParallelSection {
 };
 
 struct CheckpointSection {
-  int64_t every = 0, keep = 2;
+  int64_t every = 0, every_minutes = 10, keep = 2;
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("every", every, "steps between checkpoints; 0 for one at the end only, -1 for none", -1);
+    visit("every", every, "steps between checkpoints; 0 for those of every_minutes and the last, -1 for none at all",
+          -1);
+    visit("every_minutes", every_minutes, "minutes after which a checkpoint is due in any case; 0 for never", 0);
     visit("keep", keep, "how many of the newest to keep; 0 for all", 0);
   }
 };

@@ -197,9 +197,12 @@ void check_sampling(const RunConfig& config) {
                              config.network.entry->architecture, config.network.entry->task));
 }
 
-Run prepare_run(RunConfig config, const RunRequest& request, int64_t world_size) {
-  Run run{std::move(config), request, {}, {}, {}};
+Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
+  Run run{std::move(config), asked, {}, {}, {}};
   const auto& settings = run.config;
+  if (asked.automatic)
+    (find_checkpoint(settings.checkpoints()).empty() ? run.request.overwrite : run.request.resume) = true;
+  const RunRequest& request = run.request;
   run.mesh = settings.mesh_shape(world_size);
   refuse_if(ParallelModel::refusal(*settings.network.entry, *settings.network.config, run.mesh));
   check_reading(settings);
@@ -230,6 +233,10 @@ void check_examples(const Run& run) {
     if (const auto* const examples = dynamic_cast<const ExampleSamples*>(samples.get()))
       examples->examples().check_ids();
   }
+}
+
+void remove_overwritten(const Run& run) {
+  if (run.request.overwrite) fs::remove_all(run.config.checkpoints());
 }
 
 void check_run_folder(const Run& run) {

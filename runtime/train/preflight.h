@@ -15,6 +15,7 @@ namespace modular {
 struct RunRequest {
   bool resume = false;     // continue from the newest checkpoint of train.dir
   bool overwrite = false;  // start again in a folder that holds a run
+  bool automatic = false;  // the one where train.dir holds a checkpoint, else the other
 };
 
 /// A run that has been checked.
@@ -33,6 +34,9 @@ Run prepare_run(RunConfig config, const RunRequest& request, int64_t world_size)
 /// Throws ConfigError where train.dir already holds a run, or checkpoints, that are neither resumed nor overwritten, or
 /// where another program trains in it. Asked once a job, before its first rank writes.
 void check_run_folder(const Run& run);
+
+/// Removes what a run that is to overwrite another one replaces. Asked once a job, after check_run_folder.
+void remove_overwritten(const Run& run);
 
 /// Throws ConfigError where `folder` holds neither a checkpoint nor a Hugging Face folder whose tensors are this
 /// model's. A Hugging Face folder of a class that has another head may start a model.

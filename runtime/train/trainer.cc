@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
+#include <future>
 
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -19,6 +22,7 @@
 #include "runtime/train/metrics.h"
 #include "runtime/train/samples.h"
 #include "runtime/train/sampling.h"
+#include "runtime/train/save_signals.h"
 
 namespace modular {
 
@@ -79,7 +83,8 @@ class Trainer {
     boxes_.insert(boxes_.end(), moments.begin(), moments.end());
   }
 
-  void run() {
+  /// Returns the signal that ended it before its last step, or 0.
+  int run() {
     load();
     const auto counts = count_parameters(model_, config_.network);
     if (mesh_.rank() == 0) open_folder();  // all ranks have read what it may replace: the count waits for them
@@ -93,23 +98,39 @@ class Trainer {
     while (step_ < steps) {
       take_step();
       const bool last = step_ == steps;
+      const SaveRequest request = signals_.agree(mesh_, minutes_have_passed());
+      if (request.end_by != 0 && !last) return end_early(request.end_by);
       if (due(config_.eval.every, last)) evaluate();
-      if (due(config_.checkpoint.every, last)) save();
+      if (request.save || due(config_.checkpoint.every, last)) save();
     }
     write_sample();
+    return 0;
   }
 
  private:
   /// Whether something that happens every `every` steps (0: at the end only, -1: never) happens after this one.
   bool due(int64_t every, bool last) const { return every >= 0 && (last || (every > 0 && step_ % every == 0)); }
 
+  /// Whether checkpoint.every_minutes asks for a checkpoint. Rank 0's clock counts.
+  bool minutes_have_passed() const {
+    const auto minutes = std::chrono::minutes(config_.checkpoint.every_minutes);
+    return mesh_.rank() == 0 && minutes.count() > 0 && Clock::now() - saved_at_ >= minutes;
+  }
+
+  int end_early(int signal) {
+    save();
+    print("stopped by SIG{} after step {} of {}{}\n", sigabbrev_np(signal), step_, config_.train.steps,
+          config_.checkpoint.every < 0 ? "" : ": --resume continues it");
+    return signal;
+  }
+
   void load() {
     if (!run_.checkpoint.empty()) {
       set_phase("loading " + run_.checkpoint.string());
       const auto state = load_checkpoint(run_.checkpoint, config_.network, boxes_, mesh_);
       step_ = state.step;
-      position_.samples = std::stoll(state.values.at("samples"));
-      optimizer_.set_steps(std::stoll(state.values.at("optimizer_steps")));
+      position_.samples = saved_number(state, "samples");
+      optimizer_.set_steps(saved_number(state, "optimizer_steps"));
       model_.parameters_changed();
     } else if (!config_.model.checkpoint.empty()) {
       set_phase("loading " + config_.model.checkpoint);
@@ -120,6 +141,17 @@ class Trainer {
         load_parameters(folder, config_.network, boxes_of(model_));
       model_.parameters_changed();
     }
+  }
+
+  int64_t saved_number(const TrainingState& state, const std::string& name) const {
+    const auto found = state.values.find(name);
+    const std::string text = found == state.values.end() ? "" : found->second;
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || value < 0)
+      throw std::runtime_error(fmt::format("{}: its state says \"{}\" for {}, which is no number of them",
+                                           (run_.checkpoint / "checkpoint.json").string(), text, name));
+    return value;
   }
 
   void save() {
@@ -133,13 +165,13 @@ class Trainer {
     const auto folder =
         save_checkpoint(config_.checkpoints(), config_.network, state, boxes_, mesh_, config_.checkpoint.keep);
     print("checkpoint {}\n", folder.string());
+    saved_at_ = Clock::now();
   }
 
   void open_folder() {
     const fs::path folder = config_.train.dir;
     fs::create_directories(folder);
     lock_.emplace(folder);
-    if (run_.request.overwrite) fs::remove_all(config_.checkpoints());
     write_file(folder / "config.toml", format_toml(config_));
     write_manifest(folder / "data.manifest", run_.files);
     metrics_.emplace(folder / "metrics.jsonl", step_);
@@ -148,33 +180,58 @@ class Trainer {
   void announce(int64_t parameters) {
     const double start = seconds_since_start();
     if (metrics_) metrics_->start(step_, mesh_.world_size(), mesh_.shape().describe(), parameters, start);
-    print(
-        "{} with {:.2f} M parameters on {} ({}); {} to train on, {} held out\n"
-        "first step {:.2f} s after the start; the run's files are in {}\n",
-        config_.network.entry->architecture, static_cast<double>(parameters) * 1e-6, mesh_.shape().describe(),
-        mesh_.device().str(), describe_size(config_, training_.get()), describe_size(config_, held_out_.get()), start,
-        config_.train.dir);
+    print("{} with {:.2f} M parameters on {} ({}); {} to train on, {} held out\n", config_.network.entry->architecture,
+          static_cast<double>(parameters) * 1e-6, mesh_.shape().describe(), mesh_.device().str(),
+          describe_size(config_, training_.get()), describe_size(config_, held_out_.get()));
+    if (step_ < config_.train.steps)
+      print("first step {:.2f} s after the start; the run's files are in {}\n", start, config_.train.dir);
+    else
+      print("all of its {} steps were trained before: raise train.steps to train on\n", config_.train.steps);
   }
 
   void take_step() {
     set_phase(fmt::format("step {}", step_ + 1));
     const auto begin = Clock::now();
-    auto batches = source_.at(position_);
+    auto batches = next_batches();
     to_device(batches, mesh_.device());
     const auto result = model_.step(batches);
     const double norm = gradient_norm(model_.parameters(), mesh_);
-    if (!std::isfinite(result.loss) || !std::isfinite(norm))
-      throw std::runtime_error(
-          fmt::format("step {}: the loss is {} and the gradient's norm {}: lower optim.lr, lengthen "
-                      "optim.warmup_steps, or set optim.max_grad_norm",
-                      step_ + 1, result.loss, norm));
-    clip_gradients(model_.parameters(), norm, config_.optim.max_grad_norm);
+    if (!std::isfinite(result.loss) || !std::isfinite(norm)) refuse_step(result.loss, norm);
     const double lr = config_.schedule().at(step_);
-    optimizer_.step(lr);
-    model_.parameters_changed();
+    if (result.target_count > 0) {
+      clip_gradients(model_.parameters(), norm, config_.optim.max_grad_norm);
+      optimizer_.step(lr);
+      model_.parameters_changed();
+    } else {
+      print("step {} has no target, as all of its labels are {}: nothing was learned from it\n", step_ + 1,
+            kIgnoredTarget);
+    }
     position_.samples += shape_.global();
     ++step_;
     if (metrics_) report(result.loss, norm, lr, seconds_between(begin, Clock::now()));
+  }
+
+  /// This rank's batches of the step, which were read while the one before was computed; begins to read the next ones.
+  std::vector<Batch> next_batches() {
+    auto batches = reading_.valid() ? reading_.get() : source_.at(position_);
+    if (step_ + 1 < config_.train.steps)
+      reading_ = std::async(std::launch::async, [this, next = DataPosition{position_.samples + shape_.global()}] {
+        return source_.at(next);
+      });
+    return batches;
+  }
+
+  /// Collective: the numbers that led here are the same on all ranks.
+  [[noreturn]] void refuse_step(double loss, double norm) {
+    at::Tensor spoiled = at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(mesh_.device()));
+    for (const auto& parameter : model_.parameters())
+      if (parameter.local.numel() > 0) spoiled.add_(parameter.local.isfinite().all().logical_not());
+    all_reduce(mesh_.world(), spoiled, "the weights that are not finite").wait();
+    const bool weights = spoiled.item<int>() != 0;
+    throw std::runtime_error(
+        fmt::format("step {}: the loss is {} and the gradient's norm {}: {}", step_ + 1, loss, norm,
+                    weights ? "weights are not finite; begin from others, or continue from an older checkpoint"
+                            : "lower optim.lr, lengthen optim.warmup_steps, or set optim.max_grad_norm"));
   }
 
   void report(double loss, double norm, double lr, double seconds) {
@@ -234,6 +291,10 @@ class Trainer {
   std::optional<FolderLock> lock_;      // on rank 0
   std::optional<MetricsFile> metrics_;  // on rank 0
 
+  SaveSignals signals_;
+  std::future<std::vector<Batch>> reading_;    // the next step's
+  Clock::time_point saved_at_ = Clock::now();  // or begun
+
   int64_t step_ = 0;  // done so far
   DataPosition position_;
   double flops_per_token_ = 0.0;
@@ -244,10 +305,10 @@ class Trainer {
 
 }  // namespace
 
-void train(Run& run, Mesh& mesh) {
+int train(Run& run, Mesh& mesh) {
   // Checkpoints hold the generator's state, and must be the same in every run of a seed.
   at::manual_seed(static_cast<uint64_t>(run.config.train.seed));
-  Trainer(run, mesh).run();
+  return Trainer(run, mesh).run();
 }
 
 }  // namespace modular

@@ -11,8 +11,9 @@ namespace modular {
 ///   data.manifest    size and path of every data file
 ///   metrics.jsonl    one object a step (metrics.h)
 ///   checkpoints/     as checkpoint.h says
-/// and prints progress. Throws std::runtime_error in one sentence if a step cannot continue (a loss that is not finite,
-/// data that has changed, a checkpoint that cannot be written).
-void train(Run& run, Mesh& mesh);
+/// and prints progress. Returns 0; or the signal (save_signals.h) after which it wrote a checkpoint and ended. Throws
+/// std::runtime_error in one sentence if a step cannot continue (a loss that is not finite, data that has changed, a
+/// checkpoint that cannot be written).
+int train(Run& run, Mesh& mesh);
 
 }  // namespace modular

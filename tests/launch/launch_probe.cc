@@ -1,5 +1,5 @@
 // A program for the launcher's tests: a modrun whose only command is to behave in one way, on one rank.
-//   launch_probe [launcher flags] WAY RANK     e.g. launch_probe --nproc-per-node 2 throw 1
+//   launch_probe [launcher flags] WAY RANK     e.g. launch_probe --nproc-per-node 2 throw 1; -1 is all of them
 #include <signal.h>
 #include <unistd.h>
 
@@ -39,8 +39,17 @@ const std::map<std::string, std::function<void()>> kWays = {
     {"ignore-term",
      [] {
        signal(SIGTERM, SIG_IGN);
+       signal(SIGINT, SIG_IGN);
+       printf("it ignores it\n");
+       fflush(stdout);
        for (;;) pause();
      }},
+    {"throw-once",
+     [] {
+       if (std::string(std::getenv("TORCHELASTIC_RESTART_COUNT")) == "0") throw std::runtime_error("the first attempt");
+     }},
+    {"throw-escapes", [] { throw std::runtime_error("\x1b[2Jcleared"); }},
+    {"end-in-order", [] { _exit(128 + SIGTERM); }},
 };
 
 int run(const std::string& way, int64_t misbehaving_rank) {
@@ -56,7 +65,7 @@ int run(const std::string& way, int64_t misbehaving_rank) {
          std::getenv("OMP_NUM_THREADS"));
   fflush(stdout);
   set_phase("step 3");
-  if (mesh.rank() == misbehaving_rank) kWays.at(way)();
+  if (mesh.rank() == misbehaving_rank || misbehaving_rank < 0) kWays.at(way)();
   wait_in_collective(mesh);
   return 0;
 }

@@ -12,35 +12,25 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <set>
 #include <sstream>
 
 #include "runtime/launch/failure.h"
 #include "runtime/launch/process.h"
+#include "tests/support/programs.h"
 
 namespace modular {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-struct Started {
-  pid_t pid = -1;
-  std::string output_file;
-  Clock::time_point started = Clock::now();
-};
-
-struct Ended {
-  int status = -1;  // as a shell has it; -1: it did not end in time
-  std::string output;
-  std::vector<std::string> lines;
-  double seconds = 0.0;
-
-  std::string last(size_t from_end) const {
-    return lines.size() > from_end ? lines[lines.size() - 1 - from_end] : std::string();
-  }
-};
+using testing::await_output;
+using testing::children_of;
+using testing::end_of_program;
+using testing::Ended;
+using testing::start_program;
+using testing::Started;
 
 class LaunchTest : public ::testing::Test {
  protected:
@@ -52,12 +42,7 @@ class LaunchTest : public ::testing::Test {
 
   Started start(const std::vector<std::string>& command, std::vector<std::string> variables = {}) {
     variables.push_back("TMPDIR=" + folder_);  // where logs of failed runs stay
-    Started run;
-    run.output_file = fmt::format("{}/output{}", folder_, next_output_++);
-    const int output = open(run.output_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
-    run.pid = start_process(command, child_environment(variables, {"RANK", "WORLD_SIZE", "OMP_NUM_THREADS"}), output);
-    close(output);
-    return run;
+    return start_program(command, folder_, variables);
   }
 
   Started probe(std::vector<std::string> arguments, const std::vector<std::string>& variables = {}) {
@@ -65,45 +50,9 @@ class LaunchTest : public ::testing::Test {
     return start(arguments, variables);
   }
 
-  /// Waits for the program's end, at most a minute; then kills it and says what it had written.
-  static Ended end(const Started& run) {
-    const int descriptor = end_of(run.pid);
-    pollfd event = {descriptor, POLLIN, 0};
-    Ended ended;
-    const bool in_time = poll(&event, 1, 60000) == 1;
-    close(descriptor);
-    if (!in_time) kill(run.pid, SIGKILL);
-    int status = 0;
-    waitpid(run.pid, &status, 0);
-    if (in_time) ended.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    ended.seconds = std::chrono::duration<double>(Clock::now() - run.started).count();
-    std::ifstream stream(run.output_file);
-    for (std::string line; std::getline(stream, line);) {
-      ended.output += line + "\n";
-      ended.lines.push_back(line);
-    }
-    EXPECT_TRUE(in_time) << "hung; it wrote\n" << ended.output;
-    return ended;
-  }
-
-  /// Waits until the program's output holds `text`.
-  static void await(const Started& run, const std::string& text) {
-    const int descriptor = end_of(run.pid);
-    for (const auto deadline = Clock::now() + std::chrono::seconds(60); Clock::now() < deadline;) {
-      std::ifstream stream(run.output_file);
-      std::stringstream all;
-      all << stream.rdbuf();
-      if (all.str().find(text) != std::string::npos) break;
-      pollfd event = {descriptor, POLLIN, 0};
-      if (poll(&event, 1, 20) == 1) break;
-    }
-    close(descriptor);
-  }
+  static Ended end(const Started& run) { return end_of_program(run); }
 
   std::string folder_;
-
- private:
-  int next_output_ = 0;
 };
 
 TEST_F(LaunchTest, RunsAllRanksAndShowsOnlyTheFirst) {
@@ -178,19 +127,79 @@ TEST_F(LaunchTest, ATimeoutSaysWhatTheSilentRankWasDoing) {
 
 TEST_F(LaunchTest, PassesSignalsOn) {
   const Started run = probe({"--nproc-per-node", "2", "hang", "0"});
-  await(run, "is up");
+  await_output(run, "is up");
   kill(run.pid, SIGTERM);
   const Ended ended = end(run);
   EXPECT_EQ(ended.status, 128 + SIGTERM);
   EXPECT_EQ(ended.last(0), "modrun: stopped by SIGTERM") << ended.output;
 }
 
+TEST_F(LaunchTest, RanksThatEndInOrderAfterASignalHaveNotFailed) {
+  const Ended ended = end(probe({"--nproc-per-node", "2", "end-in-order", "-1"}));
+  EXPECT_EQ(ended.status, 128 + SIGTERM);
+  EXPECT_EQ(ended.last(0), "modrun: stopped by SIGTERM") << ended.output;
+}
+
+TEST_F(LaunchTest, RanksMayTakeTheirTimeAfterASignalUntilTheSecond) {
+  const Started run = probe({"--nproc-per-node", "2", "ignore-term", "0"});
+  await_output(run, "ignores it");
+  kill(run.pid, SIGTERM);
+  await_output(run, "passed on");
+  kill(run.pid, SIGINT);
+  const Ended ended = end(run);
+  EXPECT_EQ(ended.status, 128 + SIGINT);
+  EXPECT_LT(ended.seconds, 30);
+}
+
+TEST_F(LaunchTest, RanksAreStartedAgainAfterAFailure) {
+  const Ended mended = end(probe({"--nproc-per-node", "2", "--max-restarts", "2", "throw-once", "1"}));
+  EXPECT_EQ(mended.status, 0) << mended.output;
+  EXPECT_NE(mended.output.find("  why:   the first attempt\nmodrun: starting the ranks again (1 of 2 times)"),
+            std::string::npos)
+      << mended.output;
+  const Ended given_up = end(probe({"--nproc-per-node", "2", "--max-restarts", "2", "throw", "1"}));
+  EXPECT_EQ(given_up.status, 1);
+  EXPECT_NE(given_up.output.find("starting the ranks again (2 of 2 times)"), std::string::npos) << given_up.output;
+  EXPECT_EQ(given_up.last(0), "  why:   the data file is cut off");
+}
+
+/// The local addresses, as /proc has them, on which a process listens.
+std::vector<std::string> listening_addresses(pid_t process) {
+  std::set<std::string> sockets;
+  for (const auto& entry : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", process))) {
+    std::error_code ignored;
+    const std::string target = std::filesystem::read_symlink(entry.path(), ignored).string();
+    if (target.starts_with("socket:[")) sockets.insert(target.substr(8, target.size() - 9));
+  }
+  std::vector<std::string> addresses;
+  for (const char* table : {"tcp", "tcp6"}) {
+    std::ifstream lines(fmt::format("/proc/{}/net/{}", process, table));
+    std::string line;
+    std::getline(lines, line);
+    while (std::getline(lines, line)) {
+      std::istringstream fields(line);
+      std::vector<std::string> field{std::istream_iterator<std::string>(fields), {}};
+      if (field.size() > 9 && field[3] == "0A" && sockets.contains(field[9])) addresses.push_back(field[1]);
+    }
+  }
+  return addresses;
+}
+
+TEST_F(LaunchTest, TheStoreOfOneMachineListensOnTheLoopbackAlone) {
+  const Started run = probe({"--nproc-per-node", "2", "hang", "0"});
+  await_output(run, "is up");
+  const std::vector<std::string> addresses = listening_addresses(run.pid);
+  kill(run.pid, SIGKILL);
+  end(run);
+  ASSERT_EQ(addresses.size(), 1U);
+  EXPECT_EQ(addresses[0].substr(0, 8), fmt::format("{:08X}", htonl(INADDR_LOOPBACK)));
+}
+
 TEST_F(LaunchTest, RanksEndWithAKilledLauncher) {
   const Started run = probe({"--nproc-per-node", "2", "hang", "0"});
-  await(run, "is up");
-  std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", run.pid));
+  await_output(run, "is up");
   std::vector<pollfd> ranks;
-  for (pid_t rank; children >> rank;) ranks.push_back({end_of(rank), POLLIN, 0});
+  for (const pid_t rank : children_of(run.pid)) ranks.push_back({end_of(rank), POLLIN, 0});
   ASSERT_EQ(ranks.size(), 2U);
   kill(run.pid, SIGKILL);
   EXPECT_EQ(end(run).status, 128 + SIGKILL);
@@ -229,9 +238,14 @@ uint16_t free_port() {
 class NodesTest : public LaunchTest {
  protected:
   Started node(int rank, const std::string& way, const std::string& misbehaving_rank) {
-    return probe({"--nproc-per-node", "2", "--nnodes", "2", "--node-rank", std::to_string(rank), "--master-addr",
-                  "127.0.0.1", "--master-port", port_, way, misbehaving_rank});
+    std::vector<std::string> arguments = {
+        "--nproc-per-node", "2",         "--nnodes",      "2",  "--node-rank", std::to_string(rank),
+        "--master-addr",    "127.0.0.1", "--master-port", port_};
+    arguments.insert(arguments.end(), restarts_.begin(), restarts_.end());
+    arguments.insert(arguments.end(), {way, misbehaving_rank});
+    return probe(arguments);
   }
+  std::vector<std::string> restarts_;
   const std::string port_ = std::to_string(free_port());
 };
 
@@ -263,6 +277,38 @@ TEST_F(NodesTest, AFailureOnOneNodeIsTheLastLineOnBoth) {
   EXPECT_EQ(first_end.last(0), "  why:   the data file is cut off") << first_end.output;
   EXPECT_EQ(second_end.last(0), "  why:   the data file is cut off") << second_end.output;
   EXPECT_EQ(second_end.last(3), "modrun: rank 3 of 4 failed; the job was stopped") << second_end.output;
+}
+
+TEST_F(NodesTest, TextOfAnotherNodeCannotCommandTheTerminal) {
+  const Started first = node(0, "throw-escapes", "3"), second = node(1, "throw-escapes", "3");
+  const Ended first_end = end(first);
+  end(second);
+  EXPECT_EQ(first_end.last(0), "  why:   ?[2Jcleared") << first_end.output;
+}
+
+TEST_F(NodesTest, BothStartTheirRanksAgain) {
+  restarts_ = {"--max-restarts", "1"};
+  const Started first = node(0, "throw-once", "3"), second = node(1, "throw-once", "3");
+  const Ended first_end = end(first), second_end = end(second);
+  EXPECT_EQ(first_end.status, 0) << first_end.output;
+  EXPECT_EQ(second_end.status, 0) << second_end.output;
+}
+
+TEST_F(NodesTest, ASignalEndsALauncherWhoseNodeZeroDoesNotAnswer) {
+  const int mute = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(std::stoi(port_)));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(mute, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(mute, 8), 0);
+  const Started run = node(1, "work", "0");
+  pollfd event = {mute, POLLIN, 0};
+  ASSERT_EQ(poll(&event, 1, 60000), 1) << "nobody connects";
+  kill(run.pid, SIGINT);
+  const Ended ended = end(run);
+  EXPECT_EQ(ended.status, 128 + SIGINT) << ended.output;
+  close(mute);
 }
 
 TEST_F(LaunchTest, SlurmStartsTheSameProgram) {

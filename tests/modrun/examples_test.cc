@@ -70,6 +70,12 @@ class Examples : public ModrunTest {
   static bool has(const std::string& entry) { return modrun({"entries"}).output.find(entry) != std::string::npos; }
 
   double loss(const std::string& name, size_t step) const { return steps(name).at(step)["loss"].get<double>(); }
+  /// The mean over a pass over all rows in steps of 8.
+  double loss_of_pass(const std::string& name, size_t pass) const {
+    double sum = 0.0;
+    for (size_t step = 0; step < kRows / 8; ++step) sum += loss(name, pass * kRows / 8 + step);
+    return sum / (kRows / 8);
+  }
 };
 
 TEST_F(Examples, ClassifierLearnsAlikeOnEveryMeshAndResumed) {
@@ -140,6 +146,7 @@ TEST_F(Examples, EveryTaskOfTextTrains) {
     if (!has(entry)) continue;  // built with other families
     write("all.safetensors", tensors);
     Words base = settings;
+    base.insert(base.end(), {"--set", "train.steps=18"});
     if (std::string(entry).starts_with("T5") || std::string(entry).starts_with("Session")) {
       // Names that only these lack are in the file of settings of the tests' Llama.
       folder_.write("tiny.toml", "[train]\nsteps = 10\nbatch_size = 8\n[optim]\nlr = 3e-3\n");
@@ -147,7 +154,7 @@ TEST_F(Examples, EveryTaskOfTextTrains) {
     }
     const auto run = train(entry, options(entry, base));
     ASSERT_EQ(run.status, 0) << run.output;
-    EXPECT_LT(loss(entry, 9), loss(entry, 0)) << entry;
+    EXPECT_LT(loss_of_pass(entry, 2), loss_of_pass(entry, 0)) << entry;
   }
 }
 

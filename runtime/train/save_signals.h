@@ -1,0 +1,28 @@
+// Signals by which a scheduler or a person asks a run to save itself.
+#pragma once
+
+#include "runtime/mesh/mesh.h"
+
+namespace modular {
+
+/// What is asked of a run.
+struct SaveRequest {
+  bool save = false;  // write a checkpoint: SIGUSR1
+  int end_by = 0;     // the signal after whose checkpoint the run is to end: SIGTERM, SIGINT or SIGHUP; else 0
+};
+
+/// While it lives, those signals are noted rather than end the process. A second one that asks to end does it at once.
+/// One at a time.
+class SaveSignals {
+ public:
+  SaveSignals();
+  ~SaveSignals();
+  SaveSignals(const SaveSignals&) = delete;
+  SaveSignals& operator=(const SaveSignals&) = delete;
+
+  /// What any rank was asked since the last call, the same on all; `also_save` asks on this rank as SIGUSR1 does.
+  /// Collective over the world.
+  SaveRequest agree(Mesh& mesh, bool also_save);
+};
+
+}  // namespace modular

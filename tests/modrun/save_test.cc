@@ -1,0 +1,164 @@
+// Runs that are told to end, or that lose a rank, at any moment: what they saved goes on as if nothing had happened.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <random>
+
+#include "tests/modrun/modrun_process.h"
+#include "tests/support/programs.h"
+
+namespace modular {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// A mesh on which runs are disturbed.
+struct OnMesh {
+  std::string name;
+  std::vector<std::string> launcher, settings;
+};
+
+class Save : public ModrunTest, public ::testing::WithParamInterface<OnMesh> {
+ protected:
+  static constexpr int64_t kSteps = 160;
+
+  std::vector<std::string> settings(const std::string& name) const {
+    std::vector<std::string> all = {"train.dir=" + run_folder(name).string(), "train.steps=" + std::to_string(kSteps),
+                                    "train.batch_size=12", "checkpoint.every=50", "checkpoint.keep=0"};
+    all.insert(all.end(), GetParam().settings.begin(), GetParam().settings.end());
+    return all;
+  }
+
+  std::vector<std::string> command(const std::string& name, const std::vector<std::string>& options = {},
+                                   const std::vector<std::string>& launcher = {}) const {
+    std::vector<std::string> words = {MODRUN};
+    words.insert(words.end(), GetParam().launcher.begin(), GetParam().launcher.end());
+    words.insert(words.end(), launcher.begin(), launcher.end());
+    words.insert(words.end(), {"train", config_.string()});
+    for (const std::string& setting : settings(name)) words.insert(words.end(), {"--set", setting});
+    words.insert(words.end(), options.begin(), options.end());
+    return words;
+  }
+
+  testing::Ended run(const std::vector<std::string>& command) const {
+    return testing::end_of_program(testing::start_program(command, folder_.path()));
+  }
+
+  /// Starts a run and waits until it has taken `step` steps.
+  testing::Started started(const std::string& name, int64_t step, const std::vector<std::string>& options = {},
+                           const std::vector<std::string>& launcher = {}) const {
+    const auto run = testing::start_program(command(name, options, launcher), folder_.path());
+    testing::await(run, [&] { return lines(name) > step; });  // the first line is no step
+    return run;
+  }
+
+  int64_t lines(const std::string& name) const {
+    std::ifstream in(run_folder(name) / "metrics.jsonl");
+    return std::count(std::istreambuf_iterator<char>(in), {}, '\n');
+  }
+
+  /// Expects the last checkpoint and every step's loss to be those of another run.
+  void expect_same(const std::string& one, const std::string& other) const {
+    const std::string last = "checkpoints/step-00000" + std::to_string(kSteps);
+    int files = 0;
+    for (const auto& file : std::filesystem::directory_iterator(run_folder(one) / last)) {
+      if (file.path().extension() != ".safetensors") continue;
+      ++files;
+      EXPECT_TRUE(bytes_of(file.path()) == bytes_of(run_folder(other) / last / file.path().filename())) << file.path();
+    }
+    EXPECT_GT(files, 0);
+    const auto expected = steps(one), found = steps(other);
+    ASSERT_EQ(expected.size(), static_cast<size_t>(kSteps));
+    ASSERT_EQ(found.size(), static_cast<size_t>(kSteps));
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i]["loss"], expected[i]["loss"]) << "step " << i + 1;
+  }
+
+  static std::string bytes_of(const std::filesystem::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    EXPECT_TRUE(in) << path;
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  /// Moments at which runs are disturbed: steps after which the signal is sent. MODULAR_LONG_TESTS tries a hundred.
+  static std::vector<int64_t> moments() {
+    const int count = std::getenv("MODULAR_LONG_TESTS") ? 100 : 2;
+    std::mt19937 random(7);  // NOLINT(cert-msc51-cpp): the same moments each time
+    std::vector<int64_t> steps;
+    for (int i = 0; i < count; ++i) steps.push_back(static_cast<int64_t>(random() % 60));
+    return steps;
+  }
+};
+
+TEST_P(Save, ASignalSavesAndEndsAndTheRunGoesOnAsItWouldHave) {
+  ASSERT_EQ(run(command("whole")).status, 0);
+  int number = 0;
+  for (const int64_t step : moments()) {
+    const int signal = std::array{SIGTERM, SIGINT}[static_cast<size_t>(number % 2)];
+    const std::string name = "stopped" + std::to_string(number++);
+    SCOPED_TRACE(::testing::Message() << "SIG" << sigabbrev_np(signal) << " after step " << step);
+    const auto stopped = started(name, step);
+    kill(stopped.pid, signal);
+    const auto ended = testing::end_of_program(stopped);
+    ASSERT_EQ(ended.status, 128 + signal) << ended.output;
+    EXPECT_THAT(ended.output, HasSubstr(std::string("stopped by SIG") + sigabbrev_np(signal) + " after step"));
+    const auto resumed = run(command(name, {"--resume"}));
+    ASSERT_EQ(resumed.status, 0) << resumed.output;
+    expect_same("whole", name);
+    std::filesystem::remove_all(run_folder(name));
+  }
+}
+
+TEST_P(Save, Sigusr1SavesAndTheRunGoesOn) {
+  ASSERT_EQ(run(command("whole")).status, 0);
+  const auto asked = started("asked", 5, {"--set", "checkpoint.every=0"});
+  kill(asked.pid, SIGUSR1);
+  ASSERT_EQ(testing::end_of_program(asked).status, 0);
+  expect_same("whole", "asked");
+  const std::filesystem::directory_iterator entries(run_folder("asked") / "checkpoints");
+  EXPECT_EQ(std::distance(entries, {}), 3) << "latest, the checkpoint that was asked for, and the last";
+}
+
+TEST_P(Save, AKilledRankIsStartedAgainFromTheNewestCheckpoint) {
+  if (GetParam().launcher.empty()) return;  // nobody starts it again
+  ASSERT_EQ(run(command("whole")).status, 0);
+  int number = 0;
+  std::mt19937 random(11);  // NOLINT(cert-msc51-cpp): the same ranks each time
+  for (const int64_t step : moments()) {
+    const std::string name = "killed" + std::to_string(number++);
+    const auto disturbed = started(name, step, {}, {"--max-restarts", "1"});
+    const auto ranks = testing::children_of(disturbed.pid);
+    ASSERT_FALSE(ranks.empty());
+    const size_t rank = random() % ranks.size();
+    SCOPED_TRACE(::testing::Message() << "rank " << rank << " after step " << step);
+    kill(ranks[rank], SIGKILL);
+    const auto ended = testing::end_of_program(disturbed);
+    EXPECT_EQ(ended.status, 0) << ended.output;
+    EXPECT_THAT(ended.output, HasSubstr("why:   killed by SIGKILL")) << ended.output;
+    EXPECT_THAT(ended.output, HasSubstr("starting the ranks again (1 of 1 times)"));
+    expect_same("whole", name);
+    std::filesystem::remove_all(run_folder(name));
+  }
+}
+
+TEST_P(Save, ResumeAutoBeginsWhereThereIsNothingAndGoesOnWhereThereIs) {
+  ASSERT_EQ(run(command("whole")).status, 0);
+  const auto stopped = started("auto", 40, {"--resume=auto"});
+  kill(stopped.pid, SIGTERM);
+  ASSERT_EQ(testing::end_of_program(stopped).status, 128 + SIGTERM);
+  const auto resumed = run(command("auto", {"--resume=auto"}));
+  ASSERT_EQ(resumed.status, 0) << resumed.output;
+  expect_same("whole", "auto");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Meshes, Save,
+    ::testing::Values(OnMesh{"alone", {}, {}}, OnMesh{"fsdp", {"--nproc-per-node", "3"}, {}},
+                      OnMesh{"ddp", {"--nproc-per-node", "3"}, {"parallel.dp_replicate=3"}},
+                      OnMesh{"pp", {"--nproc-per-node", "2"}, {"parallel.pp=2", "train.micro_batches=2"}}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace modular
