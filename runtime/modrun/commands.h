@@ -13,6 +13,7 @@ namespace modular {
 /// A command that runs on ranks, checked and ready.
 struct PreparedCommand {
   MeshShape mesh;
+  MeshOptions options;
   std::function<int(Mesh&)> run;       // collective; returns the exit status
   std::function<void()> before_ranks;  // asked once a job, before its first rank runs; may be empty
   std::string note;                    // worth knowing, printed once a job; may be empty

@@ -50,6 +50,7 @@ PreparedCommand prepare_eval(const Arguments& arguments, int64_t world_size) {
 
   PreparedCommand command;
   command.mesh = trained->mesh;
+  command.options = trained->config.mesh_options();
   command.note = unknown_keys_note(trained->config.network);
   command.run = [=](Mesh& mesh) {
     const auto& config = trained->config;
@@ -75,6 +76,7 @@ PreparedCommand prepare_sample(const Arguments& arguments, int64_t world_size) {
 
   PreparedCommand command;
   command.mesh = trained->mesh;
+  command.options = trained->config.mesh_options();
   command.note = unknown_keys_note(trained->config.network);
   command.run = [trained](Mesh& mesh) {
     const auto& config = trained->config;

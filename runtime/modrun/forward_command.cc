@@ -13,6 +13,7 @@ PreparedCommand prepare_forward(const Arguments& arguments, int64_t world_size) 
                                .parallel = config.parallel_options()};
   PreparedCommand command;
   command.mesh = config.mesh_shape(world_size);
+  command.options = config.mesh_options();
   command.note = unknown_keys_note(config.network);
   const auto refusal = forward_refusal(options, command.mesh);
   if (!refusal.empty()) throw ConfigError(refusal);

@@ -90,7 +90,7 @@ int run(const std::vector<std::string>& words) {
   }
   install_fused_functions();
   return run_rank([&, &environment = environment, &command = command] {
-    Mesh mesh(environment, command.mesh);
+    Mesh mesh(environment, command.mesh, command.options);
     return command.run(mesh);
   });
 }

@@ -14,11 +14,13 @@ PreparedCommand prepare_train(const Arguments& arguments, int64_t world_size) {
   auto run = std::make_shared<Run>(prepare_run(read_config_of(arguments), request, world_size));
   PreparedCommand command;
   command.mesh = run->mesh;
+  command.options = run->config.mesh_options();
   command.note = unknown_keys_note(run->config.network);
   if (const auto& weights = run->config.model.checkpoint;
       !weights.empty() && run->checkpoint.empty() && find_checkpoint(weights).empty())
     if (const std::string head = new_head_note(weights, run->config.network); !head.empty())
       command.note.append(command.note.empty() ? "" : "\n").append(head);
+  if (!run->note.empty()) command.note.append(command.note.empty() ? "" : "\n").append(run->note);
   command.before_ranks = [run] {
     check_run_folder(*run);
     check_examples(*run);

@@ -21,7 +21,10 @@ bool decays(const ShardedParameter& parameter) {
 AdamW::AdamW(std::vector<ShardedParameter>& parameters, const AdamWOptions& options)
     : parameters_(parameters), options_(options) {
   state_.reserve(2 * parameters.size());
-  for (const auto& parameter : parameters) {
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto& parameter = parameters[i];
+    if (!parameter.trainable) continue;
+    trained_.push_back(i);
     TORCH_INTERNAL_ASSERT(parameter.local.is_contiguous(), "the box of ", parameter.name, " is not contiguous");
     state_.push_back(moment_of(parameter, "exp_avg"));
     state_.push_back(moment_of(parameter, "exp_avg_sq"));
@@ -35,8 +38,8 @@ void AdamW::step(double lr) {
   steps_ += 1;
   for (const bool decay : {true, false}) {
     std::vector<at::Tensor> locals, grads, exp_avgs, exp_avg_sqs, steps;
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      const auto& parameter = parameters_[i];
+    for (size_t i = 0; i < trained_.size(); ++i) {
+      const auto& parameter = parameters_[trained_[i]];
       if (decays(parameter) != decay || !parameter.grad.defined() || parameter.local.numel() == 0) continue;
       locals.push_back(parameter.local);
       grads.push_back(parameter.grad.contiguous());

@@ -22,7 +22,8 @@ struct AdamWOptions {
 /// on how the parameters are cut into boxes.
 class AdamW {
  public:
-  /// `parameters` must outlive the optimizer; their `local` tensors keep their storage.
+  /// `parameters` must outlive the optimizer; their `local` tensors keep their storage. Those that are not trainable
+  /// have no moments.
   AdamW(std::vector<ShardedParameter>& parameters, const AdamWOptions& options);
 
   /// One update with the gradients that the boxes hold. A box without a gradient stays as it is.
@@ -39,7 +40,8 @@ class AdamW {
  private:
   std::vector<ShardedParameter>& parameters_;
   AdamWOptions options_;
-  std::vector<ShardedParameter> state_;  // exp_avg of parameter i at 2 i, its exp_avg_sq after it
+  std::vector<size_t> trained_;          // parameters, by number
+  std::vector<ShardedParameter> state_;  // exp_avg of the i-th of them at 2 i, its exp_avg_sq after it
   at::Tensor steps_;                     // [] float32, as the fused kernel wants it
 };
 

@@ -1,15 +1,67 @@
 #include "runtime/optim/schedule.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numbers>
+#include <stdexcept>
 
 namespace modular {
+namespace {
+
+/// Steps done and steps in all, both without those of the warm-up.
+struct AfterWarmup {
+  double done, all;
+  double progress() const { return all > 0.0 ? std::min(done / all, 1.0) : 1.0; }
+};
+
+/// The share of the way from the floor to the highest rate.
+struct Kind {
+  std::string_view name;
+  bool depends_on_steps;
+  double (*share)(const Schedule& schedule, const AfterWarmup& steps);
+};
+
+constexpr Kind kKinds[] = {
+    {"cosine", true,
+     [](const Schedule&, const AfterWarmup& steps) {
+       return 0.5 * (1.0 + std::cos(std::numbers::pi * steps.progress()));
+     }},
+    {"linear", true, [](const Schedule&, const AfterWarmup& steps) { return 1.0 - steps.progress(); }},
+    {"constant", false, [](const Schedule&, const AfterWarmup&) { return 1.0; }},
+    {"wsd", true,
+     [](const Schedule& schedule, const AfterWarmup& steps) {
+       const auto decay = static_cast<double>(schedule.decay_steps);
+       return decay > 0.0 ? std::clamp((steps.all - steps.done) / decay, 0.0, 1.0) : 1.0;
+     }},
+    {"inverse-sqrt", false,
+     [](const Schedule& schedule, const AfterWarmup& steps) {
+       const double warmup = std::max(static_cast<double>(schedule.warmup_steps), 1.0);
+       return std::sqrt(warmup / (warmup + steps.done));
+     }},
+};
+
+const Kind& kind_of(const Schedule& schedule) {
+  const auto* const found = std::ranges::find(kKinds, schedule.kind, &Kind::name);
+  if (found == std::end(kKinds)) throw std::invalid_argument("there is no learning rate schedule " + schedule.kind);
+  return *found;
+}
+
+}  // namespace
 
 double Schedule::at(int64_t step) const {
   if (step < warmup_steps) return lr * static_cast<double>(step + 1) / static_cast<double>(warmup_steps);
-  if (step >= steps) return min_lr;
-  const double progress = static_cast<double>(step - warmup_steps) / static_cast<double>(steps - warmup_steps);
-  return min_lr + (lr - min_lr) * 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
+  const AfterWarmup after{static_cast<double>(std::min(step, steps) - warmup_steps),
+                          static_cast<double>(steps - warmup_steps)};
+  return min_lr + (lr - min_lr) * kind_of(*this).share(*this, after);
+}
+
+bool Schedule::depends_on_steps() const { return kind_of(*this).depends_on_steps; }
+
+std::vector<std::string_view> schedule_kinds() {
+  std::vector<std::string_view> names;
+  std::ranges::transform(kKinds, std::back_inserter(names), &Kind::name);
+  return names;
 }
 
 }  // namespace modular

@@ -126,8 +126,9 @@ void ParallelModel::State::describe_boxes() {
     box.local = units[parameter.unit].local(place);
     const auto [first_row, rows] = units[parameter.unit].layout().rows_of(place, mesh.coordinate(Axis::dp_shard));
     box.boxes = boxes_of_rank(parameter, tp, tp_rank, {place.dim, first_row, rows});
-    if (parameter.shared_between_stages) shared_between_stages.push_back(index);
-    if (parameter.in_every_stage) in_every_stage.push_back(index);
+    box.trainable = parameter.trainable;
+    if (parameter.shared_between_stages && box.trainable) shared_between_stages.push_back(index);
+    if (parameter.in_every_stage && box.trainable) in_every_stage.push_back(index);
     box.owner = mesh.coordinate(Axis::dp_replicate) == 0 && (parameter.tensor_split || tp_rank == 0) &&
                 !((parameter.shared_between_stages || parameter.in_every_stage) && mesh.coordinate(Axis::pp) > 0);
   }
@@ -156,7 +157,8 @@ void ParallelModel::State::choose_reduction() {
   in_place = !sharded && !replicated && !options.bf16;
   if (sharded || replicated || options.recompute)
     runner.emplace(table.units, units,
-                   UnitOptions{.reshard_after_forward = options.reshard_after_forward,
+                   UnitOptions{.reshard_after_forward = options.zero_stage == 3,
+                               .reduce_once = options.zero_stage == 1,
                                .prefetch = static_cast<size_t>(options.prefetch),
                                .recompute = options.recompute,
                                .reduce = !in_place},
@@ -174,6 +176,7 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   state.data_parallel = mesh.group({Axis::dp_replicate, Axis::dp_shard});
   if (state.data_parallel) state.rows_of_ranks = make_data_parallel(state.data_parallel);
   state.table = parameter_table(*state.model.module, *entry.plan, config, state.pipeline.get());
+  freeze(state.table.parameters, options.frozen);
   state.lay_out();
   state.describe_boxes();
   state.lay_out_buffers();
@@ -205,7 +208,8 @@ void ParallelModel::State::begin_step() {
 
 void ParallelModel::State::backward(const at::Tensor& output, const at::Tensor& gradient, bool last) {
   if (runner) runner->begin_backward(last);
-  torch::autograd::backward({output}, {gradient});
+  // Of a stage that is frozen whole, nothing has a gradient.
+  if (output.requires_grad()) torch::autograd::backward({output}, {gradient});
   if (runner) {
     runner->end_backward();
   } else if (!in_place) {
@@ -216,6 +220,7 @@ void ParallelModel::State::backward(const at::Tensor& output, const at::Tensor& 
 void ParallelModel::State::end_step() {
   if (runner) runner->end_step();
   for (size_t i = 0; i < boxes.size(); ++i) {
+    if (!boxes[i].trainable) continue;
     if (in_place) {
       boxes[i].grad = placement(i).registered.grad();
       if (!boxes[i].grad.defined()) boxes[i].grad = at::zeros_like(boxes[i].local);

@@ -16,10 +16,15 @@ namespace modular {
 
 /// How a model is laid over a mesh. The mesh's shape says the rest.
 struct ParallelOptions {
-  bool reshard_after_forward = true;  // FSDP: free a unit's parameters between forward and backward, not after the step
-  int64_t prefetch = 1;               // FSDP: units that are gathered ahead
+  // What the dp_shard ranks divide between them (Rajbhandari et al., ZeRO). 1: the optimizer's state, and parameters
+  // between steps; they are gathered once a step, and gradients summed once. 2: gradients too, which are summed after
+  // each micro-batch. 3: parameters too, which are gathered for each forward and each backward of a unit.
+  int64_t zero_stage = 3;
+  int64_t prefetch = 1;    // FSDP: units that are gathered ahead
   bool recompute = false;  // run each unit's forward again in the backward instead of keeping its activations
   bool bf16 = false;       // compute in bfloat16; parameters, optimizer and reductions stay float32
+  // Modules and parameters that are not trained, by paths in the module tree, in which "*" is any one component.
+  std::vector<std::string> frozen = {};
 };
 
 /// What one optimizer step's forward and backward found, over the whole mesh.
@@ -48,7 +53,7 @@ class ParallelModel {
   std::vector<ShardedParameter>& buffers();
 
   /// Forward and backward over this rank's micro-batches. Leaves in parameters() the gradient of the mean loss over all
-  /// targets of the mesh's step. FSDP reduces after each micro-batch, so that no rank keeps whole gradients; DDP once.
+  /// targets of the mesh's step.
   StepResult step(std::span<const Batch> micro_batches);
 
   /// Makes what the optimizer or a checkpoint wrote into `local` what the next forward reads.

@@ -142,6 +142,15 @@ std::vector<int64_t> local_shape(const ModelParameter& parameter, int64_t tp) {
   return shape;
 }
 
+void freeze(std::vector<ModelParameter>& parameters, const std::vector<std::string>& patterns) {
+  for (ModelParameter& parameter : parameters)
+    for (const std::string& name : parameter.names)
+      if (std::ranges::any_of(patterns, [&](const std::string& pattern) { return lies_in(pattern, name); })) {
+        parameter.trainable = false;
+        parameter.tensor.set_requires_grad(false);
+      }
+}
+
 std::vector<ParameterBox> boxes_of_rank(const ModelParameter& parameter, int64_t tp, int64_t tp_rank,
                                         const Slice& slice) {
   ParameterBox all;

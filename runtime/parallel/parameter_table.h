@@ -40,7 +40,7 @@ struct ModelParameter {
   bool held = true;            // whether this pipeline stage has it
   bool shared_between_stages = false;  // tied, with uses on the first and on the last stage
   bool in_every_stage = false;         // of a pipeline: the plan gives it, by one of its names, to none
-  bool trainable = true;               // false for a buffer, which has no gradient
+  bool trainable = true;               // false for a buffer, and a parameter that is frozen: they have no gradient
 };
 
 struct ParameterTable {
@@ -52,6 +52,9 @@ struct ParameterTable {
 /// Reads the table of a model that was built on meta from `config`. `stage` is this rank's stage of a pipeline, or null
 /// without one.
 ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConfig& config, const pp::Stage* stage);
+
+/// Takes the gradient from the parameters of which a name lies in one of `patterns`.
+void freeze(std::vector<ModelParameter>& parameters, const std::vector<std::string>& patterns);
 
 /// The shape of what each of `tp` ranks keeps of a parameter.
 std::vector<int64_t> local_shape(const ModelParameter& parameter, int64_t tp);

@@ -33,6 +33,7 @@ struct ShardedParameter {
   std::vector<ParameterBox> boxes;    // that `local` is made of: one, or one for each part of a fused layer
   at::Tensor local;                   // float32; may be empty where ranks outnumber rows
   at::Tensor grad;                    // like local, summed over the mesh; undefined before the first step
+  bool trainable = true;              // false of one that never has a gradient
   bool owner = true;  // true on exactly one of the ranks that hold these boxes: sums over all boxes count owners only
 };
 

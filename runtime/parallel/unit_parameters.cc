@@ -96,14 +96,24 @@ void UnitParameters::begin_step() {
   for (ParameterPlacement& parameter : layout_.parameters) parameter.registered.mutable_grad().reset();
 }
 
+void UnitParameters::keep_gradients() {
+  if (!sharded()) return accumulate_gradients();
+  if (!kept_.defined()) kept_ = at::zeros({layout_.ranks * layout_.shard_size}, shard_.options());
+  for (ParameterPlacement& parameter : layout_.parameters)
+    if (const at::Tensor grad = std::exchange(parameter.registered.mutable_grad(), {}); grad.defined())
+      layout_.whole(kept_, parameter).add_(grad);
+}
+
 void UnitParameters::start_reduction() {
   if (!sharded()) return accumulate_gradients();
+  if (kept_.defined()) keep_gradients();
   TORCH_INTERNAL_ASSERT(!reducing_.active());
   unreduced_ = at::empty({layout_.ranks * layout_.shard_size}, shard_.options());
   const at::Tensor by_rank = unreduced_.view({layout_.ranks, layout_.shard_size});
   for (ParameterPlacement& parameter : layout_.parameters) {
     const at::Tensor chunks = by_rank.narrow(1, parameter.offset, parameter.chunk());
-    const at::Tensor grad = std::exchange(parameter.registered.mutable_grad(), {});
+    at::Tensor grad = std::exchange(parameter.registered.mutable_grad(), {});
+    if (kept_.defined()) grad = layout_.whole(kept_, parameter);
     if (!grad.defined()) {
       chunks.zero_();
     } else if (parameter.outer == 1) {
@@ -113,6 +123,7 @@ void UnitParameters::start_reduction() {
           .copy_(grad.reshape({parameter.outer, layout_.ranks, parameter.run()}).transpose(0, 1));
     }
   }
+  if (kept_.defined()) free_storage(std::exchange(kept_, {}));
   reduced_ = at::empty_like(shard_);
   reducing_ = reduce_scatter(groups_.shard, reduced_, unreduced_, "the gradients of " + name_);
 }

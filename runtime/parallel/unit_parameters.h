@@ -39,8 +39,12 @@ class UnitParameters {
 
   /// Forgets the gradients of the step before.
   void begin_step();
-  /// Takes the gradients that the backward left in the registered tensors, and begins to sum them over the ranks that
-  /// share the parameters. Adds to what earlier micro-batches of this step left.
+  /// Takes the gradients that the backward left in the registered tensors, and adds them to what this rank keeps for a
+  /// later sum over the ranks, whole and in float32.
+  void keep_gradients();
+  bool has_kept_gradients() const { return kept_.defined(); }
+  /// Takes those gradients with what was kept, and begins to sum them over the ranks that share the parameters. Adds to
+  /// what earlier sums of this step left.
   void start_reduction();
   /// Whether such a sum is under way; not where each rank keeps whole parameters.
   bool is_reducing() const { return reducing_.active(); }
@@ -63,6 +67,8 @@ class UnitParameters {
   at::Tensor
       whole_;  // [ranks * shard_size] in the type of the computation; undefined where the modules use shard_ itself
   at::Tensor gradient_;  // [shard_size] float32, summed over the micro-batches so far; undefined before the first
+
+  at::Tensor kept_;  // [ranks * shard_size] float32, laid out as whole_: this rank's gradients, not summed yet
 
   at::Tensor gathered_;  // [ranks * shard_size], while a gather is under way that does not go straight to whole_
   Pending gathering_;

@@ -176,6 +176,7 @@ void UnitRunner::enter(size_t unit, size_t position, int direction) {
 
 void UnitRunner::reduce(size_t unit) {
   if (!options_.reduce) return;
+  if (options_.reduce_once && !(last_backward_ && awaited_[unit] == 0)) return parameters_[unit].keep_gradients();
   finish_reducing();
   parameters_[unit].start_reduction();
   reducing_ = unit;
@@ -205,6 +206,8 @@ void UnitRunner::end_step() {
   finish_reducing();
   release_all();
   if (!options_.reduce) return;
+  for (UnitParameters& unit : parameters_)
+    if (unit.has_kept_gradients()) unit.start_reduction();  // the last backward did not reach it
   for (UnitParameters& unit : parameters_) unit.finish_step();
 }
 

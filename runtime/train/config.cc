@@ -23,15 +23,28 @@ std::vector<ConfigField> all_fields(RunConfig& config) {
 }  // namespace
 
 Schedule RunConfig::schedule() const {
-  return {.lr = optim.lr, .min_lr = optim.min_lr, .warmup_steps = optim.warmup_steps, .steps = train.steps};
+  return {.kind = optim.schedule,
+          .lr = optim.lr,
+          .min_lr = optim.min_lr,
+          .warmup_steps = optim.warmup_steps,
+          .decay_steps = optim.decay_steps,
+          .steps = train.steps};
+}
+
+MeshOptions RunConfig::mesh_options() const {
+  MeshOptions options;
+  if (train.device != "auto") options.device = at::Device(train.device);
+  options.collective_timeout = std::chrono::minutes(parallel.timeout_minutes);
+  return options;
 }
 
 ParallelOptions RunConfig::parallel_options() const {
   ParallelOptions options;
-  options.reshard_after_forward = parallel.reshard_after_forward;
+  options.zero_stage = parallel.zero_stage;
   options.prefetch = parallel.prefetch;
   options.recompute = parallel.recompute;
   options.bf16 = parallel.bf16;
+  options.frozen = optim.frozen;
   return options;
 }
 

@@ -45,7 +45,7 @@ struct DataSection : DataOptions {
 };
 
 struct TrainSection {
-  std::string dir = "runs/default";
+  std::string dir = "runs/default", device = "auto", on_nonfinite = "stop";
   int64_t steps = 1000, batch_size = 16, micro_batches = 1, seq_len = 256, seed = 1;
 
   template <class Visitor>
@@ -56,30 +56,37 @@ struct TrainSection {
     visit("micro_batches", micro_batches, "forwards that a rank's share of a step is cut into", 1);
     visit("seq_len", seq_len, "tokens of a sample that is cut out of a text", 2);
     visit("seed", seed, "of the initial weights, the data's order and sampling", 0);
+    visit("device", device, "auto (a GPU for each rank where there are GPUs), cpu or cuda");
+    visit("on_nonfinite", on_nonfinite, "after a step whose loss or gradient is no finite number: stop, or skip it");
   }
 };
 
 struct OptimSection : AdamWOptions {
   double lr = 3e-4, min_lr = 0.0, max_grad_norm = 1.0;
-  int64_t warmup_steps = 0;
+  std::string schedule = "cosine";
+  std::vector<std::string> frozen;
+  int64_t warmup_steps = 0, decay_steps = 0;
 
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("lr", lr, "highest learning rate", 0);
-    visit("min_lr", min_lr, "learning rate at the end of the cosine", 0);
+    visit("min_lr", min_lr, "learning rate at the end of the schedule", 0);
+    visit("schedule", schedule, "after the warm-up: cosine, linear, constant, wsd or inverse-sqrt");
     visit("warmup_steps", warmup_steps, "steps of linear warm-up", 0);
+    visit("decay_steps", decay_steps, "wsd: the last steps, in which the rate falls linearly", 0);
     visit("beta1", beta1, "AdamW's decay of the first moment", 0);
     visit("beta2", beta2, "AdamW's decay of the second moment", 0);
     visit("eps", eps, "AdamW's epsilon", 0);
     visit("weight_decay", weight_decay, "decoupled decay of matrices and tables; norms, biases and A_log have none", 0);
+    visit("frozen", frozen,
+          "modules and parameters that are not trained, e.g. ['model.embed_tokens', 'model.layers.*.mlp']");
     visit("max_grad_norm", max_grad_norm, "clip the gradient to this norm; 0 for never", 0);
   }
 };
 
 struct ParallelSection {
-  int64_t pp = 1, dp_replicate = 1, dp_shard = -1, tp = 1;
-  bool reshard_after_forward = true, recompute = false, bf16 = false;
-  int64_t prefetch = 1;
+  int64_t pp = 1, dp_replicate = 1, dp_shard = -1, tp = 1, zero_stage = 3, prefetch = 1, timeout_minutes = 10;
+  bool recompute = false, bf16 = false;
 
   template <class Visitor>
   void fields(Visitor&& visit) {
@@ -87,9 +94,10 @@ struct ParallelSection {
     visit("dp_replicate", dp_replicate, "data-parallel replicas (DDP; HSDP with dp_shard)", 1);
     visit("dp_shard", dp_shard, "ranks that shard the parameters (FSDP); -1 for all that the other axes leave", -1);
     visit("tp", tp, "tensor-parallel ranks", 1);
-    visit("reshard_after_forward", reshard_after_forward, "FSDP: free parameters between forward and backward");
-    visit("prefetch", prefetch, "FSDP: units gathered ahead", 0);
+    visit("zero_stage", zero_stage, "what dp_shard divides: 1 optimizer state, 2 gradients too, 3 parameters too", 1);
+    visit("prefetch", prefetch, "units gathered ahead of use under zero_stage 3", 0);
     visit("recompute", recompute, "run each unit's forward again in the backward");
+    visit("timeout_minutes", timeout_minutes, "after which a collective that has not ended is an error", 1);
     visit("bf16", bf16, "compute in bfloat16; parameters and reductions stay float32");
   }
 };
@@ -164,6 +172,7 @@ struct RunConfig {
 
   Schedule schedule() const;
   ParallelOptions parallel_options() const;
+  MeshOptions mesh_options() const;
   std::filesystem::path checkpoints() const { return std::filesystem::path(train.dir) / "checkpoints"; }
 
   /// The mesh on `world_size` ranks. Throws ConfigError where the axes do not make that many.

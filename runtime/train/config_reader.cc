@@ -1,7 +1,9 @@
 // Reads the TOML file and the settings of the command line into a RunConfig.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -219,6 +221,17 @@ void check_together(const RunConfig& config) {
   const auto& optim = config.optim;
   unless(optim.beta1 < 1.0, {"optim.beta1"}, fmt::format("optim.beta1 must be less than 1, but is {}", optim.beta1));
   unless(optim.beta2 < 1.0, {"optim.beta2"}, fmt::format("optim.beta2 must be less than 1, but is {}", optim.beta2));
+  const auto one_of = [&](const char* key, const std::string& value, const std::vector<std::string_view>& known) {
+    unless(std::ranges::find(known, value) != known.end(), {key},
+           fmt::format("{} is \"{}\": it must be one of {}", key, value, fmt::join(known, ", ")));
+  };
+  one_of("optim.schedule", optim.schedule, schedule_kinds());
+  unless(optim.schedule != "wsd" || optim.decay_steps > 0, {"optim.schedule"},
+         "optim.schedule is wsd and optim.decay_steps is 0: say in how many of the last steps the rate falls");
+  one_of("train.device", config.train.device, {"auto", "cpu", "cuda"});
+  one_of("train.on_nonfinite", config.train.on_nonfinite, {"stop", "skip"});
+  unless(config.parallel.zero_stage <= 3, {"parallel.zero_stage"},
+         fmt::format("parallel.zero_stage must be 1, 2 or 3, but is {}", config.parallel.zero_stage));
   unless(optim.min_lr <= optim.lr, {"optim.min_lr", "optim.lr"},
          fmt::format("optim.min_lr ({}) must not be above optim.lr ({})", optim.min_lr, optim.lr));
   unless(config.parallel.dp_shard != 0, {"parallel.dp_shard"}, "parallel.dp_shard must be -1 or at least 1, but is 0");

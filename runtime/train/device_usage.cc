@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
+#include <string_view>
 
 #include "runtime/train/config_field.h"
 
@@ -31,6 +33,19 @@ constexpr Peak kPeaks[] = {{"B200", 2.25e15, 75e12},  {"H200", 989e12, 67e12},  
                            {"H100", 989e12, 67e12},   {"GH200", 989e12, 67e12}, {"A100", 312e12, 19.5e12},
                            {"L40S", 362e12, 91.6e12}, {"L4", 121e12, 30.3e12}};
 
+/// The first of these integers that the model's own config has; 0 where it has none of them.
+int64_t count_of(const ModelConfig& model, std::initializer_list<std::string_view> names) {
+  const auto fields = model_fields(*model.config);
+  for (const std::string_view name : names)
+    for (const auto& field : fields) {
+      if (field.path != "model.config." + std::string(name)) continue;
+      if (const auto* const* plain = std::get_if<int64_t*>(&field.value)) return **plain;
+      if (const auto* const* optional = std::get_if<std::optional<int64_t>*>(&field.value); optional && **optional)
+        return ***optional;
+    }
+  return 0;
+}
+
 }  // namespace
 
 int64_t memory_peak(const at::Device& device) {
@@ -44,19 +59,14 @@ int64_t memory_peak(const at::Device& device) {
 }
 
 double flops_per_token(const ModelConfig& model, int64_t parameters, int64_t seq_len) {
-  int64_t layers = 0, heads = 0, head_dim = 0;
-  for (const auto& field : model_fields(*model.config)) {
-    const auto name = field.path.substr(field.path.rfind('.') + 1);
-    int64_t value = 0;
-    if (const auto* const* plain = std::get_if<int64_t*>(&field.value)) value = **plain;
-    if (const auto* const* optional = std::get_if<std::optional<int64_t>*>(&field.value))
-      value = (*optional)->value_or(0);
-    if (name == "num_hidden_layers") layers = value;
-    if (name == "num_attention_heads") heads = value;
-    if (name == "head_dim") head_dim = value;
-  }
-  return 6.0 * static_cast<double>(parameters) + 12.0 * static_cast<double>(layers * heads * head_dim * seq_len);
+  const int64_t layers = count_of(model, {"num_hidden_layers", "n_layer", "num_layers"}),
+                heads = count_of(model, {"num_attention_heads", "n_head", "num_heads"}),
+                head_dim = count_of(model, {"head_dim", "d_kv"}),
+                width = head_dim > 0 ? heads * head_dim : count_of(model, {"hidden_size", "n_embd", "d_model"});
+  return 6.0 * static_cast<double>(parameters) + 12.0 * static_cast<double>(layers * width * seq_len);
 }
+
+int64_t experts_per_token(const ModelConfig& model) { return count_of(model, {"num_experts_per_tok"}); }
 
 std::optional<double> device_peak(const at::Device& device, bool bf16) {
   if (device.is_cpu()) return {};

@@ -16,8 +16,11 @@ int64_t memory_peak(const at::Device& device);
 
 /// Floating-point operations that training on one token takes: 6 per parameter that multiplies it, and attention's 12 *
 /// layers * heads * head_dim * seq_len (Chowdhery et al., PaLM, appendix B). `parameters` counts those of the whole
-/// model without an embedding table that is only looked up.
+/// model without an embedding table that is only looked up, and of experts the share that a token passes through.
 double flops_per_token(const ModelConfig& model, int64_t parameters, int64_t seq_len);
+
+/// How many experts a token passes through; 0 for a model without.
+int64_t experts_per_token(const ModelConfig& model);
 
 /// The peak of one device in operations per second for the type that is computed in, from NVIDIA's data sheets (dense);
 /// nothing where the device is not known.

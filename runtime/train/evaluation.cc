@@ -23,7 +23,7 @@ StepResult evaluate_samples(ParallelModel& model, const BatchSource& source, int
     throw std::runtime_error(
         fmt::format("the loss on held-out files is {}: the weights, or what they compute, are no "
                     "finite numbers; use an older checkpoint",
-                    total.loss));
+                    std::abs(total.loss)));  // whose sign says nothing
   return total;
 }
 

@@ -9,6 +9,7 @@
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
+#include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/model/tasks.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/train/config_field.h"
@@ -82,9 +83,10 @@ void check_images_of(const ModelConfig& model, const ExampleSamples& examples) {
 }
 
 /// Refuses settings by which the samples after those that were trained on would not be the ones that the run left.
-void check_continued(RunConfig& config) {
+/// Returns what else changes the meaning of a setting, or nothing.
+std::string check_continued(RunConfig& config) {
   const fs::path file = fs::path(config.train.dir) / "config.toml";
-  if (!fs::exists(file)) return;
+  if (!fs::exists(file)) return {};
   RunConfig before = read_run_config(file, {});
   const auto then = section_fields(before), now = section_fields(config);
   for (const std::string_view path : {"data.format", "data.held_out_every", "data.held_out", "data.mask_probability",
@@ -99,6 +101,10 @@ void check_continued(RunConfig& config) {
                     "other data. Set it to {2}, or start a run in another train.dir",
                     path, is, was));
   }
+  if (before.train.steps == config.train.steps || !config.schedule().depends_on_steps()) return {};
+  return fmt::format(
+      "--resume: train.steps was {} and is {}: from here on optim.lr follows the {} schedule of a run of {} steps",
+      before.train.steps, config.train.steps, config.optim.schedule, config.train.steps);
 }
 
 fs::path checkpoint_to_resume(const RunConfig& config) {
@@ -197,6 +203,28 @@ void check_sampling(const RunConfig& config) {
                              config.network.entry->architecture, config.network.entry->task));
 }
 
+void check_frozen(const RunConfig& config) {
+  if (config.optim.frozen.empty()) return;
+  const std::vector<ModelParameter> parameters = model_parameters(config.network);
+  const auto holds = [](const std::string& pattern, const ModelParameter& parameter) {
+    return std::ranges::any_of(parameter.names, [&](const std::string& name) { return lies_in(pattern, name); });
+  };
+  const auto is_trained = [&](const ModelParameter& parameter) {
+    return parameter.trainable && std::ranges::none_of(config.optim.frozen, [&](const std::string& pattern) {
+             return holds(pattern, parameter);
+           });
+  };
+  for (const std::string& pattern : config.optim.frozen)
+    if (std::ranges::none_of(parameters, [&](const ModelParameter& parameter) { return holds(pattern, parameter); }))
+      refuse_setting(
+          config, "optim.frozen",
+          fmt::format("optim.frozen: {} has no \"{}\"; its parameters are called {} and so on, where * is any "
+                      "one part of a name",
+                      config.network.entry->architecture, pattern, parameters.front().name));
+  if (std::ranges::none_of(parameters, is_trained))
+    refuse_setting(config, "optim.frozen", "optim.frozen leaves nothing to train: name fewer modules");
+}
+
 Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   Run run{std::move(config), asked, {}, {}, {}};
   const auto& settings = run.config;
@@ -208,6 +236,7 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   check_reading(settings);
   check_targets(settings);
   check_dropout(settings);
+  check_frozen(settings);
   if (!settings.sample.prompt.empty()) check_sampling(settings);
   settings.batch_shape(run.mesh, 0);
 
@@ -219,7 +248,7 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
     throw ConfigError("--overwrite would remove model.checkpoint, which is in train.dir: choose another train.dir");
   if (request.resume) {
     run.checkpoint = checkpoint_to_resume(settings);
-    check_continued(run.config);
+    run.note = check_continued(run.config);
     check_manifest(fs::path(settings.train.dir) / "data.manifest", run.files);
   } else if (!settings.model.checkpoint.empty()) {
     check_weights(settings.model.checkpoint, settings.network, Head::may_be_new);

@@ -25,6 +25,7 @@ struct Run {
   MeshShape mesh;
   DataFiles files;
   std::filesystem::path checkpoint;  // that is resumed; empty when the run starts again
+  std::string note;                  // what a run that goes on with other settings should know; may be empty
 };
 
 /// Checks mesh, batch, data and checkpoints of a run on `world_size` ranks. Throws ConfigError, DataError or
@@ -34,6 +35,9 @@ Run prepare_run(RunConfig config, const RunRequest& request, int64_t world_size)
 /// Throws ConfigError where train.dir already holds a run, or checkpoints, that are neither resumed nor overwritten, or
 /// where another program trains in it. Asked once a job, before its first rank writes.
 void check_run_folder(const Run& run);
+
+/// Throws ConfigError where optim.frozen names what the model has not, or all of it.
+void check_frozen(const RunConfig& config);
 
 /// Removes what a run that is to overwrite another one replaces. Asked once a job, after check_run_folder.
 void remove_overwritten(const Run& run);

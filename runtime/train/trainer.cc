@@ -47,19 +47,23 @@ std::vector<std::string> looked_up_tables(const ModelConfig& network) {
   return modules;
 }
 
-/// Elements of the whole model, and those of them that are not only looked up.
+/// Elements of the whole model, and those of them that a token is multiplied by.
 struct ParameterCounts {
   int64_t all = 0, multiplied = 0;
 };
 
 ParameterCounts count_parameters(ParallelModel& model, const ModelConfig& network) {
   const auto looked_up = looked_up_tables(network);
+  const int64_t chosen = experts_per_token(network);
   auto counts = at::zeros({2}, at::TensorOptions().dtype(at::kLong).device(model.mesh().device()));
   for (const auto& parameter : model.parameters()) {
     if (!parameter.owner) continue;
     counts[0] += parameter.local.numel();
     const auto is_prefix = [&](const std::string& module) { return parameter.name.starts_with(module + "."); };
-    if (std::ranges::none_of(looked_up, is_prefix)) counts[1] += parameter.local.numel();
+    if (std::ranges::any_of(looked_up, is_prefix)) continue;
+    const bool is_of_experts =
+        chosen > 0 && parameter.global_shape.size() == 3 && parameter.name.find(".experts.") != std::string::npos;
+    counts[1] += is_of_experts ? parameter.local.numel() * chosen / parameter.global_shape[0] : parameter.local.numel();
   }
   all_reduce(model.mesh().world(), counts, "the number of parameters").wait();
   return {counts[0].item<int64_t>(), counts[1].item<int64_t>()};
@@ -196,9 +200,12 @@ class Trainer {
     to_device(batches, mesh_.device());
     const auto result = model_.step(batches);
     const double norm = gradient_norm(model_.parameters(), mesh_);
-    if (!std::isfinite(result.loss) || !std::isfinite(norm)) refuse_step(result.loss, norm);
+    const bool finite = std::isfinite(result.loss) && std::isfinite(norm);
+    if (!finite) consider_nonfinite(result.loss, norm);
     const double lr = config_.schedule().at(step_);
-    if (result.target_count > 0) {
+    if (!finite) {
+      print("step {} is skipped: its loss is {} and its gradient's norm {}\n", step_ + 1, result.loss, norm);
+    } else if (result.target_count > 0) {
       clip_gradients(model_.parameters(), norm, config_.optim.max_grad_norm);
       optimizer_.step(lr);
       model_.parameters_changed();
@@ -221,13 +228,14 @@ class Trainer {
     return batches;
   }
 
-  /// Collective: the numbers that led here are the same on all ranks.
-  [[noreturn]] void refuse_step(double loss, double norm) {
+  /// Returns where the step can be skipped. Collective: the numbers that led here are the same on all ranks.
+  void consider_nonfinite(double loss, double norm) {
     at::Tensor spoiled = at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(mesh_.device()));
     for (const auto& parameter : model_.parameters())
       if (parameter.local.numel() > 0) spoiled.add_(parameter.local.isfinite().all().logical_not());
     all_reduce(mesh_.world(), spoiled, "the weights that are not finite").wait();
     const bool weights = spoiled.item<int>() != 0;
+    if (!weights && config_.train.on_nonfinite == "skip") return;
     throw std::runtime_error(
         fmt::format("step {}: the loss is {} and the gradient's norm {}: {}", step_ + 1, loss, norm,
                     weights ? "weights are not finite; begin from others, or continue from an older checkpoint"

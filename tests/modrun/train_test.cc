@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <limits>
 
+#include "runtime/checkpoint/safetensors.h"
 #include "runtime/train/folder_lock.h"
 #include "tests/modrun/modrun_process.h"
 
@@ -30,6 +32,18 @@ class Train : public ModrunTest {
       const auto norm = expected[i]["grad_norm"].get<double>();
       EXPECT_NEAR(found[i]["grad_norm"].get<double>(), norm, 1e-4 * norm) << "step " << i + 1;
     }
+  }
+
+  /// Makes a tensor of a safetensors file NaN.
+  static void spoil(const std::filesystem::path& path, const std::string& name) {
+    std::vector<std::pair<std::string, at::Tensor>> tensors;
+    const SafetensorsFile file(path);
+    for (const auto& [key, header] : file.tensors()) {
+      tensors.emplace_back(key, file.tensor(key).clone());
+      if (key == name) tensors.back().second.fill_(std::numeric_limits<double>::quiet_NaN());
+    }
+    write_safetensors(path.string() + ".new", tensors, file.metadata());
+    std::filesystem::rename(path.string() + ".new", path);
   }
 
   static std::string bytes_of(const std::filesystem::path& path) {
@@ -130,6 +144,93 @@ TEST_F(Train, SettingsThatChangeTheDataAreRefusedOnResuming) {
   }
   const auto resumed = train("run", {"--resume", "--set", "train.steps=12", "--set", "optim.lr=1e-3"});
   EXPECT_EQ(resumed.status, 0) << resumed.output;
+}
+
+TEST_F(Train, FrozenPartsStayAsTheyWereOnEveryMesh) {
+  const std::vector<std::string> options = {"--set", "optim.frozen=['model.embed_tokens', 'model.layers.0']", "--set",
+                                            "checkpoint.every=5"};
+  ASSERT_EQ(train("alone", options).status, 0);
+  const auto weights = [&](const std::string& step, const std::string& name) {
+    const SafetensorsFile file(run_folder("alone") / "checkpoints" / step / "rank-00000.safetensors");
+    EXPECT_EQ(file.tensors().contains("optimizer.exp_avg." + name), !name.starts_with("model.layers.0"));
+    return file.tensor(name).clone();
+  };
+  for (const auto& [name, is_frozen] :
+       {std::pair("model.layers.0.mlp.up_proj.weight", true), std::pair("model.layers.1.mlp.up_proj.weight", false)})
+    EXPECT_EQ(weights("step-00000005", name).equal(weights("step-00000010", name)), is_frozen) << name;
+  for (const auto& [name, settings] :
+       {std::pair("sharded", std::vector<std::string>{}),
+        std::pair("replicated", std::vector<std::string>{"parallel.dp_replicate=2"}),
+        std::pair("staged", std::vector<std::string>{"parallel.pp=2", "train.micro_batches=2"}),
+        std::pair("recomputed", std::vector<std::string>{"parallel.recompute=true", "parallel.zero_stage=1"})}) {
+    std::vector<std::string> more = options;
+    for (const std::string& setting : settings) more.insert(more.end(), {"--set", setting});
+    const auto run = train(name, more, {"--nproc-per-node", "2"});
+    ASSERT_EQ(run.status, 0) << run.output;
+    expect_same_losses("alone", name);
+  }
+  for (const auto& [setting, answer] :
+       {std::pair("optim.frozen=['model.embed']",
+                  "has no \"model.embed\"; its parameters are called model.embed_tokens"),
+        std::pair("optim.frozen=['model', 'lm_head']", "leaves nothing to train")}) {
+    const auto refused = train("refused", {"--set", setting});
+    EXPECT_EQ(refused.status, 2) << refused.output;
+    EXPECT_THAT(refused.output, HasSubstr(answer));
+  }
+}
+
+TEST_F(Train, MoreStepsThanBeforeAreSaidToChangeTheSchedule) {
+  ASSERT_EQ(train("run").status, 0);
+  const auto longer = train("run", {"--resume", "--set", "train.steps=12"});
+  ASSERT_EQ(longer.status, 0) << longer.output;
+  EXPECT_THAT(longer.output,
+              HasSubstr("train.steps was 10 and is 12: from here on optim.lr follows the cosine schedule"));
+  const auto finished = train("run", {"--resume", "--set", "train.steps=12"});
+  ASSERT_EQ(finished.status, 0) << finished.output;
+  EXPECT_THAT(finished.output, HasSubstr("all of its 12 steps were trained before"));
+  EXPECT_EQ(finished.output.find("first step"), std::string::npos) << finished.output;
+}
+
+TEST_F(Train, WeightsThatAreNotFiniteAreBlamedRatherThanTheLearningRate) {
+  ASSERT_EQ(train("run").status, 0);
+  const std::string weights = (run_folder("run") / "checkpoints").string();
+  const auto spoiled = folder_.path() / "spoiled";
+  ASSERT_EQ(modrun({"export", weights, spoiled.string()}).status, 0);
+  spoil(spoiled / "model.safetensors", "model.norm.weight");
+  const auto blamed = train("blamed", {"--set", "model.checkpoint=" + spoiled.string()});
+  EXPECT_EQ(blamed.status, 1);
+  EXPECT_THAT(blamed.output, HasSubstr("weights are not finite; begin from others"));
+  const auto eval = modrun({"eval", run_folder("run").string(), "--checkpoint", spoiled.string()});
+  EXPECT_EQ(eval.status, 1) << eval.output;
+  EXPECT_THAT(eval.output, HasSubstr("the loss on held-out files is nan"));
+}
+
+TEST_F(Train, AStepWithoutFiniteNumbersEndsTheRunOrIsSkipped) {
+  // A rate at which a Llama diverges at once.
+  const std::vector<std::string> wild = {"--set", "optim.lr=1e30", "--set", "optim.warmup_steps=0"};
+  const auto stopped = train("stopped", wild);
+  EXPECT_EQ(stopped.status, 1);
+  EXPECT_THAT(stopped.output, HasSubstr("step 2: the loss is"));
+  EXPECT_THAT(stopped.output, HasSubstr("lower optim.lr"));
+  auto skipping = wild;
+  skipping.insert(skipping.end(),
+                  {"--set", "train.on_nonfinite=skip", "--set", "eval.samples=0", "--set", "data.held_out_every=0"});
+  const auto skipped = train("skipped", skipping);
+  EXPECT_EQ(skipped.status, 0) << skipped.output;
+  EXPECT_THAT(skipped.output, HasSubstr("step 2 is skipped"));
+}
+
+TEST_F(Train, SettingsOutsideOfWhatThereIsAreRefusedByName) {
+  for (const auto& [setting, answer] :
+       {std::pair("optim.schedule=cosin", "it must be one of cosine, linear, constant, wsd, inverse-sqrt"),
+        std::pair("optim.schedule=wsd", "optim.decay_steps is 0"),
+        std::pair("parallel.zero_stage=4", "must be 1, 2 or 3"),
+        std::pair("train.device=gpu", "it must be one of auto, cpu, cuda"),
+        std::pair("train.on_nonfinite=ignore", "it must be one of stop, skip")}) {
+    const auto refused = train("run", {"--set", setting});
+    EXPECT_EQ(refused.status, 2) << refused.output;
+    EXPECT_THAT(refused.output, HasSubstr(answer));
+  }
 }
 
 TEST_F(Train, ResumingOnTheSameMeshIsBitIdentical) {

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace modular {
 namespace {
 
-constexpr Schedule kSchedule = {.lr = 1.0, .min_lr = 0.1, .warmup_steps = 4, .steps = 12};
+const Schedule kSchedule = {.lr = 1.0, .min_lr = 0.1, .warmup_steps = 4, .steps = 12};
 
 TEST(Schedule, WarmUpRisesLinearlyAndTheFirstStepLearns) {
   EXPECT_DOUBLE_EQ(kSchedule.at(0), 0.25);
@@ -27,9 +29,42 @@ TEST(Schedule, NoWarmUpBeginsAtTheHighestRate) {
 }
 
 TEST(Schedule, RunOfWarmUpOnlyNeverDividesByZero) {
-  constexpr Schedule all_warmup = {.lr = 1.0, .min_lr = 0.0, .warmup_steps = 4, .steps = 4};
+  const Schedule all_warmup = {.lr = 1.0, .min_lr = 0.0, .warmup_steps = 4, .steps = 4};
   EXPECT_DOUBLE_EQ(all_warmup.at(3), 1.0);
   EXPECT_DOUBLE_EQ(all_warmup.at(4), 0.0);
+}
+
+TEST(Schedule, OtherKindsFollowTheirFormulas) {
+  Schedule schedule = kSchedule;
+  schedule.kind = "linear";
+  EXPECT_DOUBLE_EQ(schedule.at(4), 1.0);
+  EXPECT_DOUBLE_EQ(schedule.at(6), 0.775);
+  EXPECT_DOUBLE_EQ(schedule.at(12), 0.1);
+  schedule.kind = "constant";
+  EXPECT_DOUBLE_EQ(schedule.at(3), 1.0);
+  EXPECT_DOUBLE_EQ(schedule.at(1000), 1.0);
+  schedule.kind = "wsd";
+  schedule.decay_steps = 4;
+  EXPECT_DOUBLE_EQ(schedule.at(8), 1.0);
+  EXPECT_DOUBLE_EQ(schedule.at(10), 0.55);
+  EXPECT_DOUBLE_EQ(schedule.at(12), 0.1);
+  schedule.kind = "inverse-sqrt";
+  schedule.min_lr = 0.0;
+  EXPECT_DOUBLE_EQ(schedule.at(4), 1.0);
+  EXPECT_DOUBLE_EQ(schedule.at(12), std::sqrt(4.0 / 12.0));
+}
+
+TEST(Schedule, KnowsWhichKindsARunsLengthChanges) {
+  for (const std::string_view kind : schedule_kinds()) {
+    Schedule schedule = kSchedule;
+    schedule.kind = kind;
+    schedule.decay_steps = 4;
+    Schedule longer = schedule;
+    longer.steps = 20;
+    bool differs = false;
+    for (int64_t step = 0; step < schedule.steps; ++step) differs = differs || schedule.at(step) != longer.at(step);
+    EXPECT_EQ(schedule.depends_on_steps(), differs) << kind;
+  }
 }
 
 }  // namespace

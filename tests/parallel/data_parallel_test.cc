@@ -53,10 +53,12 @@ TEST_P(Families, ReplicatedOnFourRanks) {
 const std::vector<Variant> kShardedVariants = {
     {.name = "accumulation, biases", .fields = kBiases, .micro_batches = 2},
     {.name = "recomputation, tied", .fields = kTied, .options = {.recompute = true}},
-    {.name = "no resharding after the forward, two units ahead, untied",
+    {.name = "ZeRO-2, two units ahead, untied",
      .fields = kUntied,
-     .options = {.reshard_after_forward = false, .prefetch = 2},
+     .options = {.zero_stage = 2, .prefetch = 2},
      .micro_batches = 2},
+    {.name = "ZeRO-1, tied", .fields = kTied, .options = {.zero_stage = 1}, .micro_batches = 2},
+    {.name = "ZeRO-1, one micro-batch, recomputation", .options = {.zero_stage = 1, .recompute = true}},
 };
 
 TEST_P(Families, ShardedOnTwoRanks) {
@@ -76,7 +78,7 @@ TEST(Fsdp, WithFewerRowsThanRanksAndWithoutPrefetch) {
       kLlama, mesh_of({{Axis::dp_shard, 4}}),
       {{.name = "all at once",
         .fields = {{"num_key_value_heads", int64_t{1}}, {"head_dim", int64_t{2}}, {"attention_bias", true}},
-        .options = {.reshard_after_forward = false, .prefetch = 0, .recompute = true},
+        .options = {.zero_stage = 2, .prefetch = 0, .recompute = true},
         .micro_batches = 2}});
 }
 
@@ -91,7 +93,8 @@ TEST(Bfloat16, ShardedSumsInFloat32) {
                         {.name = "accumulation, recomputation, tied",
                          .fields = kTied,
                          .options = {.recompute = true, .bf16 = true},
-                         .micro_batches = 2}},
+                         .micro_batches = 2},
+                        {.name = "ZeRO-1", .options = {.zero_stage = 1, .bf16 = true}, .micro_batches = 2}},
                        /*tolerance=*/1e-3);
 }
 

@@ -38,9 +38,9 @@ TEST_P(Hybrid, Tensor2Sharded2) {
 TEST_P(Hybrid, Pipeline2Sharded2) {
   expect_same_training(GetParam(), {.size = {2, 1, 2, 1, 1, 1}},
                        {{.name = "biases", .fields = kBiases, .micro_batches = 4},
-                        {.name = "tied, no resharding after the forward, recomputation",
+                        {.name = "tied, ZeRO-1, recomputation",
                          .fields = kTied,
-                         .options = {.reshard_after_forward = false, .recompute = true},
+                         .options = {.zero_stage = 1, .recompute = true},
                          .micro_batches = 2}});
 }
 

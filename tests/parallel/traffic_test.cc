@@ -1,0 +1,123 @@
+// The bytes that a rank receives in a training step, counted where c10d hands tensors to its backend, against closed
+// forms.
+#include <gtest/gtest.h>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "generated/llama.h"
+#include "tests/parallel/training_runs.h"
+
+namespace modular::testing {
+namespace {
+
+/// Passes everything on and counts what arrives at this rank. An all-reduce counts as what no algorithm is below: its
+/// share of a reduce-scatter and of an all-gather.
+class CountingBackend final : public c10d::Backend {
+ public:
+  explicit CountingBackend(c10::intrusive_ptr<c10d::Backend> inner)
+      : Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)) {}
+
+  const std::string getBackendName() const override { return "counting"; }
+  double bytes = 0.0;
+
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
+                                           const c10d::AllreduceOptions& options) override {
+    // Numbers like the loss are not what is counted.
+    if (tensors[0].nbytes() > 64) bytes += 2 * others() * static_cast<double>(tensors[0].nbytes());
+    return inner_->allreduce(tensors, options);
+  }
+  c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors,
+                                           const c10d::BroadcastOptions& options) override {
+    if (options.rootRank != getRank()) bytes += static_cast<double>(tensors[0].nbytes());
+    return inner_->broadcast(tensors, options);
+  }
+  c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& to,
+                                               std::vector<int64_t>& from,
+                                               const c10d::AllToAllOptions& options) override {
+    bytes += others() * static_cast<double>(output.nbytes());
+    return inner_->alltoall_base(output, input, to, from, options);
+  }
+
+ private:
+  /// The share of a tensor that belongs to other ranks.
+  double others() const { return static_cast<double>(getSize() - 1) / getSize(); }
+  c10::intrusive_ptr<c10d::Backend> inner_;
+};
+
+c10::intrusive_ptr<CountingBackend> count(const ProcessGroup& group) {
+  auto counting = c10::make_intrusive<CountingBackend>(group->getBackend(c10::DeviceType::CPU));
+  group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM, counting);
+  return counting;
+}
+
+/// Bytes of the parameters outside of the layers, of all layers, and of the last one.
+struct Sizes {
+  double root = 0, layers = 0, last = 0;
+  double all() const { return root + layers; }
+};
+
+struct Policy {
+  std::string name;
+  Axis axis;
+  int64_t zero_stage;
+  /// What a rank of n receives, times n / (n - 1), of a step of m micro-batches.
+  double (*bytes)(const Sizes& sizes, double m);
+};
+
+class Traffic : public ::testing::TestWithParam<Policy> {};
+
+TEST_P(Traffic, OfAStepIsTheClosedForm) {
+  constexpr int64_t kLayers = 3, kMicroBatches = 2;
+  for (const int ranks : {2, 4}) {
+    MeshShape shape;
+    shape[GetParam().axis] = ranks;
+    run_ranks(ranks, [&](const Environment& environment) {
+      Mesh mesh(environment, shape, {.device = at::kCPU});
+      const auto counting = count(mesh.group({GetParam().axis}));
+      const Entry& entry = entry_of("LlamaForCausalLM");
+      // Sizes of which each rank's rows fill cache lines, so that nothing is padding.
+      const auto config = tiny_config(entry, {{"num_hidden_layers", kLayers},
+                                              {"hidden_size", int64_t{256}},
+                                              {"intermediate_size", int64_t{256}},
+                                              {"vocab_size", int64_t{128}},
+                                              {"num_key_value_heads", int64_t{4}},
+                                              {"head_dim", int64_t{64}},
+                                              {"tie_word_embeddings", false}});
+      ParallelModel model(entry, *config, mesh, {.zero_stage = GetParam().zero_stage}, 1);
+      Batch batch;
+      batch.input_ids = at::arange(4).view({1, 4});
+      batch.labels = batch.input_ids;
+      const std::vector<Batch> micro_batches(kMicroBatches, batch);
+      model.step(micro_batches);  // after which the order of units is known
+      counting->bytes = 0;
+      model.step(micro_batches);
+
+      Sizes sizes;
+      for (const ShardedParameter& parameter : model.parameters()) {
+        const double bytes = 4.0 * static_cast<double>(c10::multiply_integers(parameter.global_shape));
+        const bool of_layers = parameter.name.starts_with("model.layers.");
+        (of_layers ? sizes.layers : sizes.root) += bytes;
+        if (parameter.name.starts_with("model.layers." + std::to_string(kLayers - 1) + ".")) sizes.last += bytes;
+      }
+      const double share = static_cast<double>(environment.world_size - 1) / environment.world_size;
+      EXPECT_DOUBLE_EQ(counting->bytes, share * GetParam().bytes(sizes, kMicroBatches));
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Policies, Traffic,
+    ::testing::Values(Policy{"ddp", Axis::dp_replicate, 3, [](const Sizes& sizes, double) { return 2 * sizes.all(); }},
+                      Policy{"zero1", Axis::dp_shard, 1, [](const Sizes& sizes, double) { return 2 * sizes.all(); }},
+                      Policy{"zero2", Axis::dp_shard, 2,
+                             [](const Sizes& sizes, double m) { return (m + 1) * sizes.all(); }},
+                      // 3 m x the parameters, but that the root stays whole for the step, and the last layer from its
+                      // forward to its backward.
+                      Policy{"zero3", Axis::dp_shard, 3,
+                             [](const Sizes& sizes, double m) {
+                               return 3 * m * sizes.layers - m * sizes.last + (m + 1) * sizes.root;
+                             }}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace modular::testing
