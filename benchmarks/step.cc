@@ -1,6 +1,6 @@
 // A training step of the generated Llama, served: the driver (benchmarks/throughput) says how many steps to run, this
 // answers how long they took. Each line of input is a number of steps; each line of output is JSON with the wall and
-// the processor seconds of them.
+// the processor seconds of them. Of several ranks the first reads and answers.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -12,6 +12,7 @@
 
 #include "benchmarks/shares.h"
 #include "generated/llama.h"
+#include "runtime/mesh/collectives.h"
 #include "runtime/mesh/mesh.h"
 #include "runtime/ops/fused.h"
 #include "runtime/optim/adamw.h"
@@ -29,9 +30,10 @@ double seconds(clockid_t clock) {
 struct Arguments {
   int threads = 2;
   int64_t batch = 16, seq = 256;
-  bool plain = false;   // nothing fused
-  bool bf16 = false;    // compute in bfloat16
-  bool shares = false;  // print where a step's time goes, and stop
+  std::string parallel = "fsdp";  // of several ranks: ddp, fsdp (ZeRO-3), zero1 or zero2
+  bool plain = false;             // nothing fused
+  bool bf16 = false;              // compute in bfloat16
+  bool shares = false;            // print where a step's time goes, and stop
 };
 
 Arguments parse(int count, char** values) {
@@ -48,6 +50,9 @@ Arguments parse(int count, char** values) {
       arguments.batch = next();
     } else if (name == "--seq") {
       arguments.seq = next();
+    } else if (name == "--parallel") {
+      TORCH_CHECK(i + 1 < count, name, " needs a value");
+      arguments.parallel = values[++i];
     } else if (name == "--plain") {
       arguments.plain = true;
     } else if (name == "--bf16") {
@@ -65,7 +70,7 @@ Arguments parse(int count, char** values) {
 
 int main(int count, char** values) {
   using namespace modular;
-  const Arguments arguments = parse(count, values);
+  Arguments arguments = parse(count, values);
   at::set_num_threads(arguments.threads);
   if (!arguments.plain) install_fused_functions();
 
@@ -82,14 +87,19 @@ int main(int count, char** values) {
   for (const Entry& entry : entries())
     if (entry.architecture == "LlamaForCausalLM") llama = &entry;
   TORCH_INTERNAL_ASSERT(llama);
-  Mesh mesh(Environment{}, MeshShape{});
+  const auto environment = Environment::from_process();
+  MeshShape shape;
+  shape[arguments.parallel == "ddp" ? Axis::dp_replicate : Axis::dp_shard] = environment.world_size;
+  Mesh mesh(environment, shape, {.device = at::kCPU, .collective_timeout = std::chrono::hours(2)});
   ParallelOptions options;
   options.bf16 = arguments.bf16;
+  options.zero_stage = arguments.parallel == "zero1" ? 1 : arguments.parallel == "zero2" ? 2 : 3;
   ParallelModel model(*llama, config, mesh, options, /*seed=*/0);
   AdamW optimizer(model.parameters(), AdamWOptions{});
 
   Batch batch;
-  batch.input_ids = batch.labels = at::randint(config.value.vocab_size, {arguments.batch, arguments.seq}, at::kLong);
+  batch.input_ids = batch.labels =
+      at::randint(config.value.vocab_size, {arguments.batch / environment.world_size, arguments.seq}, at::kLong);
   const auto step = [&] {
     const double loss = model.step({&batch, 1}).loss;
     clip_gradients(model.parameters(), gradient_norm(model.parameters(), mesh), 1.0);
@@ -105,11 +115,17 @@ int main(int count, char** values) {
     });
     return 0;
   }
-  std::string line;
-  while (std::getline(std::cin, line)) {
+  const auto asked_steps = [&] {
+    at::Tensor steps = at::zeros({1}, at::kLong);
+    if (std::string line; mesh.rank() == 0 && std::getline(std::cin, line)) steps.fill_(std::stoi(line));
+    broadcast(mesh.world(), steps, 0, "the number of steps").wait();
+    return steps.item<int64_t>();
+  };
+  while (const int64_t asked = asked_steps()) {
     const double wall = seconds(CLOCK_MONOTONIC), processor = seconds(CLOCK_PROCESS_CPUTIME_ID);
     double loss = 0.0;
-    for (int i = std::stoi(line); i > 0; --i) loss = step();
+    for (int64_t i = 0; i < asked; ++i) loss = step();
+    if (mesh.rank() != 0) continue;
     std::printf("{\"wall\": %.6f, \"processor\": %.6f, \"loss\": %.6f}\n", seconds(CLOCK_MONOTONIC) - wall,
                 seconds(CLOCK_PROCESS_CPUTIME_ID) - processor, loss);
     std::fflush(stdout);

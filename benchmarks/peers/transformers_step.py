@@ -1,10 +1,13 @@
 """A training step of transformers' Llama, served: the driver says how many steps to run, this answers how long they took.
 
-Each line of input is a number of steps; each line of output is JSON with the wall and the processor seconds of them.
+Each line of input is a number of steps; each line of output is JSON with the wall and the processor seconds of them. Of
+several ranks the first reads and answers.
 """
 
 import argparse
+import datetime
 import json
+import os
 import sys
 import time
 
@@ -17,6 +20,7 @@ parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--batch", type=int, default=16)
 parser.add_argument("--seq", type=int, default=256)
+parser.add_argument("--parallel", choices=["ddp", "fsdp2"], help="over several ranks, which RANK and the like name")
 parser.add_argument("--profile", action="store_true", help="print the operators of one step by their own time, and stop")
 arguments = parser.parse_args()
 
@@ -32,9 +36,19 @@ config = LlamaConfig(
     use_cache=False,
 )
 model = LlamaForCausalLM(config).train()
+world_size = int(os.environ.get("WORLD_SIZE", "1"))
+if world_size > 1:
+    torch.distributed.init_process_group("gloo", timeout=datetime.timedelta(hours=2))
+if arguments.parallel == "ddp":
+    model = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+elif arguments.parallel == "fsdp2":
+    mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (world_size,))
+    for layer in model.model.layers:
+        torch.distributed.fsdp.fully_shard(layer, mesh=mesh)
+    torch.distributed.fsdp.fully_shard(model, mesh=mesh)
 forward = torch.compile(model) if arguments.mode == "compile" else model
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1, fused=True)
-tokens = torch.randint(0, config.vocab_size, (arguments.batch, arguments.seq))
+tokens = torch.randint(0, config.vocab_size, (arguments.batch // world_size, arguments.seq))
 
 
 def step():
@@ -55,9 +69,21 @@ if arguments.profile:
     print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=30))
     sys.exit()
 
-for line in sys.stdin:
+
+
+def asked_steps():
+    steps = torch.zeros(1, dtype=torch.long)
+    if int(os.environ.get("RANK", "0")) == 0:
+        steps.fill_(int(sys.stdin.readline() or 0))
+    if world_size > 1:
+        torch.distributed.broadcast(steps, 0)
+    return steps.item()
+
+
+while asked := asked_steps():
     wall, processor = time.perf_counter(), time.process_time()
-    for _ in range(int(line)):
+    for _ in range(asked):
         loss = step()
     answer = {"wall": time.perf_counter() - wall, "processor": time.process_time() - processor, "loss": loss}
-    print(json.dumps(answer), flush=True)
+    if int(os.environ.get("RANK", "0")) == 0:
+        print(json.dumps(answer), flush=True)
