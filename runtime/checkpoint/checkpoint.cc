@@ -98,7 +98,7 @@ std::optional<int64_t> step_of(const fs::path& folder) {
 /// copies have others.
 std::vector<std::string> saved_names(const fs::path& folder) {
   std::vector<std::string> names;
-  std::istringstream lines(fs::exists(folder / "latest") ? read_file(folder / "latest") : "");
+  std::istringstream lines(fs::is_regular_file(folder / "latest") ? read_file(folder / "latest") : "");
   for (std::string name; std::getline(lines, name);) {
     while (!name.empty() && std::isspace(static_cast<unsigned char>(name.back()))) name.pop_back();
     if (!name.empty()) names.push_back(name);
@@ -111,9 +111,11 @@ std::vector<fs::path> complete_checkpoints(const fs::path& folder) {
   const std::vector<std::string> saved = saved_names(folder);
   std::vector<std::tuple<std::ptrdiff_t, int64_t, fs::path>> found;  // by number in `latest`, then the highest step
   for (const auto& entry : fs::directory_iterator(folder)) {
-    const auto step = step_of(entry.path());
+    const bool is_replaced = entry.path().extension() == ".replaced" && !fs::exists(folder / entry.path().stem());
+    const fs::path name = is_replaced ? entry.path().stem() : entry.path().filename();
+    const auto step = step_of(name);
     if (!step || !fs::exists(entry.path() / "checkpoint.json")) continue;
-    const auto listed = std::ranges::find(saved, entry.path().filename().string());
+    const auto listed = std::ranges::find(saved, name.string());
     found.emplace_back(listed == saved.end() ? -1 : listed - saved.begin(), -*step, entry.path());
   }
   std::ranges::sort(found);
@@ -127,11 +129,11 @@ std::vector<fs::path> complete_checkpoints(const fs::path& folder) {
 void list_newest(const fs::path& folder, const fs::path& newest, int64_t keep_last) {
   std::vector<fs::path> others = complete_checkpoints(folder);
   std::erase_if(others, [&](const fs::path& one) { return one.filename() == newest.filename(); });
+  const size_t kept = keep_last > 0 ? std::min(static_cast<size_t>(keep_last) - 1, others.size()) : others.size();
   std::string names = newest.filename().string() + "\n";
-  for (const fs::path& checkpoint : others) names += checkpoint.filename().string() + "\n";
+  for (size_t i = 0; i < kept; ++i) names += others[i].filename().string() + "\n";
   write_file(folder / "latest", names);
-  if (keep_last <= 0) return;
-  for (size_t i = static_cast<size_t>(keep_last) - 1; i < others.size(); ++i) remove_folder(others[i]);
+  for (size_t i = kept; i < others.size(); ++i) remove_folder(others[i]);
 }
 
 /// Mends what saves that were interrupted left.
@@ -207,14 +209,13 @@ fs::path save_checkpoint(const fs::path& folder, const ModelConfig& model, const
 
 fs::path find_checkpoint(const fs::path& path) {
   if (fs::exists(path / "checkpoint.json")) return path;
-  if (fs::exists(path / "latest")) {
-    const std::vector<std::string> names = saved_names(path);
-    const std::string name = names.empty() ? "" : names.front();
+  if (const std::vector<std::string> names = saved_names(path); !names.empty()) {
+    const std::string& name = names.front();
     const fs::path newest = published_folder(path / name);
-    if (name.empty() || !fs::exists(newest / "checkpoint.json"))
-      throw std::runtime_error(
-          fmt::format("{} names the checkpoint \"{}\", which is not there: name another one of the folder",
-                      (path / "latest").string(), name));
+    if (!fs::exists(newest / "checkpoint.json"))
+      throw std::runtime_error(fmt::format(
+          "{} names the checkpoint \"{}\", which is not there: --resume=step-… or --checkpoint names another one",
+          (path / "latest").string(), name));
     return newest;
   }
   if (!fs::is_directory(path)) return {};

@@ -90,11 +90,15 @@ CheckpointIndex open_checkpoint(const fs::path& checkpoint) {
   const json index = parse_json(read_file(path));
   CheckpointIndex opened;
   std::map<std::string, std::shared_ptr<const SafetensorsFile>> files;
+  std::map<std::string, json> boxes_in;  // by file, as it describes them itself
   try {
+    if (!index.is_object()) throw std::runtime_error(fmt::format("{} is damaged: it is no JSON object", path.string()));
     if (index.at("format") != kFormat)
       throw std::runtime_error(fmt::format("{} has the format {}: this program reads format {}", path.string(),
                                            index.at("format").dump(), kFormat));
     index.at("step").get_to(opened.state.step);
+    if (!index["step"].is_number_integer() || opened.state.step < 0)
+      throw std::runtime_error(fmt::format("{} is damaged: its step is {}", path.string(), index["step"].dump()));
     opened.state.values = index.at("state").get<std::map<std::string, std::string>>();
     index.at("mesh").get_to(opened.mesh.size);
     for (const auto& [name, entry] : index.at("tensors").items()) {
@@ -103,18 +107,25 @@ CheckpointIndex open_checkpoint(const fs::path& checkpoint) {
       for (const json& box : entry.at("boxes")) {
         const auto file_name = box.at("file").get<std::string>();
         auto& file = files[file_name];
-        if (!file) file = std::make_shared<const SafetensorsFile>(checkpoint / file_name);
+        if (!file) {
+          file = std::make_shared<const SafetensorsFile>(checkpoint / file_name);
+          boxes_in[file_name] = parse_json(file->metadata().at("boxes"));
+        }
         const auto key = box.at("key").get<std::string>();
         tensor.boxes.push_back({file, key, box.at("offset").get<Sizes>(), box.at("shape").get<Sizes>()});
         const auto stored = file->tensors().find(key);
         if (stored == file->tensors().end() || stored->second.shape != tensor.boxes.back().shape ||
-            !lies_within(tensor.boxes.back(), tensor))
+            !lies_within(tensor.boxes.back(), tensor) ||
+            boxes_in[file_name].at(key) !=
+                json{{"tensor", name}, {"shape", tensor.shape}, {"offset", tensor.boxes.back().offset}})
           throw std::runtime_error(
               fmt::format("{} does not hold the box of \"{}\" that {} says", file->path().string(), name, kIndexName));
       }
     }
   } catch (const json::exception& error) {
     throw std::runtime_error(fmt::format("{} is damaged: {}", path.string(), error.what()));
+  } catch (const std::out_of_range&) {
+    throw std::runtime_error(fmt::format("{} names a file that says nothing of its boxes", path.string()));
   }
   for (const auto& [name, tensor] : opened.tensors) check_complete(name, tensor, checkpoint);
   return opened;

@@ -268,14 +268,19 @@ std::vector<int64_t> Examples::row_shape(std::string_view name) const {
   return found == files_.front().tensors().end() ? std::vector<int64_t>() : without_rows(found->second.shape);
 }
 
+size_t Examples::file_of(int64_t row) const {
+  return static_cast<size_t>(std::ranges::upper_bound(begin_, row) - begin_.begin()) - 1;
+}
+
 Batch Examples::read(std::span<const int64_t> rows) const {
   const Task& task = task_of(model_);
+  for (const int64_t row : rows) files_[file_of(row)].check_size();
   const std::vector<Form> held = forms_in(files_.front(), model_, forms_of(task, model_));
   std::map<std::string_view, at::Tensor> tensors;
   for (const Form& form : held) {
     std::vector<at::Tensor> values;
     for (const int64_t row : rows) {
-      const auto file = static_cast<size_t>(std::ranges::upper_bound(begin_, row) - begin_.begin()) - 1;
+      const size_t file = file_of(row);
       values.push_back(files_[file].tensor(form.name)[row - begin_[file]]);
     }
     tensors[form.name] = converted(at::stack(values), form);

@@ -41,6 +41,8 @@ class Examples {
   void check_ids() const;
 
  private:
+  size_t file_of(int64_t row) const;
+
   ModelConfig model_;
   std::vector<SafetensorsFile> files_;
   std::vector<int64_t> begin_ = {0};  // where each file's rows begin, and last the number of all

@@ -212,6 +212,7 @@ SafetensorsFile::SafetensorsFile(const fs::path& path) : path_(path) {
     if (bytes) ::munmap(const_cast<std::byte*>(bytes), size);
   });
   Header header = parse_header(path, {reinterpret_cast<const char*>(mapping_.get()), size});
+  size_ = size;
   data_begin_ = header.data_begin;
   tensors_ = std::move(header.tensors);
   metadata_ = std::move(header.metadata);
@@ -237,6 +238,13 @@ at::Tensor SafetensorsFile::tensor(std::string_view name) const {
     return copy;
   }
   return at::from_blob(const_cast<std::byte*>(bytes), header.shape, [mapping = mapping_](void*) {}, options);
+}
+
+void SafetensorsFile::check_size() const {
+  struct stat status{};
+  const uint64_t now = ::stat(path_.c_str(), &status) == 0 ? static_cast<uint64_t>(status.st_size) : 0;
+  if (now != size_)
+    refuse(path_, fmt::format("had {} bytes when it was opened and has {} now: restore the file", size_, now));
 }
 
 void SafetensorsFile::verify(std::string_view name, uint64_t begin, uint64_t end) const {

@@ -34,6 +34,9 @@ class SafetensorsFile {
   /// The tensor's values in the mapped file, which stays mapped as long as they live. They must not be written.
   at::Tensor tensor(std::string_view name) const;
 
+  /// Throws std::runtime_error where the file's size has changed since it was mapped: to read on might end the process.
+  void check_size() const;
+
   /// Holds bytes [begin, end) of a tensor to the digests that its writer left, in parallel; reads the blocks that they
   /// lie in. Does nothing for a file without digests. Throws std::runtime_error where they are not what was written.
   void verify(std::string_view name, uint64_t begin, uint64_t end) const;
@@ -41,7 +44,7 @@ class SafetensorsFile {
  private:
   std::filesystem::path path_;
   std::shared_ptr<const std::byte> mapping_;
-  uint64_t data_begin_ = 0;
+  uint64_t size_ = 0, data_begin_ = 0;
   std::map<std::string, TensorHeader, std::less<>> tensors_;
   std::map<std::string, std::string> metadata_;
   std::map<std::string, int64_t, std::less<>> first_digest_;  // by tensor; empty where the file has none

@@ -3,13 +3,13 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
-#include <chrono>
 #include <future>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
 
+#include "runtime/mesh/print.h"
 #include "runtime/mesh/rendezvous.h"
 
 namespace modular {
@@ -20,6 +20,8 @@ using StorePointer = c10::intrusive_ptr<c10d::TCPStore>;
 
 const std::string kDone = "launcher/done/";
 constexpr auto kAnswer = std::chrono::seconds(10);
+constexpr auto kSilence = std::chrono::minutes(1);  // after which node 0 counts as gone
+constexpr auto kAtOnce = std::chrono::milliseconds(50);
 constexpr auto kLookForSignals = std::chrono::milliseconds(100);
 
 std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
@@ -97,20 +99,28 @@ void JobStore::tell_failure(const std::string& summary) {
       store->compareSet(key, {}, std::vector<uint8_t>(value.begin(), value.end()));
     });
   } catch (const std::runtime_error& error) {
-    fmt::print(stderr, "modrun: cannot tell the other nodes of the failure: {}\n", error.what());
+    print_to(stderr, "modrun: cannot tell the other nodes of the failure: {}\n", error.what());
   }
 }
 
 std::string JobStore::failure_elsewhere() {
   if (nodes_ == 1) return {};
   try {
-    const std::string value = answer_to([store = store_, key = failure_key()] {
-      return store->check({key}) ? text_of(store->get(key)) : std::string();
-    });
+    if (!asked_.valid()) {
+      asked_at_ = Clock::now();
+      asked_ = begin_call([store = store_, key = failure_key()] {
+        return store->check({key}) ? text_of(store->get(key)) : std::string();
+      });
+    }
+    if (asked_.wait_for(kAtOnce) != std::future_status::ready) {
+      if (Clock::now() - asked_at_ < kSilence) return {};
+      throw std::runtime_error("no answer");
+    }
+    const std::string value = asked_.get();
     const size_t colon = value.find(':');
     if (value.empty() || value.substr(0, colon) == std::to_string(node_rank_)) return {};
     return printable(value.substr(colon + 1));
-  } catch (const std::runtime_error& error) {
+  } catch (const std::exception&) {
     return fmt::format("modrun: the launcher of node 0 at {} is gone: see its last lines there\n", host_);
   }
 }
@@ -120,8 +130,20 @@ void JobStore::tell_done() {
   try {
     answer_to([store = store_, key = kDone + std::to_string(node_rank_)] { store->set(key, std::vector<uint8_t>{1}); });
   } catch (const std::runtime_error& error) {
-    fmt::print(stderr, "modrun: node 0's launcher at {} ended before this one\n", host_);
+    print_to(stderr, "modrun: node 0's launcher at {} ended before this one\n", host_);
   }
+}
+
+bool JobStore::another_is_done() {
+  for (int64_t node = 0; node < nodes_; ++node) {
+    if (node == node_rank_) continue;
+    try {
+      if (answer_to([store = store_, key = kDone + std::to_string(node)] { return store->check({key}); })) return true;
+    } catch (const std::runtime_error&) {
+      return true;
+    }
+  }
+  return false;
 }
 
 bool JobStore::may_close() {

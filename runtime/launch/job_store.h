@@ -4,8 +4,10 @@
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,7 +16,7 @@
 
 namespace modular {
 
-/// No call takes longer than some seconds, whatever the other nodes do.
+/// No call takes longer than some seconds, whatever the other nodes do; asking for their failures takes no time.
 class JobStore {
  public:
   /// Node 0 opens the store, on a port that the system chooses where none is given, and for a job on one machine on the
@@ -26,7 +28,10 @@ class JobStore {
   uint16_t port() const;
 
   /// What follows is of this attempt at the job: 0, and one more after each failure.
-  void begin_attempt(int64_t attempt) { attempt_ = attempt; }
+  void begin_attempt(int64_t attempt) {
+    attempt_ = attempt;
+    asked_ = {};
+  }
 
   /// Publishes what failed on this node, unless another node was first.
   void tell_failure(const std::string& summary);
@@ -34,12 +39,16 @@ class JobStore {
   std::string failure_elsewhere();
   /// Says that this node's ranks have ended, and will not be started again.
   void tell_done();
+  /// Whether another node has said so.
+  bool another_is_done();
   /// Whether the ranks of all nodes have ended: until then node 0 keeps the store open. Always true elsewhere.
   bool may_close();
 
  private:
   std::string failure_key() const;
 
+  std::future<std::string> asked_;  // of failure_elsewhere, while there is no answer
+  std::chrono::steady_clock::time_point asked_at_;
   int64_t nodes_, node_rank_, attempt_ = 0;
   std::string host_;
   c10::intrusive_ptr<c10d::TCPStore> store_;

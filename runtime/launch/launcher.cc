@@ -19,6 +19,7 @@
 #include "runtime/launch/job_store.h"
 #include "runtime/launch/process.h"
 #include "runtime/launch/rank.h"
+#include "runtime/mesh/print.h"
 
 namespace modular {
 namespace {
@@ -31,6 +32,7 @@ namespace fs = std::filesystem;
 constexpr milliseconds kCauseMayFollow = std::chrono::seconds(2);
 // After SIGINT or SIGTERM, between the end of the first rank and that of the last.
 constexpr milliseconds kInterruptGrace = std::chrono::seconds(30);
+constexpr milliseconds kSameRequest = std::chrono::seconds(1);
 constexpr milliseconds kOtherNodesPoll = milliseconds(500);
 // For other nodes to hear of a failure and stop.
 constexpr milliseconds kOthersStop = std::chrono::seconds(5);
@@ -42,7 +44,9 @@ class Signals {
  public:
   Signals() {
     sigemptyset(&set_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&set_, signal);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+      if (!is_ignored(signal)) sigaddset(&set_, signal);
+    for (const int signal : {SIGUSR1, SIGUSR2}) sigaddset(&set_, signal);
     sigprocmask(SIG_BLOCK, &set_, &before_);
     descriptor_ = signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK);
   }
@@ -61,6 +65,12 @@ class Signals {
   }
 
  private:
+  /// As under nohup, or of a script's job in the background.
+  static bool is_ignored(int signal) {
+    struct sigaction action = {};
+    return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+  }
+
   sigset_t set_ = {}, before_ = {};
   int descriptor_ = -1;
 };
@@ -112,7 +122,8 @@ struct Job {
   Signals signals = {};  // before the store, whose threads inherit the mask
   LogFolder folder{options.log_folder};
   JobStore store{options, [this] {
-                   if (const auto signal = signals.next()) throw Interrupted{*signal};
+                   const auto signal = signals.next();
+                   if (signal && *signal != SIGUSR1 && *signal != SIGUSR2) throw Interrupted{*signal};
                  }};
   std::optional<int> interrupted_by = {};
 
@@ -206,13 +217,17 @@ class Attempt {
   }
 
   void pass_on(int signal) {
+    // A scheduler may send a signal to a program and to its whole group: that is one request.
+    const bool is_repeated = job_.interrupted_by == signal && Clock::now() - interrupted_at_ < kSameRequest;
+    if (is_repeated) return;
     for (Rank& rank : ranks_) rank.signal(signal);
     if (signal == SIGUSR1 || signal == SIGUSR2) return;
+    interrupted_at_ = Clock::now();
     if (job_.interrupted_by) {
       kill_at_ = Clock::now();
     } else {
-      fmt::print(stderr, "modrun: SIG{} was passed on to the ranks; a second one ends them at once\n",
-                 sigabbrev_np(signal));
+      print_to(stderr, "modrun: SIG{} was passed on to the ranks; a second one ends them at once\n",
+               sigabbrev_np(signal));
     }
     job_.interrupted_by = signal;
     stopping_ = true;
@@ -238,23 +253,30 @@ class Attempt {
   }
 
   int finish() {
+    if (job_.interrupted_by)
+      for (const Rank& rank : ranks_)
+        if (rank.failed_by_itself()) return report(rank);          // a checkpoint that could not be written, say
+    if (std::ranges::all_of(ranks_, &Rank::ended_well)) return 0;  // at its last step, say
     std::optional<int> stopped_by = job_.interrupted_by;
     for (const Rank& rank : ranks_)
       if (!stopped_by && !failed_rank_) stopped_by = rank.stopped_by();
     if (stopped_by) {
-      fmt::print(stderr, "modrun: stopped by SIG{}\n", sigabbrev_np(*stopped_by));
+      print_to(stderr, "modrun: stopped by SIG{}\n", sigabbrev_np(*stopped_by));
       return 128 + *stopped_by;
     }
     if (!remote_failure_.empty()) {
       job_.folder.keep();
-      fmt::print(stderr, "{}", remote_failure_);
+      print_to(stderr, "{}", remote_failure_);
       return 1;
     }
     if (!failed_rank_) return 0;
+    return report(*std::ranges::find(ranks_, *failed_rank_, &Rank::number));
+  }
+
+  int report(const Rank& rank) {
     job_.folder.keep();
-    const Rank& rank = *std::ranges::find(ranks_, *failed_rank_, &Rank::number);
     const std::string summary = rank.summary(options_.world_size(), ranks_);
-    fmt::print(stderr, "{}{}", rank.last_output(), summary);
+    print_to(stderr, "{}{}", rank.last_output(), summary);
     return rank.exit_status();
   }
 
@@ -269,6 +291,7 @@ class Attempt {
   std::optional<int64_t> failed_rank_;
   std::string remote_failure_;
   std::optional<Clock::time_point> settle_at_, kill_at_;
+  Clock::time_point interrupted_at_;
 };
 
 }  // namespace
@@ -279,17 +302,18 @@ int launch(const LaunchOptions& options, const std::vector<std::string>& command
     for (int64_t number = 0;; ++number) {
       Attempt attempt(job, number);
       const int status = attempt.run(command);
-      if (!attempt.failed() || number == options.max_restarts) {
+      // Where a node's ranks have ended well, they would not come again.
+      if (!attempt.failed() || number == options.max_restarts || job.store.another_is_done()) {
         job.leave(/*well=*/!attempt.failed() && !job.interrupted_by);
         return status;
       }
-      fmt::print(stderr, "modrun: starting the ranks again ({} of {} times)\n", number + 1, options.max_restarts);
+      print_to(stderr, "modrun: starting the ranks again ({} of {} times)\n", number + 1, options.max_restarts);
     }
   } catch (const Interrupted& interrupted) {
-    fmt::print(stderr, "modrun: stopped by SIG{}\n", sigabbrev_np(interrupted.signal));
+    print_to(stderr, "modrun: stopped by SIG{}\n", sigabbrev_np(interrupted.signal));
     return 128 + interrupted.signal;
   } catch (const std::runtime_error& error) {
-    fmt::print(stderr, "modrun: {}\n", error.what());
+    print_to(stderr, "modrun: {}\n", error.what());
     return kCannotStart;
   }
 }

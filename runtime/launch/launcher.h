@@ -29,8 +29,10 @@ struct LaunchCommandLine {
   bool given = false;             // whether a launcher flag was there
   std::vector<std::string> rest;  // from the first argument on that is none
 
-  /// False for a world of one.
-  bool needs_launcher() const { return given && options.world_size() > 1; }
+  /// False for a world of one that nobody has to watch.
+  bool needs_launcher() const {
+    return given && (options.world_size() > 1 || options.max_restarts > 0 || !options.log_folder.empty());
+  }
 };
 
 /// Reads --nproc-per-node, --nnodes, --node-rank, --master-addr, --master-port, --max-restarts, --log-dir and

@@ -15,6 +15,7 @@
 #include <tuple>
 
 #include "runtime/launch/process.h"
+#include "runtime/mesh/print.h"
 
 namespace modular {
 namespace {
@@ -68,17 +69,17 @@ void Rank::show_output() {
   ssize_t count = 0;
   while ((count = read(output_pipe_, buffer, sizeof(buffer))) > 0) {
     if (write(log_descriptor_, buffer, static_cast<size_t>(count)) < 0)
-      fmt::print(stderr, "modrun: cannot write {}: {}\n", log_.string(), std::strerror(errno));
+      print_to(stderr, "modrun: cannot write {}: {}\n", log_.string(), std::strerror(errno));
     unfinished_line_.append(buffer, static_cast<size_t>(count));
     size_t start = 0;
     for (size_t end; (end = unfinished_line_.find('\n', start)) != std::string::npos; start = end + 1)
-      fmt::print(stdout, "[{}] {}\n", number_, std::string_view(unfinished_line_).substr(start, end - start));
+      print_to(stdout, "[{}] {}\n", number_, std::string_view(unfinished_line_).substr(start, end - start));
     unfinished_line_.erase(0, start);
   }
   fflush(stdout);
   const bool closed = count == 0;
   if (!closed) return;
-  if (!unfinished_line_.empty()) fmt::print(stdout, "[{}] {}\n", number_, unfinished_line_);
+  if (!unfinished_line_.empty()) print_to(stdout, "[{}] {}\n", number_, unfinished_line_);
   unfinished_line_.clear();
   close(output_pipe_);
   output_pipe_ = -1;
@@ -122,6 +123,10 @@ std::optional<int> Rank::stopped_by() const {
     if (ended_ && WIFEXITED(wait_status_) && WEXITSTATUS(wait_status_) == 128 + signal) return signal;
   return std::nullopt;
 }
+
+bool Rank::ended_well() const { return ended_ && WIFEXITED(wait_status_) && WEXITSTATUS(wait_status_) == 0; }
+
+bool Rank::failed_by_itself() const { return failed() && WIFEXITED(wait_status_) && !is_consequence(); }
 
 bool Rank::is_consequence() const { return failed() && WIFEXITED(wait_status_) && report_ && report_->consequence; }
 

@@ -47,6 +47,10 @@ class Rank {
   /// The signal after which it ended in order, as it says by exit status 128 + SIGTERM, SIGINT or SIGHUP.
   std::optional<int> stopped_by() const;
   bool ended() const { return ended_; }
+  /// Whether it ended by exit status 0.
+  bool ended_well() const;
+  /// Whether it failed with a reason of its own, rather than by a signal or as a consequence.
+  bool failed_by_itself() const;
   /// Whether it failed because a collective did: some other rank may be the cause.
   bool is_consequence() const;
   /// When it failed, in nanoseconds since 1970.

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "runtime/mesh/cuda_library.h"
+#include "runtime/mesh/print.h"
 #include "runtime/mesh/status.h"
 
 namespace modular {
@@ -96,7 +97,7 @@ Mesh::~Mesh() {
     const std::string all_left = arrive(store_, "left", environment_.world_size);
     if (rank() == 0) store_->wait({all_left}, options_.collective_timeout);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "rank {} did not leave the job in order: {}\n", rank(), error.what());
+    print_to(stderr, "rank {} did not leave the job in order: {}\n", rank(), error.what());
   }
 }
 

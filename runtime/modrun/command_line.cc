@@ -60,11 +60,9 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   auto* train = app.add_subcommand("train", "Train a model");
   add_run_options(train, arguments);
   auto* resume =
-      train
-          ->add_flag("--resume{yes}", arguments.resume,
-                     "continue from the newest checkpoint of train.dir; --resume=auto also begins where there "
-                     "is none")
-          ->check(CLI::IsMember({"yes", "auto"}));
+      train->add_flag("--resume{yes}", arguments.resume,
+                      "continue from the newest checkpoint of train.dir; --resume=auto also begins where there "
+                      "is none; --resume=step-00000100 continues from that one");
   train->add_flag("--overwrite", arguments.overwrite, "start again in a folder that holds a run")->excludes(resume);
 
   auto* eval = app.add_subcommand("eval", "Compute the loss on the held-out files");

@@ -15,9 +15,8 @@ struct Arguments {
 
   std::filesystem::path config;       // a TOML file, or a run's folder, whose config.toml counts; may be empty
   std::vector<std::string> settings;  // "key=value"
-  std::string resume;                 // train: "yes", or "auto" where there is something to resume; "" for no
-  bool overwrite = false;             // train
-  bool restarted = false;             // the launcher started the ranks again after a failure
+  std::string resume;      // train: "yes", "auto" where there is something to resume, or a checkpoint's name; "" for no
+  bool overwrite = false;  // train
 
   std::filesystem::path checkpoint;              // eval, sample, forward, export
   std::optional<std::string> prompt;             // sample

@@ -6,11 +6,12 @@ namespace modular {
 
 PreparedCommand prepare_forward(const Arguments& arguments, int64_t world_size) {
   const auto config = read_config_of(arguments);
-  const ForwardOptions options{.checkpoint = arguments.checkpoint,
-                               .inputs = arguments.inputs,
-                               .outputs = arguments.outputs,
-                               .gradients = arguments.gradients,
-                               .parallel = config.parallel_options()};
+  ForwardOptions options{.checkpoint = arguments.checkpoint,
+                         .inputs = arguments.inputs,
+                         .outputs = arguments.outputs,
+                         .gradients = arguments.gradients,
+                         .parallel = config.parallel_options()};
+  options.parallel.frozen.clear();  // what a run does not train has a gradient all the same
   PreparedCommand command;
   command.mesh = config.mesh_shape(world_size);
   command.options = config.mesh_options();

@@ -2,6 +2,9 @@
 // or runs.
 #include <fmt/format.h>
 
+#include <ATen/Parallel.h>
+
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -60,8 +63,9 @@ Start start(const std::vector<std::string>& words) {
       return result;
     }
     result.environment = Environment::from_process();
-    arguments.restarted = result.environment.attempt > 0;
     const bool launches = result.launch.needs_launcher();
+    // The launcher handles signals on its only thread: another one, of a pool, would take them.
+    if (launches) at::set_num_threads(1);
     const int64_t world_size = launches ? result.launch.options.world_size() : result.environment.world_size;
     if (const auto local = local_command(arguments, world_size)) {
       local();
@@ -90,6 +94,7 @@ int run(const std::vector<std::string>& words) {
   }
   install_fused_functions();
   return run_rank([&, &environment = environment, &command = command] {
+    if (command.in_rank) command.in_rank();
     Mesh mesh(environment, command.mesh, command.options);
     return command.run(mesh);
   });
@@ -98,4 +103,8 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 }  // namespace modular
 
-int main(int argc, char** argv) { return modular::run({argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  // Nobody has to look on, and who asks for a checkpoint too early is not to end the run.
+  for (const int signal : {SIGPIPE, SIGUSR1}) std::signal(signal, SIG_IGN);
+  return modular::run({argv + 1, argv + argc});
+}

@@ -1,17 +1,35 @@
-#include <fmt/format.h>
+#include <optional>
+#include <utility>
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
+#include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
+#include "runtime/train/job_mark.h"
 #include "runtime/train/trainer.h"
 
 namespace modular {
 
+namespace {
+
+/// What is asked for. Where the ranks of a job were started again after a failure, they go on with what they left: the
+/// first rank, whose choice counts, looks whether it was this job that began the run in the folder.
+RunRequest request_of(const Arguments& arguments, const std::string& folder) {
+  const auto environment = Environment::from_process();
+  if (environment.attempt > 0 && environment.rank == 0 && is_marked_by_this_job(folder)) return {.automatic = true};
+  if (arguments.resume == "auto") return {.automatic = true};
+  RunRequest request{.resume = !arguments.resume.empty(), .overwrite = arguments.overwrite};
+  if (arguments.resume != "yes") request.checkpoint = arguments.resume;
+  return request;
+}
+
+}  // namespace
+
 PreparedCommand prepare_train(const Arguments& arguments, int64_t world_size) {
-  RunRequest request{.resume = arguments.resume == "yes", .overwrite = arguments.overwrite};
-  if (arguments.resume == "auto" || arguments.restarted) request = {.automatic = true};
-  auto run = std::make_shared<Run>(prepare_run(read_config_of(arguments), request, world_size));
+  auto config = read_config_of(arguments);
+  const RunRequest request = request_of(arguments, config.train.dir);
+  auto run = std::make_shared<Run>(prepare_run(std::move(config), request, world_size));
   PreparedCommand command;
   command.mesh = run->mesh;
   command.options = run->config.mesh_options();
@@ -24,11 +42,12 @@ PreparedCommand prepare_train(const Arguments& arguments, int64_t world_size) {
   command.before_ranks = [run] {
     check_run_folder(*run);
     check_examples(*run);
-    remove_overwritten(*run);
   };
-  command.run = [run](Mesh& mesh) {
-    if (mesh.rank() == 0) fmt::print("{}", format_table(run->config));
-    const int signal = train(*run, mesh);
+  const auto signals = std::make_shared<std::optional<SaveSignals>>();
+  command.in_rank = [signals] { signals->emplace(); };
+  command.run = [run, signals](Mesh& mesh) {
+    if (mesh.rank() == 0) print_to(stdout, "{}", format_table(run->config));
+    const int signal = train(*run, mesh, **signals);
     return signal == 0 ? 0 : 128 + signal;
   };
   return command;

@@ -84,10 +84,16 @@ PipelineSums Pipeline::run(std::span<const Batch> micro_batches, const StageFunc
     const auto [kind, index] = actions[i];
     const Batch& batch = micro_batches[static_cast<size_t>(index)];
     Tensor arrival = receive_for(actions[i], batch);
-    // The next one's data may arrive while this one computes, where its shape is known without asking.
-    if (i + 1 < actions.size() &&
-        can_expect(actions[i + 1], micro_batches[static_cast<size_t>(actions[i + 1].micro_batch)]))
-      start_receiving(actions[i + 1], micro_batches[static_cast<size_t>(actions[i + 1].micro_batch)]);
+    // The next one's data may arrive while this one computes, where its shape is known without asking. But not a
+    // gradient while a forward computes whose result has to be sent for there to be one: NCCL connects two ranks at
+    // their first message, and waits meanwhile.
+    const auto expect_next = [&] {
+      if (i + 1 < actions.size() &&
+          can_expect(actions[i + 1], micro_batches[static_cast<size_t>(actions[i + 1].micro_batch)]))
+        start_receiving(actions[i + 1], micro_batches[static_cast<size_t>(actions[i + 1].micro_batch)]);
+    };
+    const bool after_sending = kind == Kind::forward && i + 1 < actions.size() && actions[i + 1].kind == Kind::backward;
+    if (!after_sending) expect_next();
 
     if (kind == Kind::forward) {
       received_ = arrival;
@@ -114,6 +120,7 @@ PipelineSums Pipeline::run(std::span<const Batch> micro_batches, const StageFunc
       }
     }
     received_.reset();
+    if (after_sending) expect_next();
   }
   for (auto* sending : {&sending_forwards_, &sending_backwards_}) {
     for (auto& [tensor, pending] : *sending) pending.wait();

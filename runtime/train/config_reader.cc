@@ -145,6 +145,14 @@ void apply(const Assignment& assignment, const ConfigField& field, RunConfig& co
   config.origins[field.path] = assignment.where;
 }
 
+/// Takes a key of an older program, which the config.toml of its runs has; false for other keys.
+bool apply_older(const Assignment& assignment, RunConfig& config) {
+  if (assignment.path != "parallel.reshard_after_forward" || !assignment.value->is_boolean()) return false;
+  config.parallel.zero_stage = assignment.value->as_boolean()->get() ? 3 : 2;
+  config.origins["parallel.zero_stage"] = assignment.where;
+  return true;
+}
+
 [[noreturn]] void refuse_unknown(const Assignment& assignment, const std::vector<ConfigField>& known) {
   const auto unknown = "unknown key " + assignment.path;
   if (const auto nearest = nearest_name(assignment.path, known))
@@ -189,7 +197,10 @@ void choose_model(RunConfig& config, const fs::path& file) {
   if (!checkpoint.empty()) {
     const auto newest = find_checkpoint(checkpoint);
     const Entry* const wanted = entry.empty() ? nullptr : &entry_named(entry, where);
-    config.network = read_pretrained_config(newest.empty() ? fs::path(checkpoint) : newest, wanted);
+    fs::path source = newest.empty() ? fs::path(checkpoint) : newest;
+    // A run that has saved itself no longer needs the weights that it began from.
+    if (const auto own = find_checkpoint(config.checkpoints()); !fs::exists(source) && !own.empty()) source = own;
+    config.network = read_pretrained_config(source, wanted);
     if (wanted && wanted != config.network.entry)
       refuse(where, fmt::format("model.entry is {} but model.checkpoint holds a {}: leave one of the two out", entry,
                                 config.network.entry->architecture));
@@ -225,6 +236,7 @@ void check_together(const RunConfig& config) {
     unless(std::ranges::find(known, value) != known.end(), {key},
            fmt::format("{} is \"{}\": it must be one of {}", key, value, fmt::join(known, ", ")));
   };
+  unless(!config.train.dir.empty(), {"train.dir"}, "train.dir is empty: name the folder of the run's files");
   one_of("optim.schedule", optim.schedule, schedule_kinds());
   unless(optim.schedule != "wsd" || optim.decay_steps > 0, {"optim.schedule"},
          "optim.schedule is wsd and optim.decay_steps is 0: say in how many of the last steps the rate falls");
@@ -270,7 +282,7 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
       of_model.push_back(&assignment);
     } else if (const auto* field = find(known, assignment.path)) {
       apply(assignment, *field, config);
-    } else {
+    } else if (!apply_older(assignment, config)) {
       refuse_unknown(assignment, known);
     }
   }

@@ -23,7 +23,9 @@ std::string lines_until(const std::filesystem::path& path, int64_t step) {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
     const auto json = Json::parse(line, nullptr, /*allow_exceptions=*/false);  // the last line may be cut off
-    if (json.is_object() && json.value("step", int64_t{0}) <= step) kept += line + '\n';
+    if (!json.is_object()) continue;
+    const auto found = json.find("step");
+    if (found == json.end() || (found->is_number_integer() && found->get<int64_t>() <= step)) kept += line + '\n';
   }
   return kept;
 }

@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <limits>
 #include <span>
 
@@ -87,19 +91,22 @@ void check_images_of(const ModelConfig& model, const ExampleSamples& examples) {
 std::string check_continued(RunConfig& config) {
   const fs::path file = fs::path(config.train.dir) / "config.toml";
   if (!fs::exists(file)) return {};
-  RunConfig before = read_run_config(file, {});
+  RunConfig before = read_run_config(file, {"train.dir=" + config.train.dir});
   const auto then = section_fields(before), now = section_fields(config);
   for (const std::string_view path : {"data.format", "data.held_out_every", "data.held_out", "data.mask_probability",
-                                      "data.mask_token", "train.seq_len", "train.seed"}) {
+                                      "data.mask_token", "train.seq_len", "train.seed", "optim.frozen"}) {
     const auto is_it = [&](const ConfigField& field) { return field.path == path; };
     const std::string was = toml_value(std::ranges::find_if(then, is_it)->value),
                       is = toml_value(std::ranges::find_if(now, is_it)->value);
     if (was == is) continue;
     refuse_setting(
         config, std::string(path),
-        fmt::format("--resume: {0} is {1}, and was {2} when the run began: its next samples would be those of "
-                    "other data. Set it to {2}, or start a run in another train.dir",
-                    path, is, was));
+        fmt::format(
+            "--resume: {0} is {1}, and was {2} when the run began: {3}. Set it to {2}, or start a run in another "
+            "train.dir",
+            path, is, was,
+            path == "optim.frozen" ? "its optimizer knows other parameters"
+                                   : "its next samples would be those of other data"));
   }
   if (before.train.steps == config.train.steps || !config.schedule().depends_on_steps()) return {};
   return fmt::format(
@@ -107,13 +114,16 @@ std::string check_continued(RunConfig& config) {
       before.train.steps, config.train.steps, config.optim.schedule, config.train.steps);
 }
 
-fs::path checkpoint_to_resume(const RunConfig& config) {
-  const auto checkpoint = find_checkpoint(config.checkpoints());
+fs::path checkpoint_to_resume(const RunConfig& config, const std::string& name) {
+  const auto checkpoint = name.empty() ? find_checkpoint(config.checkpoints()) : config.checkpoints() / name;
   if (checkpoint.empty())
     throw ConfigError(
         fmt::format("--resume: {} holds no checkpoint: start without --resume, with --overwrite where a run ended "
                     "before its first, or set train.dir to the run's folder",
                     config.checkpoints().string()));
+  if (!fs::exists(checkpoint / "checkpoint.json"))
+    throw ConfigError(fmt::format("--resume={}: {} is no checkpoint: name a folder of {}, or auto", name,
+                                  checkpoint.string(), config.checkpoints().string()));
   refuse_if(checkpoint_refusal(checkpoint, config.network));
   return checkpoint;
 }
@@ -228,8 +238,7 @@ void check_frozen(const RunConfig& config) {
 Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   Run run{std::move(config), asked, {}, {}, {}};
   const auto& settings = run.config;
-  if (asked.automatic)
-    (find_checkpoint(settings.checkpoints()).empty() ? run.request.overwrite : run.request.resume) = true;
+  if (asked.automatic) run.request.resume = !find_checkpoint(settings.checkpoints()).empty();
   const RunRequest& request = run.request;
   run.mesh = settings.mesh_shape(world_size);
   refuse_if(ParallelModel::refusal(*settings.network.entry, *settings.network.config, run.mesh));
@@ -243,11 +252,12 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   run.files = find_data_files(settings.data);
   for (const auto* files : {&run.files.training, &run.files.held_out}) prepare_samples(settings, *files, 0);
 
-  const auto weights = fs::path(settings.model.checkpoint).lexically_relative(settings.checkpoints());
-  if (request.overwrite && !weights.empty() && *weights.begin() != "..")
+  const auto weights =
+      fs::weakly_canonical(settings.model.checkpoint).lexically_relative(fs::weakly_canonical(settings.checkpoints()));
+  if (request.overwrite && !settings.model.checkpoint.empty() && *weights.begin() != "..")
     throw ConfigError("--overwrite would remove model.checkpoint, which is in train.dir: choose another train.dir");
   if (request.resume) {
-    run.checkpoint = checkpoint_to_resume(settings);
+    run.checkpoint = checkpoint_to_resume(settings, request.checkpoint);
     run.note = check_continued(run.config);
     check_manifest(fs::path(settings.train.dir) / "data.manifest", run.files);
   } else if (!settings.model.checkpoint.empty()) {
@@ -264,19 +274,29 @@ void check_examples(const Run& run) {
   }
 }
 
-void remove_overwritten(const Run& run) {
-  if (run.request.overwrite) fs::remove_all(run.config.checkpoints());
-}
-
 void check_run_folder(const Run& run) {
   const fs::path folder = run.config.train.dir;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error || ::access(folder.c_str(), W_OK | X_OK) != 0)
+    throw ConfigError(fmt::format("train.dir {} cannot be written: {}", folder.string(),
+                                  error ? error.message() : std::strerror(errno)));
   FolderLock::check(folder);
-  const auto is_filled = [](const fs::path& inner) { return fs::is_directory(inner) && !fs::is_empty(inner); };
-  if (run.request.resume || run.request.overwrite ||
-      !(fs::exists(folder / "metrics.jsonl") || is_filled(run.config.checkpoints())))
-    return;
+  if (run.request.resume || run.request.overwrite) return;
+  const auto is_kept = [](const fs::directory_entry& entry) { return entry.path().extension() != ".partial"; };
+  const fs::path checkpoints = run.config.checkpoints();
+  const bool holds_checkpoints =
+      fs::is_directory(checkpoints) && std::ranges::any_of(fs::directory_iterator(checkpoints), is_kept);
+  if (run.request.automatic) {
+    if (!holds_checkpoints) return;
+    throw ConfigError(
+        fmt::format("--resume=auto: {} holds something, but no complete checkpoint to continue from: move it "
+                    "away, or add --overwrite instead to remove it and start again",
+                    checkpoints.string()));
+  }
+  if (!fs::exists(folder / "metrics.jsonl") && !holds_checkpoints) return;
   throw ConfigError(fmt::format("train.dir {} already holds a run{}, or choose another folder", folder.string(),
-                                find_checkpoint(run.config.checkpoints()).empty()
+                                find_checkpoint(checkpoints).empty()
                                     ? " that saved no checkpoint: add --overwrite to start again"
                                     : ": add --resume to continue it, --overwrite to start again"));
 }

@@ -13,9 +13,10 @@
 namespace modular {
 
 struct RunRequest {
-  bool resume = false;     // continue from the newest checkpoint of train.dir
-  bool overwrite = false;  // start again in a folder that holds a run
-  bool automatic = false;  // the one where train.dir holds a checkpoint, else the other
+  bool resume = false;          // continue from the newest checkpoint of train.dir
+  bool overwrite = false;       // start again in a folder that holds a run
+  bool automatic = false;       // continue where train.dir holds a checkpoint, else begin; removes nothing
+  std::string checkpoint = {};  // to continue from, rather than the newest
 };
 
 /// A run that has been checked.
@@ -38,9 +39,6 @@ void check_run_folder(const Run& run);
 
 /// Throws ConfigError where optim.frozen names what the model has not, or all of it.
 void check_frozen(const RunConfig& config);
-
-/// Removes what a run that is to overwrite another one replaces. Asked once a job, after check_run_folder.
-void remove_overwritten(const Run& run);
 
 /// Throws ConfigError where `folder` holds neither a checkpoint nor a Hugging Face folder whose tensors are this
 /// model's. A Hugging Face folder of a class that has another head may start a model.

@@ -1,34 +1,46 @@
 #include "runtime/train/save_signals.h"
 
-#include <signal.h>
-
-#include <array>
+#include <time.h>
 
 #include "runtime/mesh/collectives.h"
 
 namespace modular {
 namespace {
 
-constexpr std::array kEnd = {SIGTERM, SIGINT, SIGHUP};
+constexpr std::array kSignals = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
 
 volatile sig_atomic_t noted_save = 0, noted_end = 0;
+volatile int64_t noted_end_at = 0;  // nanoseconds
+
+// A scheduler may send a signal to a program and to its whole group: that is one request.
+constexpr int64_t kSameRequest = 1'000'000'000;
+
+int64_t now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+}
 
 void note(int signal) {
   if (signal == SIGUSR1) {
     noted_save = 1;
   } else if (noted_end == 0) {
     noted_end = signal;
-  } else {
+    noted_end_at = now();
+  } else if (signal != noted_end || now() - noted_end_at > kSameRequest) {
     ::signal(signal, SIG_DFL);
     ::raise(signal);
   }
 }
 
-void handle(int signal, void (*handler)(int)) {
-  struct sigaction action = {};
-  action.sa_handler = handler;
+/// Returns what happened on the signal before. One that is ignored, as under nohup, stays so.
+struct sigaction handle(int signal) {
+  struct sigaction before = {}, action = {};
+  sigaction(signal, nullptr, &before);
+  action.sa_handler = note;
   action.sa_flags = SA_RESTART;  // what waits for a file or a peer goes on waiting
-  sigaction(signal, &action, nullptr);
+  if (signal == SIGUSR1 || before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
+  return before;
 }
 
 }  // namespace
@@ -36,13 +48,11 @@ void handle(int signal, void (*handler)(int)) {
 SaveSignals::SaveSignals() {
   noted_save = 0;
   noted_end = 0;
-  handle(SIGUSR1, note);
-  for (const int signal : kEnd) handle(signal, note);
+  for (size_t i = 0; i < kSignals.size(); ++i) before_[i] = handle(kSignals[i]);
 }
 
 SaveSignals::~SaveSignals() {
-  handle(SIGUSR1, SIG_DFL);
-  for (const int signal : kEnd) handle(signal, SIG_DFL);
+  for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
 }
 
 SaveRequest SaveSignals::agree(Mesh& mesh, bool also_save) {

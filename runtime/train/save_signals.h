@@ -1,6 +1,10 @@
 // Signals by which a scheduler or a person asks a run to save itself.
 #pragma once
 
+#include <signal.h>
+
+#include <array>
+
 #include "runtime/mesh/mesh.h"
 
 namespace modular {
@@ -11,8 +15,8 @@ struct SaveRequest {
   int end_by = 0;     // the signal after whose checkpoint the run is to end: SIGTERM, SIGINT or SIGHUP; else 0
 };
 
-/// While it lives, those signals are noted rather than end the process. A second one that asks to end does it at once.
-/// One at a time.
+/// While it lives, those signals are noted rather than end the process, but for those that were ignored before. A
+/// second one that asks to end does it at once, unless it is the same again within a second. One at a time.
 class SaveSignals {
  public:
   SaveSignals();
@@ -23,6 +27,9 @@ class SaveSignals {
   /// What any rank was asked since the last call, the same on all; `also_save` asks on this rank as SIGUSR1 does.
   /// Collective over the world.
   SaveRequest agree(Mesh& mesh, bool also_save);
+
+ private:
+  std::array<struct sigaction, 4> before_;
 };
 
 }  // namespace modular

@@ -13,12 +13,14 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/mesh/collectives.h"
+#include "runtime/mesh/print.h"
 #include "runtime/mesh/status.h"
 #include "runtime/optim/clip.h"
 #include "runtime/train/config_field.h"
 #include "runtime/train/device_usage.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/folder_lock.h"
+#include "runtime/train/job_mark.h"
 #include "runtime/train/metrics.h"
 #include "runtime/train/samples.h"
 #include "runtime/train/sampling.h"
@@ -71,10 +73,11 @@ ParameterCounts count_parameters(ParallelModel& model, const ModelConfig& networ
 
 class Trainer {
  public:
-  Trainer(Run& run, Mesh& mesh)
+  Trainer(Run& run, Mesh& mesh, SaveSignals& signals)
       : run_(run),
         config_(run.config),
         mesh_(mesh),
+        signals_(signals),
         model_(*config_.network.entry, *config_.network.config, mesh, config_.parallel_options(),
                static_cast<uint64_t>(config_.train.seed)),
         optimizer_(model_.parameters(), config_.optim),
@@ -104,8 +107,10 @@ class Trainer {
       const bool last = step_ == steps;
       const SaveRequest request = signals_.agree(mesh_, minutes_have_passed());
       if (request.end_by != 0 && !last) return end_early(request.end_by);
-      if (due(config_.eval.every, last)) evaluate();
+      if (request.save && config_.checkpoint.every < 0)
+        print("a checkpoint was asked for, but checkpoint.every is -1: none is written\n");
       if (request.save || due(config_.checkpoint.every, last)) save();
+      if (due(config_.eval.every, last)) evaluate();
     }
     write_sample();
     return 0;
@@ -117,8 +122,9 @@ class Trainer {
 
   /// Whether checkpoint.every_minutes asks for a checkpoint. Rank 0's clock counts.
   bool minutes_have_passed() const {
-    const auto minutes = std::chrono::minutes(config_.checkpoint.every_minutes);
-    return mesh_.rank() == 0 && minutes.count() > 0 && Clock::now() - saved_at_ >= minutes;
+    const auto minutes = static_cast<double>(config_.checkpoint.every_minutes);
+    return mesh_.rank() == 0 && minutes > 0 && config_.checkpoint.every >= 0 &&
+           seconds_between(saved_at_, Clock::now()) >= 60.0 * minutes;
   }
 
   int end_early(int signal) {
@@ -129,6 +135,7 @@ class Trainer {
   }
 
   void load() {
+    run_.checkpoint = of_first_rank(run_.checkpoint.string());
     if (!run_.checkpoint.empty()) {
       set_phase("loading " + run_.checkpoint.string());
       const auto state = load_checkpoint(run_.checkpoint, config_.network, boxes_, mesh_);
@@ -147,12 +154,24 @@ class Trainer {
     }
   }
 
+  /// Rank 0's text, on all ranks. Each has looked for the newest checkpoint by itself, and one may have appeared
+  /// between.
+  std::string of_first_rank(const std::string& text) {
+    at::Tensor size = at::full({1}, static_cast<int64_t>(text.size()), at::kLong);
+    broadcast(mesh_.world(), size, 0, "the length of the checkpoint's name").wait();
+    at::Tensor bytes = at::empty({size.item<int64_t>()}, at::kByte);
+    if (mesh_.rank() == 0) std::ranges::copy(text, bytes.data_ptr<uint8_t>());
+    if (bytes.numel() > 0) broadcast(mesh_.world(), bytes, 0, "the checkpoint's name").wait();
+    return {reinterpret_cast<const char*>(bytes.const_data_ptr<uint8_t>()), static_cast<size_t>(bytes.numel())};
+  }
+
   int64_t saved_number(const TrainingState& state, const std::string& name) const {
     const auto found = state.values.find(name);
     const std::string text = found == state.values.end() ? "" : found->second;
+    constexpr int64_t kMost = int64_t{1} << 60;
     int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || value < 0)
+    if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > kMost)
       throw std::runtime_error(fmt::format("{}: its state says \"{}\" for {}, which is no number of them",
                                            (run_.checkpoint / "checkpoint.json").string(), text, name));
     return value;
@@ -176,6 +195,12 @@ class Trainer {
     const fs::path folder = config_.train.dir;
     fs::create_directories(folder);
     lock_.emplace(folder);
+    if (run_.request.overwrite)
+      fs::remove_all(config_.checkpoints());
+    else if (run_.checkpoint.empty() && !find_checkpoint(config_.checkpoints()).empty())
+      throw std::runtime_error(fmt::format(
+          "another run has saved in {} since this one looked: --resume=auto continues it", folder.string()));
+    mark_job(folder);
     write_file(folder / "config.toml", format_toml(config_));
     write_manifest(folder / "data.manifest", run_.files);
     metrics_.emplace(folder / "metrics.jsonl", step_);
@@ -190,7 +215,8 @@ class Trainer {
     if (step_ < config_.train.steps)
       print("first step {:.2f} s after the start; the run's files are in {}\n", start, config_.train.dir);
     else
-      print("all of its {} steps were trained before: raise train.steps to train on\n", config_.train.steps);
+      print("nothing is left to train: the run is at step {} of {}; raise train.steps to train on\n", step_,
+            config_.train.steps);
   }
 
   void take_step() {
@@ -282,14 +308,13 @@ class Trainer {
 
   template <class... Arguments>
   void print(fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
-    if (mesh_.rank() != 0) return;
-    fmt::print(format, std::forward<Arguments>(arguments)...);
-    std::fflush(stdout);
+    if (mesh_.rank() == 0) print_to(stdout, format, std::forward<Arguments>(arguments)...);
   }
 
   Run& run_;
   RunConfig& config_;
   Mesh& mesh_;
+  SaveSignals& signals_;
   ParallelModel model_;
   AdamW optimizer_;
   std::unique_ptr<Samples> training_, held_out_;  // none where nothing is held out
@@ -299,7 +324,6 @@ class Trainer {
   std::optional<FolderLock> lock_;      // on rank 0
   std::optional<MetricsFile> metrics_;  // on rank 0
 
-  SaveSignals signals_;
   std::future<std::vector<Batch>> reading_;    // the next step's
   Clock::time_point saved_at_ = Clock::now();  // or begun
 
@@ -313,10 +337,10 @@ class Trainer {
 
 }  // namespace
 
-int train(Run& run, Mesh& mesh) {
+int train(Run& run, Mesh& mesh, SaveSignals& signals) {
   // Checkpoints hold the generator's state, and must be the same in every run of a seed.
   at::manual_seed(static_cast<uint64_t>(run.config.train.seed));
-  return Trainer(run, mesh).run();
+  return Trainer(run, mesh, signals).run();
 }
 
 }  // namespace modular

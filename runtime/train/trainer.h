@@ -3,6 +3,7 @@
 
 #include "runtime/mesh/mesh.h"
 #include "runtime/train/preflight.h"
+#include "runtime/train/save_signals.h"
 
 namespace modular {
 
@@ -14,6 +15,6 @@ namespace modular {
 /// and prints progress. Returns 0; or the signal (save_signals.h) after which it wrote a checkpoint and ended. Throws
 /// std::runtime_error in one sentence if a step cannot continue (a loss that is not finite, data that has changed, a
 /// checkpoint that cannot be written).
-int train(Run& run, Mesh& mesh);
+int train(Run& run, Mesh& mesh, SaveSignals& signals);
 
 }  // namespace modular

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "generated/llama.h"
@@ -264,6 +265,36 @@ TEST(Checkpoint, ChangedBytesOfATensorAreRefused) {
               std::string::npos)
         << damaged << ": " << message;
   }
+}
+
+TEST(Checkpoint, AnIndexThatPutsBoxesElsewhereIsRefused) {
+  const fs::path folder = testing::shared_folder();
+  run_ranks(2, [&](const Environment& environment) { save(environment, folder, 10); });
+  const fs::path path = folder / "step-00000010/checkpoint.json";
+  const auto text = [&] {
+    std::ifstream in(path);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  }();
+  const auto refusal_of = [&](const auto& change) {
+    nlohmann::json index = nlohmann::json::parse(text);
+    change(index);
+    std::ofstream(path) << index.dump();
+    return checkpoint_refusal(path.parent_path(), tiny_llama());
+  };
+  const auto boxes = [](nlohmann::json& index) -> nlohmann::json& {
+    return index["tensors"]["lm_head.weight"]["boxes"];
+  };
+  const std::vector<std::function<void(nlohmann::json&)>> changes = {
+      [&](nlohmann::json& index) { std::swap(boxes(index)[0]["offset"], boxes(index)[1]["offset"]); },
+      [&](nlohmann::json& index) { boxes(index)[1]["offset"][0] = 4; },
+      [&](nlohmann::json& index) { boxes(index)[0]["offset"] = nlohmann::json::array(); },
+      [&](nlohmann::json& index) { index["step"] = -5; },
+      [&](nlohmann::json& index) { index["step"] = 3.7; },
+      [&](nlohmann::json& index) { index = 3; }};
+  EXPECT_EQ(refusal_of([](nlohmann::json&) {}), "");
+  for (size_t i = 0; i < changes.size(); ++i) EXPECT_NE(refusal_of(changes[i]), "") << "change " << i;
+  std::ofstream(path) << std::string(300000, '[');
+  EXPECT_NE(checkpoint_refusal(path.parent_path(), tiny_llama()).find("it is no JSON object"), std::string::npos);
 }
 
 TEST(Checkpoint, APointerToNothingIsRefused) {

@@ -38,6 +38,8 @@ TEST(LaunchFlags, MayBeWrittenAsTorchrunDoes) {
 TEST(LaunchFlags, AWorldOfOneNeedsNoLauncher) {
   EXPECT_FALSE(parse_launch_flags({"train"}).needs_launcher());
   EXPECT_FALSE(parse_launch_flags({"--nproc-per-node", "1", "train"}).needs_launcher());
+  EXPECT_TRUE(parse_launch_flags({"--max-restarts", "1", "train"}).needs_launcher())
+      << "somebody has to start it again";
   EXPECT_EQ(parse_launch_flags({"--help"}).rest, std::vector<std::string>{"--help"});
 }
 

@@ -100,6 +100,8 @@ TEST_P(Save, ASignalSavesAndEndsAndTheRunGoesOnAsItWouldHave) {
     const std::string name = "stopped" + std::to_string(number++);
     SCOPED_TRACE(::testing::Message() << "SIG" << sigabbrev_np(signal) << " after step " << step);
     const auto stopped = started(name, step);
+    // As a scheduler that signals a whole group does: each gets it, and the ranks again from their launcher.
+    for (const pid_t rank : testing::children_of(stopped.pid)) kill(rank, signal);
     kill(stopped.pid, signal);
     const auto ended = testing::end_of_program(stopped);
     ASSERT_EQ(ended.status, 128 + signal) << ended.output;

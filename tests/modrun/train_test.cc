@@ -187,7 +187,7 @@ TEST_F(Train, MoreStepsThanBeforeAreSaidToChangeTheSchedule) {
               HasSubstr("train.steps was 10 and is 12: from here on optim.lr follows the cosine schedule"));
   const auto finished = train("run", {"--resume", "--set", "train.steps=12"});
   ASSERT_EQ(finished.status, 0) << finished.output;
-  EXPECT_THAT(finished.output, HasSubstr("all of its 12 steps were trained before"));
+  EXPECT_THAT(finished.output, HasSubstr("nothing is left to train: the run is at step 12 of 12"));
   EXPECT_EQ(finished.output.find("first step"), std::string::npos) << finished.output;
 }
 

@@ -1,0 +1,175 @@
+// Runs that go on, begin again, or are refused: what is kept in their folders.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include "tests/modrun/modrun_process.h"
+#include "tests/support/programs.h"
+
+namespace modular {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Resume : public ModrunTest {
+ protected:
+  std::filesystem::path checkpoints(const std::string& name) const { return run_folder(name) / "checkpoints"; }
+
+  std::vector<std::string> command(const std::string& name, const std::vector<std::string>& options = {},
+                                   const std::vector<std::string>& launcher = {}) const {
+    std::vector<std::string> words = {MODRUN};
+    words.insert(words.end(), launcher.begin(), launcher.end());
+    words.insert(words.end(), {"train", config_.string(), "--set", "train.dir=" + run_folder(name).string()});
+    words.insert(words.end(), options.begin(), options.end());
+    return words;
+  }
+
+  testing::Started start(const std::vector<std::string>& words, const std::vector<std::string>& variables = {}) const {
+    return testing::start_program(words, folder_.path(), variables);
+  }
+
+  void await_step(const testing::Started& run, const std::string& name, size_t step) const {
+    testing::await(run, [&] { return std::filesystem::exists(run_folder(name)) && steps(name).size() >= step; });
+  }
+};
+
+TEST_F(Resume, ContinuesFromTheCheckpointThatIsNamed) {
+  ASSERT_EQ(train("run", {"--set", "checkpoint.every=5"}).status, 0);
+  const auto resumed = train("run", {"--resume=step-00000005", "--set", "checkpoint.every=5"});
+  ASSERT_EQ(resumed.status, 0) << resumed.output;
+  EXPECT_EQ(steps("run").size(), 10u);
+  const auto refused = train("run", {"--resume=step-7"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.output, HasSubstr("step-7 is no checkpoint: name a folder of"));
+}
+
+TEST_F(Resume, AutoRemovesNothing) {
+  ASSERT_EQ(train("run").status, 0);
+  std::filesystem::rename(checkpoints("run") / "step-00000010", checkpoints("run") / "best");
+  std::filesystem::remove(checkpoints("run") / "latest");
+  const auto refused = train("run", {"--resume=auto", "--set", "train.steps=2"});
+  EXPECT_EQ(refused.status, 2) << refused.output;
+  EXPECT_THAT(refused.output, HasSubstr("holds something, but no complete checkpoint"));
+  EXPECT_TRUE(std::filesystem::exists(checkpoints("run") / "best/checkpoint.json"));
+  EXPECT_EQ(steps("run").size(), 10u);
+
+  // What an interrupted replacement leaves is a checkpoint.
+  std::filesystem::rename(checkpoints("run") / "best", checkpoints("run") / "step-00000010.replaced");
+  EXPECT_EQ(train("run", {"--resume=auto", "--set", "train.steps=12"}).status, 0);
+  EXPECT_EQ(steps("run").size(), 12u);
+}
+
+TEST_F(Resume, OverwriteRemovesNothingBeforeTheNewRunHasBegun) {
+  ASSERT_EQ(train("run").status, 0);
+  EXPECT_NE(train("run", {"--overwrite"}, {"--nproc-per-node", "2", "--log-dir", "/proc/none"}).status, 0);
+  EXPECT_TRUE(std::filesystem::exists(checkpoints("run") / "step-00000010/checkpoint.json"));
+  const auto linked = folder_.path() / "linked";
+  std::filesystem::create_directory_symlink(checkpoints("run"), linked);
+  const auto refused = train("run", {"--overwrite", "--set", "model.checkpoint=" + linked.string()});
+  EXPECT_EQ(refused.status, 2) << refused.output;
+  EXPECT_THAT(refused.output, HasSubstr("--overwrite would remove model.checkpoint"));
+}
+
+TEST_F(Resume, RanksThatALauncherStartsAgainGoOnWithTheirOwnRunAlone) {
+  const std::vector<std::string> first = {"RANK=0", "WORLD_SIZE=1", "TORCHELASTIC_RESTART_COUNT=0"},
+                                 second = {"RANK=0", "WORLD_SIZE=1", "TORCHELASTIC_RESTART_COUNT=1"};
+  // Of another job: the shell between is another launcher.
+  auto words = command("run");
+  std::string line = "RANK=0 WORLD_SIZE=1";
+  for (const std::string& word : words) line += " '" + word + "'";
+  ASSERT_EQ(testing::end_of_program(start({"bash", "-c", line + "; true"})).status, 0);
+  const auto refused = testing::end_of_program(start(command("run", {"--set", "train.steps=12"}), second));
+  EXPECT_EQ(refused.status, 2) << refused.output;
+  EXPECT_THAT(refused.output, HasSubstr("already holds a run"));
+
+  ASSERT_EQ(testing::end_of_program(start(command("own"), first)).status, 0);
+  const auto continued = testing::end_of_program(start(command("own", {"--set", "train.steps=12"}), second));
+  EXPECT_EQ(continued.status, 0) << continued.output;
+  EXPECT_EQ(steps("own").size(), 12u);
+}
+
+TEST_F(Resume, AFolderThatAnotherRunHasSavedInMeanwhileIsLeftAlone) {
+  ASSERT_EQ(train("saved").status, 0);
+  // Its checkpoints appear after this run has looked, and before it locks the folder: when it loads its weights.
+  const auto weights = folder_.path() / "weights";
+  ASSERT_EQ(modrun({"export", checkpoints("saved").string(), weights.string()}).status, 0);
+  const auto tensors = weights / "model.safetensors";
+  std::filesystem::rename(tensors, weights / "aside");
+  std::filesystem::rename(weights / "aside", tensors);
+  std::filesystem::create_directories(run_folder("run"));
+  const auto run = start(command("run", {"--resume=auto", "--set", "train.steps=100000"}));
+  await_step(run, "run", 1);
+  const auto other = testing::end_of_program(start(command("run", {"--resume=auto"})));
+  EXPECT_EQ(other.status, 2) << other.output;
+  EXPECT_THAT(other.output, HasSubstr("is in use by process"));
+  kill(run.pid, SIGTERM);
+  EXPECT_EQ(testing::end_of_program(run).status, 128 + SIGTERM);
+}
+
+TEST_F(Resume, RunsNeedNoMoreTheWeightsThatTheyBeganFrom) {
+  ASSERT_EQ(train("first").status, 0);
+  const auto weights = folder_.path() / "weights";
+  ASSERT_EQ(modrun({"export", checkpoints("first").string(), weights.string()}).status, 0);
+  ASSERT_EQ(train("second", {"--set", "model.checkpoint=" + weights.string()}).status, 0);
+  std::filesystem::remove_all(weights);
+  const auto resumed = modrun({"train", run_folder("second").string(), "--resume", "--set", "train.steps=12"});
+  EXPECT_EQ(resumed.status, 0) << resumed.output;
+  const auto eval = modrun({"eval", run_folder("second").string()});
+  EXPECT_EQ(eval.status, 0) << eval.output;
+}
+
+TEST_F(Resume, ReadsTheConfigOfAnOlderProgram) {
+  ASSERT_EQ(train("run").status, 0);
+  std::ofstream(run_folder("run") / "config.toml", std::ios::app) << "\n[parallel.x]\n";
+  std::ifstream in(run_folder("run") / "config.toml");
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  text.erase(text.find("\n[parallel.x]\n"));
+  const std::string now = "zero_stage = 3";
+  ASSERT_NE(text.find(now), std::string::npos);
+  text.replace(text.find(now), now.size(), "reshard_after_forward = false");
+  std::ofstream(run_folder("run") / "config.toml") << text;
+  const auto resumed = modrun({"train", run_folder("run").string(), "--resume", "--set", "train.steps=12"});
+  EXPECT_EQ(resumed.status, 0) << resumed.output;
+  EXPECT_THAT(resumed.output, HasSubstr("parallel.zero_stage                          2"));
+}
+
+TEST_F(Resume, ARunOutlivesItsTerminalAndItsReader) {
+  for (const std::string launcher : {"", "--nproc-per-node 2"}) {
+    const std::string name = launcher.empty() ? "alone" : "two";
+    std::string line = "set -o pipefail; " MODRUN " " + launcher + " train '" + config_.string() +
+                       "' --set train.dir='" + run_folder(name).string() + "' 2>&1 | true";
+    EXPECT_EQ(testing::end_of_program(start({"bash", "-c", line})).status, 0) << name;
+    EXPECT_TRUE(std::filesystem::exists(checkpoints(name) / "step-00000010/checkpoint.json"));
+
+    auto words =
+        command("nohup-" + name, {"--set", "train.steps=200"},
+                launcher.empty() ? std::vector<std::string>{} : std::vector<std::string>{"--nproc-per-node", "2"});
+    words.insert(words.begin(), "nohup");
+    const auto run = start(words);
+    await_step(run, "nohup-" + name, 3);
+    kill(run.pid, SIGHUP);
+    const auto ended = testing::end_of_program(run);
+    EXPECT_EQ(ended.status, 0) << ended.output;
+  }
+}
+
+TEST_F(Resume, OneRankIsStartedAgainToo) {
+  const auto run =
+      start(command("run", {"--set", "train.steps=300", "--set", "checkpoint.every=20"}, {"--max-restarts", "1"}));
+  await_step(run, "run", 40);
+  for (const pid_t rank : testing::children_of(run.pid)) kill(rank, SIGKILL);
+  const auto ended = testing::end_of_program(run);
+  EXPECT_EQ(ended.status, 0) << ended.output;
+  EXPECT_THAT(ended.output, HasSubstr("starting the ranks again (1 of 1 times)"));
+  EXPECT_EQ(steps("run").size(), 300u);
+}
+
+TEST_F(Resume, AFolderThatCannotBeWrittenIsRefusedBeforeARankStarts) {
+  for (const std::string folder : {"/proc/none", ""}) {
+    const auto refused = modrun({"--nproc-per-node", "2", "train", config_.string(), "--set", "train.dir=" + folder});
+    EXPECT_EQ(refused.status, 2) << refused.output;
+    EXPECT_THAT(refused.output, HasSubstr(folder.empty() ? "train.dir is empty" : "cannot be written"));
+  }
+}
+
+}  // namespace
+}  // namespace modular
