@@ -42,6 +42,7 @@ PreparedCommand prepare_train(const Arguments& arguments, int64_t world_size) {
   command.before_ranks = [run] {
     check_run_folder(*run);
     check_examples(*run);
+    make_run_folder(*run);
   };
   const auto signals = std::make_shared<std::optional<SaveSignals>>();
   command.in_rank = [signals] { signals->emplace(); };

@@ -274,13 +274,17 @@ void check_examples(const Run& run) {
   }
 }
 
-void check_run_folder(const Run& run) {
+void make_run_folder(const Run& run) {
   const fs::path folder = run.config.train.dir;
   std::error_code error;
   fs::create_directories(folder, error);
   if (error || ::access(folder.c_str(), W_OK | X_OK) != 0)
     throw ConfigError(fmt::format("train.dir {} cannot be written: {}", folder.string(),
                                   error ? error.message() : std::strerror(errno)));
+}
+
+void check_run_folder(const Run& run) {
+  const fs::path folder = run.config.train.dir;
   FolderLock::check(folder);
   if (run.request.resume || run.request.overwrite) return;
   const auto is_kept = [](const fs::directory_entry& entry) { return entry.path().extension() != ".partial"; };

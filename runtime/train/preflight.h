@@ -37,6 +37,9 @@ Run prepare_run(RunConfig config, const RunRequest& request, int64_t world_size)
 /// where another program trains in it. Asked once a job, before its first rank writes.
 void check_run_folder(const Run& run);
 
+/// Makes train.dir. Throws ConfigError where it cannot be written.
+void make_run_folder(const Run& run);
+
 /// Throws ConfigError where optim.frozen names what the model has not, or all of it.
 void check_frozen(const RunConfig& config);
 
