@@ -7,9 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <ATen/Parallel.h>
 
 #include <algorithm>
@@ -22,6 +19,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "runtime/checkpoint/block_digests.h"
 #include "runtime/checkpoint/json_text.h"
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
@@ -34,10 +32,6 @@ using nlohmann::json;
 
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kLongestHeader = 100'000'000;  // the limit of the original implementation
-
-constexpr const char* kDigests = "digests";  // the tensor, and the metadata that says what it is
-constexpr const char* kDigestsAre = "XXH3, 64 bits, of each 4 MiB of each other tensor, in the order of the file";
-constexpr uint64_t kDigestedBlock = uint64_t{4} << 20;
 
 constexpr std::pair<std::string_view, at::ScalarType> kTypeNames[] = {
     {"F64", at::kDouble},
@@ -152,31 +146,6 @@ Header parse_header(const fs::path& path, std::string_view file) {
   if (file.size() > expected)
     refuse(path, fmt::format("is damaged: it has {} bytes where its header accounts for {}", file.size(), expected));
   return header;
-}
-
-int64_t blocks_of(uint64_t bytes) { return static_cast<int64_t>((bytes + kDigestedBlock - 1) / kDigestedBlock); }
-
-/// The digest of block `block` of `size` bytes.
-int64_t digest_of(const std::byte* bytes, uint64_t size, int64_t block) {
-  const uint64_t begin = static_cast<uint64_t>(block) * kDigestedBlock;
-  return static_cast<int64_t>(XXH3_64bits(bytes + begin, std::min(kDigestedBlock, size - begin)));
-}
-
-/// Which digest is the first of each tensor, and under the name "digests" how many there are.
-std::map<std::string, int64_t, std::less<>> first_digests(
-    const std::map<std::string, TensorHeader, std::less<>>& tensors) {
-  std::vector<std::tuple<uint64_t, uint64_t, std::string>> in_file;
-  for (const auto& [name, header] : tensors)
-    if (name != kDigests) in_file.emplace_back(header.begin, header.end, name);
-  std::ranges::sort(in_file);
-  std::map<std::string, int64_t, std::less<>> first;
-  int64_t count = 0;
-  for (const auto& [begin, end, name] : in_file) {
-    first.emplace(name, count);
-    count += blocks_of(end - begin);
-  }
-  first.emplace(kDigests, count);
-  return first;
 }
 
 void write_at(const fs::path& path, int file, const std::byte* data, uint64_t size, uint64_t position) {

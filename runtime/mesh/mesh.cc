@@ -86,6 +86,7 @@ Mesh::Mesh(const Environment& environment, const MeshShape& shape, const MeshOpt
   if (environment.world_size > 1) {
     set_phase("joining the job");
     store_ = connect_store(environment, options.rendezvous_timeout);
+    if (device_.is_cuda()) claim_device(store_, cuda_library().name_of(device_), environment.rank);
   }
 }
 

@@ -67,6 +67,18 @@ std::string arrive(const Store& store, const std::string& place, int64_t ranks) 
   return all;
 }
 
+void claim_device(const Store& store, const std::string& device, int64_t rank) {
+  const std::string own = std::to_string(rank);
+  const std::vector<uint8_t> value =
+      store->compareSet("device " + device, {}, std::vector<uint8_t>(own.begin(), own.end()));
+  const std::string holder(value.begin(), value.end());
+  if (holder != own)
+    throw std::runtime_error(fmt::format(
+        "ranks {} and {} both compute on the GPU {}: start one rank for each GPU, and where each rank is shown "
+        "one GPU alone, show each another one (CUDA_VISIBLE_DEVICES)",
+        holder, rank, device));
+}
+
 ProcessGroup make_group(const Store& store, const GroupSpec& spec, const at::Device& device) {
   const int size = static_cast<int>(spec.ranks.size());
   auto group_store = c10::make_intrusive<c10d::PrefixStore>(spec.name, store);

@@ -30,6 +30,10 @@ Store connect_store(const Environment& environment, std::chrono::milliseconds ti
 /// have arrived: who has to know waits for it.
 std::string arrive(const Store& store, const std::string& place, int64_t ranks);
 
+/// Takes a device, by a name that no other one in the job has, for this rank. Throws std::runtime_error naming both
+/// ranks where another one has it.
+void claim_device(const Store& store, const std::string& device, int64_t rank);
+
 /// What distinguishes a process group's ranks from those of all other groups.
 struct GroupSpec {
   std::string name;            // unique in the job, the same on all members, e.g. "dp_shard:0"

@@ -1,8 +1,11 @@
 #include "runtime/modrun/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "runtime/launch/launcher.h"
+#include "runtime/mesh/print.h"
+#include "runtime/train/config_field.h"
 
 namespace modular {
 
@@ -117,6 +120,17 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
     app.parse(reversed);
     arguments.command = app.get_subcommands().front()->get_name();
   } catch (const CLI::ParseError& error) {
+    std::vector<std::string> known;
+    for (const auto* command : app.get_subcommands({})) known.push_back(command->get_name());
+    const bool is_unknown =
+        !words.empty() && !words.front().starts_with('-') && std::ranges::find(known, words.front()) == known.end();
+    if (is_unknown) {
+      const auto nearest = nearest_name(words.front(), known);
+      print_to(stderr, "modrun: there is no command \"{}\"{}; --help lists them\n", words.front(),
+               nearest ? fmt::format(": did you mean {}?", *nearest) : "");
+      result.exit_status = 2;
+      return result;
+    }
     result.exit_status = app.exit(error) == 0 ? 0 : 2;
   }
   return result;

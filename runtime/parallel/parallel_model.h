@@ -22,7 +22,8 @@ struct ParallelOptions {
   int64_t zero_stage = 3;
   int64_t prefetch = 1;    // FSDP: units that are gathered ahead
   bool recompute = false;  // run each unit's forward again in the backward instead of keeping its activations
-  bool bf16 = false;       // compute in bfloat16; parameters, optimizer and reductions stay float32
+  bool bf16 = false;       // compute in bfloat16; parameters, optimizer and sums over micro-batches
+                           // and data-parallel ranks stay float32
   // Modules and parameters that are not trained, by paths in the module tree, in which "*" is any one component.
   std::vector<std::string> frozen = {};
 };

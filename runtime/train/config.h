@@ -98,7 +98,8 @@ struct ParallelSection {
     visit("prefetch", prefetch, "units gathered ahead of use under zero_stage 3", 0);
     visit("recompute", recompute, "run each unit's forward again in the backward");
     visit("timeout_minutes", timeout_minutes, "after which a collective that has not ended is an error", 1);
-    visit("bf16", bf16, "compute in bfloat16; parameters and reductions stay float32");
+    visit("bf16", bf16,
+          "compute in bfloat16, sums over a micro-batch's tokens and over tp included; all else stays float32");
   }
 };
 

@@ -119,13 +119,13 @@ std::string toml_value(const FieldPointer& value) {
   return std::visit([](const auto* held) { return toml_text(*held); }, value);
 }
 
-std::optional<std::string> nearest_name(std::string_view name, const std::vector<ConfigField>& known) {
-  const auto distance = [&](const ConfigField& field) {
-    return std::min(edit_distance(name, field.path), edit_distance(leaf(name), leaf(field.path)) + 1);
+std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& known) {
+  const auto distance = [&](const std::string& other) {
+    return std::min(edit_distance(name, other), edit_distance(leaf(name), leaf(other)) + 1);
   };
   const auto nearest = std::ranges::min_element(known, {}, distance);
   if (nearest == known.end() || distance(*nearest) > std::max<size_t>(2, leaf(name).size() / 3 + 1)) return {};
-  return nearest->path;
+  return *nearest;
 }
 
 }  // namespace modular

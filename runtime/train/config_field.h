@@ -36,6 +36,6 @@ std::string toml_value(const FieldPointer& value);
 
 /// The known name that is nearest to `name` by edit distance, or nothing where none is near. A last component that is
 /// right, or nearly, counts more than the section before it.
-std::optional<std::string> nearest_name(std::string_view name, const std::vector<ConfigField>& known);
+std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace modular

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
@@ -155,7 +156,9 @@ bool apply_older(const Assignment& assignment, RunConfig& config) {
 
 [[noreturn]] void refuse_unknown(const Assignment& assignment, const std::vector<ConfigField>& known) {
   const auto unknown = "unknown key " + assignment.path;
-  if (const auto nearest = nearest_name(assignment.path, known))
+  std::vector<std::string> paths;
+  std::ranges::transform(known, std::back_inserter(paths), &ConfigField::path);
+  if (const auto nearest = nearest_name(assignment.path, paths))
     refuse(assignment.where, fmt::format("{}: did you mean {}?", unknown, *nearest));
   const auto section = assignment.path.substr(0, assignment.path.rfind('.') + 1);
   std::string names;
@@ -174,16 +177,19 @@ bool learns_from_text(const Entry& entry) {
 /// A class, or a family: its language model where that is one, or all that it has.
 const Entry& entry_named(const std::string& name, const std::string& where) {
   std::vector<const Entry*> of_family, language_models;
-  std::string names;
+  std::vector<std::string> names;
   for (const auto& entry : entries()) {
     if (entry.architecture == name) return entry;
     if (entry.family == name) of_family.push_back(&entry);
     if (entry.family == name && learns_from_text(entry)) language_models.push_back(&entry);
-    names += (names.empty() ? "" : ", ") + std::string(entry.architecture);
+    for (const auto known : {entry.architecture, entry.family}) names.emplace_back(known);
   }
   if (language_models.size() == 1) return *language_models.front();
-  if (of_family.empty())
-    refuse(where, fmt::format("model.entry \"{}\" is not in this program, which has {}", name, names));
+  if (of_family.empty()) {
+    const auto nearest = nearest_name(name, names);
+    refuse(where, fmt::format("model.entry \"{}\" is not in this program{}; `modrun entries` lists what is", name,
+                              nearest ? fmt::format(": did you mean {}?", *nearest) : ""));
+  }
   if (of_family.size() > 1)
     refuse(where,
            fmt::format("the family {} has several entries: name one, e.g. {}", name, of_family.front()->architecture));

@@ -71,6 +71,26 @@ TEST(Mesh, NobodyLeavesAGroupThatOthersAreStillJoining) {
   });
 }
 
+TEST(Mesh, RefusesTwoRanksOnOneDevice) {
+  const auto reports = run_ranks(3, [](const Environment& environment) {
+    Mesh mesh(environment, shape({{Axis::dp_shard, 3}}), {.device = at::kCPU});
+    // Ranks 0 and 2 see the same one.
+    const std::string device = environment.rank == 1 ? "GPU-b" : "GPU-a";
+    std::string refusal;
+    try {
+      claim_device(mesh.store(), device, environment.rank);
+    } catch (const std::runtime_error& error) {
+      refusal = error.what();
+    }
+    const bool names_both = refusal.starts_with("ranks 0 and 2 both") || refusal.starts_with("ranks 2 and 0 both");
+    EXPECT_TRUE(refusal.empty() || names_both) << refusal;
+    barrier(mesh.world(), "the claims");
+    return testing::Report{refusal.empty() ? 0.0 : 1.0};
+  });
+  EXPECT_EQ(reports[0][0] + reports[2][0], 1.0);
+  EXPECT_EQ(reports[1][0], 0.0);
+}
+
 TEST(Mesh, SaysWhichStoreCannotBeReached) {
   Environment environment;
   environment.world_size = 2;

@@ -37,7 +37,10 @@ TEST_F(CommandLine, HelpNamesCommandsLauncherFlagsAndExitStatus) {
 
 TEST_F(CommandLine, WrongCommandLineIsStatus2) {
   EXPECT_EQ(modrun({}).status, 2);
-  EXPECT_EQ(modrun({"trian"}).status, 2);
+  const auto misspelt = modrun({"trian"});
+  EXPECT_EQ(misspelt.status, 2);
+  EXPECT_THAT(misspelt.output, HasSubstr("there is no command \"trian\": did you mean train?"));
+  EXPECT_THAT(modrun({"train", "--set", "model.entry=lama"}).output, HasSubstr("did you mean llama?"));
   EXPECT_EQ(modrun({"train", "--resume", "--overwrite"}).status, 2);
   EXPECT_EQ(modrun({"--nproc-per-node", "two", "train"}).status, 2);
 }

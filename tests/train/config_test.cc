@@ -112,9 +112,8 @@ TEST_F(RunConfigTest, FamilyStandsForItsLanguageModel) {
 
 TEST_F(RunConfigTest, ModelMustBeNamedAndKnown) {
   EXPECT_THAT(refusal("[train]\nsteps = 1\n"), HasSubstr("model.entry is not set"));
-  EXPECT_THAT(
-      refusal("model.entry = 'lama'"),
-      AllOf(HasSubstr("run.toml:1:7: "), HasSubstr("\"lama\" is not in this program, which has LlamaForCausalLM")));
+  EXPECT_THAT(refusal("model.entry = 'lama'"),
+              AllOf(HasSubstr("run.toml:1:7: "), HasSubstr("\"lama\" is not in this program: did you mean llama?")));
 }
 
 TEST_F(RunConfigTest, ResolvedConfigReadsBackAsItself) {

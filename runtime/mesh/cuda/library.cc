@@ -1,5 +1,7 @@
 // libmodular_cuda's entry: NCCL's backend and the choice of a GPU.
 #include <c10/cuda/CUDAFunctions.h>
+#include <cuda_runtime.h>
+#include <fmt/format.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "runtime/mesh/cuda_library.h"
@@ -12,6 +14,15 @@ class NvidiaLibrary final : public CudaLibrary {
   int64_t device_count() const override { return c10::cuda::device_count(); }
 
   void use_device(const at::Device& device) const override { c10::cuda::set_device(device.index()); }
+
+  std::string name_of(const at::Device& device) const override {
+    cudaDeviceProp properties;
+    if (const cudaError_t error = cudaGetDeviceProperties(&properties, device.index()); error != cudaSuccess)
+      throw std::runtime_error(fmt::format("the GPU {} cannot be asked: {}", device.str(), cudaGetErrorString(error)));
+    std::string name = "GPU-";
+    for (const char byte : properties.uuid.bytes) name += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+    return name;
+  }
 
   c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const Store& store, const GroupSpec& spec,
                                                       const at::Device& device) const override {
