@@ -172,7 +172,7 @@ class Parts:
             if own and dim in (self.B, self.S) and self.chance(0.3):
                 texts.append(f"{own.name}.size({own.shape.index(dim)})")
             else:
-                texts.append(dim.share if is_split else dim.whole)
+                texts.append((is_split and dim.share) or dim.whole)
         if self.chance(0.1):
             self.use("sizes in variables")
             at, size = self.random.randrange(len(texts)), self.name("size")
