@@ -70,7 +70,7 @@ Arguments parse(int count, char** values) {
 
 int main(int count, char** values) {
   using namespace modular;
-  Arguments arguments = parse(count, values);
+  const Arguments arguments = parse(count, values);
   at::set_num_threads(arguments.threads);
   if (!arguments.plain) install_fused_functions();
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <future>
-#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
@@ -16,7 +15,6 @@ namespace modular {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using StorePointer = c10::intrusive_ptr<c10d::TCPStore>;
 
 const std::string kDone = "launcher/done/";
 constexpr auto kAnswer = std::chrono::seconds(10);

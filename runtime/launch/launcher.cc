@@ -141,9 +141,8 @@ struct Job {
 /// The ranks of this machine, from their start to their end.
 class Attempt {
  public:
-  Attempt(Job& job, int64_t number)
-      : options_(job.options), job_(job), signals_(job.signals), store_(job.store), number_(number) {
-    store_.begin_attempt(number);
+  Attempt(Job& job, int64_t number) : options_(job.options), job_(job), number_(number) {
+    job_.store.begin_attempt(number);
     if (number > 0) logs_ = job.folder.path() / fmt::format("attempt-{}", number);
     fs::create_directories(logs_);
   }
@@ -162,7 +161,7 @@ class Attempt {
     for (int64_t local = 0; local < options_.ranks_per_node; ++local) start(local, command);
     while (std::ranges::any_of(ranks_, &Rank::running)) {
       wait_for_event();
-      while (const auto signal = signals_.next()) pass_on(*signal);
+      while (const auto signal = job_.signals.next()) pass_on(*signal);
       for (Rank& rank : ranks_) rank.reap();
       if (!stopping_) look_for_failure();
       if (job_.interrupted_by && !kill_at_ && std::ranges::any_of(ranks_, &Rank::ended))
@@ -185,8 +184,8 @@ class Attempt {
         fmt::format("LOCAL_WORLD_SIZE={}", options_.ranks_per_node),
         fmt::format("GROUP_RANK={}", options_.node_rank),
         fmt::format("GROUP_WORLD_SIZE={}", options_.nodes),
-        fmt::format("MASTER_ADDR={}", store_.host()),
-        fmt::format("MASTER_PORT={}", store_.port()),
+        fmt::format("MASTER_ADDR={}", job_.store.host()),
+        fmt::format("MASTER_PORT={}", job_.store.port()),
         "TORCHELASTIC_USE_AGENT_STORE=True",
         fmt::format("TORCHELASTIC_RESTART_COUNT={}", number_),
     };
@@ -200,7 +199,7 @@ class Attempt {
   }
 
   void wait_for_event() {
-    std::vector<pollfd> events = {{signals_.descriptor(), POLLIN, 0}};
+    std::vector<pollfd> events = {{job_.signals.descriptor(), POLLIN, 0}};
     for (const Rank& rank : ranks_) {
       if (rank.running()) events.push_back({rank.end_descriptor(), POLLIN, 0});
       if (rank.output_descriptor() >= 0) events.push_back({rank.output_descriptor(), POLLIN, 0});
@@ -236,7 +235,7 @@ class Attempt {
   /// Stops the job when a rank, here or on another machine, has failed and the cause is known or has had time to show
   /// up.
   void look_for_failure() {
-    if (options_.nodes > 1) remote_failure_ = store_.failure_elsewhere();
+    if (options_.nodes > 1) remote_failure_ = job_.store.failure_elsewhere();
     const Rank* first = first_cause(ranks_);
     if (!first && remote_failure_.empty()) return;
     if (remote_failure_.empty() && first->is_consequence()) {
@@ -247,7 +246,7 @@ class Attempt {
     stopping_ = true;
     if (first) failed_rank_ = first->number();
     for (Rank& rank : ranks_) rank.note_state_at_failure();
-    if (first && remote_failure_.empty()) store_.tell_failure(first->summary(options_.world_size(), ranks_));
+    if (first && remote_failure_.empty()) job_.store.tell_failure(first->summary(options_.world_size(), ranks_));
     for (Rank& rank : ranks_) rank.signal(SIGTERM);
     kill_at_ = Clock::now() + options_.stop_grace;
   }
@@ -282,8 +281,6 @@ class Attempt {
 
   const LaunchOptions& options_;
   Job& job_;
-  Signals& signals_;
-  JobStore& store_;
   int64_t number_;
   fs::path logs_ = job_.folder.path();
   std::vector<Rank> ranks_;

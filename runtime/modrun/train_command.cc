@@ -24,6 +24,11 @@ RunRequest request_of(const Arguments& arguments, const std::string& folder) {
   return request;
 }
 
+/// Adds a line to a text, unless it is empty.
+void add_line(std::string& text, const std::string& line) {
+  if (!line.empty()) text.append(text.empty() ? "" : "\n").append(line);
+}
+
 }  // namespace
 
 PreparedCommand prepare_train(const Arguments& arguments, int64_t world_size) {
@@ -36,9 +41,8 @@ PreparedCommand prepare_train(const Arguments& arguments, int64_t world_size) {
   command.note = unknown_keys_note(run->config.network);
   if (const auto& weights = run->config.model.checkpoint;
       !weights.empty() && run->checkpoint.empty() && find_checkpoint(weights).empty())
-    if (const std::string head = new_head_note(weights, run->config.network); !head.empty())
-      command.note.append(command.note.empty() ? "" : "\n").append(head);
-  if (!run->note.empty()) command.note.append(command.note.empty() ? "" : "\n").append(run->note);
+    add_line(command.note, new_head_note(weights, run->config.network));
+  add_line(command.note, run->note);
   command.before_ranks = [run] {
     check_run_folder(*run);
     check_examples(*run);

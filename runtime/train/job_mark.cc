@@ -4,8 +4,6 @@
 
 #include <unistd.h>
 
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "runtime/checkpoint/atomic_folder.h"
@@ -15,28 +13,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string text_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 /// This boot of the machine, and the number and the start of the process that started this one: no other process was or
 /// will be that.
 std::string launcher() {
   const pid_t parent = getppid();
-  std::string status = text_of(fmt::format("/proc/{}/stat", parent));
+  std::string status = read_file(fmt::format("/proc/{}/stat", parent));
   status.erase(0, status.rfind(')') + 1);  // after the name, which may hold anything
   constexpr int kFieldsBeforeStart = 19;
   size_t begin = 0;
   for (int field = 0; field < kFieldsBeforeStart; ++field) begin = status.find_first_of(' ', begin + 1);
   const std::string start = begin == std::string::npos ? "" : status.substr(begin, status.find(' ', begin + 1) - begin);
-  return fmt::format("{}{}{}\n", text_of("/proc/sys/kernel/random/boot_id"), parent, start);
+  return fmt::format("{}{}{}\n", read_file("/proc/sys/kernel/random/boot_id"), parent, start);
 }
 
 }  // namespace
 
 void mark_job(const fs::path& folder) { write_file(folder / "run.job", launcher()); }
 
-bool is_marked_by_this_job(const fs::path& folder) { return text_of(folder / "run.job") == launcher(); }
+bool is_marked_by_this_job(const fs::path& folder) {
+  return fs::exists(folder / "run.job") && read_file(folder / "run.job") == launcher();
+}
 
 }  // namespace modular

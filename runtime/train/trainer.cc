@@ -226,11 +226,9 @@ class Trainer {
     to_device(batches, mesh_.device());
     const auto result = model_.step(batches);
     const double norm = gradient_norm(model_.parameters(), mesh_);
-    const bool finite = std::isfinite(result.loss) && std::isfinite(norm);
-    if (!finite) consider_nonfinite(result.loss, norm);
     const double lr = config_.schedule().at(step_);
-    if (!finite) {
-      print("step {} is skipped: its loss is {} and its gradient's norm {}\n", step_ + 1, result.loss, norm);
+    if (!std::isfinite(result.loss) || !std::isfinite(norm)) {
+      skip_or_refuse_step(result.loss, norm);
     } else if (result.target_count > 0) {
       clip_gradients(model_.parameters(), norm, config_.optim.max_grad_norm);
       optimizer_.step(lr);
@@ -254,14 +252,15 @@ class Trainer {
     return batches;
   }
 
-  /// Returns where the step can be skipped. Collective: the numbers that led here are the same on all ranks.
-  void consider_nonfinite(double loss, double norm) {
+  /// What becomes of a step without finite numbers. Collective: the numbers that led here are the same on all ranks.
+  void skip_or_refuse_step(double loss, double norm) {
     at::Tensor spoiled = at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(mesh_.device()));
     for (const auto& parameter : model_.parameters())
       if (parameter.local.numel() > 0) spoiled.add_(parameter.local.isfinite().all().logical_not());
     all_reduce(mesh_.world(), spoiled, "the weights that are not finite").wait();
     const bool weights = spoiled.item<int>() != 0;
-    if (!weights && config_.train.on_nonfinite == "skip") return;
+    if (!weights && config_.train.on_nonfinite == "skip")
+      return print("step {} is skipped: its loss is {} and its gradient's norm {}\n", step_ + 1, loss, norm);
     throw std::runtime_error(
         fmt::format("step {}: the loss is {} and the gradient's norm {}: {}", step_ + 1, loss, norm,
                     weights ? "weights are not finite; begin from others, or continue from an older checkpoint"

@@ -60,13 +60,38 @@ class ModrunTest : public testing::Test {
 
   std::filesystem::path run_folder(const std::string& name) const { return folder_.path() / "runs" / name; }
 
-  /// modrun [launcher flags] train tiny.toml, into run_folder(name).
-  Finished train(const std::string& name, const std::vector<std::string>& options = {},
-                 const std::vector<std::string>& launcher = {}) const {
+  /// Arguments of modrun: [launcher flags] train tiny.toml, into run_folder(name).
+  std::vector<std::string> training(const std::string& name, const std::vector<std::string>& options = {},
+                                    const std::vector<std::string>& launcher = {}) const {
     std::vector<std::string> arguments = launcher;
     arguments.insert(arguments.end(), {"train", config_.string(), "--set", "train.dir=" + run_folder(name).string()});
     arguments.insert(arguments.end(), options.begin(), options.end());
-    return modrun(arguments);
+    return arguments;
+  }
+
+  /// Does that, to its end.
+  Finished train(const std::string& name, const std::vector<std::string>& options = {},
+                 const std::vector<std::string>& launcher = {}) const {
+    return modrun(training(name, options, launcher));
+  }
+
+  static std::string bytes_of(const std::filesystem::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    EXPECT_TRUE(in) << path;
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  /// Expects the tensors of two runs' checkpoints of that name to be the same to the bit.
+  void expect_same_checkpoint(const std::string& one, const std::string& other, const std::string& checkpoint) const {
+    int files = 0;
+    for (const auto& file : std::filesystem::directory_iterator(run_folder(one) / "checkpoints" / checkpoint)) {
+      if (file.path().extension() != ".safetensors") continue;
+      ++files;
+      EXPECT_TRUE(bytes_of(file.path()) ==
+                  bytes_of(run_folder(other) / "checkpoints" / checkpoint / file.path().filename()))
+          << file.path();
+    }
+    EXPECT_GT(files, 0);
   }
 
   /// The lines of metrics.jsonl that are steps.

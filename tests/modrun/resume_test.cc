@@ -16,10 +16,8 @@ class Resume : public ModrunTest {
 
   std::vector<std::string> command(const std::string& name, const std::vector<std::string>& options = {},
                                    const std::vector<std::string>& launcher = {}) const {
-    std::vector<std::string> words = {MODRUN};
-    words.insert(words.end(), launcher.begin(), launcher.end());
-    words.insert(words.end(), {"train", config_.string(), "--set", "train.dir=" + run_folder(name).string()});
-    words.insert(words.end(), options.begin(), options.end());
+    std::vector<std::string> words = training(name, options, launcher);
+    words.insert(words.begin(), MODRUN);
     return words;
   }
 
@@ -87,15 +85,7 @@ TEST_F(Resume, RanksThatALauncherStartsAgainGoOnWithTheirOwnRunAlone) {
   EXPECT_EQ(steps("own").size(), 12u);
 }
 
-TEST_F(Resume, AFolderThatAnotherRunHasSavedInMeanwhileIsLeftAlone) {
-  ASSERT_EQ(train("saved").status, 0);
-  // Its checkpoints appear after this run has looked, and before it locks the folder: when it loads its weights.
-  const auto weights = folder_.path() / "weights";
-  ASSERT_EQ(modrun({"export", checkpoints("saved").string(), weights.string()}).status, 0);
-  const auto tensors = weights / "model.safetensors";
-  std::filesystem::rename(tensors, weights / "aside");
-  std::filesystem::rename(weights / "aside", tensors);
-  std::filesystem::create_directories(run_folder("run"));
+TEST_F(Resume, AFolderInWhichARunTrainsIsRefusedToAutoToo) {
   const auto run = start(command("run", {"--resume=auto", "--set", "train.steps=100000"}));
   await_step(run, "run", 1);
   const auto other = testing::end_of_program(start(command("run", {"--resume=auto"})));
@@ -119,10 +109,7 @@ TEST_F(Resume, RunsNeedNoMoreTheWeightsThatTheyBeganFrom) {
 
 TEST_F(Resume, ReadsTheConfigOfAnOlderProgram) {
   ASSERT_EQ(train("run").status, 0);
-  std::ofstream(run_folder("run") / "config.toml", std::ios::app) << "\n[parallel.x]\n";
-  std::ifstream in(run_folder("run") / "config.toml");
-  std::string text(std::istreambuf_iterator<char>(in), {});
-  text.erase(text.find("\n[parallel.x]\n"));
+  std::string text = bytes_of(run_folder("run") / "config.toml");
   const std::string now = "zero_stage = 3";
   ASSERT_NE(text.find(now), std::string::npos);
   text.replace(text.find(now), now.size(), "reshard_after_forward = false");

@@ -25,21 +25,21 @@ class Save : public ModrunTest, public ::testing::WithParamInterface<OnMesh> {
  protected:
   static constexpr int64_t kSteps = 160;
 
-  std::vector<std::string> settings(const std::string& name) const {
-    std::vector<std::string> all = {"train.dir=" + run_folder(name).string(), "train.steps=" + std::to_string(kSteps),
-                                    "train.batch_size=12", "checkpoint.every=50", "checkpoint.keep=0"};
+  std::vector<std::string> settings() const {
+    std::vector<std::string> all = {"train.steps=" + std::to_string(kSteps), "train.batch_size=12",
+                                    "checkpoint.every=50", "checkpoint.keep=0"};
     all.insert(all.end(), GetParam().settings.begin(), GetParam().settings.end());
     return all;
   }
 
   std::vector<std::string> command(const std::string& name, const std::vector<std::string>& options = {},
                                    const std::vector<std::string>& launcher = {}) const {
-    std::vector<std::string> words = {MODRUN};
-    words.insert(words.end(), GetParam().launcher.begin(), GetParam().launcher.end());
-    words.insert(words.end(), launcher.begin(), launcher.end());
-    words.insert(words.end(), {"train", config_.string()});
-    for (const std::string& setting : settings(name)) words.insert(words.end(), {"--set", setting});
-    words.insert(words.end(), options.begin(), options.end());
+    std::vector<std::string> flags = GetParam().launcher, all;
+    flags.insert(flags.end(), launcher.begin(), launcher.end());
+    for (const std::string& setting : settings()) all.insert(all.end(), {"--set", setting});
+    all.insert(all.end(), options.begin(), options.end());
+    std::vector<std::string> words = training(name, all, flags);
+    words.insert(words.begin(), MODRUN);
     return words;
   }
 
@@ -62,24 +62,11 @@ class Save : public ModrunTest, public ::testing::WithParamInterface<OnMesh> {
 
   /// Expects the last checkpoint and every step's loss to be those of another run.
   void expect_same(const std::string& one, const std::string& other) const {
-    const std::string last = "checkpoints/step-00000" + std::to_string(kSteps);
-    int files = 0;
-    for (const auto& file : std::filesystem::directory_iterator(run_folder(one) / last)) {
-      if (file.path().extension() != ".safetensors") continue;
-      ++files;
-      EXPECT_TRUE(bytes_of(file.path()) == bytes_of(run_folder(other) / last / file.path().filename())) << file.path();
-    }
-    EXPECT_GT(files, 0);
+    expect_same_checkpoint(one, other, "step-00000" + std::to_string(kSteps));
     const auto expected = steps(one), found = steps(other);
     ASSERT_EQ(expected.size(), static_cast<size_t>(kSteps));
     ASSERT_EQ(found.size(), static_cast<size_t>(kSteps));
     for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i]["loss"], expected[i]["loss"]) << "step " << i + 1;
-  }
-
-  static std::string bytes_of(const std::filesystem::path& path) {
-    std::ifstream in(path, std::ios::binary);
-    EXPECT_TRUE(in) << path;
-    return {std::istreambuf_iterator<char>(in), {}};
   }
 
   /// Moments at which runs are disturbed: steps after which the signal is sent. MODULAR_LONG_TESTS tries a hundred.
