@@ -32,6 +32,7 @@ struct BambaConfig {
   bool attention_bias = false;
   double attention_dropout = 0.0;
   bool mlp_bias = false;
+  std::optional<double> classifier_dropout;                // of tokens' classifier; 0.1 when not given
   int64_t num_labels = 2;                                  // of classifiers
   std::optional<std::string> problem_type;                 // of classifiers
   std::optional<int64_t> num_logits_to_keep = 1;           // in generation; nothing reads it
@@ -58,7 +59,6 @@ struct BambaConfig {
         throw ConfigError("hidden_size must be a multiple of num_attention_heads, or give head_dim");
       head_dim = hidden_size / num_attention_heads;
     }
-    if (attention_dropout != 0.0) throw ConfigError("attention_dropout is not supported: set it to 0.0");
     if (mamba_n_heads < 1) throw ConfigError("mamba_n_heads must be at least 1");
     if (!mamba_d_head) mamba_d_head = mamba_expand * hidden_size / mamba_n_heads;
     if (mamba_n_heads * *mamba_d_head != mamba_expand * hidden_size)
@@ -95,6 +95,7 @@ struct BambaConfig {
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
     visit("mlp_bias", mlp_bias);
+    visit("classifier_dropout", classifier_dropout);
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
     visit("num_logits_to_keep", num_logits_to_keep);
@@ -167,7 +168,8 @@ class BambaAttentionImpl : public Module {
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
         v_proj(register_module("v_proj",
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
-        o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, config.attention_bias))) {}
+        o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, config.attention_bias))),
+        attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -191,7 +193,7 @@ class BambaAttentionImpl : public Module {
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const Tensor& mask) {
     const auto& [cos, sin] = rotary_embeddings;
-    return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling);
+    return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -205,6 +207,7 @@ class BambaAttentionImpl : public Module {
   nn::Linear k_proj;
   nn::Linear v_proj;
   nn::Linear o_proj;
+  nn::Dropout attention_dropout;
 };
 TORCH_MODULE(BambaAttention);
 

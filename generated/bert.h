@@ -40,6 +40,9 @@ struct BertConfig {
           "problem_type to single_label_classification");
   }
 
+  /// The probability of dropout before a classifier.
+  double head_dropout() const { return classifier_dropout.value_or(hidden_dropout_prob); }
+
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("vocab_size", vocab_size);
@@ -74,6 +77,7 @@ class BertEmbeddingsImpl : public Module {
         token_type_embeddings(register_module("token_type_embeddings",
                                               embedding(config.type_vocab_size, config.hidden_size, std::nullopt))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
         initializer_range(config.initializer_range) {}
 
   /// The row of position_embeddings for each token: [batch or 1, seq].
@@ -83,7 +87,7 @@ class BertEmbeddingsImpl : public Module {
     Tensor token_types = batch.token_type_ids;
     if (!token_types.defined()) token_types = at::zeros_like(batch.input_ids);
     const Tensor embedded = tp::embedding(word_embeddings, batch.input_ids) + token_type_embeddings(token_types);
-    return LayerNorm(embedded + position_embeddings(positions(batch)));
+    return dropout(LayerNorm(embedded + position_embeddings(positions(batch))));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -92,6 +96,7 @@ class BertEmbeddingsImpl : public Module {
   nn::Embedding position_embeddings;
   nn::Embedding token_type_embeddings;
   modular::LayerNorm LayerNorm;
+  nn::Dropout dropout;
   double initializer_range;
 };
 TORCH_MODULE(BertEmbeddings);
@@ -105,7 +110,8 @@ class BertSelfAttentionImpl : public Module {
         initializer_range(config.initializer_range),
         query(register_module("query", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         key(register_module("key", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
-        value(register_module("value", linear(config.hidden_size, config.hidden_size, /*bias=*/true))) {}
+        value(register_module("value", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+        dropout(register_module("dropout", nn::Dropout(config.attention_probs_dropout_prob))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -116,7 +122,7 @@ class BertSelfAttentionImpl : public Module {
         key(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), attention_head_size}).transpose(1, 2);
     const Tensor value_layer =
         value(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), attention_head_size}).transpose(1, 2);
-    return attention(query_layer, key_layer, value_layer, mask, scaling);
+    return tp::attention(query_layer, key_layer, value_layer, mask, scaling, dropout);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -128,6 +134,7 @@ class BertSelfAttentionImpl : public Module {
   nn::Linear query;
   nn::Linear key;
   nn::Linear value;
+  nn::Dropout dropout;  // of the shares that keys have
 };
 TORCH_MODULE(BertSelfAttention);
 
@@ -137,16 +144,18 @@ class BertSelfOutputImpl : public Module {
   explicit BertSelfOutputImpl(const BertConfig& config)
       : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
-    return LayerNorm(tp::exit(dense, hidden_states) + input_tensor);
+    return LayerNorm(dropout(tp::exit(dense, hidden_states)) + input_tensor);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
+  nn::Dropout dropout;
   double initializer_range;
 };
 TORCH_MODULE(BertSelfOutput);
@@ -192,16 +201,18 @@ class BertOutputImpl : public Module {
   explicit BertOutputImpl(const BertConfig& config)
       : dense(register_module("dense", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
-    return LayerNorm(tp::exit(dense, hidden_states) + input_tensor);
+    return LayerNorm(dropout(tp::exit(dense, hidden_states)) + input_tensor);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
+  nn::Dropout dropout;
   double initializer_range;
 };
 TORCH_MODULE(BertOutput);
@@ -415,10 +426,11 @@ class BertForSequenceClassificationImpl : public Module {
   explicit BertForSequenceClassificationImpl(const BertConfig& config)
       : config(config),
         bert(register_module("bert", BertModel(config, /*add_pooling_layer=*/true))),
+        dropout(register_module("dropout", nn::Dropout(config.head_dropout()))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
 
   /// What the classifier reads.
-  Tensor features(const Tensor& hidden_states, const Batch&) { return bert->pooler(hidden_states); }
+  Tensor features(const Tensor& hidden_states, const Batch&) { return dropout(bert->pooler(hidden_states)); }
 
   Outputs forward(const Batch& batch) {
     return fsdp::unit(*this, &BertForSequenceClassificationImpl::forward_unit, batch);
@@ -441,6 +453,7 @@ class BertForSequenceClassificationImpl : public Module {
 
   BertConfig config;
   BertModel bert;
+  nn::Dropout dropout;
   nn::Linear classifier;
 };
 TORCH_MODULE(BertForSequenceClassification);
@@ -451,10 +464,11 @@ class BertForTokenClassificationImpl : public Module {
   explicit BertForTokenClassificationImpl(const BertConfig& config)
       : config(config),
         bert(register_module("bert", BertModel(config, /*add_pooling_layer=*/false))),
+        dropout(register_module("dropout", nn::Dropout(config.head_dropout()))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
 
   /// What the classifier reads.
-  Tensor features(const Tensor& hidden_states, const Batch&) { return hidden_states; }
+  Tensor features(const Tensor& hidden_states, const Batch&) { return dropout(hidden_states); }
 
   Outputs forward(const Batch& batch) {
     return fsdp::unit(*this, &BertForTokenClassificationImpl::forward_unit, batch);
@@ -477,6 +491,7 @@ class BertForTokenClassificationImpl : public Module {
 
   BertConfig config;
   BertModel bert;
+  nn::Dropout dropout;
   nn::Linear classifier;
 };
 TORCH_MODULE(BertForTokenClassification);

@@ -21,8 +21,9 @@ struct BloomConfig {
   double initializer_range = 0.02;
   std::optional<int64_t> pad_token_id;  // a classifier's: the embedding has no padding row
   bool tie_word_embeddings = true;
-  int64_t num_labels = 2;                   // of classifiers
-  std::optional<std::string> problem_type;  // of classifiers
+  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // of classifiers
+  std::optional<std::string> problem_type;   // of classifiers
   bool apply_residual_connection_post_layernorm = false;
   double hidden_dropout = 0.0;
   double attention_dropout = 0.0;
@@ -30,8 +31,7 @@ struct BloomConfig {
 
   void finish() {
     if (n_head < 1 || hidden_size % n_head != 0) throw ConfigError("hidden_size must be a multiple of n_head");
-    if (hidden_dropout != 0.0 || attention_dropout != 0.0)
-      throw ConfigError("dropout is not supported: set hidden_dropout and attention_dropout to 0.0");
+    if (!classifier_dropout) classifier_dropout = hidden_dropout;
     if (slow_but_exact) throw ConfigError("slow_but_exact is not supported: set it to false");
   }
 
@@ -45,6 +45,7 @@ struct BloomConfig {
     visit("initializer_range", initializer_range);
     visit("pad_token_id", pad_token_id);
     visit("tie_word_embeddings", tie_word_embeddings);
+    visit("classifier_dropout", classifier_dropout);
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
     visit("apply_residual_connection_post_layernorm", apply_residual_connection_post_layernorm);
@@ -63,7 +64,9 @@ class BloomAttentionImpl : public Module {
         initializer_range(config.initializer_range),
         query_key_value(
             register_module("query_key_value", linear(config.hidden_size, num_heads * 3 * head_dim, /*bias=*/true))),
-        dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))) {}
+        dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+        attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))),
+        hidden_dropout(register_module("hidden_dropout", nn::Dropout(config.hidden_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -71,8 +74,9 @@ class BloomAttentionImpl : public Module {
     const Tensor heads =
         query_key_value(hidden_states_tp).view({batch, seq, tp::local(num_heads), 3 * head_dim}).transpose(1, 2);
     const auto parts = heads.chunk(3, -1);
-    return tp::exit(dense, attention_with_biases(parts[0], parts[1], parts[2], mask,
-                                                 1.0 / std::sqrt(static_cast<double>(head_dim))));
+    return hidden_dropout(
+        tp::exit(dense, tp::attention_with_biases(parts[0], parts[1], parts[2], mask,
+                                                  1.0 / std::sqrt(static_cast<double>(head_dim)), attention_dropout)));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -82,6 +86,8 @@ class BloomAttentionImpl : public Module {
   double initializer_range;
   nn::Linear query_key_value;
   nn::Linear dense;
+  nn::Dropout attention_dropout;
+  nn::Dropout hidden_dropout;
 };
 TORCH_MODULE(BloomAttention);
 
@@ -93,11 +99,12 @@ class BloomMLPImpl : public Module {
         dense_h_to_4h(
             register_module("dense_h_to_4h", linear(config.hidden_size, 4 * config.hidden_size, /*bias=*/true))),
         dense_4h_to_h(
-            register_module("dense_4h_to_h", linear(4 * config.hidden_size, config.hidden_size, /*bias=*/true))) {}
+            register_module("dense_4h_to_h", linear(4 * config.hidden_size, config.hidden_size, /*bias=*/true))),
+        hidden_dropout(register_module("hidden_dropout", nn::Dropout(config.hidden_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     auto hidden_states_tp = tp::enter(hidden_states);
-    return tp::exit(dense_4h_to_h, activation("gelu_pytorch_tanh", dense_h_to_4h(hidden_states_tp)));
+    return hidden_dropout(tp::exit(dense_4h_to_h, activation("gelu_pytorch_tanh", dense_h_to_4h(hidden_states_tp))));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -105,6 +112,7 @@ class BloomMLPImpl : public Module {
   double initializer_range;
   nn::Linear dense_h_to_4h;
   nn::Linear dense_4h_to_h;
+  nn::Dropout hidden_dropout;
 };
 TORCH_MODULE(BloomMLP);
 
@@ -255,6 +263,7 @@ class BloomForTokenClassificationImpl : public Module {
   explicit BloomForTokenClassificationImpl(const BloomConfig& config)
       : config(config),
         transformer(register_module("transformer", BloomModel(config))),
+        dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
     check_labels(config.num_labels, config.problem_type);
   }
@@ -266,7 +275,7 @@ class BloomForTokenClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(hidden_states);
+    Tensor logits = classifier(dropout(hidden_states));
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = cross_entropy(logits, batch.labels);
@@ -280,6 +289,7 @@ class BloomForTokenClassificationImpl : public Module {
 
   BloomConfig config;
   BloomModel transformer;
+  nn::Dropout dropout;
   nn::Linear classifier;
 };
 TORCH_MODULE(BloomForTokenClassification);

@@ -33,10 +33,11 @@ struct DeepseekV2Config {
   bool attention_bias = false;
   double attention_dropout = 0.0;
   bool mlp_bias = false;
-  int64_t num_labels = 2;                   // of classifiers
-  std::optional<std::string> problem_type;  // of classifiers
-  int64_t first_k_dense_replace = 0;        // first layers, without experts
-  int64_t kv_lora_rank = 512;               // features of the latent that keys and values are made of
+  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // of classifiers
+  std::optional<std::string> problem_type;   // of classifiers
+  int64_t first_k_dense_replace = 0;         // first layers, without experts
+  int64_t kv_lora_rank = 512;                // features of the latent that keys and values are made of
   std::optional<int64_t> q_lora_rank = 1536;
   std::optional<int64_t> n_group;  // of experts
   int64_t n_routed_experts = 64;
@@ -63,7 +64,6 @@ struct DeepseekV2Config {
         throw ConfigError("hidden_size must be a multiple of num_attention_heads, or give head_dim");
       head_dim = hidden_size / num_attention_heads;
     }
-    if (attention_dropout != 0.0) throw ConfigError("attention_dropout is not supported: set it to 0.0");
     if (*num_key_value_heads != num_attention_heads)
       throw ConfigError("num_key_value_heads must be num_attention_heads: every head's keys come from one latent");
     check_experts(num_experts_per_tok.value_or(1), n_routed_experts, output_router_logits);
@@ -105,6 +105,7 @@ struct DeepseekV2Config {
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
     visit("mlp_bias", mlp_bias);
+    visit("classifier_dropout", classifier_dropout);
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
     visit("first_k_dense_replace", first_k_dense_replace);
@@ -292,7 +293,8 @@ class DeepseekV2AttentionImpl : public Module {
         kv_a_layernorm(register_module("kv_a_layernorm", DeepseekV2RMSNorm(kv_lora_rank, 1e-6))),
         kv_b_proj(register_module("kv_b_proj",
                                   linear(kv_lora_rank, num_heads * (qk_nope_head_dim + v_head_dim), /*bias=*/false))),
-        o_proj(register_module("o_proj", linear(num_heads * v_head_dim, config.hidden_size, config.attention_bias))) {
+        o_proj(register_module("o_proj", linear(num_heads * v_head_dim, config.hidden_size, config.attention_bias))),
+        attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))) {
     const int64_t head_dim = qk_nope_head_dim + qk_rope_head_dim;
     if (config.q_lora_rank) {
       q_a_proj = register_module("q_a_proj", linear(config.hidden_size, *config.q_lora_rank, config.attention_bias));
@@ -329,8 +331,9 @@ class DeepseekV2AttentionImpl : public Module {
     // All heads share the features that turn.
     const Tensor turned = tp::enter(turn(latent[1].view({batch, 1, seq, qk_rope_head_dim}), rotary_embeddings))
                               .expand({batch, tp::local(num_heads), seq, qk_rope_head_dim});
-    return tp::exit(o_proj, attention(at::cat({query[0], turn(query[1], rotary_embeddings)}, -1),
-                                      at::cat({key_value[0], turned}, -1), key_value[1], mask, scaling));
+    return tp::exit(o_proj,
+                    tp::attention(at::cat({query[0], turn(query[1], rotary_embeddings)}, -1),
+                                  at::cat({key_value[0], turned}, -1), key_value[1], mask, scaling, attention_dropout));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -350,6 +353,7 @@ class DeepseekV2AttentionImpl : public Module {
   DeepseekV2RMSNorm kv_a_layernorm;
   nn::Linear kv_b_proj;
   nn::Linear o_proj;
+  nn::Dropout attention_dropout;
 };
 TORCH_MODULE(DeepseekV2Attention);
 

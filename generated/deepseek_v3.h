@@ -33,8 +33,9 @@ struct DeepseekV3Config {
   RopeParameters rope_parameters;
   bool attention_bias = false;
   double attention_dropout = 0.0;
-  int64_t num_labels = 2;                   // of classifiers
-  std::optional<std::string> problem_type;  // of classifiers
+  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // of classifiers
+  std::optional<std::string> problem_type;   // of classifiers
   int64_t first_k_dense_replace = 3;
   int64_t kv_lora_rank = 512;  // features of the latent that keys and values are made of
   std::optional<int64_t> q_lora_rank = 1536;
@@ -63,7 +64,6 @@ struct DeepseekV3Config {
         throw ConfigError("hidden_size must be a multiple of num_attention_heads, or give head_dim");
       head_dim = hidden_size / num_attention_heads;
     }
-    if (attention_dropout != 0.0) throw ConfigError("attention_dropout is not supported: set it to 0.0");
     if (*num_key_value_heads != num_attention_heads)
       throw ConfigError("num_key_value_heads must be num_attention_heads: every head's keys come from one latent");
     check_experts(num_experts_per_tok.value_or(1), n_routed_experts, output_router_logits);
@@ -101,6 +101,7 @@ struct DeepseekV3Config {
     visit("rope_parameters", rope_parameters);
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
+    visit("classifier_dropout", classifier_dropout);
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
     visit("first_k_dense_replace", first_k_dense_replace);
@@ -296,6 +297,7 @@ class DeepseekV3AttentionImpl : public Module {
         kv_b_proj(register_module("kv_b_proj",
                                   linear(kv_lora_rank, num_heads * (qk_nope_head_dim + v_head_dim), /*bias=*/false))),
         o_proj(register_module("o_proj", linear(num_heads * v_head_dim, config.hidden_size, config.attention_bias))),
+        attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))),
         rope_interleave(config.rope_interleave) {
     const int64_t head_dim = qk_nope_head_dim + qk_rope_head_dim;
     if (config.q_lora_rank) {
@@ -333,8 +335,9 @@ class DeepseekV3AttentionImpl : public Module {
     // All heads share the features that turn.
     const Tensor turned = tp::enter(turn(latent[1].view({batch, 1, seq, qk_rope_head_dim}), rotary_embeddings))
                               .expand({batch, tp::local(num_heads), seq, qk_rope_head_dim});
-    return tp::exit(o_proj, attention(at::cat({query[0], turn(query[1], rotary_embeddings)}, -1),
-                                      at::cat({key_value[0], turned}, -1), key_value[1], mask, scaling));
+    return tp::exit(o_proj,
+                    tp::attention(at::cat({query[0], turn(query[1], rotary_embeddings)}, -1),
+                                  at::cat({key_value[0], turned}, -1), key_value[1], mask, scaling, attention_dropout));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -354,6 +357,7 @@ class DeepseekV3AttentionImpl : public Module {
   DeepseekV3RMSNorm kv_a_layernorm;
   nn::Linear kv_b_proj;
   nn::Linear o_proj;
+  nn::Dropout attention_dropout;
   bool rope_interleave;
 };
 TORCH_MODULE(DeepseekV3Attention);
@@ -517,12 +521,13 @@ class DeepseekV3ForTokenClassificationImpl : public Module {
   explicit DeepseekV3ForTokenClassificationImpl(const DeepseekV3Config& config)
       : config(config),
         model(register_module("model", DeepseekV3Model(config))),
-        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
+        dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
     check_labels(config.num_labels, config.problem_type);
   }
 
   /// Scores of the labels: [batch, seq, labels].
-  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(hidden_states); }
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(dropout(hidden_states)); }
 
   Outputs forward(const Batch& batch) {
     return fsdp::unit(*this, &DeepseekV3ForTokenClassificationImpl::forward_unit, batch);
@@ -546,6 +551,7 @@ class DeepseekV3ForTokenClassificationImpl : public Module {
   DeepseekV3Config config;
   DeepseekV3Model model;
   nn::Linear score;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(DeepseekV3ForTokenClassification);
 

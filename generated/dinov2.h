@@ -108,6 +108,7 @@ class Dinov2EmbeddingsImpl : public Module {
     patch_embeddings = register_module("patch_embeddings", Dinov2PatchEmbeddings(config));
     position_embeddings = register_parameter(
         "position_embeddings", torch::empty({1, patches_a_side * patches_a_side + 1, config.hidden_size}));
+    dropout = register_module("dropout", nn::Dropout(config.hidden_dropout_prob));
     if (config.use_mask_token) mask_token = register_parameter("mask_token", torch::empty({1, config.hidden_size}));
   }
 
@@ -121,7 +122,7 @@ class Dinov2EmbeddingsImpl : public Module {
   Tensor forward(const Tensor& pixel_values) {
     const Tensor position = positions(pixel_values);
     const Tensor patches = patch_embeddings(pixel_values);
-    return torch::cat({cls_token.expand({patches.size(0), 1, -1}), patches}, 1) + position;
+    return dropout(torch::cat({cls_token.expand({patches.size(0), 1, -1}), patches}, 1) + position);
   }
 
   void reset_parameters() override {
@@ -135,7 +136,8 @@ class Dinov2EmbeddingsImpl : public Module {
   Tensor cls_token;  // [1, 1, hidden]
   Dinov2PatchEmbeddings patch_embeddings{nullptr};
   Tensor position_embeddings;  // [1, 1 + patches, hidden]
-  Tensor mask_token;           // [1, hidden]: of pretraining alone
+  nn::Dropout dropout{nullptr};
+  Tensor mask_token;  // [1, hidden]: of pretraining alone
 };
 TORCH_MODULE(Dinov2Embeddings);
 
@@ -149,7 +151,8 @@ class Dinov2AttentionImpl : public Module {
         q_proj(register_module("q_proj", linear(config.hidden_size, config.hidden_size, config.qkv_bias))),
         k_proj(register_module("k_proj", linear(config.hidden_size, config.hidden_size, config.qkv_bias))),
         v_proj(register_module("v_proj", linear(config.hidden_size, config.hidden_size, config.qkv_bias))),
-        o_proj(register_module("o_proj", linear(config.hidden_size, config.hidden_size, /*bias=*/true))) {}
+        o_proj(register_module("o_proj", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+        attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_probs_dropout_prob))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -160,7 +163,8 @@ class Dinov2AttentionImpl : public Module {
         k_proj(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), head_dim}).transpose(1, 2);
     const Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), head_dim}).transpose(1, 2);
-    return tp::exit(o_proj, attention(query, key, value, whole_mask(seq, hidden_states.device()), scaling));
+    const Tensor mask = whole_mask(seq, hidden_states.device());
+    return tp::exit(o_proj, tp::attention(query, key, value, mask, scaling, attention_dropout));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -173,6 +177,7 @@ class Dinov2AttentionImpl : public Module {
   nn::Linear k_proj;
   nn::Linear v_proj;
   nn::Linear o_proj;
+  nn::Dropout attention_dropout;
 };
 TORCH_MODULE(Dinov2Attention);
 
@@ -240,6 +245,19 @@ class Dinov2SwiGLUFFNImpl : public Module {
 };
 TORCH_MODULE(Dinov2SwiGLUFFN);
 
+/// Leaves out what a part of the layer adds, for whole samples (Huang et al., Deep Networks with Stochastic Depth).
+class Dinov2DropPathImpl : public Module {
+ public:
+  explicit Dinov2DropPathImpl(double drop_prob) : dropout(register_module("dropout", nn::Dropout(drop_prob))) {}
+
+  Tensor forward(const Tensor& hidden_states) {
+    return hidden_states * dropout(at::ones({hidden_states.size(0), 1, 1}, hidden_states.options()));
+  }
+
+  nn::Dropout dropout;
+};
+TORCH_MODULE(Dinov2DropPath);
+
 class Dinov2LayerImpl : public Module {
  public:
   explicit Dinov2LayerImpl(const Dinov2Config& config)
@@ -252,15 +270,19 @@ class Dinov2LayerImpl : public Module {
       mlp = register_module("mlp", Dinov2SwiGLUFFN(config));
     else
       mlp = register_module("mlp", Dinov2MLP(config));
+    if (config.drop_path_rate > 0.0) drop_path = register_module("drop_path", Dinov2DropPath(config.drop_path_rate));
   }
+
+  /// What is added to the residual path, which may be left out.
+  Tensor drop(const Tensor& added) { return drop_path ? drop_path(added) : added; }
 
   Tensor forward(const Tensor& hidden_states) {
     return fsdp::unit(*this, &Dinov2LayerImpl::forward_unit, hidden_states);
   }
 
   Tensor forward_unit(const Tensor& hidden_states) {
-    const Tensor attended = layer_scale1(attention(norm1(hidden_states))) + hidden_states;
-    return layer_scale2(mlp(norm2(attended))) + attended;
+    const Tensor attended = drop(layer_scale1(attention(norm1(hidden_states)))) + hidden_states;
+    return drop(layer_scale2(mlp(norm2(attended)))) + attended;
   }
 
   LayerNorm norm1;
@@ -269,6 +291,7 @@ class Dinov2LayerImpl : public Module {
   LayerNorm norm2;
   OneOf<Dinov2SwiGLUFFN, Dinov2MLP> mlp{nullptr};
   Dinov2LayerScale layer_scale2;
+  Dinov2DropPath drop_path{nullptr};
 };
 TORCH_MODULE(Dinov2Layer);
 

@@ -28,8 +28,9 @@ struct GemmaConfig {
   RopeParameters rope_parameters;
   bool attention_bias = false;
   double attention_dropout = 0.0;
-  int64_t num_labels = 2;                   // of classifiers
-  std::optional<std::string> problem_type;  // of classifiers
+  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // of classifiers
+  std::optional<std::string> problem_type;   // of classifiers
   std::optional<bool> use_bidirectional_attention;
 
   void finish() {
@@ -45,7 +46,6 @@ struct GemmaConfig {
         throw ConfigError("hidden_size must be a multiple of num_attention_heads, or give head_dim");
       head_dim = hidden_size / num_attention_heads;
     }
-    if (attention_dropout != 0.0) throw ConfigError("attention_dropout is not supported: set it to 0.0");
   }
 
   template <class Visitor>
@@ -66,6 +66,7 @@ struct GemmaConfig {
     visit("rope_parameters", rope_parameters);
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
+    visit("classifier_dropout", classifier_dropout);
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
     visit("use_bidirectional_attention", use_bidirectional_attention);
@@ -126,7 +127,8 @@ class GemmaAttentionImpl : public Module {
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
         v_proj(register_module("v_proj",
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
-        o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, config.attention_bias))) {}
+        o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, config.attention_bias))),
+        attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -150,7 +152,7 @@ class GemmaAttentionImpl : public Module {
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const Tensor& mask) {
     const auto& [cos, sin] = rotary_embeddings;
-    return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling);
+    return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -164,6 +166,7 @@ class GemmaAttentionImpl : public Module {
   nn::Linear k_proj;
   nn::Linear v_proj;
   nn::Linear o_proj;
+  nn::Dropout attention_dropout;
 };
 TORCH_MODULE(GemmaAttention);
 
@@ -326,12 +329,13 @@ class GemmaForTokenClassificationImpl : public Module {
   explicit GemmaForTokenClassificationImpl(const GemmaConfig& config)
       : config(config),
         model(register_module("model", GemmaModel(config))),
-        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
+        dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
     check_labels(config.num_labels, config.problem_type);
   }
 
   /// Scores of the labels: [batch, seq, labels].
-  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(hidden_states); }
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(dropout(hidden_states)); }
 
   Outputs forward(const Batch& batch) {
     return fsdp::unit(*this, &GemmaForTokenClassificationImpl::forward_unit, batch);
@@ -355,6 +359,7 @@ class GemmaForTokenClassificationImpl : public Module {
   GemmaConfig config;
   GemmaModel model;
   nn::Linear score;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(GemmaForTokenClassification);
 

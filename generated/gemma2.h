@@ -29,8 +29,9 @@ struct Gemma2Config {
   RopeParameters rope_parameters;
   bool attention_bias = false;
   double attention_dropout = 0.0;
-  int64_t num_labels = 2;                   // of classifiers
-  std::optional<std::string> problem_type;  // of classifiers
+  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // of classifiers
+  std::optional<std::string> problem_type;   // of classifiers
   std::optional<bool> use_bidirectional_attention;
   int64_t query_pre_attn_scalar = 256;  // one over the square of what scores are multiplied by
   std::optional<int64_t> sliding_window = 4096;
@@ -54,7 +55,6 @@ struct Gemma2Config {
         throw ConfigError("hidden_size must be a multiple of num_attention_heads, or give head_dim");
       head_dim = hidden_size / num_attention_heads;
     }
-    if (attention_dropout != 0.0) throw ConfigError("attention_dropout is not supported: set it to 0.0");
   }
 
   /// Whether a layer has a window where layer_types does not say it.
@@ -78,6 +78,7 @@ struct Gemma2Config {
     visit("rope_parameters", rope_parameters);
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
+    visit("classifier_dropout", classifier_dropout);
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
     visit("use_bidirectional_attention", use_bidirectional_attention);
@@ -144,6 +145,7 @@ class Gemma2AttentionImpl : public Module {
         v_proj(register_module("v_proj",
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
         o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, config.attention_bias))),
+        attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))),
         softcap(config.attn_logit_softcapping) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
@@ -168,7 +170,8 @@ class Gemma2AttentionImpl : public Module {
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const Tensor& mask) {
     const auto& [cos, sin] = rotary_embeddings;
-    return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, softcap);
+    return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout,
+                         softcap);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -182,6 +185,7 @@ class Gemma2AttentionImpl : public Module {
   nn::Linear k_proj;
   nn::Linear v_proj;
   nn::Linear o_proj;
+  nn::Dropout attention_dropout;
   std::optional<double> softcap;
 };
 TORCH_MODULE(Gemma2Attention);
@@ -356,12 +360,13 @@ class Gemma2ForTokenClassificationImpl : public Module {
   explicit Gemma2ForTokenClassificationImpl(const Gemma2Config& config)
       : config(config),
         model(register_module("model", Gemma2Model(config))),
-        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
+        dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
     check_labels(config.num_labels, config.problem_type);
   }
 
   /// Scores of the labels: [batch, seq, labels].
-  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(hidden_states); }
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(dropout(hidden_states)); }
 
   Outputs forward(const Batch& batch) {
     return fsdp::unit(*this, &Gemma2ForTokenClassificationImpl::forward_unit, batch);
@@ -385,6 +390,7 @@ class Gemma2ForTokenClassificationImpl : public Module {
   Gemma2Config config;
   Gemma2Model model;
   nn::Linear score;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(Gemma2ForTokenClassification);
 

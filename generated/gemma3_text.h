@@ -29,8 +29,9 @@ struct Gemma3Config {
   LayerRopeParameters rope_parameters = {rotary_base(1e6), rotary_base(1e4)};
   bool attention_bias = false;
   double attention_dropout = 0.0;
-  int64_t num_labels = 2;                   // of classifiers
-  std::optional<std::string> problem_type;  // of classifiers
+  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // of classifiers
+  std::optional<std::string> problem_type;   // of classifiers
   std::optional<bool> use_bidirectional_attention = false;
   int64_t query_pre_attn_scalar = 256;  // one over the square of what scores are multiplied by
   std::optional<int64_t> sliding_window = 4096;
@@ -55,7 +56,6 @@ struct Gemma3Config {
         throw ConfigError("hidden_size must be a multiple of num_attention_heads, or give head_dim");
       head_dim = hidden_size / num_attention_heads;
     }
-    if (attention_dropout != 0.0) throw ConfigError("attention_dropout is not supported: set it to 0.0");
   }
 
   /// Whether a layer has a window where layer_types does not say it.
@@ -79,6 +79,7 @@ struct Gemma3Config {
     visit("rope_parameters", rope_parameters);
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
+    visit("classifier_dropout", classifier_dropout);
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
     visit("use_bidirectional_attention", use_bidirectional_attention);
@@ -151,6 +152,7 @@ class Gemma3AttentionImpl : public Module {
         v_proj(register_module("v_proj",
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
         o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, config.attention_bias))),
+        attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))),
         q_norm(register_module("q_norm", Gemma3RMSNorm(head_dim, config.rms_norm_eps))),
         k_norm(register_module("k_norm", Gemma3RMSNorm(head_dim, config.rms_norm_eps))) {}
 
@@ -177,8 +179,8 @@ class Gemma3AttentionImpl : public Module {
                 const Tensor& mask) {
     // The original does not cap scores here, whatever attn_logit_softcapping says.
     const auto& [cos, sin] = rotary_embeddings;
-    return attention(rotary(q_norm->forward_on_shards(query), cos, sin),
-                     rotary(k_norm->forward_on_shards(key), cos, sin), value, mask, scaling);
+    return tp::attention(rotary(q_norm->forward_on_shards(query), cos, sin),
+                         rotary(k_norm->forward_on_shards(key), cos, sin), value, mask, scaling, attention_dropout);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -192,6 +194,7 @@ class Gemma3AttentionImpl : public Module {
   nn::Linear k_proj;
   nn::Linear v_proj;
   nn::Linear o_proj;
+  nn::Dropout attention_dropout;
   Gemma3RMSNorm q_norm;
   Gemma3RMSNorm k_norm;
 };

@@ -29,8 +29,9 @@ struct GPT2Config {
   bool add_cross_attention = false;
   std::optional<int64_t> pad_token_id;  // a classifier's: the embedding has no padding row
   bool tie_word_embeddings = true;
-  int64_t num_labels = 2;                   // of classifiers
-  std::optional<std::string> problem_type;  // of classifiers
+  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // of classifiers
+  std::optional<std::string> problem_type;   // of classifiers
 
   void finish() {
     if (n_head < 1 || n_embd % n_head != 0) throw ConfigError("n_embd must be a multiple of n_head");
@@ -58,6 +59,7 @@ struct GPT2Config {
     visit("add_cross_attention", add_cross_attention);
     visit("pad_token_id", pad_token_id);
     visit("tie_word_embeddings", tie_word_embeddings);
+    visit("classifier_dropout", classifier_dropout);
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
   }
@@ -73,14 +75,16 @@ class GPT2AttentionImpl : public Module {
         scaling((config.scale_attn_weights ? 1.0 / std::sqrt(static_cast<double>(head_dim)) : 1.0) /
                 (config.scale_attn_by_inverse_layer_idx ? static_cast<double>(layer + 1) : 1.0)),
         c_attn(register_module("c_attn", TransposedLinear(config.n_embd, 3 * config.n_embd))),
-        c_proj(register_module("c_proj", TransposedLinear(config.n_embd, config.n_embd))) {}
+        c_proj(register_module("c_proj", TransposedLinear(config.n_embd, config.n_embd))),
+        attn_dropout(register_module("attn_dropout", nn::Dropout(config.attn_pdrop))),
+        resid_dropout(register_module("resid_dropout", nn::Dropout(config.resid_pdrop))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     const auto parts = c_attn(hidden_states_tp).view({batch, seq, 3, tp::local(num_heads), head_dim}).unbind(2);
     const Tensor query = parts[0].transpose(1, 2), key = parts[1].transpose(1, 2), value = parts[2].transpose(1, 2);
-    return tp::exit(c_proj, attention(query, key, value, mask, scaling));
+    return resid_dropout(tp::exit(c_proj, tp::attention(query, key, value, mask, scaling, attn_dropout)));
   }
 
   void reset_parameters() override {
@@ -96,6 +100,8 @@ class GPT2AttentionImpl : public Module {
   double scaling;
   TransposedLinear c_attn;
   TransposedLinear c_proj;
+  nn::Dropout attn_dropout;
+  nn::Dropout resid_dropout;
 };
 TORCH_MODULE(GPT2Attention);
 
@@ -105,11 +111,12 @@ class GPT2MLPImpl : public Module {
   explicit GPT2MLPImpl(const GPT2Config& config)
       : config(config),
         c_fc(register_module("c_fc", TransposedLinear(config.n_embd, *config.n_inner))),
-        c_proj(register_module("c_proj", TransposedLinear(*config.n_inner, config.n_embd))) {}
+        c_proj(register_module("c_proj", TransposedLinear(*config.n_inner, config.n_embd))),
+        dropout(register_module("dropout", nn::Dropout(config.resid_pdrop))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     auto hidden_states_tp = tp::enter(hidden_states);
-    return tp::exit(c_proj, activation(config.activation_function, c_fc(hidden_states_tp)));
+    return dropout(tp::exit(c_proj, activation(config.activation_function, c_fc(hidden_states_tp))));
   }
 
   void reset_parameters() override {
@@ -122,6 +129,7 @@ class GPT2MLPImpl : public Module {
   GPT2Config config;
   TransposedLinear c_fc;
   TransposedLinear c_proj;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(GPT2MLP);
 
@@ -157,13 +165,14 @@ class GPT2ModelImpl : public Module {
       : config(config),
         wte(register_module("wte", embedding(config.vocab_size, config.n_embd, std::nullopt))),
         wpe(register_module("wpe", embedding(config.n_positions, config.n_embd, std::nullopt))),
+        drop(register_module("drop", nn::Dropout(config.embd_pdrop))),
         h(register_module("h", ModuleListOf<GPT2Block>())),
         ln_f(register_module("ln_f", LayerNorm(config.n_embd, config.layer_norm_epsilon))) {
     for (int64_t layer = 0; layer < config.n_layer; ++layer) h->push_back(GPT2Block(config, layer));
   }
 
   /// Embeddings of tokens and their positions: [batch, seq, hidden].
-  Tensor embed(const Batch& batch) { return tp::embedding(wte, batch.input_ids) + wpe(position_ids(batch)); }
+  Tensor embed(const Batch& batch) { return drop(tp::embedding(wte, batch.input_ids) + wpe(position_ids(batch))); }
 
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embed(batch) : pp::received();
@@ -178,6 +187,7 @@ class GPT2ModelImpl : public Module {
   GPT2Config config;
   nn::Embedding wte;
   nn::Embedding wpe;
+  nn::Dropout drop;
   ModuleListOf<GPT2Block> h;
   LayerNorm ln_f;
 };
@@ -259,6 +269,7 @@ class GPT2ForTokenClassificationImpl : public Module {
   explicit GPT2ForTokenClassificationImpl(const GPT2Config& config)
       : config(config),
         transformer(register_module("transformer", GPT2Model(config))),
+        dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))),
         classifier(register_module("classifier", linear(config.n_embd, config.num_labels, /*bias=*/true))) {
     check_labels(config.num_labels, config.problem_type);
   }
@@ -270,7 +281,7 @@ class GPT2ForTokenClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(hidden_states);
+    Tensor logits = classifier(dropout(hidden_states));
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = cross_entropy(logits, batch.labels);
@@ -284,6 +295,7 @@ class GPT2ForTokenClassificationImpl : public Module {
 
   GPT2Config config;
   GPT2Model transformer;
+  nn::Dropout dropout;
   nn::Linear classifier;
 };
 TORCH_MODULE(GPT2ForTokenClassification);

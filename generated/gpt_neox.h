@@ -29,18 +29,16 @@ struct GPTNeoXConfig {
   RopeParameters rope_parameters = partial_rotary(0.25);
   bool attention_bias = true;
   double attention_dropout = 0.0;
+  std::optional<double> classifier_dropout = 0.1;
   int64_t num_labels = 2;                   // of classifiers
   std::optional<std::string> problem_type;  // of classifiers
   double hidden_dropout = 0.0;
-  double classifier_dropout = 0.1;
   bool use_parallel_residual = true;
 
   void finish() {
     if (num_attention_heads < 1 || hidden_size % num_attention_heads != 0)
       throw ConfigError("hidden_size must be a multiple of num_attention_heads");
     head_dim = hidden_size / num_attention_heads;
-    if (attention_dropout != 0.0 || hidden_dropout != 0.0)
-      throw ConfigError("dropout is not supported: set attention_dropout and hidden_dropout to 0.0");
   }
 
   static std::vector<StoredAs> stored_as() { return {{"lm_head.weight", {"embed_out.weight"}}}; }
@@ -62,10 +60,10 @@ struct GPTNeoXConfig {
     visit("rope_parameters", rope_parameters);
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
+    visit("classifier_dropout", classifier_dropout);
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
     visit("hidden_dropout", hidden_dropout);
-    visit("classifier_dropout", classifier_dropout);
     visit("use_parallel_residual", use_parallel_residual);
   }
 };
@@ -79,6 +77,7 @@ class GPTNeoXAttentionImpl : public Module {
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
         initializer_range(config.initializer_range),
         dense(register_module("dense", linear(num_heads * head_dim, config.hidden_size, config.attention_bias))),
+        attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))),
         query_key_value(register_module("query_key_value",
                                         linear(config.hidden_size, 3 * num_heads * head_dim, config.attention_bias))) {}
 
@@ -100,7 +99,7 @@ class GPTNeoXAttentionImpl : public Module {
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const Tensor& mask) {
     const auto& [cos, sin] = rotary_embeddings;
-    return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling);
+    return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -110,6 +109,7 @@ class GPTNeoXAttentionImpl : public Module {
   double scaling;
   double initializer_range;
   nn::Linear dense;
+  nn::Dropout attention_dropout;
   nn::Linear query_key_value;
 };
 TORCH_MODULE(GPTNeoXAttention);
@@ -148,6 +148,8 @@ class GPTNeoXLayerImpl : public Module {
         input_layernorm(register_module("input_layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))),
         post_attention_layernorm(
             register_module("post_attention_layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        post_attention_dropout(register_module("post_attention_dropout", nn::Dropout(config.hidden_dropout))),
+        post_mlp_dropout(register_module("post_mlp_dropout", nn::Dropout(config.hidden_dropout))),
         use_parallel_residual(config.use_parallel_residual) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
@@ -155,16 +157,19 @@ class GPTNeoXLayerImpl : public Module {
   }
 
   Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
-    const Tensor mixed = attention(input_layernorm(hidden_states), rotary_embeddings, mask);
-    if (use_parallel_residual) return tp::exit(mlp(post_attention_layernorm(hidden_states)) + mixed) + hidden_states;
+    const Tensor mixed = post_attention_dropout(attention(input_layernorm(hidden_states), rotary_embeddings, mask));
+    if (use_parallel_residual)
+      return tp::exit(post_mlp_dropout(mlp(post_attention_layernorm(hidden_states))) + mixed) + hidden_states;
     const Tensor residual = tp::exit(mixed) + hidden_states;
-    return tp::exit(mlp(post_attention_layernorm(residual))) + residual;
+    return tp::exit(post_mlp_dropout(mlp(post_attention_layernorm(residual)))) + residual;
   }
 
   GPTNeoXAttention attention;
   GPTNeoXMLP mlp;
   LayerNorm input_layernorm;
   LayerNorm post_attention_layernorm;
+  nn::Dropout post_attention_dropout;
+  nn::Dropout post_mlp_dropout;
   bool use_parallel_residual;
 };
 TORCH_MODULE(GPTNeoXLayer);
@@ -176,12 +181,13 @@ class GPTNeoXModelImpl : public Module {
       : config(config),
         embed_in(register_module("embed_in", embedding(config.vocab_size, config.hidden_size, std::nullopt))),
         layers(register_module("layers", ModuleListOf<GPTNeoXLayer>())),
-        final_layer_norm(register_module("final_layer_norm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {
+        final_layer_norm(register_module("final_layer_norm", LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        emb_dropout(register_module("emb_dropout", nn::Dropout(config.hidden_dropout))) {
     for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) layers->push_back(GPTNeoXLayer(config, layer));
   }
 
   /// Token embeddings: [batch, seq, hidden].
-  Tensor embed(const Tensor& input_ids) { return tp::embedding(embed_in, input_ids); }
+  Tensor embed(const Tensor& input_ids) { return emb_dropout(tp::embedding(embed_in, input_ids)); }
 
   /// Which keys each query sees, as causal_mask returns it.
   Tensor attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
@@ -207,6 +213,7 @@ class GPTNeoXModelImpl : public Module {
   nn::Embedding embed_in;
   ModuleListOf<GPTNeoXLayer> layers;
   LayerNorm final_layer_norm;
+  nn::Dropout emb_dropout;
 };
 TORCH_MODULE(GPTNeoXModel);
 
@@ -296,12 +303,13 @@ class GPTNeoXForTokenClassificationImpl : public Module {
   explicit GPTNeoXForTokenClassificationImpl(const GPTNeoXConfig& config)
       : config(config),
         gpt_neox(register_module("gpt_neox", GPTNeoXModel(config))),
+        dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
     check_labels(config.num_labels, config.problem_type);
   }
 
   /// Scores of the labels: [batch, seq, labels].
-  Tensor classify(const Tensor& hidden_states, const Batch&) { return classifier(hidden_states); }
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return classifier(dropout(hidden_states)); }
 
   Outputs forward(const Batch& batch) {
     return fsdp::unit(*this, &GPTNeoXForTokenClassificationImpl::forward_unit, batch);
@@ -324,6 +332,7 @@ class GPTNeoXForTokenClassificationImpl : public Module {
 
   GPTNeoXConfig config;
   GPTNeoXModel gpt_neox;
+  nn::Dropout dropout;
   nn::Linear classifier;
 };
 TORCH_MODULE(GPTNeoXForTokenClassification);

@@ -30,8 +30,9 @@ struct JambaConfig {
   std::optional<int64_t> pad_token_id = 0;
   bool tie_word_embeddings = false;
   double attention_dropout = 0.0;
-  int64_t num_labels = 2;                   // of classifiers
-  std::optional<std::string> problem_type;  // of classifiers
+  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // of classifiers
+  std::optional<std::string> problem_type;   // of classifiers
   int64_t num_experts_per_tok = 2;
   int64_t num_experts = 16;
   bool output_router_logits = false;
@@ -60,7 +61,6 @@ struct JambaConfig {
         throw ConfigError("hidden_size must be a multiple of num_attention_heads, or give head_dim");
       head_dim = hidden_size / num_attention_heads;
     }
-    if (attention_dropout != 0.0) throw ConfigError("attention_dropout is not supported: set it to 0.0");
     if (!mamba_dt_rank) mamba_dt_rank = (hidden_size + 15) / 16;
     if (num_experts_per_tok < 1 || num_experts_per_tok > num_experts)
       throw ConfigError("num_experts_per_tok must be between 1 and num_experts");
@@ -103,6 +103,7 @@ struct JambaConfig {
     visit("pad_token_id", pad_token_id);
     visit("tie_word_embeddings", tie_word_embeddings);
     visit("attention_dropout", attention_dropout);
+    visit("classifier_dropout", classifier_dropout);
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
     visit("num_experts_per_tok", num_experts_per_tok);
@@ -177,7 +178,8 @@ class JambaAttentionImpl : public Module {
         q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, /*bias=*/false))),
         k_proj(register_module("k_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/false))),
         v_proj(register_module("v_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/false))),
-        o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, /*bias=*/false))) {}
+        o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, /*bias=*/false))),
+        attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -186,7 +188,7 @@ class JambaAttentionImpl : public Module {
     Tensor key = k_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
     Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_key_value_heads), head_dim}).transpose(1, 2);
-    return tp::exit(o_proj, attention(query, key, value, mask, scaling));
+    return tp::exit(o_proj, tp::attention(query, key, value, mask, scaling, attention_dropout));
   }
 
   /// What becomes of all heads' queries or keys together, [batch, seq, heads * head_dim], before they are viewed by
@@ -205,6 +207,7 @@ class JambaAttentionImpl : public Module {
   nn::Linear k_proj;
   nn::Linear v_proj;
   nn::Linear o_proj;
+  nn::Dropout attention_dropout;
 };
 TORCH_MODULE(JambaAttention);
 

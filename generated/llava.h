@@ -106,7 +106,7 @@ inline double llava_residual_deviation(int64_t hidden_size, int64_t num_hidden_l
 class LlavaAttentionImpl : public Module {
  public:
   LlavaAttentionImpl(int64_t hidden_size, int64_t num_attention_heads, int64_t num_hidden_layers,
-                     double initializer_factor)
+                     double attention_dropout, double initializer_factor)
       : num_attention_heads(num_attention_heads),
         head_dim(hidden_size / num_attention_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
@@ -115,7 +115,8 @@ class LlavaAttentionImpl : public Module {
         k_proj(register_module("k_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
         v_proj(register_module("v_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
         q_proj(register_module("q_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
-        out_proj(register_module("out_proj", linear(hidden_size, hidden_size, /*bias=*/true))) {}
+        out_proj(register_module("out_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
+        dropout(register_module("dropout", nn::Dropout(attention_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -126,7 +127,7 @@ class LlavaAttentionImpl : public Module {
         k_proj(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), head_dim}).transpose(1, 2);
     const Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), head_dim}).transpose(1, 2);
-    return tp::exit(out_proj, attention(query, key, value, mask, scaling));
+    return tp::exit(out_proj, tp::attention(query, key, value, mask, scaling, dropout));
   }
 
   void reset_parameters() override {
@@ -142,6 +143,7 @@ class LlavaAttentionImpl : public Module {
   nn::Linear v_proj;
   nn::Linear q_proj;
   nn::Linear out_proj;
+  nn::Dropout dropout;  // of the shares that keys have
 };
 TORCH_MODULE(LlavaAttention);
 
@@ -177,9 +179,9 @@ class LlavaEncoderLayerImpl : public Module {
  public:
   LlavaEncoderLayerImpl(int64_t hidden_size, int64_t intermediate_size, int64_t num_hidden_layers,
                         int64_t num_attention_heads, const std::string& hidden_act, double layer_norm_eps,
-                        double initializer_factor)
-      : self_attn(register_module(
-            "self_attn", LlavaAttention(hidden_size, num_attention_heads, num_hidden_layers, initializer_factor))),
+                        double attention_dropout, double initializer_factor)
+      : self_attn(register_module("self_attn", LlavaAttention(hidden_size, num_attention_heads, num_hidden_layers,
+                                                              attention_dropout, initializer_factor))),
         layer_norm1(register_module("layer_norm1", LayerNorm(hidden_size, layer_norm_eps))),
         mlp(register_module(
             "mlp", LlavaMLP(hidden_size, intermediate_size, hidden_act, num_hidden_layers, initializer_factor))),
@@ -205,11 +207,11 @@ class LlavaEncoderImpl : public Module {
  public:
   LlavaEncoderImpl(int64_t hidden_size, int64_t intermediate_size, int64_t num_hidden_layers,
                    int64_t num_attention_heads, const std::string& hidden_act, double layer_norm_eps,
-                   double initializer_factor)
+                   double attention_dropout, double initializer_factor)
       : layers(register_module("layers", ModuleListOf<LlavaEncoderLayer>())) {
     for (int64_t i = 0; i < num_hidden_layers; ++i)
       layers->push_back(LlavaEncoderLayer(hidden_size, intermediate_size, num_hidden_layers, num_attention_heads,
-                                          hidden_act, layer_norm_eps, initializer_factor));
+                                          hidden_act, layer_norm_eps, attention_dropout, initializer_factor));
   }
 
   /// What the first `count` layers make of the embeddings.
@@ -231,7 +233,7 @@ class LlavaVisionModelImpl : public Module {
         encoder(register_module("encoder",
                                 LlavaEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
                                              config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
-                                             config.initializer_factor))),
+                                             config.attention_dropout, config.initializer_factor))),
         post_layernorm(register_module("post_layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {}
 
   /// What the layers read: [images, 1 + patches, hidden].
@@ -268,8 +270,9 @@ struct LlavaTextConfig {
   bool attention_bias = false;
   double attention_dropout = 0.0;
   bool mlp_bias = false;
-  int64_t num_labels = 2;                   // of classifiers
-  std::optional<std::string> problem_type;  // of classifiers
+  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // of classifiers
+  std::optional<std::string> problem_type;   // of classifiers
   std::string model_type = "llama";
 
   void finish() {
@@ -283,7 +286,6 @@ struct LlavaTextConfig {
         throw ConfigError("hidden_size must be a multiple of num_attention_heads, or give head_dim");
       head_dim = hidden_size / num_attention_heads;
     }
-    if (attention_dropout != 0.0) throw ConfigError("attention_dropout is not supported: set it to 0.0");
   }
 
   template <class Visitor>
@@ -305,6 +307,7 @@ struct LlavaTextConfig {
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
     visit("mlp_bias", mlp_bias);
+    visit("classifier_dropout", classifier_dropout);
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
     visit("model_type", model_type);
@@ -365,7 +368,8 @@ class LlavaTextAttentionImpl : public Module {
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
         v_proj(register_module("v_proj",
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
-        o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, config.attention_bias))) {}
+        o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, config.attention_bias))),
+        attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -389,7 +393,7 @@ class LlavaTextAttentionImpl : public Module {
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const Tensor& mask) {
     const auto& [cos, sin] = rotary_embeddings;
-    return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling);
+    return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -403,6 +407,7 @@ class LlavaTextAttentionImpl : public Module {
   nn::Linear k_proj;
   nn::Linear v_proj;
   nn::Linear o_proj;
+  nn::Dropout attention_dropout;
 };
 TORCH_MODULE(LlavaTextAttention);
 

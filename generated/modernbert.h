@@ -56,6 +56,8 @@ struct ModernBertConfig {
     check_labels(num_labels, problem_type);
   }
 
+  double head_dropout() const { return classifier_dropout; }
+
   /// The deviation of initial values of what is added to the residual path.
   double output_range() const { return initializer_range / std::sqrt(2.0 * static_cast<double>(num_hidden_layers)); }
 
@@ -99,9 +101,10 @@ class ModernBertEmbeddingsImpl : public Module {
       : config(config),
         tok_embeddings(
             register_module("tok_embeddings", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
-        norm(register_module("norm", LayerNorm(config.hidden_size, config.norm_eps, config.norm_bias))) {}
+        norm(register_module("norm", LayerNorm(config.hidden_size, config.norm_eps, config.norm_bias))),
+        drop(register_module("drop", nn::Dropout(config.embedding_dropout))) {}
 
-  Tensor forward(const Batch& batch) { return norm(tp::embedding(tok_embeddings, batch.input_ids)); }
+  Tensor forward(const Batch& batch) { return drop(norm(tp::embedding(tok_embeddings, batch.input_ids))); }
 
   void reset_parameters() override {
     init::truncated_normal_(tok_embeddings->weight, config.initializer_range, config.initializer_cutoff_factor);
@@ -110,6 +113,7 @@ class ModernBertEmbeddingsImpl : public Module {
   ModernBertConfig config;
   nn::Embedding tok_embeddings;
   LayerNorm norm;
+  nn::Dropout drop;
 };
 TORCH_MODULE(ModernBertEmbeddings);
 
@@ -119,12 +123,13 @@ class ModernBertMLPImpl : public Module {
   explicit ModernBertMLPImpl(const ModernBertConfig& config)
       : config(config),
         Wi(register_module("Wi", linear(config.hidden_size, 2 * config.intermediate_size, config.mlp_bias))),
-        Wo(register_module("Wo", linear(config.intermediate_size, config.hidden_size, config.mlp_bias))) {}
+        Wo(register_module("Wo", linear(config.intermediate_size, config.hidden_size, config.mlp_bias))),
+        drop(register_module("drop", nn::Dropout(config.mlp_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     auto hidden_states_tp = tp::enter(hidden_states);
     const auto parts = Wi(hidden_states_tp).chunk(2, -1);
-    return tp::exit(Wo, gated_activation(config.hidden_activation, parts[0], parts[1]));
+    return tp::exit(Wo, tp::dropout(drop, gated_activation(config.hidden_activation, parts[0], parts[1])));
   }
 
   void reset_parameters() override {
@@ -137,6 +142,7 @@ class ModernBertMLPImpl : public Module {
   ModernBertConfig config;
   nn::Linear Wi;
   nn::Linear Wo;
+  nn::Dropout drop;
 };
 TORCH_MODULE(ModernBertMLP);
 
@@ -147,7 +153,9 @@ class ModernBertAttentionImpl : public Module {
         num_heads(config.num_attention_heads),
         head_dim(config.hidden_size / config.num_attention_heads),
         Wqkv(register_module("Wqkv", linear(config.hidden_size, 3 * config.hidden_size, config.attention_bias))),
-        Wo(register_module("Wo", linear(config.hidden_size, config.hidden_size, config.attention_bias))) {}
+        Wo(register_module("Wo", linear(config.hidden_size, config.hidden_size, config.attention_bias))),
+        attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))),
+        out_drop(register_module("out_drop", nn::Dropout(config.attention_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -157,8 +165,8 @@ class ModernBertAttentionImpl : public Module {
     const Tensor key = parts[1].view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
     const Tensor value = parts[2].view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
     const auto& [cos, sin] = rotary_embeddings;
-    return tp::exit(Wo, attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask,
-                                  1.0 / std::sqrt(static_cast<double>(head_dim))));
+    return out_drop(tp::exit(Wo, tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask,
+                                               1.0 / std::sqrt(static_cast<double>(head_dim)), attention_dropout)));
   }
 
   void reset_parameters() override {
@@ -173,6 +181,8 @@ class ModernBertAttentionImpl : public Module {
   int64_t head_dim;
   nn::Linear Wqkv;
   nn::Linear Wo;
+  nn::Dropout attention_dropout;
+  nn::Dropout out_drop;
 };
 TORCH_MODULE(ModernBertAttention);
 
@@ -273,13 +283,14 @@ class ModernBertForSequenceClassificationImpl : public Module {
   explicit ModernBertForSequenceClassificationImpl(const ModernBertConfig& config)
       : config(config),
         model(register_module("model", ModernBertModel(config))),
+        drop(register_module("drop", nn::Dropout(config.head_dropout()))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
         head(register_module("head", ModernBertPredictionHead(config))) {}
 
   /// What the classifier reads.
   Tensor features(const Tensor& hidden_states, const Batch& batch) {
-    return head(config.classifier_pooling == "cls" ? hidden_states.select(1, 0)
-                                                   : mean_pooling(hidden_states, batch.attention_mask));
+    return drop(head(config.classifier_pooling == "cls" ? hidden_states.select(1, 0)
+                                                        : mean_pooling(hidden_states, batch.attention_mask)));
   }
 
   Outputs forward(const Batch& batch) {
@@ -307,6 +318,7 @@ class ModernBertForSequenceClassificationImpl : public Module {
 
   ModernBertConfig config;
   ModernBertModel model;
+  nn::Dropout drop;
   nn::Linear classifier;
   ModernBertPredictionHead head;
 };
@@ -318,11 +330,12 @@ class ModernBertForTokenClassificationImpl : public Module {
   explicit ModernBertForTokenClassificationImpl(const ModernBertConfig& config)
       : config(config),
         model(register_module("model", ModernBertModel(config))),
+        drop(register_module("drop", nn::Dropout(config.head_dropout()))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
         head(register_module("head", ModernBertPredictionHead(config))) {}
 
   /// What the classifier reads.
-  Tensor features(const Tensor& hidden_states, const Batch&) { return head(hidden_states); }
+  Tensor features(const Tensor& hidden_states, const Batch&) { return drop(head(hidden_states)); }
 
   Outputs forward(const Batch& batch) {
     return fsdp::unit(*this, &ModernBertForTokenClassificationImpl::forward_unit, batch);
@@ -349,6 +362,7 @@ class ModernBertForTokenClassificationImpl : public Module {
 
   ModernBertConfig config;
   ModernBertModel model;
+  nn::Dropout drop;
   nn::Linear classifier;
   ModernBertPredictionHead head;
 };

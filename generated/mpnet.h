@@ -36,6 +36,9 @@ struct MPNetConfig {
     check_labels(num_labels, problem_type);
   }
 
+  /// The probability of dropout before a classifier.
+  double head_dropout() const { return hidden_dropout_prob; }
+
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("vocab_size", vocab_size);
@@ -66,6 +69,7 @@ class MPNetEmbeddingsImpl : public Module {
         position_embeddings(register_module(
             "position_embeddings", embedding(config.max_position_embeddings, config.hidden_size, /*padding_idx=*/1))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
         initializer_range(config.initializer_range),
         padding_idx(1) {}
 
@@ -77,7 +81,7 @@ class MPNetEmbeddingsImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    return LayerNorm(tp::embedding(word_embeddings, batch.input_ids) + position_embeddings(positions(batch)));
+    return dropout(LayerNorm(tp::embedding(word_embeddings, batch.input_ids) + position_embeddings(positions(batch))));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -85,6 +89,7 @@ class MPNetEmbeddingsImpl : public Module {
   nn::Embedding word_embeddings;
   nn::Embedding position_embeddings;
   modular::LayerNorm LayerNorm;
+  nn::Dropout dropout;
   double initializer_range;
   int64_t padding_idx;  // of tokens, and of the positions that they get
 };
@@ -100,6 +105,7 @@ class MPNetSelfAttentionImpl : public Module {
         q(register_module("q", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         k(register_module("k", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         v(register_module("v", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+        dropout(register_module("dropout", nn::Dropout(config.attention_probs_dropout_prob))),
         o(register_module("o", linear(config.hidden_size, config.hidden_size, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
@@ -115,6 +121,7 @@ class MPNetSelfAttentionImpl : public Module {
   nn::Linear q;
   nn::Linear k;
   nn::Linear v;
+  nn::Dropout dropout;  // of the shares that keys have
   nn::Linear o;
 
  private:
@@ -127,7 +134,7 @@ class MPNetSelfAttentionImpl : public Module {
         k(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), attention_head_size}).transpose(1, 2);
     const Tensor value_layer =
         v(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), attention_head_size}).transpose(1, 2);
-    return attention(query_layer, key_layer, value_layer, mask, scaling);
+    return tp::attention(query_layer, key_layer, value_layer, mask, scaling, dropout);
   }
 };
 TORCH_MODULE(MPNetSelfAttention);
@@ -136,14 +143,16 @@ class MPNetAttentionImpl : public Module {
  public:
   explicit MPNetAttentionImpl(const MPNetConfig& config)
       : attn(register_module("attn", MPNetSelfAttention(config))),
-        LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))) {}
+        LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
-    return LayerNorm(attn(hidden_states, mask) + hidden_states);
+    return LayerNorm(dropout(attn(hidden_states, mask)) + hidden_states);
   }
 
   MPNetSelfAttention attn;
   modular::LayerNorm LayerNorm;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(MPNetAttention);
 
@@ -173,16 +182,18 @@ class MPNetOutputImpl : public Module {
   explicit MPNetOutputImpl(const MPNetConfig& config)
       : dense(register_module("dense", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
-    return LayerNorm(tp::exit(dense, hidden_states) + input_tensor);
+    return LayerNorm(dropout(tp::exit(dense, hidden_states)) + input_tensor);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
+  nn::Dropout dropout;
   double initializer_range;
 };
 TORCH_MODULE(MPNetOutput);
@@ -251,14 +262,19 @@ class MPNetClassificationHeadImpl : public Module {
   explicit MPNetClassificationHeadImpl(const MPNetConfig& config)
       : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         initializer_range(config.initializer_range),
+        dropout(register_module("dropout", nn::Dropout(config.head_dropout()))),
         out_proj(register_module("out_proj", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
 
-  Tensor forward(const Tensor& hidden_states) { return out_proj(dense(hidden_states.select(1, 0)).tanh()); }
+  Tensor forward(const Tensor& hidden_states) {
+    const Tensor first = dropout(hidden_states.select(1, 0));
+    return out_proj(dropout(dense(first).tanh()));
+  }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   nn::Linear dense;
   double initializer_range;
+  nn::Dropout dropout;
   nn::Linear out_proj;
 };
 TORCH_MODULE(MPNetClassificationHead);
@@ -452,10 +468,11 @@ class MPNetForTokenClassificationImpl : public Module {
   explicit MPNetForTokenClassificationImpl(const MPNetConfig& config)
       : config(config),
         mpnet(register_module("mpnet", MPNetModel(config, /*add_pooling_layer=*/false))),
+        dropout(register_module("dropout", nn::Dropout(config.head_dropout()))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
 
   /// What the classifier reads.
-  Tensor features(const Tensor& hidden_states, const Batch&) { return hidden_states; }
+  Tensor features(const Tensor& hidden_states, const Batch&) { return dropout(hidden_states); }
 
   Outputs forward(const Batch& batch) {
     return fsdp::unit(*this, &MPNetForTokenClassificationImpl::forward_unit, batch);
@@ -478,6 +495,7 @@ class MPNetForTokenClassificationImpl : public Module {
 
   MPNetConfig config;
   MPNetModel mpnet;
+  nn::Dropout dropout;
   nn::Linear classifier;
 };
 TORCH_MODULE(MPNetForTokenClassification);

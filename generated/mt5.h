@@ -127,11 +127,12 @@ class MT5DenseActDenseImpl : public Module {
       : config(config),
         wi(register_module("wi", linear(config.d_model, config.d_ff, /*bias=*/false))),
         wo(register_module("wo", linear(config.d_ff, config.d_model, /*bias=*/false))),
-        act(activation_of(config.feed_forward_proj)) {}
+        act(activation_of(config.feed_forward_proj)),
+        dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     auto hidden_states_tp = tp::enter(hidden_states);
-    return tp::exit(wo, activation(act, wi(hidden_states_tp)));
+    return tp::exit(wo, tp::dropout(dropout, activation(act, wi(hidden_states_tp))));
   }
 
   void reset_parameters() override {
@@ -143,6 +144,7 @@ class MT5DenseActDenseImpl : public Module {
   nn::Linear wi;
   nn::Linear wo;
   std::string act;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(MT5DenseActDense);
 
@@ -154,11 +156,12 @@ class MT5DenseGatedActDenseImpl : public Module {
         wi_0(register_module("wi_0", linear(config.d_model, config.d_ff, /*bias=*/false))),
         wi_1(register_module("wi_1", linear(config.d_model, config.d_ff, /*bias=*/false))),
         wo(register_module("wo", linear(config.d_ff, config.d_model, /*bias=*/false))),
-        act(activation_of(config.feed_forward_proj)) {}
+        act(activation_of(config.feed_forward_proj)),
+        dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     auto hidden_states_tp = tp::enter(hidden_states);
-    return tp::exit(wo, gated_activation(act, wi_0(hidden_states_tp), wi_1(hidden_states_tp)));
+    return tp::exit(wo, tp::dropout(dropout, gated_activation(act, wi_0(hidden_states_tp), wi_1(hidden_states_tp))));
   }
 
   void reset_parameters() override {
@@ -173,6 +176,7 @@ class MT5DenseGatedActDenseImpl : public Module {
   nn::Linear wi_1;
   nn::Linear wo;
   std::string act;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(MT5DenseGatedActDense);
 
@@ -184,12 +188,16 @@ class MT5LayerFFImpl : public Module {
     else
       DenseReluDense = register_module("DenseReluDense", MT5DenseActDense(config));
     layer_norm = register_module("layer_norm", MT5LayerNorm(config));
+    dropout = register_module("dropout", nn::Dropout(config.dropout_rate));
   }
 
-  Tensor forward(const Tensor& hidden_states) { return hidden_states + DenseReluDense(layer_norm(hidden_states)); }
+  Tensor forward(const Tensor& hidden_states) {
+    return hidden_states + dropout(DenseReluDense(layer_norm(hidden_states)));
+  }
 
   OneOf<MT5DenseGatedActDense, MT5DenseActDense> DenseReluDense{nullptr};
   MT5LayerNorm layer_norm{nullptr};
+  nn::Dropout dropout{nullptr};
 };
 TORCH_MODULE(MT5LayerFF);
 
@@ -248,7 +256,8 @@ class MT5SelfAttentionImpl : public Module {
         q(register_module("q", linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false))),
         k(register_module("k", linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false))),
         v(register_module("v", linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false))),
-        o(register_module("o", linear(n_heads * key_value_proj_dim, config.d_model, /*bias=*/false))) {
+        o(register_module("o", linear(n_heads * key_value_proj_dim, config.d_model, /*bias=*/false))),
+        dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {
     if (has_relative_attention_bias)
       relative_attention_bias =
           register_module("relative_attention_bias", MT5RelativeAttentionBias(config, bidirectional));
@@ -262,7 +271,7 @@ class MT5SelfAttentionImpl : public Module {
     auto states_tp = tp::enter(states);
     const Tensor key = k(states_tp).view({batch, other_seq, tp::local(n_heads), key_value_proj_dim}).transpose(1, 2);
     const Tensor value = v(states_tp).view({batch, other_seq, tp::local(n_heads), key_value_proj_dim}).transpose(1, 2);
-    return tp::exit(o, attention(query, key, value, mask, /*scale=*/1.0));
+    return tp::exit(o, tp::attention(query, key, value, mask, /*scale=*/1.0, dropout));
   }
 
   void reset_parameters() override {
@@ -281,6 +290,7 @@ class MT5SelfAttentionImpl : public Module {
   nn::Linear k;
   nn::Linear v;
   nn::Linear o;
+  nn::Dropout dropout;  // of the shares that keys have
   MT5RelativeAttentionBias relative_attention_bias{nullptr};
 };
 TORCH_MODULE(MT5SelfAttention);
@@ -295,7 +305,8 @@ class MT5AttentionImpl : public Module {
         q(register_module("q", linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false))),
         k(register_module("k", linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false))),
         v(register_module("v", linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false))),
-        o(register_module("o", linear(n_heads * key_value_proj_dim, config.d_model, /*bias=*/false))) {}
+        o(register_module("o", linear(n_heads * key_value_proj_dim, config.d_model, /*bias=*/false))),
+        dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {}
 
   /// `hidden_states` [batch, seq, hidden] look at `states` [batch, other_seq, hidden].
   Tensor forward(const Tensor& hidden_states, const Tensor& states, const Tensor& mask) {
@@ -305,7 +316,7 @@ class MT5AttentionImpl : public Module {
     auto states_tp = tp::enter(states);
     const Tensor key = k(states_tp).view({batch, other_seq, tp::local(n_heads), key_value_proj_dim}).transpose(1, 2);
     const Tensor value = v(states_tp).view({batch, other_seq, tp::local(n_heads), key_value_proj_dim}).transpose(1, 2);
-    return tp::exit(o, attention(query, key, value, mask, /*scale=*/1.0));
+    return tp::exit(o, tp::attention(query, key, value, mask, /*scale=*/1.0, dropout));
   }
 
   void reset_parameters() override {
@@ -324,6 +335,7 @@ class MT5AttentionImpl : public Module {
   nn::Linear k;
   nn::Linear v;
   nn::Linear o;
+  nn::Dropout dropout;  // of the shares that keys have
 };
 TORCH_MODULE(MT5Attention);
 
@@ -332,15 +344,17 @@ class MT5LayerSelfAttentionImpl : public Module {
   explicit MT5LayerSelfAttentionImpl(const MT5Config& config, bool bidirectional, bool has_relative_attention_bias)
       : SelfAttention(
             register_module("SelfAttention", MT5SelfAttention(config, bidirectional, has_relative_attention_bias))),
-        layer_norm(register_module("layer_norm", MT5LayerNorm(config))) {}
+        layer_norm(register_module("layer_norm", MT5LayerNorm(config))),
+        dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const Tensor normed = layer_norm(hidden_states);
-    return hidden_states + SelfAttention(normed, normed, mask);
+    return hidden_states + dropout(SelfAttention(normed, normed, mask));
   }
 
   MT5SelfAttention SelfAttention;
   MT5LayerNorm layer_norm;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(MT5LayerSelfAttention);
 
@@ -349,14 +363,16 @@ class MT5LayerCrossAttentionImpl : public Module {
  public:
   explicit MT5LayerCrossAttentionImpl(const MT5Config& config)
       : EncDecAttention(register_module("EncDecAttention", MT5Attention(config))),
-        layer_norm(register_module("layer_norm", MT5LayerNorm(config))) {}
+        layer_norm(register_module("layer_norm", MT5LayerNorm(config))),
+        dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& encoder_states, const Tensor& mask) {
-    return hidden_states + EncDecAttention(layer_norm(hidden_states), encoder_states, mask);
+    return hidden_states + dropout(EncDecAttention(layer_norm(hidden_states), encoder_states, mask));
   }
 
   MT5Attention EncDecAttention;
   MT5LayerNorm layer_norm;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(MT5LayerCrossAttention);
 
@@ -428,7 +444,8 @@ class MT5EncoderImpl : public Module {
  public:
   explicit MT5EncoderImpl(const MT5Config& config)
       : block(register_module("block", ModuleListOf<MT5EncoderBlock>())),
-        final_layer_norm(register_module("final_layer_norm", MT5LayerNorm(config))) {
+        final_layer_norm(register_module("final_layer_norm", MT5LayerNorm(config))),
+        dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {
     for (int64_t i = 0; i < config.num_layers; ++i)
       block->push_back(MT5EncoderBlock(config, /*has_relative_attention_bias=*/i == 0));
   }
@@ -436,13 +453,14 @@ class MT5EncoderImpl : public Module {
   Tensor forward(const Tensor& embedded, const Batch& batch) {
     const Tensor mask =
         block[0]->layer->self_attention->SelfAttention->relative_attention_bias(bidirectional_mask(batch));
-    Tensor hidden_states = embedded;
+    Tensor hidden_states = dropout(embedded);
     for (auto& each : *block) hidden_states = each(hidden_states, mask);
-    return final_layer_norm(hidden_states);
+    return dropout(final_layer_norm(hidden_states));
   }
 
   ModuleListOf<MT5EncoderBlock> block;
   MT5LayerNorm final_layer_norm;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(MT5Encoder);
 
@@ -450,7 +468,8 @@ class MT5DecoderImpl : public Module {
  public:
   explicit MT5DecoderImpl(const MT5Config& config)
       : block(register_module("block", ModuleListOf<MT5DecoderBlock>())),
-        final_layer_norm(register_module("final_layer_norm", MT5LayerNorm(config))) {
+        final_layer_norm(register_module("final_layer_norm", MT5LayerNorm(config))),
+        dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {
     for (int64_t i = 0; i < *config.num_decoder_layers; ++i)
       block->push_back(MT5DecoderBlock(config, /*has_relative_attention_bias=*/i == 0));
   }
@@ -463,13 +482,14 @@ class MT5DecoderImpl : public Module {
     const Tensor mask = block[0]->layer->self_attention->SelfAttention->relative_attention_bias(visible);
     const Tensor encoder_mask =
         encoder_padding.to(at::kBool).view({encoder_padding.size(0), 1, 1, encoder_padding.size(1)});
-    Tensor hidden_states = embedded;
+    Tensor hidden_states = dropout(embedded);
     for (auto& each : *block) hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
-    return final_layer_norm(hidden_states);
+    return dropout(final_layer_norm(hidden_states));
   }
 
   ModuleListOf<MT5DecoderBlock> block;
   MT5LayerNorm final_layer_norm;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(MT5Decoder);
 
@@ -619,14 +639,19 @@ class MT5ClassificationHeadImpl : public Module {
  public:
   explicit MT5ClassificationHeadImpl(const MT5Config& config)
       : dense(register_module("dense", linear(config.d_model, config.d_model, /*bias=*/true))),
+        dropout(register_module("dropout", nn::Dropout(config.classifier_dropout))),
         out_proj(register_module("out_proj", linear(config.d_model, config.num_labels, /*bias=*/true))),
         std(config.initializer_factor / std::sqrt(static_cast<double>(config.d_model))) {}
 
-  Tensor forward(const Tensor& hidden_states) { return out_proj(dense(hidden_states).tanh()); }
+  Tensor forward(const Tensor& hidden_states) {
+    const Tensor features = dense(dropout(hidden_states)).tanh();
+    return out_proj(dropout(features));
+  }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, std); }
 
   nn::Linear dense;
+  nn::Dropout dropout;
   nn::Linear out_proj;
   double std;
 };
@@ -674,12 +699,13 @@ class MT5ForTokenClassificationImpl : public Module {
   explicit MT5ForTokenClassificationImpl(const MT5Config& config)
       : factor(config.initializer_factor),
         transformer(register_module("transformer", MT5EncoderModel(config))),
+        dropout(register_module("dropout", nn::Dropout(config.classifier_dropout))),
         classifier(register_module("classifier", linear(config.d_model, config.num_labels, /*bias=*/true))) {}
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &MT5ForTokenClassificationImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
-    Tensor logits = classifier(transformer(batch));
+    Tensor logits = classifier(dropout(transformer(batch)));
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = cross_entropy(logits, batch.labels);
@@ -693,6 +719,7 @@ class MT5ForTokenClassificationImpl : public Module {
 
   double factor;
   MT5EncoderModel transformer;
+  nn::Dropout dropout;
   nn::Linear classifier;
 };
 TORCH_MODULE(MT5ForTokenClassification);

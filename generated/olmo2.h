@@ -28,8 +28,9 @@ struct Olmo2Config {
   RopeParameters rope_parameters;
   bool attention_bias = false;
   double attention_dropout = 0.0;
-  int64_t num_labels = 2;                   // of classifiers
-  std::optional<std::string> problem_type;  // of classifiers
+  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // of classifiers
+  std::optional<std::string> problem_type;   // of classifiers
 
   void finish() {
     if (num_attention_heads < 1) throw ConfigError("num_attention_heads must be at least 1");
@@ -41,7 +42,6 @@ struct Olmo2Config {
         throw ConfigError("hidden_size must be a multiple of num_attention_heads, or give head_dim");
       head_dim = hidden_size / num_attention_heads;
     }
-    if (attention_dropout != 0.0) throw ConfigError("attention_dropout is not supported: set it to 0.0");
   }
 
   template <class Visitor>
@@ -62,6 +62,7 @@ struct Olmo2Config {
     visit("rope_parameters", rope_parameters);
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
+    visit("classifier_dropout", classifier_dropout);
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
   }
@@ -137,6 +138,7 @@ class Olmo2AttentionImpl : public Module {
         v_proj(register_module("v_proj",
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
         o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, config.attention_bias))),
+        attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))),
         q_norm(register_module("q_norm", Olmo2HeadsRMSNorm(num_heads * head_dim, config.rms_norm_eps))),
         k_norm(register_module("k_norm", Olmo2HeadsRMSNorm(num_key_value_heads * head_dim, config.rms_norm_eps))) {}
 
@@ -162,7 +164,7 @@ class Olmo2AttentionImpl : public Module {
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const Tensor& mask) {
     const auto& [cos, sin] = rotary_embeddings;
-    return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling);
+    return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -176,6 +178,7 @@ class Olmo2AttentionImpl : public Module {
   nn::Linear k_proj;
   nn::Linear v_proj;
   nn::Linear o_proj;
+  nn::Dropout attention_dropout;
   Olmo2HeadsRMSNorm q_norm;
   Olmo2HeadsRMSNorm k_norm;
 };

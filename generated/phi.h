@@ -27,8 +27,9 @@ struct PhiConfig {
   bool tie_word_embeddings = false;
   RopeParameters rope_parameters = partial_rotary(0.5);
   double attention_dropout = 0.0;
-  int64_t num_labels = 2;                   // of classifiers
-  std::optional<std::string> problem_type;  // of classifiers
+  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // of classifiers
+  std::optional<std::string> problem_type;   // of classifiers
   double resid_pdrop = 0.0;
   double embd_pdrop = 0.0;
   bool qk_layernorm = false;
@@ -43,7 +44,6 @@ struct PhiConfig {
         throw ConfigError("hidden_size must be a multiple of num_attention_heads, or give head_dim");
       head_dim = hidden_size / num_attention_heads;
     }
-    if (attention_dropout != 0.0) throw ConfigError("attention_dropout is not supported: set it to 0.0");
   }
 
   template <class Visitor>
@@ -63,6 +63,7 @@ struct PhiConfig {
     visit("tie_word_embeddings", tie_word_embeddings);
     visit("rope_parameters", rope_parameters);
     visit("attention_dropout", attention_dropout);
+    visit("classifier_dropout", classifier_dropout);
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
     visit("resid_pdrop", resid_pdrop);
@@ -83,7 +84,8 @@ class PhiAttentionImpl : public Module {
         q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, /*bias=*/true))),
         k_proj(register_module("k_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/true))),
         v_proj(register_module("v_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/true))),
-        dense(register_module("dense", linear(num_heads * head_dim, config.hidden_size, /*bias=*/true))) {
+        dense(register_module("dense", linear(num_heads * head_dim, config.hidden_size, /*bias=*/true))),
+        attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))) {
     if (config.qk_layernorm) {
       q_layernorm = register_module("q_layernorm", LayerNorm(head_dim, config.layer_norm_eps));
       k_layernorm = register_module("k_layernorm", LayerNorm(head_dim, config.layer_norm_eps));
@@ -114,7 +116,8 @@ class PhiAttentionImpl : public Module {
     const Tensor normed_query = q_layernorm ? tp::layer_norm(q_layernorm, query) : query;
     const Tensor normed_key = k_layernorm ? tp::layer_norm(k_layernorm, key) : key;
     const auto& [cos, sin] = rotary_embeddings;
-    return attention(rotary(normed_query, cos, sin), rotary(normed_key, cos, sin), value, mask, scaling);
+    return tp::attention(rotary(normed_query, cos, sin), rotary(normed_key, cos, sin), value, mask, scaling,
+                         attention_dropout);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -128,6 +131,7 @@ class PhiAttentionImpl : public Module {
   nn::Linear k_proj;
   nn::Linear v_proj;
   nn::Linear dense;
+  nn::Dropout attention_dropout;
   LayerNorm q_layernorm{nullptr};  // where the config says qk_layernorm
   LayerNorm k_layernorm{nullptr};
 };
@@ -162,7 +166,8 @@ class PhiDecoderLayerImpl : public Module {
   PhiDecoderLayerImpl(const PhiConfig& config, int64_t /*layer*/)
       : self_attn(register_module("self_attn", PhiAttention(config))),
         mlp(register_module("mlp", PhiMLP(config))),
-        input_layernorm(register_module("input_layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {}
+        input_layernorm(register_module("input_layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        resid_dropout(register_module("resid_dropout", nn::Dropout(config.resid_pdrop))) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     return fsdp::unit(*this, &PhiDecoderLayerImpl::forward_unit, hidden_states, rotary_embeddings, mask);
@@ -170,12 +175,14 @@ class PhiDecoderLayerImpl : public Module {
 
   Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     const Tensor normed = input_layernorm(hidden_states);
-    return tp::exit(self_attn(normed, rotary_embeddings, mask) + mlp(normed)) + hidden_states;
+    const Tensor mixed = resid_dropout(self_attn(normed, rotary_embeddings, mask));
+    return tp::exit(mixed + resid_dropout(mlp(normed))) + hidden_states;
   }
 
   PhiAttention self_attn;
   PhiMLP mlp;
   LayerNorm input_layernorm;
+  nn::Dropout resid_dropout;
 };
 TORCH_MODULE(PhiDecoderLayer);
 
@@ -187,13 +194,14 @@ class PhiModelImpl : public Module {
         embed_tokens(
             register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
         layers(register_module("layers", ModuleListOf<PhiDecoderLayer>())),
-        final_layernorm(register_module("final_layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {
+        final_layernorm(register_module("final_layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        embed_dropout(register_module("embed_dropout", nn::Dropout(config.embd_pdrop))) {
     for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
       layers->push_back(PhiDecoderLayer(config, layer));
   }
 
   /// Token embeddings: [batch, seq, hidden].
-  Tensor embed(const Tensor& input_ids) { return tp::embedding(embed_tokens, input_ids); }
+  Tensor embed(const Tensor& input_ids) { return embed_dropout(tp::embedding(embed_tokens, input_ids)); }
 
   /// Which keys each query sees, as causal_mask returns it.
   Tensor attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
@@ -219,6 +227,7 @@ class PhiModelImpl : public Module {
   nn::Embedding embed_tokens;
   ModuleListOf<PhiDecoderLayer> layers;
   LayerNorm final_layernorm;
+  nn::Dropout embed_dropout;
 };
 TORCH_MODULE(PhiModel);
 
@@ -308,12 +317,13 @@ class PhiForTokenClassificationImpl : public Module {
   explicit PhiForTokenClassificationImpl(const PhiConfig& config)
       : config(config),
         model(register_module("model", PhiModel(config))),
-        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
+        dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
     check_labels(config.num_labels, config.problem_type);
   }
 
   /// Scores of the labels: [batch, seq, labels].
-  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(hidden_states); }
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(dropout(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &PhiForTokenClassificationImpl::forward_unit, batch); }
 
@@ -335,6 +345,7 @@ class PhiForTokenClassificationImpl : public Module {
   PhiConfig config;
   PhiModel model;
   nn::Linear score;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(PhiForTokenClassification);
 

@@ -27,8 +27,9 @@ struct Phi3Config {
   bool tie_word_embeddings = false;
   RopeParameters rope_parameters;
   double attention_dropout = 0.0;
-  int64_t num_labels = 2;                   // of classifiers
-  std::optional<std::string> problem_type;  // of classifiers
+  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // of classifiers
+  std::optional<std::string> problem_type;   // of classifiers
   std::optional<int64_t> sliding_window;
   double resid_pdrop = 0.0;
   double embd_pdrop = 0.0;
@@ -47,7 +48,6 @@ struct Phi3Config {
         throw ConfigError("hidden_size must be a multiple of num_attention_heads, or give head_dim");
       head_dim = hidden_size / num_attention_heads;
     }
-    if (attention_dropout != 0.0) throw ConfigError("attention_dropout is not supported: set it to 0.0");
   }
 
   template <class Visitor>
@@ -67,6 +67,7 @@ struct Phi3Config {
     visit("tie_word_embeddings", tie_word_embeddings);
     visit("rope_parameters", rope_parameters);
     visit("attention_dropout", attention_dropout);
+    visit("classifier_dropout", classifier_dropout);
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
     visit("sliding_window", sliding_window);
@@ -128,6 +129,7 @@ class Phi3AttentionImpl : public Module {
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
         initializer_range(config.initializer_range),
         o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, /*bias=*/false))),
+        attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))),
         qkv_proj(register_module(
             "qkv_proj", linear(config.hidden_size, (num_heads + 2 * num_key_value_heads) * head_dim, /*bias=*/false))) {
   }
@@ -155,7 +157,7 @@ class Phi3AttentionImpl : public Module {
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const Tensor& mask) {
     const auto& [cos, sin] = rotary_embeddings;
-    return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling);
+    return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -166,6 +168,7 @@ class Phi3AttentionImpl : public Module {
   double scaling;
   double initializer_range;
   nn::Linear o_proj;
+  nn::Dropout attention_dropout;
   nn::Linear qkv_proj;
 };
 TORCH_MODULE(Phi3Attention);
@@ -178,21 +181,26 @@ class Phi3DecoderLayerImpl : public Module {
         mlp(register_module("mlp", Phi3MLP(config))),
         input_layernorm(register_module("input_layernorm", Phi3RMSNorm(config.hidden_size, config.rms_norm_eps))),
         post_attention_layernorm(
-            register_module("post_attention_layernorm", Phi3RMSNorm(config.hidden_size, config.rms_norm_eps))) {}
+            register_module("post_attention_layernorm", Phi3RMSNorm(config.hidden_size, config.rms_norm_eps))),
+        resid_attn_dropout(register_module("resid_attn_dropout", nn::Dropout(config.resid_pdrop))),
+        resid_mlp_dropout(register_module("resid_mlp_dropout", nn::Dropout(config.resid_pdrop))) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     return fsdp::unit(*this, &Phi3DecoderLayerImpl::forward_unit, hidden_states, rotary_embeddings, mask);
   }
 
   Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
-    Tensor residual = hidden_states + self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
-    return residual + mlp(post_attention_layernorm(residual));
+    const Tensor mixed = self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
+    const Tensor residual = hidden_states + resid_attn_dropout(mixed);
+    return residual + resid_mlp_dropout(mlp(post_attention_layernorm(residual)));
   }
 
   Phi3Attention self_attn;
   Phi3MLP mlp;
   Phi3RMSNorm input_layernorm;
   Phi3RMSNorm post_attention_layernorm;
+  nn::Dropout resid_attn_dropout;
+  nn::Dropout resid_mlp_dropout;
 };
 TORCH_MODULE(Phi3DecoderLayer);
 
@@ -325,12 +333,13 @@ class Phi3ForTokenClassificationImpl : public Module {
   explicit Phi3ForTokenClassificationImpl(const Phi3Config& config)
       : config(config),
         model(register_module("model", Phi3Model(config))),
-        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
+        dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
     check_labels(config.num_labels, config.problem_type);
   }
 
   /// Scores of the labels: [batch, seq, labels].
-  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(hidden_states); }
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(dropout(hidden_states)); }
 
   Outputs forward(const Batch& batch) {
     return fsdp::unit(*this, &Phi3ForTokenClassificationImpl::forward_unit, batch);
@@ -354,6 +363,7 @@ class Phi3ForTokenClassificationImpl : public Module {
   Phi3Config config;
   Phi3Model model;
   nn::Linear score;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(Phi3ForTokenClassification);
 

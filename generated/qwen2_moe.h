@@ -32,6 +32,7 @@ struct Qwen2MoeConfig {
   RopeParameters rope_parameters;
   bool qkv_bias = true;
   double attention_dropout = 0.0;
+  std::optional<double> classifier_dropout;      // of tokens' classifier; 0.1 when not given
   int64_t num_labels = 2;                        // of classifiers
   std::optional<std::string> problem_type;       // of classifiers
   std::optional<int64_t> sliding_window = 4096;  // how many keys a query sees; all before it when not given
@@ -64,7 +65,6 @@ struct Qwen2MoeConfig {
         throw ConfigError("hidden_size must be a multiple of num_attention_heads, or give head_dim");
       head_dim = hidden_size / num_attention_heads;
     }
-    if (attention_dropout != 0.0) throw ConfigError("attention_dropout is not supported: set it to 0.0");
     if (!use_sliding_window) sliding_window = 0;
   }
 
@@ -100,6 +100,7 @@ struct Qwen2MoeConfig {
     visit("rope_parameters", rope_parameters);
     visit("qkv_bias", qkv_bias);
     visit("attention_dropout", attention_dropout);
+    visit("classifier_dropout", classifier_dropout);
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
     visit("sliding_window", sliding_window);
@@ -170,7 +171,8 @@ class Qwen2MoeAttentionImpl : public Module {
         q_proj(register_module("q_proj", linear(config.hidden_size, num_heads * head_dim, config.qkv_bias))),
         k_proj(register_module("k_proj", linear(config.hidden_size, num_key_value_heads * head_dim, config.qkv_bias))),
         v_proj(register_module("v_proj", linear(config.hidden_size, num_key_value_heads * head_dim, config.qkv_bias))),
-        o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, /*bias=*/false))) {}
+        o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, /*bias=*/false))),
+        attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -194,7 +196,7 @@ class Qwen2MoeAttentionImpl : public Module {
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const Tensor& mask) {
     const auto& [cos, sin] = rotary_embeddings;
-    return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling);
+    return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -208,6 +210,7 @@ class Qwen2MoeAttentionImpl : public Module {
   nn::Linear k_proj;
   nn::Linear v_proj;
   nn::Linear o_proj;
+  nn::Dropout attention_dropout;
 };
 TORCH_MODULE(Qwen2MoeAttention);
 
@@ -464,12 +467,13 @@ class Qwen2MoeForTokenClassificationImpl : public Module {
   explicit Qwen2MoeForTokenClassificationImpl(const Qwen2MoeConfig& config)
       : config(config),
         model(register_module("model", Qwen2MoeModel(config))),
-        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
+        dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
     check_labels(config.num_labels, config.problem_type);
   }
 
   /// Scores of the labels: [batch, seq, labels].
-  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(hidden_states); }
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(dropout(hidden_states)); }
 
   Outputs forward(const Batch& batch) {
     return fsdp::unit(*this, &Qwen2MoeForTokenClassificationImpl::forward_unit, batch);
@@ -493,6 +497,7 @@ class Qwen2MoeForTokenClassificationImpl : public Module {
   Qwen2MoeConfig config;
   Qwen2MoeModel model;
   nn::Linear score;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(Qwen2MoeForTokenClassification);
 

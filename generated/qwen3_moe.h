@@ -32,6 +32,7 @@ struct Qwen3MoeConfig {
   RopeParameters rope_parameters;
   bool attention_bias = false;
   double attention_dropout = 0.0;
+  std::optional<double> classifier_dropout;      // of tokens' classifier; 0.1 when not given
   int64_t num_labels = 2;                        // of classifiers
   std::optional<std::string> problem_type;       // of classifiers
   std::optional<int64_t> sliding_window = 4096;  // how many keys a query sees; all before it when not given
@@ -57,7 +58,6 @@ struct Qwen3MoeConfig {
         throw ConfigError("hidden_size must be a multiple of num_attention_heads, or give head_dim");
       head_dim = hidden_size / num_attention_heads;
     }
-    if (attention_dropout != 0.0) throw ConfigError("attention_dropout is not supported: set it to 0.0");
   }
 
   void check_layers_with_experts() const {
@@ -90,6 +90,7 @@ struct Qwen3MoeConfig {
     visit("rope_parameters", rope_parameters);
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
+    visit("classifier_dropout", classifier_dropout);
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
     visit("sliding_window", sliding_window);
@@ -163,6 +164,7 @@ class Qwen3MoeAttentionImpl : public Module {
         v_proj(register_module("v_proj",
                                linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias))),
         o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, config.attention_bias))),
+        attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))),
         q_norm(register_module("q_norm", Qwen3MoeRMSNorm(head_dim, config.rms_norm_eps))),
         k_norm(register_module("k_norm", Qwen3MoeRMSNorm(head_dim, config.rms_norm_eps))) {}
 
@@ -188,8 +190,8 @@ class Qwen3MoeAttentionImpl : public Module {
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const Tensor& mask) {
     const auto& [cos, sin] = rotary_embeddings;
-    return attention(rotary(q_norm->forward_on_shards(query), cos, sin),
-                     rotary(k_norm->forward_on_shards(key), cos, sin), value, mask, scaling);
+    return tp::attention(rotary(q_norm->forward_on_shards(query), cos, sin),
+                         rotary(k_norm->forward_on_shards(key), cos, sin), value, mask, scaling, attention_dropout);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -203,6 +205,7 @@ class Qwen3MoeAttentionImpl : public Module {
   nn::Linear k_proj;
   nn::Linear v_proj;
   nn::Linear o_proj;
+  nn::Dropout attention_dropout;
   Qwen3MoeRMSNorm q_norm;
   Qwen3MoeRMSNorm k_norm;
 };
@@ -444,12 +447,13 @@ class Qwen3MoeForTokenClassificationImpl : public Module {
   explicit Qwen3MoeForTokenClassificationImpl(const Qwen3MoeConfig& config)
       : config(config),
         model(register_module("model", Qwen3MoeModel(config))),
-        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))),
+        dropout(register_module("dropout", nn::Dropout(config.classifier_dropout.value_or(0.1)))) {
     check_labels(config.num_labels, config.problem_type);
   }
 
   /// Scores of the labels: [batch, seq, labels].
-  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(hidden_states); }
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(dropout(hidden_states)); }
 
   Outputs forward(const Batch& batch) {
     return fsdp::unit(*this, &Qwen3MoeForTokenClassificationImpl::forward_unit, batch);
@@ -473,6 +477,7 @@ class Qwen3MoeForTokenClassificationImpl : public Module {
   Qwen3MoeConfig config;
   Qwen3MoeModel model;
   nn::Linear score;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(Qwen3MoeForTokenClassification);
 

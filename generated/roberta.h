@@ -42,6 +42,9 @@ struct RobertaConfig {
           "problem_type to single_label_classification");
   }
 
+  /// The probability of dropout before a classifier.
+  double head_dropout() const { return classifier_dropout.value_or(hidden_dropout_prob); }
+
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("vocab_size", vocab_size);
@@ -76,6 +79,7 @@ class RobertaEmbeddingsImpl : public Module {
         token_type_embeddings(register_module("token_type_embeddings",
                                               embedding(config.type_vocab_size, config.hidden_size, std::nullopt))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
         initializer_range(config.initializer_range),
         padding_idx(*config.pad_token_id) {}
 
@@ -90,7 +94,7 @@ class RobertaEmbeddingsImpl : public Module {
     Tensor token_types = batch.token_type_ids;
     if (!token_types.defined()) token_types = at::zeros_like(batch.input_ids);
     const Tensor embedded = tp::embedding(word_embeddings, batch.input_ids) + token_type_embeddings(token_types);
-    return LayerNorm(embedded + position_embeddings(positions(batch)));
+    return dropout(LayerNorm(embedded + position_embeddings(positions(batch))));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -99,6 +103,7 @@ class RobertaEmbeddingsImpl : public Module {
   nn::Embedding position_embeddings;
   nn::Embedding token_type_embeddings;
   modular::LayerNorm LayerNorm;
+  nn::Dropout dropout;
   double initializer_range;
   int64_t padding_idx;  // of tokens, and of the positions that they get
 };
@@ -113,7 +118,8 @@ class RobertaSelfAttentionImpl : public Module {
         initializer_range(config.initializer_range),
         query(register_module("query", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         key(register_module("key", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
-        value(register_module("value", linear(config.hidden_size, config.hidden_size, /*bias=*/true))) {}
+        value(register_module("value", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+        dropout(register_module("dropout", nn::Dropout(config.attention_probs_dropout_prob))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -124,7 +130,7 @@ class RobertaSelfAttentionImpl : public Module {
         key(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), attention_head_size}).transpose(1, 2);
     const Tensor value_layer =
         value(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), attention_head_size}).transpose(1, 2);
-    return attention(query_layer, key_layer, value_layer, mask, scaling);
+    return tp::attention(query_layer, key_layer, value_layer, mask, scaling, dropout);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -136,6 +142,7 @@ class RobertaSelfAttentionImpl : public Module {
   nn::Linear query;
   nn::Linear key;
   nn::Linear value;
+  nn::Dropout dropout;  // of the shares that keys have
 };
 TORCH_MODULE(RobertaSelfAttention);
 
@@ -145,16 +152,18 @@ class RobertaSelfOutputImpl : public Module {
   explicit RobertaSelfOutputImpl(const RobertaConfig& config)
       : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
-    return LayerNorm(tp::exit(dense, hidden_states) + input_tensor);
+    return LayerNorm(dropout(tp::exit(dense, hidden_states)) + input_tensor);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
+  nn::Dropout dropout;
   double initializer_range;
 };
 TORCH_MODULE(RobertaSelfOutput);
@@ -200,16 +209,18 @@ class RobertaOutputImpl : public Module {
   explicit RobertaOutputImpl(const RobertaConfig& config)
       : dense(register_module("dense", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
-    return LayerNorm(tp::exit(dense, hidden_states) + input_tensor);
+    return LayerNorm(dropout(tp::exit(dense, hidden_states)) + input_tensor);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
+  nn::Dropout dropout;
   double initializer_range;
 };
 TORCH_MODULE(RobertaOutput);
@@ -254,14 +265,19 @@ class RobertaClassificationHeadImpl : public Module {
   explicit RobertaClassificationHeadImpl(const RobertaConfig& config)
       : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         initializer_range(config.initializer_range),
+        dropout(register_module("dropout", nn::Dropout(config.head_dropout()))),
         out_proj(register_module("out_proj", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
 
-  Tensor forward(const Tensor& hidden_states) { return out_proj(dense(hidden_states.select(1, 0)).tanh()); }
+  Tensor forward(const Tensor& hidden_states) {
+    const Tensor first = dropout(hidden_states.select(1, 0));
+    return out_proj(dropout(dense(first).tanh()));
+  }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   nn::Linear dense;
   double initializer_range;
+  nn::Dropout dropout;
   nn::Linear out_proj;
 };
 TORCH_MODULE(RobertaClassificationHead);
@@ -453,10 +469,11 @@ class RobertaForTokenClassificationImpl : public Module {
   explicit RobertaForTokenClassificationImpl(const RobertaConfig& config)
       : config(config),
         roberta(register_module("roberta", RobertaModel(config, /*add_pooling_layer=*/false))),
+        dropout(register_module("dropout", nn::Dropout(config.head_dropout()))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
 
   /// What the classifier reads.
-  Tensor features(const Tensor& hidden_states, const Batch&) { return hidden_states; }
+  Tensor features(const Tensor& hidden_states, const Batch&) { return dropout(hidden_states); }
 
   Outputs forward(const Batch& batch) {
     return fsdp::unit(*this, &RobertaForTokenClassificationImpl::forward_unit, batch);
@@ -479,6 +496,7 @@ class RobertaForTokenClassificationImpl : public Module {
 
   RobertaConfig config;
   RobertaModel roberta;
+  nn::Dropout dropout;
   nn::Linear classifier;
 };
 TORCH_MODULE(RobertaForTokenClassification);

@@ -32,8 +32,9 @@ struct SessionConfig {
   bool add_cross_attention = false;
   std::optional<int64_t> pad_token_id;  // a classifier's: the embedding has no padding row
   bool tie_word_embeddings = true;
-  int64_t num_labels = 2;                   // of classifiers
-  std::optional<std::string> problem_type;  // of classifiers
+  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // of classifiers
+  std::optional<std::string> problem_type;   // of classifiers
   int64_t item_dim = 64;
   int64_t feature_dim = 64;                    // of each categorical feature; item_dim where they are summed
   std::vector<int64_t> feature_cardinalities;  // ids of each categorical feature, padding included
@@ -77,6 +78,7 @@ struct SessionConfig {
     visit("add_cross_attention", add_cross_attention);
     visit("pad_token_id", pad_token_id);
     visit("tie_word_embeddings", tie_word_embeddings);
+    visit("classifier_dropout", classifier_dropout);
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
     visit("item_dim", item_dim);
@@ -99,14 +101,16 @@ class SessionAttentionImpl : public Module {
         scaling((config.scale_attn_weights ? 1.0 / std::sqrt(static_cast<double>(head_dim)) : 1.0) /
                 (config.scale_attn_by_inverse_layer_idx ? static_cast<double>(layer + 1) : 1.0)),
         c_attn(register_module("c_attn", TransposedLinear(config.n_embd, 3 * config.n_embd))),
-        c_proj(register_module("c_proj", TransposedLinear(config.n_embd, config.n_embd))) {}
+        c_proj(register_module("c_proj", TransposedLinear(config.n_embd, config.n_embd))),
+        attn_dropout(register_module("attn_dropout", nn::Dropout(config.attn_pdrop))),
+        resid_dropout(register_module("resid_dropout", nn::Dropout(config.resid_pdrop))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     const auto parts = c_attn(hidden_states_tp).view({batch, seq, 3, tp::local(num_heads), head_dim}).unbind(2);
     const Tensor query = parts[0].transpose(1, 2), key = parts[1].transpose(1, 2), value = parts[2].transpose(1, 2);
-    return tp::exit(c_proj, attention(query, key, value, mask, scaling));
+    return resid_dropout(tp::exit(c_proj, tp::attention(query, key, value, mask, scaling, attn_dropout)));
   }
 
   void reset_parameters() override {
@@ -122,6 +126,8 @@ class SessionAttentionImpl : public Module {
   double scaling;
   TransposedLinear c_attn;
   TransposedLinear c_proj;
+  nn::Dropout attn_dropout;
+  nn::Dropout resid_dropout;
 };
 TORCH_MODULE(SessionAttention);
 
@@ -131,11 +137,12 @@ class SessionMLPImpl : public Module {
   explicit SessionMLPImpl(const SessionConfig& config)
       : config(config),
         c_fc(register_module("c_fc", TransposedLinear(config.n_embd, *config.n_inner))),
-        c_proj(register_module("c_proj", TransposedLinear(*config.n_inner, config.n_embd))) {}
+        c_proj(register_module("c_proj", TransposedLinear(*config.n_inner, config.n_embd))),
+        dropout(register_module("dropout", nn::Dropout(config.resid_pdrop))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     auto hidden_states_tp = tp::enter(hidden_states);
-    return tp::exit(c_proj, activation(config.activation_function, c_fc(hidden_states_tp)));
+    return dropout(tp::exit(c_proj, activation(config.activation_function, c_fc(hidden_states_tp))));
   }
 
   void reset_parameters() override {
@@ -148,6 +155,7 @@ class SessionMLPImpl : public Module {
   SessionConfig config;
   TransposedLinear c_fc;
   TransposedLinear c_proj;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(SessionMLP);
 
@@ -245,6 +253,7 @@ class SessionModelImpl : public Module {
   explicit SessionModelImpl(const SessionConfig& config)
       : config(config),
         wpe(register_module("wpe", embedding(config.n_positions, config.n_embd, std::nullopt))),
+        drop(register_module("drop", nn::Dropout(config.embd_pdrop))),
         h(register_module("h", ModuleListOf<SessionBlock>())),
         ln_f(register_module("ln_f", LayerNorm(config.n_embd, config.layer_norm_epsilon))),
         inputs(register_module("inputs", SessionInputs(config))) {
@@ -266,6 +275,7 @@ class SessionModelImpl : public Module {
 
   SessionConfig config;
   nn::Embedding wpe;
+  nn::Dropout drop;
   ModuleListOf<SessionBlock> h;
   LayerNorm ln_f;
   SessionInputs inputs;

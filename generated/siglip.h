@@ -176,7 +176,7 @@ inline double siglip_residual_deviation(int64_t hidden_size, int64_t num_hidden_
 class SiglipAttentionImpl : public Module {
  public:
   SiglipAttentionImpl(int64_t hidden_size, int64_t num_attention_heads, int64_t num_hidden_layers,
-                      double initializer_factor)
+                      double attention_dropout, double initializer_factor)
       : num_attention_heads(num_attention_heads),
         head_dim(hidden_size / num_attention_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
@@ -185,7 +185,8 @@ class SiglipAttentionImpl : public Module {
         k_proj(register_module("k_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
         v_proj(register_module("v_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
         q_proj(register_module("q_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
-        out_proj(register_module("out_proj", linear(hidden_size, hidden_size, /*bias=*/true))) {}
+        out_proj(register_module("out_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
+        dropout(register_module("dropout", nn::Dropout(attention_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -196,7 +197,7 @@ class SiglipAttentionImpl : public Module {
         k_proj(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), head_dim}).transpose(1, 2);
     const Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), head_dim}).transpose(1, 2);
-    return tp::exit(out_proj, attention(query, key, value, mask, scaling));
+    return tp::exit(out_proj, tp::attention(query, key, value, mask, scaling, dropout));
   }
 
   void reset_parameters() override {
@@ -214,6 +215,7 @@ class SiglipAttentionImpl : public Module {
   nn::Linear v_proj;
   nn::Linear q_proj;
   nn::Linear out_proj;
+  nn::Dropout dropout;  // of the shares that keys have
 };
 TORCH_MODULE(SiglipAttention);
 
@@ -251,9 +253,9 @@ class SiglipEncoderLayerImpl : public Module {
  public:
   SiglipEncoderLayerImpl(int64_t hidden_size, int64_t intermediate_size, int64_t num_hidden_layers,
                          int64_t num_attention_heads, const std::string& hidden_act, double layer_norm_eps,
-                         double initializer_factor)
-      : self_attn(register_module(
-            "self_attn", SiglipAttention(hidden_size, num_attention_heads, num_hidden_layers, initializer_factor))),
+                         double attention_dropout, double initializer_factor)
+      : self_attn(register_module("self_attn", SiglipAttention(hidden_size, num_attention_heads, num_hidden_layers,
+                                                               attention_dropout, initializer_factor))),
         layer_norm1(register_module("layer_norm1", LayerNorm(hidden_size, layer_norm_eps))),
         mlp(register_module(
             "mlp", SiglipMLP(hidden_size, intermediate_size, hidden_act, num_hidden_layers, initializer_factor))),
@@ -279,11 +281,11 @@ class SiglipEncoderImpl : public Module {
  public:
   SiglipEncoderImpl(int64_t hidden_size, int64_t intermediate_size, int64_t num_hidden_layers,
                     int64_t num_attention_heads, const std::string& hidden_act, double layer_norm_eps,
-                    double initializer_factor)
+                    double attention_dropout, double initializer_factor)
       : layers(register_module("layers", ModuleListOf<SiglipEncoderLayer>())) {
     for (int64_t i = 0; i < num_hidden_layers; ++i)
       layers->push_back(SiglipEncoderLayer(hidden_size, intermediate_size, num_hidden_layers, num_attention_heads,
-                                           hidden_act, layer_norm_eps, initializer_factor));
+                                           hidden_act, layer_norm_eps, attention_dropout, initializer_factor));
   }
 
   Tensor forward(const Tensor& embeddings, const Tensor& mask) {
@@ -304,7 +306,7 @@ class SiglipTextModelImpl : public Module {
         encoder(register_module("encoder",
                                 SiglipEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
                                               config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
-                                              /*initializer_factor=*/1.0))),
+                                              config.attention_dropout, /*initializer_factor=*/1.0))),
         final_layer_norm(register_module("final_layer_norm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {
     head = register_module("head", linear(config.hidden_size, *config.projection_size, /*bias=*/true));
   }
@@ -415,7 +417,7 @@ class SiglipVisionModelImpl : public Module {
         encoder(register_module("encoder",
                                 SiglipEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
                                               config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
-                                              /*initializer_factor=*/1.0))),
+                                              config.attention_dropout, /*initializer_factor=*/1.0))),
         post_layernorm(register_module("post_layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {
     head = register_module("head", SiglipMultiheadAttentionPoolingHead(config));
   }

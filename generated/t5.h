@@ -132,11 +132,12 @@ class T5DenseActDenseImpl : public Module {
       : config(config),
         wi(register_module("wi", linear(config.d_model, config.d_ff, /*bias=*/false))),
         wo(register_module("wo", linear(config.d_ff, config.d_model, /*bias=*/false))),
-        act(activation_of(config.feed_forward_proj)) {}
+        act(activation_of(config.feed_forward_proj)),
+        dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     auto hidden_states_tp = tp::enter(hidden_states);
-    return tp::exit(wo, activation(act, wi(hidden_states_tp)));
+    return tp::exit(wo, tp::dropout(dropout, activation(act, wi(hidden_states_tp))));
   }
 
   void reset_parameters() override {
@@ -148,6 +149,7 @@ class T5DenseActDenseImpl : public Module {
   nn::Linear wi;
   nn::Linear wo;
   std::string act;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(T5DenseActDense);
 
@@ -159,11 +161,12 @@ class T5DenseGatedActDenseImpl : public Module {
         wi_0(register_module("wi_0", linear(config.d_model, config.d_ff, /*bias=*/false))),
         wi_1(register_module("wi_1", linear(config.d_model, config.d_ff, /*bias=*/false))),
         wo(register_module("wo", linear(config.d_ff, config.d_model, /*bias=*/false))),
-        act(activation_of(config.feed_forward_proj)) {}
+        act(activation_of(config.feed_forward_proj)),
+        dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     auto hidden_states_tp = tp::enter(hidden_states);
-    return tp::exit(wo, gated_activation(act, wi_0(hidden_states_tp), wi_1(hidden_states_tp)));
+    return tp::exit(wo, tp::dropout(dropout, gated_activation(act, wi_0(hidden_states_tp), wi_1(hidden_states_tp))));
   }
 
   void reset_parameters() override {
@@ -178,6 +181,7 @@ class T5DenseGatedActDenseImpl : public Module {
   nn::Linear wi_1;
   nn::Linear wo;
   std::string act;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(T5DenseGatedActDense);
 
@@ -189,12 +193,16 @@ class T5LayerFFImpl : public Module {
     else
       DenseReluDense = register_module("DenseReluDense", T5DenseActDense(config));
     layer_norm = register_module("layer_norm", T5LayerNorm(config));
+    dropout = register_module("dropout", nn::Dropout(config.dropout_rate));
   }
 
-  Tensor forward(const Tensor& hidden_states) { return hidden_states + DenseReluDense(layer_norm(hidden_states)); }
+  Tensor forward(const Tensor& hidden_states) {
+    return hidden_states + dropout(DenseReluDense(layer_norm(hidden_states)));
+  }
 
   OneOf<T5DenseGatedActDense, T5DenseActDense> DenseReluDense{nullptr};
   T5LayerNorm layer_norm{nullptr};
+  nn::Dropout dropout{nullptr};
 };
 TORCH_MODULE(T5LayerFF);
 
@@ -253,7 +261,8 @@ class T5AttentionImpl : public Module {
         q(register_module("q", linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false))),
         k(register_module("k", linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false))),
         v(register_module("v", linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false))),
-        o(register_module("o", linear(n_heads * key_value_proj_dim, config.d_model, /*bias=*/false))) {}
+        o(register_module("o", linear(n_heads * key_value_proj_dim, config.d_model, /*bias=*/false))),
+        dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {}
 
   /// `hidden_states` [batch, seq, hidden] look at `states` [batch, other_seq, hidden].
   Tensor forward(const Tensor& hidden_states, const Tensor& states, const Tensor& mask) {
@@ -263,7 +272,7 @@ class T5AttentionImpl : public Module {
     auto states_tp = tp::enter(states);
     const Tensor key = k(states_tp).view({batch, other_seq, tp::local(n_heads), key_value_proj_dim}).transpose(1, 2);
     const Tensor value = v(states_tp).view({batch, other_seq, tp::local(n_heads), key_value_proj_dim}).transpose(1, 2);
-    return tp::exit(o, attention(query, key, value, mask, /*scale=*/1.0));
+    return tp::exit(o, tp::attention(query, key, value, mask, /*scale=*/1.0, dropout));
   }
 
   void reset_parameters() override {
@@ -282,6 +291,7 @@ class T5AttentionImpl : public Module {
   nn::Linear k;
   nn::Linear v;
   nn::Linear o;
+  nn::Dropout dropout;  // of the shares that keys have
 };
 TORCH_MODULE(T5Attention);
 
@@ -295,7 +305,8 @@ class T5SelfAttentionImpl : public Module {
         q(register_module("q", linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false))),
         k(register_module("k", linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false))),
         v(register_module("v", linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false))),
-        o(register_module("o", linear(n_heads * key_value_proj_dim, config.d_model, /*bias=*/false))) {
+        o(register_module("o", linear(n_heads * key_value_proj_dim, config.d_model, /*bias=*/false))),
+        dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {
     if (has_relative_attention_bias)
       relative_attention_bias =
           register_module("relative_attention_bias", T5RelativeAttentionBias(config, bidirectional));
@@ -309,7 +320,7 @@ class T5SelfAttentionImpl : public Module {
     auto states_tp = tp::enter(states);
     const Tensor key = k(states_tp).view({batch, other_seq, tp::local(n_heads), key_value_proj_dim}).transpose(1, 2);
     const Tensor value = v(states_tp).view({batch, other_seq, tp::local(n_heads), key_value_proj_dim}).transpose(1, 2);
-    return tp::exit(o, attention(query, key, value, mask, /*scale=*/1.0));
+    return tp::exit(o, tp::attention(query, key, value, mask, /*scale=*/1.0, dropout));
   }
 
   void reset_parameters() override {
@@ -328,6 +339,7 @@ class T5SelfAttentionImpl : public Module {
   nn::Linear k;
   nn::Linear v;
   nn::Linear o;
+  nn::Dropout dropout;  // of the shares that keys have
   T5RelativeAttentionBias relative_attention_bias{nullptr};
 };
 TORCH_MODULE(T5SelfAttention);
@@ -337,15 +349,17 @@ class T5LayerSelfAttentionImpl : public Module {
   explicit T5LayerSelfAttentionImpl(const T5Config& config, bool bidirectional, bool has_relative_attention_bias)
       : SelfAttention(
             register_module("SelfAttention", T5SelfAttention(config, bidirectional, has_relative_attention_bias))),
-        layer_norm(register_module("layer_norm", T5LayerNorm(config))) {}
+        layer_norm(register_module("layer_norm", T5LayerNorm(config))),
+        dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const Tensor normed = layer_norm(hidden_states);
-    return hidden_states + SelfAttention(normed, normed, mask);
+    return hidden_states + dropout(SelfAttention(normed, normed, mask));
   }
 
   T5SelfAttention SelfAttention;
   T5LayerNorm layer_norm;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(T5LayerSelfAttention);
 
@@ -354,14 +368,16 @@ class T5LayerCrossAttentionImpl : public Module {
  public:
   explicit T5LayerCrossAttentionImpl(const T5Config& config)
       : EncDecAttention(register_module("EncDecAttention", T5Attention(config))),
-        layer_norm(register_module("layer_norm", T5LayerNorm(config))) {}
+        layer_norm(register_module("layer_norm", T5LayerNorm(config))),
+        dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& encoder_states, const Tensor& mask) {
-    return hidden_states + EncDecAttention(layer_norm(hidden_states), encoder_states, mask);
+    return hidden_states + dropout(EncDecAttention(layer_norm(hidden_states), encoder_states, mask));
   }
 
   T5Attention EncDecAttention;
   T5LayerNorm layer_norm;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(T5LayerCrossAttention);
 
@@ -433,7 +449,8 @@ class T5EncoderImpl : public Module {
  public:
   explicit T5EncoderImpl(const T5Config& config)
       : block(register_module("block", ModuleListOf<T5EncoderBlock>())),
-        final_layer_norm(register_module("final_layer_norm", T5LayerNorm(config))) {
+        final_layer_norm(register_module("final_layer_norm", T5LayerNorm(config))),
+        dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {
     for (int64_t i = 0; i < config.num_layers; ++i)
       block->push_back(T5EncoderBlock(config, /*has_relative_attention_bias=*/i == 0));
   }
@@ -441,13 +458,14 @@ class T5EncoderImpl : public Module {
   Tensor forward(const Tensor& embedded, const Batch& batch) {
     const Tensor mask =
         block[0]->layer->self_attention->SelfAttention->relative_attention_bias(bidirectional_mask(batch));
-    Tensor hidden_states = embedded;
+    Tensor hidden_states = dropout(embedded);
     for (auto& each : *block) hidden_states = each(hidden_states, mask);
-    return final_layer_norm(hidden_states);
+    return dropout(final_layer_norm(hidden_states));
   }
 
   ModuleListOf<T5EncoderBlock> block;
   T5LayerNorm final_layer_norm;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(T5Encoder);
 
@@ -455,7 +473,8 @@ class T5DecoderImpl : public Module {
  public:
   explicit T5DecoderImpl(const T5Config& config)
       : block(register_module("block", ModuleListOf<T5DecoderBlock>())),
-        final_layer_norm(register_module("final_layer_norm", T5LayerNorm(config))) {
+        final_layer_norm(register_module("final_layer_norm", T5LayerNorm(config))),
+        dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {
     for (int64_t i = 0; i < *config.num_decoder_layers; ++i)
       block->push_back(T5DecoderBlock(config, /*has_relative_attention_bias=*/i == 0));
   }
@@ -468,13 +487,14 @@ class T5DecoderImpl : public Module {
     const Tensor mask = block[0]->layer->self_attention->SelfAttention->relative_attention_bias(visible);
     const Tensor encoder_mask =
         encoder_padding.to(at::kBool).view({encoder_padding.size(0), 1, 1, encoder_padding.size(1)});
-    Tensor hidden_states = embedded;
+    Tensor hidden_states = dropout(embedded);
     for (auto& each : *block) hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
-    return final_layer_norm(hidden_states);
+    return dropout(final_layer_norm(hidden_states));
   }
 
   ModuleListOf<T5DecoderBlock> block;
   T5LayerNorm final_layer_norm;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(T5Decoder);
 
@@ -627,14 +647,19 @@ class T5ClassificationHeadImpl : public Module {
  public:
   explicit T5ClassificationHeadImpl(const T5Config& config)
       : dense(register_module("dense", linear(config.d_model, config.d_model, /*bias=*/true))),
+        dropout(register_module("dropout", nn::Dropout(config.classifier_dropout))),
         out_proj(register_module("out_proj", linear(config.d_model, config.num_labels, /*bias=*/true))),
         std(config.initializer_factor / std::sqrt(static_cast<double>(config.d_model))) {}
 
-  Tensor forward(const Tensor& hidden_states) { return out_proj(dense(hidden_states).tanh()); }
+  Tensor forward(const Tensor& hidden_states) {
+    const Tensor features = dense(dropout(hidden_states)).tanh();
+    return out_proj(dropout(features));
+  }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, std); }
 
   nn::Linear dense;
+  nn::Dropout dropout;
   nn::Linear out_proj;
   double std;
 };
@@ -682,12 +707,13 @@ class T5ForTokenClassificationImpl : public Module {
   explicit T5ForTokenClassificationImpl(const T5Config& config)
       : factor(config.initializer_factor),
         transformer(register_module("transformer", T5EncoderModel(config))),
+        dropout(register_module("dropout", nn::Dropout(config.classifier_dropout))),
         classifier(register_module("classifier", linear(config.d_model, config.num_labels, /*bias=*/true))) {}
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &T5ForTokenClassificationImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
-    Tensor logits = classifier(transformer(batch));
+    Tensor logits = classifier(dropout(transformer(batch)));
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = cross_entropy(logits, batch.labels);
@@ -701,6 +727,7 @@ class T5ForTokenClassificationImpl : public Module {
 
   double factor;
   T5EncoderModel transformer;
+  nn::Dropout dropout;
   nn::Linear classifier;
 };
 TORCH_MODULE(T5ForTokenClassification);

@@ -101,6 +101,7 @@ class ViTEmbeddingsImpl : public Module {
     patch_embeddings = register_module("patch_embeddings", ViTPatchEmbeddings(config));
     position_embeddings = register_parameter(
         "position_embeddings", torch::empty({1, patches_a_side * patches_a_side + 1, config.hidden_size}));
+    dropout = register_module("dropout", nn::Dropout(config.hidden_dropout_prob));
   }
 
   /// One for each patch and the class token: [1, 1 + patches, hidden].
@@ -112,7 +113,7 @@ class ViTEmbeddingsImpl : public Module {
   Tensor forward(const Tensor& pixel_values) {
     const Tensor position = positions(pixel_values);
     const Tensor patches = patch_embeddings(pixel_values);
-    return torch::cat({cls_token.expand({patches.size(0), 1, -1}), patches}, 1) + position;
+    return dropout(torch::cat({cls_token.expand({patches.size(0), 1, -1}), patches}, 1) + position);
   }
 
   void reset_parameters() override {
@@ -125,6 +126,7 @@ class ViTEmbeddingsImpl : public Module {
   Tensor cls_token;  // [1, 1, hidden]
   ViTPatchEmbeddings patch_embeddings{nullptr};
   Tensor position_embeddings;  // [1, 1 + patches, hidden]
+  nn::Dropout dropout{nullptr};
 };
 TORCH_MODULE(ViTEmbeddings);
 
@@ -138,7 +140,8 @@ class ViTAttentionImpl : public Module {
         q_proj(register_module("q_proj", linear(config.hidden_size, config.hidden_size, config.qkv_bias))),
         k_proj(register_module("k_proj", linear(config.hidden_size, config.hidden_size, config.qkv_bias))),
         v_proj(register_module("v_proj", linear(config.hidden_size, config.hidden_size, config.qkv_bias))),
-        o_proj(register_module("o_proj", linear(config.hidden_size, config.hidden_size, /*bias=*/true))) {}
+        o_proj(register_module("o_proj", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+        attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_probs_dropout_prob))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -149,7 +152,8 @@ class ViTAttentionImpl : public Module {
         k_proj(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), head_dim}).transpose(1, 2);
     const Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), head_dim}).transpose(1, 2);
-    return tp::exit(o_proj, attention(query, key, value, whole_mask(seq, hidden_states.device()), scaling));
+    const Tensor mask = whole_mask(seq, hidden_states.device());
+    return tp::exit(o_proj, tp::attention(query, key, value, mask, scaling, attention_dropout));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -162,6 +166,7 @@ class ViTAttentionImpl : public Module {
   nn::Linear k_proj;
   nn::Linear v_proj;
   nn::Linear o_proj;
+  nn::Dropout attention_dropout;
 };
 TORCH_MODULE(ViTAttention);
 
@@ -193,19 +198,21 @@ class ViTLayerImpl : public Module {
       : attention(register_module("attention", ViTAttention(config))),
         layernorm_before(register_module("layernorm_before", LayerNorm(config.hidden_size, config.layer_norm_eps))),
         layernorm_after(register_module("layernorm_after", LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        mlp(register_module("mlp", ViTMLP(config))) {}
+        mlp(register_module("mlp", ViTMLP(config))),
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))) {}
 
   Tensor forward(const Tensor& hidden_states) { return fsdp::unit(*this, &ViTLayerImpl::forward_unit, hidden_states); }
 
   Tensor forward_unit(const Tensor& hidden_states) {
-    const Tensor attended = attention(layernorm_before(hidden_states)) + hidden_states;
-    return mlp(layernorm_after(attended)) + attended;
+    const Tensor attended = dropout(attention(layernorm_before(hidden_states))) + hidden_states;
+    return dropout(mlp(layernorm_after(attended))) + attended;
   }
 
   ViTAttention attention;
   LayerNorm layernorm_before;
   LayerNorm layernorm_after;
   ViTMLP mlp;
+  nn::Dropout dropout;
 };
 TORCH_MODULE(ViTLayer);
 

@@ -41,6 +41,9 @@ struct XLMRobertaConfig {
           "problem_type to single_label_classification");
   }
 
+  /// The probability of dropout before a classifier.
+  double head_dropout() const { return classifier_dropout.value_or(hidden_dropout_prob); }
+
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("vocab_size", vocab_size);
@@ -75,6 +78,7 @@ class XLMRobertaEmbeddingsImpl : public Module {
         token_type_embeddings(register_module("token_type_embeddings",
                                               embedding(config.type_vocab_size, config.hidden_size, std::nullopt))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
         initializer_range(config.initializer_range),
         padding_idx(*config.pad_token_id) {}
 
@@ -89,7 +93,7 @@ class XLMRobertaEmbeddingsImpl : public Module {
     Tensor token_types = batch.token_type_ids;
     if (!token_types.defined()) token_types = at::zeros_like(batch.input_ids);
     const Tensor embedded = tp::embedding(word_embeddings, batch.input_ids) + token_type_embeddings(token_types);
-    return LayerNorm(embedded + position_embeddings(positions(batch)));
+    return dropout(LayerNorm(embedded + position_embeddings(positions(batch))));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -98,6 +102,7 @@ class XLMRobertaEmbeddingsImpl : public Module {
   nn::Embedding position_embeddings;
   nn::Embedding token_type_embeddings;
   modular::LayerNorm LayerNorm;
+  nn::Dropout dropout;
   double initializer_range;
   int64_t padding_idx;  // of tokens, and of the positions that they get
 };
@@ -112,7 +117,8 @@ class XLMRobertaSelfAttentionImpl : public Module {
         initializer_range(config.initializer_range),
         query(register_module("query", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         key(register_module("key", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
-        value(register_module("value", linear(config.hidden_size, config.hidden_size, /*bias=*/true))) {}
+        value(register_module("value", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
+        dropout(register_module("dropout", nn::Dropout(config.attention_probs_dropout_prob))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -123,7 +129,7 @@ class XLMRobertaSelfAttentionImpl : public Module {
         key(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), attention_head_size}).transpose(1, 2);
     const Tensor value_layer =
         value(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), attention_head_size}).transpose(1, 2);
-    return attention(query_layer, key_layer, value_layer, mask, scaling);
+    return tp::attention(query_layer, key_layer, value_layer, mask, scaling, dropout);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -135,6 +141,7 @@ class XLMRobertaSelfAttentionImpl : public Module {
   nn::Linear query;
   nn::Linear key;
   nn::Linear value;
+  nn::Dropout dropout;  // of the shares that keys have
 };
 TORCH_MODULE(XLMRobertaSelfAttention);
 
@@ -144,16 +151,18 @@ class XLMRobertaSelfOutputImpl : public Module {
   explicit XLMRobertaSelfOutputImpl(const XLMRobertaConfig& config)
       : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
-    return LayerNorm(tp::exit(dense, hidden_states) + input_tensor);
+    return LayerNorm(dropout(tp::exit(dense, hidden_states)) + input_tensor);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
+  nn::Dropout dropout;
   double initializer_range;
 };
 TORCH_MODULE(XLMRobertaSelfOutput);
@@ -199,16 +208,18 @@ class XLMRobertaOutputImpl : public Module {
   explicit XLMRobertaOutputImpl(const XLMRobertaConfig& config)
       : dense(register_module("dense", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))),
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
+        dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))),
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
-    return LayerNorm(tp::exit(dense, hidden_states) + input_tensor);
+    return LayerNorm(dropout(tp::exit(dense, hidden_states)) + input_tensor);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   nn::Linear dense;
   modular::LayerNorm LayerNorm;
+  nn::Dropout dropout;
   double initializer_range;
 };
 TORCH_MODULE(XLMRobertaOutput);
@@ -253,14 +264,19 @@ class XLMRobertaClassificationHeadImpl : public Module {
   explicit XLMRobertaClassificationHeadImpl(const XLMRobertaConfig& config)
       : dense(register_module("dense", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         initializer_range(config.initializer_range),
+        dropout(register_module("dropout", nn::Dropout(config.head_dropout()))),
         out_proj(register_module("out_proj", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
 
-  Tensor forward(const Tensor& hidden_states) { return out_proj(dense(hidden_states.select(1, 0)).tanh()); }
+  Tensor forward(const Tensor& hidden_states) {
+    const Tensor first = dropout(hidden_states.select(1, 0));
+    return out_proj(dropout(dense(first).tanh()));
+  }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   nn::Linear dense;
   double initializer_range;
+  nn::Dropout dropout;
   nn::Linear out_proj;
 };
 TORCH_MODULE(XLMRobertaClassificationHead);
@@ -452,10 +468,11 @@ class XLMRobertaForTokenClassificationImpl : public Module {
   explicit XLMRobertaForTokenClassificationImpl(const XLMRobertaConfig& config)
       : config(config),
         roberta(register_module("roberta", XLMRobertaModel(config, /*add_pooling_layer=*/false))),
+        dropout(register_module("dropout", nn::Dropout(config.head_dropout()))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
 
   /// What the classifier reads.
-  Tensor features(const Tensor& hidden_states, const Batch&) { return hidden_states; }
+  Tensor features(const Tensor& hidden_states, const Batch&) { return dropout(hidden_states); }
 
   Outputs forward(const Batch& batch) {
     return fsdp::unit(*this, &XLMRobertaForTokenClassificationImpl::forward_unit, batch);
@@ -478,6 +495,7 @@ class XLMRobertaForTokenClassificationImpl : public Module {
 
   XLMRobertaConfig config;
   XLMRobertaModel roberta;
+  nn::Dropout dropout;
   nn::Linear classifier;
 };
 TORCH_MODULE(XLMRobertaForTokenClassification);

@@ -39,6 +39,9 @@ struct BertConfig : Config {
           "only problems with one of several labels are supported: set num_labels to at least 2 and "
           "problem_type to single_label_classification");
   }
+
+  /// The probability of dropout before a classifier.
+  double head_dropout() const { return classifier_dropout.value_or(hidden_dropout_prob); }
 };
 
 /// Sum of the embeddings of a token, its position and its segment, normed.
@@ -49,6 +52,7 @@ class BertEmbeddingsImpl : public Module {
         position_embeddings(embedding(config.max_position_embeddings, config.hidden_size, std::nullopt)),
         token_type_embeddings(embedding(config.type_vocab_size, config.hidden_size, std::nullopt)),
         LayerNorm(modular::LayerNorm(config.hidden_size, config.layer_norm_eps)),
+        dropout(nn::Dropout(config.hidden_dropout_prob)),
         initializer_range(config.initializer_range) {}
 
   /// The row of position_embeddings for each token: [batch or 1, seq].
@@ -58,7 +62,7 @@ class BertEmbeddingsImpl : public Module {
     Tensor token_types = batch.token_type_ids;
     if (!token_types.defined()) token_types = at::zeros_like(batch.input_ids);
     const Tensor embedded = word_embeddings(batch.input_ids) + token_type_embeddings(token_types);
-    return LayerNorm(embedded + position_embeddings(positions(batch)));
+    return dropout(LayerNorm(embedded + position_embeddings(positions(batch))));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -67,6 +71,7 @@ class BertEmbeddingsImpl : public Module {
   nn::Embedding position_embeddings;
   nn::Embedding token_type_embeddings;
   modular::LayerNorm LayerNorm;
+  nn::Dropout dropout;
   double initializer_range;
 };
 
@@ -79,7 +84,8 @@ class BertSelfAttentionImpl : public Module {
         initializer_range(config.initializer_range),
         query(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
         key(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
-        value(linear(config.hidden_size, config.hidden_size, /*bias=*/true)) {}
+        value(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
+        dropout(nn::Dropout(config.attention_probs_dropout_prob)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -89,7 +95,7 @@ class BertSelfAttentionImpl : public Module {
         key(hidden_states).view({batch, seq, num_attention_heads, attention_head_size}).transpose(1, 2);
     const Tensor value_layer =
         value(hidden_states).view({batch, seq, num_attention_heads, attention_head_size}).transpose(1, 2);
-    return attention(query_layer, key_layer, value_layer, mask, scaling);
+    return attention(query_layer, key_layer, value_layer, mask, scaling, dropout);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -101,6 +107,7 @@ class BertSelfAttentionImpl : public Module {
   TP_COLWISE nn::Linear query;
   TP_COLWISE nn::Linear key;
   TP_COLWISE nn::Linear value;
+  nn::Dropout dropout;  // of the shares that keys have
 };
 
 /// Projects what attention mixed and adds the residual path, normed.
@@ -109,16 +116,18 @@ class BertSelfOutputImpl : public Module {
   explicit BertSelfOutputImpl(const BertConfig& config)
       : dense(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
         LayerNorm(modular::LayerNorm(config.hidden_size, config.layer_norm_eps)),
+        dropout(nn::Dropout(config.hidden_dropout_prob)),
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
-    return LayerNorm(dense(hidden_states) + input_tensor);
+    return LayerNorm(dropout(dense(hidden_states)) + input_tensor);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   TP_ROWWISE nn::Linear dense;
   modular::LayerNorm LayerNorm;
+  nn::Dropout dropout;
   double initializer_range;
 };
 
@@ -157,16 +166,18 @@ class BertOutputImpl : public Module {
   explicit BertOutputImpl(const BertConfig& config)
       : dense(linear(config.intermediate_size, config.hidden_size, /*bias=*/true)),
         LayerNorm(modular::LayerNorm(config.hidden_size, config.layer_norm_eps)),
+        dropout(nn::Dropout(config.hidden_dropout_prob)),
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& input_tensor) {
-    return LayerNorm(dense(hidden_states) + input_tensor);
+    return LayerNorm(dropout(dense(hidden_states)) + input_tensor);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
   TP_ROWWISE nn::Linear dense;
   modular::LayerNorm LayerNorm;
+  nn::Dropout dropout;
   double initializer_range;
 };
 
@@ -312,10 +323,11 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT BertForSequenceClassifica
   explicit BertForSequenceClassificationImpl(const BertConfig& config)
       : config(config),
         bert(BertModel(config, /*add_pooling_layer=*/true)),
+        dropout(nn::Dropout(config.head_dropout())),
         classifier(linear(config.hidden_size, config.num_labels, /*bias=*/true)) {}
 
   /// What the classifier reads.
-  Tensor features(const Tensor& hidden_states, const Batch&) { return bert->pooler(hidden_states); }
+  Tensor features(const Tensor& hidden_states, const Batch&) { return dropout(bert->pooler(hidden_states)); }
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = bert(batch);
@@ -333,6 +345,7 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT BertForSequenceClassifica
 
   BertConfig config;
   BertModel bert;
+  nn::Dropout dropout;
   PP_LAST nn::Linear classifier;
 };
 
@@ -344,7 +357,7 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT BertForTokenClassificationIm
     bert = remake(bert, BertModel(config, /*add_pooling_layer=*/false));
   }
 
-  Tensor features(const Tensor& hidden_states, const Batch&) { return hidden_states; }
+  Tensor features(const Tensor& hidden_states, const Batch&) { return dropout(hidden_states); }
 };
 
 /// The base model as an embedding of sentences: the mean over their tokens (Reimers & Gurevych, Sentence-BERT).

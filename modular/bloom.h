@@ -25,8 +25,7 @@ struct BloomConfig : gpt2::GPT2Config {
 
   void finish() {
     if (n_head < 1 || n_embd % n_head != 0) throw ConfigError("hidden_size must be a multiple of n_head");
-    if (hidden_dropout != 0.0 || attention_dropout != 0.0)
-      throw ConfigError("dropout is not supported: set hidden_dropout and attention_dropout to 0.0");
+    if (!classifier_dropout) classifier_dropout = hidden_dropout;
     if (slow_but_exact) throw ConfigError("slow_but_exact is not supported: set it to false");
   }
 
@@ -44,14 +43,16 @@ class BloomAttentionImpl : public Module {
         head_dim(config.n_embd / config.n_head),
         initializer_range(config.initializer_range),
         query_key_value(linear(config.n_embd, num_heads * 3 * head_dim, /*bias=*/true)),
-        dense(linear(config.n_embd, config.n_embd, /*bias=*/true)) {}
+        dense(linear(config.n_embd, config.n_embd, /*bias=*/true)),
+        attention_dropout(nn::Dropout(config.attention_dropout)),
+        hidden_dropout(nn::Dropout(config.hidden_dropout)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const Tensor heads = query_key_value(hidden_states).view({batch, seq, num_heads, 3 * head_dim}).transpose(1, 2);
     const auto parts = heads.chunk(3, -1);
-    return dense(
-        attention_with_biases(parts[0], parts[1], parts[2], mask, 1.0 / std::sqrt(static_cast<double>(head_dim))));
+    return hidden_dropout(dense(attention_with_biases(
+        parts[0], parts[1], parts[2], mask, 1.0 / std::sqrt(static_cast<double>(head_dim)), attention_dropout)));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -61,6 +62,8 @@ class BloomAttentionImpl : public Module {
   double initializer_range;
   TP_COLWISE nn::Linear query_key_value;
   TP_ROWWISE nn::Linear dense;
+  nn::Dropout attention_dropout;
+  nn::Dropout hidden_dropout;
 };
 
 /// Feed-forward network.
@@ -69,10 +72,11 @@ class BloomMLPImpl : public Module {
   explicit BloomMLPImpl(const BloomConfig& config)
       : initializer_range(config.initializer_range),
         dense_h_to_4h(linear(config.n_embd, 4 * config.n_embd, /*bias=*/true)),
-        dense_4h_to_h(linear(4 * config.n_embd, config.n_embd, /*bias=*/true)) {}
+        dense_4h_to_h(linear(4 * config.n_embd, config.n_embd, /*bias=*/true)),
+        hidden_dropout(nn::Dropout(config.hidden_dropout)) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    return dense_4h_to_h(activation("gelu_pytorch_tanh", dense_h_to_4h(hidden_states)));
+    return hidden_dropout(dense_4h_to_h(activation("gelu_pytorch_tanh", dense_h_to_4h(hidden_states))));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -80,6 +84,7 @@ class BloomMLPImpl : public Module {
   double initializer_range;
   TP_COLWISE nn::Linear dense_h_to_4h;
   TP_ROWWISE nn::Linear dense_4h_to_h;
+  nn::Dropout hidden_dropout;
 };
 
 /// Attention and feed-forward network, each after a norm and with a residual path, which may begin after the norm.
@@ -121,7 +126,7 @@ class BloomModelImpl : public gpt2::GPT2ModelImpl {
   PP_FIRST LayerNorm word_embeddings_layernorm;
 
  private:
-  using GPT2ModelImpl::wpe;
+  using GPT2ModelImpl::drop, GPT2ModelImpl::wpe;
 };
 
 using BloomForCausalLM MODEL_ENTRY("causal-lm") = gpt2::GPT2LMHeadModel;

@@ -128,7 +128,7 @@ inline double clip_residual_deviation(int64_t hidden_size, int64_t num_hidden_la
 class CLIPAttentionImpl : public Module {
  public:
   CLIPAttentionImpl(int64_t hidden_size, int64_t num_attention_heads, int64_t num_hidden_layers,
-                    double initializer_factor)
+                    double attention_dropout, double initializer_factor)
       : num_attention_heads(num_attention_heads),
         head_dim(hidden_size / num_attention_heads),
         scaling(1.0 / std::sqrt(static_cast<double>(head_dim))),
@@ -137,14 +137,15 @@ class CLIPAttentionImpl : public Module {
         k_proj(linear(hidden_size, hidden_size, /*bias=*/true)),
         v_proj(linear(hidden_size, hidden_size, /*bias=*/true)),
         q_proj(linear(hidden_size, hidden_size, /*bias=*/true)),
-        out_proj(linear(hidden_size, hidden_size, /*bias=*/true)) {}
+        out_proj(linear(hidden_size, hidden_size, /*bias=*/true)),
+        dropout(nn::Dropout(attention_dropout)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const Tensor query = q_proj(hidden_states).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
     const Tensor key = k_proj(hidden_states).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
     const Tensor value = v_proj(hidden_states).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
-    return out_proj(attention(query, key, value, mask, scaling));
+    return out_proj(attention(query, key, value, mask, scaling, dropout));
   }
 
   void reset_parameters() override {
@@ -160,6 +161,7 @@ class CLIPAttentionImpl : public Module {
   TP_COLWISE nn::Linear v_proj;
   TP_COLWISE nn::Linear q_proj;
   TP_ROWWISE nn::Linear out_proj;
+  nn::Dropout dropout;  // of the shares that keys have
 };
 
 class CLIPMLPImpl : public Module {
@@ -190,8 +192,9 @@ class FSDP_UNIT CLIPEncoderLayerImpl : public Module {
  public:
   CLIPEncoderLayerImpl(int64_t hidden_size, int64_t intermediate_size, int64_t num_hidden_layers,
                        int64_t num_attention_heads, const std::string& hidden_act, double layer_norm_eps,
-                       double initializer_factor)
-      : self_attn(CLIPAttention(hidden_size, num_attention_heads, num_hidden_layers, initializer_factor)),
+                       double attention_dropout, double initializer_factor)
+      : self_attn(
+            CLIPAttention(hidden_size, num_attention_heads, num_hidden_layers, attention_dropout, initializer_factor)),
         layer_norm1(LayerNorm(hidden_size, layer_norm_eps)),
         mlp(CLIPMLP(hidden_size, intermediate_size, hidden_act, num_hidden_layers, initializer_factor)),
         layer_norm2(LayerNorm(hidden_size, layer_norm_eps)) {}
@@ -211,11 +214,11 @@ class CLIPEncoderImpl : public Module {
  public:
   CLIPEncoderImpl(int64_t hidden_size, int64_t intermediate_size, int64_t num_hidden_layers,
                   int64_t num_attention_heads, const std::string& hidden_act, double layer_norm_eps,
-                  double initializer_factor)
+                  double attention_dropout, double initializer_factor)
       : layers(ModuleListOf<CLIPEncoderLayer>()) {
     for (int64_t i = 0; i < num_hidden_layers; ++i)
       layers->push_back(CLIPEncoderLayer(hidden_size, intermediate_size, num_hidden_layers, num_attention_heads,
-                                         hidden_act, layer_norm_eps, initializer_factor));
+                                         hidden_act, layer_norm_eps, attention_dropout, initializer_factor));
   }
 
   Tensor forward(const Tensor& embeddings, const Tensor& mask) {
@@ -234,7 +237,7 @@ class CLIPTextModelImpl : public Module {
         embeddings(CLIPTextEmbeddings(config)),
         encoder(CLIPEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
                             config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
-                            config.initializer_factor)),
+                            config.attention_dropout, config.initializer_factor)),
         final_layer_norm(LayerNorm(config.hidden_size, config.layer_norm_eps)) {}
 
   /// Which tokens each token sees.
@@ -271,7 +274,7 @@ class CLIPVisionModelImpl : public Module {
         pre_layrnorm(LayerNorm(config.hidden_size, config.layer_norm_eps)),
         encoder(CLIPEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
                             config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
-                            config.initializer_factor)),
+                            config.attention_dropout, config.initializer_factor)),
         post_layernorm(LayerNorm(config.hidden_size, config.layer_norm_eps)) {}
 
   /// What the layers read: [images, 1 + patches, hidden].

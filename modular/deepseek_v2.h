@@ -77,7 +77,8 @@ class DeepseekV2AttentionImpl : public Module {
         kv_a_proj_with_mqa(linear(config.hidden_size, kv_lora_rank + qk_rope_head_dim, config.attention_bias)),
         kv_a_layernorm(llama::LlamaRMSNorm(kv_lora_rank, 1e-6)),
         kv_b_proj(linear(kv_lora_rank, num_heads * (qk_nope_head_dim + v_head_dim), /*bias=*/false)),
-        o_proj(linear(num_heads * v_head_dim, config.hidden_size, config.attention_bias)) {
+        o_proj(linear(num_heads * v_head_dim, config.hidden_size, config.attention_bias)),
+        attention_dropout(nn::Dropout(config.attention_dropout)) {
     const int64_t head_dim = qk_nope_head_dim + qk_rope_head_dim;
     if (config.q_lora_rank) {
       q_a_proj = linear(config.hidden_size, *config.q_lora_rank, config.attention_bias);
@@ -114,7 +115,7 @@ class DeepseekV2AttentionImpl : public Module {
     const Tensor turned = turn(latent[1].view({batch, 1, seq, qk_rope_head_dim}), rotary_embeddings)
                               .expand({batch, num_heads, seq, qk_rope_head_dim});
     return o_proj(attention(at::cat({query[0], turn(query[1], rotary_embeddings)}, -1),
-                            at::cat({key_value[0], turned}, -1), key_value[1], mask, scaling));
+                            at::cat({key_value[0], turned}, -1), key_value[1], mask, scaling, attention_dropout));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -134,6 +135,7 @@ class DeepseekV2AttentionImpl : public Module {
   llama::LlamaRMSNorm kv_a_layernorm;
   TP_COLWISE nn::Linear kv_b_proj;
   TP_ROWWISE nn::Linear o_proj;
+  nn::Dropout attention_dropout;
 };
 
 /// Chooses each token's experts, of a few groups where the config limits that.

@@ -106,6 +106,18 @@ class Dinov2SwiGLUFFNImpl : public Module {
   TP_ROWWISE nn::Linear down_proj;
 };
 
+/// Leaves out what a part of the layer adds, for whole samples (Huang et al., Deep Networks with Stochastic Depth).
+class Dinov2DropPathImpl : public Module {
+ public:
+  explicit Dinov2DropPathImpl(double drop_prob) : dropout(nn::Dropout(drop_prob)) {}
+
+  Tensor forward(const Tensor& hidden_states) {
+    return hidden_states * dropout(at::ones({hidden_states.size(0), 1, 1}, hidden_states.options()));
+  }
+
+  nn::Dropout dropout;
+};
+
 class FSDP_UNIT Dinov2LayerImpl : public Module {
  public:
   explicit Dinov2LayerImpl(const Dinov2Config& config)
@@ -118,11 +130,15 @@ class FSDP_UNIT Dinov2LayerImpl : public Module {
       mlp = Dinov2SwiGLUFFN(config);
     else
       mlp = Dinov2MLP(config);
+    if (config.drop_path_rate > 0.0) drop_path = Dinov2DropPath(config.drop_path_rate);
   }
 
+  /// What is added to the residual path, which may be left out.
+  Tensor drop(const Tensor& added) { return drop_path ? drop_path(added) : added; }
+
   Tensor forward(const Tensor& hidden_states) {
-    const Tensor attended = layer_scale1(attention(norm1(hidden_states))) + hidden_states;
-    return layer_scale2(mlp(norm2(attended))) + attended;
+    const Tensor attended = drop(layer_scale1(attention(norm1(hidden_states)))) + hidden_states;
+    return drop(layer_scale2(mlp(norm2(attended)))) + attended;
   }
 
   LayerNorm norm1;
@@ -131,6 +147,7 @@ class FSDP_UNIT Dinov2LayerImpl : public Module {
   LayerNorm norm2;
   OneOf<Dinov2SwiGLUFFN, Dinov2MLP> mlp{nullptr};
   Dinov2LayerScale layer_scale2;
+  Dinov2DropPath drop_path{nullptr};
 };
 
 /// Holds the layers; Dinov2Model walks them.

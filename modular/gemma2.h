@@ -44,7 +44,7 @@ struct Gemma2AttentionImpl : llama::LlamaAttentionImpl {
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const Tensor& mask) {
     const auto& [cos, sin] = rotary_embeddings;
-    return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, softcap);
+    return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout, softcap);
   }
 
   std::optional<double> softcap;

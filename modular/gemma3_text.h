@@ -29,7 +29,8 @@ struct Gemma3AttentionImpl : gemma2::Gemma2AttentionImpl {
                 const Tensor& mask) {
     // The original does not cap scores here, whatever attn_logit_softcapping says.
     const auto& [cos, sin] = rotary_embeddings;
-    return attention(rotary(q_norm(query), cos, sin), rotary(k_norm(key), cos, sin), value, mask, scaling);
+    return attention(rotary(q_norm(query), cos, sin), rotary(k_norm(key), cos, sin), value, mask, scaling,
+                     attention_dropout);
   }
 
   gemma::GemmaRMSNorm q_norm;

@@ -29,8 +29,9 @@ struct GPT2Config : Config {
   bool add_cross_attention = false;
   std::optional<int64_t> pad_token_id;  // a classifier's: the embedding has no padding row
   bool tie_word_embeddings = true;
-  int64_t num_labels = 2;                   // of classifiers
-  std::optional<std::string> problem_type;  // of classifiers
+  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // of classifiers
+  std::optional<std::string> problem_type;   // of classifiers
 
   void finish() {
     if (n_head < 1 || n_embd % n_head != 0) throw ConfigError("n_embd must be a multiple of n_head");
@@ -49,13 +50,15 @@ class GPT2AttentionImpl : public Module {
         scaling((config.scale_attn_weights ? 1.0 / std::sqrt(static_cast<double>(head_dim)) : 1.0) /
                 (config.scale_attn_by_inverse_layer_idx ? static_cast<double>(layer + 1) : 1.0)),
         c_attn(TransposedLinear(config.n_embd, 3 * config.n_embd)),
-        c_proj(TransposedLinear(config.n_embd, config.n_embd)) {}
+        c_proj(TransposedLinear(config.n_embd, config.n_embd)),
+        attn_dropout(nn::Dropout(config.attn_pdrop)),
+        resid_dropout(nn::Dropout(config.resid_pdrop)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const auto parts = c_attn(hidden_states).view({batch, seq, 3, num_heads, head_dim}).unbind(2);
     const Tensor query = parts[0].transpose(1, 2), key = parts[1].transpose(1, 2), value = parts[2].transpose(1, 2);
-    return c_proj(attention(query, key, value, mask, scaling));
+    return resid_dropout(c_proj(attention(query, key, value, mask, scaling, attn_dropout)));
   }
 
   void reset_parameters() override {
@@ -71,6 +74,8 @@ class GPT2AttentionImpl : public Module {
   double scaling;
   TP_COLWISE_PARTS(config.n_embd, config.n_embd, config.n_embd) TransposedLinear c_attn;
   TP_ROWWISE TransposedLinear c_proj;
+  nn::Dropout attn_dropout;
+  nn::Dropout resid_dropout;
 };
 
 /// Feed-forward network.
@@ -79,10 +84,11 @@ class GPT2MLPImpl : public Module {
   explicit GPT2MLPImpl(const GPT2Config& config)
       : config(config),
         c_fc(TransposedLinear(config.n_embd, *config.n_inner)),
-        c_proj(TransposedLinear(*config.n_inner, config.n_embd)) {}
+        c_proj(TransposedLinear(*config.n_inner, config.n_embd)),
+        dropout(nn::Dropout(config.resid_pdrop)) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    return c_proj(activation(config.activation_function, c_fc(hidden_states)));
+    return dropout(c_proj(activation(config.activation_function, c_fc(hidden_states))));
   }
 
   void reset_parameters() override {
@@ -95,6 +101,7 @@ class GPT2MLPImpl : public Module {
   GPT2Config config;
   TP_COLWISE TransposedLinear c_fc;
   TP_ROWWISE TransposedLinear c_proj;
+  nn::Dropout dropout;
 };
 
 /// Attention and feed-forward network, each after a norm, with a residual connection.
@@ -124,13 +131,14 @@ class GPT2ModelImpl : public Module {
       : config(config),
         wte(embedding(config.vocab_size, config.n_embd, std::nullopt)),
         wpe(embedding(config.n_positions, config.n_embd, std::nullopt)),
+        drop(nn::Dropout(config.embd_pdrop)),
         h(ModuleListOf<GPT2Block>()),
         ln_f(LayerNorm(config.n_embd, config.layer_norm_epsilon)) {
     for (int64_t layer = 0; layer < config.n_layer; ++layer) h->push_back(GPT2Block(config, layer));
   }
 
   /// Embeddings of tokens and their positions: [batch, seq, hidden].
-  Tensor embed(const Batch& batch) { return wte(batch.input_ids) + wpe(position_ids(batch)); }
+  Tensor embed(const Batch& batch) { return drop(wte(batch.input_ids) + wpe(position_ids(batch))); }
 
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch);
@@ -144,6 +152,7 @@ class GPT2ModelImpl : public Module {
   GPT2Config config;
   PP_FIRST TP_VOCAB nn::Embedding wte;
   PP_FIRST nn::Embedding wpe;
+  nn::Dropout drop;
   PP_SPLIT ModuleListOf<GPT2Block> h;
   PP_LAST LayerNorm ln_f;
 };
@@ -211,13 +220,14 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT GPT2ForTokenClassificationIm
   explicit GPT2ForTokenClassificationImpl(const GPT2Config& config)
       : config(config),
         transformer(GPT2Model(config)),
+        dropout(nn::Dropout(config.classifier_dropout.value_or(0.1))),
         classifier(linear(config.n_embd, config.num_labels, /*bias=*/true)) {
     check_labels(config.num_labels, config.problem_type);
   }
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
-    Tensor logits = classifier(hidden_states);
+    Tensor logits = classifier(dropout(hidden_states));
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = cross_entropy(logits, batch.labels);
@@ -231,6 +241,7 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT GPT2ForTokenClassificationIm
 
   GPT2Config config;
   GPT2Model transformer;
+  nn::Dropout dropout;
   PP_LAST nn::Linear classifier;
 };
 

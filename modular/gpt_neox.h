@@ -25,7 +25,7 @@ struct GPTNeoXConfig : llama::LlamaConfig {
   int64_t num_attention_heads = 64;
   std::string hidden_act = "gelu";
   double hidden_dropout = 0.0;
-  double classifier_dropout = 0.1;
+  std::optional<double> classifier_dropout = 0.1;
   double rms_norm_eps = 1e-5;
   bool use_parallel_residual = true;
   RopeParameters rope_parameters = partial_rotary(0.25);
@@ -35,8 +35,6 @@ struct GPTNeoXConfig : llama::LlamaConfig {
     if (num_attention_heads < 1 || hidden_size % num_attention_heads != 0)
       throw ConfigError("hidden_size must be a multiple of num_attention_heads");
     head_dim = hidden_size / num_attention_heads;
-    if (attention_dropout != 0.0 || hidden_dropout != 0.0)
-      throw ConfigError("dropout is not supported: set attention_dropout and hidden_dropout to 0.0");
   }
 
   static std::vector<StoredAs> stored_as() { return {{"lm_head.weight", {"embed_out.weight"}}}; }
@@ -71,22 +69,33 @@ struct GPTNeoXAttentionImpl : llama::LlamaAttentionImpl {
 /// Attention and feed-forward network, each after a norm, in parallel or in sequence.
 struct STANDS_FOR(llama::LlamaDecoderLayer) GPTNeoXLayerImpl : llama::LlamaDecoderLayerImpl {
   GPTNeoXLayerImpl(const GPTNeoXConfig& config, int64_t /*layer*/)
-      : LlamaDecoderLayerImpl(config, /*layer=*/0), use_parallel_residual(config.use_parallel_residual) {}
+      : LlamaDecoderLayerImpl(config, /*layer=*/0),
+        post_attention_dropout(nn::Dropout(config.hidden_dropout)),
+        post_mlp_dropout(nn::Dropout(config.hidden_dropout)),
+        use_parallel_residual(config.use_parallel_residual) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
-    const Tensor mixed = self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
-    if (use_parallel_residual) return mlp(post_attention_layernorm(hidden_states)) + mixed + hidden_states;
+    const Tensor mixed = post_attention_dropout(self_attn(input_layernorm(hidden_states), rotary_embeddings, mask));
+    if (use_parallel_residual)
+      return post_mlp_dropout(mlp(post_attention_layernorm(hidden_states))) + mixed + hidden_states;
     const Tensor residual = mixed + hidden_states;
-    return mlp(post_attention_layernorm(residual)) + residual;
+    return post_mlp_dropout(mlp(post_attention_layernorm(residual))) + residual;
   }
 
+  nn::Dropout post_attention_dropout;
+  nn::Dropout post_mlp_dropout;
   bool use_parallel_residual;
 };
 
 struct GPTNeoXModelImpl : llama::LlamaModelImpl {
-  explicit GPTNeoXModelImpl(const GPTNeoXConfig& config) : LlamaModelImpl(config) {
+  explicit GPTNeoXModelImpl(const GPTNeoXConfig& config)
+      : LlamaModelImpl(config), emb_dropout(nn::Dropout(config.hidden_dropout)) {
     embed_tokens = remake(embed_tokens, embedding(config.vocab_size, config.hidden_size, std::nullopt));
   }
+
+  Tensor embed(const Tensor& input_ids) { return emb_dropout(embed_tokens(input_ids)); }
+
+  nn::Dropout emb_dropout;
 };
 
 using GPTNeoXForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
@@ -97,7 +106,7 @@ struct MODEL_ENTRY("token-classification") GPTNeoXForTokenClassificationImpl : l
       : LlamaForTokenClassificationImpl(config),
         classifier(linear(config.hidden_size, config.num_labels, /*bias=*/true)) {}
 
-  Tensor classify(const Tensor& hidden_states, const Batch&) { return classifier(hidden_states); }
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return classifier(dropout(hidden_states)); }
 
   PP_LAST nn::Linear classifier;
 

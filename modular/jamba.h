@@ -145,7 +145,7 @@ struct JambaAttentionImpl : llama::LlamaAttentionImpl {
     Tensor query = q_proj(hidden_states).view({batch, seq, num_heads, head_dim}).transpose(1, 2);
     Tensor key = k_proj(hidden_states).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
     Tensor value = v_proj(hidden_states).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
-    return o_proj(attention(query, key, value, mask, scaling));
+    return o_proj(attention(query, key, value, mask, scaling, attention_dropout));
   }
 
  private:

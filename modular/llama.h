@@ -28,8 +28,9 @@ struct LlamaConfig : Config {
   bool attention_bias = false;
   double attention_dropout = 0.0;
   bool mlp_bias = false;
-  int64_t num_labels = 2;                   // of classifiers
-  std::optional<std::string> problem_type;  // of classifiers
+  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // of classifiers
+  std::optional<std::string> problem_type;   // of classifiers
 
   void finish() {
     if (num_attention_heads < 1) throw ConfigError("num_attention_heads must be at least 1");
@@ -41,7 +42,6 @@ struct LlamaConfig : Config {
         throw ConfigError("hidden_size must be a multiple of num_attention_heads, or give head_dim");
       head_dim = hidden_size / num_attention_heads;
     }
-    if (attention_dropout != 0.0) throw ConfigError("attention_dropout is not supported: set it to 0.0");
   }
 };
 
@@ -92,7 +92,8 @@ class LlamaAttentionImpl : public Module {
         q_proj(linear(config.hidden_size, num_heads * head_dim, config.attention_bias)),
         k_proj(linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias)),
         v_proj(linear(config.hidden_size, num_key_value_heads * head_dim, config.attention_bias)),
-        o_proj(linear(num_heads * head_dim, config.hidden_size, config.attention_bias)) {}
+        o_proj(linear(num_heads * head_dim, config.hidden_size, config.attention_bias)),
+        attention_dropout(nn::Dropout(config.attention_dropout)) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -111,7 +112,7 @@ class LlamaAttentionImpl : public Module {
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const Tensor& mask) {
     const auto& [cos, sin] = rotary_embeddings;
-    return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling);
+    return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -125,6 +126,7 @@ class LlamaAttentionImpl : public Module {
   TP_COLWISE nn::Linear k_proj;
   TP_COLWISE nn::Linear v_proj;
   TP_ROWWISE nn::Linear o_proj;
+  nn::Dropout attention_dropout;
 };
 
 /// Attention and feed-forward network, each after a norm, with a residual connection.
@@ -256,12 +258,15 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT LlamaForSequenceClassific
 class MODEL_ENTRY("token-classification") FSDP_UNIT LlamaForTokenClassificationImpl
     : public LlamaForSequenceClassificationImpl {
  public:
-  explicit LlamaForTokenClassificationImpl(const LlamaConfig& config) : LlamaForSequenceClassificationImpl(config) {
+  explicit LlamaForTokenClassificationImpl(const LlamaConfig& config)
+      : LlamaForSequenceClassificationImpl(config), dropout(nn::Dropout(config.classifier_dropout.value_or(0.1))) {
     score = remake(score, linear(config.hidden_size, config.num_labels, /*bias=*/true));
   }
 
   /// Scores of the labels: [batch, seq, labels].
-  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(hidden_states); }
+  Tensor classify(const Tensor& hidden_states, const Batch&) { return score(dropout(hidden_states)); }
+
+  nn::Dropout dropout;
 };
 
 }  // namespace modular::llama

@@ -5,7 +5,7 @@
 #include "modular/bert.h"
 
 namespace modular::modernbert {
-MODULAR_FAMILY(ModernBert, .title = "ModernBERT", .members = {{"bert", "model"}});
+MODULAR_FAMILY(ModernBert, .title = "ModernBERT", .members = {{"bert", "model"}, {"BertForSequenceClassification::dropout", "drop"}});
 
 struct ModernBertConfig : Config {
   int64_t vocab_size = 50368;
@@ -52,6 +52,8 @@ struct ModernBertConfig : Config {
     check_labels(num_labels, problem_type);
   }
 
+  double head_dropout() const { return classifier_dropout; }
+
   /// The deviation of initial values of what is added to the residual path.
   double output_range() const { return initializer_range / std::sqrt(2.0 * static_cast<double>(num_hidden_layers)); }
 };
@@ -61,9 +63,10 @@ class ModernBertEmbeddingsImpl : public Module {
   explicit ModernBertEmbeddingsImpl(const ModernBertConfig& config)
       : config(config),
         tok_embeddings(embedding(config.vocab_size, config.hidden_size, config.pad_token_id)),
-        norm(LayerNorm(config.hidden_size, config.norm_eps, config.norm_bias)) {}
+        norm(LayerNorm(config.hidden_size, config.norm_eps, config.norm_bias)),
+        drop(nn::Dropout(config.embedding_dropout)) {}
 
-  Tensor forward(const Batch& batch) { return norm(tok_embeddings(batch.input_ids)); }
+  Tensor forward(const Batch& batch) { return drop(norm(tok_embeddings(batch.input_ids))); }
 
   void reset_parameters() override {
     init::truncated_normal_(tok_embeddings->weight, config.initializer_range, config.initializer_cutoff_factor);
@@ -72,6 +75,7 @@ class ModernBertEmbeddingsImpl : public Module {
   ModernBertConfig config;
   TP_VOCAB nn::Embedding tok_embeddings;
   LayerNorm norm;
+  nn::Dropout drop;
 };
 
 /// Gated feed-forward network.
@@ -80,11 +84,12 @@ class ModernBertMLPImpl : public Module {
   explicit ModernBertMLPImpl(const ModernBertConfig& config)
       : config(config),
         Wi(linear(config.hidden_size, 2 * config.intermediate_size, config.mlp_bias)),
-        Wo(linear(config.intermediate_size, config.hidden_size, config.mlp_bias)) {}
+        Wo(linear(config.intermediate_size, config.hidden_size, config.mlp_bias)),
+        drop(nn::Dropout(config.mlp_dropout)) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const auto parts = Wi(hidden_states).chunk(2, -1);
-    return Wo(gated_activation(config.hidden_activation, parts[0], parts[1]));
+    return Wo(drop(gated_activation(config.hidden_activation, parts[0], parts[1])));
   }
 
   void reset_parameters() override {
@@ -97,6 +102,7 @@ class ModernBertMLPImpl : public Module {
   ModernBertConfig config;
   TP_COLWISE_PARTS(config.intermediate_size, config.intermediate_size) nn::Linear Wi;
   TP_ROWWISE nn::Linear Wo;
+  nn::Dropout drop;
 };
 
 class ModernBertAttentionImpl : public Module {
@@ -106,7 +112,9 @@ class ModernBertAttentionImpl : public Module {
         num_heads(config.num_attention_heads),
         head_dim(config.hidden_size / config.num_attention_heads),
         Wqkv(linear(config.hidden_size, 3 * config.hidden_size, config.attention_bias)),
-        Wo(linear(config.hidden_size, config.hidden_size, config.attention_bias)) {}
+        Wo(linear(config.hidden_size, config.hidden_size, config.attention_bias)),
+        attention_dropout(nn::Dropout(config.attention_dropout)),
+        out_drop(nn::Dropout(config.attention_dropout)) {}
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -115,8 +123,8 @@ class ModernBertAttentionImpl : public Module {
     const Tensor key = parts[1].view({batch, seq, num_heads, head_dim}).transpose(1, 2);
     const Tensor value = parts[2].view({batch, seq, num_heads, head_dim}).transpose(1, 2);
     const auto& [cos, sin] = rotary_embeddings;
-    return Wo(attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask,
-                        1.0 / std::sqrt(static_cast<double>(head_dim))));
+    return out_drop(Wo(attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask,
+                                 1.0 / std::sqrt(static_cast<double>(head_dim)), attention_dropout)));
   }
 
   void reset_parameters() override {
@@ -131,6 +139,8 @@ class ModernBertAttentionImpl : public Module {
   int64_t head_dim;
   TP_COLWISE_PARTS(config.hidden_size, config.hidden_size, config.hidden_size) nn::Linear Wqkv;
   TP_ROWWISE nn::Linear Wo;
+  nn::Dropout attention_dropout;
+  nn::Dropout out_drop;
 };
 
 class FSDP_UNIT ModernBertEncoderLayerImpl : public Module {
@@ -255,8 +265,8 @@ struct MODEL_ENTRY("sequence-classification") FSDP_UNIT ModernBertForSequenceCla
   }
 
   Tensor features(const Tensor& hidden_states, const Batch& batch) {
-    return head(config.classifier_pooling == "cls" ? hidden_states.select(1, 0)
-                                                   : mean_pooling(hidden_states, batch.attention_mask));
+    return dropout(head(config.classifier_pooling == "cls" ? hidden_states.select(1, 0)
+                                                           : mean_pooling(hidden_states, batch.attention_mask)));
   }
 
   void reset_parameters() override {
@@ -272,7 +282,7 @@ struct MODEL_ENTRY("sequence-classification") FSDP_UNIT ModernBertForSequenceCla
 
 struct MODEL_ENTRY("token-classification") ModernBertForTokenClassificationImpl
     : ModernBertForSequenceClassificationImpl {
-  Tensor features(const Tensor& hidden_states, const Batch&) { return head(hidden_states); }
+  Tensor features(const Tensor& hidden_states, const Batch&) { return dropout(head(hidden_states)); }
 };
 
 /// The base model as an embedding of sentences: the mean over their tokens.

@@ -19,6 +19,8 @@ struct MPNetConfig : roberta::RobertaConfig {
     check_labels(num_labels, problem_type);
   }
 
+  double head_dropout() const { return hidden_dropout_prob; }
+
  private:
   using RobertaConfig::classifier_dropout, RobertaConfig::is_decoder, RobertaConfig::type_vocab_size;
 };
@@ -32,7 +34,7 @@ struct MPNetEmbeddingsImpl : roberta::RobertaEmbeddingsImpl {
   }
 
   Tensor forward(const Batch& batch) {
-    return LayerNorm(word_embeddings(batch.input_ids) + position_embeddings(positions(batch)));
+    return dropout(LayerNorm(word_embeddings(batch.input_ids) + position_embeddings(positions(batch))));
   }
 
  private:
@@ -52,13 +54,16 @@ struct MPNetSelfAttentionImpl : bert::BertSelfAttentionImpl {
 
 struct MPNetAttentionImpl : bert::BertAttentionImpl {
   explicit MPNetAttentionImpl(const MPNetConfig& config)
-      : BertAttentionImpl(config), LayerNorm(modular::LayerNorm(config.hidden_size, config.layer_norm_eps)) {}
+      : BertAttentionImpl(config),
+        LayerNorm(modular::LayerNorm(config.hidden_size, config.layer_norm_eps)),
+        dropout(nn::Dropout(config.hidden_dropout_prob)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
-    return LayerNorm(self(hidden_states, mask) + hidden_states);
+    return LayerNorm(dropout(self(hidden_states, mask)) + hidden_states);
   }
 
   modular::LayerNorm LayerNorm;
+  nn::Dropout dropout;
 
  private:
   using BertAttentionImpl::output;

@@ -68,13 +68,28 @@ class PhiMLPImpl : public Module {
 
 /// Attention and feed-forward network of the same normed values, with a residual connection.
 struct PhiDecoderLayerImpl : llama::LlamaDecoderLayerImpl {
+  PhiDecoderLayerImpl(const PhiConfig& config, int64_t layer)
+      : LlamaDecoderLayerImpl(config, layer), resid_dropout(nn::Dropout(config.resid_pdrop)) {}
+
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
     const Tensor normed = input_layernorm(hidden_states);
-    return self_attn(normed, rotary_embeddings, mask) + mlp(normed) + hidden_states;
+    const Tensor mixed = resid_dropout(self_attn(normed, rotary_embeddings, mask));
+    return mixed + resid_dropout(mlp(normed)) + hidden_states;
   }
+
+  nn::Dropout resid_dropout;
 
  private:
   using LlamaDecoderLayerImpl::post_attention_layernorm;
+};
+
+struct PhiModelImpl : llama::LlamaModelImpl {
+  explicit PhiModelImpl(const PhiConfig& config)
+      : LlamaModelImpl(config), embed_dropout(nn::Dropout(config.embd_pdrop)) {}
+
+  Tensor embed(const Tensor& input_ids) { return embed_dropout(embed_tokens(input_ids)); }
+
+  nn::Dropout embed_dropout;
 };
 
 struct MODEL_ENTRY("causal-lm") PhiForCausalLMImpl : llama::LlamaForCausalLMImpl {

@@ -70,6 +70,22 @@ struct Phi3AttentionImpl : llama::LlamaAttentionImpl {
   using LlamaAttentionImpl::k_proj, LlamaAttentionImpl::q_proj, LlamaAttentionImpl::v_proj;
 };
 
+struct Phi3DecoderLayerImpl : llama::LlamaDecoderLayerImpl {
+  Phi3DecoderLayerImpl(const Phi3Config& config, int64_t layer)
+      : LlamaDecoderLayerImpl(config, layer),
+        resid_attn_dropout(nn::Dropout(config.resid_pdrop)),
+        resid_mlp_dropout(nn::Dropout(config.resid_pdrop)) {}
+
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+    const Tensor mixed = self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
+    const Tensor residual = hidden_states + resid_attn_dropout(mixed);
+    return residual + resid_mlp_dropout(mlp(post_attention_layernorm(residual)));
+  }
+
+  nn::Dropout resid_attn_dropout;
+  nn::Dropout resid_mlp_dropout;
+};
+
 using Phi3ForCausalLM MODEL_ENTRY("causal-lm") = mistral::MistralForCausalLM;
 using Phi3ForSequenceClassification MODEL_ENTRY("sequence-classification") = mistral::MistralForSequenceClassification;
 using Phi3ForTokenClassification MODEL_ENTRY("token-classification") = mistral::MistralForTokenClassification;

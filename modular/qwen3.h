@@ -20,7 +20,8 @@ struct Qwen3AttentionImpl : llama::LlamaAttentionImpl {
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const Tensor& mask) {
     const auto& [cos, sin] = rotary_embeddings;
-    return attention(rotary(q_norm(query), cos, sin), rotary(k_norm(key), cos, sin), value, mask, scaling);
+    return attention(rotary(q_norm(query), cos, sin), rotary(k_norm(key), cos, sin), value, mask, scaling,
+                     attention_dropout);
   }
 
   llama::LlamaRMSNorm q_norm;

@@ -65,10 +65,16 @@ struct MODEL_ENTRY("masked-lm") RobertaForMaskedLMImpl : bert::BertForMaskedLMIm
 /// Scores of a sequence's labels, from its first token.
 struct RobertaClassificationHeadImpl : bert::BertPoolerImpl {
   explicit RobertaClassificationHeadImpl(const RobertaConfig& config)
-      : BertPoolerImpl(config), out_proj(linear(config.hidden_size, config.num_labels, /*bias=*/true)) {}
+      : BertPoolerImpl(config),
+        dropout(nn::Dropout(config.head_dropout())),
+        out_proj(linear(config.hidden_size, config.num_labels, /*bias=*/true)) {}
 
-  Tensor forward(const Tensor& hidden_states) { return out_proj(BertPoolerImpl::forward(hidden_states)); }
+  Tensor forward(const Tensor& hidden_states) {
+    const Tensor first = dropout(hidden_states.select(1, 0));
+    return out_proj(dropout(dense(first).tanh()));
+  }
 
+  nn::Dropout dropout;
   nn::Linear out_proj;
 };
 
@@ -83,6 +89,9 @@ struct MODEL_ENTRY("sequence-classification") RobertaForSequenceClassificationIm
   Tensor features(const Tensor& hidden_states, const Batch&) { return hidden_states; }
 
   PP_LAST RobertaClassificationHead classifier;
+
+ private:
+  using BertForSequenceClassificationImpl::dropout;
 };
 
 using RobertaForTokenClassification MODEL_ENTRY("token-classification") = bert::BertForTokenClassification;

@@ -182,7 +182,7 @@ struct SiglipTextModelImpl : clip::CLIPTextModelImpl {
   explicit SiglipTextModelImpl(const SiglipTextConfig& config) : CLIPTextModelImpl(config) {
     encoder = remake(encoder, clip::CLIPEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
                                                 config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
-                                                /*initializer_factor=*/1.0));
+                                                config.attention_dropout, /*initializer_factor=*/1.0));
     head = linear(config.hidden_size, *config.projection_size, /*bias=*/true);
   }
 
@@ -206,7 +206,7 @@ struct SiglipVisionModelImpl : clip::CLIPVisionModelImpl {
   explicit SiglipVisionModelImpl(const SiglipVisionConfig& config) : CLIPVisionModelImpl(config) {
     encoder = remake(encoder, clip::CLIPEncoder(config.hidden_size, config.intermediate_size, config.num_hidden_layers,
                                                 config.num_attention_heads, config.hidden_act, config.layer_norm_eps,
-                                                /*initializer_factor=*/1.0));
+                                                config.attention_dropout, /*initializer_factor=*/1.0));
     head = SiglipMultiheadAttentionPoolingHead(config);
   }
 

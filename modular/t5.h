@@ -105,9 +105,10 @@ class T5DenseActDenseImpl : public Module {
       : config(config),
         wi(linear(config.d_model, config.d_ff, /*bias=*/false)),
         wo(linear(config.d_ff, config.d_model, /*bias=*/false)),
-        act(activation_of(config.feed_forward_proj)) {}
+        act(activation_of(config.feed_forward_proj)),
+        dropout(nn::Dropout(config.dropout_rate)) {}
 
-  Tensor forward(const Tensor& hidden_states) { return wo(activation(act, wi(hidden_states))); }
+  Tensor forward(const Tensor& hidden_states) { return wo(dropout(activation(act, wi(hidden_states)))); }
 
   void reset_parameters() override {
     init::normal_(wi->weight, 0.0, config.initializer_factor / std::sqrt(static_cast<double>(config.d_model)));
@@ -118,6 +119,7 @@ class T5DenseActDenseImpl : public Module {
   TP_COLWISE nn::Linear wi;
   TP_ROWWISE nn::Linear wo;
   std::string act;
+  nn::Dropout dropout;
 };
 
 /// Gated feed-forward network.
@@ -128,10 +130,11 @@ class T5DenseGatedActDenseImpl : public Module {
         wi_0(linear(config.d_model, config.d_ff, /*bias=*/false)),
         wi_1(linear(config.d_model, config.d_ff, /*bias=*/false)),
         wo(linear(config.d_ff, config.d_model, /*bias=*/false)),
-        act(activation_of(config.feed_forward_proj)) {}
+        act(activation_of(config.feed_forward_proj)),
+        dropout(nn::Dropout(config.dropout_rate)) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    return wo(gated_activation(act, wi_0(hidden_states), wi_1(hidden_states)));
+    return wo(dropout(gated_activation(act, wi_0(hidden_states), wi_1(hidden_states))));
   }
 
   void reset_parameters() override {
@@ -146,6 +149,7 @@ class T5DenseGatedActDenseImpl : public Module {
   TP_COLWISE nn::Linear wi_1;
   TP_ROWWISE nn::Linear wo;
   std::string act;
+  nn::Dropout dropout;
 };
 
 class T5LayerFFImpl : public Module {
@@ -156,12 +160,16 @@ class T5LayerFFImpl : public Module {
     else
       DenseReluDense = T5DenseActDense(config);
     layer_norm = T5LayerNorm(config);
+    dropout = nn::Dropout(config.dropout_rate);
   }
 
-  Tensor forward(const Tensor& hidden_states) { return hidden_states + DenseReluDense(layer_norm(hidden_states)); }
+  Tensor forward(const Tensor& hidden_states) {
+    return hidden_states + dropout(DenseReluDense(layer_norm(hidden_states)));
+  }
 
   OneOf<T5DenseGatedActDense, T5DenseActDense> DenseReluDense{nullptr};
   T5LayerNorm layer_norm{nullptr};
+  nn::Dropout dropout{nullptr};
 };
 
 /// What attention adds to its scores by how far a key is from its query, one table for all layers of a stack. A unit of
@@ -214,7 +222,8 @@ class T5AttentionImpl : public Module {
         q(linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false)),
         k(linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false)),
         v(linear(config.d_model, n_heads * key_value_proj_dim, /*bias=*/false)),
-        o(linear(n_heads * key_value_proj_dim, config.d_model, /*bias=*/false)) {}
+        o(linear(n_heads * key_value_proj_dim, config.d_model, /*bias=*/false)),
+        dropout(nn::Dropout(config.dropout_rate)) {}
 
   /// `hidden_states` [batch, seq, hidden] look at `states` [batch, other_seq, hidden].
   Tensor forward(const Tensor& hidden_states, const Tensor& states, const Tensor& mask) {
@@ -222,7 +231,7 @@ class T5AttentionImpl : public Module {
     const Tensor query = q(hidden_states).view({batch, seq, n_heads, key_value_proj_dim}).transpose(1, 2);
     const Tensor key = k(states).view({batch, other_seq, n_heads, key_value_proj_dim}).transpose(1, 2);
     const Tensor value = v(states).view({batch, other_seq, n_heads, key_value_proj_dim}).transpose(1, 2);
-    return o(attention(query, key, value, mask, /*scale=*/1.0));
+    return o(attention(query, key, value, mask, /*scale=*/1.0, dropout));
   }
 
   void reset_parameters() override {
@@ -241,6 +250,7 @@ class T5AttentionImpl : public Module {
   TP_COLWISE nn::Linear k;
   TP_COLWISE nn::Linear v;
   TP_ROWWISE nn::Linear o;
+  nn::Dropout dropout;  // of the shares that keys have
 };
 
 /// Attention of a stack's first layer holds the biases of all.
@@ -258,29 +268,34 @@ class T5LayerSelfAttentionImpl : public Module {
  public:
   explicit T5LayerSelfAttentionImpl(const T5Config& config, bool bidirectional, bool has_relative_attention_bias)
       : SelfAttention(T5SelfAttention(config, bidirectional, has_relative_attention_bias)),
-        layer_norm(T5LayerNorm(config)) {}
+        layer_norm(T5LayerNorm(config)),
+        dropout(nn::Dropout(config.dropout_rate)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const Tensor normed = layer_norm(hidden_states);
-    return hidden_states + SelfAttention(normed, normed, mask);
+    return hidden_states + dropout(SelfAttention(normed, normed, mask));
   }
 
   T5SelfAttention SelfAttention;
   T5LayerNorm layer_norm;
+  nn::Dropout dropout;
 };
 
 /// The decoder looks at what the encoder made.
 class T5LayerCrossAttentionImpl : public Module {
  public:
   explicit T5LayerCrossAttentionImpl(const T5Config& config)
-      : EncDecAttention(T5Attention(config)), layer_norm(T5LayerNorm(config)) {}
+      : EncDecAttention(T5Attention(config)),
+        layer_norm(T5LayerNorm(config)),
+        dropout(nn::Dropout(config.dropout_rate)) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& encoder_states, const Tensor& mask) {
-    return hidden_states + EncDecAttention(layer_norm(hidden_states), encoder_states, mask);
+    return hidden_states + dropout(EncDecAttention(layer_norm(hidden_states), encoder_states, mask));
   }
 
   T5Attention EncDecAttention;
   T5LayerNorm layer_norm;
+  nn::Dropout dropout;
 };
 
 /// The parts of an encoder's block, which files number.
@@ -337,7 +352,9 @@ class FSDP_UNIT T5DecoderBlockImpl : public Module {
 class T5EncoderImpl : public Module {
  public:
   explicit T5EncoderImpl(const T5Config& config)
-      : block(ModuleListOf<T5EncoderBlock>()), final_layer_norm(T5LayerNorm(config)) {
+      : block(ModuleListOf<T5EncoderBlock>()),
+        final_layer_norm(T5LayerNorm(config)),
+        dropout(nn::Dropout(config.dropout_rate)) {
     for (int64_t i = 0; i < config.num_layers; ++i)
       block->push_back(T5EncoderBlock(config, /*has_relative_attention_bias=*/i == 0));
   }
@@ -345,19 +362,22 @@ class T5EncoderImpl : public Module {
   Tensor forward(const Tensor& embedded, const Batch& batch) {
     const Tensor mask =
         block[0]->layer->self_attention->SelfAttention->relative_attention_bias(bidirectional_mask(batch));
-    Tensor hidden_states = embedded;
+    Tensor hidden_states = dropout(embedded);
     for (auto& each : *block) hidden_states = each(hidden_states, mask);
-    return final_layer_norm(hidden_states);
+    return dropout(final_layer_norm(hidden_states));
   }
 
   ModuleListOf<T5EncoderBlock> block;
   T5LayerNorm final_layer_norm;
+  nn::Dropout dropout;
 };
 
 class T5DecoderImpl : public Module {
  public:
   explicit T5DecoderImpl(const T5Config& config)
-      : block(ModuleListOf<T5DecoderBlock>()), final_layer_norm(T5LayerNorm(config)) {
+      : block(ModuleListOf<T5DecoderBlock>()),
+        final_layer_norm(T5LayerNorm(config)),
+        dropout(nn::Dropout(config.dropout_rate)) {
     for (int64_t i = 0; i < *config.num_decoder_layers; ++i)
       block->push_back(T5DecoderBlock(config, /*has_relative_attention_bias=*/i == 0));
   }
@@ -370,13 +390,14 @@ class T5DecoderImpl : public Module {
     const Tensor mask = block[0]->layer->self_attention->SelfAttention->relative_attention_bias(visible);
     const Tensor encoder_mask =
         encoder_padding.to(at::kBool).view({encoder_padding.size(0), 1, 1, encoder_padding.size(1)});
-    Tensor hidden_states = embedded;
+    Tensor hidden_states = dropout(embedded);
     for (auto& each : *block) hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
-    return final_layer_norm(hidden_states);
+    return dropout(final_layer_norm(hidden_states));
   }
 
   ModuleListOf<T5DecoderBlock> block;
   T5LayerNorm final_layer_norm;
+  nn::Dropout dropout;
 };
 
 /// `padding`, or that nothing of `ids` is padding.
@@ -458,14 +479,19 @@ class T5ClassificationHeadImpl : public Module {
  public:
   explicit T5ClassificationHeadImpl(const T5Config& config)
       : dense(linear(config.d_model, config.d_model, /*bias=*/true)),
+        dropout(nn::Dropout(config.classifier_dropout)),
         out_proj(linear(config.d_model, config.num_labels, /*bias=*/true)),
         std(config.initializer_factor / std::sqrt(static_cast<double>(config.d_model))) {}
 
-  Tensor forward(const Tensor& hidden_states) { return out_proj(dense(hidden_states).tanh()); }
+  Tensor forward(const Tensor& hidden_states) {
+    const Tensor features = dense(dropout(hidden_states)).tanh();
+    return out_proj(dropout(features));
+  }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, std); }
 
   nn::Linear dense;
+  nn::Dropout dropout;
   nn::Linear out_proj;
   double std;
 };
@@ -504,10 +530,11 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT T5ForTokenClassificationImpl
   explicit T5ForTokenClassificationImpl(const T5Config& config)
       : factor(config.initializer_factor),
         transformer(T5EncoderModel(config)),
+        dropout(nn::Dropout(config.classifier_dropout)),
         classifier(linear(config.d_model, config.num_labels, /*bias=*/true)) {}
 
   Outputs forward(const Batch& batch) {
-    Tensor logits = classifier(transformer(batch));
+    Tensor logits = classifier(dropout(transformer(batch)));
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = cross_entropy(logits, batch.labels);
@@ -521,6 +548,7 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT T5ForTokenClassificationImpl
 
   double factor;
   T5EncoderModel transformer;
+  nn::Dropout dropout;
   nn::Linear classifier;
 };
 

@@ -77,6 +77,7 @@ class ViTEmbeddingsImpl : public Module {
     patch_embeddings = ViTPatchEmbeddings(config);
     position_embeddings = register_parameter(
         "position_embeddings", torch::empty({1, patches_a_side * patches_a_side + 1, config.hidden_size}));
+    dropout = nn::Dropout(config.hidden_dropout_prob);
   }
 
   /// One for each patch and the class token: [1, 1 + patches, hidden].
@@ -88,7 +89,7 @@ class ViTEmbeddingsImpl : public Module {
   Tensor forward(const Tensor& pixel_values) {
     const Tensor position = positions(pixel_values);
     const Tensor patches = patch_embeddings(pixel_values);
-    return torch::cat({cls_token.expand({patches.size(0), 1, -1}), patches}, 1) + position;
+    return dropout(torch::cat({cls_token.expand({patches.size(0), 1, -1}), patches}, 1) + position);
   }
 
   void reset_parameters() override {
@@ -101,6 +102,7 @@ class ViTEmbeddingsImpl : public Module {
   Tensor cls_token;  // [1, 1, hidden]
   ViTPatchEmbeddings patch_embeddings{nullptr};
   Tensor position_embeddings;  // [1, 1 + patches, hidden]
+  nn::Dropout dropout{nullptr};
 };
 
 class ViTAttentionImpl : public Module {
@@ -113,14 +115,16 @@ class ViTAttentionImpl : public Module {
         q_proj(linear(config.hidden_size, config.hidden_size, config.qkv_bias)),
         k_proj(linear(config.hidden_size, config.hidden_size, config.qkv_bias)),
         v_proj(linear(config.hidden_size, config.hidden_size, config.qkv_bias)),
-        o_proj(linear(config.hidden_size, config.hidden_size, /*bias=*/true)) {}
+        o_proj(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
+        attention_dropout(nn::Dropout(config.attention_probs_dropout_prob)) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const Tensor query = q_proj(hidden_states).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
     const Tensor key = k_proj(hidden_states).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
     const Tensor value = v_proj(hidden_states).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
-    return o_proj(attention(query, key, value, whole_mask(seq, hidden_states.device()), scaling));
+    const Tensor mask = whole_mask(seq, hidden_states.device());
+    return o_proj(attention(query, key, value, mask, scaling, attention_dropout));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -133,6 +137,7 @@ class ViTAttentionImpl : public Module {
   TP_COLWISE nn::Linear k_proj;
   TP_COLWISE nn::Linear v_proj;
   TP_ROWWISE nn::Linear o_proj;
+  nn::Dropout attention_dropout;
 };
 
 class ViTMLPImpl : public Module {
@@ -159,17 +164,19 @@ class FSDP_UNIT ViTLayerImpl : public Module {
       : attention(ViTAttention(config)),
         layernorm_before(LayerNorm(config.hidden_size, config.layer_norm_eps)),
         layernorm_after(LayerNorm(config.hidden_size, config.layer_norm_eps)),
-        mlp(ViTMLP(config)) {}
+        mlp(ViTMLP(config)),
+        dropout(nn::Dropout(config.hidden_dropout_prob)) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    const Tensor attended = attention(layernorm_before(hidden_states)) + hidden_states;
-    return mlp(layernorm_after(attended)) + attended;
+    const Tensor attended = dropout(attention(layernorm_before(hidden_states))) + hidden_states;
+    return dropout(mlp(layernorm_after(attended))) + attended;
   }
 
   ViTAttention attention;
   LayerNorm layernorm_before;
   LayerNorm layernorm_after;
   ViTMLP mlp;
+  nn::Dropout dropout;
 };
 
 class ViTModelImpl : public Module {

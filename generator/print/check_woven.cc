@@ -203,8 +203,9 @@ class Unweaver {
     if (woven_.word(open) != "(" || close == woven_.size()) return false;
     if (space == "pp" && name == "is_first") return received(flat, woven);
     static const std::set<std::string_view> kWraps = {"enter", "gather", "local", "exit"},
-                                            kOfLayers = {"exit", "partial", "embedding", "layer_norm"},
-                                            kSameName = {"cross_entropy", "rms_norm", "alibi_slopes"};
+                                            kOfLayers = {"exit", "partial", "embedding", "layer_norm", "dropout"},
+                                            kSameName = {"attention", "attention_with_biases", "cross_entropy",
+                                                         "rms_norm", "alibi_slopes"};
     const size_t comma = woven_.find(",", open + 1, close);
     if (space == "tp" && kSameName.count(name)) {
       size_t at = flat;

@@ -27,6 +27,7 @@ Value literal(const Expr& expr) {
 /// The rule for a layer of libtorch or of the contract.
 std::string rule_of(const ModuleNode& node) {
   using Kind = ModuleNode::Kind;
+  if (node.library_class == "torch::nn::Dropout") return node.library_class + " layer";
   if (node.kind != Kind::linear && node.kind != Kind::embedding)
     return std::string(unqualified(node.library_class)) + " layer";
   const bool is_linear = node.kind == Kind::linear;

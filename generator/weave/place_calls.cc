@@ -160,9 +160,13 @@ class Weaver {
         case Call::layer_norm:
           weave_layer(editor, expr, "tp::layer_norm(");
           break;
+        case Call::dropout:
+          weave_layer(editor, expr, "tp::dropout(");
+          break;
         case Call::on_shards:
           if (interpretation_.at(placement.callee).on_shards) weave_call_on_shards(editor, expr, *placement.callee);
           break;
+        case Call::attention:
         case Call::cross_entropy:
         case Call::rms_norm:
         case Call::alibi_slopes:  // what has the same name in tp

@@ -125,6 +125,8 @@ enum class Call {
   embedding,
   cross_entropy,
   layer_norm,
+  dropout,
+  attention,
   rms_norm,
   alibi_slopes,
   gather,

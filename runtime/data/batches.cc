@@ -25,9 +25,11 @@ std::vector<Batch> BatchSource::read(int64_t position, int64_t end) const {
   int64_t next = position + shape_.dp_rank;
   for (int64_t i = 0; i < shape_.micro_batches; ++i) {
     std::vector<SamplePlace> places;
+    const int64_t first = next;
     for (int64_t row = 0; row < shape_.micro_batch && next < end; ++row, next += shape_.dp_size)
       places.push_back({sample_at(next, samples(), seed_), next});
-    batches.push_back(samples_.read(places, shape_.micro_batch));
+    Batch& batch = batches.emplace_back(samples_.read(places, shape_.micro_batch));
+    batch.samples = first + at::arange(shape_.micro_batch, at::kLong) * shape_.dp_size;
   }
   return batches;
 }

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "runtime/model/cache.h"
+#include "runtime/model/dropout.h"
 #include "runtime/model/tensors.h"
 
 namespace modular {
@@ -22,8 +23,10 @@ struct FusedFunctions {
   Tensor (*rms_norm)(const Tensor& x, const Tensor& weight, double eps) = nullptr;
   Tensor (*gated_activation)(std::string_view activation, const Tensor& gate, const Tensor& up) = nullptr;
   Tensor (*rotary)(const Tensor& x, const Tensor& cos, const Tensor& sin) = nullptr;
-  Tensor (*attention)(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
-                      double scale) = nullptr;
+  /// Drops shares as `drawn` says; null for none.
+  Tensor (*attention)(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
+                      const DropoutDraw* drawn) = nullptr;
+  Tensor (*dropout)(const Tensor& x, const DropoutDraw& drawn) = nullptr;
   Tensor (*cross_entropy)(const Tensor& logits, const Tensor& targets) = nullptr;
 };
 
@@ -102,6 +105,16 @@ inline Tensor masked_scores(const Tensor& scores, const Tensor& mask) {
          at::zeros(visible.sizes(), scores.options()).masked_fill(visible.logical_not(), lowest(scores.scalar_type()));
 }
 
+/// The shares [batch, heads, seq, keys] of the keys in what each query mixes, softly capped first where a cap is given.
+/// A mask of numbers is added.
+inline Tensor attention_shares(const Tensor& query, const Tensor& key, const Tensor& mask, double scale,
+                               std::optional<double> softcap) {
+  Tensor scores = attention_scores(query, key, scale);
+  if (softcap) scores = (scores / *softcap).tanh() * *softcap;
+  const bool adds = mask.defined() && mask.scalar_type() != at::kBool;
+  return (adds ? scores + mask : masked_scores(scores, mask)).softmax(-1, wide(scores.scalar_type()));
+}
+
 /// Each query's mixture of values by its `shares` [batch, heads, seq, keys] of them.
 inline Tensor mix_values(const Tensor& shares, const Tensor& value) {
   const int64_t groups = shares.size(1) / value.size(1);
@@ -112,8 +125,12 @@ inline Tensor mix_values(const Tensor& shares, const Tensor& value) {
 /// of matrices. A query that sees no key gives all keys the same weight.
 inline Tensor capped_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
                                double scale, double softcap) {
-  const Tensor scores = (attention_scores(query, key, scale) / softcap).tanh() * softcap;
-  return mix_values(masked_scores(scores, mask).softmax(-1, wide(scores.scalar_type())), value);
+  return mix_values(attention_shares(query, key, mask, scale, softcap), value);
+}
+
+inline Tensor attention_dropping(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
+                                 double scale, std::optional<double> softcap, const DropoutDraw& drawn) {
+  return mix_values(dropout_of_shares(attention_shares(query, key, mask, scale, softcap), drawn), value);
 }
 
 inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
@@ -131,6 +148,15 @@ inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
 }
 
 }  // namespace plain
+
+namespace nn {
+inline Tensor DropoutImpl::forward(const Tensor& x) {
+  if (!drops()) return x;
+  if (!dropout::context) return at::dropout(x, p, /*train=*/true);
+  const DropoutDraw drawn = dropout::context->draw(*this);
+  return fused.dropout ? fused.dropout(x, drawn) : plain::dropout(x, drawn);
+}
+}  // namespace nn
 
 /// Root mean square norm (Zhang & Sennrich) over the last dimension, x / sqrt(mean(x²) + eps): in float32, rounded to
 /// the type of `weight`, times that, rounded to x's type.
@@ -257,6 +283,41 @@ inline Tensor alibi_mask(const Batch& batch, const Tensor& slopes, at::ScalarTyp
   return biases.masked_fill(visible.logical_not(), plain::lowest(type));
 }
 
+namespace detail {
+
+/// Which part of all heads a tensor-parallel rank has.
+struct Heads {
+  int64_t part = 0, parts = 1;
+};
+
+/// attention() with a dropout layer that drops.
+inline Tensor attention_dropping(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
+                                 double scale, const nn::DropoutImpl& dropout, std::optional<double> softcap,
+                                 const Heads& heads) {
+  TORCH_CHECK(!cache::context, "a cache is not for training");
+  if (!dropout::context) {
+    const Tensor shares = plain::attention_shares(query, key, mask, scale, softcap);
+    return plain::mix_values(at::dropout(shares, dropout.p, /*train=*/true), value);
+  }
+  DropoutDraw drawn = dropout::context->draw(dropout);
+  drawn.part = heads.part, drawn.parts = heads.parts;
+  if (fused.attention && !softcap) return fused.attention(query, key, value, mask, scale, &drawn);
+  return plain::attention_dropping(query, key, value, mask, scale, softcap, drawn);
+}
+
+/// attention_with_biases() with a dropout layer that drops.
+inline Tensor biased_attention_dropping(const Tensor& query, const Tensor& key, const Tensor& value,
+                                        const Tensor& biases, double scale, const nn::DropoutImpl& dropout,
+                                        const Heads& heads) {
+  const Tensor shares = plain::attention_shares(query, key, biases, scale, std::nullopt);
+  if (!dropout::context) return plain::mix_values(at::dropout(shares, dropout.p, /*train=*/true), value);
+  DropoutDraw drawn = dropout::context->draw(dropout);
+  drawn.part = heads.part, drawn.parts = heads.parts;
+  return plain::mix_values(plain::dropout_of_shares(shares, drawn), value);
+}
+
+}  // namespace detail
+
 /// Scaled dot product attention (Vaswani et al.), softmax(scale * query keyᵀ + mask) value. Each head of keys and
 /// values serves heads / key_value_heads heads of queries (Ainslie et al., GQA). `softcap` keeps the scores within
 /// ±softcap, smoothly (Gemma Team, Gemma 2). A cache keeps keys and values, and queries attend to what it kept before
@@ -271,8 +332,16 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
   const Tensor keys = cache::context ? cache::context->append(key) : key;
   const Tensor values = cache::context ? cache::context->append(value) : value;
   if (softcap) return plain::capped_attention(query, keys, values, mask, scale, *softcap);
-  return fused.attention ? fused.attention(query, keys, values, mask, scale)
+  return fused.attention ? fused.attention(query, keys, values, mask, scale, nullptr)
                          : plain::attention(query, keys, values, mask, scale);
+}
+
+/// attention() that drops some of the shares which keys have in what a query mixes (Vaswani et al.).
+/// - query, key, value, mask, softcap and the result as attention() has them
+inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
+                        const nn::Dropout& dropout, std::optional<double> softcap = std::nullopt) {
+  if (!dropout->drops()) return attention(query, key, value, mask, scale, softcap);
+  return detail::attention_dropping(query, key, value, mask, scale, *dropout, softcap, {});
 }
 
 /// attention() with a logit for each head that takes part in every query's softmax and adds nothing to what it mixes
@@ -302,6 +371,13 @@ inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, cons
   const Tensor values = cache::context ? cache::context->append(value) : value;
   const Tensor scores = plain::attention_scores(query, keys, scale) + biases;
   return plain::mix_values(scores.softmax(-1, plain::wide(scores.scalar_type())), values);
+}
+
+/// The same with some of the shares dropped, which keys have in what a query mixes.
+inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& biases,
+                                    double scale, const nn::Dropout& dropout) {
+  if (!dropout->drops()) return attention_with_biases(query, key, value, biases, scale);
+  return detail::biased_attention_dropping(query, key, value, biases, scale, *dropout, {});
 }
 
 /// Keeps values within ±cap, smoothly: cap * tanh(x / cap). Without a cap, x.

@@ -29,6 +29,8 @@ struct Batch {
   Tensor decoder_attention_mask;  // [batch, target_seq] int64 or bool, 0 for padding
   Tensor feature_ids;             // [batch, seq, features] int64: an id of each of an item's categorical features
   Tensor feature_values;          // [batch, seq, features] float32: an item's numbers
+  Tensor samples;                 // [batch] int64: the place of each row in the run's order, which dropout follows;
+                                  // 0 … batch - 1 when not given
   bool want_logits = false;
 
   /// The tensor that rows and positions are counted by: the tokens, or the images where there are none.
@@ -45,6 +47,7 @@ struct Batch {
   template <class Visitor>
   void tensors(Visitor&& visit) {
     fields([&](const char*, Tensor& tensor) { visit(tensor); });
+    visit(samples);
   }
 };
 

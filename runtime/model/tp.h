@@ -101,6 +101,29 @@ inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
   return context ? context->cross_entropy(logits, targets) : modular::cross_entropy(logits, targets);
 }
 
+/// Dropout of features of which this rank has a slice.
+template <class Dropout>
+Tensor dropout(Dropout& layer, const Tensor& x) {
+  if (!context || !modular::dropout::context || !layer->drops()) return layer->forward(x);
+  DropoutDraw drawn = modular::dropout::context->draw(*layer);
+  drawn.part = context->rank(), drawn.parts = context->size();
+  return fused.dropout ? fused.dropout(x, drawn) : plain::dropout(x, drawn);
+}
+
+/// Attention with dropout over this rank's heads.
+inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
+                        const nn::Dropout& dropout, std::optional<double> softcap = std::nullopt) {
+  if (!context || !dropout->drops()) return modular::attention(query, key, value, mask, scale, dropout, softcap);
+  return detail::attention_dropping(query, key, value, mask, scale, *dropout, softcap,
+                                    {context->rank(), context->size()});
+}
+inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& biases,
+                                    double scale, const nn::Dropout& dropout) {
+  if (!context || !dropout->drops()) return modular::attention_with_biases(query, key, value, biases, scale, dropout);
+  return detail::biased_attention_dropping(query, key, value, biases, scale, *dropout,
+                                           {context->rank(), context->size()});
+}
+
 /// The whole of a value that is split along its last dimension, on every rank.
 /// - shard [..., features]
 /// - returns [..., features]

@@ -88,22 +88,49 @@ struct CrossEntropy : Function<CrossEntropy> {
   }
 };
 
+/// A draw as a node keeps it: its tensor, and its numbers.
+c10::IValue numbers_of(const DropoutDraw& drawn) {
+  return c10::ivalue::Tuple::create({static_cast<int64_t>(drawn.key), drawn.p, drawn.part, drawn.parts});
+}
+DropoutDraw draw_of(const Tensor& samples, const c10::IValue& numbers) {
+  const auto& element = numbers.toTupleRef().elements();
+  return {samples, static_cast<uint64_t>(element[0].toInt()), element[1].toDouble(), element[2].toInt(),
+          element[3].toInt()};
+}
+
 struct Attention : Function<Attention> {
   static Tensor forward(AutogradContext* context, const Tensor& query, const Tensor& key, const Tensor& value,
-                        const std::optional<Tensor>& given_mask, double scale) {
+                        const std::optional<Tensor>& given_mask, double scale, const DropoutDraw* drawn) {
     const Tensor mask = given_mask.value_or(Tensor());
-    auto [output, log_sum_exp] = operations_for(query.device())->attention(query, key, value, mask, scale);
-    context->save_for_backward({query, key, value, mask, output, log_sum_exp});
+    auto [output, log_sum_exp] = operations_for(query.device())->attention(query, key, value, mask, scale, drawn);
+    context->save_for_backward({query, key, value, mask, output, log_sum_exp, drawn ? drawn->samples : Tensor()});
     context->saved_data["scale"] = scale;
+    if (drawn) context->saved_data["drawn"] = numbers_of(*drawn);
     return output;
   }
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     refuse_second_derivative();
     const auto saved = context->get_saved_variables();
+    std::optional<DropoutDraw> drawn;
+    if (saved[6].defined()) drawn = draw_of(saved[6], context->saved_data["drawn"]);
     auto [dquery, dkey, dvalue] = operations_for(saved[0].device())
                                       ->attention_backward(grads[0], saved[0], saved[1], saved[2], saved[3],
-                                                           context->saved_data["scale"].toDouble(), saved[4], saved[5]);
-    return {dquery, dkey, dvalue, {}, {}};
+                                                           context->saved_data["scale"].toDouble(),
+                                                           drawn ? &*drawn : nullptr, saved[4], saved[5]);
+    return {dquery, dkey, dvalue, {}, {}, {}};
+  }
+};
+
+struct Dropout : Function<Dropout> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const DropoutDraw& drawn) {
+    context->save_for_backward({drawn.samples});
+    context->saved_data["drawn"] = numbers_of(drawn);
+    return operations_for(x.device())->dropout(x, drawn);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    refuse_second_derivative();
+    const DropoutDraw drawn = draw_of(context->get_saved_variables()[0], context->saved_data["drawn"]);
+    return {operations_for(grads[0].device())->dropout(grads[0], drawn), {}};
   }
 };
 
@@ -143,7 +170,8 @@ Tensor fused_cross_entropy(const Tensor& logits, const Tensor& targets) {
   return CrossEntropy::apply(logits.flatten(0, -2), targets.flatten());
 }
 
-Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale) {
+Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
+                       const DropoutDraw* drawn) {
   const Operations* operations = operations_for(query.device());
   const auto fits = [&] {
     if (query.dim() != 4 || key.dim() != 4 || key.sizes() != value.sizes() || query.numel() == 0) return false;
@@ -156,9 +184,17 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
   };
   if (!operations || !operations->attention || !is_fusable(query) || !same_type_and_device(query, key) ||
       !same_type_and_device(query, value) || !fits())
-    return plain::attention(query, key, value, mask, scale);
+    return drawn ? plain::attention_dropping(query, key, value, mask, scale, std::nullopt, *drawn)
+                 : plain::attention(query, key, value, mask, scale);
   RECORD_USER_SCOPE("modular::Attention");
-  return Attention::apply(query, key, value, mask.defined() ? std::optional<Tensor>(mask) : std::nullopt, scale);
+  return Attention::apply(query, key, value, mask.defined() ? std::optional<Tensor>(mask) : std::nullopt, scale, drawn);
+}
+
+Tensor fused_dropout(const Tensor& x, const DropoutDraw& drawn) {
+  const Operations* operations = operations_for(x.device());
+  if (!operations || !operations->dropout || !is_fusable(x) || x.numel() == 0) return plain::dropout(x, drawn);
+  RECORD_USER_SCOPE("modular::Dropout");
+  return Dropout::apply(x, drawn);
 }
 
 // libmodular_cuda's table, once that library has been loaded: there are no CUDA tensors before.
@@ -182,6 +218,7 @@ void install_fused_functions() {
   fused.gated_activation = fused_gated_activation;
   fused.rotary = fused_rotary;
   fused.attention = fused_attention;
+  fused.dropout = fused_dropout;
   fused.cross_entropy = fused_cross_entropy;
 }
 

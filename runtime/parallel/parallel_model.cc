@@ -10,6 +10,7 @@
 #include "runtime/model/tasks.h"
 #include "runtime/parallel/contexts.h"
 #include "runtime/parallel/data_parallel_rows.h"
+#include "runtime/parallel/dropout_draws.h"
 #include "runtime/parallel/initialization.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parameter_table.h"
@@ -70,6 +71,7 @@ struct ParallelModel::State {
   std::unique_ptr<Pipeline> pipeline;
   std::unique_ptr<dp::DataParallel> rows_of_ranks;
   ProcessGroup data_parallel;  // the ranks whose batches make up a step's
+  std::optional<DropoutDraws> dropout;
 
   State(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options)
       : entry(entry), mesh(mesh), options(options), model(build_on_meta(entry, config)) {}
@@ -87,6 +89,7 @@ struct ParallelModel::State {
   void choose_reduction();
 
   void begin_step();
+  Outputs forward(const Batch& batch);
   void backward(const at::Tensor& output, const at::Tensor& gradient, bool last);
   void end_step();
   PipelineSums train(std::span<const Batch> micro_batches, double scale);
@@ -161,7 +164,8 @@ void ParallelModel::State::choose_reduction() {
                                .reduce_once = options.zero_stage == 1,
                                .prefetch = static_cast<size_t>(options.prefetch),
                                .recompute = options.recompute,
-                               .reduce = !in_place},
+                               .reduce = !in_place,
+                               .dropout = dropout ? &*dropout : nullptr},
                    mesh.device());
 }
 
@@ -177,6 +181,8 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   if (state.data_parallel) state.rows_of_ranks = make_data_parallel(state.data_parallel);
   state.table = parameter_table(*state.model.module, *entry.plan, config, state.pipeline.get());
   freeze(state.table.parameters, options.frozen);
+  state.model.module->eval();  // what dropout drops is not libtorch's to draw
+  if (options.dropout) state.dropout.emplace(*state.model.module, seed);
   state.lay_out();
   state.describe_boxes();
   state.lay_out_buffers();
@@ -204,6 +210,11 @@ void ParallelModel::State::begin_step() {
   for (ShardedParameter& box : boxes) box.grad.reset();
   for (UnitParameters& unit : units) unit.begin_step();
   if (runner) runner->begin_step();
+}
+
+Outputs ParallelModel::State::forward(const Batch& batch) {
+  if (dropout) dropout->begin_forward(batch);
+  return model.forward(batch);
 }
 
 void ParallelModel::State::backward(const at::Tensor& output, const at::Tensor& gradient, bool last) {
@@ -244,11 +255,12 @@ PipelineSums ParallelModel::State::train(std::span<const Batch> micro_batches, d
     const auto run_backward = [&](const at::Tensor& output, const at::Tensor& gradient) {
       backward(output, gradient, /*last=*/++done == micro_batches.size());
     };
-    return pipeline->train(micro_batches, {model.forward, run_backward}, scale);
+    const auto run_forward = [&](const Batch& batch) { return forward(batch); };
+    return pipeline->train(micro_batches, {run_forward, run_backward}, scale);
   }
   RunningSum loss, count;
   for (const Batch& batch : micro_batches) {
-    const Outputs outputs = model.forward(batch);
+    const Outputs outputs = forward(batch);
     loss.add(outputs.loss_sum);
     count.add(outputs.token_count);
     backward(outputs.loss_sum, at::full_like(outputs.loss_sum, scale), &batch == &micro_batches.back());
@@ -277,7 +289,9 @@ std::vector<double> ParallelModel::State::sum(std::vector<double> values, const 
 
 StepResult ParallelModel::step(std::span<const Batch> micro_batches) {
   State& state = *state_;
-  const InstalledContexts installed(state.contexts());
+  Contexts contexts = state.contexts();
+  contexts.dropout = state.dropout ? &*state.dropout : nullptr;
+  const InstalledContexts installed(contexts);
   state.begin_step();
 
   int64_t targets = 0;

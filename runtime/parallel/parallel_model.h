@@ -24,6 +24,7 @@ struct ParallelOptions {
   bool recompute = false;  // run each unit's forward again in the backward instead of keeping its activations
   bool bf16 = false;       // compute in bfloat16; parameters, optimizer and sums over micro-batches
                            // and data-parallel ranks stay float32
+  bool dropout = true;     // in step(), as the config says
   // Modules and parameters that are not trained, by paths in the module tree, in which "*" is any one component.
   std::vector<std::string> frozen = {};
 };
@@ -43,7 +44,7 @@ class ParallelModel {
   static std::string refusal(const Entry& entry, const AnyConfig& config, const MeshShape& shape);
 
   /// Builds on meta, then materializes this rank's boxes; initial values depend on `seed` and the parameter's name
-  /// alone.
+  /// alone, and what dropout drops on `seed`, the layer's path and the sample alone.
   ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options, uint64_t seed);
   ~ParallelModel();
 

@@ -33,9 +33,10 @@ class UnitNode final : public torch::autograd::Node {
   std::string name() const override { return "UnitBackward of " + runner_.parameters_[unit_].name(); }
 
   void keep_graph(std::vector<at::Tensor> outputs) { outputs_ = std::move(outputs); }
-  void keep_body(fsdp::Units::Body body, RandomState before) {
+  void keep_body(fsdp::Units::Body body, RandomState before, DropoutDraws::Position position) {
     body_ = std::move(body);
     random_state_ = std::move(before);
+    dropout_ = std::move(position);
   }
 
   /// Makes this node the history of `output`, which is number `index` of the unit's.
@@ -63,6 +64,8 @@ class UnitNode final : public torch::autograd::Node {
     const at::AutoGradMode with_graph(true);
     const RandomState now(runner_.device_);
     random_state_->restore();
+    DropoutDraws* dropout = runner_.options_.dropout;
+    if (dropout) dropout->set_position(std::move(dropout_));
     auto outputs = std::exchange(body_, nullptr)(leaves_);
     now.restore();
     return outputs;
@@ -91,6 +94,7 @@ class UnitNode final : public torch::autograd::Node {
   std::vector<at::Tensor> outputs_;
   fsdp::Units::Body body_;
   std::optional<RandomState> random_state_;
+  DropoutDraws::Position dropout_;
 };
 
 UnitRunner::UnitRunner(const std::vector<ModelUnit>& units, std::span<UnitParameters> parameters,
@@ -138,11 +142,13 @@ std::vector<at::Tensor> UnitRunner::run_with_graph(size_t unit, size_t position,
   std::vector<at::Tensor> outputs;
   if (options_.recompute) {
     RandomState before(device_);
+    DropoutDraws::Position dropout;
+    if (options_.dropout) dropout = options_.dropout->position();
     {
       const at::NoGradGuard no_graph;
       outputs = body(leaves);
     }
-    node->keep_body(body, std::move(before));
+    node->keep_body(body, std::move(before), std::move(dropout));
   } else {
     outputs = body(leaves);
     node->keep_graph(outputs);

@@ -44,24 +44,18 @@ std::optional<int64_t> model_count(const ModelConfig& model, std::string_view na
   throw ConfigError(origin == config.origins.end() ? sentence : origin->second + ": " + sentence);
 }
 
-/// Training leaves nothing out by chance yet, and must not claim to.
+/// The layers themselves refuse other probabilities, but only when they are built.
 void check_dropout(const RunConfig& config) {
-  std::vector<std::string> found;
-  double first = 0.0;
   for (const auto& field : model_fields(*config.network.config)) {
     if (field.path.find("dropout") == std::string::npos && !field.path.ends_with("pdrop")) continue;
     const auto* const* always = std::get_if<double*>(&field.value);
     const auto* const* optional = std::get_if<std::optional<double>*>(&field.value);
     const double value = always ? **always : optional ? (*optional)->value_or(0.0) : 0.0;
-    if (value <= 0.0) continue;
-    if (found.empty()) first = value;
-    found.push_back(field.path);
+    if (!(value >= 0.0 && value < 1.0))
+      refuse_setting(
+          config, field.path,
+          fmt::format("{} is {}: the share that is dropped is at least 0 and less than 1", field.path, value));
   }
-  if (found.empty()) return;
-  const std::span others = std::span(found).subspan(1);
-  refuse_setting(config, found[0],
-                 fmt::format("{} is {}, and dropout is not supported in training: set it to 0{}", found[0], first,
-                             others.empty() ? "" : fmt::format(", and so {}", fmt::join(others, ", "))));
 }
 
 /// Refuses images that the model does not take. Which these are, its forward alone says, so it is run on the meta

@@ -35,9 +35,7 @@ Tensors parities() {
 }
 
 const Words kBert = {"--set", "model.config.vocab_size=40",
-                     "--set", "model.config.hidden_dropout_prob=0",
                      "--set", "model.config.type_vocab_size=1",
-                     "--set", "model.config.attention_probs_dropout_prob=0",
                      "--set", "model.config.max_position_embeddings=16"};
 
 class Examples : public ModrunTest {

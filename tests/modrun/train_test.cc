@@ -319,12 +319,9 @@ TEST_F(Train, TextThatWasCutOffBeforeTheFirstRunIsRefusedAgainstAManifest) {
 }
 
 TEST_F(Train, MaskedLanguageModelLearnsAlikeOnEveryMeshAndResumed) {
-  const std::vector<std::string> options = {"--set", "model.entry=BertForMaskedLM",
-                                            "--set", "model.config.vocab_size=257",
-                                            "--set", "data.mask_token=256",
-                                            "--set", "model.config.hidden_dropout_prob=0",
-                                            "--set", "model.config.attention_probs_dropout_prob=0",
-                                            "--set", "checkpoint.every=5"};
+  const std::vector<std::string> options = {
+      "--set", "model.entry=BertForMaskedLM", "--set", "model.config.vocab_size=257",
+      "--set", "data.mask_token=256",         "--set", "checkpoint.every=5"};
   const auto with = [&](std::initializer_list<std::string> more) {
     std::vector<std::string> all = options;
     all.insert(all.end(), more);
@@ -354,12 +351,12 @@ TEST_F(Train, WhatDataOrModelCannotTrainIsRefused) {
   EXPECT_THAT(no_token.output,
               HasSubstr("data.mask_token is -1: set it to the id that replaces a masked token, from 256 to 256"));
   auto with_token = masked;
-  with_token.insert(with_token.end(), {"--set", "data.mask_token=256"});
+  with_token.insert(with_token.end(), {"--set", "data.mask_token=256", "--set", "model.config.hidden_dropout_prob=1"});
   const auto dropout = train("run", with_token);
   EXPECT_EQ(dropout.status, 2);
   EXPECT_THAT(dropout.output,
-              HasSubstr("model.config.hidden_dropout_prob is 0.1, and dropout is not supported in training: set it "
-                        "to 0, and so model.config.attention_probs_dropout_prob"));
+              HasSubstr("model.config.hidden_dropout_prob is 1: the share that is dropped is at least 0 and less than "
+                        "1"));
 }
 
 TEST_F(Train, PositionsThatBeginBehindPaddingEndEarlier) {

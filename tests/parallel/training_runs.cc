@@ -57,6 +57,7 @@ Batch global_batch(size_t step) {
   batch.attention_mask.select(0, kRows - 1).slice(0, kSequence - 3).zero_();
   batch.labels = batch.input_ids.where(is_target.logical_and(batch.attention_mask.to(at::kBool)),
                                        at::full({}, kIgnoredTarget, at::kLong));
+  batch.samples = at::arange(kRows, at::kLong) + static_cast<int64_t>(step) * kRows;
   return batch;
 }
 

@@ -16,6 +16,8 @@ import torch
 from safetensors.torch import save_file
 from transformers import GenerationMixin
 
+import dropout
+
 VOCAB, BATCH, SEQ = 96, 4, 24
 PROMPT = 10  # tokens before those that cached generation takes one by one
 SMALL_DECODER = dict(
@@ -258,6 +260,7 @@ class Case:
     meshes: compare on two and four ranks too
     export: train it here, export it, and load that with transformers; the first case of each class always is
     dtype, max_shard_size: of the saved checkpoint
+    drops: loss and gradients are those of training with dropout: the settings ask for it
     prepare: changes the model before it is computed and saved
     rewrite: changes the saved folder, as the files of other releases look
     settings: of the config, beside the family's small ones
@@ -265,11 +268,11 @@ class Case:
 
     def __init__(
         self, model=None, batch=tokens(), meshes=False, export=False, dtype=None, max_shard_size="5GB", prepare=None,
-        rewrite=None, **settings,
+        rewrite=None, drops=False, **settings,
     ):
         self.model, self.batch, self.meshes, self.export = model, batch, meshes, export
         self.dtype, self.max_shard_size, self.settings = dtype, max_shard_size, settings
-        self.prepare, self.rewrite = prepare, rewrite
+        self.prepare, self.rewrite, self.drops = prepare, rewrite, drops
 
 
 def classifiers(of_sequences, of_tokens=None, meshes=False):
@@ -381,6 +384,11 @@ def write_case(folder, family: Family, name, case: Case):
 
     batch = case.batch(model.config)
     logits, loss = compute(model, batch)
+    if case.drops:
+        whole = loss.detach()
+        with dropout.by_counter(model, seed=0):
+            loss = compute(model, batch)[1]
+        assert not torch.allclose(loss, whole), "nothing was dropped"
     loss.backward()
     expected = {
         f"gradients.{name}": torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -402,6 +410,7 @@ def write_case(folder, family: Family, name, case: Case):
             save_file({"logits": compute(model, rounded)[0].contiguous()}, folder / "rounded.safetensors")
     flags = {
         "meshes": case.meshes,
+        "drops": case.drops,
         "export": case.export or name == first_of_class,
         "rounds_elsewhere": family.rounds_elsewhere,
         "prompt": PROMPT,

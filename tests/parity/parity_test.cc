@@ -79,7 +79,7 @@ void check(const fs::path& folder, Mesh& mesh) {
                                   .inputs = folder / "batch.safetensors",
                                   .outputs = folder / name,
                                   .gradients = true,
-                                  .parallel = {}};
+                                  .parallel = {.dropout = parity::read_json(folder / "case.json").at("drops")}};
   ASSERT_EQ(forward_refusal(options, mesh.shape()), "");
   run_forward(options, mesh);
   if (mesh.rank() != 0) return;
@@ -176,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(
 void train_and_export(const fs::path& folder, const fs::path& out, const ExportOptions& options) {
   const ModelConfig config = read_config(folder);
   Mesh mesh(Environment{}, MeshShape{});
-  ParallelModel model(*config.entry, *config.config, mesh, {}, /*seed=*/3);
+  ParallelModel model(*config.entry, *config.config, mesh, {.dropout = false}, /*seed=*/3);
   const Batch batch = read_examples(SafetensorsFile(folder / "batch.safetensors"), config);
   double first = 0.0, last = 0.0;
   for (int step = 0; step < 4; ++step) {

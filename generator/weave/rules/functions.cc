@@ -123,8 +123,13 @@ Value attention(Operation& op) {
       return unproven(op, mask);
     }
   }
+  bool drops = false;  // by a layer
   for (size_t i = 3; i < op.values.size(); ++i) {
     if (i == 3 && is_tensor(op.values[i])) continue;
+    if (op.values[i].kind == Value::Kind::module) {
+      drops = true;
+      continue;
+    }
     if (op.values[i].kind == Value::Kind::nothing || is_whole(op.values[i]) ||
         (op.values[i].kind == Value::Kind::number && !op.values[i].local) || op.values[i].kind == Value::Kind::object)
       continue;
@@ -156,6 +161,7 @@ Value attention(Operation& op) {
       return op.refuse(
           "attention over heads that are split over tp and others that are not",
           "mark the layers that make query, key and value alike (TP_COLWISE), and their counts of heads TP_LOCAL");
+  if (drops) op.call = Call::attention;
   return Value::tensor(sharded(merged ? 2 : 1), true, merged ? 3 : 4);
 }
 

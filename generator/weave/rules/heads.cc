@@ -26,20 +26,24 @@ Value alibi_mask(Operation& op) {
   return Value::tensor(sharded(1), slopes.gradient, 4);
 }
 
-/// The rule of attention over the first five operands.
-Value attention(Operation& op) {
+/// The rule of attention over the first `count` operands.
+Value attention(Operation& op, size_t count) {
   Operation first = op;
   first.name = "attention";
-  first.values.resize(5), first.operands.resize(5);
+  first.values.resize(count), first.operands.resize(count);
   const Value result = apply_rule(first, find_rule(first.name));
   if (!first.message.empty()) return op.refuse(first.message, first.advice);
   op.entered = first.entered;
+  op.call = first.call;
   return result;
 }
 
+/// attention_with_biases(query, key, value, biases, scale, dropout)
+Value attention_with_biases(Operation& op) { return attention(op, op.values.size()); }
+
 /// attention_with_sinks(query, key, value, mask, scale, sinks)
 Value attention_with_sinks(Operation& op) {
-  Value result = attention(op);
+  Value result = attention(op, 5);
   if (result.kind == Value::Kind::failed) return result;
   const Value &sinks = op.values.back(), &query = op.values[0];
   if (!is_tensor(sinks) || is_partial(sinks) || is_replicated(sinks)) return unproven(op, sinks);
@@ -57,7 +61,7 @@ const RuleTable& head_rules() {
   static const RuleTable table = {
       {"alibi_slopes", alibi_slopes},
       {"alibi_mask", alibi_mask},
-      {"attention_with_biases", attention},
+      {"attention_with_biases", attention_with_biases},
       {"attention_with_sinks", attention_with_sinks},
   };
   return table;

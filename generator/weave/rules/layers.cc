@@ -119,11 +119,23 @@ Value layer_norm(Operation& op) {
 /// Layers without parameters that work on each element: activations.
 Value function_of_each(Operation& op) { return elementwise(op, Algebra::non_linear, 1, 2); }
 
-/// The same element may be dropped on one rank and kept on another unless all ranks draw the same, as they do for whole
-/// values.
-Value dropout(Operation& op) {
+/// libtorch's own: the same element may be dropped on one rank and kept on another unless all ranks draw the same, as
+/// they do for whole values.
+Value torch_dropout(Operation& op) {
   op.trusted = "every rank drops the same elements";
   return is_whole(op.values[1]) ? op.values[1] : unproven(op, op.values[1]);
+}
+
+/// What is dropped follows from an element's place in the whole value, of which a slice has to know which it is.
+Value dropout(Operation& op) {
+  const Value& x = op.values[1];
+  Value result = elementwise(op, Algebra::linear, 1, 2);
+  if (!is_split(x)) return result;
+  if (from_end(x) != -1 || !x.type.parts.empty())
+    return op.refuse("unproven: dropout of a value that is " + describe(x),
+                     "apply it to the whole value, or to features that are split as one");
+  op.call = Call::dropout;
+  return result;
 }
 
 Value identity(Operation& op) { return op.values[1]; }
@@ -147,6 +159,7 @@ const RuleTable& layer_rules() {
       {"ReLU layer", function_of_each},
       {"Tanh layer", function_of_each},
       {"Dropout layer", dropout},
+      {"torch::nn::Dropout layer", torch_dropout},
       {"Identity layer", identity},
   };
   return table;

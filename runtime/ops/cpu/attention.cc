@@ -55,7 +55,7 @@ struct Masks {
 }  // namespace
 
 std::pair<Tensor, Tensor> cpu_attention(const Tensor& query_given, const Tensor& key_given, const Tensor& value_given,
-                                        const Tensor& mask, double scale) {
+                                        const Tensor& mask, double scale, const DropoutDraw* drawn) {
   const Tensor query = with_contiguous_vectors(query_given), key = with_contiguous_vectors(key_given),
                value = with_contiguous_vectors(value_given);
   const int64_t batch = query.size(0), heads = query.size(1), seq = query.size(2), dim = query.size(3);
@@ -77,13 +77,16 @@ std::pair<Tensor, Tensor> cpu_attention(const Tensor& query_given, const Tensor&
                               .query = {query.stride(1), query.stride(2)},
                               .output = {dim, heads * dim},
                               .key_row = key.stride(2),
-                              .value_row = value.stride(2)};
+                              .value_row = value.stride(2),
+                              .drop = nullptr};
     cpu::parallel_ranges(batch * kv_heads, 1, [&](int64_t first, int64_t last) {
       const Tensor scratch = at::empty({cpu::forward_scratch(shape)}, at::kFloat);
       cpu::AttentionShape own = shape;
       for (int64_t piece = first; piece < last; ++piece) {
         const int64_t sequence = piece / kv_heads, kv_head = piece % kv_heads, head = kv_head * shape.group;
         masks.set(own, sequence);
+        const cpu::Drop drop = drawn ? cpu::drop_of(*drawn, sequence, drawn->part * heads + head, 0) : cpu::Drop();
+        if (drawn) own.drop = &drop;
         cpu::attention_kernels<T>().forward(own, queries + sequence * query.stride(0) + head * query.stride(1),
                                             keys + sequence * key.stride(0) + kv_head * key.stride(1),
                                             values + sequence * value.stride(0) + kv_head * value.stride(1),
@@ -97,7 +100,8 @@ std::pair<Tensor, Tensor> cpu_attention(const Tensor& query_given, const Tensor&
 
 std::array<Tensor, 3> cpu_attention_backward(const Tensor& grad_given, const Tensor& query_given,
                                              const Tensor& key_given, const Tensor& value_given, const Tensor& mask,
-                                             double scale, const Tensor& output, const Tensor& log_sum_exp) {
+                                             double scale, const DropoutDraw* drawn, const Tensor& output,
+                                             const Tensor& log_sum_exp) {
   const Tensor query = with_contiguous_vectors(query_given), key = with_contiguous_vectors(key_given),
                value = with_contiguous_vectors(value_given), grad = grad_given.contiguous();
   const int64_t batch = query.size(0), heads = query.size(1), seq = query.size(2), dim = query.size(3);
@@ -122,13 +126,16 @@ std::array<Tensor, 3> cpu_attention_backward(const Tensor& grad_given, const Ten
                               .query = {query.stride(1), query.stride(2)},
                               .output = {dim, heads * dim},
                               .key_row = key.stride(2),
-                              .value_row = value.stride(2)};
+                              .value_row = value.stride(2),
+                              .drop = nullptr};
     cpu::parallel_ranges(batch * kv_heads, 1, [&](int64_t first, int64_t last) {
       const Tensor scratch = at::empty({cpu::backward_scratch(shape)}, at::kFloat);
       cpu::AttentionShape own = shape;
       for (int64_t piece = first; piece < last; ++piece) {
         const int64_t sequence = piece / kv_heads, kv_head = piece % kv_heads, head = kv_head * shape.group;
         masks.set(own, sequence);
+        const cpu::Drop drop = drawn ? cpu::drop_of(*drawn, sequence, drawn->part * heads + head, 0) : cpu::Drop();
+        if (drawn) own.drop = &drop;
         const int64_t of_output = sequence * seq * heads * dim + head * dim;
         const int64_t of_key = (sequence * seq * kv_heads + kv_head) * dim;
         cpu::attention_kernels<T>().backward(own, queries + sequence * query.stride(0) + head * query.stride(1),

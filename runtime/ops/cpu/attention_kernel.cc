@@ -1,6 +1,7 @@
 // Compiled once for each instruction set; see kernels.cc for what that forbids.
 #include "runtime/ops/cpu/attention_kernel.h"
 
+#include "runtime/ops/cpu/philox.h"
 #include "runtime/ops/cpu/vector_math.h"
 
 namespace modular::cpu {
@@ -178,6 +179,22 @@ float exponentiate(const Block& block, int64_t i, float* row, float* log_sum_exp
   return 1.0f / sum;
 }
 
+// Multiplies the weights of query i's row by what dropout makes of 1, and calls before(j, factor) for each first.
+template <class Before>
+inline void drop(const Block& block, int64_t head, int64_t i, float* row, Before&& before) {
+  Drop drop = *block.shape.drop;
+  drop.plane += static_cast<uint32_t>(head);
+  for_each_word(drop, static_cast<uint32_t>(block.start + i), block.first_key, block.end_of_row(i),
+                [&](int64_t key, const uint32_t* words, int64_t count) {
+#pragma omp simd
+                  for (int64_t j = 0; j < count; ++j) {
+                    const float factor = words[j] >= drop.threshold ? drop.scale : 0.0f;
+                    before(key + j, factor);
+                    row[key + j] *= factor;
+                  }
+                });
+}
+
 template <class T>
 void forward(const AttentionShape& shape, const T* query, const T* key, const T* value, T* output, float* log_sum_exp,
              float* scratch) {
@@ -205,7 +222,10 @@ void forward(const AttentionShape& shape, const T* query, const T* key, const T*
       for (int64_t i = 0; i < kQueryBlock; ++i) {
         float* row = scores + i * width;
         const int64_t filled = block.last_key_of_tile(i / kTileRows * kTileRows);
-        if (i < count) factors[i] = exponentiate(block, i, row, log_sum_exp + head * shape.seq + start + i);
+        if (i < count) {
+          factors[i] = exponentiate(block, i, row, log_sum_exp + head * shape.seq + start + i);
+          if (shape.drop) drop(block, head, i, row, [](int64_t, float) {});
+        }
         zero(row, i < count ? block.end_of_row(i) : block.first_key, filled);
       }
       multiply_rows(block, scores, width, values, mixed, dim_width);
@@ -265,10 +285,15 @@ void backward(const AttentionShape& shape, const T* query, const T* key, const T
           const float normalizer = log_sum_exp[head * shape.seq + start + i];
           for (int64_t j = first; j < end; j += kVector)
 #pragma omp simd
-            for (int64_t v = 0; v < kVector; ++v) {
-              weight[j + v] = exponential(weight[j + v] - normalizer);
-              dweight[j + v] = weight[j + v] * (dweight[j + v] - dot);
-            }
+            for (int64_t v = 0; v < kVector; ++v) weight[j + v] = exponential(weight[j + v] - normalizer);
+          if (shape.drop) {
+            drop(block, head, i, weight,
+                 [&](int64_t j, float factor) { dweight[j] = weight[j] * (dweight[j] * factor - dot); });
+          } else {
+            for (int64_t j = first; j < end; j += kVector)
+#pragma omp simd
+              for (int64_t v = 0; v < kVector; ++v) dweight[j + v] = weight[j + v] * (dweight[j + v] - dot);
+          }
         }
         const int64_t filled = block.last_key_of_tile(i / kTileRows * kTileRows);
         zero(weight, last, filled);

@@ -33,6 +33,7 @@ struct AttentionShape {
   const KeyRange* ranges;  // [blocks]; only with a mask
   Strides query, output;   // of query heads; `output` holds for its gradient as well
   int64_t key_row, value_row;
+  const Drop* drop;  // of the shares: columns are keys, rows queries, `plane` the first query head; null for none
 };
 
 template <class T>

@@ -1,6 +1,7 @@
 // Compiled once for each instruction set with MODULAR_LEVEL naming it. Nothing of the standard library or of libtorch
 // is included: an inline function of theirs, compiled here, could be the copy that the linker keeps for the whole
 // program, and would then run on processors that lack the instructions. For the same reason everything here is static.
+#include "runtime/ops/cpu/philox.h"
 #include "runtime/ops/cpu/vector_math.h"
 
 namespace modular::cpu {
@@ -128,6 +129,19 @@ void negative_log_likelihood_backward(const T* logits, T* y, int64_t count, int6
 }
 
 template <class T>
+void dropout(const Drop& drop, const T* x, T* y, int64_t first_row, int64_t rows, int64_t columns) {
+  for (int64_t row = 0; row < rows; ++row, x += columns, y += columns)
+    for_each_word(drop, static_cast<uint32_t>(first_row + row), drop.first_column, drop.first_column + columns,
+                  [&](int64_t column, const uint32_t* words, int64_t count) {
+                    const T* from = x + (column - drop.first_column);
+                    T* to = y + (column - drop.first_column);
+#pragma omp simd
+                    for (int64_t i = 0; i < count; ++i)
+                      store(to + i, words[i] >= drop.threshold ? load(from + i) * drop.scale : 0.0f);
+                  });
+}
+
+template <class T>
 constexpr Kernels<T> table = {
     .rms_norm = rms_norm<T>,
     .rms_norm_backward = rms_norm_backward<T>,
@@ -137,6 +151,7 @@ constexpr Kernels<T> table = {
     .log_sum_exp = log_sum_exp<T>,
     .negative_log_likelihood = negative_log_likelihood<T>,
     .negative_log_likelihood_backward = negative_log_likelihood_backward<T>,
+    .dropout = dropout<T>,
 };
 
 }  // namespace

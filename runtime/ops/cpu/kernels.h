@@ -14,6 +14,15 @@ struct Bf16 {
 /// Gates of gated feed-forward networks. GELU is its tanh form.
 enum class Gate { silu, gelu_tanh };
 
+/// What dropout drops of one plane of one sample: modular::DropoutDraw.
+struct Drop {
+  uint32_t key[2];
+  uint32_t sample, plane;
+  uint32_t threshold;    // elements whose word is below it are dropped
+  float scale;           // of the others
+  int64_t first_column;  // of the part that is here
+};
+
 /// Loops for one element type. All compute in float32. Rows are contiguous.
 template <class T>
 struct Kernels {
@@ -35,6 +44,8 @@ struct Kernels {
   /// y = scale * (softmax(logits) - one_hot(target)).
   void (*negative_log_likelihood_backward)(const T* logits, T* y, int64_t count, int64_t target, double log_sum_exp,
                                            float scale);
+  /// Rows `first_row` … of a sample, [rows, columns].
+  void (*dropout)(const Drop& drop, const T* x, T* y, int64_t first_row, int64_t rows, int64_t columns);
 };
 
 /// The loops for this processor. T is float or Bf16.

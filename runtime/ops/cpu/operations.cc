@@ -178,6 +178,28 @@ Tensor cross_entropy_backward(const Tensor& grad, const Tensor& logits_given, co
   return dlogits;
 }
 
+Tensor drop_elements(const Tensor& x_given, const DropoutDraw& drawn) {
+  const Tensor x = x_given.contiguous();
+  const int64_t columns = x.size(-1), rows_of_sample = plain::dropout_rows(x, drawn);
+  const Tensor y = at::empty_like(x);
+  with_element_type(x, [&](auto element) {
+    using T = decltype(element);
+    const T* from = read<T>(x);
+    T* to = write<T>(y);
+    cpu::parallel_ranges(
+        drawn.samples.size(0) * rows_of_sample, rows_per_piece(columns), [&](int64_t first, int64_t last) {
+          for (int64_t row = first; row < last;) {
+            const int64_t sample = row / rows_of_sample, row_of_sample = row % rows_of_sample;
+            const int64_t rows = std::min(last - row, rows_of_sample - row_of_sample);
+            cpu::kernels<T>().dropout(cpu::drop_of(drawn, sample, 0, drawn.part * columns), from + row * columns,
+                                      to + row * columns, row_of_sample, rows, columns);
+            row += rows;
+          }
+        });
+  });
+  return y;
+}
+
 }  // namespace
 
 const Operations& cpu_operations() {
@@ -191,6 +213,7 @@ const Operations& cpu_operations() {
       .cross_entropy_backward = cross_entropy_backward,
       .attention = cpu_attention,
       .attention_backward = cpu_attention_backward,
+      .dropout = drop_elements,
   };
   return operations;
 }

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include "runtime/model/dropout.h"
 #include "runtime/ops/cpu/kernels.h"
 
 namespace modular::cpu {
@@ -23,6 +24,17 @@ const T* read(const at::Tensor& tensor) {
 template <class T>
 T* write(const at::Tensor& tensor) {
   return static_cast<T*>(tensor.mutable_data_ptr());
+}
+
+/// What `drawn` drops of row `row` of the batch: of a value's plane of which `first_column` is the first column that is
+/// here.
+inline Drop drop_of(const DropoutDraw& drawn, int64_t row, int64_t plane, int64_t first_column) {
+  return {.key = {static_cast<uint32_t>(drawn.key), static_cast<uint32_t>(drawn.key >> 32)},
+          .sample = static_cast<uint32_t>(drawn.samples.const_data_ptr<int64_t>()[row]),
+          .plane = static_cast<uint32_t>(plane),
+          .threshold = static_cast<uint32_t>(plain::dropout_threshold(drawn.p)),
+          .scale = static_cast<float>(1.0 / (1.0 - drawn.p)),
+          .first_column = first_column};
 }
 
 }  // namespace modular::cpu

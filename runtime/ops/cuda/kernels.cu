@@ -85,6 +85,46 @@ __global__ void rms_norm_weight_backward(const T* grad, const T* x, const float*
   partial[blockIdx.y * hidden + column] = sum;
 }
 
+// Counters of Philox that a row of columns from `first` on needs: sixteen for each 64 columns.
+__host__ __device__ inline int64_t counters_of(int64_t first, int64_t columns) {
+  return 16 * ((first + columns + 63) / 64 - first / 64);
+}
+
+// Philox4x32-10 (Salmon et al.).
+__device__ inline void philox(uint32_t (&counter)[4], uint64_t key) {
+  uint32_t key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint32_t even = counter[0] * 0xD2511F53u, even_high = __umulhi(counter[0], 0xD2511F53u);
+    const uint32_t odd = counter[2] * 0xCD9E8D57u, odd_high = __umulhi(counter[2], 0xCD9E8D57u);
+    counter[0] = odd_high ^ counter[1] ^ key0;
+    counter[1] = odd;
+    counter[2] = even_high ^ counter[3] ^ key1;
+    counter[3] = even;
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+}
+
+// A thread draws the four words of one counter: those of four columns, 16 apart.
+template <class T>
+__global__ void dropout(const T* x, T* y, Drop drop, int64_t samples, int64_t rows, int64_t columns) {
+  const int64_t of_row = counters_of(drop.first_column, columns), first = 16 * (drop.first_column / 64);
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < samples * rows * of_row;
+       i += step) {
+    const int64_t row = i / of_row, block = first + i % of_row;
+    uint32_t words[4] = {static_cast<uint32_t>(block), static_cast<uint32_t>(row % rows),
+                         static_cast<uint32_t>(drop.samples[row / rows]), 0};
+    philox(words, drop.key);
+    const int64_t column = 64 * (block / 16) + block % 16 - drop.first_column;
+    for (int word = 0; word < 4; ++word) {
+      const int64_t at = column + 16 * word;
+      if (at < 0 || at >= columns) continue;
+      store(y + row * columns + at, words[word] >= drop.threshold ? load(x + row * columns + at) * drop.scale : 0.0f);
+    }
+  }
+}
+
 template <class T, bool is_silu>
 __global__ void gated(const T* gate, const T* up, T* y, int64_t count) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
@@ -186,6 +226,13 @@ void Launch<T>::rms_norm_weight_backward(const T* grad, const T* x, const float*
   const dim3 blocks(static_cast<unsigned>((hidden + kThreads - 1) / kThreads), static_cast<unsigned>(pieces));
   if (hidden)
     cuda::rms_norm_weight_backward<<<blocks, kThreads, 0, stream>>>(grad, x, inverse_rms, partial, rows, hidden);
+}
+
+template <class T>
+void Launch<T>::dropout(const T* x, T* y, const Drop& drop, int64_t samples, int64_t rows, int64_t columns,
+                        cudaStream_t stream) {
+  const int64_t counters = samples * rows * counters_of(drop.first_column, columns);
+  if (counters) cuda::dropout<<<blocks_for(counters), kThreads, 0, stream>>>(x, y, drop, samples, rows, columns);
 }
 
 template <class T>

@@ -15,6 +15,15 @@ struct RotaryShape {
   int64_t table_batch_stride;  // 0 where all sequences share one table
 };
 
+/// What dropout drops of [samples, rows, columns] (modular::DropoutDraw).
+struct Drop {
+  const int64_t* samples;
+  uint64_t key;
+  uint32_t threshold;    // elements whose word is below it are dropped
+  float scale;           // of the others
+  int64_t first_column;  // of the part that is here
+};
+
 /// Launches for one element type, float or __nv_bfloat16. All compute in float32; rows are contiguous.
 template <class T>
 struct Launch {
@@ -37,6 +46,8 @@ struct Launch {
   static void cross_entropy_backward(const float* grad, const T* logits, const int64_t* targets,
                                      const float* log_sum_exp, T* dlogits, int64_t rows, int64_t vocab, int64_t ignored,
                                      cudaStream_t stream);
+  static void dropout(const T* x, T* y, const Drop& drop, int64_t samples, int64_t rows, int64_t columns,
+                      cudaStream_t stream);
 };
 
 }  // namespace modular::cuda

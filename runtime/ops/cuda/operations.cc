@@ -127,6 +127,23 @@ Tensor cross_entropy_backward(const Tensor& grad, const Tensor& logits_given, co
   return dlogits;
 }
 
+Tensor drop_elements(const Tensor& x_given, const DropoutDraw& drawn) {
+  const Tensor x = x_given.contiguous();
+  const int64_t columns = x.size(-1);
+  const Tensor y = at::empty_like(x);
+  with_element_type(x, [&](auto element, cudaStream_t stream) {
+    using T = decltype(element);
+    const cuda::Drop drop = {.samples = read<int64_t>(drawn.samples),
+                             .key = drawn.key,
+                             .threshold = static_cast<uint32_t>(plain::dropout_threshold(drawn.p)),
+                             .scale = static_cast<float>(1.0 / (1.0 - drawn.p)),
+                             .first_column = drawn.part * columns};
+    cuda::Launch<T>::dropout(read<T>(x), write<T>(y), drop, drawn.samples.size(0), plain::dropout_rows(x, drawn),
+                             columns, stream);
+  });
+  return y;
+}
+
 }  // namespace
 }  // namespace modular
 
@@ -143,6 +160,7 @@ extern "C" __attribute__((visibility("default"))) const modular::Operations* mod
       .cross_entropy_backward = cross_entropy_backward,
       .attention = nullptr,
       .attention_backward = nullptr,
+      .dropout = drop_elements,
   };
   return &operations;
 }

@@ -103,9 +103,15 @@ Draw rotary(Tensor (*function)(const Tensor&, const Tensor&, const Tensor&)) {
 Application attention(Drawing& draw) {
   std::vector<Operand> operands = attended(draw, draw.chance(0.7));
   operands.push_back(draw.real(0.5));
-  return application(std::move(operands), [](const Arguments& a) {
-    return modular::attention(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, a[4].number);
-  });
+  const bool drops = draw.chance(0.5);
+  if (drops) operands.push_back(dropping_layer());
+  return {std::move(operands), [=](const Arguments& a, Call call) -> Concrete {
+            if (!drops) return modular::attention(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, a[4].number);
+            const modular::nn::Dropout layer(kDropped);
+            return call == Call::attention
+                       ? modular::tp::attention(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, a[4].number, layer)
+                       : modular::attention(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, a[4].number, layer);
+          }};
 }
 
 /// at::scaled_dot_product_attention(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa)

@@ -28,13 +28,20 @@ Application alibi_mask(Drawing& draw) {
                      });
 }
 
-/// attention_with_biases(query, key, value, biases, scale)
+/// attention_with_biases(query, key, value, biases, scale, dropout)
 Application attention_with_biases(Drawing& draw) {
   std::vector<Operand> operands = attended(draw, /*has_mask=*/true);
   operands.push_back(draw.real(0.5));
-  return application(std::move(operands), [](const Arguments& a) {
-    return modular::attention_with_biases(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, a[4].number);
-  });
+  const bool drops = draw.chance(0.5);
+  if (drops) operands.push_back(dropping_layer());
+  return {std::move(operands), [=](const Arguments& a, Call call) -> Concrete {
+            const auto &query = a[0].tensor, &key = a[1].tensor, &value = a[2].tensor, &biases = a[3].tensor;
+            if (!drops) return modular::attention_with_biases(query, key, value, biases, a[4].number);
+            const modular::nn::Dropout layer(kDropped);
+            return call == Call::attention
+                       ? modular::tp::attention_with_biases(query, key, value, biases, a[4].number, layer)
+                       : modular::attention_with_biases(query, key, value, biases, a[4].number, layer);
+          }};
 }
 
 /// attention_with_sinks(query, key, value, mask, scale, sinks)

@@ -167,6 +167,17 @@ Application layer_norm(Drawing& draw) {
       make, run);
 }
 
+Application dropout(Drawing& draw) {
+  Shape x = draw.shape(2, 4);
+  x.back() = draw.split_dimension();
+  return {{dropping_layer(),
+           draw.tensor(x, draw.chance(0.4) ? draw.split_at(x, static_cast<int64_t>(x.size()) - 1) : draw.type_for(x))},
+          [](const Arguments& a, Call call) -> Concrete {
+            nn::Dropout made(kDropped);
+            return call == Call::dropout ? tp::dropout(made, a[1].tensor) : made->forward(a[1].tensor);
+          }};
+}
+
 /// A layer without parameters.
 Draw without_parameters(Tensor (*function)(const Tensor&)) {
   return [=](Drawing& draw) {
@@ -175,7 +186,21 @@ Draw without_parameters(Tensor (*function)(const Tensor&)) {
   };
 }
 
+/// Every layer's first call, for a batch whose rows are all of one sample.
+class OneDraw final : public modular::dropout::Draws {
+ public:
+  modular::DropoutDraw draw(const nn::DropoutImpl& layer) override {
+    return {.samples = at::zeros({1}, at::kLong), .key = 7, .p = layer.p};
+  }
+};
+
 }  // namespace
+
+Operand dropping_layer() {
+  static OneDraw draws;
+  modular::dropout::context = &draws;
+  return layer(kInvariant, {});
+}
 
 const OperationTable& layer_operations() {
   const Draw itself = without_parameters([](const Tensor& x) { return x; });
@@ -196,7 +221,8 @@ const OperationTable& layer_operations() {
       {"SiLU layer", without_parameters([](const Tensor& x) { return at::silu(x); })},
       {"ReLU layer", without_parameters([](const Tensor& x) { return at::relu(x); })},
       {"Tanh layer", without_parameters([](const Tensor& x) { return at::tanh(x); })},
-      {"Dropout layer", itself},
+      {"Dropout layer", dropout},
+      {"torch::nn::Dropout layer", itself},
       {"Identity layer", itself},
   };
   return table;

@@ -29,6 +29,10 @@ Operand batch(Drawing& draw);
 /// undefined.
 std::vector<Operand> attended(Drawing& draw, bool has_mask);
 
+/// A layer that drops with kDropped, the same on all simulated ranks and in one process.
+Operand dropping_layer();
+inline constexpr double kDropped = 0.4;
+
 /// An operation of `operands` that has no other form where it is split.
 inline Application application(std::vector<Operand> operands, std::function<Concrete(const Arguments&)> run) {
   return {std::move(operands), [run = std::move(run)](const Arguments& arguments, Call) { return run(arguments); }};

@@ -47,7 +47,7 @@ const std::map<std::string_view, std::string_view> kOfWholeValues = {
     {"linear layer", "without an annotation its parameters are whole"},
     {"embedding layer", "without an annotation its table is whole"},
     {"Conv2d layer", "it has no annotation"},
-    {"Dropout layer", "ranks draw alike"},
+    {"torch::nn::Dropout layer", "ranks draw alike"},
 };
 
 /// Rules that have another call woven in the operation's place, where a value is split.
@@ -55,6 +55,9 @@ const std::map<std::string_view, Call> kWoven = {
     {"tp_rowwise", Call::exit},
     {"tp_vocab embedding", Call::embedding},
     {"LayerNorm layer", Call::layer_norm},
+    {"Dropout layer", Call::dropout},
+    {"attention", Call::attention},
+    {"attention_with_biases", Call::attention},
     {"rms_norm", Call::rms_norm},
     {"mix_experts", Call::sum},
     {"cross_entropy", Call::cross_entropy},

@@ -14,6 +14,9 @@ FAMILY = Family(
             batch=encoder_tokens(padding="left"), tie_word_embeddings=False, pad_token_id=None, hidden_act="gelu_new",
             meshes=True, export=True,
         ),
+        "masked-lm-dropout": Case(
+            batch=encoder_tokens(padding="right"), hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.25, drops=True, meshes=True,
+        ),
         "masked-lm-positions": Case(batch=encoder_tokens(positions=True), type_vocab_size=1, hidden_act="relu"),
         "sequences": Case(
             BertForSequenceClassification, encoder_tokens(padding="right", segments=True, labels="rows"), num_labels=3,
@@ -26,6 +29,12 @@ FAMILY = Family(
         "tokens-of-two": Case(BertForTokenClassification, encoder_tokens(segments=True, labels="classes")),
         "sentences": Case(BertModel, encoder_tokens(padding="right", segments=True, labels="pairs")),
         "sentences-whole": Case(BertModel, encoder_tokens(labels="pairs")),
+        "sequences-dropout": Case(
+            BertForSequenceClassification, encoder_tokens(labels="rows"), classifier_dropout=0.4, drops=True, meshes=True,
+        ),
+        "tokens-dropout": Case(
+            BertForTokenClassification, encoder_tokens(labels="classes"), hidden_dropout_prob=0.3, drops=True,
+        ),
     },
     published={
         "base-uncased": {

@@ -23,6 +23,7 @@ FAMILY = Family(
         "residual-after-norms-padded-left": Case(
             apply_residual_connection_post_layernorm=True, batch=tokens(padding="left"), meshes=True, export=True
         ),
+        "dropout": Case(hidden_dropout=0.2, attention_dropout=0.3, drops=True, meshes=True),
         "untied-padded-right": Case(tie_word_embeddings=False, batch=tokens(padding="right"), meshes=True, export=True),
         "heads-between-powers-of-two": Case(n_head=6, hidden_size=36, meshes=True),
         "one-head": Case(n_head=1),

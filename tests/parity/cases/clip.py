@@ -17,6 +17,9 @@ FAMILY = Family(
             vision_config=dict(hidden_act="gelu", num_channels=1),
         ),
         "pairs-positions": Case(batch=pairs(positions=True), dtype=torch.bfloat16, projection_dim=8),
+        "pairs-dropout": Case(
+            batch=pairs(), text_config=dict(attention_dropout=0.3), vision_config=dict(attention_dropout=0.2), drops=True, meshes=True,
+        ),
         "labels": Case(CLIPForImageClassification, images(), meshes=True),
         "labels-of-three": Case(
             CLIPForImageClassification, images(), num_labels=3, vision_config=dict(layer_norm_eps=1e-6), export=True

@@ -23,6 +23,7 @@ FAMILY = Family(
             q_lora_rank=None, attention_bias=True, mlp_bias=True, n_shared_experts=1, batch=tokens(padding="right"),
             meshes=True, export=True,
         ),
+        "dropout": Case(attention_dropout=0.3, drops=True),
         "all-dense-tied": Case(first_k_dense_replace=3, tie_word_embeddings=True, export=True),
         "yarn": Case(**ROPE["yarn"]),
         "yarn-all": Case(first_k_dense_replace=0, max_shard_size="20KB", **LIMITED, **ROPE["yarn-all"]),

@@ -13,6 +13,7 @@ FAMILY = Family(
             batch=images(), use_swiglu_ffn=True, qkv_bias=False, num_labels=3, mlp_ratio=3, use_mask_token=False,
             meshes=True, export=True,
         ),
+        "dropout": Case(batch=images(), hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.3, drops=True),
         # Positions are interpolated, also where the patches are as many.
         "larger-images": Case(batch=images(20, 28), num_channels=1, meshes=True),
         "oblong-images": Case(batch=images(8, 18), image_size=16, layer_norm_eps=1e-5),

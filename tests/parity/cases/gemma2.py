@@ -12,6 +12,7 @@ FAMILY = Family(
         "plain": Case(attn_logit_softcapping=0.5, final_logit_softcapping=2.0, meshes=True),
         "untied-padded-left": Case(tie_word_embeddings=False, batch=tokens(padding="left"), meshes=True, export=True),
         "padded-right": Case(batch=tokens(padding="right"), num_key_value_heads=1, head_dim=16, sliding_window=64),
+        "dropout": Case(attention_dropout=0.3, attn_logit_softcapping=0.5, drops=True, meshes=True),
         "no-caps": Case(attn_logit_softcapping=None, final_logit_softcapping=None, attention_bias=True),
         "layer-types": Case(
             layer_types=["full_attention", "full_attention", "sliding_attention"], hidden_activation="gelu", **ROPE["linear"]

@@ -19,6 +19,7 @@ FAMILY = Family(
         ),
         "untied-padded-left": Case(tie_word_embeddings=False, batch=tokens(padding="left"), meshes=True, export=True),
         "padded-right": Case(batch=tokens(padding="right"), num_key_value_heads=1, head_dim=16, attention_bias=True),
+        "dropout": Case(attention_dropout=0.3, drops=True),
         "caps": Case(attn_logit_softcapping=0.5, final_logit_softcapping=2.0, num_hidden_layers=7),
     },
     published={

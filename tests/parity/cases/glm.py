@@ -13,6 +13,7 @@ FAMILY = Family(
             attention_bias=False, head_dim=16, batch=tokens(padding="left"), meshes=True, export=True
         ),
         "tied-padded-right": Case(tie_word_embeddings=True, batch=tokens(padding="right"), export=True),
+        "dropout": Case(attention_dropout=0.3, drops=True),
         "whole-rotation": Case(**rope("default", partial_rotary_factor=1.0)),
         "rope-linear": Case(**rope("linear", factor=2.0, partial_rotary_factor=0.5), num_key_value_heads=4),
     },

@@ -1,6 +1,6 @@
 from transformers import GPT2Config, GPT2ForSequenceClassification, GPT2ForTokenClassification, GPT2LMHeadModel
 
-from oracle import VOCAB, Case, Family, classifiers, tokens
+from oracle import VOCAB, Case, Family, classifiers, encoder_tokens, tokens
 
 FAMILY = Family(
     config=GPT2Config,
@@ -13,6 +13,8 @@ FAMILY = Family(
         "plain": Case(meshes=True),
         "untied-padded-left": Case(tie_word_embeddings=False, batch=tokens(padding="left"), meshes=True, export=True),
         "padded-right": Case(batch=tokens(padding="right"), n_inner=40, activation_function="gelu"),
+        "dropout": Case(resid_pdrop=0.1, embd_pdrop=0.2, attn_pdrop=0.3, drops=True, meshes=True),
+        "tokens-dropout": Case(GPT2ForTokenClassification, encoder_tokens(labels="classes"), drops=True),
         "positions": Case(batch=tokens(positions=True)),
         "unscaled": Case(scale_attn_weights=False),
         "scaled-by-layer": Case(scale_attn_by_inverse_layer_idx=True),

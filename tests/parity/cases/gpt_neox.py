@@ -19,6 +19,8 @@ FAMILY = Family(
         "tied-no-biases-padded-right": Case(
             tie_word_embeddings=True, attention_bias=False, batch=tokens(padding="right"), export=True
         ),
+        "dropout": Case(hidden_dropout=0.2, attention_dropout=0.3, drops=True, meshes=True),
+        "dropout-one-after-the-other": Case(use_parallel_residual=False, hidden_dropout=0.2, drops=True),
         "whole-rotation": Case(**rope("default", partial_rotary_factor=1.0), hidden_act="gelu_fast"),
         "half-rotation": Case(**rope("linear", factor=2.0, partial_rotary_factor=0.5), num_attention_heads=2),
     },

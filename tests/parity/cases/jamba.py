@@ -21,6 +21,7 @@ FAMILY = Family(
         "tied-padded-right": Case(
             tie_word_embeddings=True, mamba_conv_bias=False, attn_layer_offset=0, batch=tokens(padding="right"), export=True
         ),
+        "dropout": Case(attention_dropout=0.3, drops=True),
         "no-experts": Case(num_experts=1, num_experts_per_tok=1, mamba_d_conv=3, hidden_act="gelu", num_key_value_heads=4),
     },
     published={

@@ -41,6 +41,7 @@ FAMILY = Family(
         "padded-left": Case(batch=tokens(padding="left"), meshes=True),
         "padded-right": Case(batch=tokens(padding="right"), attention_bias=True),
         "positions": Case(batch=tokens(positions=True)),
+        "dropout": Case(attention_dropout=0.3, drops=True, meshes=True),
         "sharded": Case(max_shard_size="20KB"),
         "bfloat16": Case(dtype=torch.bfloat16),
         "float16": Case(dtype=torch.float16),

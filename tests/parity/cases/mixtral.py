@@ -14,6 +14,7 @@ FAMILY = Family(
         "tied-padded-right": Case(
             tie_word_embeddings=True, num_local_experts=3, batch=tokens(padding="right"), export=True
         ),
+        "dropout": Case(attention_dropout=0.3, drops=True),
         "sharded": Case(max_shard_size="20KB", num_experts_per_tok=3),
     },
     published={

@@ -22,6 +22,9 @@ FAMILY = Family(
         "masked-lm-padded": Case(
             batch=encoder_tokens(padding="right"), norm_bias=True, attention_bias=True, mlp_bias=True, meshes=True,
         ),
+        "masked-lm-dropout": Case(
+            batch=encoder_tokens(padding="right"), attention_dropout=0.2, embedding_dropout=0.1, mlp_dropout=0.3, drops=True, meshes=True,
+        ),
         "masked-lm-untied": Case(
             batch=encoder_tokens(padding="left"), tie_word_embeddings=False, decoder_bias=False, classifier_bias=True,
             layer_types=["sliding_attention", "full_attention", "sliding_attention"], meshes=True,
@@ -39,6 +42,9 @@ FAMILY = Family(
         "tokens-positions": Case(ModernBertForTokenClassification, encoder_tokens(labels="classes", positions=True)),
         "sentences": Case(ModernBertModel, encoder_tokens(padding="right", labels="pairs")),
         "sentences-whole": Case(ModernBertModel, encoder_tokens(labels="pairs"), hidden_activation="silu"),
+        "sequences-dropout": Case(
+            ModernBertForSequenceClassification, encoder_tokens(labels="rows"), classifier_dropout=0.3, drops=True,
+        ),
     },
     published={
         "base": {

@@ -12,6 +12,10 @@ FAMILY = Family(
         "sentences": Case(MPNetModel, encoder_tokens(padding="right", labels="pairs")),
         "sentences-whole": Case(MPNetModel, encoder_tokens(labels="pairs")),
         "masked-lm": Case(MPNetForMaskedLM, encoder_tokens(padding="right"), meshes=True),
+        "masked-lm-dropout": Case(
+            MPNetForMaskedLM, encoder_tokens(padding="right"), hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.3, drops=True,
+            meshes=True,
+        ),
         "masked-lm-untied": Case(MPNetForMaskedLM, encoder_tokens(), tie_word_embeddings=False),
         "sequences": Case(
             MPNetForSequenceClassification, encoder_tokens(padding="left", labels="rows"), num_labels=3, meshes=True,
@@ -21,6 +25,7 @@ FAMILY = Family(
         "tokens-of-two": Case(
             MPNetForTokenClassification, encoder_tokens(labels="classes"), relative_attention_num_buckets=40,
         ),
+        "sequences-dropout": Case(MPNetForSequenceClassification, encoder_tokens(labels="rows"), drops=True),
     },
     published={
         "base": {

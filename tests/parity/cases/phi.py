@@ -13,6 +13,7 @@ FAMILY = Family(
         "plain": Case(num_key_value_heads=4, meshes=True),
         "qk-norms-padded-left": Case(qk_layernorm=True, batch=tokens(padding="left"), meshes=True, export=True),
         "padded-right": Case(batch=tokens(padding="right"), num_key_value_heads=1, hidden_act="gelu"),
+        "dropout": Case(resid_pdrop=0.2, embd_pdrop=0.1, attention_dropout=0.3, num_key_value_heads=4, drops=True, meshes=True),
         "whole-rotation": Case(**rope("default", partial_rotary_factor=1.0)),
     },
     published={

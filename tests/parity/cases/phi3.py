@@ -11,6 +11,7 @@ FAMILY = Family(
     cases={
         **classifiers(Phi3ForSequenceClassification, Phi3ForTokenClassification),
         "plain": Case(num_key_value_heads=4, meshes=True),
+        "dropout": Case(resid_pdrop=0.2, attention_dropout=0.3, drops=True, meshes=True),
         "window-padded-left": Case(sliding_window=7, batch=tokens(padding="left"), meshes=True, export=True),
         "tied-padded-right": Case(tie_word_embeddings=True, batch=tokens(padding="right"), export=True),
         "longrope-long": Case(

@@ -14,6 +14,7 @@ FAMILY = Family(
         "biases": Case(attention_bias=True, head_dim=16, meshes=True, export=True),
         "window-padded-left": Case(batch=tokens(padding="left"), meshes=True, **WINDOW),
         "tied-padded-right": Case(tie_word_embeddings=True, batch=tokens(padding="right"), export=True),
+        "dropout": Case(attention_dropout=0.3, drops=True),
         "rope-yarn": Case(**ROPE["yarn"]),
     },
     published={

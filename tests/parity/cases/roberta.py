@@ -19,6 +19,9 @@ FAMILY = Family(
         "sequences-positions": Case(RobertaForSequenceClassification, encoder_tokens(labels="rows", positions=True)),
         "tokens": Case(RobertaForTokenClassification, encoder_tokens(padding="right", labels="classes"), num_labels=5),
         "tokens-of-two": Case(RobertaForTokenClassification, encoder_tokens(labels="classes"), hidden_act="gelu_new"),
+        "sequences-dropout": Case(
+            RobertaForSequenceClassification, encoder_tokens(labels="rows"), classifier_dropout=0.3, drops=True, meshes=True,
+        ),
         "sentences": Case(RobertaModel, encoder_tokens(padding="right", labels="pairs")),
         "sentences-whole": Case(RobertaModel, encoder_tokens(labels="pairs"), type_vocab_size=1),
     },

@@ -21,6 +21,9 @@ FAMILY = Family(
             vision_config=dict(num_channels=1),
         ),
         "pairs-positions": Case(batch=pairs(positions=True), vision_config=dict(hidden_act="relu", num_hidden_layers=1)),
+        "pairs-dropout": Case(
+            batch=pairs(), text_config=dict(attention_dropout=0.3), vision_config=dict(attention_dropout=0.2), drops=True,
+        ),
         "labels": Case(SiglipForImageClassification, images(), meshes=True),
         "labels-of-three": Case(SiglipForImageClassification, images(), num_labels=3, initializer_factor=2.0),
     },

@@ -53,6 +53,8 @@ FAMILY = Family(
             batch=pairs_of_texts(padding=True), tie_word_embeddings=False, feed_forward_proj="gated-silu", meshes=True,
             prepare=untie, rewrite=say_untied, export=True,
         ),
+        "texts-dropout": Case(batch=pairs_of_texts(padding=True), dropout_rate=0.2, drops=True, meshes=True),
+        "texts-dropout-gated": Case(batch=pairs_of_texts(), dropout_rate=0.2, feed_forward_proj="gated-gelu", drops=True),
         "texts-unscaled": Case(batch=pairs_of_texts(labels=False), tie_word_embeddings=False, feed_forward_proj="gelu"),
         "texts-longer": Case(batch=pairs_of_texts(targets=40), num_decoder_layers=None, decoder_start_token_id=3, pad_token_id=2),
         "sequences": Case(
@@ -62,6 +64,9 @@ FAMILY = Family(
             T5ForSequenceClassification, with_ends(encoder_tokens(labels="rows")), feed_forward_proj="gated-gelu",
         ),
         "tokens": Case(T5ForTokenClassification, encoder_tokens(padding="left", labels="classes"), num_labels=5, meshes=True),
+        "sequences-dropout": Case(
+            T5ForSequenceClassification, with_ends(encoder_tokens(labels="rows")), num_labels=3, classifier_dropout=0.3, drops=True,
+        ),
         "tokens-of-two": Case(T5ForTokenClassification, encoder_tokens(labels="classes"), feed_forward_proj="gated-relu"),
         "sentences": Case(T5EncoderModel, encoder_tokens(padding="right", labels="pairs")),
         "sentences-whole": Case(T5EncoderModel, encoder_tokens(labels="pairs"), feed_forward_proj="gated-gelu"),

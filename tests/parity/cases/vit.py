@@ -11,6 +11,9 @@ FAMILY = Family(
     cases={
         "labels": Case(batch=images(), num_labels=5, meshes=True),
         "unbiased": Case(batch=images(), qkv_bias=False, num_labels=3, hidden_act="gelu_new", num_channels=1, meshes=True, export=True),
+        "dropout": Case(
+            batch=images(), hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.3, num_labels=5, drops=True, meshes=True,
+        ),
         "bfloat16-file": Case(batch=images(), dtype=torch.bfloat16, layer_norm_eps=1e-6, hidden_act="quick_gelu"),
     },
     published={

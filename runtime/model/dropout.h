@@ -1,0 +1,140 @@
+// Dropout (Srivastava et al., 2014). Which elements are dropped follows from counters (Salmon et al., Parallel Random
+// Numbers: As Easy as 1, 2, 3) and not from the order in which numbers are drawn, so that every mesh, every recomputed
+// forward and every resumed run drops the same ones.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "runtime/model/module.h"
+
+namespace modular {
+
+/// What one call of a dropout layer drops.
+///
+/// An element is known by its sample, its column (the last dimension), its row (those between; of attention, the query)
+/// and its plane (of attention, the head). It is dropped where its 32-bit word is below p * 2^32. Words are those of
+/// Philox4x32-10 with the key and, as counter, (block, row, sample, plane): 64 columns take 16 counters, of whose four
+/// words the first are those of columns 0 … 15, the second those of 16 … 31, and so on. Rows, planes and samples that
+/// are 2^32 apart are dropped alike.
+struct DropoutDraw {
+  Tensor samples;     // [batch] int64, on the values' device: which sample each row of a batch is
+  uint64_t key = 0;   // of the seed, the layer, and how many times it ran before in this forward
+  double p = 0.0;     // the probability that an element is dropped; the others are divided by 1 - p
+  int64_t part = 0;   // of a value whose columns or heads are split over tp: which part this is
+  int64_t parts = 1;  // how many there are
+};
+
+namespace nn {
+/// In the place of libtorch's Dropout one that the runtime can tell what to drop. Without a runtime it drops what
+/// libtorch draws, in training mode. `p` is at least 0 and below 1.
+class DropoutImpl : public torch::nn::Module {
+ public:
+  explicit DropoutImpl(double p = 0.5) : p(p) {
+    TORCH_CHECK(p >= 0.0 && p < 1.0, "dropout with probability ", p, ": write at least 0 and less than 1");
+  }
+  /// - x [batch, ..., features]
+  /// - returns [batch, ..., features]
+  Tensor forward(const Tensor& x);
+  /// Whether a call now drops anything.
+  bool drops() const;
+
+  double p;
+};
+TORCH_MODULE(Dropout);
+}  // namespace nn
+
+namespace dropout {
+
+/// What the runtime installs in training.
+class Draws {
+ public:
+  virtual ~Draws() = default;
+  /// What the next call of `layer` in the forward that is running drops.
+  virtual DropoutDraw draw(const nn::DropoutImpl& layer) = 0;
+};
+
+/// Null where nothing is dropped, or libtorch draws.
+inline Draws* context = nullptr;
+
+}  // namespace dropout
+
+inline bool nn::DropoutImpl::drops() const { return p > 0.0 && (dropout::context || is_training()); }
+
+namespace plain {
+
+/// Philox4x32-10: four words for each of the counters, all int64 that hold 32 bits.
+inline std::array<Tensor, 4> philox(std::array<Tensor, 4> counter, uint64_t key) {
+  constexpr int64_t kWord = 0xffffffff;
+  uint32_t low_key = static_cast<uint32_t>(key), high_key = static_cast<uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    // Products wrap to the 64 bits of the unsigned ones.
+    const Tensor even = counter[0] * int64_t{0xD2511F53}, odd = counter[2] * int64_t{0xCD9E8D57};
+    const auto high = [](const Tensor& product) { return at::bitwise_right_shift(product, 32).bitwise_and(kWord); };
+    counter = {high(odd).bitwise_xor(counter[1]).bitwise_xor(static_cast<int64_t>(low_key)), odd.bitwise_and(kWord),
+               high(even).bitwise_xor(counter[3]).bitwise_xor(static_cast<int64_t>(high_key)), even.bitwise_and(kWord)};
+    low_key += 0x9E3779B9;
+    high_key += 0xBB67AE85;
+  }
+  return counter;
+}
+
+/// Words below it are of elements that are dropped.
+inline int64_t dropout_threshold(double p) { return std::min(std::llround(p * 4294967296.0), 4294967295LL); }
+
+/// 1 where an element is kept and 0 elsewhere, bool. `first_column` and `first_plane` say where a part begins.
+/// - samples [batch] int64
+/// - returns [batch, planes, rows, columns]
+inline Tensor kept(const DropoutDraw& draw, int64_t planes, int64_t rows, int64_t columns, int64_t first_plane,
+                   int64_t first_column) {
+  const auto options = draw.samples.options();
+  const int64_t first_group = first_column / 64, groups = (first_column + columns + 63) / 64 - first_group;
+  const auto along = [&](int64_t first, int64_t count, int64_t dim) {
+    std::array<int64_t, 4> shape = {1, 1, 1, 1};
+    shape[static_cast<size_t>(dim)] = count;
+    return at::arange(first, first + count, options).view(shape);
+  };
+  const std::array<int64_t, 4> shape = {draw.samples.size(0), planes, rows, 16 * groups};
+  const auto words = philox({along(16 * first_group, 16 * groups, 3).expand(shape), along(0, rows, 2).expand(shape),
+                             draw.samples.bitwise_and(0xffffffff).view({-1, 1, 1, 1}).expand(shape),
+                             along(first_plane, planes, 1).expand(shape)},
+                            draw.key);
+  // [..., groups, word, lane]: the columns in order
+  const Tensor in_order = at::stack({words[0].unflatten(3, {groups, 16}), words[1].unflatten(3, {groups, 16}),
+                                     words[2].unflatten(3, {groups, 16}), words[3].unflatten(3, {groups, 16})},
+                                    4)
+                              .flatten(3);
+  return in_order.narrow(3, first_column - 64 * first_group, columns).ge(dropout_threshold(draw.p));
+}
+
+/// How many rows of x belong to each sample.
+inline int64_t dropout_rows(const Tensor& x, const DropoutDraw& draw) {
+  const int64_t batch = draw.samples.size(0);
+  TORCH_CHECK(x.dim() >= 2 && batch > 0 && x.size(0) % batch == 0, "dropout of values of shape ", x.sizes(),
+              " in a batch of ", batch,
+              " samples: the first dimension must be the batch's, so that it is known what is "
+              "whose");
+  return x.size(-1) == 0 ? 0 : x.numel() / (batch * x.size(-1));
+}
+
+inline Tensor dropout(const Tensor& x, const DropoutDraw& draw) {
+  const int64_t columns = x.size(-1);
+  const Tensor mask = kept(draw, 1, dropout_rows(x, draw), columns, 0, draw.part * columns);
+  return x * mask.reshape(x.sizes()).to(x.scalar_type()) / (1.0 - draw.p);
+}
+
+/// Of the shares [batch, heads, seq, keys] that attention gives to keys.
+inline Tensor dropout_of_shares(const Tensor& shares, const DropoutDraw& draw) {
+  const int64_t heads = shares.size(1);
+  const Tensor mask = kept(draw, heads, shares.size(2), shares.size(3), draw.part * heads, 0);
+  return shares * mask.to(shares.scalar_type()) / (1.0 - draw.p);
+}
+
+}  // namespace plain
+
+}  // namespace modular

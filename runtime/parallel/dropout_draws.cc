@@ -1,0 +1,40 @@
+#include "runtime/parallel/dropout_draws.h"
+
+#include <c10/util/ConstexprCrc.h>
+
+namespace modular {
+namespace {
+
+/// Spreads each bit over all others (Steele et al., SplitMix).
+uint64_t mixed(uint64_t value) {
+  value += 0x9e3779b97f4a7c15;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+
+}  // namespace
+
+DropoutDraws::DropoutDraws(const nn::Module& model, uint64_t seed) : seed_(mixed(seed)) {
+  for (const auto& item : model.named_modules())
+    if (const auto* layer = item.value()->as<nn::DropoutImpl>())
+      places_.emplace(layer, c10::util::crc64(item.key()).checksum());
+}
+
+void DropoutDraws::begin_forward(const Batch& batch) {
+  const Tensor& rows = batch.leading();
+  TORCH_CHECK(!batch.samples.defined() || batch.samples.size(0) == rows.size(0), "a batch of ", rows.size(0),
+              " rows says of ", batch.samples.size(0), " rows which samples they are");
+  position_.samples =
+      batch.samples.defined() ? batch.samples.contiguous() : at::arange(rows.size(0), rows.options().dtype(at::kLong));
+  position_.runs.clear();
+}
+
+DropoutDraw DropoutDraws::draw(const nn::DropoutImpl& layer) {
+  const auto place = places_.find(&layer);
+  TORCH_INTERNAL_ASSERT(place != places_.end(), "a dropout layer runs that is not registered in the model");
+  const uint64_t run = position_.runs[&layer]++;
+  return {.samples = position_.samples, .key = mixed(mixed(seed_ ^ place->second) + run), .p = layer.p};
+}
+
+}  // namespace modular

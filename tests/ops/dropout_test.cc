@@ -1,0 +1,218 @@
+// Dropout by counter: which elements are dropped is what the counter says, in every form of the operation and for
+// every part of a value; as many as the probability says; the gradient passes where the value did.
+#include <ATen/ATen.h>
+#include <ATen/core/PhiloxRNGEngine.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+
+#include "runtime/model/functions.h"
+#include "runtime/ops/fused.h"
+
+namespace modular {
+namespace {
+
+DropoutDraw draw_of(int64_t batch, double p, uint64_t key = 0x123456789abcdef0) {
+  // Samples anywhere in a run, also beyond 32 bits.
+  return {.samples = at::arange(batch, at::kLong) * 3 + (int64_t{1} << 33) + 5, .key = key, .p = p};
+}
+
+/// The word of one element by libtorch's Philox, whose four words come in their order.
+uint32_t word_of(const DropoutDraw& draw, int64_t sample, int64_t plane, int64_t row, int64_t column) {
+  const auto block = static_cast<uint64_t>(column / 64 * 16 + column % 16);
+  const auto low = block | static_cast<uint64_t>(row) << 32;
+  const auto high = (static_cast<uint64_t>(sample) & 0xffffffff) | static_cast<uint64_t>(plane) << 32;
+  at::Philox4_32 engine(draw.key, high, low);
+  uint32_t word = 0;
+  for (int64_t i = 0; i <= column / 16 % 4; ++i) word = engine();
+  return word;
+}
+
+/// Which elements of [batch, planes, rows, columns] are kept, one by one.
+Tensor kept_one_by_one(const DropoutDraw& draw, int64_t planes, int64_t rows, int64_t columns) {
+  const int64_t batch = draw.samples.size(0);
+  const Tensor kept = at::empty({batch, planes, rows, columns}, at::kBool);
+  auto places = kept.accessor<bool, 4>();
+  for (int64_t b = 0; b < batch; ++b)
+    for (int64_t p = 0; p < planes; ++p)
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < columns; ++c)
+          places[b][p][r][c] = word_of(draw, draw.samples[b].item<int64_t>(), p, r, c) >= draw.p * 4294967296.0;
+  return kept;
+}
+
+class WithFused {
+ public:
+  WithFused() : before_(fused) { install_fused_functions(); }
+  ~WithFused() { fused = before_; }
+
+ private:
+  FusedFunctions before_;
+};
+
+class DropoutForms : public testing::TestWithParam<std::tuple<int64_t, at::ScalarType>> {};
+
+TEST_P(DropoutForms, DropWhatLibtorchsPhiloxSays) {
+  const auto [columns, type] = GetParam();
+  const DropoutDraw draw = draw_of(3, 0.3);
+  const Tensor x = at::randn({3, 5, columns}).to(type).add_(4.0);  // nothing is 0 by itself
+  const Tensor expected = kept_one_by_one(draw, 1, 5, columns).view(x.sizes());
+  const Tensor scaled = (x.to(at::kDouble) / 0.7).where(expected, 0.0);
+  const WithFused installed;
+  for (const Tensor& found : {plain::dropout(x, draw), fused.dropout(x, draw)}) {
+    EXPECT_TRUE(found.ne(0).equal(expected));
+    EXPECT_TRUE(at::allclose(found.to(at::kDouble), scaled, type == at::kBFloat16 ? 8e-3 : 1e-6));
+  }
+}
+
+TEST_P(DropoutForms, PartsOfTheColumnsDropWhatTheWholeDoes) {
+  const auto [columns, type] = GetParam();
+  const Tensor x = at::randn({2, 3, 3 * columns}).to(type).add_(4.0);
+  DropoutDraw draw = draw_of(2, 0.4);
+  const WithFused installed;
+  const Tensor whole = fused.dropout(x, draw);
+  draw.parts = 3;
+  for (draw.part = 0; draw.part < 3; ++draw.part) {
+    const Tensor part = x.narrow(-1, draw.part * columns, columns);
+    EXPECT_TRUE(fused.dropout(part, draw).equal(whole.narrow(-1, draw.part * columns, columns)));
+    EXPECT_TRUE(plain::dropout(part, draw).ne(0).equal(whole.narrow(-1, draw.part * columns, columns).ne(0)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, DropoutForms,
+                         testing::Combine(testing::Values(1, 7, 16, 40, 64, 65, 200),
+                                          testing::Values(at::kFloat, at::kBFloat16, at::kDouble)),
+                         [](const auto& info) {
+                           return "columns" + std::to_string(std::get<0>(info.param)) +
+                                  at::toString(std::get<1>(info.param));
+                         });
+
+TEST(Dropout, DropsAsManyAsTheProbabilitySays) {
+  const WithFused installed;
+  const int64_t batch = 8, rows = 256, columns = 512;
+  for (const double p : {0.001, 0.1, 0.5, 0.9}) {
+    const Tensor kept = fused.dropout(at::ones({batch, rows, columns}), draw_of(batch, p)).ne(0).to(at::kDouble);
+    // Of all, of each sample, and in pairs of neighbours along each dimension, which must not know of each other.
+    const auto within = [](const Tensor& share, double expected, int64_t count) {
+      const double deviation = std::sqrt(expected * (1.0 - expected) / static_cast<double>(count));
+      return (share - expected).abs().max().item<double>() < 5.5 * deviation;
+    };
+    EXPECT_TRUE(within(kept.mean(), 1 - p, kept.numel()));
+    EXPECT_TRUE(within(kept.flatten(1).mean(1), 1 - p, rows * columns));
+    EXPECT_TRUE(within(kept.transpose(0, 1).flatten(1).mean(1), 1 - p, batch * columns));
+    EXPECT_TRUE(within(kept.flatten(0, 1).mean(0), 1 - p, batch * rows));
+    for (int64_t dim = 0; dim < 3; ++dim) {
+      const int64_t size = kept.size(dim);
+      const Tensor both = kept.narrow(dim, 0, size - 1) * kept.narrow(dim, 1, size - 1);
+      EXPECT_TRUE(within(both.mean(), (1 - p) * (1 - p), both.numel() / 4)) << "neighbours along " << dim;
+    }
+  }
+}
+
+TEST(Dropout, GradientsPassWhereValuesDid) {
+  const WithFused installed;
+  const DropoutDraw draw = draw_of(4, 0.3);
+  const Tensor x = at::randn({4, 6, 70}).requires_grad_(), upstream = at::randn({4, 6, 70});
+  const Tensor y = fused.dropout(x, draw);
+  const Tensor found = torch::autograd::grad({y}, {x}, {upstream})[0];
+  const Tensor kept = kept_one_by_one(draw, 1, 6, 70).view(x.sizes());
+  EXPECT_TRUE(at::allclose(found, (upstream / 0.7f).where(kept, 0.0)));
+}
+
+TEST(Dropout, OfValuesThatAreNotTheBatchsIsRefused) {
+  EXPECT_THROW(plain::dropout(at::ones({3, 4}), draw_of(2, 0.5)), c10::Error);
+  EXPECT_THROW(nn::Dropout(1.0), c10::Error);
+  EXPECT_THROW(nn::Dropout(-0.1), c10::Error);
+}
+
+TEST(Dropout, WithoutARuntimeIsLibtorchs) {
+  nn::Dropout layer(0.25);
+  const Tensor x = at::ones({64, 1024});
+  EXPECT_NEAR(layer(x).ne(0).to(at::kDouble).mean().item<double>(), 0.75, 0.01);
+  layer->eval();
+  EXPECT_TRUE(layer(x).equal(x));
+}
+
+// ---- Attention ----
+
+struct AttentionCase {
+  int64_t batch, heads, key_value_heads, seq, dim;
+  enum class Mask { causal, window, padding } mask;
+};
+
+Tensor mask_of(const AttentionCase& of) {
+  if (of.mask == AttentionCase::Mask::causal) return {};
+  if (of.mask == AttentionCase::Mask::window) return causal_mask({}, of.seq, 5, at::kCPU);
+  Tensor visible = at::ones({of.batch, 1, of.seq, of.seq}, at::kBool);
+  for (int64_t i = 0; i < of.batch; ++i) visible[i].slice(-1, of.seq - i * 3).zero_();
+  return visible;
+}
+
+class DroppingAttention : public testing::TestWithParam<std::tuple<AttentionCase, at::ScalarType>> {};
+
+TEST_P(DroppingAttention, AgreesWithTheFormula) {
+  const auto& [of, type] = GetParam();
+  const DropoutDraw draw = draw_of(of.batch, 0.25);
+  const double scale = 1.0 / std::sqrt(static_cast<double>(of.dim));
+  const Tensor mask = mask_of(of);
+  std::vector<Tensor> inputs, wide;
+  for (const int64_t heads : {of.heads, of.key_value_heads, of.key_value_heads}) {
+    const Tensor memory = at::randn({of.batch, of.seq, heads, of.dim}).to(type);
+    inputs.push_back(memory.transpose(1, 2).requires_grad_());
+    wide.push_back(memory.transpose(1, 2).to(at::kDouble).requires_grad_());
+  }
+  const WithFused installed;
+  const Tensor found = fused.attention(inputs[0], inputs[1], inputs[2], mask, scale, &draw);
+
+  const int64_t group = of.heads / of.key_value_heads;
+  const Tensor visible = mask.defined() ? mask : at::ones({of.seq, of.seq}, at::kBool).tril();
+  const Tensor scores = at::matmul(wide[0], wide[1].repeat_interleave(group, 1).transpose(2, 3)) * scale;
+  const Tensor shares = at::softmax(scores.masked_fill(~visible, -1e30), -1);
+  const Tensor kept = kept_one_by_one(draw, of.heads, of.seq, of.seq);
+  const Tensor expected =
+      at::matmul((shares / 0.75).where(kept, 0.0), wide[2].repeat_interleave(group, 1)).transpose(1, 2).flatten(2);
+
+  const Tensor upstream = at::randn(found.sizes()).to(type);
+  const auto gradients = torch::autograd::grad({found}, inputs, {upstream});
+  const auto exact = torch::autograd::grad({expected}, wide, {upstream.to(at::kDouble)});
+  const auto difference = [](const Tensor& one, const Tensor& other) {
+    return ((one.to(at::kDouble) - other).norm() / (other.norm() + 1e-30)).item<double>();
+  };
+  const double tolerance = type == at::kBFloat16 ? 1.5e-2 : 3e-6;
+  EXPECT_LE(difference(found.detach(), expected.detach()), tolerance);
+  for (size_t i = 0; i < 3; ++i) EXPECT_LE(difference(gradients[i], exact[i]), tolerance) << "gradient of input " << i;
+}
+
+using Mask = AttentionCase::Mask;
+INSTANTIATE_TEST_SUITE_P(Shapes, DroppingAttention,
+                         testing::Combine(testing::Values(AttentionCase{1, 1, 1, 3, 4, Mask::causal},
+                                                          AttentionCase{2, 4, 2, 33, 16, Mask::causal},
+                                                          AttentionCase{2, 2, 1, 100, 24, Mask::window},
+                                                          AttentionCase{3, 2, 2, 64, 32, Mask::padding},
+                                                          AttentionCase{2, 3, 3, 130, 8, Mask::padding}),
+                                          testing::Values(at::kFloat, at::kBFloat16, at::kDouble)),
+                         [](const auto& info) {
+                           const AttentionCase& of = std::get<0>(info.param);
+                           return "heads" + std::to_string(of.heads) + "of" + std::to_string(of.key_value_heads) +
+                                  "seq" + std::to_string(of.seq) + at::toString(std::get<1>(info.param));
+                         });
+
+TEST(DroppingAttention, PartsOfTheHeadsDropWhatTheWholeDoes) {
+  const WithFused installed;
+  DropoutDraw draw = draw_of(2, 0.3);
+  const Tensor query = at::randn({2, 6, 40, 16}), key = at::randn({2, 6, 40, 16}), value = at::randn({2, 6, 40, 16});
+  const Tensor whole = fused.attention(query, key, value, {}, 0.25, &draw);
+  draw.parts = 3;
+  for (draw.part = 0; draw.part < 3; ++draw.part) {
+    const auto heads = [&](const Tensor& all) { return all.narrow(1, 2 * draw.part, 2); };
+    const Tensor part = fused.attention(heads(query), heads(key), heads(value), {}, 0.25, &draw);
+    EXPECT_TRUE(part.equal(whole.narrow(-1, 32 * draw.part, 32)));
+    const Tensor plainly =
+        plain::attention_dropping(heads(query), heads(key), heads(value), {}, 0.25, std::nullopt, draw);
+    EXPECT_TRUE(at::allclose(part, plainly, 1e-4, 1e-5));
+  }
+}
+
+}  // namespace
+}  // namespace modular
