@@ -61,14 +61,14 @@ size_t smallest_common_unit(const std::vector<std::string>& names, const std::ve
   TORCH_INTERNAL_ASSERT(false, "the root unit holds every parameter");
 }
 
-/// Whether a layer multiplies by it: not a table that it looks up rows of, a convolution's filters or a state space's
-/// rates. What is tied to something outside of its layer is in the root unit.
+/// Whether a layer multiplies by it: not a table that it looks up rows of, as that of T5's relative biases is, a
+/// convolution's filters or a state space's rates. What is tied to something outside of its layer is in the root unit.
 bool is_layer_matrix(const ModelParameter& parameter, const std::unordered_set<const at::TensorImpl*>& tables) {
   const std::string& name = parameter.names.front();
   const size_t dims = parameter.global_shape.size();
   const bool of_experts = dims == 3 && name.find(".experts.") != std::string::npos;
   return parameter.unit > 0 && (dims == 2 || of_experts) && !name.ends_with("A_log") &&
-         !tables.contains(parameter.tensor.unsafeGetTensorImpl());
+         name.find("bias") == std::string::npos && !tables.contains(parameter.tensor.unsafeGetTensorImpl());
 }
 
 /// Each tensor once, with all its names.

@@ -310,26 +310,24 @@ void check_together(const RunConfig& config) {
          fmt::format("data.format must be \"bytes\", \"tokens\" or \"examples\", but is \"{}\"", format));
 }
 
-/// Refuses a setting of one optimizer that another one would not read. A config.toml has them all, at their defaults.
+/// Refuses a setting of the command line that the optimizer does not read. A file may have those of several: a run's
+/// config.toml has all.
 void check_optimizer_settings(RunConfig& config) {
-  RunConfig untouched;
-  const auto set = section_fields(config), defaults = section_fields(untouched);
   const auto reads = [](const OptimizerKind& kind, const std::string& path) {
     return std::ranges::any_of(kind.settings,
                                [&](std::string_view name) { return path == fmt::format("optim.{}", name); });
   };
-  for (size_t i = 0; i < set.size(); ++i) {
+  for (const ConfigField& field : section_fields(config)) {
     std::vector<std::string_view> readers;
     for (const OptimizerKind& kind : optimizer_kinds())
-      if (reads(kind, set[i].path)) readers.push_back(kind.name);
-    const auto value = toml_value(set[i].value);
-    const auto origin = config.origins.find(set[i].path);
-    if (readers.empty() || origin == config.origins.end() || value == toml_value(defaults[i].value) ||
+      if (reads(kind, field.path)) readers.push_back(kind.name);
+    const auto origin = config.origins.find(field.path);
+    if (readers.empty() || origin == config.origins.end() || !origin->second.starts_with("--set") ||
         std::ranges::find(readers, config.optim.name) != readers.end())
       continue;
     refuse(origin->second,
            fmt::format("{} is {}, which optim.name = \"{}\" does not read: leave it out, or set optim.name to {}",
-                       set[i].path, value, config.optim.name, fmt::join(readers, " or ")));
+                       field.path, toml_value(field.value), config.optim.name, fmt::join(readers, " or ")));
   }
 }
 

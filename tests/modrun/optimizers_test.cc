@@ -17,7 +17,8 @@ class Optimizers : public ModrunTest, public ::testing::WithParamInterface<std::
  protected:
   /// Of the optimizer, with checkpoints after 5 and 10 of 10 steps.
   Options options(const Options& more = {}) const {
-    Options all = {"--set", "optim.name=" + GetParam(), "--set", "optim.lr=2e-2", "--set", "checkpoint.every=5"};
+    Options all = {"--set", "optim.name=" + GetParam(), "--set", "optim.lr=2e-2",
+                   "--set", "checkpoint.every=5",       "--set", "model.config.tie_word_embeddings=true"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }

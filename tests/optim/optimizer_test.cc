@@ -1,5 +1,4 @@
-// The update that AdamW makes, what groups change of it, and what a checkpoint needs of it. updates_test.cc holds all
-// optimizers against torch's.
+// The update that AdamW makes, and what a checkpoint needs of it. updates_test.cc holds all optimizers against torch's.
 #include "runtime/optim/optimizer.h"
 
 #include <gtest/gtest.h>

@@ -142,8 +142,8 @@ std::vector<ShardedParameter> boxes_on(const Mesh& mesh, const SafetensorsFile& 
   return boxes;
 }
 
-/// Makes the case's updates and compares this rank's boxes with torch's after each. Returns them.
-std::vector<at::Tensor> expect_updates(const Case& test, Mesh& mesh) {
+/// Makes the case's updates and compares this rank's boxes with torch's after each. Returns them by name.
+std::map<std::string, at::Tensor> expect_updates(const Case& test, Mesh& mesh) {
   const SafetensorsFile file = oracle();
   std::vector<ShardedParameter> parameters = boxes_on(mesh, file);
   Optimizer optimizer(parameters, test.options, mesh);
@@ -166,8 +166,8 @@ std::vector<at::Tensor> expect_updates(const Case& test, Mesh& mesh) {
       }
   }
   EXPECT_EQ(optimizer.steps(), 5);
-  std::vector<at::Tensor> values;
-  for (const ShardedParameter& parameter : parameters) values.push_back(parameter.local.clone());
+  std::map<std::string, at::Tensor> values;
+  for (const ShardedParameter& parameter : parameters) values[parameter.name] = parameter.local.clone();
   return values;
 }
 
@@ -202,21 +202,30 @@ INSTANTIATE_TEST_SUITE_P(, Meshes,
                                            MeshShape{.size = {1, 2, 2, 1, 1, 1}}),
                          mesh_name);
 
-// A replica, and a tp rank that holds what another one holds, never compare what they hold: it has to stay the same.
-TEST(Updates, LeaveCopiesTheSameToTheBit) {
-  const MeshShape shape = {.size = {1, 2, 2, 1, 1, 1}};
-  const auto reports = run_ranks(4, [&](const Environment& environment) {
+/// What each of four ranks holds after the updates of all cases, of the parameters that tp does not split, or of all.
+std::vector<Report> values_on(const MeshShape& shape, bool only_unsplit) {
+  return run_ranks(4, [&](const Environment& environment) {
     at::set_num_threads(1);
     Mesh mesh(environment, shape, {.device = at::kCPU});
     Report values;
     for (const Case& test : cases())
-      for (const at::Tensor& value : expect_updates(test, mesh))
-        values.insert(values.end(), value.const_data_ptr<float>(), value.const_data_ptr<float>() + value.numel());
+      for (const auto& [name, value] : expect_updates(test, mesh))
+        if (!only_unsplit || !layouts().at(name).tensor_split)
+          values.insert(values.end(), value.const_data_ptr<float>(), value.const_data_ptr<float>() + value.numel());
     return values;
   });
-  EXPECT_FALSE(reports[0].empty());
-  EXPECT_EQ(reports[0], reports[2]);
-  EXPECT_EQ(reports[1], reports[3]);
+}
+
+// A replica, and a tp rank that holds what another one holds, never compare what they hold: it has to stay the same.
+TEST(Updates, LeaveCopiesTheSameToTheBit) {
+  const auto replicas = values_on({.size = {1, 2, 2, 1, 1, 1}}, /*only_unsplit=*/false);
+  const auto tensor_ranks = values_on({.size = {1, 1, 2, 1, 1, 2}}, /*only_unsplit=*/true);
+  EXPECT_GT(replicas[0].size(), 0u);
+  EXPECT_GT(tensor_ranks[0].size(), 0u);
+  EXPECT_EQ(replicas[0], replicas[2]);
+  EXPECT_EQ(replicas[1], replicas[3]);
+  EXPECT_EQ(tensor_ranks[0], tensor_ranks[1]);
+  EXPECT_EQ(tensor_ranks[2], tensor_ranks[3]);
 }
 
 }  // namespace
