@@ -15,8 +15,8 @@
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/mesh.h"
 #include "runtime/ops/fused.h"
-#include "runtime/optim/adamw.h"
 #include "runtime/optim/clip.h"
+#include "runtime/optim/optimizer.h"
 #include "runtime/parallel/parallel_model.h"
 
 namespace {
@@ -95,7 +95,7 @@ int main(int count, char** values) {
   options.bf16 = arguments.bf16;
   options.zero_stage = arguments.parallel == "zero1" ? 1 : arguments.parallel == "zero2" ? 2 : 3;
   ParallelModel model(*llama, config, mesh, options, /*seed=*/0);
-  AdamW optimizer(model.parameters(), AdamWOptions{});
+  Optimizer optimizer(model.parameters(), OptimizerOptions{}, mesh);
 
   Batch batch;
   batch.input_ids = batch.labels =

@@ -116,6 +116,17 @@ Pending reduce_scatter(const ProcessGroup& group, const at::Tensor& output, cons
   });
 }
 
+Pending all_to_all(const ProcessGroup& group, const at::Tensor& output, std::vector<int64_t> output_sizes,
+                   const at::Tensor& input, std::vector<int64_t> input_sizes, const std::string& what) {
+  if (!group) {
+    output.copy_(input);
+    return {};
+  }
+  return start("all_to_all", group, what, [&, to = output, from = input]() mutable -> Works {
+    return {group->alltoall_base(to, from, output_sizes, input_sizes)};
+  });
+}
+
 Pending broadcast(const ProcessGroup& group, at::Tensor tensor, int64_t source, const std::string& what) {
   if (!group) return {};
   return start("broadcast", group, what, [&]() -> Works {

@@ -53,6 +53,12 @@ Pending all_gather(const ProcessGroup& group, const std::vector<at::Tensor>& ten
 Pending reduce_scatter(const ProcessGroup& group, const at::Tensor& output, const at::Tensor& input,
                        const std::string& what);
 
+/// Rank r gets the r-th run of `input`, of `input_sizes[r]` elements, and its own of every rank come in the order of
+/// the ranks into `output`, of `output_sizes[r]` elements from rank r. Both contiguous, with one dimension. Sizes may
+/// be 0.
+Pending all_to_all(const ProcessGroup& group, const at::Tensor& output, std::vector<int64_t> output_sizes,
+                   const at::Tensor& input, std::vector<int64_t> input_sizes, const std::string& what);
+
 /// `tensor` becomes that of the group's rank `source`.
 Pending broadcast(const ProcessGroup& group, at::Tensor tensor, int64_t source, const std::string& what);
 

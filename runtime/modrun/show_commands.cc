@@ -6,6 +6,7 @@
 
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
+#include "runtime/optim/optimizer.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parameter_table.h"
 #include "runtime/train/device_usage.h"
@@ -38,15 +39,20 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
   const auto model = build_on_meta(*network.entry, *network.config);
   const auto table = parameter_table(*model.module, *network.entry->plan, *network.config, /*stage=*/nullptr);
 
-  int64_t all = 0, per_rank = 0;
-  for (const auto& parameter : table.parameters) all += elements(parameter), per_rank += kept(parameter, mesh);
+  int64_t all = 0, per_rank = 0, of_optimizer = 0;
+  for (const auto& parameter : table.parameters) {
+    const int64_t own = kept(parameter, mesh);
+    all += elements(parameter);
+    per_rank += own;
+    of_optimizer += state_elements(config.optim, parameter.global_shape, parameter.layer_matrix, own);
+  }
   fmt::print("{} on {}\n", network.entry->architecture, mesh.describe());
   fmt::print("  a step        {} samples x {} tokens; a rank runs {} micro-batches of {} samples\n", batch.global(),
              config.train.seq_len, batch.micro_batches, batch.micro_batch);
   fmt::print("  parameters    {} ({} in float32)\n", all, mebibytes(all));
   if (mesh[Axis::pp] == 1)
-    fmt::print("  a rank keeps  {} of parameters, {} of gradients, {} of AdamW's moments\n", mebibytes(per_rank),
-               mebibytes(per_rank), mebibytes(2 * per_rank));
+    fmt::print("  a rank keeps  {} of parameters, {} of gradients, {} of {}'s state\n", mebibytes(per_rank),
+               mebibytes(per_rank), mebibytes(of_optimizer), config.optim.name);
 
   fmt::print("\n  {:<36} {:>12} {:>12} {:>14}\n", "unit", "parameters", "split by tp", "kept by a rank");
   for (size_t unit = 0; unit < table.units.size(); ++unit) {

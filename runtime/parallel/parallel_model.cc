@@ -125,7 +125,9 @@ void ParallelModel::State::describe_boxes() {
     const ParameterPlacement& place = placement(index);
     ShardedParameter& box = boxes.emplace_back();
     box.name = parameter.name;
+    box.names = parameter.names;
     box.global_shape = parameter.global_shape;
+    box.layer_matrix = parameter.layer_matrix;
     box.local = units[parameter.unit].local(place);
     const auto [first_row, rows] = units[parameter.unit].layout().rows_of(place, mesh.coordinate(Axis::dp_shard));
     box.boxes = boxes_of_rank(parameter, tp, tp_rank, {place.dim, first_row, rows});

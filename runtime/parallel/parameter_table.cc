@@ -4,6 +4,7 @@
 #include <charconv>
 #include <numeric>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "runtime/parallel/config_integers.h"
 
@@ -60,6 +61,16 @@ size_t smallest_common_unit(const std::vector<std::string>& names, const std::ve
   TORCH_INTERNAL_ASSERT(false, "the root unit holds every parameter");
 }
 
+/// Whether a layer multiplies by it: not a table that it looks up rows of, as that of T5's relative biases is, a
+/// convolution's filters or a state space's rates. What is tied to something outside of its layer is in the root unit.
+bool is_layer_matrix(const ModelParameter& parameter, const std::unordered_set<const at::TensorImpl*>& tables) {
+  const std::string& name = parameter.names.front();
+  const size_t dims = parameter.global_shape.size();
+  const bool of_experts = dims == 3 && name.find(".experts.") != std::string::npos;
+  return parameter.unit > 0 && (dims == 2 || of_experts) && !name.ends_with("A_log") &&
+         name.find("bias") == std::string::npos && !tables.contains(parameter.tensor.unsafeGetTensorImpl());
+}
+
 /// Each tensor once, with all its names.
 std::vector<ModelParameter> distinct(const torch::OrderedDict<std::string, at::Tensor>& tensors, bool trainable) {
   std::vector<ModelParameter> found;
@@ -98,9 +109,12 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
   ParameterTable table;
   table.units.push_back({"", &root});
   int64_t list_size = 0;
+  std::unordered_set<const at::TensorImpl*> tables;
   for (const auto& item : root.named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
     if (std::ranges::any_of(plan.units, [&](std::string_view pattern) { return matches(pattern, item.key()); }))
       table.units.push_back({item.key(), item.value().get()});
+    if (const auto* table = item.value()->as<torch::nn::Embedding>())
+      tables.insert(table->weight.unsafeGetTensorImpl());
     if (item.key() == plan.split_list) list_size = static_cast<int64_t>(item.value()->children().size());
   }
 
@@ -133,6 +147,7 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
   };
   std::ranges::for_each(table.parameters, describe);
   std::ranges::for_each(table.buffers, describe);
+  for (ModelParameter& parameter : table.parameters) parameter.layer_matrix = is_layer_matrix(parameter, tables);
   return table;
 }
 

@@ -40,6 +40,7 @@ struct ModelParameter {
   bool held = true;            // whether this pipeline stage has it
   bool shared_between_stages = false;  // tied, with uses on the first and on the last stage
   bool in_every_stage = false;         // of a pipeline: the plan gives it, by one of its names, to none
+  bool layer_matrix = false;           // of a layer, [rows, columns] or [experts, rows, columns]: no table, no head
   bool trainable = true;               // false for a buffer, and a parameter that is frozen: they have no gradient
 };
 

@@ -29,11 +29,13 @@ struct ParameterBox {
 /// What this rank keeps, updates and saves of one parameter.
 struct ShardedParameter {
   std::string name;                   // canonical name, e.g. "model.layers.0.mlp.up_proj.weight"
+  std::vector<std::string> names;     // all of its names: a tied parameter has several
   std::vector<int64_t> global_shape;  // of the whole parameter
   std::vector<ParameterBox> boxes;    // that `local` is made of: one, or one for each part of a fused layer
   at::Tensor local;                   // float32; may be empty where ranks outnumber rows
   at::Tensor grad;                    // like local, summed over the mesh; undefined before the first step
   bool trainable = true;              // false of one that never has a gradient
+  bool layer_matrix = false;  // a matrix of a layer, or a stack of its experts' matrices [experts, rows, columns]
   bool owner = true;  // true on exactly one of the ranks that hold these boxes: sums over all boxes count owners only
 };
 

@@ -13,7 +13,7 @@
 #include "runtime/data/files.h"
 #include "runtime/data/masking.h"
 #include "runtime/mesh/mesh.h"
-#include "runtime/optim/adamw.h"
+#include "runtime/optim/options.h"
 #include "runtime/optim/schedule.h"
 #include "runtime/parallel/parallel_model.h"
 
@@ -61,7 +61,7 @@ struct TrainSection {
   }
 };
 
-struct OptimSection : AdamWOptions {
+struct OptimSection : OptimizerOptions {
   double lr = 3e-4, min_lr = 0.0, max_grad_norm = 1.0;
   std::string schedule = "cosine";
   std::vector<std::string> frozen;
@@ -69,15 +69,28 @@ struct OptimSection : AdamWOptions {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
+    visit("name", name, "what updates the parameters: adamw, sgd, adafactor or muon");
     visit("lr", lr, "highest learning rate", 0);
     visit("min_lr", min_lr, "learning rate at the end of the schedule", 0);
     visit("schedule", schedule, "after the warm-up: cosine, linear, constant, wsd or inverse-sqrt");
     visit("warmup_steps", warmup_steps, "steps of linear warm-up", 0);
     visit("decay_steps", decay_steps, "wsd: the last steps, in which the rate falls linearly", 0);
-    visit("beta1", beta1, "AdamW's decay of the first moment", 0);
-    visit("beta2", beta2, "AdamW's decay of the second moment", 0);
-    visit("eps", eps, "AdamW's epsilon", 0);
-    visit("weight_decay", weight_decay, "decoupled decay of matrices and tables; norms, biases and A_log have none", 0);
+    visit("beta1", beta1, "adamw, and muon but for matrices of layers: decay of the first moment", 0);
+    visit("beta2", beta2, "adamw, and muon but for matrices of layers: decay of the second moment", 0);
+    visit("eps", eps, "adamw, and muon but for matrices of layers: epsilon", 0);
+    visit("momentum", momentum, "sgd and muon: momentum", 0);
+    visit("nesterov", nesterov, "sgd and muon: Nesterov's momentum");
+    visit("beta2_decay", beta2_decay, "adafactor: the second moment decays by 1 - t^beta2_decay at step t");
+    visit("eps1", eps1, "adafactor: the least root of a second moment", 0);
+    visit("eps2", eps2, "adafactor: the least root mean square of a parameter, with which its rate grows", 0);
+    visit("clip_threshold", clip_threshold, "adafactor: the most that an update's root mean square may be", 1);
+    visit("ns_steps", ns_steps, "muon: steps of Newton and Schulz's iteration", 1);
+    visit("adjust_lr", adjust_lr, "muon: size of an update: match_rms_adamw (as AdamW's) or original");
+    visit("weight_decay", weight_decay,
+          "decay of matrices and tables, of sgd in the gradient; norms, biases and A_log have none", 0);
+    visit("groups", groups,
+          "rates and decays of their own, e.g. [{match = ['model.layers.*.mlp'], lr_scale = 0.1, weight_decay = 0}]; "
+          "the last that matches counts");
     visit("frozen", frozen,
           "modules and parameters that are not trained, e.g. ['model.embed_tokens', 'model.layers.*.mlp']");
     visit("max_grad_norm", max_grad_norm, "clip the gradient to this norm; 0 for never", 0);

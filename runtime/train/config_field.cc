@@ -69,6 +69,7 @@ std::string toml_text(const std::string& value) {
 std::string toml_text(const IntegerOrString& value) {
   return std::visit([](const auto& held) { return toml_text(held); }, value);
 }
+std::string toml_text(const ParameterGroup& group);
 template <class T>
 std::string toml_text(const std::vector<T>& values) {
   std::string text = "[";
@@ -78,6 +79,12 @@ std::string toml_text(const std::vector<T>& values) {
 template <class T>
 std::string toml_text(const std::optional<T>& value) {
   return value ? toml_text(*value) : "";
+}
+
+std::string toml_text(const ParameterGroup& group) {
+  const std::string decay = toml_text(group.weight_decay);
+  return fmt::format("{{match = {}, lr_scale = {}{}}}", toml_text(group.match), toml_text(group.lr_scale),
+                     decay.empty() ? "" : ", weight_decay = " + decay);
 }
 
 size_t edit_distance(std::string_view one, std::string_view other) {

@@ -8,10 +8,13 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <type_traits>
+#include <utility>
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/model/tasks.h"
+#include "runtime/optim/optimizer.h"
 #include "runtime/train/config_field.h"
 
 namespace modular {
@@ -132,11 +135,52 @@ bool takes_text(const FieldPointer& value) {
   return std::holds_alternative<std::string*>(value) || std::holds_alternative<std::optional<std::string>*>(value);
 }
 
+/// A group of optim.groups, a table.
+ParameterGroup read_group(const toml::node& node, const std::string& where) {
+  const auto* table = node.as_table();
+  if (!table)
+    refuse(where, fmt::format("optim.groups must be an array of tables, e.g. [{{match = ['model.layers.*.mlp'], "
+                              "lr_scale = 0.1}}], but an element is {}",
+                              describe(node)));
+  ParameterGroup group;
+  const auto assign_key = [&](std::string_view key, const toml::node& value) -> std::string {
+    if (key == "match") return assign(group.match, value);
+    if (key == "lr_scale") return assign(group.lr_scale, value);
+    if (key == "weight_decay") return assign(group.weight_decay, value);
+    const auto nearest = nearest_name(key, {"match", "lr_scale", "weight_decay"});
+    refuse(where, fmt::format("optim.groups: unknown key {}: {}", key,
+                              nearest ? fmt::format("did you mean {}?", *nearest)
+                                      : "a group has match, lr_scale and weight_decay"));
+  };
+  for (const auto& [key, value] : *table)
+    if (const auto expected = assign_key(key.str(), value); !expected.empty())
+      refuse(where, fmt::format("optim.groups: {} must be {}, but is {}", key.str(), expected, describe(value)));
+  for (const auto& [key, value] :
+       {std::pair("lr_scale", group.lr_scale), std::pair("weight_decay", group.weight_decay.value_or(0.0))})
+    if (!(value >= 0.0)) refuse(where, fmt::format("optim.groups: {} must be at least 0, but is {}", key, value));
+  if (group.match.empty()) refuse(where, "optim.groups: a group has no match: name its modules and parameters");
+  return group;
+}
+
+std::vector<ParameterGroup> read_groups(const toml::node& node, const std::string& where) {
+  const auto* array = node.as_array();
+  if (!array) return {read_group(node, where)};
+  std::vector<ParameterGroup> groups;
+  for (const auto& element : *array) groups.push_back(read_group(element, where));
+  return groups;
+}
+
 void apply(const Assignment& assignment, const ConfigField& field, RunConfig& config) {
   const toml::value<std::string> text(assignment.text);
   const bool as_text = !assignment.text.empty() && takes_text(field.value) && !assignment.value->is_string();
   const toml::node& node = as_text ? static_cast<const toml::node&>(text) : *assignment.value;
-  const auto expected = std::visit([&](auto* value) { return assign(*value, node); }, field.value);
+  const auto read = [&](auto* value) -> std::string {
+    if constexpr (!std::is_same_v<decltype(value), std::vector<ParameterGroup>*>)
+      return assign(*value, node);
+    else
+      return *value = read_groups(node, assignment.where), "";
+  };
+  const auto expected = std::visit(read, field.value);
   if (!expected.empty())
     refuse(assignment.where, fmt::format("{} must be {}, but is {}", field.path, expected, describe(node)));
   if (field.at_least && node.is_number() && !(*node.value<double>() >= *field.at_least)) {
@@ -242,6 +286,14 @@ void check_together(const RunConfig& config) {
     unless(std::ranges::find(known, value) != known.end(), {key},
            fmt::format("{} is \"{}\": it must be one of {}", key, value, fmt::join(known, ", ")));
   };
+  std::vector<std::string_view> optimizers;
+  std::ranges::transform(optimizer_kinds(), std::back_inserter(optimizers), &OptimizerKind::name);
+  one_of("optim.name", optim.name, optimizers);
+  one_of("optim.adjust_lr", optim.adjust_lr, {"match_rms_adamw", "original"});
+  unless(optim.momentum < 1.0, {"optim.momentum"},
+         fmt::format("optim.momentum must be less than 1, but is {}", optim.momentum));
+  unless(optim.beta2_decay <= 0.0, {"optim.beta2_decay"},
+         fmt::format("optim.beta2_decay must not be above 0, but is {}", optim.beta2_decay));
   unless(!config.train.dir.empty(), {"train.dir"}, "train.dir is empty: name the folder of the run's files");
   one_of("optim.schedule", optim.schedule, schedule_kinds());
   unless(optim.schedule != "wsd" || optim.decay_steps > 0, {"optim.schedule"},
@@ -256,6 +308,27 @@ void check_together(const RunConfig& config) {
   const auto& format = config.data.format;
   unless(format == "bytes" || format == "tokens" || format == "examples", {"data.format"},
          fmt::format("data.format must be \"bytes\", \"tokens\" or \"examples\", but is \"{}\"", format));
+}
+
+/// Refuses a setting of the command line that the optimizer does not read. A file may have those of several: a run's
+/// config.toml has all.
+void check_optimizer_settings(RunConfig& config) {
+  const auto reads = [](const OptimizerKind& kind, const std::string& path) {
+    return std::ranges::any_of(kind.settings,
+                               [&](std::string_view name) { return path == fmt::format("optim.{}", name); });
+  };
+  for (const ConfigField& field : section_fields(config)) {
+    std::vector<std::string_view> readers;
+    for (const OptimizerKind& kind : optimizer_kinds())
+      if (reads(kind, field.path)) readers.push_back(kind.name);
+    const auto origin = config.origins.find(field.path);
+    if (readers.empty() || origin == config.origins.end() || !origin->second.starts_with("--set") ||
+        std::ranges::find(readers, config.optim.name) != readers.end())
+      continue;
+    refuse(origin->second,
+           fmt::format("{} is {}, which optim.name = \"{}\" does not read: leave it out, or set optim.name to {}",
+                       field.path, toml_value(field.value), config.optim.name, fmt::join(readers, " or ")));
+  }
 }
 
 std::string absolute(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }
@@ -308,6 +381,7 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
            std::string("model.config: ") + error.what());
   }
   check_together(config);
+  check_optimizer_settings(config);
 
   config.train.dir = absolute(config.train.dir);
   if (!config.model.checkpoint.empty()) config.model.checkpoint = absolute(config.model.checkpoint);

@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <limits>
 #include <span>
+#include <tuple>
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
@@ -88,7 +90,7 @@ std::string check_continued(RunConfig& config) {
   RunConfig before = read_run_config(file, {"train.dir=" + config.train.dir});
   const auto then = section_fields(before), now = section_fields(config);
   for (const std::string_view path : {"data.format", "data.held_out_every", "data.held_out", "data.mask_probability",
-                                      "data.mask_token", "train.seq_len", "train.seed", "optim.frozen"}) {
+                                      "data.mask_token", "train.seq_len", "train.seed", "optim.frozen", "optim.name"}) {
     const auto is_it = [&](const ConfigField& field) { return field.path == path; };
     const std::string was = toml_value(std::ranges::find_if(then, is_it)->value),
                       is = toml_value(std::ranges::find_if(now, is_it)->value);
@@ -100,6 +102,7 @@ std::string check_continued(RunConfig& config) {
             "train.dir",
             path, is, was,
             path == "optim.frozen" ? "its optimizer knows other parameters"
+            : path == "optim.name" ? "its checkpoints hold what another optimizer keeps"
                                    : "its next samples would be those of other data"));
   }
   if (before.train.steps == config.train.steps || !config.schedule().depends_on_steps()) return {};
@@ -120,6 +123,40 @@ fs::path checkpoint_to_resume(const RunConfig& config, const std::string& name) 
                                   checkpoint.string(), config.checkpoints().string()));
   refuse_if(checkpoint_refusal(checkpoint, config.network));
   return checkpoint;
+}
+
+/// Whether a path of optim.frozen or optim.groups means the parameter, by one of its names.
+bool holds(const std::string& pattern, const ModelParameter& parameter) {
+  return std::ranges::any_of(parameter.names, [&](const std::string& name) { return lies_in(pattern, name); });
+}
+
+/// The paths that lead to a parameter, of which numbers are "*" where the pattern they are to be compared with has
+/// that.
+void add_paths(const std::string& name, bool with_stars, std::vector<std::string>& paths) {
+  std::string path;
+  for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+    end = name.find('.', begin);
+    const std::string part = name.substr(begin, end == std::string::npos ? end : end - begin);
+    path += (path.empty() ? "" : ".") + (with_stars && std::isdigit(static_cast<unsigned char>(part[0])) ? "*" : part);
+    paths.push_back(path);
+  }
+}
+
+/// Refuses a path that means none of the parameters, with the nearest of those that do.
+void check_pattern(const RunConfig& config, const char* key, const std::string& pattern,
+                   const std::vector<ModelParameter>& parameters) {
+  std::vector<std::string> paths;
+  for (const ModelParameter& parameter : parameters) {
+    if (holds(pattern, parameter)) return;
+    for (const std::string& name : parameter.names) add_paths(name, pattern.find('*') != std::string::npos, paths);
+  }
+  const auto nearest = nearest_name(pattern, paths);
+  refuse_setting(config, key,
+                 fmt::format("{}: {} has no \"{}\"{}", key, config.network.entry->architecture, pattern,
+                             nearest ? fmt::format(": did you mean {}?", *nearest)
+                                     : fmt::format("; its parameters are called {} and so on, where * is any one part "
+                                                   "of a name",
+                                                   parameters.front().name)));
 }
 
 }  // namespace
@@ -207,25 +244,18 @@ void check_sampling(const RunConfig& config) {
                              config.network.entry->architecture, config.network.entry->task));
 }
 
-void check_frozen(const RunConfig& config) {
-  if (config.optim.frozen.empty()) return;
-  const std::vector<ModelParameter> parameters = model_parameters(config.network);
-  const auto holds = [](const std::string& pattern, const ModelParameter& parameter) {
-    return std::ranges::any_of(parameter.names, [&](const std::string& name) { return lies_in(pattern, name); });
+void check_named_parameters(const RunConfig& config) {
+  const auto& [frozen, groups] = std::tie(config.optim.frozen, config.optim.groups);
+  if (frozen.empty() && groups.empty()) return;
+  std::vector<ModelParameter> parameters = model_parameters(config.network);
+  std::erase_if(parameters, [](const ModelParameter& parameter) { return !parameter.trainable; });  // buffers
+  for (const std::string& pattern : frozen) check_pattern(config, "optim.frozen", pattern, parameters);
+  for (const ParameterGroup& group : groups)
+    for (const std::string& pattern : group.match) check_pattern(config, "optim.groups", pattern, parameters);
+  const auto is_frozen = [&](const ModelParameter& parameter) {
+    return std::ranges::any_of(frozen, [&](const std::string& pattern) { return holds(pattern, parameter); });
   };
-  const auto is_trained = [&](const ModelParameter& parameter) {
-    return parameter.trainable && std::ranges::none_of(config.optim.frozen, [&](const std::string& pattern) {
-             return holds(pattern, parameter);
-           });
-  };
-  for (const std::string& pattern : config.optim.frozen)
-    if (std::ranges::none_of(parameters, [&](const ModelParameter& parameter) { return holds(pattern, parameter); }))
-      refuse_setting(
-          config, "optim.frozen",
-          fmt::format("optim.frozen: {} has no \"{}\"; its parameters are called {} and so on, where * is any "
-                      "one part of a name",
-                      config.network.entry->architecture, pattern, parameters.front().name));
-  if (std::ranges::none_of(parameters, is_trained))
+  if (std::ranges::all_of(parameters, is_frozen))
     refuse_setting(config, "optim.frozen", "optim.frozen leaves nothing to train: name fewer modules");
 }
 
@@ -239,7 +269,7 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   check_reading(settings);
   check_targets(settings);
   check_dropout(settings);
-  check_frozen(settings);
+  check_named_parameters(settings);
   if (!settings.sample.prompt.empty()) check_sampling(settings);
   settings.batch_shape(run.mesh, 0);
 

@@ -40,8 +40,9 @@ void check_run_folder(const Run& run);
 /// Makes train.dir. Throws ConfigError where it cannot be written.
 void make_run_folder(const Run& run);
 
-/// Throws ConfigError where optim.frozen names what the model has not, or all of it.
-void check_frozen(const RunConfig& config);
+/// Throws ConfigError where optim.frozen or a group of optim.groups names what the model has not, or where optim.frozen
+/// names all of it.
+void check_named_parameters(const RunConfig& config);
 
 /// Throws ConfigError where `folder` holds neither a checkpoint nor a Hugging Face folder whose tensors are this
 /// model's. A Hugging Face folder of a class that has another head may start a model.

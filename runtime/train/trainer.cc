@@ -16,6 +16,7 @@
 #include "runtime/mesh/print.h"
 #include "runtime/mesh/status.h"
 #include "runtime/optim/clip.h"
+#include "runtime/optim/optimizer.h"
 #include "runtime/train/config_field.h"
 #include "runtime/train/device_usage.h"
 #include "runtime/train/evaluation.h"
@@ -80,7 +81,7 @@ class Trainer {
         signals_(signals),
         model_(*config_.network.entry, *config_.network.config, mesh, config_.parallel_options(),
                static_cast<uint64_t>(config_.train.seed)),
-        optimizer_(model_.parameters(), config_.optim),
+        optimizer_(model_.parameters(), config_.optim, mesh),
         training_(open_samples(config_, run.files.training, config_.train.seed)),
         held_out_(open_samples(config_, run.files.held_out, /*seed=*/0)),
         shape_(config_.batch_shape(run.mesh, data_parallel_rank(mesh))),
@@ -315,11 +316,11 @@ class Trainer {
   Mesh& mesh_;
   SaveSignals& signals_;
   ParallelModel model_;
-  AdamW optimizer_;
+  Optimizer optimizer_;
   std::unique_ptr<Samples> training_, held_out_;  // none where nothing is held out
   BatchShape shape_;
   BatchSource source_;
-  std::vector<TensorBox> boxes_;        // parameters, then the optimizer's moments
+  std::vector<TensorBox> boxes_;        // parameters, then the optimizer's state
   std::optional<FolderLock> lock_;      // on rank 0
   std::optional<MetricsFile> metrics_;  // on rank 0
 

@@ -2,9 +2,13 @@
 // it.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
+#include <tuple>
 
+#include "generated/jamba.h"
 #include "generated/llama.h"
+#include "generated/t5.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parameter_table.h"
 #include "runtime/parallel/unit_layout.h"
@@ -72,6 +76,33 @@ TEST(ParameterTable, KnowsUnitsSplitsAndTies) {
     if (parameter.name == "model.norm.weight") {
       EXPECT_FALSE(parameter.tensor_split.has_value());
     }
+  }
+}
+
+TEST(ParameterTable, KnowsTheMatricesOfLayers) {
+  const auto matrices = [](const std::string& architecture) {
+    const Entry& entry = entry_of(architecture);
+    const auto config = tiny_config(entry, {});
+    const Model model = build_on_meta(entry, *config);
+    std::map<std::string, bool> found;
+    for (const auto& parameter : parameter_table(*model.module, *entry.plan, *config, nullptr).parameters)
+      found[parameter.name] = parameter.layer_matrix;
+    return found;
+  };
+  auto jamba = matrices("JambaForCausalLM"), t5 = matrices("T5ForConditionalGeneration");
+  for (const auto& [found, name, is_matrix] :
+       {std::tuple(&jamba, "model.layers.0.mamba.in_proj.weight", true),
+        std::tuple(&jamba, "model.layers.0.mamba.A_log", false),
+        std::tuple(&jamba, "model.layers.0.mamba.conv1d.weight", false),
+        std::tuple(&jamba, "model.layers.0.input_layernorm.weight", false),
+        std::tuple(&jamba, "model.layers.1.feed_forward.experts.down_proj", true),
+        std::tuple(&jamba, "model.layers.1.feed_forward.router.weight", true),
+        std::tuple(&jamba, "model.embed_tokens.weight", false), std::tuple(&jamba, "lm_head.weight", false),
+        std::tuple(&t5, "encoder.block.0.layer.0.SelfAttention.q.weight", true),
+        std::tuple(&t5, "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", false),
+        std::tuple(&t5, "shared.weight", false)}) {
+    ASSERT_TRUE(found->contains(name)) << name;
+    EXPECT_EQ(found->at(name), is_matrix) << name;
   }
 }
 

@@ -136,6 +136,43 @@ TEST_F(RunConfigTest, TableSaysWhereEachValueWasSet) {
   EXPECT_THAT(table, testing::ContainsRegex("train.seq_len +256\n"));
 }
 
+TEST_F(RunConfigTest, GroupsAreTablesOfAFileOrASetting) {
+  auto config = read(
+      "model.entry = 'llama'\n[[optim.groups]]\nmatch = 'lm_head'\nlr_scale = 2\n"
+      "[[optim.groups]]\nmatch = ['model.norm', 'a \"b']\nweight_decay = 0.5\n");
+  const std::vector<ParameterGroup> expected = {
+      {.match = {"lm_head"}, .lr_scale = 2.0},
+      {.match = {"model.norm", "a \"b"}, .weight_decay = 0.5},
+  };
+  EXPECT_EQ(config.optim.groups, expected);
+  EXPECT_EQ(read(format_toml(config)).optim.groups, expected) << format_toml(config);
+  EXPECT_EQ(read("model.entry = 'llama'", {"optim.groups=[{match='lm_head', lr_scale=2}]"}).optim.groups,
+            (std::vector<ParameterGroup>{{.match = {"lm_head"}, .lr_scale = 2.0}}));
+  for (const auto& [groups, answer] :
+       {std::pair("3", "optim.groups must be an array of tables"),
+        std::pair("[{lr_scale = 1}]", "optim.groups: a group has no match"),
+        std::pair("[{match = 'x', lr_scal = 1}]", "optim.groups: unknown key lr_scal: did you mean lr_scale?"),
+        std::pair("[{match = 'x', lr_scale = 'y'}]",
+                  "optim.groups: lr_scale must be a number, but is the string \"y\""),
+        std::pair("[{match = 'x', weight_decay = -1}]", "optim.groups: weight_decay must be at least 0, but is -1")})
+    EXPECT_THAT(setting_refusal(std::string("optim.groups=") + groups), HasSubstr(answer));
+}
+
+TEST_F(RunConfigTest, SettingsOfAnotherOptimizerAreRefused) {
+  EXPECT_EQ(setting_refusal("optim.name=adm"),
+            "--set optim.name=adm: optim.name is \"adm\": it must be one of adamw, sgd, adafactor, muon");
+  EXPECT_EQ(setting_refusal("optim.momentum=0.5"),
+            "--set optim.momentum=0.5: optim.momentum is 0.5, which optim.name = \"adamw\" does not read: leave it "
+            "out, or set optim.name to sgd or muon");
+  EXPECT_EQ(read("[model]\nentry = 'llama'\n[optim]\nname = 'muon'\nmomentum = 0.5\nbeta2 = 0.99\n").optim.momentum,
+            0.5);
+  // A file for one optimizer can be tried with another one.
+  EXPECT_EQ(read("[model]\nentry = 'llama'\n[optim]\nbeta2 = 0.99\n", {"optim.name=sgd"}).optim.name, "sgd");
+  // A run's config.toml has every setting.
+  auto config = read("model.entry = 'llama'", {"optim.name=adafactor", "optim.eps2=0.5"});
+  EXPECT_EQ(read(format_toml(config)).optim.eps2, 0.5);
+}
+
 TEST_F(RunConfigTest, MeshMustMakeTheRanksOfTheJob) {
   EXPECT_EQ(read("model.entry = 'llama'", {"parallel.tp=2"}).mesh_shape(8)[Axis::dp_shard], 4);
   const auto refused = [&](const Settings& settings, int64_t ranks) {

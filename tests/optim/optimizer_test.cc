@@ -1,5 +1,5 @@
-// The update that AdamW makes, and what a checkpoint needs of it.
-#include "runtime/optim/adamw.h"
+// The update that AdamW makes, and what a checkpoint needs of it. updates_test.cc holds all optimizers against torch's.
+#include "runtime/optim/optimizer.h"
 
 #include <gtest/gtest.h>
 
@@ -11,16 +11,22 @@ namespace {
 ShardedParameter parameter(const std::string& name, const at::Tensor& value) {
   ShardedParameter result;
   result.name = name;
+  result.names = {name};
   result.global_shape = value.sizes().vec();
   result.local = value.clone();
   return result;
 }
 
-constexpr AdamWOptions kOptions = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1};
+const OptimizerOptions kOptions = {.weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
+
+Mesh& alone() {
+  static Mesh mesh({}, {}, {.device = at::kCPU});
+  return mesh;
+}
 
 TEST(AdamW, UpdateIsThePapers) {
   std::vector<ShardedParameter> parameters = {parameter("weight", at::full({2, 3}, 2.0))};
-  AdamW optimizer(parameters, kOptions);
+  Optimizer optimizer(parameters, kOptions, alone());
   double x = 2.0, m = 0.0, v = 0.0;
   for (int t = 1; t <= 3; ++t) {
     const double gradient = 0.5 * t;
@@ -39,7 +45,7 @@ TEST(AdamW, UpdateIsThePapers) {
 TEST(AdamW, NormsAndBiasesDoNotDecay) {
   std::vector<ShardedParameter> parameters = {parameter("norm.weight", at::ones({4})),
                                               parameter("weight", at::ones({4, 1}))};
-  AdamW optimizer(parameters, kOptions);
+  Optimizer optimizer(parameters, kOptions, alone());
   for (auto& box : parameters) box.grad = at::zeros_like(box.local);
   optimizer.step(0.5);
   EXPECT_TRUE(parameters[0].local.equal(at::ones({4})));
@@ -56,15 +62,15 @@ TEST(AdamW, BoxesAreUpdatedAsTheWholeParameterIs) {
   whole[0].grad = gradient;
   halves[0].grad = gradient.slice(0, 0, 2);
   halves[1].grad = gradient.slice(0, 2);
-  AdamW(whole, kOptions).step(0.1);
-  AdamW(halves, kOptions).step(0.1);
+  Optimizer(whole, kOptions, alone()).step(0.1);
+  Optimizer(halves, kOptions, alone()).step(0.1);
   EXPECT_TRUE(at::cat({halves[0].local, halves[1].local}).equal(whole[0].local));
 }
 
 TEST(AdamW, EmptyBoxesAndMissingGradientsAreLeftAlone) {
   std::vector<ShardedParameter> parameters = {parameter("empty", at::empty({0, 3})),
                                               parameter("unused", at::ones({2}))};
-  AdamW optimizer(parameters, kOptions);
+  Optimizer optimizer(parameters, kOptions, alone());
   parameters[0].grad = at::empty({0, 3});
   optimizer.step(0.1);
   EXPECT_TRUE(parameters[1].local.equal(at::ones({2})));
@@ -73,12 +79,12 @@ TEST(AdamW, EmptyBoxesAndMissingGradientsAreLeftAlone) {
 TEST(AdamW, StateCarriesOverToAnotherOptimizerBitForBit) {
   at::manual_seed(1);
   std::vector<ShardedParameter> one = {parameter("weight", at::randn({8, 8}))};
-  AdamW first(one, kOptions);
+  Optimizer first(one, kOptions, alone());
   const auto gradients = at::randn({4, 8, 8});
   for (int t = 0; t < 2; ++t) one[0].grad = gradients[t], first.step(0.1);
 
   std::vector<ShardedParameter> other = {parameter("weight", one[0].local)};
-  AdamW second(other, kOptions);
+  Optimizer second(other, kOptions, alone());
   ASSERT_EQ(second.state().size(), 2u);
   EXPECT_EQ(second.state()[0].name, "optimizer.exp_avg.weight");
   EXPECT_EQ(second.state()[1].name, "optimizer.exp_avg_sq.weight");

@@ -1,0 +1,173 @@
+// Adafactor (Shazeer & Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost), as torch.optim.Adafactor
+// computes it. Of a matrix, and of each of a stack's, the second moment is kept as the means of its rows and of its
+// columns. These means, and the root mean squares that scale an update, are of the whole parameter: each rank sums over
+// its own boxes, and the sums are gathered and added, twice a step for each pack of parameters.
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "runtime/mesh/collectives.h"
+#include "runtime/optim/update_rule.h"
+
+namespace modular {
+namespace {
+
+// Replicas hold the same boxes, and find the same sums by themselves.
+const std::vector<Axis> kAxes = {Axis::dp_shard, Axis::tp};
+
+int64_t elements(const std::vector<int64_t>& shape) { return c10::multiply_integers(shape); }
+
+bool is_factored(const std::vector<int64_t>& shape) { return shape.size() >= 2; }
+
+/// `shape` with 1 in the place of the dimension that is `from_end` before the last.
+std::vector<int64_t> collapsed(std::vector<int64_t> shape, size_t from_end) {
+  shape[shape.size() - 1 - from_end] = 1;
+  return shape;
+}
+
+ParameterBox collapsed(ParameterBox box, size_t from_end) {
+  box.offset[box.offset.size() - 1 - from_end] = 0;
+  box.shape[box.shape.size() - 1 - from_end] = 1;
+  return box;
+}
+
+/// Means over one dimension, which every rank keeps whole: together they are a small part of the parameter.
+ShardedParameter means(const ShardedParameter& parameter, const char* what, size_t from_end, const Mesh& mesh) {
+  ShardedParameter kept;
+  kept.name = std::string("optimizer.") + what + "." + parameter.name;
+  kept.global_shape = collapsed(parameter.global_shape, from_end);
+  const std::vector<int64_t> origin(kept.global_shape.size(), 0);
+  kept.boxes = {{.offset = origin, .start = origin, .shape = kept.global_shape}};
+  kept.local = at::zeros(kept.global_shape, parameter.local.options());
+  kept.owner = parameter.owner && mesh.coordinate(Axis::dp_shard) == 0 && mesh.coordinate(Axis::tp) == 0;
+  return kept;
+}
+
+std::vector<ShardedParameter> state(const ShardedParameter& parameter, const OptimizerOptions&, const Mesh& mesh) {
+  if (!is_factored(parameter.global_shape)) return {kept_beside(parameter, "variance")};
+  return {means(parameter, "row_var", 0, mesh), means(parameter, "col_var", 1, mesh)};
+}
+
+/// The sum over the group of each rank's `own` [n], added in the order of the ranks: the same to the bit on each of
+/// them, in another replica and in another stage that holds the same parameter, wherever it is among the n.
+at::Tensor sum_over(const ProcessGroup& group, const at::Tensor& own, const char* what) {
+  if (!group) return own;
+  at::Tensor all = at::empty({group->getSize(), own.numel()}, own.options());
+  all[group->getRank()].copy_(own);
+  all_gather(group, {all.view(-1)}, what).wait();
+  at::Tensor sum = all[0].clone();
+  for (int rank = 1; rank < group->getSize(); ++rank) sum.add_(all[rank]);
+  return sum;
+}
+
+at::Tensor sum_of_squares(const at::Tensor& values) {
+  return at::linalg_vector_norm(values, 2, c10::nullopt, /*keepdim=*/false, at::kDouble).square().view({1});
+}
+
+/// This rank's sums of a parameter that are added over the ranks: the squares of its elements and, where it is
+/// factored, those of its gradient by rows and by columns.
+std::vector<at::Tensor> own_sums(const ShardedParameter& parameter) {
+  std::vector<at::Tensor> sums = {sum_of_squares(parameter.local)};
+  if (!is_factored(parameter.global_shape)) return sums;
+  for (const size_t from_end : {size_t{0}, size_t{1}}) {
+    at::Tensor sum = at::zeros(collapsed(parameter.global_shape, from_end), parameter.local.options());
+    const int64_t dim = -1 - static_cast<int64_t>(from_end);
+    for (const ParameterBox& box : parameter.boxes)
+      collapsed(box, from_end)
+          .in_global(sum)
+          .add_(at::linalg_vector_norm(box.in_local(parameter.grad), 2, {{dim}}, /*keepdim=*/true).square_());
+    sums.push_back(sum.to(at::kDouble).view(-1));
+  }
+  return sums;
+}
+
+/// Moves the kept second moment on by the gradient's squares and returns this rank's estimate of each element's, like
+/// `local`. `row_sums` and `column_sums` are of the whole parameter.
+at::Tensor second_moment(const Updated& updated, const at::Tensor& row_sums, const at::Tensor& column_sums,
+                         double share, double eps1) {
+  const ShardedParameter& parameter = *updated.parameter;
+  if (!is_factored(parameter.global_shape))
+    return updated.state[0].local.lerp_(parameter.grad.square(), share).clone(at::MemoryFormat::Contiguous);
+
+  const at::Tensor &rows = updated.state[0].local, &columns = updated.state[1].local;
+  const auto size = [&](size_t from_end) {
+    return static_cast<double>(parameter.global_shape[parameter.global_shape.size() - 1 - from_end]);
+  };
+  rows.lerp_((row_sums / size(0)).to(at::kFloat).view(rows.sizes()), share);
+  columns.lerp_((column_sums / size(1)).to(at::kFloat).view(columns.sizes()), share);
+  const at::Tensor mean = rows.mean(/*dim=*/{-2}, /*keepdim=*/true).clamp_min_(eps1);
+  at::Tensor estimate = at::empty_like(parameter.local);
+  for (const ParameterBox& box : parameter.boxes) {
+    const ParameterBox of_rows = collapsed(box, 0);
+    at::Tensor part = box.in_local(estimate);
+    at::mul_out(part, of_rows.in_global(rows), collapsed(box, 1).in_global(columns));
+    part.div_(collapsed(of_rows, 1).in_global(mean));
+  }
+  return estimate;
+}
+
+void update_pack(std::span<const Updated> pack, const Step& step) {
+  const ProcessGroup group = step.mesh.group(kAxes);
+  const size_t rank = group ? static_cast<size_t>(group->getRank()) : 0;
+  const OptimizerOptions& options = step.options;
+
+  std::vector<at::Tensor> own;
+  std::vector<int64_t> sizes;
+  for (const Updated& updated : pack)
+    for (const at::Tensor& sum : own_sums(*updated.parameter)) {
+      own.push_back(updated.holders->first[rank] ? sum : at::zeros_like(sum));
+      sizes.push_back(sum.numel());
+    }
+  const std::vector<at::Tensor> sums =
+      sum_over(group, at::cat(own), "the sums of squares of gradients").split_with_sizes(sizes);
+
+  const double share = std::pow(static_cast<double>(step.number), options.beta2_decay);
+  std::vector<at::Tensor> updates, squares, own_squares;
+  for (size_t i = 0, sum = 0; i < pack.size(); ++i) {
+    const ShardedParameter& parameter = *pack[i].parameter;
+    const bool factored = is_factored(parameter.global_shape);
+    squares.push_back(sums[sum]);
+    const at::Tensor moment = second_moment(pack[i], factored ? sums[sum + 1] : at::Tensor(),
+                                            factored ? sums[sum + 2] : at::Tensor(), share, options.eps1);
+    sum += factored ? 3 : 1;
+    updates.push_back(moment.clamp_min_(options.eps1 * options.eps1).rsqrt_().mul_(parameter.grad));
+    const at::Tensor square = sum_of_squares(updates.back());
+    own_squares.push_back(pack[i].holders->first[rank] ? square : at::zeros_like(square));
+  }
+  const at::Tensor of_updates = sum_over(group, at::cat(own_squares), "the squares of updates").cpu();
+  const at::Tensor of_values = at::cat(squares).cpu();
+
+  const double rho = std::min(step.lr, 1.0 / std::sqrt(static_cast<double>(step.number)));
+  for (size_t i = 0; i < pack.size(); ++i) {
+    const ShardedParameter& parameter = *pack[i].parameter;
+    const auto root_mean = [&](const at::Tensor& sums_of) {
+      return std::sqrt(sums_of.const_data_ptr<double>()[i] / static_cast<double>(elements(parameter.global_shape)));
+    };
+    const double rate = std::max(options.eps2, root_mean(of_values)) * rho;
+    if (step.weight_decay != 0.0) parameter.local.mul_(1.0 - step.lr * step.weight_decay);
+    parameter.local.add_(updates[i], -rate / std::max(1.0, root_mean(of_updates) / options.clip_threshold));
+  }
+}
+
+void update(std::span<const Updated> parameters, const Step& step) {
+  // Small parameters share their collectives; how many do bounds the memory that updates take. By whole parameters, as
+  // the ranks must agree.
+  constexpr int64_t kPack = int64_t{1} << 22;
+  while (!parameters.empty()) {
+    size_t count = 0;
+    for (int64_t size = 0; count < parameters.size() && (count == 0 || size < kPack); ++count)
+      size += elements(parameters[count].parameter->global_shape);
+    update_pack(parameters.first(count), step);
+    parameters = parameters.subspan(count);
+  }
+}
+
+int64_t kept(const std::vector<int64_t>& shape, int64_t kept, const OptimizerOptions&) {
+  return is_factored(shape) ? elements(collapsed(shape, 0)) + elements(collapsed(shape, 1)) : kept;
+}
+
+}  // namespace
+
+const UpdateRule kAdafactor = {.state = state, .update = update, .kept = kept, .axes = kAxes};
+
+}  // namespace modular

@@ -1,0 +1,199 @@
+// Muon (Jordan et al., Muon: An optimizer for hidden layers in neural networks), as torch.optim.Muon computes it: the
+// momentum of a matrix, made nearly orthogonal. Each expert's matrix of a stack is one of its own.
+//
+// Orthogonalising takes the whole matrix. Ranks that share parameters take turns: the pieces of n matrices go to n
+// ranks, each makes one whole and orthogonalises it, and the pieces of the results go back, so that the work is divided
+// and no rank holds more than one whole matrix.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "runtime/mesh/collectives.h"
+#include "runtime/optim/update_rule.h"
+
+namespace modular {
+namespace {
+
+const std::vector<Axis> kAxes = {Axis::dp_replicate, Axis::dp_shard, Axis::tp};
+
+std::vector<ShardedParameter> state(const ShardedParameter& parameter, const OptimizerOptions&, const Mesh&) {
+  return {kept_beside(parameter, "momentum_buffer")};
+}
+
+/// The zeroth power of `matrix` [rows, columns] bfloat16, by Newton and Schulz's iteration with a quintic that does not
+/// converge but is steep at 0: singular values come out between about 0.7 and 1.2.
+at::Tensor orthogonalised(at::Tensor matrix, int64_t steps) {
+  constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315, kEps = 1e-7;
+  const bool is_tall = matrix.size(0) > matrix.size(1);
+  if (is_tall) matrix = matrix.t();
+  matrix = matrix / at::linalg_vector_norm(matrix).clamp_min(kEps);
+  for (int64_t i = 0; i < steps; ++i) {
+    const at::Tensor gram = at::mm(matrix, matrix.t());
+    const at::Tensor polynomial = at::addmm(gram, gram, gram, kB, kC);
+    matrix = at::addmm(matrix, polynomial, matrix, kA, 1.0);
+  }
+  return is_tall ? matrix.t() : matrix;
+}
+
+double rate_factor(const std::string& adjustment, double rows, double columns) {
+  if (adjustment == "original") return std::sqrt(std::max(1.0, rows / columns));
+  return 0.2 * std::sqrt(std::max(rows, columns));
+}
+
+/// One matrix among those that are updated together.
+struct Matrix {
+  size_t parameter = 0;  // by number
+  int64_t expert = 0;    // of a stack
+  int64_t rows = 0, columns = 0;
+};
+
+/// The largest first, so that ranks which take turns have as much to do.
+std::vector<Matrix> matrices_of(std::span<const Updated> parameters) {
+  std::vector<Matrix> matrices;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const std::vector<int64_t>& shape = parameters[i].parameter->global_shape;
+    const bool is_stack = shape.size() == 3;
+    for (int64_t expert = 0; expert < (is_stack ? shape[0] : 1); ++expert)
+      matrices.push_back({i, expert, shape[is_stack], shape[is_stack + 1]});
+  }
+  std::ranges::stable_sort(matrices, std::ranges::greater{},
+                           [](const Matrix& matrix) { return matrix.rows * matrix.columns; });
+  return matrices;
+}
+
+/// What a box of a parameter holds of one of its matrices; nothing where it holds none.
+std::optional<ParameterBox> of_matrix(const ParameterBox& box, const Matrix& matrix) {
+  if (box.shape.size() == 2) return box;
+  const int64_t expert = matrix.expert - box.offset[0];
+  if (expert < 0 || expert >= box.shape[0]) return {};
+  ParameterBox one = box;
+  one.offset[0] = matrix.expert;
+  one.start[0] += expert;
+  one.shape[0] = 1;
+  return one;
+}
+
+/// Calls visit(box) for each of a rank's boxes of a matrix.
+template <class Visit>
+void each_piece(const Updated& updated, size_t rank, const Matrix& matrix, const Visit& visit) {
+  for (const ParameterBox& box : updated.holders->boxes[rank])
+    if (const auto piece = of_matrix(box, matrix)) visit(*piece);
+}
+
+/// The piece of the whole matrix [rows, columns].
+at::Tensor in_whole(const ParameterBox& piece, const at::Tensor& whole) {
+  const size_t first = piece.shape.size() - 2;
+  return whole.narrow(0, piece.offset[first], piece.shape[first])
+      .narrow(1, piece.offset[first + 1], piece.shape[first + 1]);
+}
+
+/// Runs of elements for each rank of a group, one after another.
+struct Runs {
+  std::vector<at::Tensor> pieces;
+  std::vector<int64_t> sizes;
+
+  explicit Runs(size_t ranks) : sizes(ranks, 0) {}
+  void add(size_t rank, const at::Tensor& piece) {
+    pieces.push_back(piece.reshape(-1));
+    sizes[rank] += piece.numel();
+  }
+};
+
+/// Sends each rank its run; what comes is as long as `sizes` says for each rank.
+at::Tensor exchanged(const ProcessGroup& group, const Runs& runs, const std::vector<int64_t>& sizes,
+                     const at::TensorOptions& options, const char* what) {
+  const at::Tensor sent = runs.pieces.empty() ? at::empty({0}, options) : at::cat(runs.pieces);
+  at::Tensor received = at::empty({std::reduce(sizes.begin(), sizes.end())}, options);
+  all_to_all(group, received, sizes, sent, runs.sizes, what).wait();
+  return received;
+}
+
+/// Takes the next pieces off what came.
+class Reader {
+ public:
+  explicit Reader(at::Tensor values) : values_(std::move(values)) {}
+  at::Tensor next(at::IntArrayRef shape) {
+    const int64_t size = c10::multiply_integers(shape);
+    return values_.narrow(0, std::exchange(at_, at_ + size), size).view(shape);
+  }
+
+ private:
+  at::Tensor values_;
+  int64_t at_ = 0;
+};
+
+/// Updates as many matrices as there are ranks, of which the i-th is that of rank i; `directions` are the parameters'
+/// boxes of what is to be orthogonalised, bfloat16.
+void update_round(std::span<const Matrix> round, std::span<const Updated> parameters,
+                  const std::vector<at::Tensor>& directions, const Step& step) {
+  const ProcessGroup group = step.mesh.group(kAxes);
+  const size_t ranks = group ? static_cast<size_t>(group->getSize()) : 1;
+  const size_t own = group ? static_cast<size_t>(group->getRank()) : 0;
+  const auto options = directions.front().options();
+  const auto updated_by = [&](size_t rank) -> const Updated& { return parameters[round[rank].parameter]; };
+
+  Runs to_wholes(ranks), to_pieces(ranks);
+  std::vector<int64_t> sizes(ranks, 0), sizes_back(ranks, 0);
+  for (size_t rank = 0; rank < round.size(); ++rank)
+    each_piece(updated_by(rank), own, round[rank], [&](const ParameterBox& piece) {
+      if (updated_by(rank).holders->first[own]) to_wholes.add(rank, piece.in_local(directions[round[rank].parameter]));
+      sizes_back[rank] += c10::multiply_integers(piece.shape);
+    });
+  if (own < round.size())
+    for (size_t rank = 0; rank < ranks; ++rank)
+      each_piece(updated_by(own), rank, round[own], [&](const ParameterBox& piece) {
+        if (updated_by(own).holders->first[rank]) sizes[rank] += c10::multiply_integers(piece.shape);
+      });
+
+  Reader pieces(exchanged(group, to_wholes, sizes, options, "pieces of matrices"));
+  if (own < round.size()) {
+    at::Tensor whole = at::empty({round[own].rows, round[own].columns}, options);
+    const auto each = [&](bool only_first, const auto& visit) {
+      for (size_t rank = 0; rank < ranks; ++rank)
+        if (!only_first || updated_by(own).holders->first[rank])
+          each_piece(updated_by(own), rank, round[own],
+                     [&](const ParameterBox& piece) { visit(rank, in_whole(piece, whole)); });
+    };
+    each(/*only_first=*/true, [&](size_t, const at::Tensor& piece) { piece.copy_(pieces.next(piece.sizes())); });
+    whole = orthogonalised(whole, step.options.ns_steps);
+    each(/*only_first=*/false, [&](size_t rank, const at::Tensor& piece) { to_pieces.add(rank, piece); });
+  }
+
+  Reader results(exchanged(group, to_pieces, sizes_back, options, "pieces of orthogonal matrices"));
+  for (size_t rank = 0; rank < round.size(); ++rank) {
+    const double factor = rate_factor(step.options.adjust_lr, static_cast<double>(round[rank].rows),
+                                      static_cast<double>(round[rank].columns));
+    each_piece(updated_by(rank), own, round[rank], [&](const ParameterBox& piece) {
+      piece.in_local(updated_by(rank).parameter->local).add_(results.next(piece.shape), -step.lr * factor);
+    });
+  }
+}
+
+void update(std::span<const Updated> parameters, const Step& step) {
+  if (parameters.empty()) return;
+  std::vector<at::Tensor> directions;
+  for (const auto& [parameter, momentum, holders] : parameters) {
+    at::Tensor buffer = momentum[0].local;
+    buffer.lerp_(parameter->grad, 1.0 - step.options.momentum);
+    const at::Tensor direction = step.options.nesterov ? parameter->grad.lerp(buffer, step.options.momentum) : buffer;
+    directions.push_back(direction.to(at::kBFloat16));
+    parameter->local.mul_(1.0 - step.lr * step.weight_decay);
+  }
+  const std::vector<Matrix> matrices = matrices_of(parameters);
+  const size_t ranks = parameters.front().holders->boxes.size();
+  for (size_t begin = 0; begin < matrices.size(); begin += ranks)
+    update_round(std::span(matrices).subspan(begin, std::min(ranks, matrices.size() - begin)), parameters, directions,
+                 step);
+}
+
+}  // namespace
+
+const UpdateRule kMuon = {
+    .state = state,
+    .update = update,
+    .kept = [](const std::vector<int64_t>&, int64_t kept, const OptimizerOptions&) { return kept; },
+    .axes = kAxes};
+
+}  // namespace modular

@@ -1,0 +1,117 @@
+#include "runtime/optim/optimizer.h"
+
+#include <algorithm>
+#include <iterator>
+#include <stdexcept>
+
+#include "runtime/parallel/parameter_table.h"
+
+namespace modular {
+namespace {
+
+bool decays(const ShardedParameter& parameter) {
+  return parameter.global_shape.size() >= 2 && !parameter.name.ends_with("A_log");
+}
+
+const UpdateRule& rule_of(const OptimizerKind& kind, bool layer_matrix) {
+  return layer_matrix ? *kind.of_layer_matrices : *kind.of_others;
+}
+
+}  // namespace
+
+const std::vector<OptimizerKind>& optimizer_kinds() {
+  static const std::vector<OptimizerKind> kinds = {
+      {"adamw", &kAdamW, &kAdamW, {"beta1", "beta2", "eps"}},
+      {"sgd", &kSgd, &kSgd, {"momentum", "nesterov"}},
+      {"adafactor", &kAdafactor, &kAdafactor, {"beta2_decay", "eps1", "eps2", "clip_threshold"}},
+      {"muon", &kMuon, &kAdamW, {"momentum", "nesterov", "ns_steps", "adjust_lr", "beta1", "beta2", "eps"}},
+  };
+  return kinds;
+}
+
+const OptimizerKind& optimizer_kind(std::string_view name) {
+  const auto found = std::ranges::find(optimizer_kinds(), name, &OptimizerKind::name);
+  if (found == optimizer_kinds().end()) throw std::invalid_argument("there is no optimizer " + std::string(name));
+  return *found;
+}
+
+ShardedParameter kept_beside(const ShardedParameter& parameter, const std::string& what) {
+  ShardedParameter kept = parameter;
+  kept.name = "optimizer." + what + "." + parameter.name;
+  kept.local = at::zeros_like(parameter.local, at::MemoryFormat::Contiguous);
+  kept.grad.reset();
+  return kept;
+}
+
+const ParameterGroup* group_of(const std::vector<ParameterGroup>& groups, const std::vector<std::string>& names) {
+  const auto matched = [&](const ParameterGroup& group) {
+    return std::ranges::any_of(group.match, [&](const std::string& pattern) {
+      return std::ranges::any_of(names, [&](const std::string& name) { return lies_in(pattern, name); });
+    });
+  };
+  const auto last = std::find_if(groups.rbegin(), groups.rend(), matched);
+  return last == groups.rend() ? nullptr : &*last;
+}
+
+int64_t state_elements(const OptimizerOptions& options, const std::vector<int64_t>& shape, bool layer_matrix,
+                       int64_t kept) {
+  return rule_of(optimizer_kind(options.name), layer_matrix).kept(shape, kept, options);
+}
+
+Optimizer::Optimizer(std::vector<ShardedParameter>& parameters, const OptimizerOptions& options, Mesh& mesh)
+    : options_(options), mesh_(mesh) {
+  const OptimizerKind& kind = optimizer_kind(options.name);
+  std::vector<size_t> state_begin = {0};
+  for (const ShardedParameter& parameter : parameters) {
+    if (parameter.trainable) {
+      TORCH_INTERNAL_ASSERT(parameter.local.is_contiguous(), "the box of ", parameter.name, " is not contiguous");
+      std::ranges::move(rule_of(kind, parameter.layer_matrix).state(parameter, options, mesh),
+                        std::back_inserter(state_));
+    }
+    state_begin.push_back(state_.size());
+  }
+
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    ShardedParameter& parameter = parameters[i];
+    if (!parameter.trainable) continue;
+    const UpdateRule* rule = &rule_of(kind, parameter.layer_matrix);
+    double lr_scale = 1.0, weight_decay = decays(parameter) ? options.weight_decay : 0.0;
+    if (const auto* group = group_of(options.groups, parameter.names)) {
+      lr_scale = group->lr_scale;
+      weight_decay = group->weight_decay.value_or(weight_decay);
+    }
+    auto bucket = std::ranges::find_if(buckets_, [&](const Bucket& other) {
+      return other.rule == rule && other.lr_scale == lr_scale && other.weight_decay == weight_decay;
+    });
+    if (bucket == buckets_.end()) bucket = buckets_.insert(bucket, {rule, lr_scale, weight_decay, {}, {}});
+    bucket->members.push_back(
+        {&parameter, std::span(state_).subspan(state_begin[i], state_begin[i + 1] - state_begin[i]), nullptr});
+  }
+
+  for (Bucket& bucket : buckets_) {
+    if (bucket.rule->axes.empty()) continue;
+    std::vector<const ShardedParameter*> members;
+    std::ranges::transform(bucket.members, std::back_inserter(members), &Updated::parameter);
+    bucket.holders = holders_of(members, mesh.group(bucket.rule->axes), mesh.device());
+    for (size_t i = 0; i < members.size(); ++i) bucket.members[i].holders = &bucket.holders[i];
+  }
+  steps_on_device_ = at::zeros({}, at::TensorOptions().dtype(at::kFloat).device(mesh.device()));
+}
+
+void Optimizer::step(double lr) {
+  at::NoGradGuard no_grad;
+  steps_on_device_.fill_(static_cast<double>(++steps_));
+  for (const Bucket& bucket : buckets_) {
+    std::vector<Updated> updated;
+    std::ranges::copy_if(bucket.members, std::back_inserter(updated),
+                         [](const Updated& member) { return member.parameter->grad.defined(); });
+    bucket.rule->update(updated, {.number = steps_,
+                                  .number_there = steps_on_device_,
+                                  .lr = lr * bucket.lr_scale,
+                                  .weight_decay = bucket.weight_decay,
+                                  .options = options_,
+                                  .mesh = mesh_});
+  }
+}
+
+}  // namespace modular

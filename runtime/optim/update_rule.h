@@ -1,0 +1,52 @@
+// The form that each way of updating parameters takes: two or three functions in a table, without state of their own.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/mesh/mesh.h"
+#include "runtime/optim/holders.h"
+#include "runtime/optim/options.h"
+#include "runtime/parallel/sharded_parameter.h"
+
+namespace modular {
+
+/// A parameter with what is kept beside it.
+struct Updated {
+  ShardedParameter* parameter = nullptr;
+  std::span<ShardedParameter> state;  // as UpdateRule::state made it
+  const Holders* holders = nullptr;   // among the ranks along UpdateRule::axes; null where there are no axes
+};
+
+/// One update of parameters that are treated alike.
+struct Step {
+  int64_t number;                  // counted from 1
+  const at::Tensor& number_there;  // the same on the device, [] float32
+  double lr, weight_decay;
+  const OptimizerOptions& options;
+  Mesh& mesh;
+};
+
+struct UpdateRule {
+  /// What is kept beside a parameter, all zero.
+  std::vector<ShardedParameter> (*state)(const ShardedParameter& parameter, const OptimizerOptions& options,
+                                         const Mesh& mesh);
+  /// Updates the parameters' `local` and their state. All have gradients. Collective along `axes`: some ranks may hold
+  /// nothing of some of them.
+  void (*update)(std::span<const Updated> parameters, const Step& step);
+  /// Elements that a rank keeps beside `kept` elements of a parameter of `shape`.
+  int64_t (*kept)(const std::vector<int64_t>& shape, int64_t kept, const OptimizerOptions& options);
+  /// The ranks along these see more of a parameter than their own boxes. Empty: every element is updated on its own.
+  std::vector<Axis> axes = {};
+};
+
+/// Something of a parameter's own layout that is kept beside it, "optimizer.<what>.<parameter>", zero.
+ShardedParameter kept_beside(const ShardedParameter& parameter, const std::string& what);
+
+extern const UpdateRule kAdamW, kSgd, kAdafactor, kMuon;
+
+}  // namespace modular
