@@ -3,10 +3,12 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/mesh/status.h"
 #include "runtime/mesh/storage.h"
+#include "runtime/mesh/traffic.h"
 
 namespace modular {
 namespace {
@@ -24,10 +26,18 @@ std::string describe(const char* operation, const ProcessGroup& group, const std
 
 using Works = Pending::Works;
 
-/// `run()` starts works; when they are done, the collective is so after `finish()`.
+/// The share of a tensor of `group` that belongs to other ranks, in bytes.
+double others(const ProcessGroup& group, const at::Tensor& tensor) {
+  return static_cast<double>(tensor.nbytes()) * (group->getSize() - 1) / group->getSize();
+}
+
+/// `run()` starts works, through which this rank receives `bytes`; when they are done, the collective is so after
+/// `finish()`.
 template <class Start>
-Pending start(const char* operation, const ProcessGroup& group, const std::string& what, Start&& run,
+Pending start(const char* operation, const ProcessGroup& group, const std::string& what, double bytes, Start&& run,
               std::function<void()> finish = {}) {
+  ++traffic().exchanges;
+  traffic().bytes += bytes;
   std::string description = describe(operation, group, what);
   try {
     return Pending(run(), std::move(description), std::move(finish));
@@ -57,7 +67,7 @@ void Pending::wait() {
 
 Pending all_reduce(const ProcessGroup& group, at::Tensor tensor, const std::string& what, c10d::ReduceOp op) {
   if (!group) return {};
-  return start("all_reduce", group, what, [&]() -> Works {
+  return start("all_reduce", group, what, 2 * others(group, tensor), [&]() -> Works {
     auto tensors = data_of(tensor);
     c10d::AllreduceOptions options;
     options.reduceOp = op;
@@ -72,7 +82,9 @@ Pending all_reduce(const ProcessGroup& group, at::Tensor tensor, const std::stri
 
 Pending all_gather(const ProcessGroup& group, const std::vector<at::Tensor>& tensors, const std::string& what) {
   if (!group) return {};
-  return start("all_gather", group, what, [&]() -> Works {
+  double bytes = 0.0;
+  for (const at::Tensor& tensor : tensors) bytes += others(group, tensor);
+  return start("all_gather", group, what, bytes, [&]() -> Works {
     std::vector<at::Tensor> whole, own;
     Works works;
     for (const at::Tensor& tensor : tensors) {
@@ -99,16 +111,16 @@ Pending reduce_scatter(const ProcessGroup& group, const at::Tensor& output, cons
     return {};
   }
   if (!input.is_cpu()) {
-    return start("reduce_scatter", group, what, [&, sum = output, whole = input]() mutable -> Works {
-      return {group->_reduce_scatter_base(sum, whole)};
-    });
+    return start(
+        "reduce_scatter", group, what, others(group, input),
+        [&, sum = output, whole = input]() mutable -> Works { return {group->_reduce_scatter_base(sum, whole)}; });
   }
   const at::Tensor terms = at::empty_like(input);  // every rank's contribution to this rank's part
   auto exchange = [&, to = terms, from = input]() mutable -> Works {
     std::vector<int64_t> equal_parts;
     return {group->alltoall_base(to, from, equal_parts, equal_parts)};
   };
-  return start("reduce_scatter", group, what, exchange, [=, size = group->getSize()] {
+  return start("reduce_scatter", group, what, others(group, input), exchange, [=, size = group->getSize()] {
     const at::Tensor by_rank = terms.view({size, -1}), sum = output.view(-1);
     sum.copy_(by_rank[0]);
     for (int rank = 1; rank < size; ++rank) sum.add_(by_rank[rank]);
@@ -122,38 +134,47 @@ Pending all_to_all(const ProcessGroup& group, const at::Tensor& output, std::vec
     output.copy_(input);
     return {};
   }
-  return start("all_to_all", group, what, [&, to = output, from = input]() mutable -> Works {
+  // Sizes are along the first dimension; none for equal parts.
+  const double rows = static_cast<double>(std::max<int64_t>(1, output.dim() ? output.size(0) : 1));
+  const double own = output_sizes.empty()
+                         ? 1.0 / group->getSize()
+                         : static_cast<double>(output_sizes[static_cast<size_t>(group->getRank())]) / rows;
+  const double bytes = static_cast<double>(output.nbytes()) * (1.0 - own);
+  return start("all_to_all", group, what, bytes, [&, to = output, from = input]() mutable -> Works {
     return {group->alltoall_base(to, from, output_sizes, input_sizes)};
   });
 }
 
 Pending broadcast(const ProcessGroup& group, at::Tensor tensor, int64_t source, const std::string& what) {
   if (!group) return {};
-  return start("broadcast", group, what, [&]() -> Works {
-    auto tensors = data_of(tensor);
-    c10d::BroadcastOptions options;
-    options.rootRank = source;
-    return {group->broadcast(tensors, options)};
-  });
+  return start("broadcast", group, what, source == group->getRank() ? 0.0 : static_cast<double>(tensor.nbytes()),
+               [&]() -> Works {
+                 auto tensors = data_of(tensor);
+                 c10d::BroadcastOptions options;
+                 options.rootRank = source;
+                 return {group->broadcast(tensors, options)};
+               });
 }
 
 Pending send(const ProcessGroup& group, at::Tensor tensor, int64_t peer, int tag, const std::string& what) {
-  return start("send", group, fmt::format("{} to rank {}", what, peer), [&]() -> Works {
+  return start("send", group, fmt::format("{} to rank {}", what, peer), 0.0, [&]() -> Works {
     auto tensors = data_of(tensor);
     return {group->send(tensors, static_cast<int>(peer), tag)};
   });
 }
 
 Pending receive(const ProcessGroup& group, at::Tensor tensor, int64_t peer, int tag, const std::string& what) {
-  return start("receive", group, fmt::format("{} from rank {}", what, peer), [&]() -> Works {
-    auto tensors = data_of(tensor);
-    return {group->recv(tensors, static_cast<int>(peer), tag)};
-  });
+  return start("receive", group, fmt::format("{} from rank {}", what, peer), static_cast<double>(tensor.nbytes()),
+               [&]() -> Works {
+                 auto tensors = data_of(tensor);
+                 return {group->recv(tensors, static_cast<int>(peer), tag)};
+               });
 }
 
 void barrier(const ProcessGroup& group, const std::string& what) {
   if (!group) return;
-  start("barrier", group, what, [&]() -> Works { return {group->barrier()}; }).wait();
+  start("barrier", group, what, 0.0, [&]() -> Works { return {group->barrier()}; }).wait();
+  --traffic().exchanges;  // nothing is exchanged
 }
 
 }  // namespace modular

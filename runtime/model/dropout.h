@@ -15,13 +15,11 @@
 
 namespace modular {
 
-/// What one call of a dropout layer drops.
-///
-/// An element is known by its sample, its column (the last dimension), its row (those between; of attention, the query)
-/// and its plane (of attention, the head). It is dropped where its 32-bit word is below p * 2^32. Words are those of
-/// Philox4x32-10 with the key and, as counter, (block, row, sample, plane): 64 columns take 16 counters, of whose four
-/// words the first are those of columns 0 … 15, the second those of 16 … 31, and so on. Rows, planes and samples that
-/// are 2^32 apart are dropped alike.
+/// What one call of a dropout layer drops. An element is known by its sample, its column (the last dimension), its row
+/// (those between; of attention, the query) and its plane (of attention, the head). It is dropped where its 32-bit word
+/// is below p * 2^32. Words are those of Philox4x32-10 with the key and, as counter, (block, row, sample, plane): 64
+/// columns take 16 counters, of whose four words the first are those of columns 0 … 15, the second those of 16 … 31,
+/// and so on. Rows, planes and samples that are 2^32 apart are dropped alike.
 struct DropoutDraw {
   Tensor samples;     // [batch] int64, on the values' device: which sample each row of a batch is
   uint64_t key = 0;   // of the seed, the layer, and how many times it ran before in this forward
@@ -31,23 +29,8 @@ struct DropoutDraw {
 };
 
 namespace nn {
-/// In the place of libtorch's Dropout one that the runtime can tell what to drop. Without a runtime it drops what
-/// libtorch draws, in training mode. `p` is at least 0 and below 1.
-class DropoutImpl : public torch::nn::Module {
- public:
-  explicit DropoutImpl(double p = 0.5) : p(p) {
-    TORCH_CHECK(p >= 0.0 && p < 1.0, "dropout with probability ", p, ": write at least 0 and less than 1");
-  }
-  /// - x [batch, ..., features]
-  /// - returns [batch, ..., features]
-  Tensor forward(const Tensor& x);
-  /// Whether a call now drops anything.
-  bool drops() const;
-
-  double p;
-};
-TORCH_MODULE(Dropout);
-}  // namespace nn
+class DropoutImpl;
+}
 
 namespace dropout {
 
@@ -64,7 +47,27 @@ inline Draws* context = nullptr;
 
 }  // namespace dropout
 
-inline bool nn::DropoutImpl::drops() const { return p > 0.0 && (dropout::context || is_training()); }
+namespace detail {
+inline Tensor drop(const nn::DropoutImpl& layer, const Tensor& x);
+}
+
+namespace nn {
+/// In the place of libtorch's Dropout one that the runtime can tell what to drop: each element with probability `p`, at
+/// least 0 and less than 1; the others are divided by 1 - p. Without a runtime it drops what libtorch draws, in
+/// training mode. It is given values [batch, ..., features].
+class DropoutImpl : public torch::nn::Module {
+ public:
+  explicit DropoutImpl(double p = 0.5) : p(p) {
+    TORCH_CHECK(p >= 0.0 && p < 1.0, "dropout with probability ", p, ": write at least 0 and less than 1");
+  }
+  Tensor forward(const Tensor& x) { return drops() ? detail::drop(*this, x) : x; }
+  /// Whether a call now drops anything.
+  bool drops() const { return p > 0.0 && (dropout::context || is_training()); }
+
+  double p;
+};
+TORCH_MODULE(Dropout);
+}  // namespace nn
 
 namespace plain {
 
@@ -88,7 +91,6 @@ inline std::array<Tensor, 4> philox(std::array<Tensor, 4> counter, uint64_t key)
 inline int64_t dropout_threshold(double p) { return std::min(std::llround(p * 4294967296.0), 4294967295LL); }
 
 /// 1 where an element is kept and 0 elsewhere, bool. `first_column` and `first_plane` say where a part begins.
-/// - samples [batch] int64
 /// - returns [batch, planes, rows, columns]
 inline Tensor kept(const DropoutDraw& draw, int64_t planes, int64_t rows, int64_t columns, int64_t first_plane,
                    int64_t first_column) {

@@ -149,14 +149,14 @@ inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
 
 }  // namespace plain
 
-namespace nn {
-inline Tensor DropoutImpl::forward(const Tensor& x) {
-  if (!drops()) return x;
-  if (!dropout::context) return at::dropout(x, p, /*train=*/true);
-  const DropoutDraw drawn = dropout::context->draw(*this);
+namespace detail {
+/// What a layer that drops makes of x.
+inline Tensor drop(const nn::DropoutImpl& layer, const Tensor& x) {
+  if (!dropout::context) return at::dropout(x, layer.p, /*train=*/true);
+  const DropoutDraw drawn = dropout::context->draw(layer);
   return fused.dropout ? fused.dropout(x, drawn) : plain::dropout(x, drawn);
 }
-}  // namespace nn
+}  // namespace detail
 
 /// Root mean square norm (Zhang & Sennrich) over the last dimension, x / sqrt(mean(x²) + eps): in float32, rounded to
 /// the type of `weight`, times that, rounded to x's type.
@@ -337,7 +337,10 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
 }
 
 /// attention() that drops some of the shares which keys have in what a query mixes (Vaswani et al.).
-/// - query, key, value, mask, softcap and the result as attention() has them
+/// - query [batch, heads, seq, head_dim]
+/// - key, value [batch, key_value_heads, seq, head_dim]
+/// - mask [batch or 1, heads or 1, seq, keys], as attention() takes it
+/// - returns [batch, seq, heads * head_dim]
 inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
                         const nn::Dropout& dropout, std::optional<double> softcap = std::nullopt) {
   if (!dropout->drops()) return attention(query, key, value, mask, scale, softcap);
@@ -374,6 +377,10 @@ inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, cons
 }
 
 /// The same with some of the shares dropped, which keys have in what a query mixes.
+/// - query [batch, heads, seq, head_dim]
+/// - key, value [batch, key_value_heads, seq, head_dim]
+/// - biases [batch or 1, heads or 1, seq, keys]
+/// - returns [batch, seq, heads * head_dim]
 inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& biases,
                                     double scale, const nn::Dropout& dropout) {
   if (!dropout->drops()) return attention_with_biases(query, key, value, biases, scale);

@@ -117,6 +117,7 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
   return detail::attention_dropping(query, key, value, mask, scale, *dropout, softcap,
                                     {context->rank(), context->size()});
 }
+/// The same of attention_with_biases().
 inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& biases,
                                     double scale, const nn::Dropout& dropout) {
   if (!context || !dropout->drops()) return modular::attention_with_biases(query, key, value, biases, scale, dropout);

@@ -110,6 +110,27 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   plan->add_option("--ranks", arguments.ranks, "number of ranks; those of the launcher's flags when not given")
       ->check(CLI::PositiveNumber);
 
+  auto* bench = app.add_subcommand("bench", "Measure strategies of parallelism side by side on this machine");
+  add_run_options(bench, arguments);
+  bench->add_option("--ranks", arguments.ranks, "ranks of each strategy; 2 when not given")->check(CLI::PositiveNumber);
+  bench->add_option("--strategies", arguments.strategies, "of none (one rank), ddp, zero1, zero2, fsdp, tp and pp")
+      ->delimiter(',');
+  bench->add_option("--steps", arguments.steps, "measured steps of each, over all rounds")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  bench->add_option("--rounds", arguments.rounds, "turns that the strategies take")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  bench->add_option("--format", arguments.format, "markdown or json")->check(CLI::IsMember({"markdown", "json"}));
+
+  auto* measure = app.add_subcommand("measure", "Train some steps, leave no run behind, and say what they took");
+  add_run_options(measure, arguments);
+  measure->add_option("--steps", arguments.steps, "measured steps")->check(CLI::PositiveNumber)->capture_default_str();
+  measure->add_option("--warm-up", arguments.warm_up, "steps before them")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  measure->add_option("--report", arguments.report, "JSON file to write; standard output when not given");
+
   app.add_subcommand("entries", "List the models of this program")->add_flag("--json", arguments.json, "as JSON");
 
   auto* settings = app.add_subcommand("settings", "List all settings with their defaults and meanings");

@@ -25,8 +25,13 @@ struct Arguments {
   std::filesystem::path source, target;          // export, import
   std::string dtype = "float32";                 // export
   uint64_t max_shard_bytes = uint64_t{5} << 30;  // export
-  int64_t ranks = 0;                             // plan; 0: those of the launcher's flags
-  bool json = false;                             // plan, entries
+  int64_t ranks = 0;                             // plan, bench; 0: those of the launcher's flags, or 2
+  bool json = false;                             // entries
+  int64_t steps = 50, warm_up = 3;               // bench (of all rounds), measure
+  int64_t rounds = 5;                            // bench
+  std::vector<std::string> strategies = {"none", "ddp", "zero1", "zero2", "fsdp", "tp", "pp"};  // bench
+  std::string format = "markdown";                                                              // bench
+  std::filesystem::path report;                                                                 // measure
 };
 
 /// Parses `arguments` (without the program and the launcher's flags). Returns an exit status instead where the command

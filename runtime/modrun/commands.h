@@ -27,10 +27,13 @@ PreparedCommand prepare_train(const Arguments& arguments, int64_t world_size);
 PreparedCommand prepare_eval(const Arguments& arguments, int64_t world_size);
 PreparedCommand prepare_sample(const Arguments& arguments, int64_t world_size);
 PreparedCommand prepare_forward(const Arguments& arguments, int64_t world_size);
+PreparedCommand prepare_measure(const Arguments& arguments, int64_t world_size);
 
 // Commands of one process.
 
 void show_plan(const Arguments& arguments, int64_t world_size);
+/// Starts jobs of its own.
+void run_bench(const Arguments& arguments);
 void show_entries(const Arguments& arguments);
 void show_settings(const Arguments& arguments);
 void export_checkpoint(const Arguments& arguments);

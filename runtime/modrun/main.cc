@@ -23,6 +23,7 @@ constexpr int kRefused = 2;
 std::function<void()> local_command(const Arguments& arguments, int64_t world_size) {
   const std::map<std::string, std::function<void()>> commands = {
       {"plan", [&, world_size] { show_plan(arguments, world_size); }},
+      {"bench", [&] { run_bench(arguments); }},
       {"entries", [&] { show_entries(arguments); }},
       {"settings", [&] { show_settings(arguments); }},
       {"export", [&] { export_checkpoint(arguments); }},
@@ -33,8 +34,11 @@ std::function<void()> local_command(const Arguments& arguments, int64_t world_si
 }
 
 PreparedCommand prepare(const Arguments& arguments, int64_t world_size) {
-  const std::map<std::string, PreparedCommand (*)(const Arguments&, int64_t)> commands = {
-      {"train", prepare_train}, {"eval", prepare_eval}, {"sample", prepare_sample}, {"forward", prepare_forward}};
+  const std::map<std::string, PreparedCommand (*)(const Arguments&, int64_t)> commands = {{"train", prepare_train},
+                                                                                          {"eval", prepare_eval},
+                                                                                          {"sample", prepare_sample},
+                                                                                          {"forward", prepare_forward},
+                                                                                          {"measure", prepare_measure}};
   return commands.at(arguments.command)(arguments, world_size);
 }
 

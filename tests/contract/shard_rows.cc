@@ -106,6 +106,10 @@ std::string woven(Call call) {
       return ", by `tp::cross_entropy`";
     case Call::layer_norm:
       return ", by `tp::layer_norm`";
+    case Call::dropout:
+      return ", by `tp::dropout`";
+    case Call::attention:
+      return ", by `tp::attention`";
     case Call::rms_norm:
       return ", by `tp::rms_norm`";
     case Call::alibi_slopes:

@@ -47,7 +47,9 @@ class EncoderLayerImpl : public Module {
         fc(register_module("fc", TransposedLinear(config.hidden_size, config.intermediate_size))),
         proj(register_module("proj", TransposedLinear(config.intermediate_size, config.hidden_size))),
         norm1(register_module("norm1", LayerNorm(config.hidden_size, config.layer_norm_eps))),
-        norm2(register_module("norm2", LayerNorm(config.hidden_size, config.layer_norm_eps, /*has_bias=*/false))) {}
+        norm2(register_module("norm2", LayerNorm(config.hidden_size, config.layer_norm_eps, /*has_bias=*/false))),
+        attention_dropout(register_module("attention_dropout", nn::Dropout(0.1))),
+        hidden_dropout(register_module("hidden_dropout", nn::Dropout(0.1))) {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
@@ -56,7 +58,8 @@ class EncoderLayerImpl : public Module {
     const Tensor k = key(tokens).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
     const Tensor v = value(tokens).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
     const double scaling = 1.0 / std::sqrt(static_cast<double>(head_dim));
-    const Tensor attended = norm1(hidden_states + output(attention(q, k, v, mask, scaling)));
+    const Tensor mixed = output(attention(q, k, v, mask, scaling, attention_dropout));
+    const Tensor attended = norm1(hidden_states + hidden_dropout(mixed));
     return norm2(attended + proj(activation(config.hidden_act, fc(attended))));
   }
 
@@ -77,6 +80,8 @@ class EncoderLayerImpl : public Module {
   TP_ROWWISE TransposedLinear proj;
   LayerNorm norm1;
   LayerNorm norm2;
+  nn::Dropout attention_dropout;
+  nn::Dropout hidden_dropout;
 };
 TORCH_MODULE(EncoderLayer);
 

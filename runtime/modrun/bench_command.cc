@@ -1,0 +1,266 @@
+// `modrun bench`: the strategies of parallelism side by side, on the user's own model, data and machine. Each is
+// measured by a job of its own (`modrun measure`), and the jobs take turns, so that a machine that is slower for a
+// while is so for all of them.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "runtime/launch/launcher.h"
+#include "runtime/mesh/print.h"
+#include "runtime/modrun/commands.h"
+#include "runtime/modrun/run_config.h"
+#include "runtime/train/config_field.h"
+#include "runtime/train/measure.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kWarmUp = 3;  // steps of each turn that are not counted
+
+/// How a strategy lays a run over `ranks` ranks.
+struct Strategy {
+  std::string_view name;
+  std::string_view axis;  // that takes all ranks; empty: one rank
+  int64_t zero_stage = 0;
+};
+constexpr Strategy kStrategies[] = {
+    {"none", ""},
+    {"ddp", "dp_replicate"},
+    {"zero1", "dp_shard", 1},
+    {"zero2", "dp_shard", 2},
+    {"fsdp", "dp_shard", 3},
+    {"tp", "tp"},
+    {"pp", "pp"},
+};
+
+/// A strategy of this bench and what was found of it.
+struct Entrant {
+  const Strategy& strategy;
+  int64_t ranks = 1;
+  std::vector<std::string> settings;  // beside the user's
+  std::string refusal;                // why it does not run; empty where it does
+  std::vector<Measurement> turns;
+};
+
+std::vector<std::string> settings_of(const Strategy& strategy, int64_t ranks, int64_t micro_batches) {
+  std::vector<std::string> settings;
+  for (const std::string_view axis : {"pp", "dp_replicate", "dp_shard", "tp"})
+    settings.push_back(fmt::format("parallel.{}={}", axis, axis == strategy.axis ? ranks : 1));
+  if (strategy.zero_stage > 0) settings.push_back(fmt::format("parallel.zero_stage={}", strategy.zero_stage));
+  // Stages wait for one another less the more micro-batches there are.
+  if (strategy.axis == "pp")
+    settings.push_back(fmt::format("train.micro_batches={}", std::max(micro_batches, 2 * ranks)));
+  return settings;
+}
+
+const Strategy& strategy_named(const std::string& name) {
+  const auto found = std::ranges::find(kStrategies, name, &Strategy::name);
+  if (found != std::end(kStrategies)) return *found;
+  std::vector<std::string_view> known;
+  for (const Strategy& strategy : kStrategies) known.push_back(strategy.name);
+  throw ConfigError(fmt::format("--strategies: there is no \"{}\": choose of {}", name, fmt::join(known, ", ")));
+}
+
+Arguments with(Arguments arguments, const std::vector<std::string>& settings) {
+  arguments.settings.insert(arguments.settings.end(), settings.begin(), settings.end());
+  return arguments;
+}
+
+/// Why the run that `arguments` ask for cannot be measured, or nothing.
+std::string refusal_of(const Arguments& arguments, int64_t ranks) {
+  try {
+    prepare_measure(arguments, ranks);
+    return {};
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+/// Words of a command line that starts `command` for an entrant.
+std::vector<std::string> words_of(const std::string& command, const Arguments& arguments, const Entrant& entrant) {
+  std::vector<std::string> words = {command};
+  if (!arguments.config.empty()) words.push_back(arguments.config.string());
+  for (const auto* settings : {&arguments.settings, &entrant.settings})
+    for (const auto& setting : *settings) words.insert(words.end(), {"--set", setting});
+  return words;
+}
+
+/// One turn of an entrant.
+Measurement take_turn(const Arguments& arguments, const Entrant& entrant, int64_t steps, const fs::path& report) {
+  auto words = words_of("measure", arguments, entrant);
+  words.insert(words.end(),
+               {"--steps", std::to_string(steps), "--warm-up", std::to_string(kWarmUp), "--report", report.string()});
+  const int status = launch_self({.ranks_per_node = entrant.ranks}, words);
+  if (status != 0) throw std::runtime_error(fmt::format("{} failed with status {}", entrant.strategy.name, status));
+  std::ifstream in(report);
+  const auto json = nlohmann::json::parse(in);
+  return {.seconds = json.at("seconds"),
+          .samples_per_step = json.at("samples_per_step"),
+          .memory_peak = json.at("memory_peak"),
+          .exchanges = json.at("exchanges"),
+          .bytes = json.at("bytes"),
+          .loss = json.at("loss")};
+}
+
+/// Samples a second by the median step of all turns.
+double samples_per_second(const Entrant& entrant) {
+  std::vector<double> seconds;
+  for (const Measurement& turn : entrant.turns) seconds.insert(seconds.end(), turn.seconds.begin(), turn.seconds.end());
+  std::ranges::sort(seconds);
+  const size_t middle = seconds.size() / 2;
+  const double median = seconds.size() % 2 ? seconds[middle] : (seconds[middle - 1] + seconds[middle]) / 2;
+  return entrant.turns.front().samples_per_step / median;
+}
+
+/// What a user types to train in that way.
+std::string launch_line(const Arguments& arguments, const Entrant& entrant) {
+  std::string line = "modrun";
+  if (entrant.ranks > 1) line += fmt::format(" --nproc-per-node {}", entrant.ranks);
+  line += " train";
+  if (!arguments.config.empty()) line += " " + arguments.config.string();
+  for (const auto& setting : entrant.settings)
+    if (!setting.ends_with("=1") || setting.starts_with("parallel.zero_stage")) line += " --set " + setting;
+  return line;
+}
+
+nlohmann::ordered_json as_json(const Arguments& arguments, const std::vector<Entrant>& entrants) {
+  auto rows = nlohmann::ordered_json::array();
+  for (const Entrant& entrant : entrants) {
+    nlohmann::ordered_json row = {{"strategy", entrant.strategy.name}};
+    if (!entrant.refusal.empty()) {
+      row["refused"] = entrant.refusal;
+    } else {
+      const Measurement& last = entrant.turns.back();
+      row["launch"] = launch_line(arguments, entrant);
+      row["ranks"] = entrant.ranks;
+      row["samples_per_second"] = samples_per_second(entrant);
+      row["memory_bytes"] = last.memory_peak;
+      row["exchanges_per_step"] = last.exchanges;
+      row["bytes_per_step"] = last.bytes;
+      row["loss"] = last.loss;
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string as_markdown(const Arguments& arguments, const std::vector<Entrant>& entrants) {
+  const auto alone = std::ranges::find_if(
+      entrants, [](const Entrant& entrant) { return entrant.strategy.name == "none" && entrant.refusal.empty(); });
+  std::string text =
+      "| strategy | samples/s | speed-up | memory a rank | exchanges a step | received a step | loss | launch |\n"
+      "|---|---|---|---|---|---|---|---|\n";
+  std::string refused;
+  for (const Entrant& entrant : entrants) {
+    if (!entrant.refusal.empty()) {
+      refused += fmt::format("{} does not run: {}\n", entrant.strategy.name, entrant.refusal);
+      continue;
+    }
+    const Measurement& last = entrant.turns.back();
+    const double rate = samples_per_second(entrant);
+    const std::string speed_up =
+        alone == entrants.end() ? "" : fmt::format("{:.2f}", rate / samples_per_second(*alone));
+    text += fmt::format("| {} | {:.1f} | {} | {:.0f} MiB | {:.0f} | {:.2f} MiB | {:.4f} | `{}` |\n",
+                        entrant.strategy.name, rate, speed_up, last.memory_peak / (1 << 20), last.exchanges,
+                        last.bytes / (1 << 20), last.loss, launch_line(arguments, entrant));
+  }
+  return text + (refused.empty() ? "" : "\n" + refused);
+}
+
+/// The cores of this machine that each of `ranks` ranks has, given to ranks of every strategy alike.
+void give_cores(int64_t ranks) {
+  cpu_set_t usable;
+  CPU_ZERO(&usable);
+  if (sched_getaffinity(0, sizeof(usable), &usable) != 0) return;
+  setenv("OMP_NUM_THREADS", std::to_string(std::max<int64_t>(1, CPU_COUNT(&usable) / ranks)).c_str(), /*overwrite=*/0);
+}
+
+/// A folder that goes when the bench ends.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() : path_((fs::temp_directory_path() / "modrun-bench-XXXXXX").string()) {
+    if (!mkdtemp(path_.data()))
+      throw std::runtime_error("cannot make a folder in " + fs::temp_directory_path().string());
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  fs::path operator/(const std::string& name) const { return fs::path(path_) / name; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+PreparedCommand prepare_measure(const Arguments& arguments, int64_t world_size) {
+  const auto run = std::make_shared<Run>(prepare_run(read_config_of(arguments), {.overwrite = true}, world_size));
+  PreparedCommand command;
+  command.mesh = run->mesh;
+  command.options = run->config.mesh_options();
+  command.before_ranks = [run] { check_examples(*run); };
+  command.run = [run, arguments](Mesh& mesh) {
+    const Measurement measured = measure(*run, mesh, arguments.warm_up, arguments.steps);
+    if (mesh.rank() != 0) return 0;
+    const nlohmann::ordered_json report = {{"seconds", measured.seconds},
+                                           {"samples_per_step", measured.samples_per_step},
+                                           {"memory_peak", measured.memory_peak},
+                                           {"exchanges", measured.exchanges},
+                                           {"bytes", measured.bytes},
+                                           {"loss", measured.loss}};
+    if (arguments.report.empty()) {
+      fmt::print("{}\n", report.dump(2));
+    } else if (!(std::ofstream(arguments.report) << report.dump(2) << "\n").flush()) {
+      throw std::runtime_error(fmt::format("{} cannot be written", arguments.report.string()));
+    }
+    return 0;
+  };
+  return command;
+}
+
+void run_bench(const Arguments& arguments) {
+  const auto config = read_config_of(arguments);
+  const int64_t ranks = arguments.ranks > 0 ? arguments.ranks : 2;
+  std::vector<Entrant> entrants;
+  for (const auto& name : arguments.strategies) {
+    const Strategy& strategy = strategy_named(name);
+    Entrant& entrant = entrants.emplace_back(Entrant{strategy, strategy.axis.empty() ? 1 : ranks});
+    entrant.settings = settings_of(strategy, ranks, config.train.micro_batches);
+    entrant.refusal = refusal_of(with(arguments, entrant.settings), entrant.ranks);
+  }
+  if (std::ranges::none_of(entrants, [](const Entrant& entrant) { return entrant.refusal.empty(); }))
+    throw ConfigError(fmt::format("none of the strategies runs: {}", entrants.front().refusal));
+
+  give_cores(ranks);
+  setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);  // what is checked once a job has been
+  const TemporaryFolder folder;
+  const int64_t rounds = std::min(arguments.rounds, arguments.steps);
+  for (int64_t round = 0; round < rounds; ++round)
+    for (Entrant& entrant : entrants) {
+      if (!entrant.refusal.empty()) continue;
+      // As many steps as --steps says, over all rounds.
+      const int64_t steps = arguments.steps * (round + 1) / rounds - arguments.steps * round / rounds;
+      entrant.turns.push_back(take_turn(arguments, entrant, steps, folder / "report.json"));
+      print_to(stderr, "round {} of {}: {} {:.1f} samples/s\n", round + 1, rounds, entrant.strategy.name,
+               samples_per_second(entrant));
+    }
+
+  if (arguments.format == "json") return fmt::print("{}\n", as_json(arguments, entrants).dump(2));
+  fmt::print("{}, {} samples a step, {} ranks with OMP_NUM_THREADS={}, the median of {} steps in {} turns\n\n{}",
+             config.network.entry->architecture, config.train.batch_size, ranks, getenv("OMP_NUM_THREADS"),
+             arguments.steps, rounds, as_markdown(arguments, entrants));
+}
+
+}  // namespace modular

@@ -1,0 +1,62 @@
+#include "runtime/train/measure.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "runtime/mesh/collectives.h"
+#include "runtime/mesh/status.h"
+#include "runtime/mesh/traffic.h"
+#include "runtime/optim/clip.h"
+#include "runtime/optim/optimizer.h"
+#include "runtime/train/device_usage.h"
+#include "runtime/train/evaluation.h"
+#include "runtime/train/samples.h"
+
+namespace modular {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// The largest of the ranks' values.
+double largest(Mesh& mesh, double value, const char* what) {
+  at::Tensor all = at::full({1}, value, at::TensorOptions().dtype(at::kDouble).device(mesh.device()));
+  all_reduce(mesh.world(), all, what, c10d::ReduceOp::MAX).wait();
+  return all.item<double>();
+}
+
+}  // namespace
+
+Measurement measure(const Run& run, Mesh& mesh, int64_t warm_up, int64_t steps) {
+  const RunConfig& config = run.config;
+  const auto seed = static_cast<uint64_t>(config.train.seed);
+  ParallelModel model(*config.network.entry, *config.network.config, mesh, config.parallel_options(), seed);
+  Optimizer optimizer(model.parameters(), config.optim, mesh);
+  const auto samples = open_samples(config, run.files.training, config.train.seed);
+  const BatchShape shape = config.batch_shape(run.mesh, data_parallel_rank(mesh));
+  const BatchSource source(*samples, shape, seed);
+
+  Measurement measured{.samples_per_step = static_cast<double>(shape.global())};
+  Traffic before;
+  for (int64_t step = 0; step < warm_up + steps; ++step) {
+    set_phase(fmt::format("step {} of the measurement", step + 1));
+    auto batches = source.at({step * shape.global()});
+    to_device(batches, mesh.device());
+    barrier(mesh.world(), "the ranks before a step");
+    if (step == warm_up) before = traffic();
+    const auto begin = Clock::now();
+    measured.loss = model.step(batches).loss;
+    clip_gradients(model.parameters(), gradient_norm(model.parameters(), mesh), config.optim.max_grad_norm);
+    optimizer.step(config.schedule().at(step));
+    model.parameters_changed();
+    if (step >= warm_up) measured.seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  const auto a_step = [&](double count) { return count / static_cast<double>(steps); };
+  measured.exchanges =
+      largest(mesh, a_step(static_cast<double>(traffic().exchanges - before.exchanges)), "the number of exchanges");
+  measured.bytes = largest(mesh, a_step(traffic().bytes - before.bytes), "the bytes received");
+  measured.memory_peak = largest(mesh, static_cast<double>(memory_peak(mesh.device())), "the memory");
+  return measured;
+}
+
+}  // namespace modular

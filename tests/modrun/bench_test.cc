@@ -1,0 +1,69 @@
+// modrun bench measures each strategy in jobs of their own: what it tells of traffic is the closed form, losses are the
+// same whatever the strategy, and what cannot run is named with the reason.
+#include <gmock/gmock.h>
+
+#include "tests/modrun/modrun_process.h"
+
+namespace modular {
+namespace {
+
+using testing::HasSubstr;
+
+class Bench : public ModrunTest {
+ protected:
+  Finished bench(const std::string& strategies, const std::vector<std::string>& options = {}) const {
+    std::vector<std::string> arguments = {"bench",        config_.string(),
+                                          "--ranks",      "2",
+                                          "--steps",      "3",
+                                          "--rounds",     "2",
+                                          "--strategies", strategies,
+                                          "--set",        "train.dir=" + run_folder("none").string()};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    return modrun(arguments, 300);
+  }
+};
+
+/// The JSON after the lines that say how far it is.
+nlohmann::json json_of(const Finished& finished) {
+  const size_t begin = finished.output.find("[\n");
+  EXPECT_NE(begin, std::string::npos) << finished.output;
+  return nlohmann::json::parse(finished.output.substr(begin));
+}
+
+TEST_F(Bench, TellsTrafficAndTheSameLossForEachStrategy) {
+  const auto finished = bench("none,ddp,zero1,zero2,fsdp,tp,pp", {"--format", "json"});
+  ASSERT_EQ(finished.status, 0) << finished.output;
+  const auto rows = json_of(finished);
+  ASSERT_EQ(rows.size(), 7U);
+  // Table and head, and two layers of attention 4 x 32 x 32, network 3 x 32 x 48 and two norms; the last norm.
+  const double parameters = 2 * 256 * 32 + 2 * (4 * 32 * 32 + 3 * 32 * 48 + 2 * 32) + 32;
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.dump());
+    EXPECT_GT(row.at("samples_per_second"), 0.0);
+    EXPECT_GT(row.at("memory_bytes"), 1e7);
+    EXPECT_NEAR(row.at("loss"), rows[0].at("loss"), 1e-5);
+    const std::string strategy = row.at("strategy");
+    if (strategy == "none") EXPECT_EQ(row.at("exchanges_per_step"), 0.0);
+    if (strategy == "ddp" || strategy == "zero1" || strategy == "zero2")
+      EXPECT_NEAR(row.at("bytes_per_step").get<double>(), parameters * 4, parameters * 4 * 0.02);
+  }
+  EXPECT_FALSE(std::filesystem::exists(run_folder("none"))) << "a bench leaves no run behind";
+}
+
+TEST_F(Bench, NamesWhatDoesNotRunAndWhy) {
+  const auto finished = bench("none,tp", {"--set", "model.config.num_key_value_heads=1"});
+  ASSERT_EQ(finished.status, 0) << finished.output;
+  EXPECT_THAT(finished.output, HasSubstr("| none |"));
+  EXPECT_THAT(finished.output, HasSubstr("tp does not run: "));
+  EXPECT_THAT(finished.output, HasSubstr("num_key_value_heads"));
+}
+
+TEST_F(Bench, RefusesAStrategyThatIsNotKnown) {
+  const auto finished = bench("none,fsdp2");
+  EXPECT_EQ(finished.status, 2);
+  EXPECT_THAT(finished.output,
+              HasSubstr("--strategies: there is no \"fsdp2\": choose of none, ddp, zero1, zero2, fsdp, tp, pp"));
+}
+
+}  // namespace
+}  // namespace modular
