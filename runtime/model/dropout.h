@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "runtime/model/fused.h"
 #include "runtime/model/module.h"
 
 namespace modular {
@@ -138,5 +139,14 @@ inline Tensor dropout_of_shares(const Tensor& shares, const DropoutDraw& draw) {
 }
 
 }  // namespace plain
+
+namespace detail {
+/// What a layer that drops makes of x.
+inline Tensor drop(const nn::DropoutImpl& layer, const Tensor& x) {
+  if (!dropout::context) return at::dropout(x, layer.p, /*train=*/true);
+  const DropoutDraw drawn = dropout::context->draw(layer);
+  return fused.dropout ? fused.dropout(x, drawn) : plain::dropout(x, drawn);
+}
+}  // namespace detail
 
 }  // namespace modular

@@ -18,21 +18,6 @@
 
 namespace modular {
 
-/// Fused operators of the program; null where there is none. Same contracts as the functions below that call them.
-struct FusedFunctions {
-  Tensor (*rms_norm)(const Tensor& x, const Tensor& weight, double eps) = nullptr;
-  Tensor (*gated_activation)(std::string_view activation, const Tensor& gate, const Tensor& up) = nullptr;
-  Tensor (*rotary)(const Tensor& x, const Tensor& cos, const Tensor& sin) = nullptr;
-  /// Drops shares as `drawn` says; null for none.
-  Tensor (*attention)(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
-                      const DropoutDraw* drawn) = nullptr;
-  Tensor (*dropout)(const Tensor& x, const DropoutDraw& drawn) = nullptr;
-  Tensor (*cross_entropy)(const Tensor& logits, const Tensor& targets) = nullptr;
-};
-
-/// The program's, which runtime/ops installs.
-inline FusedFunctions fused;
-
 /// An activation function by the name that config.json gives it: silu (swish), gelu, gelu_pytorch_tanh (gelu_new,
 /// gelu_fast), quick_gelu, relu or relu2. Another name is an error.
 /// - x [..., features]
@@ -148,15 +133,6 @@ inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
 }
 
 }  // namespace plain
-
-namespace detail {
-/// What a layer that drops makes of x.
-inline Tensor drop(const nn::DropoutImpl& layer, const Tensor& x) {
-  if (!dropout::context) return at::dropout(x, layer.p, /*train=*/true);
-  const DropoutDraw drawn = dropout::context->draw(layer);
-  return fused.dropout ? fused.dropout(x, drawn) : plain::dropout(x, drawn);
-}
-}  // namespace detail
 
 /// Root mean square norm (Zhang & Sennrich) over the last dimension, x / sqrt(mean(x²) + eps): in float32, rounded to
 /// the type of `weight`, times that, rounded to x's type.

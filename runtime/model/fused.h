@@ -1,0 +1,28 @@
+// Where a program puts fused forms of the functions that models are made of.
+#pragma once
+
+#include <string_view>
+
+#include "runtime/model/tensors.h"
+
+namespace modular {
+
+struct DropoutDraw;
+
+/// Fused operators of the program; null where there is none. Same contracts as the functions that call them
+/// (functions.h).
+struct FusedFunctions {
+  Tensor (*rms_norm)(const Tensor& x, const Tensor& weight, double eps) = nullptr;
+  Tensor (*gated_activation)(std::string_view activation, const Tensor& gate, const Tensor& up) = nullptr;
+  Tensor (*rotary)(const Tensor& x, const Tensor& cos, const Tensor& sin) = nullptr;
+  /// Drops shares as `drawn` says; null for none.
+  Tensor (*attention)(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
+                      const DropoutDraw* drawn) = nullptr;
+  Tensor (*dropout)(const Tensor& x, const DropoutDraw& drawn) = nullptr;
+  Tensor (*cross_entropy)(const Tensor& logits, const Tensor& targets) = nullptr;
+};
+
+/// The program's, which runtime/ops installs.
+inline FusedFunctions fused;
+
+}  // namespace modular
