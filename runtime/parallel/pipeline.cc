@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/parallel/known_schedules.h"
+
 namespace modular {
 namespace {
 
@@ -70,18 +72,19 @@ PipelineSums Pipeline::train(std::span<const Batch> micro_batches, const StageFu
 
 PipelineSums Pipeline::evaluate(std::span<const Batch> batches, const StageFunctions& functions) {
   at::NoGradGuard no_grad;
-  return run(batches, functions, schedule_forward(stages_, static_cast<int64_t>(batches.size())), 0.0);
+  return run(batches, functions,
+             schedule_forward(placed_in_loops(stages_, 1), stages_, static_cast<int64_t>(batches.size())), 0.0);
 }
 
 PipelineSums Pipeline::run(std::span<const Batch> micro_batches, const StageFunctions& functions,
                            const PipelineSchedule& schedule, double loss_scale) {
   const std::string problem = problem_of(schedule, static_cast<int64_t>(micro_batches.size()));
   TORCH_INTERNAL_ASSERT(problem.empty(), "pipeline schedule: ", problem);
-  const auto& actions = schedule[static_cast<size_t>(stage_)];
+  const auto& actions = schedule.ranks[static_cast<size_t>(stage_)];
 
   Tensor loss_sum, token_count;
   for (size_t i = 0; i < actions.size(); ++i) {
-    const auto [kind, index] = actions[i];
+    const auto [kind, stage, index] = actions[i];
     const Batch& batch = micro_batches[static_cast<size_t>(index)];
     Tensor arrival = receive_for(actions[i], batch);
     // The next one's data may arrive while this one computes, where its shape is known without asking. But not a
@@ -156,7 +159,7 @@ bool Pipeline::can_expect(const PipelineAction& action, const Batch& micro_batch
 }
 
 void Pipeline::start_receiving(const PipelineAction& action, const Batch& micro_batch) {
-  const auto [kind, index] = action;
+  const auto [kind, stage, index] = action;
   Tensor tensor;
   if (kind == Kind::backward) {
     tensor = at::empty_like(in_flight_.at(index).output.detach(), at::MemoryFormat::Contiguous);
@@ -205,7 +208,7 @@ Tensor Pipeline::logits(const Batch& batch, const StageFunctions& functions) {
                                     return outputs;
                                   },
                                   functions.backward};
-  run({&asked, 1}, watched, schedule_forward(stages_, 1), 0.0);
+  run({&asked, 1}, watched, schedule_forward(placed_in_loops(stages_, 1), stages_, 1), 0.0);
 
   Tensor description = is_last() ? description_of(logits) : at::zeros({2 + kMostDimensions}, at::kLong);
   broadcast(forwards_, description, stages_ - 1, "the shape of the logits").wait();

@@ -17,6 +17,7 @@
 #include "runtime/mesh/mesh.h"
 #include "runtime/model/pp.h"
 #include "runtime/parallel/pipeline_schedule.h"
+#include "runtime/parallel/pipeline_stages.h"
 
 namespace modular {
 
