@@ -10,6 +10,7 @@
 #include "runtime/mesh/mesh.h"
 #include "runtime/model/cache.h"
 #include "runtime/model/registry.h"
+#include "runtime/parallel/pipeline_options.h"
 #include "runtime/parallel/sharded_parameter.h"
 
 namespace modular {
@@ -26,6 +27,7 @@ struct ParallelOptions {
                            // and data-parallel ranks stay float32
   // Modules and parameters that are not trained, by paths in the module tree, in which "*" is any one component.
   std::vector<std::string> frozen = {};
+  PipelineOptions pipeline = {};  // where pp is larger than 1
 };
 
 /// What one optimizer step's forward and backward found, over the whole mesh.
@@ -40,7 +42,8 @@ class ParallelModel {
  public:
   /// Says in one sentence why `shape` cannot carry the entry with this config, or nothing. Needs no process group: the
   /// launcher asks before it starts a rank.
-  static std::string refusal(const Entry& entry, const AnyConfig& config, const MeshShape& shape);
+  static std::string refusal(const Entry& entry, const AnyConfig& config, const MeshShape& shape,
+                             const PipelineOptions& pipeline = {});
 
   /// Builds on meta, then materializes this rank's boxes; initial values depend on `seed` and the parameter's name
   /// alone.

@@ -22,7 +22,7 @@ class Player {
     int64_t micro_batches = 0;
     for (const auto& actions : schedule.ranks)
       for (const PipelineAction& action : actions) micro_batches = std::max(micro_batches, action.micro_batch + 1);
-    for (auto* ends : {&forward_, &input_})
+    for (auto* ends : {&play_.forward_ends, &play_.backward_ends})
       ends->assign(schedule.rank_of.size(), std::vector<double>(static_cast<size_t>(micro_batches), kNever));
     play_.starts.resize(schedule.ranks.size());
   }
@@ -69,8 +69,8 @@ class Player {
         play_.starts[rank].push_back(start);
         free_at_[rank] = end;
         const auto stage = static_cast<size_t>(action.stage), index = static_cast<size_t>(action.micro_batch);
-        if (action.kind == Kind::forward) forward_[stage][index] = end;
-        if (passes_gradient(action.kind)) input_[stage][index] = end;
+        if (action.kind == Kind::forward) play_.forward_ends[stage][index] = end;
+        if (passes_gradient(action.kind)) play_.backward_ends[stage][index] = end;
         moved = true;
       }
     }
@@ -89,12 +89,12 @@ class Player {
         ready = std::max(ready, end);
     };
     if (action.kind == Kind::forward) {
-      if (stage > 0) wait(forward_, stage - 1);
+      if (stage > 0) wait(play_.forward_ends, stage - 1);
     } else if (action.kind == Kind::backward_weight) {
-      wait(input_, stage);
+      wait(play_.backward_ends, stage);
     } else {
-      wait(forward_, stage);
-      if (stage + 1 < schedule_.rank_of.size()) wait(input_, stage + 1);
+      wait(play_.forward_ends, stage);
+      if (stage + 1 < schedule_.rank_of.size()) wait(play_.backward_ends, stage + 1);
     }
     return ready == kNever ? std::nullopt : std::optional(ready);
   }
@@ -103,8 +103,6 @@ class Player {
   const ActionTimes& times_;
   std::vector<size_t> next_;     // by rank
   std::vector<double> free_at_;  // by rank
-  // By stage and micro-batch: when the forward, and the I or B, ended.
-  std::vector<std::vector<double>> forward_, input_;
   Play play_;
 };
 

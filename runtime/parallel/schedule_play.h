@@ -24,6 +24,8 @@ struct Play {
   double idle_share = 0.0;                  // of that time, over all ranks
   std::vector<int64_t> most_stored;         // by rank: the most micro-batches of its stages between F and B or W
   std::vector<std::vector<double>> starts;  // by rank, beside its actions
+  // By stage and micro-batch: when the forward, and the backward's I or B, ended.
+  std::vector<std::vector<double>> forward_ends, backward_ends;
 };
 
 /// `schedule` has stages and micro-batches as problem_of() asks; its order may be any.
