@@ -55,7 +55,7 @@ void read_box(const std::string& name, const StoredTensor& tensor, at::IntArrayR
 
 std::vector<ModelParameter> model_parameters(const ModelConfig& model) {
   const Model built = build_on_meta(*model.entry, *model.config);
-  ParameterTable table = parameter_table(*built.module, *model.entry->plan, *model.config, /*stage=*/nullptr);
+  ParameterTable table = parameter_table(*built.module, *model.entry->plan, *model.config, /*stages=*/{});
   std::ranges::move(table.buffers, std::back_inserter(table.parameters));
   return std::move(table.parameters);
 }

@@ -24,7 +24,8 @@ TrainedModel prepare_model(const Arguments& arguments, int64_t world_size) {
   check_reading(model.config);
   model.mesh = model.config.mesh_shape(world_size);
   const auto& network = model.config.network;
-  const auto refusal = ParallelModel::refusal(*network.entry, *network.config, model.mesh);
+  const auto refusal =
+      ParallelModel::refusal(*network.entry, *network.config, model.mesh, model.config.parallel_options().pipeline);
   if (!refusal.empty()) throw ConfigError(refusal);
   return model;
 }

@@ -13,6 +13,7 @@ PreparedCommand prepare_forward(const Arguments& arguments, int64_t world_size) 
                          .parallel = config.parallel_options()};
   options.parallel.frozen.clear();  // what a run does not train has a gradient all the same
   options.parallel.dropout = false;
+  options.parallel.pipeline = {};  // one micro-batch gains nothing by a schedule
   PreparedCommand command;
   command.mesh = config.mesh_shape(world_size);
   command.options = config.mesh_options();

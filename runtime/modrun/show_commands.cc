@@ -9,6 +9,7 @@
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parameter_table.h"
+#include "runtime/parallel/schedule_play.h"
 #include "runtime/train/device_usage.h"
 
 namespace modular {
@@ -33,11 +34,15 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
   auto config = read_config_of(arguments);
   const auto& network = config.network;
   const auto mesh = config.mesh_shape(arguments.ranks > 0 ? arguments.ranks : world_size);
-  const auto refusal = ParallelModel::refusal(*network.entry, *network.config, mesh);
+  const auto pipeline = config.parallel_options().pipeline;
+  if (const auto [key, sentence] = pipeline_refusal(pipeline, mesh[Axis::pp], config.train.micro_batches);
+      !sentence.empty())
+    throw ConfigError(sentence);
+  const auto refusal = ParallelModel::refusal(*network.entry, *network.config, mesh, pipeline);
   if (!refusal.empty()) throw ConfigError(refusal);
   const auto batch = config.batch_shape(mesh, 0);
   const auto model = build_on_meta(*network.entry, *network.config);
-  const auto table = parameter_table(*model.module, *network.entry->plan, *network.config, /*stage=*/nullptr);
+  const auto table = parameter_table(*model.module, *network.entry->plan, *network.config, /*stages=*/{});
 
   int64_t all = 0, per_rank = 0, of_optimizer = 0;
   for (const auto& parameter : table.parameters) {
@@ -50,6 +55,14 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
   fmt::print("  a step        {} samples x {} tokens; a rank runs {} micro-batches of {} samples\n", batch.global(),
              config.train.seq_len, batch.micro_batches, batch.micro_batch);
   fmt::print("  parameters    {} ({} in float32)\n", all, mebibytes(all));
+  if (mesh[Axis::pp] > 1) {
+    const auto schedule = training_schedule(pipeline, mesh[Axis::pp], batch.micro_batches);
+    const auto played = play(schedule);
+    fmt::print(
+        "  pipeline      {} stages in the order of {}: a rank waits for {:.1f} % of a step, and stores {} "
+        "micro-batches of a stage at most\n",
+        schedule.stages(), pipeline.schedule, 100.0 * played.idle_share, std::ranges::max(played.most_stored));
+  }
   if (mesh[Axis::pp] == 1)
     fmt::print("  a rank keeps  {} of parameters, {} of gradients, {} of {}'s state\n", mebibytes(per_rank),
                mebibytes(per_rank), mebibytes(of_optimizer), config.optim.name);

@@ -2,6 +2,8 @@
 
 #include <torch/csrc/autograd/autograd.h>
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -76,6 +78,8 @@ struct ParallelModel::State {
   State(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options)
       : entry(entry), mesh(mesh), options(options), model(build_on_meta(entry, config)) {}
 
+  /// Whether this pp rank is the one that writes a parameter which several hold.
+  bool is_owner_of_shared() const { return mesh.coordinate(Axis::pp) == (pipeline ? pipeline->first_rank() : 0); }
   const ParameterPlacement& placement(size_t box) const {
     return units[places[box].first].layout().parameters[places[box].second];
   }
@@ -90,8 +94,10 @@ struct ParallelModel::State {
 
   void begin_step();
   Outputs forward(const Batch& batch);
-  void backward(const at::Tensor& output, const at::Tensor& gradient, bool last);
+  /// Runs `autograd`, which leaves gradients of parameters. `last_of_stage`, `last_of_step` as UnitRunner has them.
+  void backward(const std::function<void()>& autograd, bool last_of_stage, bool last_of_step);
   void end_step();
+  StageFunctions stage_functions(size_t micro_batches);
   PipelineSums train(std::span<const Batch> micro_batches, double scale);
   PipelineSums evaluate(std::span<const Batch> batches);
   /// Sums over the ranks whose batches make up a step.
@@ -135,7 +141,7 @@ void ParallelModel::State::describe_boxes() {
     if (parameter.shared_between_stages && box.trainable) shared_between_stages.push_back(index);
     if (parameter.in_every_stage && box.trainable) in_every_stage.push_back(index);
     box.owner = mesh.coordinate(Axis::dp_replicate) == 0 && (parameter.tensor_split || tp_rank == 0) &&
-                !((parameter.shared_between_stages || parameter.in_every_stage) && mesh.coordinate(Axis::pp) > 0);
+                (!(parameter.shared_between_stages || parameter.in_every_stage) || is_owner_of_shared());
   }
 }
 
@@ -153,7 +159,7 @@ void ParallelModel::State::lay_out_buffers() {
     box.boxes = boxes_of_rank(buffer, tp, tp_rank, {.size = shape.empty() ? 1 : shape[0]});
     box.owner = mesh.coordinate(Axis::dp_replicate) == 0 && mesh.coordinate(Axis::dp_shard) == 0 &&
                 (buffer.tensor_split || tp_rank == 0) &&
-                !((buffer.shared_between_stages || buffer.in_every_stage) && mesh.coordinate(Axis::pp) > 0);
+                (!(buffer.shared_between_stages || buffer.in_every_stage) || is_owner_of_shared());
   }
 }
 
@@ -173,15 +179,18 @@ void ParallelModel::State::choose_reduction() {
 
 ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options,
                              uint64_t seed) {
-  if (const std::string reason = refusal(entry, config, mesh.shape()); !reason.empty())
+  if (const std::string reason = refusal(entry, config, mesh.shape(), options.pipeline); !reason.empty())
     throw std::runtime_error(reason);
   state_ = std::make_unique<State>(entry, config, mesh, options);
   State& state = *state_;
   if (mesh.size(Axis::tp) > 1) state.tensor_parallel = make_tensor_parallel(mesh.group({Axis::tp}));
-  if (mesh.size(Axis::pp) > 1) state.pipeline = std::make_unique<Pipeline>(mesh);
+  if (mesh.size(Axis::pp) > 1) state.pipeline = std::make_unique<Pipeline>(mesh, options.pipeline);
   state.data_parallel = mesh.group({Axis::dp_replicate, Axis::dp_shard});
   if (state.data_parallel) state.rows_of_ranks = make_data_parallel(state.data_parallel);
-  state.table = parameter_table(*state.model.module, *entry.plan, config, state.pipeline.get());
+  const std::vector<PlacedStage> stages = state.pipeline ? state.pipeline->own_stages() : std::vector<PlacedStage>();
+  std::vector<const pp::Stage*> own;
+  for (const PlacedStage& stage : stages) own.push_back(&stage);
+  state.table = parameter_table(*state.model.module, *entry.plan, config, own);
   freeze(state.table.parameters, options.frozen);
   state.model.module->eval();  // what dropout drops is not libtorch's to draw
   if (options.dropout) state.dropout.emplace(*state.model.module, seed);
@@ -219,10 +228,9 @@ Outputs ParallelModel::State::forward(const Batch& batch) {
   return model.forward(batch);
 }
 
-void ParallelModel::State::backward(const at::Tensor& output, const at::Tensor& gradient, bool last) {
-  if (runner) runner->begin_backward(last);
-  // Of a stage that is frozen whole, nothing has a gradient.
-  if (output.requires_grad()) torch::autograd::backward({output}, {gradient});
+void ParallelModel::State::backward(const std::function<void()>& autograd, bool last_of_stage, bool last_of_step) {
+  if (runner) runner->begin_backward(last_of_stage, last_of_step);
+  autograd();
   if (runner) {
     runner->end_backward();
   } else if (!in_place) {
@@ -251,27 +259,44 @@ void ParallelModel::State::end_step() {
   pipeline->sum_between_ends(shared);
 }
 
+StageFunctions ParallelModel::State::stage_functions(size_t micro_batches) {
+  const auto forward = [this](const Batch& batch) {
+    if (runner) runner->enter_stage(pipeline->running());
+    return this->forward(batch);
+  };
+  // A unit's backward is one node, which gathers, computes all gradients and reduces: it cannot be cut.
+  const bool can_cut = !runner;
+  const size_t all = pipeline->own_stages().size() * micro_batches;
+  const auto run_backward = [this, can_cut, micro_batches, all, done = std::map<int64_t, size_t>(),
+                             done_of_all = size_t{}](const PipelineAction& action,
+                                                     const std::function<void()>& autograd) mutable {
+    if (can_cut && action.kind == PipelineAction::Kind::backward_input) return autograd();
+    const bool last_of_stage = ++done[action.stage] == micro_batches;
+    backward(autograd, last_of_stage, /*last_of_step=*/++done_of_all == all);
+  };
+  return {forward, run_backward, can_cut};
+}
+
 PipelineSums ParallelModel::State::train(std::span<const Batch> micro_batches, double scale) {
-  if (pipeline) {
-    size_t done = 0;
-    const auto run_backward = [&](const at::Tensor& output, const at::Tensor& gradient) {
-      backward(output, gradient, /*last=*/++done == micro_batches.size());
-    };
-    const auto run_forward = [&](const Batch& batch) { return forward(batch); };
-    return pipeline->train(micro_batches, {run_forward, run_backward}, scale);
-  }
+  if (pipeline) return pipeline->train(micro_batches, stage_functions(micro_batches.size()), scale);
   RunningSum loss, count;
   for (const Batch& batch : micro_batches) {
     const Outputs outputs = forward(batch);
     loss.add(outputs.loss_sum);
     count.add(outputs.token_count);
-    backward(outputs.loss_sum, at::full_like(outputs.loss_sum, scale), &batch == &micro_batches.back());
+    const bool last = &batch == &micro_batches.back();
+    const auto autograd = [&] {
+      // Of a model that is frozen whole, nothing has a gradient.
+      if (outputs.loss_sum.requires_grad())
+        torch::autograd::backward({outputs.loss_sum}, {at::full_like(outputs.loss_sum, scale)});
+    };
+    backward(autograd, last, last);
   }
   return {loss.value(), static_cast<int64_t>(count.value())};
 }
 
 PipelineSums ParallelModel::State::evaluate(std::span<const Batch> batches) {
-  if (pipeline) return pipeline->evaluate(batches, {model.forward, nullptr});
+  if (pipeline) return pipeline->evaluate(batches, stage_functions(0));
   RunningSum loss, count;
   for (const Batch& batch : batches) {
     const Outputs outputs = model.forward(batch);
@@ -332,8 +357,8 @@ at::Tensor ParallelModel::logits(const Batch& batch, cache::Cache* cache) {
   const at::NoGradGuard no_grad;
   Batch asked = batch;
   asked.want_logits = true;
-  const at::Tensor logits = state.pipeline ? state.pipeline->logits(asked, {state.model.forward, nullptr})
-                                           : state.model.forward(asked).logits;
+  const at::Tensor logits =
+      state.pipeline ? state.pipeline->logits(asked, state.stage_functions(0)) : state.model.forward(asked).logits;
   if (cache) cache->advance(batch.input_ids.size(1));
   if (state.runner) state.runner->release_all();
   return logits;

@@ -10,6 +10,7 @@
 #include "runtime/mesh/mesh.h"
 #include "runtime/model/cache.h"
 #include "runtime/model/registry.h"
+#include "runtime/parallel/pipeline_options.h"
 #include "runtime/parallel/sharded_parameter.h"
 
 namespace modular {
@@ -27,6 +28,7 @@ struct ParallelOptions {
   bool dropout = true;     // in step(), as the config says
   // Modules and parameters that are not trained, by paths in the module tree, in which "*" is any one component.
   std::vector<std::string> frozen = {};
+  PipelineOptions pipeline = {};  // where pp is larger than 1
 };
 
 /// What one optimizer step's forward and backward found, over the whole mesh.
@@ -41,7 +43,8 @@ class ParallelModel {
  public:
   /// Says in one sentence why `shape` cannot carry the entry with this config, or nothing. Needs no process group: the
   /// launcher asks before it starts a rank.
-  static std::string refusal(const Entry& entry, const AnyConfig& config, const MeshShape& shape);
+  static std::string refusal(const Entry& entry, const AnyConfig& config, const MeshShape& shape,
+                             const PipelineOptions& pipeline = {});
 
   /// Builds on meta, then materializes this rank's boxes; initial values depend on `seed` and the parameter's name
   /// alone, and what dropout drops on `seed`, the layer's path and the sample alone.

@@ -105,7 +105,8 @@ bool lies_in(std::string_view pattern, std::string_view name) {
   return matches(pattern, name);
 }
 
-ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConfig& config, const pp::Stage* stage) {
+ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConfig& config,
+                               const std::vector<const pp::Stage*>& stages) {
   ParameterTable table;
   table.units.push_back({"", &root});
   int64_t list_size = 0;
@@ -134,9 +135,11 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
         }
     if (parameter.tensor_split && parameter.parts.empty())
       parameter.parts = {parameter.global_shape[static_cast<size_t>(*parameter.tensor_split)]};
-    if (stage) {
-      parameter.held = std::ranges::any_of(
-          parameter.names, [&](const std::string& name) { return stage_uses(name, plan, *stage, list_size); });
+    if (!stages.empty()) {
+      parameter.held = std::ranges::any_of(stages, [&](const pp::Stage* stage) {
+        return std::ranges::any_of(parameter.names,
+                                   [&](const std::string& name) { return stage_uses(name, plan, *stage, list_size); });
+      });
       const auto used_by = [&](const std::vector<std::string_view>& patterns) {
         return std::ranges::any_of(parameter.names, [&](const std::string& name) { return any_holds(patterns, name); });
       };

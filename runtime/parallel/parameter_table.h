@@ -37,7 +37,7 @@ struct ModelParameter {
   std::optional<int64_t> tensor_split;  // the dimension that tp splits
   std::vector<int64_t> parts;  // sizes along it, each of which is split on its own; one where it is split as a whole
   size_t unit = 0;             // index in ParameterTable::units of the smallest unit that holds all its uses
-  bool held = true;            // whether this pipeline stage has it
+  bool held = true;            // whether one of this rank's pipeline stages has it
   bool shared_between_stages = false;  // tied, with uses on the first and on the last stage
   bool in_every_stage = false;         // of a pipeline: the plan gives it, by one of its names, to none
   bool layer_matrix = false;           // of a layer, [rows, columns] or [experts, rows, columns]: no table, no head
@@ -50,9 +50,10 @@ struct ParameterTable {
   std::vector<ModelParameter> buffers;  // split over tp alone
 };
 
-/// Reads the table of a model that was built on meta from `config`. `stage` is this rank's stage of a pipeline, or null
+/// Reads the table of a model that was built on meta from `config`. `stages` are this rank's stages of a pipeline; none
 /// without one.
-ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConfig& config, const pp::Stage* stage);
+ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConfig& config,
+                               const std::vector<const pp::Stage*>& stages);
 
 /// Takes the gradient from the parameters of which a name lies in one of `patterns`.
 void freeze(std::vector<ModelParameter>& parameters, const std::vector<std::string>& patterns);

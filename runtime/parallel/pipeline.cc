@@ -1,62 +1,20 @@
 #include "runtime/parallel/pipeline.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <utility>
 
 namespace modular {
-namespace {
 
 using Kind = PipelineAction::Kind;
 
-// Tags of messages between neighbours: two for each micro-batch, and one for descriptions.
-constexpr int kDescriptionTag = 0;
-int tag_of(Kind kind, int64_t micro_batch) {
-  return static_cast<int>(1 + 2 * micro_batch + (kind == Kind::backward ? 1 : 0));
-}
-
-constexpr int64_t kMostDimensions = 8;
-
-/// A tensor's type and shape as numbers of a fixed count.
-Tensor description_of(const Tensor& tensor) {
-  TORCH_INTERNAL_ASSERT(tensor.dim() <= kMostDimensions);
-  Tensor numbers = at::zeros({2 + kMostDimensions}, at::kLong);
-  auto* data = numbers.mutable_data_ptr<int64_t>();
-  data[0] = static_cast<int64_t>(tensor.scalar_type());
-  data[1] = tensor.dim();
-  std::ranges::copy(tensor.sizes(), data + 2);
-  return numbers;
-}
-
-Tensor empty_as_described(const Tensor& description, const at::Device& device) {
-  const auto* data = description.const_data_ptr<int64_t>();
-  return at::empty(at::IntArrayRef(data + 2, static_cast<size_t>(data[1])),
-                   at::TensorOptions().dtype(static_cast<at::ScalarType>(data[0])).device(device));
-}
-
-/// What the shape of activations follows from: tokens and images, of which one batch may hold different numbers.
-std::vector<int64_t> shapes_of(const Batch& batch) {
-  std::vector<int64_t> shapes;
-  for (const Tensor* tensor : {&batch.input_ids, &batch.pixel_values}) {
-    shapes.push_back(tensor->defined() ? tensor->dim() : 0);
-    if (tensor->defined()) shapes.insert(shapes.end(), tensor->sizes().begin(), tensor->sizes().end());
-  }
-  return shapes;
-}
-
-std::string name_of(Kind kind, int64_t micro_batch) {
-  return fmt::format("the {} of micro-batch {}", kind == Kind::forward ? "activations" : "gradients", micro_batch);
-}
-
-}  // namespace
-
-Pipeline::Pipeline(Mesh& mesh)
+Pipeline::Pipeline(Mesh& mesh, const PipelineOptions& options)
     : device_(mesh.device()),
-      stage_(mesh.coordinate(Axis::pp)),
-      stages_(mesh.size(Axis::pp)),
-      forwards_(mesh.group({Axis::pp})),
-      backwards_(mesh.group({Axis::pp}, "gradients")) {
-  TORCH_INTERNAL_ASSERT(stages_ > 1, "a pipeline needs a pp axis");
+      own_(mesh.coordinate(Axis::pp)),
+      options_(options),
+      rank_of_(stage_placement(options, mesh.size(Axis::pp))),
+      messages_(mesh, rank_of_) {
+  TORCH_INTERNAL_ASSERT(mesh.size(Axis::pp) > 1, "a pipeline needs a pp axis");
+  backwards_ = mesh.group({Axis::pp}, "gradients");
 }
 
 Tensor Pipeline::received() {
@@ -64,167 +22,221 @@ Tensor Pipeline::received() {
   return received_;
 }
 
+std::vector<PlacedStage> Pipeline::own_stages() const {
+  std::vector<PlacedStage> own;
+  for (int64_t stage = 0; stage < stages(); ++stage)
+    if (rank_of_[static_cast<size_t>(stage)] == own_) own.emplace_back(stage, stages(), options_.cuts);
+  return own;
+}
+
+const Pipeline::Prepared& Pipeline::prepared(bool trains, int64_t micro_batches) {
+  const auto [place, is_new] = prepared_.try_emplace({trains, micro_batches});
+  Prepared& prepared = place->second;
+  if (is_new) {
+    const auto ranks = 1 + *std::ranges::max_element(rank_of_);
+    prepared.schedule =
+        trains ? training_schedule(options_, ranks, micro_batches) : schedule_forward(rank_of_, ranks, micro_batches);
+    const std::string problem = problem_of(prepared.schedule, micro_batches);
+    TORCH_INTERNAL_ASSERT(problem.empty(), "pipeline schedule: ", problem);
+    prepared.play = play(prepared.schedule);
+  }
+  return prepared;
+}
+
+/// One run of a schedule.
+class Pipeline::Run {
+ public:
+  Run(Pipeline& pipeline, const Prepared& prepared, std::span<const Batch> micro_batches,
+      const StageFunctions& functions, double loss_scale)
+      : pipeline_(pipeline),
+        messages_(pipeline.messages_),
+        play_(prepared.play),
+        actions_(prepared.schedule.ranks[static_cast<size_t>(pipeline.own_)]),
+        micro_batches_(micro_batches),
+        functions_(functions),
+        loss_scale_(loss_scale) {}
+
+  PipelineSums run() {
+    const auto& starts = play_.starts[static_cast<size_t>(pipeline_.own_)];
+    for (size_t i = 0; i < actions_.size(); ++i) {
+      // What was sent is freed where the schedule's clock says that the receiver has had it for an action of this rank.
+      // So this wait gives memory back and rarely waits; and as all ranks wait only for what is earlier on one clock,
+      // none does so for ever.
+      if (i > 0) messages_.release_until(starts[i - 1]);
+      Tensor arrival = take_for(actions_[i]);
+      expect_after(i);
+      pipeline_.running_ = actions_[i].stage;
+      perform(actions_[i], std::move(arrival));
+      pipeline_.received_.reset();
+    }
+    messages_.release_all();
+
+    Tensor totals = at::zeros({2}, at::kDouble);
+    if (loss_sum_.defined()) {
+      totals[0] = loss_sum_.cpu();
+      totals[1] = token_count_.cpu();
+    }
+    all_reduce(messages_.ranks(), totals, "the pipeline's loss").wait();
+    return {totals[0].item<double>(), static_cast<int64_t>(totals[1].item<double>())};
+  }
+
+ private:
+  using Name = PipelineMessages::Name;
+  using Key = std::pair<int64_t, int64_t>;  // stage and micro-batch
+
+  static Key key_of(const PipelineAction& action) { return {action.stage, action.micro_batch}; }
+  const Batch& batch_of(const PipelineAction& action) const {
+    return micro_batches_[static_cast<size_t>(action.micro_batch)];
+  }
+
+  /// Whether the action begins with what a neighbour hands over, rather than with the batch, the loss or what this rank
+  /// kept.
+  bool receives(const PipelineAction& action) const {
+    if (action.kind == Kind::forward) return action.stage > 0;
+    return passes_gradient(action.kind) && action.stage + 1 < pipeline_.stages();
+  }
+  static Name received_by(const PipelineAction& action) {
+    const bool is_gradient = action.kind != Kind::forward;
+    return {is_gradient, is_gradient ? action.stage + 1 : action.stage, action.micro_batch};
+  }
+
+  Tensor take_for(const PipelineAction& action) {
+    if (!receives(action)) return {};
+    const Name name = received_by(action);
+    if (messages_.is_remote(name)) expect(action);
+    return messages_.take(name);
+  }
+
+  /// Begins to receive what the action needs, unless that was done.
+  void expect(const PipelineAction& action) {
+    const Name name = received_by(action);
+    if (messages_.is_expected(name)) return;
+    messages_.expect(name, batch_of(action), name.is_gradient ? graphs_.at(key_of(action)).empty_gradient() : Tensor());
+  }
+
+  /// Lets what the next action needs arrive while this one computes, where its shape is known.
+  void expect_after(size_t number) {
+    for (size_t i = number + 1; i < actions_.size(); ++i) {
+      const PipelineAction& action = actions_[i];
+      if (!receives(action) || !messages_.is_remote(received_by(action))) continue;
+      const Name name = received_by(action);
+      const bool knows_shape =
+          name.is_gradient ? graphs_.contains(key_of(action)) : messages_.knows_shape(name, batch_of(action));
+      if (knows_shape) expect(action);
+      return;
+    }
+  }
+
+  void perform(const PipelineAction& action, Tensor arrival) {
+    switch (action.kind) {
+      case Kind::forward:
+        return forward(action, std::move(arrival));
+      case Kind::backward_weight:
+        return backward_weight(action);
+      case Kind::backward_input:
+      case Kind::backward:
+        return backward(action, std::move(arrival));
+    }
+  }
+
+  void forward(const PipelineAction& action, Tensor arrival) {
+    const bool with_graph = at::GradMode::is_enabled();
+    pipeline_.received_ = arrival;
+    if (arrival.defined() && with_graph) arrival.requires_grad_();
+    const Outputs outputs = functions_.forward(batch_of(action));
+    if (with_graph)
+      graphs_.emplace(key_of(action), StageGraph(pipeline_.is_last() ? outputs.loss_sum : outputs.carried, arrival));
+    if (!pipeline_.is_last()) {
+      TORCH_INTERNAL_ASSERT(outputs.carried.defined(), "a stage that is not the last must pass on");
+      const Name name{false, action.stage + 1, action.micro_batch};
+      messages_.send(name, outputs.carried, play_.forward_ends[static_cast<size_t>(name.stage)][index_of(action)],
+                     batch_of(action));
+    } else if (outputs.loss_sum.defined()) {
+      const Tensor loss = outputs.loss_sum.detach().to(at::kDouble);
+      loss_sum_ = loss_sum_.defined() ? loss_sum_ + loss : loss;
+      token_count_ = token_count_.defined() ? token_count_ + outputs.token_count : outputs.token_count;
+    }
+  }
+
+  void backward(const PipelineAction& action, Tensor arrival) {
+    const auto place = graphs_.find(key_of(action));
+    StageGraph& graph = place->second;
+    const Tensor input = graph.input();
+    pipeline_.received_ = input;  // a forward that is recomputed asks for it again
+    if (pipeline_.is_last()) arrival = graph.empty_gradient().fill_(loss_scale_);
+    const bool is_cut = action.kind == Kind::backward_input && functions_.can_cut;
+    Tensor gradient;
+    functions_.backward(action, [&] {
+      gradient = is_cut ? graph.backward_input(std::exchange(arrival, {})) : graph.backward(std::exchange(arrival, {}));
+    });
+    if (!is_cut) graphs_.erase(place);
+    if (pipeline_.is_first()) return;
+    if (!gradient.defined()) gradient = at::zeros_like(input);
+    messages_.send({true, action.stage, action.micro_batch}, gradient,
+                   play_.backward_ends[static_cast<size_t>(action.stage - 1)][index_of(action)], batch_of(action));
+  }
+
+  void backward_weight(const PipelineAction& action) {
+    if (!functions_.can_cut) return;
+    StageGraph graph = std::move(graphs_.extract(key_of(action)).mapped());
+    functions_.backward(action, [&] { graph.backward_weight(); });
+  }
+
+  static size_t index_of(const PipelineAction& action) { return static_cast<size_t>(action.micro_batch); }
+
+  Pipeline& pipeline_;
+  PipelineMessages& messages_;
+  const Play& play_;
+  const std::vector<PipelineAction>& actions_;
+  std::span<const Batch> micro_batches_;
+  const StageFunctions& functions_;
+  double loss_scale_;
+  std::map<Key, StageGraph> graphs_;  // between a forward and its B or W
+  Tensor loss_sum_, token_count_;
+};
+
 PipelineSums Pipeline::train(std::span<const Batch> micro_batches, const StageFunctions& functions, double loss_scale) {
-  return run(micro_batches, functions, schedule_1f1b(stages_, static_cast<int64_t>(micro_batches.size())), loss_scale);
+  const Prepared& schedule = prepared(/*trains=*/true, static_cast<int64_t>(micro_batches.size()));
+  return Run(*this, schedule, micro_batches, functions, loss_scale).run();
 }
 
 PipelineSums Pipeline::evaluate(std::span<const Batch> batches, const StageFunctions& functions) {
   at::NoGradGuard no_grad;
-  return run(batches, functions, schedule_forward(stages_, static_cast<int64_t>(batches.size())), 0.0);
-}
-
-PipelineSums Pipeline::run(std::span<const Batch> micro_batches, const StageFunctions& functions,
-                           const PipelineSchedule& schedule, double loss_scale) {
-  const std::string problem = problem_of(schedule, static_cast<int64_t>(micro_batches.size()));
-  TORCH_INTERNAL_ASSERT(problem.empty(), "pipeline schedule: ", problem);
-  const auto& actions = schedule[static_cast<size_t>(stage_)];
-
-  Tensor loss_sum, token_count;
-  for (size_t i = 0; i < actions.size(); ++i) {
-    const auto [kind, index] = actions[i];
-    const Batch& batch = micro_batches[static_cast<size_t>(index)];
-    Tensor arrival = receive_for(actions[i], batch);
-    // The next one's data may arrive while this one computes, where its shape is known without asking. But not a
-    // gradient while a forward computes whose result has to be sent for there to be one: NCCL connects two ranks at
-    // their first message, and waits meanwhile.
-    const auto expect_next = [&] {
-      if (i + 1 < actions.size() &&
-          can_expect(actions[i + 1], micro_batches[static_cast<size_t>(actions[i + 1].micro_batch)]))
-        start_receiving(actions[i + 1], micro_batches[static_cast<size_t>(actions[i + 1].micro_batch)]);
-    };
-    const bool after_sending = kind == Kind::forward && i + 1 < actions.size() && actions[i + 1].kind == Kind::backward;
-    if (!after_sending) expect_next();
-
-    if (kind == Kind::forward) {
-      received_ = arrival;
-      if (received_.defined() && at::GradMode::is_enabled()) received_.requires_grad_();
-      const Outputs outputs = functions.forward(batch);
-      if (!is_last()) {
-        TORCH_INTERNAL_ASSERT(outputs.carried.defined(), "a stage that is not the last must pass on");
-        send_forward(outputs.carried, index, batch);
-      } else if (outputs.loss_sum.defined()) {
-        const Tensor loss = outputs.loss_sum.detach().to(at::kDouble);
-        loss_sum = loss_sum.defined() ? loss_sum + loss : loss;
-        token_count = token_count.defined() ? token_count + outputs.token_count : outputs.token_count;
-      }
-      if (at::GradMode::is_enabled()) in_flight_[index] = {received_, is_last() ? outputs.loss_sum : outputs.carried};
-    } else {
-      InFlight micro_batch = std::move(in_flight_.extract(index).mapped());
-      received_ = micro_batch.input;  // a forward that is recomputed asks for it again
-      if (is_last()) arrival = at::full_like(micro_batch.output, loss_scale);
-      functions.backward(micro_batch.output, arrival);
-      if (!is_first()) {
-        const Tensor gradient = micro_batch.input.grad();
-        keep_sending(gradient.defined() ? gradient.contiguous() : at::zeros_like(micro_batch.input), backwards_,
-                     stage_ - 1, tag_of(kind, index), name_of(kind, index));
-      }
-    }
-    received_.reset();
-    if (after_sending) expect_next();
-  }
-  for (auto* sending : {&sending_forwards_, &sending_backwards_}) {
-    for (auto& [tensor, pending] : *sending) pending.wait();
-    sending->clear();
-  }
-
-  Tensor totals = at::zeros({2}, at::kDouble);
-  if (loss_sum.defined()) {
-    totals[0] = loss_sum.cpu();
-    totals[1] = token_count.cpu();
-  }
-  all_reduce(forwards_, totals, "the pipeline's loss").wait();
-  return {totals[0].item<double>(), static_cast<int64_t>(totals[1].item<double>())};
-}
-
-Tensor Pipeline::receive_for(const PipelineAction& action, const Batch& micro_batch) {
-  if (is_source(action)) return {};
-  const auto key = std::pair(action.kind == Kind::backward, action.micro_batch);
-  if (!arriving_.contains(key)) start_receiving(action, micro_batch);
-  Arriving arrival = std::move(arriving_.extract(key).mapped());
-  arrival.pending.wait();
-  return arrival.tensor;
-}
-
-bool Pipeline::is_source(const PipelineAction& action) const {
-  return action.kind == Kind::forward ? is_first() : is_last();
-}
-
-bool Pipeline::can_expect(const PipelineAction& action, const Batch& micro_batch) const {
-  if (is_source(action)) return false;
-  return action.kind == Kind::forward ? descriptions_received_.contains(shapes_of(micro_batch))
-                                      : in_flight_.contains(action.micro_batch);
-}
-
-void Pipeline::start_receiving(const PipelineAction& action, const Batch& micro_batch) {
-  const auto [kind, index] = action;
-  Tensor tensor;
-  if (kind == Kind::backward) {
-    tensor = at::empty_like(in_flight_.at(index).output.detach(), at::MemoryFormat::Contiguous);
-  } else {
-    Tensor& description = descriptions_received_[shapes_of(micro_batch)];
-    if (!description.defined()) {
-      description = at::zeros({2 + kMostDimensions}, at::kLong);
-      receive(forwards_, description, stage_ - 1, kDescriptionTag, "the shape of activations").wait();
-    }
-    tensor = empty_as_described(description, device_);
-  }
-  Pending pending = kind == Kind::forward
-                        ? receive(forwards_, tensor, stage_ - 1, tag_of(kind, index), name_of(kind, index))
-                        : receive(backwards_, tensor, stage_ + 1, tag_of(kind, index), name_of(kind, index));
-  arriving_.emplace(std::pair(kind == Kind::backward, index), Arriving{tensor, std::move(pending)});
-}
-
-void Pipeline::send_forward(const Tensor& carried, int64_t micro_batch, const Batch& batch) {
-  if (descriptions_sent_.insert(shapes_of(batch)).second)
-    keep_sending(description_of(carried), forwards_, stage_ + 1, kDescriptionTag, "the shape of activations");
-  keep_sending(carried.detach().contiguous(), forwards_, stage_ + 1, tag_of(Kind::forward, micro_batch),
-               name_of(Kind::forward, micro_batch));
-}
-
-void Pipeline::keep_sending(const Tensor& tensor, const ProcessGroup& group, int64_t peer, int tag,
-                            const std::string& what) {
-  // In 1F1B what was sent before the last has been received by now, but for the ends of a step: a neighbour takes it
-  // before it sends what this stage has just computed with. So this wait gives memory back and rarely waits; it never
-  // does so for ever, as the neighbour needs nothing that is not sent yet to come to receive it.
-  auto& sending = group == forwards_ ? sending_forwards_ : sending_backwards_;
-  if (sending.size() >= 2) {
-    sending.front().second.wait();
-    sending.pop_front();
-  }
-  sending.emplace_back(tensor, send(group, tensor, peer, tag, what));
+  const Prepared& schedule = prepared(/*trains=*/false, static_cast<int64_t>(batches.size()));
+  return Run(*this, schedule, batches, functions, /*loss_scale=*/0.0).run();
 }
 
 Tensor Pipeline::logits(const Batch& batch, const StageFunctions& functions) {
-  at::NoGradGuard no_grad;
   Batch asked = batch;
   asked.want_logits = true;
   Tensor logits;
-  const StageFunctions watched = {[&](const Batch& given) {
-                                    Outputs outputs = functions.forward(given);
-                                    logits = outputs.logits;
-                                    return outputs;
-                                  },
-                                  functions.backward};
-  run({&asked, 1}, watched, schedule_forward(stages_, 1), 0.0);
+  const auto watched = [&](const Batch& given) {
+    Outputs outputs = functions.forward(given);
+    if (is_last()) logits = outputs.logits;
+    return outputs;
+  };
+  evaluate({&asked, 1}, {.forward = watched, .backward = nullptr});
 
-  Tensor description = is_last() ? description_of(logits) : at::zeros({2 + kMostDimensions}, at::kLong);
-  broadcast(forwards_, description, stages_ - 1, "the shape of the logits").wait();
-  logits = is_last() ? logits.contiguous() : empty_as_described(description, device_);
-  broadcast(forwards_, logits, stages_ - 1, "the logits").wait();
+  const int64_t last = rank_of_.back();
+  Tensor description = own_ == last ? description_of(logits) : empty_description();
+  broadcast(messages_.ranks(), description, last, "the shape of the logits").wait();
+  logits = own_ == last ? logits.contiguous() : empty_as_described(description, device_);
+  broadcast(messages_.ranks(), logits, last, "the logits").wait();
   return logits;
 }
 
 void Pipeline::sum_between_ends(std::span<Tensor> gradients) {
-  if (gradients.empty() || (!is_first() && !is_last())) return;
+  const int64_t first = rank_of_.front(), last = rank_of_.back();
+  if (gradients.empty() || first == last || (own_ != first && own_ != last)) return;
   std::vector<Tensor> flat;
   for (const Tensor& gradient : gradients) flat.push_back(gradient.detach().flatten());
   const Tensor own = at::cat(flat);
   Tensor other = at::empty_like(own);
   // Each direction has its own group, and thus never waits for the other.
-  const int64_t peer = is_first() ? stages_ - 1 : 0;
+  const int64_t peer = own_ == first ? last : first;
   const std::string what = "the gradients of parameters that the first and the last stage share";
-  Pending sent = send(is_first() ? forwards_ : backwards_, own, peer, kDescriptionTag, what);
-  receive(is_first() ? backwards_ : forwards_, other, peer, kDescriptionTag, what).wait();
+  Pending sent = send(own_ == first ? messages_.ranks() : backwards_, own, peer, /*tag=*/0, what);
+  receive(own_ == first ? backwards_ : messages_.ranks(), other, peer, /*tag=*/0, what).wait();
   sent.wait();
   int64_t start = 0;
   for (Tensor& gradient : gradients) {

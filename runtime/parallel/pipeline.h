@@ -1,101 +1,100 @@
-// Pipeline parallelism over a mesh's `pp` axis (Narayanan et al.): each rank runs its stage of the model on one
-// micro-batch after the other, activations go to the stage after it and gradients to the one before.
+// Pipeline parallelism over a mesh's `pp` axis: each rank runs its stages of the model on one micro-batch after the
+// other, in the order of a schedule.
 #pragma once
 
 #include <ATen/ATen.h>
 
-#include <deque>
+#include <cstdint>
 #include <functional>
 #include <map>
-#include <set>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "runtime/mesh/collectives.h"
 #include "runtime/mesh/mesh.h"
 #include "runtime/model/pp.h"
+#include "runtime/parallel/pipeline_messages.h"
+#include "runtime/parallel/pipeline_options.h"
 #include "runtime/parallel/pipeline_schedule.h"
+#include "runtime/parallel/pipeline_stages.h"
+#include "runtime/parallel/schedule_play.h"
+#include "runtime/parallel/stage_graph.h"
 
 namespace modular {
 
-/// How a stage runs the model. All stages make the same calls.
+/// How a stage runs the model. All ranks make the same calls.
 struct StageFunctions {
   /// Runs the model's entry, with this pipeline's stage installed.
   std::function<Outputs(const Batch& micro_batch)> forward;
-  /// Runs autograd from one output of that forward. Parameters' gradients are left to accumulate.
-  std::function<void(const Tensor& output, const Tensor& gradient)> backward;
+  /// Runs `autograd`, which is the backward of one forward, or one half of it. Parameters' gradients are left to
+  /// accumulate.
+  std::function<void(const PipelineAction& action, const std::function<void()>& autograd)> backward;
+  /// Whether a backward can be cut in two. Else I computes all gradients, and W none; `backward` is not called for it.
+  bool can_cut = true;
 };
 
-/// Sums over the micro-batches of one run, the same on all stages.
+/// Sums over the micro-batches of one run, the same on all ranks.
 struct PipelineSums {
   double loss_sum = 0.0;
   int64_t token_count = 0;
 };
 
-/// One rank's place in a pipeline. Collective over the `pp` axis: all stages construct and call it in the same way,
-/// with the same micro-batches. Its stage is to be installed (pp::stage) while the functions that it is given run.
+/// One rank's part of a pipeline. Collective over the `pp` axis: all ranks construct and call it in the same way, with
+/// the same micro-batches. It is to be installed (pp::stage) while the functions that it is given run, and answers for
+/// the stage that they run for.
 class Pipeline final : public pp::Stage {
  public:
-  /// `mesh` has a `pp` axis larger than 1.
-  explicit Pipeline(Mesh& mesh);
+  /// `mesh` has a `pp` axis larger than 1, for which pipeline_refusal(options) says nothing.
+  Pipeline(Mesh& mesh, const PipelineOptions& options);
 
-  bool is_first() const override { return stage_ == 0; }
-  bool is_last() const override { return stage_ == stages_ - 1; }
+  bool is_first() const override { return running_ == 0; }
+  bool is_last() const override { return running_ == stages() - 1; }
   Tensor received() override;
-  std::pair<int64_t, int64_t> span(int64_t list_size) const override { return stage_span(list_size, stage_, stages_); }
+  std::pair<int64_t, int64_t> span(int64_t list_size) const override {
+    return stage_span(list_size, running_, stages(), options_.cuts);
+  }
 
-  /// One forward and backward of every micro-batch, as 1F1B. Each micro-batch's loss_sum is differentiated times
-  /// `loss_scale`.
+  /// The number of the stage that runs.
+  int64_t running() const { return running_; }
+  int64_t stages() const { return static_cast<int64_t>(rank_of_.size()); }
+  /// The stages of this rank, ascending.
+  std::vector<PlacedStage> own_stages() const;
+  /// The pp rank that holds the first stage.
+  int64_t first_rank() const { return rank_of_.front(); }
+
+  /// Forward and backward of every micro-batch, as the schedule says. Each micro-batch's loss_sum is differentiated
+  /// times `loss_scale`.
   PipelineSums train(std::span<const Batch> micro_batches, const StageFunctions& functions, double loss_scale);
 
   /// Forwards only, without gradients. Batches without labels add nothing.
   PipelineSums evaluate(std::span<const Batch> batches, const StageFunctions& functions);
 
-  /// The logits of one batch, on every stage.
+  /// The logits of one batch, on every rank.
   Tensor logits(const Batch& batch, const StageFunctions& functions);
 
-  /// Makes each gradient of a parameter that the first and the last stage share the sum of the two; both give them in
-  /// the same order. Stages between give none.
+  /// Makes each gradient of a parameter that the first and the last stage share the sum of the two; the ranks of both
+  /// give them in the same order. Ranks between give none. Where both stages lie on one rank, they have added already.
   void sum_between_ends(std::span<Tensor> gradients);
 
  private:
-  /// A micro-batch between its forward and its backward.
-  struct InFlight {
-    Tensor input;   // received; undefined on the first stage
-    Tensor output;  // what the backward starts from
+  /// A checked schedule.
+  struct Prepared {
+    PipelineSchedule schedule;
+    Play play;
   };
-  /// A tensor that is on its way to this stage.
-  struct Arriving {
-    Tensor tensor;
-    Pending pending;
-  };
+  class Run;
 
-  PipelineSums run(std::span<const Batch> micro_batches, const StageFunctions& functions,
-                   const PipelineSchedule& schedule, double loss_scale);
-  /// Whether this stage starts the action from the batch or the loss, rather than from what a neighbour sends.
-  bool is_source(const PipelineAction& action) const;
-  /// Whether what the action needs can be received without first asking for its shape.
-  bool can_expect(const PipelineAction& action, const Batch& micro_batch) const;
-  void start_receiving(const PipelineAction& action, const Batch& micro_batch);
-  Tensor receive_for(const PipelineAction& action, const Batch& micro_batch);
-  void send_forward(const Tensor& carried, int64_t micro_batch, const Batch& batch);
-  void keep_sending(const Tensor& tensor, const ProcessGroup& group, int64_t peer, int tag, const std::string& what);
+  const Prepared& prepared(bool trains, int64_t micro_batches);
 
   at::Device device_;
-  int64_t stage_;
-  int64_t stages_;
-  ProcessGroup forwards_;   // activations
-  ProcessGroup backwards_;  // gradients: with NCCL, both directions in one communicator would wait for each other
-  Tensor received_;         // of the micro-batch that is being run
-  // The shape of activations follows from those of the batch: it is sent once for each, before the first activations.
-  std::map<std::vector<int64_t>, Tensor> descriptions_received_;
-  std::set<std::vector<int64_t>> descriptions_sent_;
-  std::map<std::pair<bool, int64_t>, Arriving> arriving_;  // by (is a gradient, micro-batch)
-  std::map<int64_t, InFlight> in_flight_;
-  // At most two of each.
-  std::deque<std::pair<Tensor, Pending>> sending_forwards_, sending_backwards_;
+  int64_t own_;
+  PipelineOptions options_;
+  std::vector<int64_t> rank_of_;
+  PipelineMessages messages_;
+  ProcessGroup backwards_;
+  std::map<std::pair<bool, int64_t>, Prepared> prepared_;  // by whether it trains, and micro-batches
+  int64_t running_ = 0;
+  Tensor received_;  // of the micro-batch that is being run
 };
 
 }  // namespace modular

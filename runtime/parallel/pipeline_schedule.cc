@@ -3,133 +3,138 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "runtime/parallel/schedule_play.h"
 
 namespace modular {
 namespace {
 
 using Kind = PipelineAction::Kind;
 
-std::string describe(const PipelineAction& action) {
-  return fmt::format("{} of micro-batch {}", action.kind == Kind::forward ? "the forward" : "the backward",
-                     action.micro_batch);
-}
+/// Stage and micro-batch of the values that pass between two ranks, in order. A value is named by the stage that makes
+/// it.
+using Messages = std::vector<std::pair<int64_t, int64_t>>;
 
-std::vector<int64_t> micro_batches_of(const std::vector<PipelineAction>& actions, Kind kind) {
-  std::vector<int64_t> result;
-  for (const PipelineAction& action : actions)
-    if (action.kind == kind) result.push_back(action.micro_batch);
-  return result;
-}
-
-bool is_each_once(std::vector<int64_t> micro_batches, int64_t count) {
-  std::ranges::sort(micro_batches);
-  for (int64_t i = 0; i < static_cast<int64_t>(micro_batches.size()); ++i)
-    if (micro_batches[i] != i) return false;
-  return static_cast<int64_t>(micro_batches.size()) == count;
-}
-
-/// What has been done so far while a schedule is played.
-class Play {
- public:
-  explicit Play(const PipelineSchedule& schedule)
-      : schedule_(schedule), done_(schedule.size()), next_(schedule.size()) {}
-
-  /// Runs what can be run; returns whether anything could.
-  bool advance() {
-    bool moved = false;
-    for (size_t stage = 0; stage < schedule_.size(); ++stage) {
-      while (next_[stage] < schedule_[stage].size() && is_ready(stage, schedule_[stage][next_[stage]])) {
-        const PipelineAction& action = schedule_[stage][next_[stage]++];
-        done_[stage].insert({action.kind == Kind::backward, action.micro_batch});
-        moved = true;
-      }
-    }
-    return moved;
-  }
-
-  std::string where_stuck() const {
-    for (size_t stage = 0; stage < schedule_.size(); ++stage)
-      if (next_[stage] < schedule_[stage].size())
-        return fmt::format("stage {} waits forever before {}", stage, describe(schedule_[stage][next_[stage]]));
-    return {};
-  }
-
- private:
-  bool is_done(size_t stage, Kind kind, int64_t micro_batch) const {
-    return done_[stage].contains({kind == Kind::backward, micro_batch});
-  }
-  bool is_ready(size_t stage, const PipelineAction& action) const {
-    if (action.kind == Kind::forward) return stage == 0 || is_done(stage - 1, Kind::forward, action.micro_batch);
-    return is_done(stage, Kind::forward, action.micro_batch) &&
-           (stage + 1 == schedule_.size() || is_done(stage + 1, Kind::backward, action.micro_batch));
-  }
-
-  const PipelineSchedule& schedule_;
-  std::vector<std::set<std::pair<bool, int64_t>>> done_;
-  std::vector<size_t> next_;
+struct Traffic {
+  // By (whether gradients, from rank, to rank).
+  std::map<std::tuple<bool, int64_t, int64_t>, Messages> sent, received;
 };
+
+Traffic traffic_of(const PipelineSchedule& schedule) {
+  Traffic traffic;
+  for (int64_t rank = 0; rank < static_cast<int64_t>(schedule.ranks.size()); ++rank) {
+    const auto pass = [&](auto& messages, int64_t neighbour, bool gradient, bool sends, const PipelineAction& action) {
+      if (neighbour < 0 || neighbour >= schedule.stages()) return;
+      const int64_t peer = schedule.rank_of[static_cast<size_t>(neighbour)];
+      if (peer == rank) return;
+      messages[{gradient, sends ? rank : peer, sends ? peer : rank}].emplace_back(sends ? action.stage : neighbour,
+                                                                                  action.micro_batch);
+    };
+    for (const PipelineAction& action : schedule.ranks[static_cast<size_t>(rank)]) {
+      if (action.kind == Kind::backward_weight) continue;
+      const bool gradient = passes_gradient(action.kind);
+      const int64_t before = action.stage - 1, after = action.stage + 1;
+      pass(traffic.received, gradient ? after : before, gradient, false, action);
+      pass(traffic.sent, gradient ? before : after, gradient, true, action);
+    }
+  }
+  return traffic;
+}
+
+std::string misplaced(const PipelineSchedule& schedule, int64_t micro_batches) {
+  const auto ranks = static_cast<int64_t>(schedule.ranks.size());
+  for (int64_t stage = 0; stage < schedule.stages(); ++stage)
+    if (const int64_t rank = schedule.rank_of[static_cast<size_t>(stage)]; rank < 0 || rank >= ranks)
+      return fmt::format("stage {} lies on rank {} of {}", stage, rank, ranks);
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    if (std::ranges::find(schedule.rank_of, rank) == schedule.rank_of.end())
+      return fmt::format("rank {} has no stage", rank);
+    for (const PipelineAction& action : schedule.ranks[static_cast<size_t>(rank)]) {
+      if (action.stage < 0 || action.stage >= schedule.stages())
+        return fmt::format("{} is of a stage that there is not", cell_of(action));
+      if (const int64_t own = schedule.rank_of[static_cast<size_t>(action.stage)]; own != rank)
+        return fmt::format("{} is given to rank {}, and its stage lies on rank {}", cell_of(action), rank, own);
+      if (action.micro_batch < 0 || action.micro_batch >= micro_batches)
+        return fmt::format("{} is of a micro-batch that a step of {} has not", cell_of(action), micro_batches);
+    }
+  }
+  return {};
+}
+
+/// Names a stage that leaves something out or does it twice.
+std::string miscounted(const PipelineSchedule& schedule, int64_t micro_batches) {
+  // By stage, kind and micro-batch.
+  std::map<std::tuple<int64_t, Kind, int64_t>, int64_t> counts;
+  bool trains = false;
+  for (const auto& actions : schedule.ranks)
+    for (const PipelineAction& action : actions) {
+      ++counts[{action.stage, action.kind, action.micro_batch}];
+      trains |= action.kind != Kind::forward;
+    }
+  for (int64_t stage = 0; stage < schedule.stages(); ++stage)
+    for (int64_t i = 0; i < micro_batches; ++i) {
+      const auto count = [&](Kind kind) {
+        const auto found = counts.find({stage, kind, i});
+        return found == counts.end() ? 0 : found->second;
+      };
+      if (count(Kind::forward) != 1)
+        return fmt::format("stage {} does not run the forward of each of {} micro-batches once", stage, micro_batches);
+      const int64_t whole = count(Kind::backward), inputs = count(Kind::backward_input),
+                    weights = count(Kind::backward_weight);
+      if (trains && (whole + inputs != 1 || inputs != weights))
+        return fmt::format("stage {} does not run the backward of each of {} micro-batches once{}", stage,
+                           micro_batches, inputs + weights > 0 ? ", whole or as inputs and weights" : "");
+    }
+  return {};
+}
 
 }  // namespace
 
-PipelineSchedule schedule_1f1b(int64_t stages, int64_t micro_batches) {
-  PipelineSchedule schedule;
-  for (int64_t stage = 0; stage < stages; ++stage) {
-    const int64_t ahead = std::min(stages - 1 - stage, micro_batches);
-    std::vector<PipelineAction> actions;
-    for (int64_t i = 0; i < ahead; ++i) actions.push_back({Kind::forward, i});
-    for (int64_t i = ahead; i < micro_batches; ++i) {
-      actions.push_back({Kind::forward, i});
-      actions.push_back({Kind::backward, i - ahead});
-    }
-    for (int64_t i = micro_batches - ahead; i < micro_batches; ++i) actions.push_back({Kind::backward, i});
-    schedule.push_back(std::move(actions));
-  }
+std::string cell_of(const PipelineAction& action) {
+  return fmt::format("{}{}{}", action.stage, "FIWB"[static_cast<size_t>(action.kind)], action.micro_batch);
+}
+
+std::vector<int64_t> placed_in_loops(int64_t ranks, int64_t stages_per_rank) {
+  std::vector<int64_t> rank_of;
+  for (int64_t stage = 0; stage < ranks * stages_per_rank; ++stage) rank_of.push_back(stage % ranks);
+  return rank_of;
+}
+
+std::vector<int64_t> placed_as_v(int64_t ranks) {
+  std::vector<int64_t> rank_of;
+  for (int64_t stage = 0; stage < 2 * ranks; ++stage) rank_of.push_back(std::min(stage, 2 * ranks - 1 - stage));
+  return rank_of;
+}
+
+PipelineSchedule schedule_forward(const std::vector<int64_t>& rank_of, int64_t ranks, int64_t micro_batches) {
+  PipelineSchedule schedule{rank_of, {}};
+  schedule.ranks.resize(static_cast<size_t>(ranks));
+  for (int64_t first = 0; first < micro_batches; first += ranks)
+    for (int64_t stage = 0; stage < schedule.stages(); ++stage)
+      for (int64_t i = first; i < std::min(first + ranks, micro_batches); ++i)
+        schedule.ranks[static_cast<size_t>(rank_of[static_cast<size_t>(stage)])].push_back({Kind::forward, stage, i});
   return schedule;
 }
 
-PipelineSchedule schedule_forward(int64_t stages, int64_t micro_batches) {
-  std::vector<PipelineAction> actions;
-  for (int64_t i = 0; i < micro_batches; ++i) actions.push_back({Kind::forward, i});
-  return PipelineSchedule(static_cast<size_t>(stages), actions);
-}
-
 std::string problem_of(const PipelineSchedule& schedule, int64_t micro_batches) {
-  const auto backwards = [](const std::vector<PipelineAction>& actions) {
-    return micro_batches_of(actions, Kind::backward);
-  };
-  const bool trains = std::ranges::any_of(schedule, [&](const auto& actions) { return !backwards(actions).empty(); });
-  for (size_t stage = 0; stage < schedule.size(); ++stage) {
-    if (!is_each_once(micro_batches_of(schedule[stage], Kind::forward), micro_batches))
-      return fmt::format("stage {} does not run the forward of each of {} micro-batches once", stage, micro_batches);
-    if (!is_each_once(backwards(schedule[stage]), trains ? micro_batches : 0))
-      return fmt::format("stage {} does not run the backward of each of {} micro-batches once", stage, micro_batches);
+  if (std::string problem = misplaced(schedule, micro_batches); !problem.empty()) return problem;
+  if (std::string problem = miscounted(schedule, micro_batches); !problem.empty()) return problem;
+  const Traffic traffic = traffic_of(schedule);
+  for (const auto& [way, sent] : traffic.sent) {
+    const auto [gradient, from, to] = way;
+    const Messages& received = traffic.received.at(way);
+    const auto differs = std::ranges::mismatch(sent, received);
+    if (differs.in1 != sent.end())
+      return fmt::format(
+          "rank {} sends the {} of stage {} and micro-batch {} where rank {} takes those of stage {} and micro-batch "
+          "{}",
+          from, gradient ? "gradients" : "activations", differs.in1->first, differs.in1->second, to, differs.in2->first,
+          differs.in2->second);
   }
-  for (size_t stage = 1; stage < schedule.size(); ++stage) {
-    for (const Kind kind : {Kind::forward, Kind::backward})
-      if (micro_batches_of(schedule[stage - 1], kind) != micro_batches_of(schedule[stage], kind))
-        return fmt::format("stages {} and {} run their {} in different orders", stage - 1, stage,
-                           kind == Kind::forward ? "forwards" : "backwards");
-  }
-  Play play(schedule);
-  while (play.advance()) {
-  }
-  return play.where_stuck();
-}
-
-int64_t most_in_flight(const std::vector<PipelineAction>& actions) {
-  int64_t now = 0, most = 0;
-  for (const PipelineAction& action : actions) {
-    now += action.kind == Kind::forward ? 1 : -1;
-    most = std::max(most, now);
-  }
-  return most;
-}
-
-std::pair<int64_t, int64_t> stage_span(int64_t layers, int64_t stage, int64_t stages) {
-  const int64_t share = layers / stages, longer = layers % stages;
-  const int64_t first = stage * share + std::min(stage, longer);
-  return {first, first + share + (stage < longer ? 1 : 0)};
+  return play(schedule).stuck;
 }
 
 }  // namespace modular

@@ -1,42 +1,58 @@
-// Pipeline schedules: what each stage does in which order, made and checked before anything runs.
+// Pipeline schedules: tables that say what each rank does for which of its stages in which order, checked before
+// anything runs. The form is that of PyTorch's torch.distributed.pipelining, and of Qi et al., Zero Bubble Pipeline
+// Parallelism, who cut a backward in two.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace modular {
 
-/// One thing that a stage does. A forward waits for the stage before, a backward for the stage after.
+/// One thing that a rank does for one of its stages and one micro-batch.
 struct PipelineAction {
-  enum class Kind { forward, backward };
+  enum class Kind {
+    forward,          // F: waits for that of the stage before
+    backward_input,   // I: the gradient of what the stage received; waits for the I or B of the stage after
+    backward_weight,  // W: the gradients of the parameters; any time after its I
+    backward,         // B: both in one
+  };
   Kind kind;
+  int64_t stage;
   int64_t micro_batch;
 
   bool operator==(const PipelineAction&) const = default;
 };
 
-/// The actions of each stage, in order.
-using PipelineSchedule = std::vector<std::vector<PipelineAction>>;
+/// Whether a stage's gradient passes to the stage before when the action ends.
+constexpr bool passes_gradient(PipelineAction::Kind kind) {
+  return kind == PipelineAction::Kind::backward_input || kind == PipelineAction::Kind::backward;
+}
 
-/// One forward, one backward (Narayanan et al., PipeDream-Flush): stage s runs stages - 1 - s forwards ahead, then
-/// alternates, so that it never holds the activations of more than stages - s micro-batches.
-PipelineSchedule schedule_1f1b(int64_t stages, int64_t micro_batches);
+/// "2F0": stage, letter of the kind, micro-batch.
+std::string cell_of(const PipelineAction& action);
 
-/// Forwards only, for evaluation.
-PipelineSchedule schedule_forward(int64_t stages, int64_t micro_batches);
+struct PipelineSchedule {
+  std::vector<int64_t> rank_of;                    // by stage
+  std::vector<std::vector<PipelineAction>> ranks;  // by rank: its actions, in order
 
-/// Why a schedule cannot run, in one sentence; empty where it can. A schedule can run when every stage handles every
-/// micro-batch exactly once in each kind of action, neighbours send and receive in the same order, and playing the
-/// actions, each as soon as what it waits for is done, comes to an end (sends never wait, as they are asynchronous).
+  int64_t stages() const { return static_cast<int64_t>(rank_of.size()); }
+};
+
+/// Where `stages_per_rank` * `ranks` stages lie: stage s on rank s mod `ranks`.
+std::vector<int64_t> placed_in_loops(int64_t ranks, int64_t stages_per_rank);
+
+/// Where 2 * `ranks` stages lie: one on each rank there, and one on each rank back, so that the first and the last
+/// stage share a rank (Qi et al., Pipeline Parallelism with Controllable Memory).
+std::vector<int64_t> placed_as_v(int64_t ranks);
+
+/// Forwards only, for evaluation: as many micro-batches as there are ranks pass through all stages before the next.
+PipelineSchedule schedule_forward(const std::vector<int64_t>& rank_of, int64_t ranks, int64_t micro_batches);
+
+/// Why a schedule cannot run, in one sentence; empty where it can. A schedule can run when each rank has a stage, each
+/// stage handles every micro-batch once (with one B, or one I and then one W, unless there are forwards only), two
+/// ranks handle what passes between them in the same order, and playing the actions, each as soon as what it waits for
+/// is done, comes to an end (sends do not wait for their receipt).
 std::string problem_of(const PipelineSchedule& schedule, int64_t micro_batches);
-
-/// The largest number of micro-batches that `actions` holds between their forward and their backward.
-int64_t most_in_flight(const std::vector<PipelineAction>& actions);
-
-/// First and one past the last of `layers` that `stage` runs: as even as can be, the longer shares on earlier stages,
-/// as the last one also computes the logits.
-std::pair<int64_t, int64_t> stage_span(int64_t layers, int64_t stage, int64_t stages);
 
 }  // namespace modular

@@ -50,7 +50,8 @@ std::string indivisible(const std::vector<ModelParameter>& parameters, int64_t t
 
 }  // namespace
 
-std::string ParallelModel::refusal(const Entry& entry, const AnyConfig& config, const MeshShape& shape) {
+std::string ParallelModel::refusal(const Entry& entry, const AnyConfig& config, const MeshShape& shape,
+                                   const PipelineOptions& pipeline) {
   if (std::string reason = task_refusal(entry.architecture, entry.task); !reason.empty()) return reason;
   for (size_t axis = 0; axis < kAxisNames.size(); ++axis)
     if (shape.size[axis] < 1)
@@ -62,25 +63,38 @@ std::string ParallelModel::refusal(const Entry& entry, const AnyConfig& config, 
   if (std::string reason = indivisible(*entry.plan, config, shape); !reason.empty()) return reason;
 
   const Model model = build_on_meta(entry, config);
-  const ParameterTable table = parameter_table(*model.module, *entry.plan, config, /*stage=*/nullptr);
+  const ParameterTable table = parameter_table(*model.module, *entry.plan, config, /*stages=*/{});
   for (const auto* tensors : {&table.parameters, &table.buffers})
     if (std::string reason = indivisible(*tensors, shape[Axis::tp]); !reason.empty()) return reason;
 
-  const int64_t stages = shape[Axis::pp];
+  const int64_t ranks = shape[Axis::pp];
+  if (const auto [key, sentence] = pipeline_refusal(pipeline, ranks, /*micro_batches=*/0); !sentence.empty())
+    return sentence;
+  if (ranks == 1) return "";
+  const auto stages = static_cast<int64_t>(stage_placement(pipeline, ranks).size());
+  const std::string made =
+      stages == ranks ? fmt::format("pp = {}", ranks) : fmt::format("pp = {} with {} stages in all", ranks, stages);
+  const char* const fewer = stages == ranks ? "" : ", or fewer stages a rank (parallel.schedule, stages_per_rank)";
   if (entry.plan->two_stages) {
     if (stages > 2)
-      return fmt::format("pp = {} has more stages than {}, which is cut between its two towers: set pp to 2 or 1",
-                         stages, entry.architecture);
-  } else if (stages > 1) {
-    if (entry.plan->split_list.empty())
-      return fmt::format("{} cannot be cut into pipeline stages: set pp to 1", entry.architecture);
-    const auto list = model.module->named_modules("", false).find(std::string(entry.plan->split_list));
-    TORCH_INTERNAL_ASSERT(list, "the plan cuts ", entry.plan->split_list, ", which does not exist");
-    const auto layers = static_cast<int64_t>((*list)->children().size());
-    if (layers < stages)
-      return fmt::format("pp = {} needs at least as many layers, and {} has {}: choose a smaller pp", stages,
-                         entry.plan->split_list, layers);
+      return fmt::format("{} has more stages than {}, which is cut between its two towers: set pp to 2 or 1{}", made,
+                         entry.architecture, stages == ranks ? "" : ", and parallel.schedule to 1f1b");
+    if (!pipeline.cuts.empty())
+      return fmt::format("parallel.cuts names elements of a list, and {} is cut between its two towers: leave it empty",
+                         entry.architecture);
+    return "";
   }
+  if (entry.plan->split_list.empty())
+    return fmt::format("{} cannot be cut into pipeline stages: set pp to 1", entry.architecture);
+  const auto list = model.module->named_modules("", false).find(std::string(entry.plan->split_list));
+  TORCH_INTERNAL_ASSERT(list, "the plan cuts ", entry.plan->split_list, ", which does not exist");
+  const auto layers = static_cast<int64_t>((*list)->children().size());
+  if (layers < stages)
+    return fmt::format("{} needs at least as many layers, and {} has {}: choose a smaller pp{}", made,
+                       entry.plan->split_list, layers, fewer);
+  if (!pipeline.cuts.empty() && pipeline.cuts.back() >= layers)
+    return fmt::format("parallel.cuts begins a stage at {}, and {} has {} elements: the last cut is {} at most",
+                       pipeline.cuts.back(), entry.plan->split_list, layers, layers - 1);
   return "";
 }
 

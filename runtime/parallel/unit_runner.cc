@@ -28,7 +28,11 @@ std::vector<at::Tensor> as_leaves(const std::vector<at::Tensor>& inputs) {
 class UnitNode final : public torch::autograd::Node {
  public:
   UnitNode(UnitRunner& runner, size_t unit, size_t position, std::vector<at::Tensor> leaves)
-      : runner_(runner), unit_(unit), position_(position), leaves_(std::move(leaves)) {}
+      : runner_(runner),
+        unit_(unit),
+        order_(runner.orders_.at(runner.stage_)),
+        position_(position),
+        leaves_(std::move(leaves)) {}
 
   std::string name() const override { return "UnitBackward of " + runner_.parameters_[unit_].name(); }
 
@@ -47,7 +51,7 @@ class UnitNode final : public torch::autograd::Node {
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     TORCH_CHECK(!std::exchange(done_, true), name(), " ran before: the graph of a unit can be used once");
-    runner_.enter(unit_, position_, -1);
+    runner_.enter(unit_, order_, position_, -1);
     run_backward(body_ ? recompute() : std::exchange(outputs_, {}), std::move(gradients));
     --runner_.awaited_[unit_];
     if (runner_.options_.reshard_after_forward) runner_.parameters_[unit_].release();
@@ -87,6 +91,7 @@ class UnitNode final : public torch::autograd::Node {
 
   UnitRunner& runner_;
   size_t unit_;
+  const UnitRunner::Order& order_;  // of the stage that it belongs to
   size_t position_;
   bool done_ = false;
   std::vector<size_t> attached_;  // the outputs that have this history, by their number among all
@@ -99,11 +104,16 @@ class UnitNode final : public torch::autograd::Node {
 
 UnitRunner::UnitRunner(const std::vector<ModelUnit>& units, std::span<UnitParameters> parameters,
                        const UnitOptions& options, const at::Device& device)
-    : parameters_(parameters), options_(options), device_(device), awaited_(units.size(), 0) {
+    : parameters_(parameters),
+      options_(options),
+      device_(device),
+      stage_of_(units.size(), kUnknown),
+      awaited_(units.size(), 0) {
   for (size_t unit = 0; unit < units.size(); ++unit) {
     index_.emplace(units[unit].module, unit);
-    if (unit > 0 && parameters_[unit].layout().shard_size > 0) order_.push_back(unit);
+    if (unit > 0 && parameters_[unit].layout().shard_size > 0) order_in_tree_.push_back(unit);
   }
+  enter_stage(0);
 }
 
 std::vector<at::Tensor> UnitRunner::run(nn::Module& module, const std::vector<at::Tensor>& inputs, const Body& body) {
@@ -112,24 +122,28 @@ std::vector<at::Tensor> UnitRunner::run(nn::Module& module, const std::vector<at
   const size_t unit = found->second;
   if (unit == 0) return run_root(inputs, body);
 
+  if (stage_of_[unit] != stage_) stage_of_[unit] = stage_of_[unit] == kUnknown ? stage_ : kSeveral;
   const size_t position = next_position(unit);
-  enter(unit, position, 1);
+  const Order& order = orders_.at(stage_);
+  enter(unit, order, position, 1);
   const bool with_graph = at::GradMode::is_enabled();
   auto outputs = with_graph ? run_with_graph(unit, position, inputs, body) : body(inputs);
   // The backward begins with the unit that ran last.
-  const bool is_last = order_is_known_ && position + 1 == order_.size();
+  const bool is_last = order.is_known && position + 1 == order.units.size();
   if (options_.reshard_after_forward && !(with_graph && is_last)) parameters_[unit].release();
   return outputs;
 }
 
 std::vector<at::Tensor> UnitRunner::run_root(const std::vector<at::Tensor>& inputs, const Body& body) {
-  position_ = 0;
+  Order& order = orders_.at(stage_);
+  order.position = 0;
   parameters_[0].prefetch();
-  for (size_t next = 0; next < std::min(options_.prefetch, order_.size()); ++next) parameters_[order_[next]].prefetch();
+  for (size_t next = 0; next < std::min(options_.prefetch, order.units.size()); ++next)
+    parameters_[order.units[next]].prefetch();
   parameters_[0].gather();
   auto outputs = body(inputs);
-  order_.resize(position_);
-  order_is_known_ = true;
+  order.units.resize(order.position);
+  order.is_known = true;
   return outputs;
 }
 
@@ -164,25 +178,32 @@ std::vector<at::Tensor> UnitRunner::run_with_graph(size_t unit, size_t position,
 }
 
 size_t UnitRunner::next_position(size_t unit) {
-  if (position_ >= order_.size() || order_[position_] != unit) {
-    order_is_known_ = false;
-    order_.resize(position_);
-    order_.push_back(unit);
+  Order& order = orders_.at(stage_);
+  if (order.position >= order.units.size() || order.units[order.position] != unit) {
+    order.is_known = false;
+    order.units.resize(order.position);
+    order.units.push_back(unit);
   }
-  return position_++;
+  return order.position++;
 }
 
-void UnitRunner::enter(size_t unit, size_t position, int direction) {
+void UnitRunner::enter(size_t unit, const Order& order, size_t position, int direction) {
   parameters_[unit].gather();
   for (size_t ahead = 1; ahead <= options_.prefetch; ++ahead) {
     const size_t next = direction > 0 ? position + ahead : position - ahead;  // wraps below 0, beyond the end
-    if (next < order_.size()) parameters_[order_[next]].prefetch();
+    if (next < order.units.size()) parameters_[order.units[next]].prefetch();
   }
+}
+
+bool UnitRunner::is_last_backward(size_t unit) const {
+  // A backward comes after all stages' forwards of its micro-batch, so it is known by now which stages run the unit.
+  const bool of_one_stage = unit > 0 && stage_of_[unit] != kSeveral;
+  return (of_one_stage ? last_of_stage_ : last_of_step_) && awaited_[unit] == 0;
 }
 
 void UnitRunner::reduce(size_t unit) {
   if (!options_.reduce) return;
-  if (options_.reduce_once && !(last_backward_ && awaited_[unit] == 0)) return parameters_[unit].keep_gradients();
+  if (options_.reduce_once && !is_last_backward(unit)) return parameters_[unit].keep_gradients();
   finish_reducing();
   parameters_[unit].start_reduction();
   reducing_ = unit;
@@ -191,19 +212,27 @@ void UnitRunner::reduce(size_t unit) {
 
 void UnitRunner::finish_reducing() {
   if (!reducing_) return;
-  parameters_[*reducing_].finish_reduction(last_backward_ && awaited_[*reducing_] == 0);
+  parameters_[*reducing_].finish_reduction(is_last_backward(*reducing_));
   reducing_.reset();
 }
 
 void UnitRunner::begin_step() {
-  last_backward_ = false;
+  last_of_stage_ = last_of_step_ = false;
   std::ranges::fill(awaited_, 0);
 }
 
-void UnitRunner::begin_backward(bool last) { last_backward_ = last; }
+void UnitRunner::enter_stage(int64_t stage) {
+  stage_ = stage;
+  orders_.try_emplace(stage, Order{order_in_tree_});
+}
+
+void UnitRunner::begin_backward(bool last_of_stage, bool last_of_step) {
+  last_of_stage_ = last_of_stage;
+  last_of_step_ = last_of_step;
+}
 
 void UnitRunner::end_backward() {
-  if (last_backward_) parameters_[0].release();  // before the reduction needs as much
+  if (last_of_step_) parameters_[0].release();  // before the reduction needs as much
   reduce(0);
   finish_reducing();
 }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -38,8 +40,11 @@ class UnitRunner final : public fsdp::Units {
 
   /// Before the forwards of a step.
   void begin_step();
-  /// Before a micro-batch's backward. `last`: no other follows in this step, so sums over replicas may begin.
-  void begin_backward(bool last);
+  /// Before a forward of a pipeline's stage, of which a rank may have several. Each runs its units in its own order.
+  void enter_stage(int64_t stage);
+  /// Before a micro-batch's backward. `last_of_stage`: no other of its stage follows in this step, so sums over
+  /// replicas may begin; `last_of_step`: none of any stage.
+  void begin_backward(bool last_of_stage, bool last_of_step);
   /// After it.
   void end_backward();
   /// Waits until all gradients are complete, and frees what is still whole.
@@ -48,15 +53,25 @@ class UnitRunner final : public fsdp::Units {
   void release_all();
 
  private:
+  static constexpr int64_t kUnknown = -1, kSeveral = -2;
   friend class UnitNode;
+  /// The units that a stage runs.
+  struct Order {
+    std::vector<size_t> units;  // as they ran in the last forward; before the first, as in the module tree
+    bool is_known = true;       // false from a deviation on to the end of that forward
+    size_t position = 0;        // in the forward that is running
+  };
+
   std::vector<at::Tensor> run_root(const std::vector<at::Tensor>& inputs, const Body& body);
   std::vector<at::Tensor> run_with_graph(size_t unit, size_t position, const std::vector<at::Tensor>& inputs,
                                          const Body& body);
   /// The number of this call among the units' calls in the forward that is running.
   size_t next_position(size_t unit);
-  /// Gathers `unit`, which runs as number `position`, and begins to gather those that come next in `direction`, 1 or
-  /// -1.
-  void enter(size_t unit, size_t position, int direction);
+  /// Gathers `unit`, which runs as number `position` of `order`, and begins to gather those that come next in
+  /// `direction`, 1 or -1.
+  void enter(size_t unit, const Order& order, size_t position, int direction);
+  /// Whether the backward that runs is the step's last of `unit`.
+  bool is_last_backward(size_t unit) const;
   /// Takes the gradients of `unit` after its backward.
   void reduce(size_t unit);
   void finish_reducing();
@@ -65,11 +80,12 @@ class UnitRunner final : public fsdp::Units {
   UnitOptions options_;
   at::Device device_;
   std::unordered_map<const nn::Module*, size_t> index_;
-  std::vector<size_t> order_;    // units as they ran in the last forward; before the first, as in the module tree
-  bool order_is_known_ = true;   // false from a deviation on to the end of that forward
-  size_t position_ = 0;          // in the forward that is running
-  std::vector<size_t> awaited_;  // by unit: forwards of this step whose backward is to come
-  bool last_backward_ = false;
+  std::vector<size_t> order_in_tree_;
+  std::map<int64_t, Order> orders_;  // by stage
+  int64_t stage_ = 0;                // whose forward runs, or ran last
+  std::vector<int64_t> stage_of_;    // by unit: the stage that runs it; kUnknown, or kSeveral
+  std::vector<size_t> awaited_;      // by unit: forwards of this step whose backward is to come
+  bool last_of_stage_ = false, last_of_step_ = false;
   std::optional<size_t> reducing_;  // the unit whose gradients are under way
 };
 

@@ -45,6 +45,7 @@ ParallelOptions RunConfig::parallel_options() const {
   options.recompute = parallel.recompute;
   options.bf16 = parallel.bf16;
   options.frozen = optim.frozen;
+  options.pipeline = {parallel.schedule, parallel.stages_per_rank, parallel.cuts};
   return options;
 }
 

@@ -99,11 +99,20 @@ struct OptimSection : OptimizerOptions {
 
 struct ParallelSection {
   int64_t pp = 1, dp_replicate = 1, dp_shard = -1, tp = 1, zero_stage = 3, prefetch = 1, timeout_minutes = 10;
+  int64_t stages_per_rank = 0;
+  std::string schedule = "1f1b";
+  std::vector<int64_t> cuts;
   bool recompute = false, bf16 = false;
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("pp", pp, "pipeline stages", 1);
+    visit("pp", pp, "pipeline ranks", 1);
+    visit(
+        "schedule", schedule,
+        "order of a pipeline's work: gpipe, 1f1b, interleaved, looped-bfs, interleaved-zero-bubble, zbv, dualpipev, or "
+        "a .csv file");
+    visit("stages_per_rank", stages_per_rank, "pipeline stages of a pp rank; 0 for what the schedule usually has", 0);
+    visit("cuts", cuts, "the layers at which the later pipeline stages begin, e.g. [12, 20]; evenly when empty");
     visit("dp_replicate", dp_replicate, "data-parallel replicas (DDP; HSDP with dp_shard)", 1);
     visit("dp_shard", dp_shard, "ranks that shard the parameters (FSDP); -1 for all that the other axes leave", -1);
     visit("tp", tp, "tensor-parallel ranks", 1);

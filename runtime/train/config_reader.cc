@@ -302,6 +302,8 @@ void check_together(const RunConfig& config) {
   one_of("train.on_nonfinite", config.train.on_nonfinite, {"stop", "skip"});
   unless(config.parallel.zero_stage <= 3, {"parallel.zero_stage"},
          fmt::format("parallel.zero_stage must be 1, 2 or 3, but is {}", config.parallel.zero_stage));
+  const std::string unknown = unknown_schedule(config.parallel.schedule);
+  unless(unknown.empty(), {"parallel.schedule"}, unknown);
   unless(optim.min_lr <= optim.lr, {"optim.min_lr", "optim.lr"},
          fmt::format("optim.min_lr ({}) must not be above optim.lr ({})", optim.min_lr, optim.lr));
   unless(config.parallel.dp_shard != 0, {"parallel.dp_shard"}, "parallel.dp_shard must be -1 or at least 1, but is 0");
@@ -386,6 +388,7 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
   config.train.dir = absolute(config.train.dir);
   if (!config.model.checkpoint.empty()) config.model.checkpoint = absolute(config.model.checkpoint);
   for (auto& path : config.data.paths) path = absolute(path);
+  if (is_schedule_file(config.parallel.schedule)) config.parallel.schedule = absolute(config.parallel.schedule);
   return config;
 }
 

@@ -265,7 +265,12 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   if (asked.automatic) run.request.resume = !find_checkpoint(settings.checkpoints()).empty();
   const RunRequest& request = run.request;
   run.mesh = settings.mesh_shape(world_size);
-  refuse_if(ParallelModel::refusal(*settings.network.entry, *settings.network.config, run.mesh));
+  const ParallelOptions parallel = settings.parallel_options();
+  if (const auto [key, sentence] =
+          pipeline_refusal(parallel.pipeline, run.mesh[Axis::pp], settings.train.micro_batches);
+      !sentence.empty())
+    refuse_setting(settings, key, sentence);
+  refuse_if(ParallelModel::refusal(*settings.network.entry, *settings.network.config, run.mesh, parallel.pipeline));
   check_reading(settings);
   check_targets(settings);
   check_dropout(settings);

@@ -58,7 +58,7 @@ TEST(MetaConstruction, MakesTheRegisteredTensorReal) {
 TEST(ParameterTable, KnowsUnitsSplitsAndTies) {
   const auto config = tiny_config(llama(), {{"tie_word_embeddings", true}});
   const Model model = build_on_meta(llama(), *config);
-  const ParameterTable table = parameter_table(*model.module, *llama().plan, *config, nullptr);
+  const ParameterTable table = parameter_table(*model.module, *llama().plan, *config, {});
   ASSERT_EQ(table.units.size(), 5u);
   EXPECT_EQ(table.units[0].name, "");
   EXPECT_EQ(table.units[4].name, "model.layers.3");
@@ -112,7 +112,7 @@ TEST(ParameterTable, GivesEachStageItsParameters) {
     const auto config = tiny_config(llama(), {{"tie_word_embeddings", tied}});
     const Model model = build_on_meta(llama(), *config);
     std::set<std::string> held;
-    for (const ModelParameter& parameter : parameter_table(*model.module, *llama().plan, *config, &stage).parameters)
+    for (const ModelParameter& parameter : parameter_table(*model.module, *llama().plan, *config, {&stage}).parameters)
       if (parameter.held) held.insert(parameter.name);
     EXPECT_FALSE(held.contains("model.layers.1.mlp.up_proj.weight"));
     EXPECT_TRUE(held.contains("model.layers.2.mlp.up_proj.weight"));

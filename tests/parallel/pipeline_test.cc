@@ -2,7 +2,9 @@
 #include "runtime/parallel/pipeline.h"
 
 #include <gtest/gtest.h>
-#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <fstream>
 
 #include "runtime/model/functions.h"
 #include "tests/support/ranks.h"
@@ -42,7 +44,7 @@ struct TinyModel {
 
   StageFunctions functions() const {
     return {[this](const Batch& batch) { return forward(batch); },
-            [](const Tensor& output, const Tensor& gradient) { torch::autograd::backward({output}, {gradient}); }};
+            [](const PipelineAction&, const std::function<void()>& autograd) { autograd(); }};
   }
 };
 
@@ -70,63 +72,104 @@ Mesh pipeline_mesh(const Environment& environment) {
   return Mesh(environment, shape, {.device = at::kCPU});
 }
 
-class PipelineTest : public ::testing::TestWithParam<std::pair<int, int>> {};  // stages, micro-batches
+struct Case {
+  int ranks;
+  std::string schedule;
+  int64_t micro_batches;
+  int64_t stages_per_rank = 0;
+  std::vector<int64_t> cuts = {};
+  bool can_cut = true;
+};
 
-TEST_P(PipelineTest, TrainsAsOneProcessDoes) {
-  const auto [stages, count] = GetParam();
-  const int micro_batch_count = count;
-  run_ranks(stages, [=](const Environment& environment) {
-    at::manual_seed(3);
-    const TinyModel model(5);
-    TinyModel whole(model);
-    whole.table = model.table.detach().clone().requires_grad_();
-    for (Tensor& layer : whole.layers) layer = layer.detach().clone().requires_grad_();
+constexpr int64_t kLayers = 9;
 
-    Mesh mesh = pipeline_mesh(environment);
-    Pipeline pipeline(mesh);
-    for (int step = 0; step < 2; ++step) {  // twice: shapes are known the second time
-      const auto batches = micro_batches(micro_batch_count);
-      double expected_loss = 0.0;
-      int64_t expected_count = 0;
-      for (const Batch& batch : batches) {
-        const Outputs outputs = whole.forward(batch);
-        expected_loss += outputs.loss_sum.item<double>();
-        expected_count += outputs.token_count.item<int64_t>();
-        (outputs.loss_sum * 0.5).backward();
-      }
+/// Trains two steps and compares loss and gradients with one process's.
+void expect_same_gradients(const Environment& environment, const Case& given) {
+  at::manual_seed(3);
+  const TinyModel model(kLayers);
+  TinyModel whole(model);
+  whole.table = model.table.detach().clone().requires_grad_();
+  for (Tensor& layer : whole.layers) layer = layer.detach().clone().requires_grad_();
 
-      PipelineSums sums;
-      {
-        const Installed installed(pipeline);
-        sums = pipeline.train(batches, model.functions(), 0.5);
-      }
-      EXPECT_NEAR(sums.loss_sum, expected_loss, 1e-5 * expected_loss);
-      EXPECT_EQ(sums.token_count, expected_count);
+  Mesh mesh = pipeline_mesh(environment);
+  Pipeline pipeline(mesh, {.schedule = given.schedule, .stages_per_rank = given.stages_per_rank, .cuts = given.cuts});
+  StageFunctions functions = model.functions();
+  functions.can_cut = given.can_cut;
+  const std::vector<PlacedStage> stages = pipeline.own_stages();
+  for (int step = 0; step < 2; ++step) {  // twice: shapes are known the second time
+    const auto batches = micro_batches(given.micro_batches);
+    double expected_loss = 0.0;
+    int64_t expected_count = 0;
+    for (const Batch& batch : batches) {
+      const Outputs outputs = whole.forward(batch);
+      expected_loss += outputs.loss_sum.item<double>();
+      expected_count += outputs.token_count.item<int64_t>();
+      (outputs.loss_sum * 0.5).backward();
+    }
 
-      const auto [first, last] = pipeline.span(5);
+    PipelineSums sums;
+    {
+      const Installed installed(pipeline);
+      sums = pipeline.train(batches, functions, 0.5);
+    }
+    EXPECT_NEAR(sums.loss_sum, expected_loss, 1e-5 * expected_loss);
+    EXPECT_EQ(sums.token_count, expected_count);
+
+    for (const PlacedStage& stage : stages) {
+      const auto [first, last] = stage.span(kLayers);
+      EXPECT_LT(first, last);
       for (int64_t i = first; i < last; ++i)
         EXPECT_TRUE(model.layers[i].grad().allclose(whole.layers[i].grad(), 1e-5, 1e-6)) << "layer " << i;
     }
-    std::vector<Tensor> shared;
-    if (pipeline.is_first() || pipeline.is_last()) shared.push_back(model.table.grad());
-    pipeline.sum_between_ends(shared);
-    for (const Tensor& gradient : shared)
-      EXPECT_TRUE(gradient.allclose(whole.table.grad(), 1e-5, 1e-5)) << "of the shared table";
-    barrier(mesh.world(), "the end");
+  }
+  std::vector<Tensor> shared;
+  if (std::ranges::any_of(stages, [](const PlacedStage& stage) { return stage.is_first() || stage.is_last(); }))
+    shared.push_back(model.table.grad());
+  pipeline.sum_between_ends(shared);
+  for (const Tensor& gradient : shared)
+    EXPECT_TRUE(gradient.allclose(whole.table.grad(), 1e-5, 1e-5)) << "of the shared table";
+  barrier(mesh.world(), "the end");
+}
+
+class PipelineTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(PipelineTest, TrainsAsOneProcessDoes) {
+  const Case given = GetParam();
+  run_ranks(given.ranks, [given](const Environment& environment) { expect_same_gradients(environment, given); });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Schedules, PipelineTest,
+    ::testing::Values(Case{2, "1f1b", 1}, Case{2, "1f1b", 5}, Case{3, "1f1b", 2}, Case{4, "1f1b", 9},
+                      Case{3, "1f1b", 4, 0, {1, 7}}, Case{2, "gpipe", 4}, Case{3, "gpipe", 7},
+                      Case{2, "interleaved", 4}, Case{3, "interleaved", 6}, Case{2, "interleaved", 2, 4},
+                      Case{2, "interleaved", 4, 2, {1, 2, 8}}, Case{2, "looped-bfs", 20}, Case{3, "looped-bfs", 4},
+                      Case{2, "interleaved-zero-bubble", 4}, Case{4, "interleaved-zero-bubble", 8},
+                      Case{3, "interleaved-zero-bubble", 4, 1}, Case{2, "interleaved-zero-bubble", 4, 2, {}, false},
+                      Case{2, "zbv", 1}, Case{2, "zbv", 6}, Case{3, "zbv", 5}, Case{4, "zbv", 8},
+                      Case{2, "zbv", 4, 2, {}, false}, Case{2, "dualpipev", 5}, Case{3, "dualpipev", 6}),
+    [](const auto& info) {
+      std::string name = std::to_string(info.index) + info.param.schedule + std::to_string(info.param.ranks) + "Ranks";
+      std::erase(name, '-');
+      return name;
+    });
+
+TEST(Pipeline, RunsTheScheduleOfAFile) {
+  // Stages as they come, of different number.
+  const std::string file = ::testing::TempDir() + "/uneven.csv";
+  std::ofstream(file) << "0F0,1F0,0F1,1F1,,1I0,0B0,1B1,1W0,0B1\n2F0,2B0,2F1,2B1\n";
+  run_ranks(2, [&](const Environment& environment) {
+    expect_same_gradients(environment, {.ranks = 2, .schedule = file, .micro_batches = 2});
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, PipelineTest,
-                         ::testing::Values(std::pair(2, 1), std::pair(2, 5), std::pair(3, 2), std::pair(4, 9)),
-                         [](const auto& info) {
-                           return std::to_string(info.param.first) + "Stages" + std::to_string(info.param.second) +
-                                  "MicroBatches";
-                         });
+class PipelineEvaluation : public ::testing::TestWithParam<const char*> {};
 
-TEST(Pipeline, EvaluatesAndGivesTheLogitsToAllStages) {
-  run_ranks(3, [](const Environment& environment) {
+TEST_P(PipelineEvaluation, GivesTheLogitsToAllRanks) {
+  const std::string schedule = GetParam();
+  run_ranks(3, [schedule](const Environment& environment) {
     at::manual_seed(3);
-    const TinyModel model(4);
+    const TinyModel model(7);
     auto batches = micro_batches(20);  // more than may be under way at once
     double expected_loss = 0.0;
     Tensor expected_logits;
@@ -138,7 +181,7 @@ TEST(Pipeline, EvaluatesAndGivesTheLogitsToAllStages) {
       expected_logits = model.forward(asked).logits;
     }
     Mesh mesh = pipeline_mesh(environment);
-    Pipeline pipeline(mesh);
+    Pipeline pipeline(mesh, {.schedule = schedule});
     const Installed installed(pipeline);
     EXPECT_NEAR(pipeline.evaluate(batches, model.functions()).loss_sum, expected_loss, 1e-5 * expected_loss);
     Batch unlabelled = batches[0];
@@ -149,10 +192,13 @@ TEST(Pipeline, EvaluatesAndGivesTheLogitsToAllStages) {
   });
 }
 
+INSTANTIATE_TEST_SUITE_P(Placements, PipelineEvaluation, ::testing::Values("1f1b", "interleaved", "zbv"),
+                         [](const auto& info) { return std::string(info.param); });
+
 TEST(Pipeline, SendsFeaturesOfAnyNumberOfImagesBesideTheSameTokens) {
   run_ranks(2, [](const Environment& environment) {
     Mesh mesh = pipeline_mesh(environment);
-    Pipeline pipeline(mesh);
+    Pipeline pipeline(mesh, {});
     const Installed installed(pipeline);
     std::vector<Batch> batches(3);
     for (size_t i = 0; i < batches.size(); ++i) {

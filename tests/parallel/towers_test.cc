@@ -81,7 +81,7 @@ TEST(TowersTable, GivesEachStageItsTowerAndBothTheTable) {
     for (const bool is_first : {true, false}) {
       const Stage stage(is_first);
       const Model model = build_on_meta(t5, *config);
-      for (const ModelParameter& parameter : parameter_table(*model.module, *t5.plan, *config, &stage).parameters) {
+      for (const ModelParameter& parameter : parameter_table(*model.module, *t5.plan, *config, {&stage}).parameters) {
         const bool is_shared = parameter.name == "shared.weight";
         EXPECT_EQ(parameter.held, is_shared || parameter.name.starts_with("encoder.") == is_first) << parameter.name;
         EXPECT_EQ(parameter.in_every_stage, is_shared) << parameter.name << ", tied: " << tied;

@@ -1,0 +1,151 @@
+#include "runtime/parallel/pipeline_messages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace modular {
+namespace {
+
+constexpr int64_t kMostDimensions = 8;
+
+/// What the shape of activations follows from: tokens and images, of which one batch may hold different numbers.
+std::vector<int64_t> shapes_of(const Batch& batch) {
+  std::vector<int64_t> shapes;
+  for (const Tensor* tensor : {&batch.input_ids, &batch.pixel_values}) {
+    shapes.push_back(tensor->defined() ? tensor->dim() : 0);
+    if (tensor->defined()) shapes.insert(shapes.end(), tensor->sizes().begin(), tensor->sizes().end());
+  }
+  return shapes;
+}
+
+std::string describe(const PipelineMessages::Name& name) {
+  return fmt::format("the {} of micro-batch {} {} stage {}", name.is_gradient ? "gradients" : "activations",
+                     name.micro_batch, name.is_gradient ? "from" : "for", name.stage);
+}
+
+}  // namespace
+
+Tensor empty_description() { return at::zeros({2 + kMostDimensions}, at::kLong); }
+
+Tensor description_of(const Tensor& tensor) {
+  TORCH_INTERNAL_ASSERT(tensor.dim() <= kMostDimensions);
+  Tensor numbers = empty_description();
+  auto* data = numbers.mutable_data_ptr<int64_t>();
+  data[0] = static_cast<int64_t>(tensor.scalar_type());
+  data[1] = tensor.dim();
+  std::ranges::copy(tensor.sizes(), data + 2);
+  return numbers;
+}
+
+Tensor empty_as_described(const Tensor& description, const at::Device& device) {
+  const auto* data = description.const_data_ptr<int64_t>();
+  return at::empty(at::IntArrayRef(data + 2, static_cast<size_t>(data[1])),
+                   at::TensorOptions().dtype(static_cast<at::ScalarType>(data[0])).device(device));
+}
+
+PipelineMessages::PipelineMessages(Mesh& mesh, std::vector<int64_t> rank_of)
+    : device_(mesh.device()), own_(mesh.coordinate(Axis::pp)), rank_of_(std::move(rank_of)) {
+  ranks_ = mesh.group({Axis::pp});
+  // Each direction has a group of its own: with NCCL, what passes between two ranks both ways in one communicator would
+  // wait for each other.
+  const std::string names[2][2] = {{"activations to lower ranks", ""}, {"gradients", "gradients to higher ranks"}};
+  for (const bool is_gradient : {false, true})
+    for (const bool upwards : {false, true})
+      for (size_t stage = 1; stage < rank_of_.size(); ++stage) {
+        const int64_t before = rank_of_[stage - 1], after = rank_of_[stage];
+        if (before == after || (before < after) == (upwards == is_gradient)) continue;
+        groups_[{is_gradient, upwards}] = mesh.group({Axis::pp}, names[is_gradient ? 1 : 0][upwards ? 1 : 0]);
+      }
+  connect();
+}
+
+/// NCCL connects two ranks at their first message, and both wait meanwhile. So they meet here, all in one order, and
+/// not where one of them has something else to do first.
+void PipelineMessages::connect() {
+  Tensor empty = at::zeros({1}, at::TensorOptions().device(device_));
+  for (const bool is_gradient : {false, true})
+    for (int64_t stage = 1; stage < static_cast<int64_t>(rank_of_.size()); ++stage) {
+      const Name name{is_gradient, stage, 0};
+      const int64_t from = source(name), to = destination(name);
+      if (from == to) continue;
+      const ProcessGroup& between = group(is_gradient, from, to);
+      if (own_ == from) modular::send(between, empty, to, tag(name), "the first message").wait();
+      if (own_ == to) receive(between, empty, from, tag(name), "the first message").wait();
+    }
+}
+
+int64_t PipelineMessages::source(const Name& name) const {
+  return rank_of_[static_cast<size_t>(name.is_gradient ? name.stage : name.stage - 1)];
+}
+
+int64_t PipelineMessages::destination(const Name& name) const {
+  return rank_of_[static_cast<size_t>(name.is_gradient ? name.stage - 1 : name.stage)];
+}
+
+const ProcessGroup& PipelineMessages::group(bool is_gradient, int64_t from, int64_t to) const {
+  return groups_.at({is_gradient, from < to});
+}
+
+int PipelineMessages::tag(const Name& name) const {
+  // The numbers below are those of descriptions.
+  const auto stages = static_cast<int64_t>(rank_of_.size());
+  return static_cast<int>(stages * (1 + name.micro_batch) + name.stage);
+}
+
+void PipelineMessages::send(const Name& name, const Tensor& value, double received_at, const Batch& batch) {
+  const int64_t to = destination(name);
+  const Tensor sent = value.detach();
+  if (to == own_) {
+    handed_over_.emplace(name, sent);
+    return;
+  }
+  const ProcessGroup& between = group(name.is_gradient, own_, to);
+  const auto keep = [&](const Tensor& tensor, int tag, const std::string& what) {
+    sending_.push_back({tensor, modular::send(between, tensor, to, tag, what), received_at});
+  };
+  if (!name.is_gradient && descriptions_sent_.emplace(name.stage, shapes_of(batch)).second)
+    keep(description_of(sent), static_cast<int>(name.stage), "the shape of activations");
+  keep(sent.contiguous(), tag(name), describe(name));
+}
+
+bool PipelineMessages::knows_shape(const Name& name, const Batch& batch) const {
+  return name.is_gradient || descriptions_received_.contains({name.stage, shapes_of(batch)});
+}
+
+void PipelineMessages::expect(const Name& name, const Batch& batch, const Tensor& gradient) {
+  TORCH_INTERNAL_ASSERT(!is_expected(name), describe(name), " would arrive twice");
+  const int64_t from = source(name);
+  const ProcessGroup& between = group(name.is_gradient, from, own_);
+  Tensor tensor = gradient;
+  if (!name.is_gradient) {
+    Tensor& description = descriptions_received_[{name.stage, shapes_of(batch)}];
+    if (!description.defined()) {
+      description = empty_description();
+      receive(between, description, from, static_cast<int>(name.stage), "the shape of activations").wait();
+    }
+    tensor = empty_as_described(description, device_);
+  }
+  arriving_.emplace(name, Arriving{tensor, receive(between, tensor, from, tag(name), describe(name))});
+}
+
+Tensor PipelineMessages::take(const Name& name) {
+  if (!is_remote(name)) return std::move(handed_over_.extract(name).mapped());
+  Arriving arrival = std::move(arriving_.extract(name).mapped());
+  arrival.pending.wait();
+  return arrival.tensor;
+}
+
+void PipelineMessages::release_until(double time) {
+  for (Sending& sending : sending_)
+    if (sending.received_at <= time) sending.pending.wait();
+  std::erase_if(sending_, [=](const Sending& sending) { return sending.received_at <= time; });
+}
+
+void PipelineMessages::release_all() {
+  for (Sending& sending : sending_) sending.pending.wait();
+  sending_.clear();
+}
+
+}  // namespace modular

@@ -1,0 +1,118 @@
+#include "runtime/parallel/pipeline_options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include "runtime/parallel/known_schedules.h"
+#include "runtime/parallel/schedule_file.h"
+
+namespace modular {
+namespace {
+
+const KnownSchedule* find_known(const std::string& name) {
+  const auto found = std::ranges::find(known_schedules(), name, &KnownSchedule::name);
+  return found == known_schedules().end() ? nullptr : &*found;
+}
+
+int64_t stages_per_rank(const KnownSchedule& known, const PipelineOptions& options) {
+  return options.stages_per_rank == 0 ? known.usual_stages : options.stages_per_rank;
+}
+
+PipelineRefusal refuse_known(const KnownSchedule& known, const PipelineOptions& options, int64_t ranks,
+                             int64_t micro_batches) {
+  const int64_t stages = stages_per_rank(known, options);
+  if (stages < known.least_stages || stages > known.most_stages)
+    return {"parallel.stages_per_rank",
+            fmt::format("parallel.stages_per_rank is {}, and {} has {}{} {} a rank: set it to {}, or to 0", stages,
+                        known.name, known.most_stages > known.least_stages ? "at least " : "", known.least_stages,
+                        known.least_stages == 1 ? "stage" : "stages", known.usual_stages)};
+  if (micro_batches == 0) return {};
+  if (const std::string reason = known.refusal(ranks, stages, micro_batches); !reason.empty())
+    return {"parallel.schedule", fmt::format("parallel.schedule: {} {}", known.name, reason)};
+  return {};
+}
+
+PipelineRefusal refuse_file(const PipelineOptions& options, int64_t ranks, int64_t micro_batches) {
+  const std::string& file = options.schedule;
+  const auto refuse = [](const std::string& sentence) { return PipelineRefusal{"parallel.schedule", sentence}; };
+  PipelineSchedule schedule;
+  try {
+    schedule = read_schedule(file);
+  } catch (const std::runtime_error& error) {
+    return refuse(error.what());
+  }
+  if (options.stages_per_rank != 0)
+    return {"parallel.stages_per_rank",
+            fmt::format("parallel.stages_per_rank is {}, and {} says itself which stages lie on a rank: set it to 0",
+                        options.stages_per_rank, file)};
+  if (const auto rows = static_cast<int64_t>(schedule.ranks.size()); rows != ranks)
+    return refuse(
+        fmt::format("parallel.schedule: {} has rows for {} ranks, and parallel.pp is {}: set parallel.pp to "
+                    "{}, or choose another schedule",
+                    file, rows, ranks, rows));
+  if (micro_batches == 0) return {};
+  if (const std::string problem = problem_of(schedule, micro_batches); !problem.empty())
+    return refuse(
+        fmt::format("parallel.schedule: {} cannot run with train.micro_batches = {}, as {}: correct the "
+                    "file or the number",
+                    file, micro_batches, problem));
+  return {};
+}
+
+}  // namespace
+
+std::string unknown_schedule(const std::string& schedule) {
+  if (find_known(schedule) || is_schedule_file(schedule)) return {};
+  std::vector<std::string_view> names;
+  for (const KnownSchedule& known : known_schedules()) names.push_back(known.name);
+  return fmt::format("parallel.schedule is \"{}\": it must be one of {}, or a path that ends in .csv", schedule,
+                     fmt::join(names, ", "));
+}
+
+bool is_schedule_file(const std::string& schedule) { return schedule.ends_with(".csv"); }
+
+PipelineRefusal pipeline_refusal(const PipelineOptions& options, int64_t ranks, int64_t micro_batches) {
+  const KnownSchedule* const known = find_known(options.schedule);
+  if (std::string sentence = unknown_schedule(options.schedule); !sentence.empty())
+    return {"parallel.schedule", std::move(sentence)};
+  const std::vector<int64_t>& cuts = options.cuts;
+  if (ranks == 1) {
+    if (cuts.empty()) return {};
+    return {"parallel.cuts", "parallel.cuts says where stages begin, and parallel.pp is 1: leave it empty"};
+  }
+  PipelineRefusal refusal =
+      known ? refuse_known(*known, options, ranks, micro_batches) : refuse_file(options, ranks, micro_batches);
+  if (!refusal.sentence.empty() || cuts.empty()) return refusal;
+
+  const int64_t stages = static_cast<int64_t>(stage_placement(options, ranks).size());
+  if (static_cast<int64_t>(cuts.size()) != stages - 1)
+    return {"parallel.cuts",
+            fmt::format("parallel.cuts is [{}], and parallel.pp and parallel.schedule make {} stages: give the {} "
+                        "places where the later ones begin",
+                        fmt::join(cuts, ", "), stages, stages - 1)};
+  if (cuts.front() < 1 || std::ranges::adjacent_find(cuts, std::greater_equal<>()) != cuts.end())
+    return {"parallel.cuts", fmt::format("parallel.cuts is [{}], and stages without an element cannot be: let the "
+                                         "numbers ascend from at least 1",
+                                         fmt::join(cuts, ", "))};
+  return {};
+}
+
+std::vector<int64_t> stage_placement(const PipelineOptions& options, int64_t ranks) {
+  const KnownSchedule* const known = find_known(options.schedule);
+  if (!known) return read_schedule(options.schedule).rank_of;
+  return known->is_v ? placed_as_v(ranks) : placed_in_loops(ranks, stages_per_rank(*known, options));
+}
+
+PipelineSchedule training_schedule(const PipelineOptions& options, int64_t ranks, int64_t micro_batches) {
+  if (const KnownSchedule* const known = find_known(options.schedule))
+    return known->make(ranks, stages_per_rank(*known, options), micro_batches);
+  return read_schedule(options.schedule);
+}
+
+}  // namespace modular

@@ -1,0 +1,137 @@
+#include "runtime/parallel/schedule_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <stdexcept>
+#include <string_view>
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kLetters = "FIWB";  // in the order of PipelineAction::Kind
+constexpr std::string_view kSpaces = " \t\r";
+
+/// A piece of a line, and the column where it begins, from 1.
+struct Piece {
+  std::string_view text;
+  size_t column;
+};
+
+Piece trimmed(Piece piece) {
+  const size_t first = std::min(piece.text.find_first_not_of(kSpaces), piece.text.size());
+  const size_t last = piece.text.find_last_not_of(kSpaces);
+  return {piece.text.substr(first, last == std::string_view::npos ? 0 : last + 1 - first), piece.column + first};
+}
+
+std::vector<Piece> split(Piece piece, char at) {
+  std::vector<Piece> pieces;
+  for (size_t begin = 0; begin <= piece.text.size();) {
+    const size_t end = std::min(piece.text.find(at, begin), piece.text.size());
+    pieces.push_back(trimmed({piece.text.substr(begin, end - begin), piece.column + begin}));
+    begin = end + 1;
+  }
+  return pieces;
+}
+
+class Reader {
+ public:
+  explicit Reader(const fs::path& file) : file_(file) {}
+
+  PipelineSchedule read() {
+    std::ifstream in(file_);
+    if (!in || fs::is_directory(file_))
+      throw std::runtime_error(fmt::format("parallel.schedule: {} cannot be opened: {}", file_.string(),
+                                           in ? "it is a folder" : std::strerror(errno)));
+    for (std::string line; std::getline(in, line);) {
+      ++line_;
+      std::vector<PipelineAction> actions;
+      for (const Piece& cell : split({line, 1}, ',')) read_cell(cell, actions);
+      schedule_.ranks.push_back(std::move(actions));
+    }
+    while (!schedule_.ranks.empty() && schedule_.ranks.back().empty()) schedule_.ranks.pop_back();
+    if (schedule_.ranks.empty())
+      throw std::runtime_error(fmt::format(
+          "parallel.schedule: {} holds no action: write a row of cells like 0F0 for each rank", file_.string()));
+    for (size_t stage = 0; stage < schedule_.rank_of.size(); ++stage)
+      if (schedule_.rank_of[stage] < 0)
+        throw std::runtime_error(
+            fmt::format("parallel.schedule: {} has stage {} and lacks stage {}: number the stages from 0 without a gap",
+                        file_.string(), schedule_.rank_of.size() - 1, stage));
+    return std::move(schedule_);
+  }
+
+ private:
+  // More than any machine has, so that a slip of the pen does not ask for all memory.
+  static constexpr int64_t kMostStages = 1 << 16;
+
+  [[noreturn]] void refuse(const Piece& piece, const std::string& sentence) const {
+    throw std::runtime_error(fmt::format("{}:{}:{}: {}", file_.string(), line_, piece.column, sentence));
+  }
+
+  void read_cell(const Piece& cell, std::vector<PipelineAction>& actions) {
+    if (cell.text.empty()) return;
+    if (cell.text.front() != '(') return read_action(cell, actions);
+    const size_t end = cell.text.find(')');
+    if (end == std::string_view::npos || cell.text.substr(end + 1) != "OVERLAP_F_B") refuse_cell(cell);
+    for (const Piece& part : split({cell.text.substr(1, end - 1), cell.column + 1}, ';')) read_action(part, actions);
+  }
+
+  void read_action(const Piece& piece, std::vector<PipelineAction>& actions) {
+    const char* const end = piece.text.data() + piece.text.size();
+    int64_t stage = 0, micro_batch = 0;
+    const auto [letter, no_stage] = std::from_chars(piece.text.data(), end, stage);
+    if (no_stage != std::errc() || letter == end) refuse_cell(piece);
+    const size_t kind = kLetters.find(*letter);
+    if (kind == std::string_view::npos) refuse_cell(piece);
+    const auto [rest, no_micro_batch] = std::from_chars(letter + 1, end, micro_batch);
+    if (no_micro_batch != std::errc() || rest != end || stage < 0 || micro_batch < 0) refuse_cell(piece);
+    if (stage >= kMostStages) refuse(piece, fmt::format("stage {} is more than {} can be", stage, kMostStages));
+    place(piece, stage);
+    actions.push_back({static_cast<PipelineAction::Kind>(kind), stage, micro_batch});
+  }
+
+  void place(const Piece& piece, int64_t stage) {
+    const auto rank = static_cast<int64_t>(schedule_.ranks.size());
+    if (stage >= schedule_.stages()) schedule_.rank_of.resize(static_cast<size_t>(stage) + 1, -1);
+    int64_t& placed = schedule_.rank_of[static_cast<size_t>(stage)];
+    if (placed >= 0 && placed != rank)
+      refuse(piece, fmt::format("stage {} lies on rank {}, whose row is line {}: a stage has one rank", stage, placed,
+                                placed + 1));
+    placed = rank;
+  }
+
+  [[noreturn]] void refuse_cell(const Piece& piece) const {
+    refuse(piece, fmt::format("\"{}\" is no cell: write a stage, one of F, I, W and B, and a micro-batch, as in 0F1, "
+                              "or nothing where the rank waits",
+                              piece.text));
+  }
+
+  const fs::path& file_;
+  size_t line_ = 0;
+  PipelineSchedule schedule_;
+};
+
+}  // namespace
+
+PipelineSchedule read_schedule(const fs::path& file) { return Reader(file).read(); }
+
+std::string format_schedule(const PipelineSchedule& schedule) {
+  std::string text;
+  for (const auto& actions : schedule.ranks) {
+    for (const PipelineAction& action : actions) {
+      if (&action != &actions.front()) text += ',';
+      text += cell_of(action);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace modular

@@ -1,0 +1,125 @@
+// A stage's backward in two halves computes what the whole one does, each thing once, and keeps no more than it needs.
+#include "runtime/parallel/stage_graph.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <memory>
+#include <utility>
+
+namespace modular {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+int backwards_of_watched = 0;
+
+/// The identity, whose backwards are counted.
+struct Watched : torch::autograd::Function<Watched> {
+  static Tensor forward(AutogradContext*, const Tensor& x) { return x.view_as(x); }
+  static variable_list backward(AutogradContext*, variable_list gradients) {
+    ++backwards_of_watched;
+    return gradients;
+  }
+};
+
+struct Weights {
+  Tensor matrix = at::randn({4, 4}).requires_grad_();
+  Tensor shared = at::randn({4, 4}).requires_grad_();  // used twice, once on the way to itself
+  Tensor bias = at::randn({4}).requires_grad_();
+  Tensor frozen = at::randn({4, 4});
+  Tensor beside = at::randn({3, 4}).requires_grad_();  // reaches the output without the input
+
+  Tensor forward(const Tensor& x) const {
+    const Tensor first = at::addmm(bias, Watched::apply(x), matrix.t()).tanh();
+    const Tensor second = Watched::apply(at::matmul(at::matmul(first, shared).sigmoid(), frozen)) + x;
+    return at::matmul(second, shared.square()) * at::cos(bias) + beside.exp();
+  }
+  std::vector<Tensor> all() const { return {matrix, shared, bias, beside}; }
+  std::vector<Tensor> take_gradients() const {
+    std::vector<Tensor> gradients;
+    for (Tensor weight : all()) {
+      gradients.push_back(weight.grad().clone());
+      weight.mutable_grad().reset();
+    }
+    return gradients;
+  }
+};
+
+TEST(StageGraph, HalvesGiveTheGradientsOfTheWhole) {
+  at::manual_seed(1);
+  const Weights weights;
+  const Tensor values = at::randn({3, 4}), gradient = at::randn({3, 4});
+
+  const Tensor input = values.clone().requires_grad_();
+  const Tensor expected = StageGraph(weights.forward(input), input).backward(gradient);
+  const auto expected_of_weights = weights.take_gradients();
+
+  const Tensor again = values.clone().requires_grad_();
+  StageGraph graph(weights.forward(again), again);
+  backwards_of_watched = 0;
+  EXPECT_TRUE(graph.backward_input(gradient).equal(expected));
+  EXPECT_EQ(backwards_of_watched, 2);
+  for (const Tensor& weight : weights.all()) EXPECT_FALSE(weight.grad().defined());
+  graph.backward_weight();
+  EXPECT_EQ(backwards_of_watched, 2) << "what leads to the input only runs in the first half";
+  const auto of_weights = weights.take_gradients();
+  for (size_t i = 0; i < of_weights.size(); ++i)
+    EXPECT_TRUE(of_weights[i].allclose(expected_of_weights[i], 1e-6, 1e-6)) << i;
+}
+
+using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+
+/// The identity, which keeps a tensor for its backward.
+struct Keeping : torch::autograd::Function<Keeping> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& kept) {
+    context->save_for_backward({kept});
+    return x.view_as(x);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    return {gradients[0] * context->get_saved_variables()[0], Tensor()};
+  }
+};
+
+TEST(StageGraph, FirstHalfFreesWhatTheSecondDoesNotNeed) {
+  const Weights weights;
+  const Tensor input = at::randn({3, 4}).requires_grad_();
+  Tensor kept = at::ones({1});
+  const WeakTensor alive(kept.getIntrusivePtr());
+  std::unique_ptr<StageGraph> graph;
+  {
+    const Tensor first = Keeping::apply(at::matmul(input, weights.matrix), std::exchange(kept, {}));
+    graph = std::make_unique<StageGraph>(at::matmul(first, weights.shared), input);
+  }
+  EXPECT_FALSE(alive.expired());
+  graph->backward_input(graph->empty_gradient().fill_(1.0));
+  EXPECT_TRUE(alive.expired());
+  graph->backward_weight();
+  EXPECT_TRUE(weights.matrix.grad().defined());
+}
+
+TEST(StageGraph, WithoutAnInputTheSecondHalfIsTheWhole) {
+  const Weights weights;
+  StageGraph graph(at::matmul(weights.matrix, weights.shared), {});
+  EXPECT_FALSE(graph.backward_input(at::ones({4, 4})).defined());
+  EXPECT_FALSE(weights.matrix.grad().defined());
+  graph.backward_weight();
+  EXPECT_TRUE(weights.matrix.grad().allclose(at::matmul(at::ones({4, 4}), weights.shared.detach().t())));
+}
+
+TEST(StageGraph, FrozenStagesHaveNoGradient) {
+  StageGraph first(at::ones({2}), {});
+  EXPECT_FALSE(first.backward_input(at::ones({2})).defined());
+  first.backward_weight();
+  const Tensor input = at::ones({2}).requires_grad_();
+  StageGraph passing(input * 3.0, input);
+  EXPECT_TRUE(passing.backward_input(at::ones({2})).equal(at::full({2}, 3.0)));
+  passing.backward_weight();
+  StageGraph apart(at::ones({2}), input);
+  EXPECT_FALSE(apart.backward(at::ones({2})).defined());
+}
+
+}  // namespace
+}  // namespace modular
