@@ -123,13 +123,14 @@ double samples_per_second(const Entrant& entrant) {
 
 /// What a user types to train in that way.
 std::string launch_line(const Arguments& arguments, const Entrant& entrant) {
-  std::string line = "modrun";
-  if (entrant.ranks > 1) line += fmt::format(" --nproc-per-node {}", entrant.ranks);
-  line += " train";
-  if (!arguments.config.empty()) line += " " + arguments.config.string();
+  std::vector<std::string> words = {"modrun"};
+  if (entrant.ranks > 1) words.insert(words.end(), {"--nproc-per-node", std::to_string(entrant.ranks)});
+  words.emplace_back("train");
+  if (!arguments.config.empty()) words.push_back(arguments.config.string());
   for (const auto& setting : entrant.settings)
-    if (!setting.ends_with("=1") || setting.starts_with("parallel.zero_stage")) line += " --set " + setting;
-  return line;
+    if (!setting.ends_with("=1") || setting.starts_with("parallel.zero_stage"))
+      words.insert(words.end(), {"--set", setting});
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
 nlohmann::ordered_json as_json(const Arguments& arguments, const std::vector<Entrant>& entrants) {
@@ -173,7 +174,8 @@ std::string as_markdown(const Arguments& arguments, const std::vector<Entrant>& 
                         entrant.strategy.name, rate, speed_up, last.memory_peak / (1 << 20), last.exchanges,
                         last.bytes / (1 << 20), last.loss, launch_line(arguments, entrant));
   }
-  return text + (refused.empty() ? "" : "\n" + refused);
+  if (!refused.empty()) text.append("\n").append(refused);
+  return text;
 }
 
 /// The cores of this machine that each of `ranks` ranks has, given to ranks of every strategy alike.
@@ -189,7 +191,7 @@ class TemporaryFolder {
  public:
   TemporaryFolder() : path_((fs::temp_directory_path() / "modrun-bench-XXXXXX").string()) {
     if (!mkdtemp(path_.data()))
-      throw std::runtime_error("cannot make a folder in " + fs::temp_directory_path().string());
+      throw std::runtime_error(fmt::format("cannot make a folder in {}", fs::temp_directory_path().string()));
   }
   ~TemporaryFolder() {
     std::error_code ignored;

@@ -81,6 +81,20 @@ std::optional<Masking> RunConfig::masking() const {
 BatchShape RunConfig::batch_shape(const MeshShape& mesh, int64_t dp_rank) const {
   const int64_t dp_size = mesh[Axis::dp_replicate] * mesh[Axis::dp_shard];
   const int64_t parts = dp_size * train.micro_batches;
+  if (train.batch_size_per_rank > 0) {
+    const int64_t all = train.batch_size_per_rank * dp_size;
+    if (origins.contains("train.batch_size") && train.batch_size != all)
+      throw ConfigError(
+          fmt::format("train.batch_size = {}, but train.batch_size_per_rank = {} on {} data-parallel ranks make {}: "
+                      "give only one of them; train.batch_size_per_rank=0 is not given",
+                      train.batch_size, train.batch_size_per_rank, dp_size, all));
+    if (train.batch_size_per_rank % train.micro_batches != 0)
+      throw ConfigError(
+          fmt::format("train.batch_size_per_rank = {} does not divide into {} micro-batches: make it a "
+                      "multiple of them",
+                      train.batch_size_per_rank, train.micro_batches));
+    return {train.batch_size_per_rank / train.micro_batches, train.micro_batches, dp_rank, dp_size};
+  }
   if (train.batch_size % parts != 0)
     throw ConfigError(
         fmt::format("train.batch_size = {} does not divide into {} data-parallel ranks x {} micro-batches: "

@@ -46,18 +46,22 @@ struct DataSection : DataOptions {
 
 struct TrainSection {
   std::string dir = "runs/default", device = "auto", on_nonfinite = "stop";
-  int64_t steps = 1000, batch_size = 16, micro_batches = 1, seq_len = 256, seed = 1;
+  int64_t steps = 1000, batch_size = 16, batch_size_per_rank = 0, micro_batches = 1, seq_len = 256, seed = 1;
 
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("dir", dir, "folder of the run's files");
     visit("steps", steps, "optimizer steps of the whole run", 1);
     visit("batch_size", batch_size, "samples of a step, over all ranks", 1);
+    visit("batch_size_per_rank", batch_size_per_rank,
+          "the same on each data-parallel rank, instead of batch_size; 0: not", 0);
     visit("micro_batches", micro_batches, "forwards that a rank's share of a step is cut into", 1);
     visit("seq_len", seq_len, "tokens of a sample that is cut out of a text", 2);
     visit("seed", seed, "of the initial weights, the data's order and sampling", 0);
     visit("device", device, "auto (a GPU for each rank where there are GPUs), cpu or cuda");
-    visit("on_nonfinite", on_nonfinite, "after a step whose loss or gradient is no finite number: stop, or skip it");
+    visit(
+        "on_nonfinite", on_nonfinite,
+        "after a step whose loss or gradient is no finite number: stop, skip it, or rollback to the newest checkpoint");
   }
 };
 

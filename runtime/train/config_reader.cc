@@ -299,7 +299,7 @@ void check_together(const RunConfig& config) {
   unless(optim.schedule != "wsd" || optim.decay_steps > 0, {"optim.schedule"},
          "optim.schedule is wsd and optim.decay_steps is 0: say in how many of the last steps the rate falls");
   one_of("train.device", config.train.device, {"auto", "cpu", "cuda"});
-  one_of("train.on_nonfinite", config.train.on_nonfinite, {"stop", "skip"});
+  one_of("train.on_nonfinite", config.train.on_nonfinite, {"stop", "skip", "rollback"});
   unless(config.parallel.zero_stage <= 3, {"parallel.zero_stage"},
          fmt::format("parallel.zero_stage must be 1, 2 or 3, but is {}", config.parallel.zero_stage));
   const std::string unknown = unknown_schedule(config.parallel.schedule);

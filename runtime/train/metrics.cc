@@ -66,6 +66,10 @@ void MetricsFile::evaluation(int64_t step, double held_out_loss, int64_t targets
   write(Json{{"event", "evaluation"}, {"step", step}, {"held_out_loss", held_out_loss}, {"targets", targets}}.dump());
 }
 
+void MetricsFile::rollback(int64_t failed, int64_t step) {
+  write(Json{{"event", "rollback"}, {"step", step}, {"failed_step", failed}}.dump());
+}
+
 void MetricsFile::sample(int64_t step, const std::string& text) {
   write(Json{{"event", "sample"}, {"step", step}, {"text", text}}.dump(-1, ' ', false, Json::error_handler_t::replace));
 }

@@ -36,6 +36,9 @@ class MetricsFile {
   void step(const StepMetrics& metrics);
   /// {"event": "evaluation", …}
   void evaluation(int64_t step, double held_out_loss, int64_t targets);
+  /// {"event": "rollback", …}: step `failed` had no finite numbers, and the run goes on after `step`, whose lines then
+  /// come again.
+  void rollback(int64_t failed, int64_t step);
   /// {"event": "sample", …}: bytes that are not UTF-8 are replaced.
   void sample(int64_t step, const std::string& text);
 

@@ -276,7 +276,7 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   check_dropout(settings);
   check_named_parameters(settings);
   if (!settings.sample.prompt.empty()) check_sampling(settings);
-  settings.batch_shape(run.mesh, 0);
+  settings.train.batch_size = settings.batch_shape(run.mesh, 0).global();
 
   run.files = find_data_files(settings.data);
   for (const auto* files : {&run.files.training, &run.files.held_out}) prepare_samples(settings, *files, 0);

@@ -138,12 +138,7 @@ class Trainer {
   void load() {
     run_.checkpoint = of_first_rank(run_.checkpoint.string());
     if (!run_.checkpoint.empty()) {
-      set_phase("loading " + run_.checkpoint.string());
-      const auto state = load_checkpoint(run_.checkpoint, config_.network, boxes_, mesh_);
-      step_ = state.step;
-      position_.samples = saved_number(state, "samples");
-      optimizer_.set_steps(saved_number(state, "optimizer_steps"));
-      model_.parameters_changed();
+      position_.samples = restore(run_.checkpoint);
     } else if (!config_.model.checkpoint.empty()) {
       set_phase("loading " + config_.model.checkpoint);
       const fs::path folder = config_.model.checkpoint;
@@ -153,6 +148,16 @@ class Trainer {
         load_parameters(folder, config_.network, boxes_of(model_));
       model_.parameters_changed();
     }
+  }
+
+  /// Takes up a checkpoint, and returns how many samples had been seen when it was written.
+  int64_t restore(const fs::path& checkpoint) {
+    set_phase("loading " + checkpoint.string());
+    const auto state = load_checkpoint(checkpoint, config_.network, boxes_, mesh_);
+    step_ = state.step;
+    optimizer_.set_steps(saved_number(checkpoint, state, "optimizer_steps"));
+    model_.parameters_changed();
+    return saved_number(checkpoint, state, "samples");
   }
 
   /// Rank 0's text, on all ranks. Each has looked for the newest checkpoint by itself, and one may have appeared
@@ -166,7 +171,7 @@ class Trainer {
     return {reinterpret_cast<const char*>(bytes.const_data_ptr<uint8_t>()), static_cast<size_t>(bytes.numel())};
   }
 
-  int64_t saved_number(const TrainingState& state, const std::string& name) const {
+  static int64_t saved_number(const fs::path& checkpoint, const TrainingState& state, const std::string& name) {
     const auto found = state.values.find(name);
     const std::string text = found == state.values.end() ? "" : found->second;
     constexpr int64_t kMost = int64_t{1} << 60;
@@ -174,7 +179,7 @@ class Trainer {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > kMost)
       throw std::runtime_error(fmt::format("{}: its state says \"{}\" for {}, which is no number of them",
-                                           (run_.checkpoint / "checkpoint.json").string(), text, name));
+                                           (checkpoint / "checkpoint.json").string(), text, name));
     return value;
   }
 
@@ -228,7 +233,12 @@ class Trainer {
     const auto result = model_.step(batches);
     const double norm = gradient_norm(model_.parameters(), mesh_);
     const double lr = config_.schedule().at(step_);
-    if (!std::isfinite(result.loss) || !std::isfinite(norm)) {
+    const bool finite = std::isfinite(result.loss) && std::isfinite(norm);
+    if (!finite && config_.train.on_nonfinite == "rollback") {
+      position_.samples += shape_.global();
+      return go_back(result.loss, norm);
+    }
+    if (!finite) {
       skip_or_refuse_step(result.loss, norm);
     } else if (result.target_count > 0) {
       clip_gradients(model_.parameters(), norm, config_.optim.max_grad_norm);
@@ -251,6 +261,25 @@ class Trainer {
         return source_.at(next);
       });
     return batches;
+  }
+
+  /// Continues from the newest checkpoint, with the data after the step that had no finite numbers (as Chowdhery et
+  /// al., PaLM, did by hand). What happens again before another checkpoint is there would happen for ever.
+  void go_back(double loss, double norm) {
+    const fs::path checkpoint = of_first_rank(find_checkpoint(config_.checkpoints()).string());
+    const std::string what = fmt::format("step {}: the loss is {} and the gradient's norm {}", step_ + 1, loss, norm);
+    if (checkpoint.empty())
+      throw std::runtime_error(what + ", and there is no checkpoint to go back to: lower checkpoint.every");
+    if (checkpoint == gone_back_to_)
+      throw std::runtime_error(
+          fmt::format("{}, again after going back to {}: lower optim.lr, or continue from an older "
+                      "checkpoint",
+                      what, checkpoint.string()));
+    gone_back_to_ = checkpoint;
+    const int64_t failed = step_ + 1;
+    restore(checkpoint);
+    if (metrics_) metrics_->rollback(failed, step_);
+    print("{}: the run goes on from {} with the data after it\n", what, checkpoint.string());
   }
 
   /// What becomes of a step without finite numbers. Collective: the numbers that led here are the same on all ranks.
@@ -329,6 +358,7 @@ class Trainer {
 
   int64_t step_ = 0;  // done so far
   DataPosition position_;
+  fs::path gone_back_to_;  // the last time that a step had no finite numbers
   double flops_per_token_ = 0.0;
   std::optional<double> peak_;  // of all devices together
   double seconds_since_line_ = 0.0;

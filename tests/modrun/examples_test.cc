@@ -195,6 +195,41 @@ TEST_F(Examples, ImagesAndPairsTrainAlikeOnEveryMesh) {
   }
 }
 
+TEST_F(Examples, WithoutFiniteNumbersARunGoesBackToItsCheckpointAndOnWithTheDataAfterThem) {
+  const std::string entry = "ViTForImageClassification";
+  if (!has(entry)) return;  // built with other families
+  folder_.write("tiny.toml", "[train]\nsteps = 10\nbatch_size = 8\n[optim]\nlr = 3e-3\n");
+  const at::Tensor labels = at::arange(kRows).remainder(2);
+  const at::Tensor images = at::randn({kRows, 1, 8, 8}) + labels.view({-1, 1, 1, 1});
+  images[kRows / 2].fill_(std::numeric_limits<float>::quiet_NaN());
+  write("all.safetensors", {{"pixel_values", images}, {"labels", labels}});
+  Words small = {"--set", "model.config.image_size=8",   "--set", "model.config.patch_size=4",
+                 "--set", "model.config.hidden_size=16", "--set", "model.config.num_hidden_layers=2",
+                 "--set", "model.config.num_channels=1", "--set", "model.config.num_attention_heads=2",
+                 "--set", "train.on_nonfinite=rollback"};
+  const auto without = train("without", options(entry, small));
+  EXPECT_EQ(without.status, 1);
+  EXPECT_THAT(without.output, HasSubstr("there is no checkpoint to go back to: lower checkpoint.every"));
+
+  small.insert(small.end(), {"--set", "checkpoint.every=2"});
+  const auto alone = train("alone", options(entry, small));
+  ASSERT_EQ(alone.status, 0) << alone.output;
+  EXPECT_THAT(alone.output, HasSubstr("the run goes on from"));
+  const auto all = steps("alone");
+  EXPECT_EQ(all.back()["step"], 10);
+  for (const auto& step : all) EXPECT_TRUE(step["loss"].is_number()) << step;
+  // Each pass over the data loses the step with that image, and those since the checkpoint before it.
+  EXPECT_GT(all.back()["samples"].get<int64_t>(), 80);
+  const auto split = train("split", options(entry, small), {"--nproc-per-node", "2"});
+  ASSERT_EQ(split.status, 0) << split.output;
+  const auto other = steps("split");
+  ASSERT_EQ(other.size(), all.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(other[i]["step"], all[i]["step"]);
+    EXPECT_NEAR(other[i]["loss"].get<double>(), all[i]["loss"].get<double>(), 1e-4);
+  }
+}
+
 TEST_F(Examples, ImagesThatTheModelDoesNotTakeAreRefusedBeforeARankStarts) {
   const Words small = {"--set", "model.config.image_size=8",   "--set", "model.config.patch_size=4",
                        "--set", "model.config.hidden_size=16", "--set", "model.config.num_hidden_layers=2",

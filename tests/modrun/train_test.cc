@@ -216,7 +216,7 @@ TEST_F(Train, SettingsOutsideOfWhatThereIsAreRefusedByName) {
         std::pair("optim.schedule=wsd", "optim.decay_steps is 0"),
         std::pair("parallel.zero_stage=4", "must be 1, 2 or 3"),
         std::pair("train.device=gpu", "it must be one of auto, cpu, cuda"),
-        std::pair("train.on_nonfinite=ignore", "it must be one of stop, skip")}) {
+        std::pair("train.on_nonfinite=ignore", "it must be one of stop, skip, rollback")}) {
     const auto refused = train("run", {"--set", setting});
     EXPECT_EQ(refused.status, 2) << refused.output;
     EXPECT_THAT(refused.output, HasSubstr(answer));

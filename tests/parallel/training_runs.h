@@ -26,17 +26,19 @@ struct Variant {
   Fields fields = {};
   ParallelOptions options = {};
   int64_t micro_batches = 1;
+  std::string optimizer = "adamw";
 };
 
 inline constexpr size_t kSteps = 20;
 
-/// Trains for kSteps on a fixed sequence of global batches, of which each data-parallel rank takes its rows. Sequences
-/// differ in their number of targets and in padding. For every step: the loss, and the sum of squares of the gradients
-/// that this rank owns.
+/// Trains for kSteps on a fixed sequence of global batches, of which each data-parallel rank takes its rows, with the
+/// product's optimizer, norm and clipping. Sequences differ in their number of targets and in padding. For every step
+/// the loss and the gradient's norm; then the loss of an evaluation, the norm of a row's logits, and sums over the
+/// parameters.
 Report train(Mesh& mesh, const Entry& entry, const Variant& variant);
 
-/// Trains every variant on the mesh and on one process, and expects the same losses and gradient norms within
-/// `tolerance`.
+/// Trains every variant on the mesh and on one process, and expects the same numbers within `tolerance`; of the
+/// parameters ten times that.
 void expect_same_training(const std::string& architecture, const MeshShape& shape, const std::vector<Variant>& variants,
                           double tolerance = 1e-5);
 

@@ -202,5 +202,22 @@ TEST_F(RunConfigTest, BatchMustDivideAmongRanksAndMicroBatches) {
       "train.batch_size = 6 does not divide into 2 data-parallel ranks x 2 micro-batches: make it a multiple of 4");
 }
 
+TEST_F(RunConfigTest, BatchIsCountedOverAllRanksOrOnEach) {
+  MeshShape mesh;
+  mesh[Axis::dp_shard] = 4;
+  const auto shape =
+      read("model.entry = 'llama'", {"train.batch_size_per_rank=6", "train.micro_batches=2"}).batch_shape(mesh, 1);
+  EXPECT_EQ(shape.micro_batch, 3);
+  EXPECT_EQ(shape.global(), 24);
+  const auto refusal = [&](const std::vector<std::string>& settings) {
+    return message_of<ConfigError>([&] { read("model.entry = 'llama'", settings).batch_shape(mesh, 0); });
+  };
+  EXPECT_EQ(refusal({"train.batch_size_per_rank=6", "train.batch_size=16"}),
+            "train.batch_size = 16, but train.batch_size_per_rank = 6 on 4 data-parallel ranks make 24: give only one "
+            "of them; train.batch_size_per_rank=0 is not given");
+  EXPECT_EQ(refusal({"train.batch_size_per_rank=6", "train.micro_batches=4"}),
+            "train.batch_size_per_rank = 6 does not divide into 4 micro-batches: make it a multiple of them");
+}
+
 }  // namespace
 }  // namespace modular

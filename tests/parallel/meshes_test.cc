@@ -1,0 +1,164 @@
+// Every mesh trains what one process trains: all ways to lay 2, 3, 4, 6 and 8 ranks over the axes, with each stage of
+// ZeRO, each pipeline schedule and recomputation among them, with and without dropout. A part runs by default;
+// MODULAR_LONG_TESTS=1 runs all, for every family below.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "generated/bert.h"
+#include "generated/deepseek_v3.h"
+#include "generated/gemma2.h"
+#include "generated/gpt2.h"
+#include "generated/llama.h"
+#include "generated/mamba2.h"
+#include "generated/mixtral.h"
+#include "generated/mpnet.h"
+#include "generated/vit.h"
+#include "tests/parallel/training_runs.h"
+
+namespace modular::testing {
+namespace {
+
+struct Family {
+  std::string architecture;
+  Fields fields;
+  Fields dropout;
+};
+
+const std::vector<Family>& families() {
+  static const std::vector<Family> all = {
+      {"LlamaForCausalLM", {{"num_hidden_layers", int64_t{8}}}, {{"attention_dropout", 0.1}}},
+      {"BertForMaskedLM",
+       {{"num_hidden_layers", int64_t{8}}},
+       {{"hidden_dropout_prob", 0.1}, {"attention_probs_dropout_prob", 0.1}}},
+      {"Gemma2ForCausalLM",
+       {{"num_hidden_layers", int64_t{8}}, {"query_pre_attn_scalar", int64_t{8}}},
+       {{"attention_dropout", 0.1}}},
+      {"GPT2LMHeadModel",
+       {{"n_embd", int64_t{36}}, {"n_layer", int64_t{8}}, {"n_head", int64_t{4}}, {"n_positions", int64_t{64}}},
+       {{"resid_pdrop", 0.1}, {"embd_pdrop", 0.1}, {"attn_pdrop", 0.1}}},
+      {"MixtralForCausalLM",
+       {{"num_hidden_layers", int64_t{8}}, {"num_local_experts", int64_t{3}}},
+       {{"attention_dropout", 0.1}}},
+      {"DeepseekV3ForCausalLM",
+       {{"num_hidden_layers", int64_t{8}},
+        {"num_key_value_heads", int64_t{4}},
+        {"kv_lora_rank", int64_t{10}},
+        {"q_lora_rank", int64_t{6}},
+        {"qk_nope_head_dim", int64_t{6}},
+        {"qk_rope_head_dim", int64_t{4}},
+        {"v_head_dim", int64_t{8}},
+        {"n_routed_experts", int64_t{4}},
+        {"num_experts_per_tok", int64_t{2}},
+        {"n_group", int64_t{2}},
+        {"topk_group", int64_t{1}},
+        {"moe_intermediate_size", int64_t{20}},
+        {"first_k_dense_replace", int64_t{1}}},
+       {{"attention_dropout", 0.1}}},
+      {"MPNetForMaskedLM",
+       {{"num_hidden_layers", int64_t{8}}},
+       {{"hidden_dropout_prob", 0.1}, {"attention_probs_dropout_prob", 0.1}}},
+      {"Mamba2ForCausalLM",
+       {{"num_hidden_layers", int64_t{8}},
+        {"hidden_size", int64_t{32}},
+        {"num_heads", int64_t{8}},
+        {"state_size", int64_t{6}},
+        {"n_groups", int64_t{4}},
+        {"chunk_size", int64_t{8}}},
+       {}},
+      {"ViTForImageClassification",
+       {{"num_hidden_layers", int64_t{8}},
+        {"image_size", int64_t{12}},
+        {"patch_size", int64_t{4}},
+        {"num_labels", int64_t{5}}},
+       {{"hidden_dropout_prob", 0.1}, {"attention_probs_dropout_prob", 0.1}}},
+  };
+  return all;
+}
+
+/// All ways to lay `ranks` over pp, dp_replicate, dp_shard and tp that tiny models can carry.
+std::vector<MeshShape> shapes_of(int64_t ranks) {
+  std::vector<MeshShape> shapes;
+  for (const int64_t pp : {1, 2, 3, 4})
+    for (const int64_t tp : {1, 2, 4})
+      for (int64_t replicate = 1; replicate <= ranks; ++replicate) {
+        const int64_t others = pp * tp * replicate;
+        if (ranks % others != 0) continue;
+        MeshShape shape;
+        shape[Axis::pp] = pp, shape[Axis::tp] = tp, shape[Axis::dp_replicate] = replicate;
+        shape[Axis::dp_shard] = ranks / others;
+        shapes.push_back(shape);
+      }
+  return shapes;
+}
+
+struct Case {
+  Family family;
+  MeshShape shape;
+  size_t number;  // of the shape: which policies it is run with
+};
+
+bool runs_all() { return std::getenv("MODULAR_LONG_TESTS") != nullptr; }
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const Family& family : families()) {
+    const auto config = tiny_config(entry_of(family.architecture), family.fields);
+    size_t number = 0;
+    for (const int64_t ranks : {2, 3, 4, 6, 8})
+      for (const MeshShape& shape : shapes_of(ranks)) {
+        const bool by_default = family.architecture == "LlamaForCausalLM" && ranks <= 4;
+        // Groups of heads that tp does not divide.
+        const bool runs = ParallelModel::refusal(entry_of(family.architecture), *config, shape).empty();
+        if (runs && (runs_all() || by_default)) all.push_back({family, shape, number});
+        ++number;
+      }
+  }
+  return all;
+}
+
+/// Of a step's rows a data-parallel rank has 24 / dp: as many micro-batches as the schedule wants, where they divide.
+Variant variant_of(const Case& of, size_t turn) {
+  static constexpr const char* kSchedules[] = {"1f1b",      "interleaved", "zbv", "gpipe", "interleaved-zero-bubble",
+                                               "dualpipev", "looped-bfs"};
+  const int64_t pp = of.shape[Axis::pp], rows = 24 / (of.shape[Axis::dp_replicate] * of.shape[Axis::dp_shard]);
+  Variant variant;
+  variant.options.zero_stage = static_cast<int64_t>((of.number + turn) % 3) + 1;
+  variant.options.recompute = (of.number / 2 + turn) % 2 == 0;
+  variant.micro_batches = pp > 1 ? pp : rows % 2 == 0 ? 2 : 1;
+  if (pp > 1) {
+    std::string schedule = kSchedules[(of.number + turn) % std::size(kSchedules)];
+    if (schedule == "dualpipev" && rows % (2 * pp) != 0) schedule = "zbv";
+    if (schedule == "dualpipev") variant.micro_batches = 2 * pp;
+    variant.options.pipeline.schedule = schedule;
+  }
+  variant.fields = of.family.fields;
+  // Some configs ask for it by themselves.
+  for (const auto& [name, value] : of.family.dropout) variant.fields[name] = turn == 0 ? 0.0 : std::get<double>(value);
+  variant.name = fmt::format("ZeRO {}, {}{} micro-batches{}{}", variant.options.zero_stage,
+                             pp > 1 ? variant.options.pipeline.schedule + ", " : "", variant.micro_batches,
+                             variant.options.recompute ? ", recomputation" : "", turn == 0 ? "" : ", dropout");
+  return variant;
+}
+
+class Meshes : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Meshes, TrainWhatOneProcessTrains) {
+  expect_same_training(GetParam().family.architecture, GetParam().shape,
+                       {variant_of(GetParam(), 0), variant_of(GetParam(), 1)});
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Meshes, ::testing::ValuesIn(cases()), [](const auto& info) {
+  const MeshShape& shape = info.param.shape;
+  return fmt::format("{}_pp{}_replicate{}_shard{}_tp{}", info.param.family.architecture, shape[Axis::pp],
+                     shape[Axis::dp_replicate], shape[Axis::dp_shard], shape[Axis::tp]);
+});
+
+TEST(Shapes, AreAtLeastSixtyWithTheirPolicies) {
+  size_t meshes = 0;
+  for (const int64_t ranks : {2, 3, 4, 6, 8}) meshes += 2 * shapes_of(ranks).size();
+  EXPECT_GE(meshes, 60U);
+}
+
+}  // namespace
+}  // namespace modular::testing
