@@ -2,9 +2,11 @@
 
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -66,6 +68,7 @@ struct ParallelModel::State {
   std::vector<std::pair<size_t, size_t>> places;  // beside boxes: unit, and number in its layout
   std::vector<size_t> shared_between_stages;      // boxes whose gradient is a sum over the first and the last stage
   std::vector<size_t> in_every_stage;             // boxes whose gradient is a sum over all stages
+  std::set<int64_t> stages_with_root;             // of this rank's: those that use parameters of the root unit
   // Whether the modules compute with the boxes themselves, so that the backward leaves gradients where they belong.
   bool in_place = false;
   std::optional<UnitRunner> runner;
@@ -94,8 +97,8 @@ struct ParallelModel::State {
 
   void begin_step();
   Outputs forward(const Batch& batch);
-  /// Runs `autograd`, which leaves gradients of parameters. `last_of_stage`, `last_of_step` as UnitRunner has them.
-  void backward(const std::function<void()>& autograd, bool last_of_stage, bool last_of_step);
+  /// Runs `autograd`, which leaves gradients of parameters. The others as UnitRunner has them.
+  void backward(const std::function<void()>& autograd, bool last_of_stage, bool last_of_step, bool with_root);
   void end_step();
   StageFunctions stage_functions(size_t micro_batches);
   PipelineSums train(std::span<const Batch> micro_batches, double scale);
@@ -189,7 +192,12 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   if (state.data_parallel) state.rows_of_ranks = make_data_parallel(state.data_parallel);
   const std::vector<PlacedStage> stages = state.pipeline ? state.pipeline->own_stages() : std::vector<PlacedStage>();
   std::vector<const pp::Stage*> own;
-  for (const PlacedStage& stage : stages) own.push_back(&stage);
+  for (const PlacedStage& stage : stages) {
+    own.push_back(&stage);
+    const auto of_root = [](const ModelParameter& parameter) { return parameter.held && parameter.unit == 0; };
+    const ParameterTable of_stage = parameter_table(*state.model.module, *entry.plan, config, {&stage});
+    if (std::ranges::any_of(of_stage.parameters, of_root)) state.stages_with_root.insert(stage.number());
+  }
   state.table = parameter_table(*state.model.module, *entry.plan, config, own);
   freeze(state.table.parameters, options.frozen);
   state.model.module->eval();  // what dropout drops is not libtorch's to draw
@@ -228,11 +236,12 @@ Outputs ParallelModel::State::forward(const Batch& batch) {
   return model.forward(batch);
 }
 
-void ParallelModel::State::backward(const std::function<void()>& autograd, bool last_of_stage, bool last_of_step) {
+void ParallelModel::State::backward(const std::function<void()>& autograd, bool last_of_stage, bool last_of_step,
+                                    bool with_root) {
   if (runner) runner->begin_backward(last_of_stage, last_of_step);
   autograd();
   if (runner) {
-    runner->end_backward();
+    runner->end_backward(with_root);
   } else if (!in_place) {
     for (UnitParameters& unit : units) unit.start_reduction();
   }
@@ -272,7 +281,7 @@ StageFunctions ParallelModel::State::stage_functions(size_t micro_batches) {
                                                      const std::function<void()>& autograd) mutable {
     if (can_cut && action.kind == PipelineAction::Kind::backward_input) return autograd();
     const bool last_of_stage = ++done[action.stage] == micro_batches;
-    backward(autograd, last_of_stage, /*last_of_step=*/++done_of_all == all);
+    backward(autograd, last_of_stage, /*last_of_step=*/++done_of_all == all, stages_with_root.contains(action.stage));
   };
   return {forward, run_backward, can_cut};
 }
@@ -290,7 +299,7 @@ PipelineSums ParallelModel::State::train(std::span<const Batch> micro_batches, d
       if (outputs.loss_sum.requires_grad())
         torch::autograd::backward({outputs.loss_sum}, {at::full_like(outputs.loss_sum, scale)});
     };
-    backward(autograd, last, last);
+    backward(autograd, last, last, /*with_root=*/true);
   }
   return {loss.value(), static_cast<int64_t>(count.value())};
 }

@@ -61,7 +61,7 @@ class Pipeline::Run {
     for (size_t i = 0; i < actions_.size(); ++i) {
       // What was sent is freed where the schedule's clock says that the receiver has had it for an action of this rank.
       // So this wait gives memory back and rarely waits; and as all ranks wait only for what is earlier on one clock,
-      // none does so for ever.
+      // none does so forever.
       if (i > 0) messages_.release_until(starts[i - 1]);
       Tensor arrival = take_for(actions_[i]);
       expect_after(i);

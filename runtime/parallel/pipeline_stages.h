@@ -15,12 +15,13 @@ namespace modular {
 std::pair<int64_t, int64_t> stage_span(int64_t layers, int64_t stage, int64_t stages,
                                        const std::vector<int64_t>& cuts = {});
 
-/// What a model finds while one stage runs.
-class PlacedStage : public pp::Stage {
+/// A stage's place in a model, of which nothing runs.
+class PlacedStage final : public pp::Stage {
  public:
   PlacedStage(int64_t stage, int64_t stages, std::vector<int64_t> cuts)
       : stage_(stage), stages_(stages), cuts_(std::move(cuts)) {}
 
+  int64_t number() const { return stage_; }
   bool is_first() const override { return stage_ == 0; }
   bool is_last() const override { return stage_ == stages_ - 1; }
   Tensor received() override { return {}; }
@@ -28,11 +29,9 @@ class PlacedStage : public pp::Stage {
     return stage_span(list_size, stage_, stages_, cuts_);
   }
 
- protected:
+ private:
   int64_t stage_;
   int64_t stages_;
-
- private:
   std::vector<int64_t> cuts_;
 };
 

@@ -19,7 +19,7 @@ struct ActionTimes {
 
 /// What happens when each rank runs its actions in order, each as soon as what it waits for is done.
 struct Play {
-  std::string stuck;                        // the action that waits for ever, in one sentence; empty at an end
+  std::string stuck;                        // the action that waits forever, in one sentence; empty at an end
   double time = 0.0;                        // until the last rank is done
   double idle_share = 0.0;                  // of that time, over all ranks
   std::vector<int64_t> most_stored;         // by rank: the most micro-batches of its stages between F and B or W

@@ -55,8 +55,7 @@ at::Tensor StageGraph::backward_input(const at::Tensor& gradient) {
   const Edge output = std::exchange(output_, {});
   if (!output.is_valid()) return {};
   std::unordered_map<Node*, bool> leads;
-  if (input_.defined())
-    leads = nodes_to(torch::autograd::impl::grad_accumulator(input_).get(), output.function.get());
+  if (input_.defined()) leads = nodes_to(torch::autograd::impl::grad_accumulator(input_).get(), output.function.get());
   if (!input_.defined() || !leads.at(output.function.get())) {
     roots_ = {output};
     root_gradients_ = {gradient};

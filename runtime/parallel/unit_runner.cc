@@ -231,9 +231,9 @@ void UnitRunner::begin_backward(bool last_of_stage, bool last_of_step) {
   last_of_step_ = last_of_step;
 }
 
-void UnitRunner::end_backward() {
+void UnitRunner::end_backward(bool with_root) {
   if (last_of_step_) parameters_[0].release();  // before the reduction needs as much
-  reduce(0);
+  if (with_root || last_of_step_) reduce(0);
   finish_reducing();
 }
 

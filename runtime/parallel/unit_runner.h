@@ -45,8 +45,8 @@ class UnitRunner final : public fsdp::Units {
   /// Before a micro-batch's backward. `last_of_stage`: no other of its stage follows in this step, so sums over
   /// replicas may begin; `last_of_step`: none of any stage.
   void begin_backward(bool last_of_stage, bool last_of_step);
-  /// After it.
-  void end_backward();
+  /// After it. `with_root`: whether it may have left gradients in the root's parameters.
+  void end_backward(bool with_root);
   /// Waits until all gradients are complete, and frees what is still whole.
   void end_step();
   /// After forwards without backward: frees what is still whole.

@@ -69,6 +69,22 @@ TEST_F(CommandLine, MeshThatThePlanCannotDivideIsRefusedBeforeARankStarts) {
   EXPECT_FALSE(std::filesystem::exists(run_folder("run")));
 }
 
+TEST_F(CommandLine, PipelineThatCannotRunIsRefusedBeforeARankStarts) {
+  const auto staged = [&](std::vector<std::string> settings) {
+    std::vector<std::string> arguments = {"--set", "parallel.pp=2"};
+    for (const std::string& setting : settings) arguments.insert(arguments.end(), {"--set", setting});
+    return refusal(train("run", arguments, {"--nproc-per-node", "2"}));
+  };
+  EXPECT_THAT(staged({"parallel.schedule=interleaved", "train.micro_batches=1"}),
+              StartsWith("--set parallel.schedule=interleaved: parallel.schedule: interleaved needs a number of "
+                         "micro-batches that pp = 2 divides"));
+  EXPECT_THAT(staged({"parallel.cuts=[1, 2]"}), HasSubstr("parallel.cuts is [1, 2]"));
+  EXPECT_THAT(staged({"parallel.schedule=looped-bfs", "parallel.stages_per_rank=9"}),
+              HasSubstr("pp = 2 with 18 stages in all needs at least as many layers"));
+  EXPECT_THAT(staged({"parallel.schedule=/nowhere/own.csv"}), HasSubstr("/nowhere/own.csv cannot be opened"));
+  EXPECT_FALSE(std::filesystem::exists(run_folder("run")));
+}
+
 TEST_F(CommandLine, DataThatCannotBeReadIsRefused) {
   EXPECT_THAT(refusal(train("run", {"--set", "data.paths=/nowhere/text"}, {"--nproc-per-node", "2"})),
               StartsWith("/nowhere/text: No such file"));

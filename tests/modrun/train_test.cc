@@ -282,6 +282,25 @@ TEST_F(Train, TensorAndPipelineParallelRunsTrainTheSameAndResumeEachOther) {
   expect_same_losses("alone", "resumed", 5);
 }
 
+TEST_F(Train, StagesAsAVTrainTheSameAndAreResumedWithoutThem) {
+  const std::vector<std::string> deep = {"--set", "model.config.num_hidden_layers=4"};
+  ASSERT_EQ(train("alone", deep).status, 0);
+  const std::vector<std::string> two = {"--nproc-per-node", "2"};
+  auto staged = deep;
+  for (const char* setting : {"parallel.pp=2", "parallel.schedule=zbv", "train.micro_batches=4", "checkpoint.every=5"})
+    staged.insert(staged.end(), {"--set", setting});
+  const auto as_v = train("as_v", staged, two);
+  ASSERT_EQ(as_v.status, 0) << as_v.output;
+  expect_same_losses("alone", "as_v");
+
+  copy_at_step_5("as_v", "resumed");
+  auto resuming = deep;
+  resuming.emplace_back("--resume");
+  const auto resumed = train("resumed", resuming);
+  ASSERT_EQ(resumed.status, 0) << resumed.output;
+  expect_same_losses("alone", "resumed", 5);
+}
+
 TEST_F(Train, ResumesOnAnotherNumberOfRanks) {
   ASSERT_EQ(train("alone", {"--set", "checkpoint.every=5"}).status, 0);
   copy_at_step_5("alone", "sharded");

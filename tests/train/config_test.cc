@@ -81,6 +81,9 @@ TEST_F(RunConfigTest, WrongTypesAndValuesAreLocated) {
             "--set data.paths=[1]: data.paths must be an array, each element a string, but is an array");
   EXPECT_EQ(setting_refusal("data.format=parquet"),
             "--set data.format=parquet: data.format must be \"bytes\", \"tokens\" or \"examples\", but is \"parquet\"");
+  EXPECT_EQ(setting_refusal("parallel.schedule=zigzag"),
+            "--set parallel.schedule=zigzag: parallel.schedule is \"zigzag\": it must be one of gpipe, 1f1b, "
+            "interleaved, looped-bfs, interleaved-zero-bubble, zbv, dualpipev, or a path that ends in .csv");
   EXPECT_EQ(setting_refusal("train.steps"), "--set train.steps: expected key=value, e.g. --set train.steps=100");
 }
 
@@ -126,6 +129,14 @@ TEST_F(RunConfigTest, ResolvedConfigReadsBackAsItself) {
   EXPECT_EQ(again.sample.prompt, config.sample.prompt);
   EXPECT_EQ(again.optim.eps, 1e-12);
   EXPECT_EQ(again.data.paths, config.data.paths);
+}
+
+TEST_F(RunConfigTest, PipelineSettingsReachTheModel) {
+  const auto config = read("model.entry = 'llama'",
+                           {"parallel.schedule=own.csv", "parallel.stages_per_rank=0", "parallel.cuts=[3, 5]"});
+  const PipelineOptions pipeline = config.parallel_options().pipeline;
+  EXPECT_EQ(pipeline.schedule, std::filesystem::absolute("own.csv").string());
+  EXPECT_EQ(pipeline.cuts, (std::vector<int64_t>{3, 5}));
 }
 
 TEST_F(RunConfigTest, TableSaysWhereEachValueWasSet) {
