@@ -270,13 +270,13 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
           pipeline_refusal(parallel.pipeline, run.mesh[Axis::pp], settings.train.micro_batches);
       !sentence.empty())
     refuse_setting(settings, key, sentence);
+  check_dropout(settings);
   refuse_if(ParallelModel::refusal(*settings.network.entry, *settings.network.config, run.mesh, parallel.pipeline));
   check_reading(settings);
   check_targets(settings);
-  check_dropout(settings);
   check_named_parameters(settings);
   if (!settings.sample.prompt.empty()) check_sampling(settings);
-  settings.train.batch_size = settings.batch_shape(run.mesh, 0).global();
+  run.config.train.batch_size = settings.batch_shape(run.mesh, 0).global();
 
   run.files = find_data_files(settings.data);
   for (const auto* files : {&run.files.training, &run.files.held_out}) prepare_samples(settings, *files, 0);

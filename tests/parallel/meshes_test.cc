@@ -1,6 +1,7 @@
 // Every mesh trains what one process trains: all ways to lay 2, 3, 4, 6 and 8 ranks over the axes, with each stage of
 // ZeRO, each pipeline schedule and recomputation among them, with and without dropout. A part runs by default;
 // MODULAR_LONG_TESTS=1 runs all, for every family below.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -85,7 +85,7 @@ TEST(ParameterTable, KnowsTheMatricesOfLayers) {
     const auto config = tiny_config(entry, {});
     const Model model = build_on_meta(entry, *config);
     std::map<std::string, bool> found;
-    for (const auto& parameter : parameter_table(*model.module, *entry.plan, *config, nullptr).parameters)
+    for (const auto& parameter : parameter_table(*model.module, *entry.plan, *config, {}).parameters)
       found[parameter.name] = parameter.layer_matrix;
     return found;
   };

@@ -146,7 +146,7 @@ Report train(Mesh& mesh, const Entry& entry, const Variant& variant) {
     const double norm = gradient_norm(model.parameters(), mesh);
     report.push_back(norm);
     clip_gradients(model.parameters(), norm, /*max_norm=*/1.0);
-    optimizer.step(/*lr=*/3e-3);
+    optimizer.step(/*lr=*/1e-3);
     model.parameters_changed();
   }
   report.push_back(model.evaluate(own_rows(global_batch(entry, kSteps))).loss);
