@@ -34,6 +34,7 @@ struct Arguments {
   bool plain = false;             // nothing fused
   bool bf16 = false;              // compute in bfloat16
   bool shares = false;            // print where a step's time goes, and stop
+  double dropout = 0.0;           // of attention's shares
 };
 
 Arguments parse(int count, char** values) {
@@ -53,6 +54,9 @@ Arguments parse(int count, char** values) {
     } else if (name == "--parallel") {
       TORCH_CHECK(i + 1 < count, name, " needs a value");
       arguments.parallel = values[++i];
+    } else if (name == "--dropout") {
+      TORCH_CHECK(i + 1 < count, name, " needs a value");
+      arguments.dropout = std::stod(values[++i]);
     } else if (name == "--plain") {
       arguments.plain = true;
     } else if (name == "--bf16") {
@@ -81,6 +85,7 @@ int main(int count, char** values) {
   config.value.num_hidden_layers = 6;
   config.value.num_attention_heads = 8;
   config.value.max_position_embeddings = arguments.seq;
+  config.value.attention_dropout = arguments.dropout;
   config.finish();
 
   const Entry* llama = nullptr;

@@ -20,6 +20,7 @@ parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--batch", type=int, default=16)
 parser.add_argument("--seq", type=int, default=256)
+parser.add_argument("--dropout", type=float, default=0.0, help="of attention's shares")
 parser.add_argument("--parallel", choices=["ddp", "fsdp2"], help="over several ranks, which RANK and the like name")
 parser.add_argument("--profile", action="store_true", help="print the operators of one step by their own time, and stop")
 arguments = parser.parse_args()
@@ -33,6 +34,7 @@ config = LlamaConfig(
     num_hidden_layers=6,
     num_attention_heads=8,
     max_position_embeddings=arguments.seq,
+    attention_dropout=arguments.dropout,
     use_cache=False,
 )
 model = LlamaForCausalLM(config).train()

@@ -76,10 +76,22 @@ class Unweaver {
         if (is_name) name = there;
         same = same && woven_.word(there) == (is_name ? kUnit : woven_.word(here));
       }
-      if (!same || name == woven_.size() || !hands_on_all(at + 8, begin, open, close)) continue;
+      if (!same || name == woven_.size() || woven_.word(at + 8) != class_around(begin) ||
+          !hands_on_all(at + 8, begin, open, close))
+        continue;
       add(begin, close + 1);
       units_.insert(name);
     }
+  }
+
+  /// The name of the class in whose body the woven token at `at` stands; empty where it stands in none.
+  std::string_view class_around(size_t at) const {
+    while (at > 0 && woven_.word(at - 1) != "{") {
+      const std::string_view before = woven_.word(at - 1);
+      at = before == "}" || before == ")" || before == "]" ? woven_.opening(at - 1) : at - 1;
+    }
+    while (at > 0 && woven_.word(at) != "class" && woven_.word(at) != "struct") --at;
+    return at > 0 ? woven_.word(at + 1) : std::string_view();
   }
 
   /// Whether `C::forward_unit, a, b); }` from `at` on names each parameter of the head [begin, end), in order.

@@ -16,6 +16,7 @@
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/checkpoint/stored_names.h"
 #include "runtime/checkpoint/stored_tensors.h"
+#include "runtime/model/tasks.h"
 #include "runtime/parallel/config_integers.h"
 #include "runtime/parallel/parameter_table.h"
 
@@ -134,6 +135,19 @@ class Matcher {
     return found;
   }
 
+  /// Whether the file has the parameter for another number of rows, as a classifier of other labels has. It then counts
+  /// as taken.
+  bool leave_other_rows(const std::string& alias, const std::vector<int64_t>& shape) {
+    const std::string name = names_.find(alias);
+    if (name.empty() || shape.empty()) return false;
+    const std::vector<int64_t>& stored = stored_.at(name).shape;
+    if (stored.size() != shape.size() || stored[0] == shape[0] ||
+        !std::equal(stored.begin() + 1, stored.end(), shape.begin() + 1))
+      return false;
+    used_.insert(name);
+    return true;
+  }
+
   /// Throws where the folder holds what find() has not taken, of another class what is part of the body.
   void refuse_others(Head head) const {
     std::vector<std::string> unexpected;
@@ -208,11 +222,18 @@ class Matcher {
 /// left out, and named in `fresh` where that is given.
 StoredTensors match(const fs::path& folder, const ModelConfig& model, Head head = Head::stored,
                     std::vector<std::string>* fresh = nullptr) {
+  const bool may_have_other_labels =
+      head == Head::may_be_new && find_task(model.entry->task)->label_count == "num_labels";
   if (model.named.empty()) head = Head::stored;
   Matcher matcher(folder, model);
   StoredTensors matched;
   std::vector<std::string> missing;
   for (const ModelParameter& parameter : model_parameters(model)) {
+    if (may_have_other_labels && !matcher.is_body(parameter.name) &&
+        matcher.leave_other_rows(parameter.name, parameter.global_shape)) {
+      if (fresh) fresh->push_back(parameter.name);
+      continue;
+    }
     std::optional<StoredTensor> source;
     for (const std::string& alias : parameter.names) {
       std::optional<StoredTensor> tensor = matcher.find(alias, parameter.global_shape);
@@ -333,6 +354,8 @@ std::string new_head_note(const fs::path& folder, const ModelConfig& model) {
   std::vector<std::string> fresh;
   match(folder, model, Head::may_be_new, &fresh);
   if (fresh.empty()) return {};
+  if (model.named.empty())
+    return fmt::format("{} is of another number of labels; initialized: {}", folder.string(), fmt::join(fresh, ", "));
   return fmt::format("{} holds a {}: what {} has in addition is initialized: {}", folder.string(), model.named,
                      model.entry->architecture, fmt::join(fresh, ", "));
 }

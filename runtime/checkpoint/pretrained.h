@@ -14,7 +14,8 @@ namespace modular {
 /// What a folder may lack of a model.
 enum class Head {
   stored,     // nothing
-  may_be_new  // where config.json names another class: the parameters outside of the layers and of the embeddings
+  may_be_new  // where config.json names another class: the parameters outside of the layers and of the embeddings;
+              // and the rows of a classifier that has another number of labels
 };
 
 /// read_config of `folder`. A Hugging Face folder that holds both of two tied tensors with values that differ is read

@@ -70,7 +70,7 @@ const Mutation kTensorParallel[] = {
     {"SplitSizeAsFactor", "Tensor logits = project(hidden_states);",
      "Tensor logits = project(hidden_states);\n    logits = logits / logits.size(-1);",
      "a tp rank's share of a count meets a tensor", "logits.size(-1)"},
-    {"LocalCountAsScale", "mask, scaling)", "mask, scaling / num_heads)", "a tp rank's share of a count",
+    {"LocalCountAsScale", "mask, scaling,", "mask, scaling / num_heads,", "a tp rank's share of a count",
      "scaling / num_heads"},
     {"PartialLoss", "outputs.loss_sum = cross_entropy(logits, targets)", "outputs.loss_sum = logits.sum()",
      "output loss_sum is a partial sum over tp", "logits.sum()"},

@@ -296,6 +296,16 @@ TEST_F(Examples, ClassifierStartsFromABaseModelWithANewHead) {
   Words deeper = more;
   deeper.insert(deeper.end(), {"--set", "model.config.num_hidden_layers=3"});
   EXPECT_THAT(refusal("BertForSequenceClassification", deeper), HasSubstr("lacks \"bert.encoder.layer.2."));
+
+  // A classifier begins with the body of one of other labels.
+  const auto of_two = folder_.path() / "of-two";
+  ASSERT_EQ(modrun({"export", (run_folder("classifier") / "checkpoints").string(), of_two.string()}).status, 0);
+  Words other = kBert;
+  other.insert(other.end(), {"--set", "model.checkpoint=" + of_two.string(), "--set", "model.config.num_labels=3"});
+  const auto of_three = train("three", options("BertForSequenceClassification", other), {"--nproc-per-node", "2"});
+  ASSERT_EQ(of_three.status, 0) << of_three.output;
+  EXPECT_THAT(of_three.output,
+              HasSubstr("is of another number of labels; initialized: classifier.weight, classifier.bias"));
 }
 
 }  // namespace
