@@ -1,5 +1,6 @@
 #include "runtime/mesh/collectives.h"
 
+#include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
@@ -39,6 +40,7 @@ Pending start(const char* operation, const ProcessGroup& group, const std::strin
   ++traffic().exchanges;
   traffic().bytes += bytes;
   std::string description = describe(operation, group, what);
+  RECORD_USER_SCOPE(description);
   try {
     return Pending(run(), std::move(description), std::move(finish));
   } catch (const std::exception& error) {
@@ -55,6 +57,7 @@ void Pending::wait() {
   if (!active()) return;
   const Works works = std::exchange(works_, {});
   const auto finish = std::exchange(finish_, {});
+  RECORD_USER_SCOPE("wait for " + what_);
   set_waiting(what_);
   try {
     for (const auto& work : works) work->wait();

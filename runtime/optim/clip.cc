@@ -1,5 +1,7 @@
 #include "runtime/optim/clip.h"
 
+#include <ATen/record_function.h>
+
 #include "runtime/mesh/collectives.h"
 
 namespace modular {
@@ -23,6 +25,7 @@ at::Tensor norms_of_pieces(const std::vector<at::Tensor>& gradients) {
 }  // namespace
 
 double gradient_norm(const std::vector<ShardedParameter>& parameters, Mesh& mesh) {
+  RECORD_USER_SCOPE("gradient norm");
   at::NoGradGuard no_grad;
   std::vector<at::Tensor> owned;
   for (const auto& parameter : parameters)
@@ -36,6 +39,7 @@ double gradient_norm(const std::vector<ShardedParameter>& parameters, Mesh& mesh
 
 void clip_gradients(std::vector<ShardedParameter>& parameters, double norm, double max_norm) {
   if (max_norm <= 0.0 || norm <= max_norm) return;
+  RECORD_USER_SCOPE("clip gradients");
   at::NoGradGuard no_grad;
   std::vector<at::Tensor> grads;
   for (auto& parameter : parameters)

@@ -1,5 +1,7 @@
 #include "runtime/optim/optimizer.h"
 
+#include <ATen/record_function.h>
+
 #include <algorithm>
 #include <iterator>
 #include <stdexcept>
@@ -99,6 +101,7 @@ Optimizer::Optimizer(std::vector<ShardedParameter>& parameters, const OptimizerO
 }
 
 void Optimizer::step(double lr) {
+  RECORD_USER_SCOPE("optimizer");
   at::NoGradGuard no_grad;
   steps_on_device_.fill_(static_cast<double>(++steps_));
   for (const Bucket& bucket : buckets_) {

@@ -1,6 +1,8 @@
 #include "runtime/parallel/parallel_model.h"
 
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/profiler/orchestration/observer.h>
 
 #include <algorithm>
 #include <functional>
@@ -22,6 +24,7 @@
 #include "runtime/parallel/tensor_parallel.h"
 #include "runtime/parallel/unit_parameters.h"
 #include "runtime/parallel/unit_runner.h"
+#include "runtime/parallel/unit_scopes.h"
 
 namespace modular {
 namespace {
@@ -232,12 +235,14 @@ void ParallelModel::State::begin_step() {
 }
 
 Outputs ParallelModel::State::forward(const Batch& batch) {
+  RECORD_USER_SCOPE("forward");
   if (dropout) dropout->begin_forward(batch);
   return model.forward(batch);
 }
 
 void ParallelModel::State::backward(const std::function<void()>& autograd, bool last_of_stage, bool last_of_step,
                                     bool with_root) {
+  RECORD_USER_SCOPE("backward");
   if (runner) runner->begin_backward(last_of_stage, last_of_step);
   autograd();
   if (runner) {
@@ -279,7 +284,10 @@ StageFunctions ParallelModel::State::stage_functions(size_t micro_batches) {
   const auto run_backward = [this, can_cut, micro_batches, all, done = std::map<int64_t, size_t>(),
                              done_of_all = size_t{}](const PipelineAction& action,
                                                      const std::function<void()>& autograd) mutable {
-    if (can_cut && action.kind == PipelineAction::Kind::backward_input) return autograd();
+    if (can_cut && action.kind == PipelineAction::Kind::backward_input) {
+      RECORD_USER_SCOPE("backward of inputs");
+      return autograd();
+    }
     const bool last_of_stage = ++done[action.stage] == micro_batches;
     backward(autograd, last_of_stage, /*last_of_step=*/++done_of_all == all, stages_with_root.contains(action.stage));
   };
@@ -327,6 +335,8 @@ StepResult ParallelModel::step(std::span<const Batch> micro_batches) {
   State& state = *state_;
   Contexts contexts = state.contexts();
   contexts.dropout = state.dropout ? &*state.dropout : nullptr;
+  UnitScopes scopes(state.table.units);
+  if (!contexts.units && torch::profiler::impl::profilerEnabled()) contexts.units = &scopes;
   const InstalledContexts installed(contexts);
   state.begin_step();
 

@@ -1,5 +1,6 @@
 #include "runtime/parallel/unit_runner.h"
 
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -120,6 +121,7 @@ std::vector<at::Tensor> UnitRunner::run(nn::Module& module, const std::vector<at
   const auto found = index_.find(&module);
   TORCH_INTERNAL_ASSERT(found != index_.end(), "a unit runs that is not in the plan: ", module.name());
   const size_t unit = found->second;
+  RECORD_USER_SCOPE(parameters_[unit].name());
   if (unit == 0) return run_root(inputs, body);
 
   if (stage_of_[unit] != stage_) stage_of_[unit] = stage_of_[unit] == kUnknown ? stage_ : kSeveral;

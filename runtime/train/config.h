@@ -168,11 +168,16 @@ struct SampleSection {
 struct MetricsSection {
   int64_t every = 10;
   double peak_tflops = 0.0;
+  bool tensorboard = false;
+  std::vector<int64_t> trace;
 
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("every", every, "steps between lines on the terminal; metrics.jsonl has all steps", 1);
     visit("peak_tflops", peak_tflops, "peak of one rank's device, for MFU; 0 for the known peak of the device", 0);
+    visit("tensorboard", tensorboard, "write event files for TensorBoard into train.dir/tensorboard");
+    visit("trace", trace,
+          "first and last step that every rank traces into train.dir/trace, e.g. [10, 12]; none when empty");
   }
 };
 
@@ -201,6 +206,8 @@ struct RunConfig {
   ParallelOptions parallel_options() const;
   MeshOptions mesh_options() const;
   std::filesystem::path checkpoints() const { return std::filesystem::path(train.dir) / "checkpoints"; }
+  std::filesystem::path event_files() const { return std::filesystem::path(train.dir) / "tensorboard"; }
+  std::filesystem::path traces() const { return std::filesystem::path(train.dir) / "trace"; }
 
   /// The mesh on `world_size` ranks. Throws ConfigError where the axes do not make that many.
   MeshShape mesh_shape(int64_t world_size) const;

@@ -55,15 +55,21 @@ void MetricsFile::step(const StepMetrics& metrics) {
             {"grad_norm", metrics.grad_norm},
             {"lr", metrics.lr},
             {"tokens_per_second", static_cast<double>(metrics.tokens) / metrics.seconds},
+            {"samples_per_second", static_cast<double>(metrics.step_samples) / metrics.seconds},
             {"seconds", metrics.seconds},
+            {"data_wait", metrics.data_wait},
             {"samples", metrics.samples},
             {"memory_peak", metrics.memory_peak}};
   if (metrics.mfu) json["mfu"] = *metrics.mfu;
   write(json.dump());
 }
 
-void MetricsFile::evaluation(int64_t step, double held_out_loss, int64_t targets) {
-  write(Json{{"event", "evaluation"}, {"step", step}, {"held_out_loss", held_out_loss}, {"targets", targets}}.dump());
+void MetricsFile::evaluation(const Evaluation& evaluation) {
+  write(Json{{"event", "evaluation"},
+             {"step", evaluation.step},
+             {"held_out_loss", evaluation.loss},
+             {"targets", evaluation.targets}}
+            .dump());
 }
 
 void MetricsFile::rollback(int64_t failed, int64_t step) {
@@ -71,7 +77,23 @@ void MetricsFile::rollback(int64_t failed, int64_t step) {
 }
 
 void MetricsFile::sample(int64_t step, const std::string& text) {
-  write(Json{{"event", "sample"}, {"step", step}, {"text", text}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+  write(Json{{"event", "sample"}, {"step", step}, {"text", as_utf8(text)}}.dump());
+}
+
+void MetricsFile::end(const RunSummary& summary) {
+  Json json{{"event", "end"},
+            {"step", summary.step},
+            {"steps", summary.steps},
+            {"samples", summary.samples},
+            {"tokens", summary.tokens},
+            {"seconds", summary.seconds},
+            {"tokens_per_second", summary.tokens_per_second()},
+            {"memory_peak", summary.memory_peak}};
+  if (summary.last) json["held_out_loss"] = summary.last->loss;
+  if (summary.best) json["best_held_out_loss"] = summary.best->loss, json["best_step"] = summary.best->step;
+  if (!summary.checkpoints.empty()) json["checkpoints"] = as_utf8(summary.checkpoints);
+  if (!summary.stopped_by.empty()) json["stopped_by"] = summary.stopped_by;
+  write(json.dump());
 }
 
 void MetricsFile::write(const std::string& line) {
@@ -79,15 +101,78 @@ void MetricsFile::write(const std::string& line) {
   if (!out_) throw std::runtime_error(path_.string() + ": cannot be written: " + std::strerror(errno));
 }
 
-std::string format_step(const StepMetrics& metrics, int64_t steps, double tokens_per_second, std::string_view unit) {
-  const auto left =
-      static_cast<int64_t>(static_cast<double>(metrics.tokens * (steps - metrics.step)) / tokens_per_second);
-  const auto width = fmt::formatted_size("{}", steps);
+void forget_after(int64_t step, std::vector<Evaluation>& evaluations) {
+  std::erase_if(evaluations, [&](const Evaluation& evaluation) { return evaluation.step > step; });
+}
+
+std::vector<Evaluation> read_evaluations(const std::filesystem::path& path) {
+  std::vector<Evaluation> evaluations;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const auto json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) continue;
+    const auto event = json.value("event", Json());
+    const auto step = json.find("step"), loss = json.find("held_out_loss"), targets = json.find("targets");
+    if (step == json.end() || !step->is_number()) continue;
+    if (event == "rollback") forget_after(step->get<int64_t>(), evaluations);
+    if (event != "evaluation" || loss == json.end() || !loss->is_number()) continue;
+    evaluations.push_back({step->get<int64_t>(), loss->get<double>(),
+                           targets == json.end() || !targets->is_number() ? 0 : targets->get<int64_t>()});
+  }
+  return evaluations;
+}
+
+std::string as_utf8(const std::string& text) {
+  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
+}
+
+void StepSums::add(const StepMetrics& metrics) {
+  seconds += metrics.seconds;
+  data_wait += metrics.data_wait;
+  tokens += metrics.tokens;
+  samples += metrics.step_samples;
+}
+
+namespace {
+
+std::string minutes_and_seconds(double seconds) {
+  const auto whole = static_cast<int64_t>(seconds);
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+double gibibytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+}  // namespace
+
+std::string format_step(const StepMetrics& metrics, int64_t steps, const StepSums& since_line, bool has_text) {
+  const double samples_per_second = static_cast<double>(since_line.samples) / since_line.seconds,
+               left = static_cast<double>(metrics.step_samples * (steps - metrics.step)) / samples_per_second;
+  const std::string rate =
+      has_text ? fmt::format("{:.0f} tokens/s  {:.1f} samples/s",
+                             static_cast<double>(since_line.tokens) / since_line.seconds, samples_per_second)
+               : fmt::format("{:.1f} examples/s", samples_per_second);
   return fmt::format(
-      "step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}  {:.0f} {}/s  {:.2f} GiB{}  eta {}:{:02}", metrics.step,
-      width, steps, metrics.loss, metrics.grad_norm, metrics.lr, tokens_per_second, unit,
-      static_cast<double>(metrics.memory_peak) / (1 << 30),
-      metrics.mfu ? fmt::format("  mfu {:.1f} %", *metrics.mfu * 100.0) : "", left / 60, left % 60);
+      "step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}  {}  data wait {:.0f} %  {:.2f} GiB{}  eta {}",
+      metrics.step, fmt::formatted_size("{}", steps), steps, metrics.loss, metrics.grad_norm, metrics.lr, rate,
+      100.0 * since_line.data_wait / since_line.seconds, gibibytes(metrics.memory_peak),
+      metrics.mfu ? fmt::format("  mfu {:.1f} %", *metrics.mfu * 100.0) : "", minutes_and_seconds(left));
+}
+
+std::string format_summary(const RunSummary& summary, int64_t steps, std::string_view loss_unit, bool has_text) {
+  std::string text;
+  if (!summary.stopped_by.empty())
+    text += fmt::format("stopped by {} after step {} of {}{}\n", summary.stopped_by, summary.step, steps,
+                        summary.checkpoints.empty() ? "" : ": --resume continues it");
+  text += fmt::format("trained {} steps in {}: ", summary.steps, minutes_and_seconds(summary.seconds));
+  text += has_text ? fmt::format("{} samples, {:.2f} M tokens, {:.0f} tokens/s\n", summary.samples,
+                                 static_cast<double>(summary.tokens) * 1e-6, summary.tokens_per_second())
+                   : fmt::format("{} examples, {:.1f} examples/s\n", summary.samples, summary.tokens_per_second());
+  if (summary.last)
+    text += fmt::format("last held-out loss {:.4f} {} after step {}, best {:.4f} after step {}\n", summary.last->loss,
+                        loss_unit, summary.last->step, summary.best->loss, summary.best->step);
+  return text + fmt::format("at most {:.2f} GiB of memory on a rank; {}\n", gibibytes(summary.memory_peak),
+                            summary.checkpoints.empty() ? "no checkpoint was written, as checkpoint.every is -1"
+                                                        : "checkpoints are in " + summary.checkpoints);
 }
 
 double seconds_since_start() {

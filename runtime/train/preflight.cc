@@ -60,6 +60,17 @@ void check_dropout(const RunConfig& config) {
   }
 }
 
+void check_trace(const RunConfig& config) {
+  const auto& trace = config.metrics.trace;
+  const int64_t steps = config.train.steps;
+  if (trace.empty() || (trace.size() == 2 && 1 <= trace[0] && trace[0] <= trace[1] && trace[1] <= steps)) return;
+  refuse_setting(
+      config, "metrics.trace",
+      fmt::format("metrics.trace is [{}]: give the first and the last step to trace, from 1 to train.steps "
+                  "({}), e.g. [{}, {}]",
+                  fmt::join(trace, ", "), steps, std::min<int64_t>(10, steps), std::min<int64_t>(12, steps)));
+}
+
 /// Refuses images that the model does not take. Which these are, its forward alone says, so it is run on the meta
 /// device, where no tensor has values.
 void check_images_of(const ModelConfig& model, const ExampleSamples& examples) {
@@ -274,6 +285,7 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   refuse_if(ParallelModel::refusal(*settings.network.entry, *settings.network.config, run.mesh, parallel.pipeline));
   check_reading(settings);
   check_targets(settings);
+  check_trace(settings);
   check_named_parameters(settings);
   if (!settings.sample.prompt.empty()) check_sampling(settings);
   run.config.train.batch_size = settings.batch_shape(run.mesh, 0).global();

@@ -2,6 +2,9 @@
 
 #include <time.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "runtime/mesh/collectives.h"
 
 namespace modular {
@@ -55,16 +58,18 @@ SaveSignals::~SaveSignals() {
   for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
 }
 
-SaveRequest SaveSignals::agree(Mesh& mesh, bool also_save) {
-  int asked[] = {also_save ? 1 : 0, noted_end};
+SaveRequest SaveSignals::agree(Mesh& mesh, bool also_save, std::span<int64_t> largest) {
+  std::vector<int64_t> values = {also_save ? 1 : 0, noted_end};
   if (noted_save != 0) {
     noted_save = 0;
-    asked[0] = 1;
+    values[0] = 1;
   }
+  values.insert(values.end(), largest.begin(), largest.end());
   // In host memory, so that no GPU is waited for.
-  all_reduce(mesh.world(), at::from_blob(asked, {2}, at::kInt), "what signals ask of the run", c10d::ReduceOp::MAX)
-      .wait();
-  return {asked[0] != 0, asked[1]};
+  const auto tensor = at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kLong);
+  all_reduce(mesh.world(), tensor, "what signals ask of the run", c10d::ReduceOp::MAX).wait();
+  std::copy(values.begin() + 2, values.end(), largest.begin());
+  return {values[0] != 0, static_cast<int>(values[1])};
 }
 
 }  // namespace modular

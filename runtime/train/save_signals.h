@@ -4,6 +4,8 @@
 #include <signal.h>
 
 #include <array>
+#include <cstdint>
+#include <span>
 
 #include "runtime/mesh/mesh.h"
 
@@ -25,8 +27,9 @@ class SaveSignals {
   SaveSignals& operator=(const SaveSignals&) = delete;
 
   /// What any rank was asked since the last call, the same on all; `also_save` asks on this rank as SIGUSR1 does.
-  /// Collective over the world.
-  SaveRequest agree(Mesh& mesh, bool also_save);
+  /// `largest` becomes, number by number, the largest of the ranks': what travels with the request costs no exchange of
+  /// its own. Collective over the world, on which as many numbers are given on every rank.
+  SaveRequest agree(Mesh& mesh, bool also_save, std::span<int64_t> largest = {});
 
  private:
   std::array<struct sigaction, 4> before_;

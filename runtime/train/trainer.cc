@@ -1,8 +1,10 @@
 #include "runtime/train/trainer.h"
 
+#include <ATen/record_function.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -21,11 +23,13 @@
 #include "runtime/train/device_usage.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/folder_lock.h"
+#include "runtime/train/hooks.h"
 #include "runtime/train/job_mark.h"
-#include "runtime/train/metrics.h"
+#include "runtime/train/run_report.h"
 #include "runtime/train/samples.h"
 #include "runtime/train/sampling.h"
 #include "runtime/train/save_signals.h"
+#include "runtime/train/step_trace.h"
 
 namespace modular {
 
@@ -37,6 +41,8 @@ namespace {
 double seconds_between(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
 }
+
+int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
 /// The modules of the first stage whose tables are not also a matrix of another layer: embeddings that are not tied.
 std::vector<std::string> looked_up_tables(const ModelConfig& network) {
@@ -85,7 +91,8 @@ class Trainer {
         training_(open_samples(config_, run.files.training, config_.train.seed)),
         held_out_(open_samples(config_, run.files.held_out, /*seed=*/0)),
         shape_(config_.batch_shape(run.mesh, data_parallel_rank(mesh))),
-        source_(*training_, shape_, static_cast<uint64_t>(config_.train.seed)) {
+        source_(*training_, shape_, static_cast<uint64_t>(config_.train.seed)),
+        trace_(config_.traces() / trace_file(mesh.rank()), config_.metrics.trace, mesh.device()) {
     boxes_ = boxes_of(model_);
     const auto moments = boxes_of(optimizer_.state());
     boxes_.insert(boxes_.end(), moments.begin(), moments.end());
@@ -104,9 +111,17 @@ class Trainer {
 
     const int64_t steps = config_.train.steps;
     while (step_ < steps) {
-      take_step();
+      trace_.begin(step_ + 1);
+      std::optional<StepMetrics> metrics = take_step();
       const bool last = step_ == steps;
-      const SaveRequest request = signals_.agree(mesh_, minutes_have_passed());
+      std::array<int64_t, 2> largest = {metrics ? nanoseconds(metrics->data_wait) : 0, memory_peak(mesh_.device())};
+      const SaveRequest request = signals_.agree(mesh_, minutes_have_passed(), largest);
+      trace_.end(step_);
+      if (metrics) {
+        metrics->data_wait = static_cast<double>(largest[0]) * 1e-9;
+        metrics->memory_peak = largest[1];
+        report(*metrics);
+      }
       if (request.end_by != 0 && !last) return end_early(request.end_by);
       if (request.save && config_.checkpoint.every < 0)
         print("a checkpoint was asked for, but checkpoint.every is -1: none is written\n");
@@ -114,6 +129,7 @@ class Trainer {
       if (due(config_.eval.every, last)) evaluate();
     }
     write_sample();
+    if (report_) report_->end(/*signal=*/0);
     return 0;
   }
 
@@ -130,8 +146,7 @@ class Trainer {
 
   int end_early(int signal) {
     save();
-    print("stopped by SIG{} after step {} of {}{}\n", sigabbrev_np(signal), step_, config_.train.steps,
-          config_.checkpoint.every < 0 ? "" : ": --resume continues it");
+    if (report_) report_->end(signal);
     return signal;
   }
 
@@ -195,26 +210,29 @@ class Trainer {
         save_checkpoint(config_.checkpoints(), config_.network, state, boxes_, mesh_, config_.checkpoint.keep);
     print("checkpoint {}\n", folder.string());
     saved_at_ = Clock::now();
+    for (const Hooks& hook : hooks())
+      if (hook.on_checkpoint) hook.on_checkpoint(step_, folder, mesh_);
   }
 
   void open_folder() {
     const fs::path folder = config_.train.dir;
     fs::create_directories(folder);
     lock_.emplace(folder);
-    if (run_.request.overwrite)
-      fs::remove_all(config_.checkpoints());
-    else if (run_.checkpoint.empty() && !find_checkpoint(config_.checkpoints()).empty())
+    if (run_.request.overwrite) {
+      for (const fs::path& old : {config_.checkpoints(), config_.event_files(), config_.traces()}) fs::remove_all(old);
+    } else if (run_.checkpoint.empty() && !find_checkpoint(config_.checkpoints()).empty()) {
       throw std::runtime_error(fmt::format(
           "another run has saved in {} since this one looked: --resume=auto continues it", folder.string()));
+    }
     mark_job(folder);
     write_file(folder / "config.toml", format_toml(config_));
     write_manifest(folder / "data.manifest", run_.files);
-    metrics_.emplace(folder / "metrics.jsonl", step_);
+    report_.emplace(config_, step_, training_->tokens() > 1);
   }
 
   void announce(int64_t parameters) {
     const double start = seconds_since_start();
-    if (metrics_) metrics_->start(step_, mesh_.world_size(), mesh_.shape().describe(), parameters, start);
+    if (report_) report_->start(mesh_.world_size(), mesh_.shape().describe(), parameters, start);
     print("{} with {:.2f} M parameters on {} ({}); {} to train on, {} held out\n", config_.network.entry->architecture,
           static_cast<double>(parameters) * 1e-6, mesh_.shape().describe(), mesh_.device().str(),
           describe_size(config_, training_.get()), describe_size(config_, held_out_.get()));
@@ -225,36 +243,54 @@ class Trainer {
             config_.train.steps);
   }
 
-  void take_step() {
+  /// This rank's own numbers, but for those that are computed together; nothing where the run went back.
+  std::optional<StepMetrics> take_step() {
+    RECORD_USER_SCOPE(fmt::format("step {}", step_ + 1));
     set_phase(fmt::format("step {}", step_ + 1));
+    StepMetrics metrics;
     const auto begin = Clock::now();
     auto batches = next_batches();
+    metrics.data_wait = seconds_between(begin, Clock::now());
     to_device(batches, mesh_.device());
     const auto result = model_.step(batches);
-    const double norm = gradient_norm(model_.parameters(), mesh_);
-    const double lr = config_.schedule().at(step_);
-    const bool finite = std::isfinite(result.loss) && std::isfinite(norm);
+    metrics.loss = result.loss;
+    metrics.grad_norm = gradient_norm(model_.parameters(), mesh_);
+    metrics.lr = config_.schedule().at(step_);
+    const bool finite = std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm);
     if (!finite && config_.train.on_nonfinite == "rollback") {
       position_.samples += shape_.global();
-      return go_back(result.loss, norm);
+      go_back(metrics.loss, metrics.grad_norm);
+      return {};
     }
     if (!finite) {
-      skip_or_refuse_step(result.loss, norm);
+      skip_or_refuse_step(metrics.loss, metrics.grad_norm);
     } else if (result.target_count > 0) {
-      clip_gradients(model_.parameters(), norm, config_.optim.max_grad_norm);
-      optimizer_.step(lr);
+      clip_gradients(model_.parameters(), metrics.grad_norm, config_.optim.max_grad_norm);
+      optimizer_.step(metrics.lr);
       model_.parameters_changed();
     } else {
       print("step {} has no target, as all of its labels are {}: nothing was learned from it\n", step_ + 1,
             kIgnoredTarget);
     }
     position_.samples += shape_.global();
-    ++step_;
-    if (metrics_) report(result.loss, norm, lr, seconds_between(begin, Clock::now()));
+    metrics.step = ++step_;
+    metrics.seconds = seconds_between(begin, Clock::now());
+    metrics.step_samples = shape_.global();
+    metrics.tokens = shape_.global() * training_->tokens();
+    metrics.samples = position_.samples;
+    if (peak_) metrics.mfu = flops_per_token_ * static_cast<double>(metrics.tokens) / metrics.seconds / *peak_;
+    return metrics;
+  }
+
+  void report(const StepMetrics& metrics) {
+    if (report_) report_->step(metrics);
+    for (const Hooks& hook : hooks())
+      if (hook.on_step) hook.on_step(metrics, mesh_);
   }
 
   /// This rank's batches of the step, which were read while the one before was computed; begins to read the next ones.
   std::vector<Batch> next_batches() {
+    RECORD_USER_SCOPE("wait for data");
     auto batches = reading_.valid() ? reading_.get() : source_.at(position_);
     if (step_ + 1 < config_.train.steps)
       reading_ = std::async(std::launch::async, [this, next = DataPosition{position_.samples + shape_.global()}] {
@@ -278,7 +314,7 @@ class Trainer {
     gone_back_to_ = checkpoint;
     const int64_t failed = step_ + 1;
     restore(checkpoint);
-    if (metrics_) metrics_->rollback(failed, step_);
+    if (report_) report_->rollback(failed, step_);
     print("{}: the run goes on from {} with the data after it\n", what, checkpoint.string());
   }
 
@@ -297,31 +333,15 @@ class Trainer {
                             : "lower optim.lr, lengthen optim.warmup_steps, or set optim.max_grad_norm"));
   }
 
-  void report(double loss, double norm, double lr, double seconds) {
-    StepMetrics metrics{.step = step_, .loss = loss, .grad_norm = norm, .lr = lr, .seconds = seconds};
-    metrics.tokens = shape_.global() * training_->tokens();
-    metrics.samples = position_.samples;
-    metrics.memory_peak = memory_peak(mesh_.device());
-    if (peak_) metrics.mfu = flops_per_token_ * static_cast<double>(metrics.tokens) / seconds / *peak_;
-    metrics_->step(metrics);
-
-    seconds_since_line_ += seconds;
-    tokens_since_line_ += metrics.tokens;
-    if (step_ % config_.metrics.every != 0 && step_ != config_.train.steps && seconds_since_line_ < 10.0) return;
-    print("{}\n",
-          format_step(metrics, config_.train.steps, static_cast<double>(tokens_since_line_) / seconds_since_line_,
-                      training_->tokens() > 1 ? "tokens" : "examples"));
-    seconds_since_line_ = 0.0;
-    tokens_since_line_ = 0;
-  }
-
   void evaluate() {
     if (!held_out_) return;
     set_phase(fmt::format("evaluating after step {}", step_));
     const BatchSource source(*held_out_, shape_, /*seed=*/0);
     const auto result = evaluate_samples(model_, source, config_.eval.samples);
-    if (metrics_) metrics_->evaluation(step_, result.loss, result.target_count);
-    print("held-out loss {:.4f} {} after step {}\n", result.loss, loss_unit(config_.network), step_);
+    const Evaluation evaluation{step_, result.loss, result.target_count};
+    if (report_) report_->evaluation(evaluation);
+    for (const Hooks& hook : hooks())
+      if (hook.on_evaluation) hook.on_evaluation(evaluation, mesh_);
   }
 
   void write_sample() {
@@ -330,9 +350,7 @@ class Trainer {
     print("the model continues {:?}:\n", config_.sample.prompt);
     const auto tokens = sample(model_, tokens_of(config_.sample.prompt), config_.sample, config_.train.seq_len,
                                static_cast<uint64_t>(config_.train.seed));
-    const auto text = config_.sample.prompt + text_of(tokens);
-    if (metrics_) metrics_->sample(step_, text);
-    print("{}\n", text);
+    if (report_) report_->sample(config_.sample.prompt + text_of(tokens));
   }
 
   template <class... Arguments>
@@ -349,9 +367,10 @@ class Trainer {
   std::unique_ptr<Samples> training_, held_out_;  // none where nothing is held out
   BatchShape shape_;
   BatchSource source_;
-  std::vector<TensorBox> boxes_;        // parameters, then the optimizer's state
-  std::optional<FolderLock> lock_;      // on rank 0
-  std::optional<MetricsFile> metrics_;  // on rank 0
+  std::vector<TensorBox> boxes_;     // parameters, then the optimizer's state
+  std::optional<FolderLock> lock_;   // on rank 0
+  std::optional<RunReport> report_;  // on rank 0
+  StepTrace trace_;
 
   std::future<std::vector<Batch>> reading_;    // the next step's
   Clock::time_point saved_at_ = Clock::now();  // or begun
@@ -361,8 +380,6 @@ class Trainer {
   fs::path gone_back_to_;  // the last time that a step had no finite numbers
   double flops_per_token_ = 0.0;
   std::optional<double> peak_;  // of all devices together
-  double seconds_since_line_ = 0.0;
-  int64_t tokens_since_line_ = 0;
 };
 
 }  // namespace

@@ -94,6 +94,14 @@ class ModrunTest : public testing::Test {
     EXPECT_GT(files, 0);
   }
 
+  /// How many steps a run that goes on has written; the last line may be incomplete.
+  int64_t steps_so_far(const std::string& name) const {
+    std::ifstream in(run_folder(name) / "metrics.jsonl");
+    int64_t count = 0;
+    for (std::string line; std::getline(in, line) && !in.eof();) count += line.find("\"event\"") == line.npos ? 1 : 0;
+    return count;
+  }
+
   /// The lines of metrics.jsonl that are steps.
   std::vector<nlohmann::json> steps(const std::string& name) const {
     std::vector<nlohmann::json> result;

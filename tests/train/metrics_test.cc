@@ -24,7 +24,9 @@ constexpr StepMetrics kStep = {.step = 3,
                                .grad_norm = 1.5,
                                .lr = 3e-4,
                                .seconds = 2.0,
+                               .data_wait = 0.5,
                                .tokens = 4096,
+                               .step_samples = 16,
                                .samples = 48,
                                .memory_peak = 1 << 30};
 
@@ -34,7 +36,7 @@ TEST(MetricsFile, EachStepIsOneObject) {
   MetricsFile file(path, 0);
   file.start(0, 2, "dp_shard 2", 1000, 0.5);
   file.step(kStep);
-  file.evaluation(3, 2.5, 100);
+  file.evaluation({3, 2.5, 100});
   file.sample(3, "not \xff UTF-8");
 
   const auto written = lines(path);
@@ -46,6 +48,8 @@ TEST(MetricsFile, EachStepIsOneObject) {
   EXPECT_EQ(written[1]["grad_norm"], 1.5);
   EXPECT_EQ(written[1]["lr"], 3e-4);
   EXPECT_EQ(written[1]["tokens_per_second"], 2048.0);
+  EXPECT_EQ(written[1]["samples_per_second"], 8.0);
+  EXPECT_EQ(written[1]["data_wait"], 0.5);
   EXPECT_EQ(written[1]["memory_peak"], 1 << 30);
   EXPECT_FALSE(written[1].contains("mfu")) << "the device's peak is not known";
   EXPECT_EQ(written[2]["held_out_loss"], 2.5);
@@ -73,9 +77,85 @@ TEST(MetricsFile, ResumingRemovesWhatACrashLeftBehind) {
   EXPECT_EQ(written[2]["loss"], 4.25);
 }
 
-TEST(FormatStep, FitsALine) {
-  EXPECT_EQ(format_step(kStep, 1003, 2048.0, "tokens"),
-            "step    3/1003  loss 4.2500  grad norm 1.500  lr 3.00e-04  2048 tokens/s  1.00 GiB  eta 33:20");
+TEST(MetricsFile, EvaluationsAreReadBackWhateverElseIsThere) {
+  TemporaryFolder folder;
+  const auto path = folder.path() / "metrics.jsonl";
+  EXPECT_TRUE(read_evaluations(path).empty());
+  {
+    MetricsFile file(path, 0);
+    file.step(kStep);
+    file.evaluation({3, 2.5, 100});
+    file.evaluation({6, 2.75, 100});
+    file.evaluation({9, 2.0, 100});
+    file.rollback(11, 8);
+  }
+  std::ofstream(path, std::ios::app)
+      << "{\"event\": \"evaluation\"}\n7\n{\"event\": \"evaluation\", \"step\": 9, \"held";
+  const auto read = read_evaluations(path);
+  ASSERT_EQ(read.size(), 2u);
+  EXPECT_EQ(read[0].step, 3);
+  EXPECT_EQ(read[0].loss, 2.5);
+  EXPECT_EQ(read[1].step, 6);
+  EXPECT_EQ(read[1].targets, 100);
+}
+
+TEST(FormatStep, RatesAreOfTheStepsSinceTheLastLine) {
+  StepSums sums;
+  sums.add(kStep);
+  EXPECT_EQ(format_step(kStep, 1003, sums, /*has_text=*/true),
+            "step    3/1003  loss 4.2500  grad norm 1.500  lr 3.00e-04  2048 tokens/s  8.0 samples/s  data wait 25 %  "
+            "1.00 GiB  eta 33:20");
+  StepMetrics faster = kStep;
+  faster.seconds = 0.5, faster.data_wait = 0.0;
+  sums.add(faster);
+  EXPECT_EQ(format_step(kStep, 1003, sums, /*has_text=*/false),
+            "step    3/1003  loss 4.2500  grad norm 1.500  lr 3.00e-04  12.8 examples/s  data wait 20 %  1.00 GiB  "
+            "eta 20:50");
+}
+
+constexpr RunSummary kSummary = {.step = 30,
+                                 .steps = 20,
+                                 .samples = 320,
+                                 .tokens = 81920,
+                                 .seconds = 75.5,
+                                 .seconds_of_steps = 64.0,
+                                 .memory_peak = 3 << 29};
+
+TEST(FormatSummary, SaysWhereTheRunIs) {
+  RunSummary summary = kSummary;
+  EXPECT_EQ(format_summary(summary, 30, "nats a token", /*has_text=*/true),
+            "trained 20 steps in 1:15: 320 samples, 0.08 M tokens, 1280 tokens/s\n"
+            "at most 1.50 GiB of memory on a rank; no checkpoint was written, as checkpoint.every is -1\n");
+  summary.last = {30, 2.5, 100};
+  summary.best = {25, 2.25, 100};
+  summary.checkpoints = "runs/a/checkpoints";
+  summary.stopped_by = "SIGTERM";
+  EXPECT_EQ(format_summary(summary, 40, "nats a row", /*has_text=*/false),
+            "stopped by SIGTERM after step 30 of 40: --resume continues it\n"
+            "trained 20 steps in 1:15: 320 examples, 1280.0 examples/s\n"
+            "last held-out loss 2.5000 nats a row after step 30, best 2.2500 after step 25\n"
+            "at most 1.50 GiB of memory on a rank; checkpoints are in runs/a/checkpoints\n");
+}
+
+TEST(MetricsFile, EndSaysWhatIsKnown) {
+  TemporaryFolder folder;
+  const auto path = folder.path() / "metrics.jsonl";
+  RunSummary summary = kSummary;
+  MetricsFile file(path, 0);
+  file.end(summary);
+  summary.last = {30, 2.5, 100};
+  summary.best = {25, 2.25, 100};
+  summary.stopped_by = "SIGTERM";
+  file.end(summary);
+  const auto written = lines(path);
+  EXPECT_EQ(written[0]["steps"], 20);
+  EXPECT_EQ(written[0]["tokens_per_second"], 1280.0);
+  for (const char* key : {"held_out_loss", "best_held_out_loss", "best_step", "checkpoints", "stopped_by"})
+    EXPECT_FALSE(written[0].contains(key)) << key;
+  EXPECT_EQ(written[1]["held_out_loss"], 2.5);
+  EXPECT_EQ(written[1]["best_held_out_loss"], 2.25);
+  EXPECT_EQ(written[1]["best_step"], 25);
+  EXPECT_EQ(written[1]["stopped_by"], "SIGTERM");
 }
 
 TEST(SecondsSinceStart, CountsFromTheProcess) {

@@ -1,0 +1,34 @@
+// Units that a profiler sees, where nothing else runs them.
+#pragma once
+
+#include <ATen/record_function.h>
+
+#include <vector>
+
+#include "runtime/model/fsdp.h"
+#include "runtime/parallel/parameter_table.h"
+
+namespace modular {
+
+/// Runs units as plain calls, each under its name.
+class UnitScopes final : public fsdp::Units {
+ public:
+  /// `units` outlives it.
+  explicit UnitScopes(const std::vector<ModelUnit>& units) : units_(units) {}
+
+  std::vector<Tensor> run(nn::Module& module, const std::vector<Tensor>& inputs, const Body& body) override {
+    RECORD_USER_SCOPE(name_of(module));
+    return body(inputs);
+  }
+
+ private:
+  std::string name_of(const nn::Module& module) const {
+    for (const ModelUnit& unit : units_)
+      if (unit.module == &module && !unit.name.empty()) return unit.name;
+    return module.name();
+  }
+
+  const std::vector<ModelUnit>& units_;
+};
+
+}  // namespace modular

@@ -1,0 +1,98 @@
+#include "runtime/train/run_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "runtime/mesh/print.h"
+#include "runtime/train/samples.h"
+
+namespace modular {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+fs::path metrics_path(const RunConfig& config) { return fs::path(config.train.dir) / "metrics.jsonl"; }
+
+}  // namespace
+
+RunReport::RunReport(const RunConfig& config, int64_t step, bool has_text)
+    : config_(config), has_text_(has_text), file_(metrics_path(config), step) {
+  if (config.metrics.tensorboard) events_.emplace(config.event_files(), step + 1);
+  summary_.step = step;
+  if (config.checkpoint.every >= 0) summary_.checkpoints = config.checkpoints();
+  evaluations_ = read_evaluations(metrics_path(config));
+}
+
+void RunReport::start(int64_t ranks, const std::string& mesh, int64_t parameters, double start_to_first_step) {
+  file_.start(summary_.step, ranks, mesh, parameters, start_to_first_step);
+  began_ = Clock::now();
+}
+
+void RunReport::step(const StepMetrics& metrics) {
+  file_.step(metrics);
+  if (events_) {
+    const double seconds = metrics.seconds;
+    events_->scalars(metrics.step,
+                     std::array{
+                         Scalar{"loss", metrics.loss},
+                         Scalar{"grad_norm", metrics.grad_norm},
+                         Scalar{"lr", metrics.lr},
+                         Scalar{"tokens_per_second", static_cast<double>(metrics.tokens) / seconds},
+                         Scalar{"samples_per_second", static_cast<double>(metrics.step_samples) / seconds},
+                         Scalar{"data_wait", metrics.data_wait},
+                         Scalar{"memory_peak", static_cast<double>(metrics.memory_peak)},
+                     });
+  }
+
+  summary_.step = metrics.step;
+  ++summary_.steps;
+  summary_.samples += metrics.step_samples;
+  summary_.tokens += metrics.tokens;
+  summary_.seconds_of_steps += metrics.seconds;
+  summary_.memory_peak = std::max(summary_.memory_peak, metrics.memory_peak);
+
+  since_line_.add(metrics);
+  const int64_t steps = config_.train.steps;
+  if (metrics.step % config_.metrics.every != 0 && metrics.step != steps && since_line_.seconds < 10.0) return;
+  print_to(stdout, "{}\n", format_step(metrics, steps, since_line_, has_text_));
+  since_line_ = {};
+}
+
+void RunReport::rollback(int64_t failed, int64_t step) {
+  file_.rollback(failed, step);
+  if (events_) events_->restart(step + 1);
+  forget_after(step, evaluations_);
+  summary_.step = step;
+}
+
+void RunReport::evaluation(const Evaluation& evaluation) {
+  file_.evaluation(evaluation);
+  if (events_) events_->scalars(evaluation.step, std::array{Scalar{"held_out_loss", evaluation.loss}});
+  evaluations_.push_back(evaluation);
+  print_to(stdout, "held-out loss {:.4f} {} after step {}\n", evaluation.loss, loss_unit(config_.network),
+           evaluation.step);
+}
+
+void RunReport::sample(const std::string& text) {
+  file_.sample(summary_.step, text);
+  if (events_) events_->text(summary_.step, "sample", as_utf8(text));
+  print_to(stdout, "{}\n", text);
+}
+
+void RunReport::end(int signal) {
+  if (summary_.steps == 0) return;
+  summary_.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
+  if (signal != 0) summary_.stopped_by = fmt::format("SIG{}", sigabbrev_np(signal));
+  if (!evaluations_.empty()) {
+    summary_.last = evaluations_.back();
+    summary_.best = *std::ranges::min_element(evaluations_, {}, &Evaluation::loss);
+  }
+  file_.end(summary_);
+  print_to(stdout, "{}", format_summary(summary_, config_.train.steps, loss_unit(config_.network), has_text_));
+}
+
+}  // namespace modular
