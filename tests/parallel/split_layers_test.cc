@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/generator/golden/parallel/generated/by_heads.h"
+#include "tests/generator/golden/parallel/generated/dropped.h"
 #include "tests/generator/golden/parallel/generated/fused_parts.h"
 #include "tests/generator/golden/parallel/generated/head_norms.h"
 #include "tests/generator/golden/parallel/generated/local_global.h"
@@ -43,7 +44,7 @@ TEST_P(SplitLayers, TrainTheSameInPipelineStages) {
 INSTANTIATE_TEST_SUITE_P(Families, SplitLayers,
                          ::testing::Values("TinyForCausalLM", "HeadNormsForCausalLM", "FusedPartsForCausalLM",
                                            "TransposedForCausalLM", "LocalGlobalForCausalLM", "OneSumForCausalLM",
-                                           "ByHeadsForCausalLM"),
+                                           "ByHeadsForCausalLM", "DroppedForCausalLM"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(SplitLayers, TrainTheSameWhereSumsAreTakenOneByOne) {
