@@ -37,7 +37,7 @@ double others(const ProcessGroup& group, const at::Tensor& tensor) {
 template <class Start>
 Pending start(const char* operation, const ProcessGroup& group, const std::string& what, double bytes, Start&& run,
               std::function<void()> finish = {}) {
-  ++traffic().exchanges;
+  traffic().exchanges += bytes > 0.0;
   traffic().bytes += bytes;
   std::string description = describe(operation, group, what);
   RECORD_USER_SCOPE(description);
@@ -177,7 +177,6 @@ Pending receive(const ProcessGroup& group, at::Tensor tensor, int64_t peer, int 
 void barrier(const ProcessGroup& group, const std::string& what) {
   if (!group) return;
   start("barrier", group, what, 0.0, [&]() -> Works { return {group->barrier()}; }).wait();
-  --traffic().exchanges;  // nothing is exchanged
 }
 
 }  // namespace modular

@@ -7,7 +7,7 @@ namespace modular {
 
 /// Since the process began.
 struct Traffic {
-  int64_t exchanges = 0;  // collectives, and messages received
+  int64_t exchanges = 0;  // collectives and messages through which this rank received something
   /// That this rank received: of an all-gather and of a reduce-scatter the others' share of the larger tensor, of an
   /// all-reduce twice that, which no algorithm goes below (Patarasuk & Yuan, Bandwidth optimal all-reduce algorithms).
   double bytes = 0.0;

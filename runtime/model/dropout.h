@@ -91,28 +91,31 @@ inline std::array<Tensor, 4> philox(std::array<Tensor, 4> counter, uint64_t key)
 /// Words below it are of elements that are dropped.
 inline int64_t dropout_threshold(double p) { return std::min(std::llround(p * 4294967296.0), 4294967295LL); }
 
-/// 1 where an element is kept and 0 elsewhere, bool. `first_column` and `first_plane` say where a part begins.
+/// 1 where an element is kept and 0 elsewhere, bool. `first_column` and `first_plane` say where a part begins. One
+/// sample is drawn after the other, as words take many times a mask's memory.
 /// - returns [batch, planes, rows, columns]
 inline Tensor kept(const DropoutDraw& draw, int64_t planes, int64_t rows, int64_t columns, int64_t first_plane,
                    int64_t first_column) {
   const auto options = draw.samples.options();
-  const int64_t first_group = first_column / 64, groups = (first_column + columns + 63) / 64 - first_group;
-  const auto along = [&](int64_t first, int64_t count, int64_t dim) {
-    std::array<int64_t, 4> shape = {1, 1, 1, 1};
-    shape[static_cast<size_t>(dim)] = count;
-    return at::arange(first, first + count, options).view(shape);
-  };
-  const std::array<int64_t, 4> shape = {draw.samples.size(0), planes, rows, 16 * groups};
-  const auto words = philox({along(16 * first_group, 16 * groups, 3).expand(shape), along(0, rows, 2).expand(shape),
-                             draw.samples.bitwise_and(0xffffffff).view({-1, 1, 1, 1}).expand(shape),
-                             along(first_plane, planes, 1).expand(shape)},
-                            draw.key);
-  // [..., groups, word, lane]: the columns in order
-  const Tensor in_order = at::stack({words[0].unflatten(3, {groups, 16}), words[1].unflatten(3, {groups, 16}),
-                                     words[2].unflatten(3, {groups, 16}), words[3].unflatten(3, {groups, 16})},
-                                    4)
-                              .flatten(3);
-  return in_order.narrow(3, first_column - 64 * first_group, columns).ge(dropout_threshold(draw.p));
+  const int64_t batch = draw.samples.size(0), first_group = first_column / 64;
+  const int64_t groups = (first_column + columns + 63) / 64 - first_group;
+  const std::array<int64_t, 3> shape = {planes, rows, 16 * groups};
+  const Tensor column = at::arange(16 * first_group, 16 * (first_group + groups), options).view({1, 1, -1});
+  const Tensor row = at::arange(rows, options).view({1, -1, 1});
+  const Tensor plane = at::arange(first_plane, first_plane + planes, options).view({-1, 1, 1});
+  const Tensor mask = at::empty({batch, planes, rows, columns}, options.dtype(at::kBool));
+  for (int64_t i = 0; i < batch; ++i) {
+    const Tensor sample = draw.samples[i].bitwise_and(0xffffffff);
+    const auto words =
+        philox({column.expand(shape), row.expand(shape), sample.expand(shape), plane.expand(shape)}, draw.key);
+    // [..., groups, word, lane]: the columns in order
+    const Tensor in_order = at::stack({words[0].unflatten(2, {groups, 16}), words[1].unflatten(2, {groups, 16}),
+                                       words[2].unflatten(2, {groups, 16}), words[3].unflatten(2, {groups, 16})},
+                                      3)
+                                .flatten(2);
+    mask[i].copy_(in_order.narrow(2, first_column - 64 * first_group, columns).ge(dropout_threshold(draw.p)));
+  }
+  return mask;
 }
 
 /// How many rows of x belong to each sample.
@@ -128,14 +131,14 @@ inline int64_t dropout_rows(const Tensor& x, const DropoutDraw& draw) {
 inline Tensor dropout(const Tensor& x, const DropoutDraw& draw) {
   const int64_t columns = x.size(-1);
   const Tensor mask = kept(draw, 1, dropout_rows(x, draw), columns, 0, draw.part * columns);
-  return x * mask.reshape(x.sizes()).to(x.scalar_type()) / (1.0 - draw.p);
+  return x.masked_fill(mask.view(x.sizes()).logical_not(), 0) / (1.0 - draw.p);
 }
 
 /// Of the shares [batch, heads, seq, keys] that attention gives to keys.
 inline Tensor dropout_of_shares(const Tensor& shares, const DropoutDraw& draw) {
   const int64_t heads = shares.size(1);
   const Tensor mask = kept(draw, heads, shares.size(2), shares.size(3), draw.part * heads, 0);
-  return shares * mask.to(shares.scalar_type()) / (1.0 - draw.p);
+  return shares.masked_fill(mask.logical_not(), 0) / (1.0 - draw.p);
 }
 
 }  // namespace plain

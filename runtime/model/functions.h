@@ -285,6 +285,7 @@ inline Tensor attention_dropping(const Tensor& query, const Tensor& key, const T
 inline Tensor biased_attention_dropping(const Tensor& query, const Tensor& key, const Tensor& value,
                                         const Tensor& biases, double scale, const nn::DropoutImpl& dropout,
                                         const Heads& heads) {
+  TORCH_CHECK(!cache::context, "a cache is not for training");
   const Tensor shares = plain::attention_shares(query, key, biases, scale, std::nullopt);
   if (!dropout::context) return plain::mix_values(at::dropout(shares, dropout.p, /*train=*/true), value);
   DropoutDraw drawn = dropout::context->draw(dropout);

@@ -1,6 +1,7 @@
 // `modrun bench`: the strategies of parallelism side by side, on the user's own model, data and machine. Each is
 // measured by a job of its own (`modrun measure`), and the jobs take turns, so that a machine that is slower for a
 // while is so for all of them.
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sched.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -48,6 +50,7 @@ struct Entrant {
   int64_t ranks = 1;
   std::vector<std::string> settings;  // beside the user's
   std::string refusal;                // why it does not run; empty where it does
+  bool config_differs = false;        // the user's own settings lay the run over several ranks already
   std::vector<Measurement> turns;
 };
 
@@ -56,6 +59,7 @@ std::vector<std::string> settings_of(const Strategy& strategy, int64_t ranks, in
   for (const std::string_view axis : {"pp", "dp_replicate", "dp_shard", "tp"})
     settings.push_back(fmt::format("parallel.{}={}", axis, axis == strategy.axis ? ranks : 1));
   if (strategy.zero_stage > 0) settings.push_back(fmt::format("parallel.zero_stage={}", strategy.zero_stage));
+  if (strategy.axis != "pp") settings.emplace_back("parallel.cuts=[]");
   // Stages wait for one another less the more micro-batches there are.
   if (strategy.axis == "pp")
     settings.push_back(fmt::format("train.micro_batches={}", std::max(micro_batches, 2 * ranks)));
@@ -108,7 +112,8 @@ Measurement take_turn(const Arguments& arguments, const Entrant& entrant, int64_
           .memory_peak = json.at("memory_peak"),
           .exchanges = json.at("exchanges"),
           .bytes = json.at("bytes"),
-          .loss = json.at("loss")};
+          // JSON has no numbers that are not finite.
+          .loss = json.at("loss").is_null() ? std::numeric_limits<double>::quiet_NaN() : json.at("loss").get<double>()};
 }
 
 /// Samples a second by the median step of all turns.
@@ -121,14 +126,21 @@ double samples_per_second(const Entrant& entrant) {
   return entrant.turns.front().samples_per_step / median;
 }
 
+/// What need not be said, as it is so by itself.
+std::vector<std::string> settings_at_defaults() {
+  return {"parallel.pp=1", "parallel.dp_replicate=1", "parallel.dp_shard=1", "parallel.tp=1", "parallel.cuts=[]"};
+}
+
 /// What a user types to train in that way.
 std::string launch_line(const Arguments& arguments, const Entrant& entrant) {
   std::vector<std::string> words = {"modrun"};
   if (entrant.ranks > 1) words.insert(words.end(), {"--nproc-per-node", std::to_string(entrant.ranks)});
   words.emplace_back("train");
   if (!arguments.config.empty()) words.push_back(arguments.config.string());
+  const auto plain = settings_at_defaults();
+  for (const auto& setting : arguments.settings) words.insert(words.end(), {"--set", fmt::format("'{}'", setting)});
   for (const auto& setting : entrant.settings)
-    if (!setting.ends_with("=1") || setting.starts_with("parallel.zero_stage"))
+    if (std::ranges::find(plain, setting) == plain.end() || entrant.config_differs)
       words.insert(words.end(), {"--set", setting});
   return fmt::format("{}", fmt::join(words, " "));
 }
@@ -208,7 +220,7 @@ class TemporaryFolder {
 }  // namespace
 
 PreparedCommand prepare_measure(const Arguments& arguments, int64_t world_size) {
-  const auto run = std::make_shared<Run>(prepare_run(read_config_of(arguments), {.overwrite = true}, world_size));
+  const auto run = std::make_shared<Run>(prepare_run(read_config_of(arguments), {.measured = true}, world_size));
   PreparedCommand command;
   command.mesh = run->mesh;
   command.options = run->config.mesh_options();
@@ -240,12 +252,18 @@ void run_bench(const Arguments& arguments) {
     const Strategy& strategy = strategy_named(name);
     Entrant& entrant = entrants.emplace_back(Entrant{strategy, strategy.axis.empty() ? 1 : ranks});
     entrant.settings = settings_of(strategy, ranks, config.train.micro_batches);
+    const auto& parallel = config.parallel;
+    entrant.config_differs = parallel.pp > 1 || parallel.dp_replicate > 1 || parallel.dp_shard > 1 || parallel.tp > 1;
     entrant.refusal = refusal_of(with(arguments, entrant.settings), entrant.ranks);
   }
   if (std::ranges::none_of(entrants, [](const Entrant& entrant) { return entrant.refusal.empty(); }))
     throw ConfigError(fmt::format("none of the strategies runs: {}", entrants.front().refusal));
 
+  const auto first = std::ranges::find_if(entrants, [](const Entrant& entrant) { return entrant.refusal.empty(); });
+  prepare_measure(with(arguments, first->settings), first->ranks).before_ranks();
+
   give_cores(ranks);
+  at::set_num_threads(1);                            // the launcher handles signals on its only thread
   setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);  // what is checked once a job has been
   const TemporaryFolder folder;
   const int64_t rounds = std::min(arguments.rounds, arguments.steps);

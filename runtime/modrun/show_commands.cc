@@ -42,13 +42,16 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
   if (!refusal.empty()) throw ConfigError(refusal);
   const auto batch = config.batch_shape(mesh, 0);
   const auto model = build_on_meta(*network.entry, *network.config);
-  const auto table = parameter_table(*model.module, *network.entry->plan, *network.config, /*stages=*/{});
+  auto table = parameter_table(*model.module, *network.entry->plan, *network.config, /*stages=*/{});
+  freeze(table.parameters, config.optim.frozen);
 
-  int64_t all = 0, per_rank = 0, of_optimizer = 0;
+  int64_t all = 0, per_rank = 0, of_gradients = 0, of_optimizer = 0;
   for (const auto& parameter : table.parameters) {
     const int64_t own = kept(parameter, mesh);
     all += elements(parameter);
     per_rank += own;
+    if (!parameter.trainable) continue;
+    of_gradients += own;
     of_optimizer += state_elements(config.optim, parameter.global_shape, parameter.layer_matrix, own);
   }
   fmt::print("{} on {}\n", network.entry->architecture, mesh.describe());
@@ -65,7 +68,7 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
   }
   if (mesh[Axis::pp] == 1)
     fmt::print("  a rank keeps  {} of parameters, {} of gradients, {} of {}'s state\n", mebibytes(per_rank),
-               mebibytes(per_rank), mebibytes(of_optimizer), config.optim.name);
+               mebibytes(of_gradients), mebibytes(of_optimizer), config.optim.name);
 
   fmt::print("\n  {:<36} {:>12} {:>12} {:>14}\n", "unit", "parameters", "split by tp", "kept by a rank");
   for (size_t unit = 0; unit < table.units.size(); ++unit) {

@@ -36,7 +36,7 @@ const Pipeline::Prepared& Pipeline::prepared(bool trains, int64_t micro_batches)
     const auto ranks = 1 + *std::ranges::max_element(rank_of_);
     prepared.schedule =
         trains ? training_schedule(options_, ranks, micro_batches) : schedule_forward(rank_of_, ranks, micro_batches);
-    const std::string problem = problem_of(prepared.schedule, micro_batches);
+    const std::string problem = problem_of(prepared.schedule, micro_batches, trains);
     TORCH_INTERNAL_ASSERT(problem.empty(), "pipeline schedule: ", problem);
     prepared.play = play(prepared.schedule);
   }

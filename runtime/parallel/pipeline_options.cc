@@ -32,6 +32,10 @@ PipelineRefusal refuse_known(const KnownSchedule& known, const PipelineOptions& 
             fmt::format("parallel.stages_per_rank is {}, and {} has {}{} {} a rank: set it to {}, or to 0", stages,
                         known.name, known.most_stages > known.least_stages ? "at least " : "", known.least_stages,
                         known.least_stages == 1 ? "stage" : "stages", known.usual_stages)};
+  if (stages > kMostStages / ranks)
+    return {"parallel.stages_per_rank",
+            fmt::format("parallel.stages_per_rank is {}, and a pipeline has at most {} stages in all: lower it", stages,
+                        kMostStages)};
   if (micro_batches == 0) return {};
   if (const std::string reason = known.refusal(ranks, stages, micro_batches); !reason.empty())
     return {"parallel.schedule", fmt::format("parallel.schedule: {} {}", known.name, reason)};
@@ -56,7 +60,10 @@ PipelineRefusal refuse_file(const PipelineOptions& options, int64_t ranks, int64
         fmt::format("parallel.schedule: {} has rows for {} ranks, and parallel.pp is {}: set parallel.pp to "
                     "{}, or choose another schedule",
                     file, rows, ranks, rows));
-  if (micro_batches == 0) return {};
+  if (micro_batches == 0) {  // forwards alone, of which the file says where stages lie
+    const std::string problem = problem_of(schedule_forward(schedule.rank_of, ranks, 0), 0, /*trains=*/false);
+    return problem.empty() ? PipelineRefusal() : refuse(fmt::format("parallel.schedule: {}: {}", file, problem));
+  }
   if (const std::string problem = problem_of(schedule, micro_batches); !problem.empty())
     return refuse(
         fmt::format("parallel.schedule: {} cannot run with train.micro_batches = {}, as {}: correct the "
@@ -83,6 +90,10 @@ PipelineRefusal pipeline_refusal(const PipelineOptions& options, int64_t ranks, 
     return {"parallel.schedule", std::move(sentence)};
   const std::vector<int64_t>& cuts = options.cuts;
   if (ranks == 1) {
+    if (options.stages_per_rank > 1)
+      return {
+          "parallel.stages_per_rank",
+          fmt::format("parallel.stages_per_rank is {}, and parallel.pp is 1: set it to 0", options.stages_per_rank)};
     if (cuts.empty()) return {};
     return {"parallel.cuts", "parallel.cuts says where stages begin, and parallel.pp is 1: leave it empty"};
   }

@@ -65,15 +65,11 @@ std::string misplaced(const PipelineSchedule& schedule, int64_t micro_batches) {
 }
 
 /// Names a stage that leaves something out or does it twice.
-std::string miscounted(const PipelineSchedule& schedule, int64_t micro_batches) {
+std::string miscounted(const PipelineSchedule& schedule, int64_t micro_batches, bool trains) {
   // By stage, kind and micro-batch.
   std::map<std::tuple<int64_t, Kind, int64_t>, int64_t> counts;
-  bool trains = false;
   for (const auto& actions : schedule.ranks)
-    for (const PipelineAction& action : actions) {
-      ++counts[{action.stage, action.kind, action.micro_batch}];
-      trains |= action.kind != Kind::forward;
-    }
+    for (const PipelineAction& action : actions) ++counts[{action.stage, action.kind, action.micro_batch}];
   for (int64_t stage = 0; stage < schedule.stages(); ++stage)
     for (int64_t i = 0; i < micro_batches; ++i) {
       const auto count = [&](Kind kind) {
@@ -84,9 +80,10 @@ std::string miscounted(const PipelineSchedule& schedule, int64_t micro_batches) 
         return fmt::format("stage {} does not run the forward of each of {} micro-batches once", stage, micro_batches);
       const int64_t whole = count(Kind::backward), inputs = count(Kind::backward_input),
                     weights = count(Kind::backward_weight);
-      if (trains && (whole + inputs != 1 || inputs != weights))
-        return fmt::format("stage {} does not run the backward of each of {} micro-batches once{}", stage,
-                           micro_batches, inputs + weights > 0 ? ", whole or as inputs and weights" : "");
+      if (whole + inputs != (trains ? 1 : 0) || inputs != weights)
+        return trains ? fmt::format("stage {} does not run the backward of each of {} micro-batches once{}", stage,
+                                    micro_batches, inputs + weights > 0 ? ", whole or as inputs and weights" : "")
+                      : fmt::format("stage {} runs backwards, and there are to be forwards alone", stage);
     }
   return {};
 }
@@ -119,9 +116,9 @@ PipelineSchedule schedule_forward(const std::vector<int64_t>& rank_of, int64_t r
   return schedule;
 }
 
-std::string problem_of(const PipelineSchedule& schedule, int64_t micro_batches) {
+std::string problem_of(const PipelineSchedule& schedule, int64_t micro_batches, bool trains) {
   if (std::string problem = misplaced(schedule, micro_batches); !problem.empty()) return problem;
-  if (std::string problem = miscounted(schedule, micro_batches); !problem.empty()) return problem;
+  if (std::string problem = miscounted(schedule, micro_batches, trains); !problem.empty()) return problem;
   const Traffic traffic = traffic_of(schedule);
   for (const auto& [way, sent] : traffic.sent) {
     const auto [gradient, from, to] = way;

@@ -32,6 +32,9 @@ constexpr bool passes_gradient(PipelineAction::Kind kind) {
 /// "2F0": stage, letter of the kind, micro-batch.
 std::string cell_of(const PipelineAction& action);
 
+/// Stages of a pipeline, over all ranks.
+inline constexpr int64_t kMostStages = 1 << 16;
+
 struct PipelineSchedule {
   std::vector<int64_t> rank_of;                    // by stage
   std::vector<std::vector<PipelineAction>> ranks;  // by rank: its actions, in order
@@ -50,9 +53,9 @@ std::vector<int64_t> placed_as_v(int64_t ranks);
 PipelineSchedule schedule_forward(const std::vector<int64_t>& rank_of, int64_t ranks, int64_t micro_batches);
 
 /// Why a schedule cannot run, in one sentence; empty where it can. A schedule can run when each rank has a stage, each
-/// stage handles every micro-batch once (with one B, or one I and then one W, unless there are forwards only), two
-/// ranks handle what passes between them in the same order, and playing the actions, each as soon as what it waits for
-/// is done, comes to an end (sends do not wait for their receipt).
-std::string problem_of(const PipelineSchedule& schedule, int64_t micro_batches);
+/// stage handles every micro-batch once (with one B, or one I and then one W, where it `trains`, else none), two ranks
+/// handle what passes between them in the same order, and playing the actions, each as soon as what it waits for is
+/// done, comes to an end (sends do not wait for their receipt).
+std::string problem_of(const PipelineSchedule& schedule, int64_t micro_batches, bool trains = true);
 
 }  // namespace modular

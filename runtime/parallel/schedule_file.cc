@@ -69,7 +69,6 @@ class Reader {
 
  private:
   // More than any machine has, so that a slip of the pen does not ask for all memory.
-  static constexpr int64_t kMostStages = 1 << 16;
 
   [[noreturn]] void refuse(const Piece& piece, const std::string& sentence) const {
     throw std::runtime_error(fmt::format("{}:{}:{}: {}", file_.string(), line_, piece.column, sentence));

@@ -83,7 +83,11 @@ BatchShape RunConfig::batch_shape(const MeshShape& mesh, int64_t dp_rank) const 
   const int64_t parts = dp_size * train.micro_batches;
   if (train.batch_size_per_rank > 0) {
     const int64_t all = train.batch_size_per_rank * dp_size;
-    if (origins.contains("train.batch_size") && train.batch_size != all)
+    // A file may have both: that of a run has all settings.
+    const auto asked = origins.find("train.batch_size"), also = origins.find("train.batch_size_per_rank");
+    const bool both = asked != origins.end() && also != origins.end() && asked->second.starts_with("--set") &&
+                      also->second.starts_with("--set");
+    if (both && train.batch_size != all)
       throw ConfigError(
           fmt::format("train.batch_size = {}, but train.batch_size_per_rank = {} on {} data-parallel ranks make {}: "
                       "give only one of them; train.batch_size_per_rank=0 is not given",

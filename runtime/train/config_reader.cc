@@ -300,6 +300,9 @@ void check_together(const RunConfig& config) {
          "optim.schedule is wsd and optim.decay_steps is 0: say in how many of the last steps the rate falls");
   one_of("train.device", config.train.device, {"auto", "cpu", "cuda"});
   one_of("train.on_nonfinite", config.train.on_nonfinite, {"stop", "skip", "rollback"});
+  unless(config.train.on_nonfinite != "rollback" || config.checkpoint.every >= 0,
+         {"train.on_nonfinite", "checkpoint.every"},
+         "train.on_nonfinite is rollback, and checkpoint.every is -1: there would be no checkpoint to go back to");
   unless(config.parallel.zero_stage <= 3, {"parallel.zero_stage"},
          fmt::format("parallel.zero_stage must be 1, 2 or 3, but is {}", config.parallel.zero_stage));
   const std::string unknown = unknown_schedule(config.parallel.schedule);

@@ -1,5 +1,6 @@
 #include "runtime/train/measure.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -17,6 +18,12 @@ namespace modular {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+/// The time when the device has done what was asked of it.
+Clock::time_point now_on(const at::Device& device) {
+  if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+  return Clock::now();
+}
 
 /// The largest of the ranks' values.
 double largest(Mesh& mesh, double value, const char* what) {
@@ -44,12 +51,13 @@ Measurement measure(const Run& run, Mesh& mesh, int64_t warm_up, int64_t steps) 
     to_device(batches, mesh.device());
     barrier(mesh.world(), "the ranks before a step");
     if (step == warm_up) before = traffic();
-    const auto begin = Clock::now();
+    const auto begin = now_on(mesh.device());
     measured.loss = model.step(batches).loss;
     clip_gradients(model.parameters(), gradient_norm(model.parameters(), mesh), config.optim.max_grad_norm);
     optimizer.step(config.schedule().at(step));
     model.parameters_changed();
-    if (step >= warm_up) measured.seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    if (step >= warm_up)
+      measured.seconds.push_back(std::chrono::duration<double>(now_on(mesh.device()) - begin).count());
   }
   const auto a_step = [&](double count) { return count / static_cast<double>(steps); };
   measured.exchanges =

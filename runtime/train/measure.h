@@ -19,7 +19,8 @@ struct Measurement {
   double loss = 0.0;         // of the last step, mean over the mesh
 };
 
-/// Trains `warm_up` and then `steps` steps as `run` says, from its first sample. Writes nothing. Collective.
+/// Trains `warm_up` and then `steps` steps as `run` says, from its first sample and from initial weights, whatever
+/// model.checkpoint names. Writes nothing. Collective.
 Measurement measure(const Run& run, Mesh& mesh, int64_t warm_up, int64_t steps);
 
 }  // namespace modular

@@ -116,6 +116,13 @@ std::string check_continued(RunConfig& config) {
             : path == "optim.name" ? "its checkpoints hold what another optimizer keeps"
                                    : "its next samples would be those of other data"));
   }
+  if (config.optim.name == "sgd" && (before.optim.momentum == 0.0) != (config.optim.momentum == 0.0))
+    refuse_setting(
+        config, "optim.momentum",
+        fmt::format("--resume: optim.momentum is {}, and was {} when the run began: its checkpoints hold {}. "
+                    "Set it to {}, or start a run in another train.dir",
+                    config.optim.momentum, before.optim.momentum,
+                    before.optim.momentum == 0.0 ? "no momentum" : "the momentum", before.optim.momentum));
   if (before.train.steps == config.train.steps || !config.schedule().depends_on_steps()) return {};
   return fmt::format(
       "--resume: train.steps was {} and is {}: from here on optim.lr follows the {} schedule of a run of {} steps",
@@ -327,7 +334,7 @@ void make_run_folder(const Run& run) {
 void check_run_folder(const Run& run) {
   const fs::path folder = run.config.train.dir;
   FolderLock::check(folder);
-  if (run.request.resume || run.request.overwrite) return;
+  if (run.request.resume || run.request.overwrite || run.request.measured) return;
   const auto is_kept = [](const fs::directory_entry& entry) { return entry.path().extension() != ".partial"; };
   const fs::path checkpoints = run.config.checkpoints();
   const bool holds_checkpoints =

@@ -15,6 +15,7 @@ namespace modular {
 struct RunRequest {
   bool resume = false;          // continue from the newest checkpoint of train.dir
   bool overwrite = false;       // start again in a folder that holds a run
+  bool measured = false;        // nothing is written, and no folder matters
   bool automatic = false;       // continue where train.dir holds a checkpoint, else begin; removes nothing
   std::string checkpoint = {};  // to continue from, rather than the newest
 };

@@ -123,6 +123,7 @@ class Trainer {
         report(*metrics);
       }
       if (request.end_by != 0 && !last) return end_early(request.end_by);
+      if (!metrics) continue;  // the run went back: nothing is due again
       if (request.save && config_.checkpoint.every < 0)
         print("a checkpoint was asked for, but checkpoint.every is -1: none is written\n");
       if (request.save || due(config_.checkpoint.every, last)) save();
@@ -170,6 +171,7 @@ class Trainer {
     set_phase("loading " + checkpoint.string());
     const auto state = load_checkpoint(checkpoint, config_.network, boxes_, mesh_);
     step_ = state.step;
+    newest_ = checkpoint;
     optimizer_.set_steps(saved_number(checkpoint, state, "optimizer_steps"));
     model_.parameters_changed();
     return saved_number(checkpoint, state, "samples");
@@ -210,6 +212,7 @@ class Trainer {
         save_checkpoint(config_.checkpoints(), config_.network, state, boxes_, mesh_, config_.checkpoint.keep);
     print("checkpoint {}\n", folder.string());
     saved_at_ = Clock::now();
+    newest_ = folder;
     for (const Hooks& hook : hooks())
       if (hook.on_checkpoint) hook.on_checkpoint(step_, folder, mesh_);
   }
@@ -302,20 +305,21 @@ class Trainer {
   /// Continues from the newest checkpoint, with the data after the step that had no finite numbers (as Chowdhery et
   /// al., PaLM, did by hand). What happens again before another checkpoint is there would happen for ever.
   void go_back(double loss, double norm) {
-    const fs::path checkpoint = of_first_rank(find_checkpoint(config_.checkpoints()).string());
     const std::string what = fmt::format("step {}: the loss is {} and the gradient's norm {}", step_ + 1, loss, norm);
-    if (checkpoint.empty())
-      throw std::runtime_error(what + ", and there is no checkpoint to go back to: lower checkpoint.every");
-    if (checkpoint == gone_back_to_)
+    if (newest_.empty())
+      throw std::runtime_error(what +
+                               ", and there is no checkpoint to go back to: let checkpoint.every be fewer steps");
+    if (step_ <= gone_back_until_)
       throw std::runtime_error(
           fmt::format("{}, again after going back to {}: lower optim.lr, or continue from an older "
                       "checkpoint",
-                      what, checkpoint.string()));
-    gone_back_to_ = checkpoint;
+                      what, newest_.string()));
     const int64_t failed = step_ + 1;
-    restore(checkpoint);
+    gone_back_until_ = step_;
+    restore(newest_);
     if (report_) report_->rollback(failed, step_);
-    print("{}: the run goes on from {} with the data after it\n", what, checkpoint.string());
+    print("{}: the run goes on from {} with the data after it\n", what, newest_.string());
+    save();  // with the place in the data from which it goes on: who resumes it must not meet the same data again
   }
 
   /// What becomes of a step without finite numbers. Collective: the numbers that led here are the same on all ranks.
@@ -377,7 +381,8 @@ class Trainer {
 
   int64_t step_ = 0;  // done so far
   DataPosition position_;
-  fs::path gone_back_to_;  // the last time that a step had no finite numbers
+  fs::path newest_;               // the checkpoint that was taken up or written last
+  int64_t gone_back_until_ = -1;  // the steps done when a step last had no finite numbers
   double flops_per_token_ = 0.0;
   std::optional<double> peak_;  // of all devices together
 };

@@ -43,6 +43,7 @@ TEST_F(Bench, TellsTrafficAndTheSameLossForEachStrategy) {
     EXPECT_GT(row.at("memory_bytes"), 1e7);
     EXPECT_NEAR(row.at("loss"), rows[0].at("loss"), 1e-5);
     const std::string strategy = row.at("strategy");
+    // The loss and the targets, the norm's squares, and what the strategy itself exchanges.
     if (strategy == "none") {
       EXPECT_EQ(row.at("exchanges_per_step"), 0.0);
     } else if (strategy == "ddp" || strategy == "zero1" || strategy == "zero2") {
@@ -58,6 +59,19 @@ TEST_F(Bench, NamesWhatDoesNotRunAndWhy) {
   EXPECT_THAT(finished.output, HasSubstr("| none |"));
   EXPECT_THAT(finished.output, HasSubstr("tp does not run: "));
   EXPECT_THAT(finished.output, HasSubstr("num_key_value_heads"));
+}
+
+TEST_F(Bench, CountsWhatAStageReceives) {
+  const auto finished = bench("pp", {"--format", "json", "--set", "train.micro_batches=4"});
+  ASSERT_EQ(finished.status, 0) << finished.output;
+  // Either stage receives one message a micro-batch; both sum the loss and the norm.
+  EXPECT_EQ(json_of(finished)[0].at("exchanges_per_step"), 4.0 + 2.0);
+}
+
+TEST_F(Bench, GoesOnWhereALossIsNotFinite) {
+  const auto finished = bench("none", {"--set", "optim.lr=1e37", "--set", "optim.warmup_steps=0"});
+  EXPECT_EQ(finished.status, 0) << finished.output;
+  EXPECT_THAT(finished.output, HasSubstr("nan"));
 }
 
 TEST_F(Bench, RefusesAStrategyThatIsNotKnown) {

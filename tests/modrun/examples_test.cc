@@ -209,7 +209,7 @@ TEST_F(Examples, WithoutFiniteNumbersARunGoesBackToItsCheckpointAndOnWithTheData
                  "--set", "train.on_nonfinite=rollback"};
   const auto without = train("without", options(entry, small));
   EXPECT_EQ(without.status, 1);
-  EXPECT_THAT(without.output, HasSubstr("there is no checkpoint to go back to: lower checkpoint.every"));
+  EXPECT_THAT(without.output, HasSubstr("there is no checkpoint to go back to: let checkpoint.every be fewer steps"));
 
   small.insert(small.end(), {"--set", "checkpoint.every=2"});
   const auto alone = train("alone", options(entry, small));
@@ -220,6 +220,17 @@ TEST_F(Examples, WithoutFiniteNumbersARunGoesBackToItsCheckpointAndOnWithTheData
   for (const auto& step : all) EXPECT_TRUE(step["loss"].is_number()) << step;
   // Each pass over the data loses the step with that image, and those since the checkpoint before it.
   EXPECT_GT(all.back()["samples"].get<int64_t>(), 80);
+  // A run that was resumed at an older checkpoint does not go back to one that it never came from.
+  std::filesystem::copy(run_folder("alone"), run_folder("resumed"), std::filesystem::copy_options::recursive);
+  Words wild = small;
+  wild.insert(wild.end(), {"--set", "optim.lr=1e37", "--set", "optim.schedule=constant", "--set", "train.steps=20",
+                           "--set", "checkpoint.every=50", "--resume=step-00000008"});
+  const auto again = train("resumed", options(entry, wild));
+  EXPECT_EQ(again.status, 1) << again.output;
+  EXPECT_THAT(again.output,
+              HasSubstr("the run goes on from " + run_folder("resumed").string() + "/checkpoints/step-00000008"));
+  EXPECT_THAT(again.output, HasSubstr("again after going back to"));
+
   const auto split = train("split", options(entry, small), {"--nproc-per-node", "2"});
   ASSERT_EQ(split.status, 0) << split.output;
   const auto other = steps("split");

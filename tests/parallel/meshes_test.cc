@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <map>
+#include <set>
 
 #include "generated/bert.h"
 #include "generated/deepseek_v3.h"
@@ -101,7 +103,8 @@ struct Case {
 
 bool runs_all() { return std::getenv("MODULAR_LONG_TESTS") != nullptr; }
 
-std::vector<Case> cases() {
+/// Of every family, or those that run by default.
+std::vector<Case> cases(bool every) {
   std::vector<Case> all;
   for (const Family& family : families()) {
     const auto config = tiny_config(entry_of(family.architecture), family.fields);
@@ -111,7 +114,7 @@ std::vector<Case> cases() {
         const bool by_default = family.architecture == "LlamaForCausalLM" && ranks <= 4;
         // Groups of heads that tp does not divide.
         const bool runs = ParallelModel::refusal(entry_of(family.architecture), *config, shape).empty();
-        if (runs && (runs_all() || by_default)) all.push_back({family, shape, number});
+        if (runs && (every || by_default)) all.push_back({family, shape, number});
         ++number;
       }
   }
@@ -149,16 +152,28 @@ TEST_P(Meshes, TrainWhatOneProcessTrains) {
                        {variant_of(GetParam(), 0), variant_of(GetParam(), 1)});
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Meshes, ::testing::ValuesIn(cases()), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(All, Meshes, ::testing::ValuesIn(cases(runs_all())), [](const auto& info) {
   const MeshShape& shape = info.param.shape;
   return fmt::format("{}_pp{}_replicate{}_shard{}_tp{}", info.param.family.architecture, shape[Axis::pp],
                      shape[Axis::dp_replicate], shape[Axis::dp_shard], shape[Axis::tp]);
 });
 
-TEST(Shapes, AreAtLeastSixtyWithTheirPolicies) {
-  size_t meshes = 0;
-  for (const int64_t ranks : {2, 3, 4, 6, 8}) meshes += 2 * shapes_of(ranks).size();
-  EXPECT_GE(meshes, 60U);
+TEST(Cases, AreAtLeastSixtyMeshesOfAFamilyWithAllPolicies) {
+  std::map<std::string, size_t> meshes;
+  std::map<std::string, std::set<std::string>> policies;
+  for (const Case& one : cases(/*every=*/true))
+    for (const size_t turn : {0, 1}) {
+      const Variant variant = variant_of(one, turn);
+      const std::string& family = one.family.architecture;
+      ++meshes[family];
+      if (one.shape[Axis::pp] > 1) policies[family].insert(variant.options.pipeline.schedule);
+      if (one.shape[Axis::dp_shard] > 1) policies[family].insert(fmt::format("ZeRO {}", variant.options.zero_stage));
+    }
+  EXPECT_EQ(meshes.size(), families().size());
+  for (const auto& [family, count] : meshes) {
+    EXPECT_GE(count, 60U) << family;
+    EXPECT_EQ(policies[family].size(), 7U + 3U) << family;  // schedules, and stages of ZeRO
+  }
 }
 
 }  // namespace

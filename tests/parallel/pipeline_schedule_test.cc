@@ -90,7 +90,8 @@ TEST_P(KnownSchedules, CanRunForAllSizes) {
     EXPECT_EQ(problem_of(schedule, sizes.micro_batches), "");
     EXPECT_EQ(static_cast<int64_t>(schedule.ranks.size()), sizes.ranks);
     EXPECT_EQ(schedule.stages(), sizes.ranks * sizes.stages_per_rank);
-    EXPECT_EQ(problem_of(schedule_forward(schedule.rank_of, sizes.ranks, sizes.micro_batches), sizes.micro_batches),
+    EXPECT_EQ(problem_of(schedule_forward(schedule.rank_of, sizes.ranks, sizes.micro_batches), sizes.micro_batches,
+                         /*trains=*/false),
               "");
   });
 }
@@ -152,7 +153,9 @@ INSTANTIATE_TEST_SUITE_P(Names, KnownSchedules,
 TEST(ScheduleForward, PassesAllStagesOfAnyPlacement) {
   for (const std::vector<int64_t>& rank_of : {std::vector<int64_t>{0, 1, 2}, {0, 1, 0, 1}, {0, 1, 1, 0}, {1, 1, 0, 0}})
     for (int64_t micro_batches = 0; micro_batches < 9; ++micro_batches)
-      EXPECT_EQ(problem_of(schedule_forward(rank_of, 1 + std::ranges::max(rank_of), micro_batches), micro_batches), "");
+      EXPECT_EQ(problem_of(schedule_forward(rank_of, 1 + std::ranges::max(rank_of), micro_batches), micro_batches,
+                           /*trains=*/false),
+                "");
 }
 
 TEST(Play, TakesTheTimesOfTheActions) {
@@ -185,6 +188,14 @@ TEST(ProblemOf, NamesAMicroBatchThatIsLeftOutOrDoneTwice) {
               "stage 0 does not run the backward of each of 1 micro-batches once, whole or as inputs and weights");
 }
 
+TEST(ProblemOf, TakesForwardsAloneForAnEvaluationAndForNothingElse) {
+  const PipelineSchedule forwards = schedule_forward({0, 1}, 2, 2);
+  EXPECT_EQ(problem_of(forwards, 2, /*trains=*/false), "");
+  EXPECT_EQ(problem_of(forwards, 2), "stage 0 does not run the backward of each of 2 micro-batches once");
+  EXPECT_EQ(problem_of(schedule_gpipe(2, 2), 2, /*trains=*/false),
+            "stage 0 runs backwards, and there are to be forwards alone");
+}
+
 TEST(ProblemOf, NamesWhatComesBeforeWhatItNeeds) {
   EXPECT_EQ(problem_of(one_each({{{Kind::backward, 0, 0}, {Kind::forward, 0, 0}}}), 1),
             "stage 0 waits forever before the backward of micro-batch 0");
@@ -196,7 +207,7 @@ TEST(ProblemOf, NamesWhatComesBeforeWhatItNeeds) {
 TEST(ProblemOf, NamesRanksThatDisagreeOnTheOrder) {
   const PipelineSchedule forwards =
       one_each({{{Kind::forward, 0, 0}, {Kind::forward, 0, 1}}, {{Kind::forward, 1, 1}, {Kind::forward, 1, 0}}});
-  EXPECT_EQ(problem_of(forwards, 2),
+  EXPECT_EQ(problem_of(forwards, 2, /*trains=*/false),
             "rank 0 sends the activations of stage 0 and micro-batch 0 where rank 1 takes those of stage 0 and "
             "micro-batch 1");
   PipelineSchedule backwards = schedule_gpipe(2, 2);

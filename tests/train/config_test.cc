@@ -226,6 +226,11 @@ TEST_F(RunConfigTest, BatchIsCountedOverAllRanksOrOnEach) {
   EXPECT_EQ(refusal({"train.batch_size_per_rank=6", "train.batch_size=16"}),
             "train.batch_size = 16, but train.batch_size_per_rank = 6 on 4 data-parallel ranks make 24: give only one "
             "of them; train.batch_size_per_rank=0 is not given");
+  EXPECT_EQ(read("model.entry = 'llama'\n[train]\nbatch_size = 16", {"train.batch_size_per_rank=6"})
+                .batch_shape(mesh, 0)
+                .global(),
+            24)
+      << "a run's file has both";
   EXPECT_EQ(refusal({"train.batch_size_per_rank=6", "train.micro_batches=4"}),
             "train.batch_size_per_rank = 6 does not divide into 4 micro-batches: make it a multiple of them");
 }

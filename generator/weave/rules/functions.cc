@@ -139,14 +139,9 @@ Value attention(Operation& op) {
                               : unproven(op, op.values[i]);
   }
   const bool merged = quoted(op) == "attention";  // the prelude's returns [batch, seq, heads * head_dim]
-  if (quoted(op) == "scaled_dot_product_attention" && !is_zero(op, 4)) {
-    if (split)
-      return op.refuse(
-          "attention with dropout, over heads that are split over tp: ranks would drop the same places of different "
-          "heads",
-          "leave the dropout 0.0");
-    op.trusted = "every rank drops the same elements";
-  }
+  if (quoted(op) == "scaled_dot_product_attention" && !is_zero(op, 4))
+    return op.refuse("libtorch's attention with dropout, which drops in evaluation too and differs from mesh to mesh",
+                     "leave it 0.0, or use attention(query, key, value, mask, scale, dropout) with an nn::Dropout");
   if (!split) {
     Value result = elementwise_of_first(op, Algebra::non_linear, 3);
     if (!is_tensor(result)) return result;

@@ -119,11 +119,9 @@ Value layer_norm(Operation& op) {
 /// Layers without parameters that work on each element: activations.
 Value function_of_each(Operation& op) { return elementwise(op, Algebra::non_linear, 1, 2); }
 
-/// libtorch's own: the same element may be dropped on one rank and kept on another unless all ranks draw the same, as
-/// they do for whole values.
+/// libtorch's own draws numbers that differ from mesh to mesh, and the runtime never lets it.
 Value torch_dropout(Operation& op) {
-  op.trusted = "every rank drops the same elements";
-  return is_whole(op.values[1]) ? op.values[1] : unproven(op, op.values[1]);
+  return op.refuse("libtorch's Dropout, of which the runtime cannot say what it drops", "write nn::Dropout");
 }
 
 /// What is dropped follows from an element's place in the whole value, of which a slice has to know which it is.

@@ -47,7 +47,7 @@ const std::map<std::string_view, std::string_view> kOfWholeValues = {
     {"linear layer", "without an annotation its parameters are whole"},
     {"embedding layer", "without an annotation its table is whole"},
     {"Conv2d layer", "it has no annotation"},
-    {"torch::nn::Dropout layer", "ranks draw alike"},
+    {"torch::nn::Dropout layer", "it is refused"},
 };
 
 /// Rules that have another call woven in the operation's place, where a value is split.
