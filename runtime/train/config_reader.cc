@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/config_values.h"
+#include "runtime/checkpoint/json_text.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/model/tasks.h"
 #include "runtime/optim/optimizer.h"
@@ -45,6 +47,11 @@ std::string describe(const toml::node& node) {
   return "a date or time";
 }
 
+/// An integer or a number with a point, as near as can be. The library's own conversion gives none for large integers.
+double number_of(const toml::node& node) {
+  return node.is_integer() ? static_cast<double>(node.as_integer()->get()) : node.as_floating_point()->get();
+}
+
 // Each returns what the value should have been, or nothing when it fits.
 std::string assign(bool& value, const toml::node& node) {
   if (!node.is_boolean()) return "true or false";
@@ -58,7 +65,7 @@ std::string assign(int64_t& value, const toml::node& node) {
 }
 std::string assign(double& value, const toml::node& node) {
   if (!node.is_number()) return "a number";
-  value = *node.value<double>();
+  value = number_of(node);
   return {};
 }
 std::string assign(std::string& value, const toml::node& node) {
@@ -183,7 +190,7 @@ void apply(const Assignment& assignment, const ConfigField& field, RunConfig& co
   const auto expected = std::visit(read, field.value);
   if (!expected.empty())
     refuse(assignment.where, fmt::format("{} must be {}, but is {}", field.path, expected, describe(node)));
-  if (field.at_least && node.is_number() && !(*node.value<double>() >= *field.at_least)) {
+  if (field.at_least && node.is_number() && !(number_of(node) >= *field.at_least)) {
     const auto value = toml_value(field.value);
     refuse(assignment.where, fmt::format("{} must be at least {}, but is {}", field.path, *field.at_least, value));
   }
@@ -300,6 +307,8 @@ void check_together(const RunConfig& config) {
          "optim.schedule is wsd and optim.decay_steps is 0: say in how many of the last steps the rate falls");
   one_of("train.device", config.train.device, {"auto", "cpu", "cuda"});
   one_of("train.on_nonfinite", config.train.on_nonfinite, {"stop", "skip"});
+  unless(config.parallel.timeout_minutes <= 525'600, {"parallel.timeout_minutes"},
+         "parallel.timeout_minutes must be at most 525600, a year");
   unless(config.parallel.zero_stage <= 3, {"parallel.zero_stage"},
          fmt::format("parallel.zero_stage must be 1, 2 or 3, but is {}", config.parallel.zero_stage));
   unless(optim.min_lr <= optim.lr, {"optim.min_lr", "optim.lr"},
@@ -349,6 +358,7 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
     const auto equals = setting.find('=');
     if (equals == std::string::npos || equals == 0) refuse(where, "expected key=value, e.g. --set train.steps=100");
     const auto text = setting.substr(equals + 1);
+    if (!is_utf8(setting)) refuse(where, "it is no text in UTF-8, as a run's config.toml has to be");
     set_tables.push_back(parse_setting(text));
     assignments.push_back({setting.substr(0, equals), set_tables.back().get("value"), where, text});
   }
@@ -374,12 +384,8 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
     if (!field) refuse_unknown(*assignment, known);
     apply(*assignment, *field, config);
   }
-  try {
-    config.network.config->finish();
-  } catch (const ConfigError& error) {
-    refuse(of_model.empty() ? config.model.entry : of_model.front()->where,
-           std::string("model.config: ") + error.what());
-  }
+  finish_config(*config.network.config,
+                (of_model.empty() ? config.model.entry : of_model.front()->where) + ": model.config");
   check_together(config);
   check_optimizer_settings(config);
 
