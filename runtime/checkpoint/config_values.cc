@@ -20,7 +20,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kLargest = (int64_t{1} << 31) - 1;  // so that what configs compute of two numbers fits in 63 bits
-constexpr int64_t kMostParts = 10'000;                // layers and experts, each of which is built or listed
+constexpr int64_t kMostParts = 2'048;                 // layers and experts, each of which is built or listed
 constexpr int64_t kLongestHead = 65'536;              // of rotary frequencies
 
 bool is_size(std::string_view key) {

@@ -27,9 +27,9 @@ std::string refusal(const json& object) {
 
 TEST(ConfigValues, NumbersThatNoModelHasAreRefused) {
   EXPECT_EQ(refusal({{"num_hidden_layers", 1'000'000}}),
-            "config.json: \"num_hidden_layers\" is 1000000: write at most 10000");
+            "config.json: \"num_hidden_layers\" is 1000000: write at most 2048");
   EXPECT_EQ(refusal({{"model_type", "gemma3_text"}, {"num_hidden_layers", int64_t{1} << 40}}),
-            "config.json: \"num_hidden_layers\" is 1099511627776: write at most 10000");
+            "config.json: \"num_hidden_layers\" is 1099511627776: write at most 2048");
   EXPECT_EQ(refusal({{"max_position_embeddings", INT64_MAX}}),
             "config.json: \"max_position_embeddings\" is 9223372036854775807: write a number from -2147483647 to "
             "2147483647");

@@ -24,7 +24,7 @@ TEST(RunConfigLimits, SettingsOfTheModelAreHeldToWhatItsConfigJsonIs) {
   EXPECT_EQ(
       refusal({"model.config.num_hidden_layers=1000000"}),
       "--set model.config.num_hidden_layers=1000000: model.config: \"num_hidden_layers\" is 1000000: write at most "
-      "10000");
+      "2048");
 }
 
 TEST(RunConfigLimits, AxesWhoseProductHasMoreThan63BitsMakeMoreRanksThanTheJobHas) {
