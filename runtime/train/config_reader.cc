@@ -18,6 +18,7 @@
 #include "runtime/model/tasks.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/train/config_field.h"
+#include "runtime/train/toml_values.h"
 
 namespace modular {
 
@@ -33,72 +34,13 @@ struct Assignment {
   std::string text;   // of a --set, as it was written
 };
 
+/// The beginning of a text that may be a file's.
+std::string shortened(const std::string& text, size_t longest) {
+  return text.size() <= longest ? text : text.substr(0, longest) + "…";
+}
+
 [[noreturn]] void refuse(const std::string& where, const std::string& sentence) {
-  throw ConfigError(where + ": " + sentence);
-}
-
-std::string describe(const toml::node& node) {
-  if (node.is_table()) return "a table";
-  if (node.is_array()) return "an array";
-  if (const auto* text = node.as_string()) return fmt::format("the string \"{}\"", text->get());
-  if (const auto* number = node.as_integer()) return fmt::format("the integer {}", number->get());
-  if (const auto* number = node.as_floating_point()) return fmt::format("the number {}", number->get());
-  if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
-  return "a date or time";
-}
-
-/// An integer or a number with a point, as near as can be. The library's own conversion gives none for large integers.
-double number_of(const toml::node& node) {
-  return node.is_integer() ? static_cast<double>(node.as_integer()->get()) : node.as_floating_point()->get();
-}
-
-// Each returns what the value should have been, or nothing when it fits.
-std::string assign(bool& value, const toml::node& node) {
-  if (!node.is_boolean()) return "true or false";
-  value = node.as_boolean()->get();
-  return {};
-}
-std::string assign(int64_t& value, const toml::node& node) {
-  if (!node.is_integer()) return "an integer";
-  value = node.as_integer()->get();
-  return {};
-}
-std::string assign(double& value, const toml::node& node) {
-  if (!node.is_number()) return "a number";
-  value = number_of(node);
-  return {};
-}
-std::string assign(std::string& value, const toml::node& node) {
-  if (!node.is_string()) return "a string";
-  value = node.as_string()->get();
-  return {};
-}
-std::string assign(IntegerOrString& value, const toml::node& node) {
-  if (node.is_integer())
-    value = node.as_integer()->get();
-  else if (node.is_string())
-    value = node.as_string()->get();
-  else
-    return "an integer or a string";
-  return {};
-}
-template <class T>
-std::string assign(std::vector<T>& value, const toml::node& node) {
-  const auto* array = node.as_array();
-  std::vector<T> read(array ? array->size() : 1);  // one element may be written without brackets
-  for (size_t i = 0; i < read.size(); ++i) {
-    const auto expected = assign(read[i], array ? *array->get(i) : node);
-    if (!expected.empty()) return "an array, each element " + expected;
-  }
-  value = std::move(read);
-  return {};
-}
-template <class T>
-std::string assign(std::optional<T>& value, const toml::node& node) {
-  T read{};
-  auto expected = assign(read, node);
-  if (expected.empty()) value = std::move(read);
-  return expected;
+  throw ConfigError(shortened(where, 500) + ": " + shortened(sentence, 2000));
 }
 
 void flatten(const std::string& file, const std::string& prefix, toml::table& table, std::vector<Assignment>& result) {
@@ -340,7 +282,12 @@ void check_optimizer_settings(RunConfig& config) {
   }
 }
 
-std::string absolute(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }
+void make_absolute(const char* key, std::string& path) {
+  std::error_code error;
+  const fs::path whole = fs::absolute(path, error);
+  if (error) throw ConfigError(fmt::format("{} names \"{}\": {}", key, path, error.message()));
+  path = whole.lexically_normal().string();
+}
 
 }  // namespace
 
@@ -376,7 +323,12 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
     }
   }
 
-  choose_model(config, file);
+  try {
+    choose_model(config, file);
+  } catch (const fs::filesystem_error& error) {
+    throw ConfigError(fmt::format("model.checkpoint \"{}\" cannot be looked for: {}",
+                                  shortened(config.model.checkpoint, 500), error.code().message()));
+  }
   const auto of_entry = model_fields(*config.network.config);
   known.insert(known.end(), of_entry.begin(), of_entry.end());
   for (const auto* assignment : of_model) {
@@ -389,9 +341,9 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
   check_together(config);
   check_optimizer_settings(config);
 
-  config.train.dir = absolute(config.train.dir);
-  if (!config.model.checkpoint.empty()) config.model.checkpoint = absolute(config.model.checkpoint);
-  for (auto& path : config.data.paths) path = absolute(path);
+  make_absolute("train.dir", config.train.dir);
+  if (!config.model.checkpoint.empty()) make_absolute("model.checkpoint", config.model.checkpoint);
+  for (auto& path : config.data.paths) make_absolute("data.paths", path);
   return config;
 }
 

@@ -75,6 +75,8 @@ constexpr std::array<std::string_view, 20> kTomlWords = {"[model]",
                                                          "match = ['model.layers']",
                                                          "= true"};
 
+constexpr size_t kLongestSetting = 100'000;  // of what a command line holds
+
 /// A few layers, as models are built of what is accepted.
 void make_small(json& config) {
   for (const char* key : {"num_hidden_layers", "n_layer", "num_layers", "num_decoder_layers"})
@@ -202,7 +204,8 @@ Input make_settings(Random& random) {
   for (size_t left = 1 + random.below(3); left > 0; --left) {
     std::string setting = any_key_of(toml, random) + "=";
     setting += any_value(toml, random);
-    input.settings.push_back(random.one_in(8) ? mutated_text(std::move(setting), kTomlWords, random) : setting);
+    if (random.one_in(8)) setting = mutated_text(std::move(setting), kTomlWords, random);
+    input.settings.push_back(setting.substr(0, setting.find('\0')).substr(0, kLongestSetting));
   }
   return input;
 }
@@ -229,7 +232,8 @@ void read_run(const Input& input) {
 }
 
 // A sentence about several keys names them; those of a model's settings stand in its config.json, too.
-const std::vector<std::string_view> kPlacesOfRuns = {"run.toml", "--set", "config.json", "parallel.", "train."};
+const std::vector<std::string_view> kPlacesOfRuns = {
+    "run.toml", "--set", "config.json", "parallel.", "train.", "model.checkpoint", "data.paths"};
 
 }  // namespace
 

@@ -47,6 +47,15 @@ TEST(RunConfigLimits, IntegersThatNoDoubleHoldsAreNumbers) {
   EXPECT_EQ(read({"metrics.peak_tflops=9007199254740993"}).metrics.peak_tflops, 9007199254740992.0);
 }
 
+TEST(RunConfigLimits, PathsThatNoFileSystemTakesAreNamed) {
+  EXPECT_EQ(refusal({"data.paths=['']"}).find("data.paths names \"\": "), 0u);
+  EXPECT_EQ(refusal({"model.checkpoint=" + std::string(5000, 'x')}).find("model.checkpoint \"xxx"), 0u);
+}
+
+TEST(RunConfigLimits, ALongSettingIsShortened) {
+  EXPECT_LT(refusal({"train.steps=" + std::string(100'000, 'x')}).size(), 3000u);
+}
+
 TEST(RunConfigLimits, ASettingIsAText) {
   EXPECT_NE(refusal({"train.dir=\xff"}).find("it is no text in UTF-8"), std::string::npos);
 }
