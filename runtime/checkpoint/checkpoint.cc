@@ -63,7 +63,12 @@ void restore_generators(const fs::path& rank_file, const at::Device& device) {
     const std::lock_guard lock(generator.mutex());
     const at::Tensor state = file.tensor(name);
     file.verify(name, 0, state.nbytes());
-    generator.set_state(state.clone());
+    try {
+      generator.set_state(state.clone());
+    } catch (const c10::Error&) {
+      throw std::runtime_error(
+          fmt::format("{} is damaged: its \"{}\" is no state of that random generator", rank_file.string(), name));
+    }
   }
 }
 
@@ -211,8 +216,9 @@ fs::path find_checkpoint(const fs::path& path) {
   if (fs::exists(path / "checkpoint.json")) return path;
   if (const std::vector<std::string> names = saved_names(path); !names.empty()) {
     const std::string& name = names.front();
-    const fs::path newest = published_folder(path / name);
-    if (!fs::exists(newest / "checkpoint.json"))
+    const bool is_step = step_of(name).has_value();  // other names may be no names of files
+    const fs::path newest = is_step ? published_folder(path / name) : path;
+    if (!is_step || !fs::exists(newest / "checkpoint.json"))
       throw std::runtime_error(fmt::format(
           "{} names the checkpoint \"{}\", which is not there: --resume=step-… or --checkpoint names another one",
           (path / "latest").string(), name));

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <numeric>
+#include <optional>
+#include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/json_text.h"
@@ -19,8 +22,22 @@ using Sizes = std::vector<int64_t>;
 constexpr int64_t kFormat = 2;
 constexpr const char* kIndexName = "checkpoint.json";
 
-int64_t volume(const std::vector<int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+/// Nothing where the product does not fit in 63 bits.
+std::optional<int64_t> volume(const Sizes& shape) {
+  int64_t values = 1;
+  for (const int64_t size : shape)
+    if (__builtin_mul_overflow(values, size, &values)) return {};
+  return values;
+}
+
+/// Sizes or places. Throws json's own exception where `value` lists no such.
+Sizes sizes_of(const json& value) {
+  const auto is_size = [](const json& size) {
+    return size.is_number_unsigned() && std::in_range<int64_t>(size.get<uint64_t>());
+  };
+  if (!value.is_array() || !std::ranges::all_of(value, is_size))
+    throw json::other_error::create(501, fmt::format("{} is no list of sizes", value.dump()), &value);
+  return value.get<Sizes>();
 }
 
 /// Whether a box of that place and shape lies within a tensor.
@@ -32,12 +49,17 @@ bool lies_within(const StoredBox& box, const StoredTensor& tensor) {
 }
 
 void check_complete(const std::string& name, const StoredTensor& tensor, const fs::path& folder) {
+  const std::optional<int64_t> values = volume(tensor.shape);
+  if (!values)
+    throw std::runtime_error(fmt::format("{} is damaged: \"{}\" is {}, more values than there can be",
+                                         (folder / kIndexName).string(), name, shape_text(tensor.shape)));
   int64_t held = 0;
-  for (const StoredBox& box : tensor.boxes) held += volume(box.shape);
-  if (held != volume(tensor.shape))
+  for (const StoredBox& box : tensor.boxes)
+    if (__builtin_add_overflow(held, volume(box.shape).value_or(0), &held)) held = -1;
+  if (held != *values)
     throw std::runtime_error(
         fmt::format("the files of {} hold {} values of \"{}\", which has {}: it has no owner or several",
-                    folder.string(), held, name, volume(tensor.shape)));
+                    folder.string(), held, name, *values));
 }
 
 }  // namespace
@@ -96,14 +118,16 @@ CheckpointIndex open_checkpoint(const fs::path& checkpoint) {
     if (index.at("format") != kFormat)
       throw std::runtime_error(fmt::format("{} has the format {}: this program reads format {}", path.string(),
                                            index.at("format").dump(), kFormat));
-    index.at("step").get_to(opened.state.step);
-    if (!index["step"].is_number_integer() || opened.state.step < 0)
-      throw std::runtime_error(fmt::format("{} is damaged: its step is {}", path.string(), index["step"].dump()));
+    opened.state.step = sizes_of(json::array({index.at("step")})).front();
     opened.state.values = index.at("state").get<std::map<std::string, std::string>>();
-    index.at("mesh").get_to(opened.mesh.size);
+    const Sizes mesh = sizes_of(index.at("mesh"));
+    if (mesh.size() != opened.mesh.size.size())
+      throw std::runtime_error(fmt::format("{} is damaged: its mesh has {} axes", path.string(), mesh.size()));
+    std::ranges::copy(mesh, opened.mesh.size.begin());
+    std::set<std::pair<std::string, std::string>> seen;  // file and key
     for (const auto& [name, entry] : index.at("tensors").items()) {
       StoredTensor& tensor = opened.tensors[name];
-      tensor.shape = entry.at("shape").get<Sizes>();
+      tensor.shape = sizes_of(entry.at("shape"));
       for (const json& box : entry.at("boxes")) {
         const auto file_name = box.at("file").get<std::string>();
         auto& file = files[file_name];
@@ -112,7 +136,10 @@ CheckpointIndex open_checkpoint(const fs::path& checkpoint) {
           boxes_in[file_name] = parse_json(file->metadata().at("boxes"));
         }
         const auto key = box.at("key").get<std::string>();
-        tensor.boxes.push_back({file, key, box.at("offset").get<Sizes>(), box.at("shape").get<Sizes>()});
+        tensor.boxes.push_back({file, key, sizes_of(box.at("offset")), sizes_of(box.at("shape"))});
+        if (!seen.emplace(file_name, key).second)
+          throw std::runtime_error(
+              fmt::format("{} is damaged: it names the box \"{}\" of {} twice", path.string(), key, file_name));
         const auto stored = file->tensors().find(key);
         if (stored == file->tensors().end() || stored->second.shape != tensor.boxes.back().shape ||
             !lies_within(tensor.boxes.back(), tensor) ||
@@ -123,7 +150,7 @@ CheckpointIndex open_checkpoint(const fs::path& checkpoint) {
       }
     }
   } catch (const json::exception& error) {
-    throw std::runtime_error(fmt::format("{} is damaged: {}", path.string(), error.what()));
+    throw std::runtime_error(fmt::format("{} is damaged: {}", path.string(), json_problem(error)));
   } catch (const std::out_of_range&) {
     throw std::runtime_error(fmt::format("{} names a file that says nothing of its boxes", path.string()));
   }

@@ -35,6 +35,11 @@ json from_double(double value) {
   return {{kSpecialFloat, std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity"}};
 }
 
+/// Whether a number is an integer that an int64_t holds.
+bool is_integer(const json& value) {
+  return value.is_number_integer() && (!value.is_number_unsigned() || std::in_range<int64_t>(value.get<uint64_t>()));
+}
+
 /// Reads one value, or says what it should have been.
 struct Converter {
   std::string where;
@@ -50,7 +55,7 @@ struct Converter {
     to = from.get<bool>();
   }
   void operator()(std::string_view key, const json& from, int64_t& to) const {
-    if (!from.is_number_integer()) refuse(key, from, "an integer");
+    if (!is_integer(from)) refuse(key, from, "an integer");
     to = from.get<int64_t>();
   }
   void operator()(std::string_view key, const json& from, double& to) const {
@@ -63,7 +68,7 @@ struct Converter {
     to = from.get<std::string>();
   }
   void operator()(std::string_view key, const json& from, IntegerOrString& to) const {
-    if (from.is_number_integer())
+    if (is_integer(from))
       to = from.get<int64_t>();
     else if (from.is_string())
       to = from.get<std::string>();

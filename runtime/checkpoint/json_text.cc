@@ -18,13 +18,27 @@ json parse_json(std::string_view text) {
   return too_deep ? json(json::value_t::discarded) : value;
 }
 
+bool is_utf8(const std::string& text) {
+  try {
+    return !json(text).dump().empty();
+  } catch (const json::type_error&) {
+    return false;
+  }
+}
+
 std::string json_problem(std::string_view text) {
   try {
     [[maybe_unused]] const json parsed = json::parse(text);
-  } catch (const json::parse_error& error) {
-    return error.what();
+  } catch (const json::exception& error) {
+    return json_problem(error);
   }
   return fmt::format("it nests more than {} levels deep", kDeepest);
+}
+
+std::string json_problem(const json::exception& error) {
+  const std::string text = error.what();  // "[json.exception.parse_error.101] parse error at …"
+  const size_t end = text.find("] ");
+  return end == std::string::npos ? text : text.substr(end + 2);
 }
 
 }  // namespace modular

@@ -11,7 +11,13 @@ namespace modular {
 /// of stack.
 nlohmann::json parse_json(std::string_view text);
 
+/// Whether files of text can hold it.
+bool is_utf8(const std::string& text);
+
 /// What is wrong with a text that parse_json discards.
 std::string json_problem(std::string_view text);
+
+/// What the library says of an error, without its name for it.
+std::string json_problem(const nlohmann::json::exception& error);
 
 }  // namespace modular

@@ -11,9 +11,8 @@
 #include <stdexcept>
 
 #include "runtime/checkpoint/config_json.h"
+#include "runtime/checkpoint/config_values.h"
 #include "runtime/checkpoint/json_text.h"
-#include "runtime/model/functions.h"
-#include "runtime/model/rope.h"
 
 namespace modular {
 namespace {
@@ -143,100 +142,6 @@ const Entry& find_entry(const json& object, const std::string& where) {
                                 known.empty() ? "no models" : fmt::format("{}", fmt::join(known, ", "))));
 }
 
-/// What every family's numbers must be, whatever else its own finish() checks; and those of configs within it.
-void check_values(const json& fields, const std::string& where) {
-  for (const auto& [key, value] : fields.items())
-    if (value.is_object() && key.ends_with("_config")) check_values(value, fmt::format("{}: {}", where, key));
-  for (const auto& [key, value] : fields.items()) {
-    if (!value.is_number_integer()) continue;
-    const bool is_size = key.ends_with("_size") || key.starts_with("n_") || key.starts_with("num_") ||
-                         key == "head_dim" || key == "max_position_embeddings";
-    if (is_size && value.get<int64_t>() < 1)
-      throw ConfigError(fmt::format("{}: \"{}\" is {}: write at least 1", where, key, value.dump()));
-  }
-  if (const auto padding = fields.find("pad_token_id"); padding != fields.end() && padding->is_number_integer()) {
-    const auto id = padding->get<int64_t>(), rows = fields.value("vocab_size", int64_t{0});
-    if (id >= rows || id < -rows)
-      throw ConfigError(
-          fmt::format("{}: \"pad_token_id\" is {}: write null or an id below vocab_size, {}", where, id, rows));
-  }
-  for (const char* key : {"hidden_act", "hidden_activation", "activation_function", "projector_hidden_act"})
-    if (const auto name = fields.find(key); name != fields.end()) try {
-        activation(name->get<std::string>(), at::zeros({1}));
-      } catch (const c10::Error& error) {
-        throw ConfigError(fmt::format("{}: \"{}\": {}", where, key, error.what_without_backtrace()));
-      }
-}
-
-/// Finds a config's rotary settings and what they depend on, and computes the frequencies once, so that a mistake shows
-/// here.
-class RopeCheck final : public FieldVisitor {
- public:
-  void operator()(std::string_view name, int64_t& value) override { size(name, value); }
-  void operator()(std::string_view name, std::optional<int64_t>& value) override {
-    if (value) size(name, *value);
-  }
-  void operator()(std::string_view, RopeParameters& value) override { sets_.push_back(&value); }
-  void operator()(std::string_view, LayerRopeParameters& value) override {
-    value.fields([&](std::string_view name, RopeParameters& rope) { (*this)(name, rope); });
-  }
-  void nested(std::string_view name, NestedConfig& config) override {
-    config.fields(inner_.emplace_back(std::string(name), RopeCheck()).second);
-  }
-  void operator()(std::string_view, bool&) override {}
-  void operator()(std::string_view, double&) override {}
-  void operator()(std::string_view, std::string&) override {}
-  void operator()(std::string_view, std::optional<bool>&) override {}
-  void operator()(std::string_view, std::optional<double>&) override {}
-  void operator()(std::string_view, std::optional<std::string>&) override {}
-  void operator()(std::string_view, std::vector<int64_t>&) override {}
-  void operator()(std::string_view, std::vector<std::string>&) override {}
-  void operator()(std::string_view, std::optional<std::vector<int64_t>>&) override {}
-  void operator()(std::string_view, std::optional<std::vector<double>>&) override {}
-  void operator()(std::string_view, IntegerOrString&) override {}
-  void operator()(std::string_view, std::optional<IntegerOrString>&) override {}
-
-  void run(const std::string& where) const {
-    if (head_dim_ != 0)
-      for (const RopeParameters* rope : sets_) check(where, *rope);
-    for (const auto& [name, check] : inner_) check.run(fmt::format("{}: {}", where, name));
-  }
-
- private:
-  void check(const std::string& where, const RopeParameters& rope) const {
-    if (rope.rope_theta <= 0.0)
-      throw ConfigError(fmt::format("{}: \"rope_theta\" is {}: write a number above 0", where, rope.rope_theta));
-    if (rope.factor && *rope.factor <= 0.0)
-      throw ConfigError(fmt::format("{}: \"factor\" of the rotary settings is {}: write a number of at least 1", where,
-                                    *rope.factor));
-    if (head_dim_ % 2 != 0)
-      throw ConfigError(fmt::format("{}: \"head_dim\" is {}: write an even number, as rotary positions turn pairs",
-                                    where, head_dim_));
-    const double share = rope.partial_rotary_factor.value_or(1.0);
-    if (const auto rotated = static_cast<int64_t>(static_cast<double>(head_dim_) * share);
-        share <= 0.0 || share > 1.0 || rotated % 2 != 0 || rotated == 0)
-      throw ConfigError(fmt::format(
-          "{}: \"partial_rotary_factor\" is {}: write a share of the {} features of a head that is an even number",
-          where, share, head_dim_));
-    try {
-      for (const int64_t seq : {int64_t{1}, 2 * positions_ + 1})
-        rotary_frequencies(rope, head_dim_, positions_, seq, at::kCPU);
-    } catch (const ConfigError& error) {
-      throw ConfigError(fmt::format("{}: {}", where, error.what()));
-    }
-  }
-
-  void size(std::string_view name, int64_t value) {
-    if (name == "head_dim") head_dim_ = value;
-    if (name == "max_position_embeddings") positions_ = value;
-  }
-
-  std::vector<std::pair<std::string, RopeCheck>> inner_;
-  std::vector<const RopeParameters*> sets_;
-  int64_t head_dim_ = 0;
-  int64_t positions_ = 1;
-};
-
 /// A classifier's number of labels is the size of the table of their names.
 void count_labels(AnyConfig& config, json& object) {
   const auto names = object.find("id2label");
@@ -267,6 +172,7 @@ ModelConfig parse_config(std::string_view text, const std::string& where, const 
   refuse_quantized(object, where);
 
   ModelConfig model;
+  model.source = where;
   model.entry = &find_entry(object, where);
   model.named = named_architecture(object, where);
   if (as && as->family == model.entry->family) model.entry = as;
@@ -275,16 +181,7 @@ ModelConfig parse_config(std::string_view text, const std::string& where, const 
   std::erase_if(object.get_ref<json::object_t&>(), [](const auto& item) { return is_of_a_file(item.first); });
   count_labels(*model.config, object);
   take_fields(*model.config, object, where);
-  check_values(fields_as_json(*model.config), where);
-  try {
-    model.config->finish();
-  } catch (const ConfigError& error) {
-    throw ConfigError(fmt::format("{}: {}", where, error.what()));
-  }
-  RopeCheck rope;
-  model.config->fields(rope);
-  rope.run(where);
-
+  finish_config(*model.config, where);
   collect_unknown(object, fields_as_json(*model.config), "", model.unknown_keys);
   model.other_keys = object.dump();
   return model;

@@ -14,6 +14,7 @@ namespace modular {
 /// Which model, with which settings, and what else its config.json said.
 struct ModelConfig {
   const Entry* entry = nullptr;
+  std::string source;                     // the file that it was read of; empty for a config that a program made
   std::shared_ptr<AnyConfig> config;      // finished
   std::string other_keys = "{}";          // JSON object of the keys that no field has; written back at export
   std::vector<std::string> unknown_keys;  // those of them that may matter, to be reported once

@@ -13,11 +13,11 @@
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/checkpoint_files.h"
 #include "runtime/checkpoint/config_json.h"
+#include "runtime/checkpoint/further_layers.h"
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/checkpoint/stored_names.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/model/tasks.h"
-#include "runtime/parallel/config_integers.h"
 #include "runtime/parallel/parameter_table.h"
 
 namespace modular {
@@ -72,19 +72,6 @@ StoredTensors open_folder(const fs::path& folder) {
   const auto file = std::make_shared<const SafetensorsFile>(folder / kSingleName);
   for (const auto& [name, header] : file->tensors()) tensors[name] = whole_tensor(file, name);
   return tensors;
-}
-
-/// Paths of what files hold after the model's last layer: DeepSeek-V3's modules that predict further tokens.
-std::vector<std::string> further_layers(const ModelConfig& model) {
-  const json config = json::parse(model.other_keys);
-  const auto count = config.find("num_nextn_predict_layers");
-  const ConfigIntegers integers = config_integers(*model.config);
-  const auto layers = integers.find("num_hidden_layers");
-  std::vector<std::string> paths;
-  if (count == config.end() || !count->is_number_integer() || layers == integers.end()) return paths;
-  for (int64_t layer = 0; layer < count->get<int64_t>(); ++layer)
-    paths.push_back(fmt::format("{}.{}.", model.entry->plan->split_list, layers->second + layer));
-  return paths;
 }
 
 /// The first component of a tensor's path.
@@ -151,11 +138,11 @@ class Matcher {
   /// Throws where the folder holds what find() has not taken, of another class what is part of the body.
   void refuse_others(Head head) const {
     std::vector<std::string> unexpected;
-    const std::vector<std::string> further = further_layers(model_);
+    const FurtherLayers further(model_);
     for (const auto& [name, tensor] : stored_) {
       const bool ignored =
           std::ranges::any_of(kIgnoredEndings, [&](std::string_view ending) { return name.ends_with(ending); }) ||
-          std::ranges::any_of(further, [&](const std::string& path) { return name.starts_with(path); });
+          further.hold(name);
       if (!ignored && !used_.contains(name) && (head == Head::stored || is_body(name)))
         unexpected.push_back(fmt::format("\"{}\" {}", name, shape_text(tensor.shape)));
     }

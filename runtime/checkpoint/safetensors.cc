@@ -65,12 +65,14 @@ std::string_view type_name(at::ScalarType type) {
   throw std::runtime_error(fmt::format("{} cannot be {}: {}", path.string(), verb, std::strerror(errno)));
 }
 
-/// Bytes of a tensor, or nothing where the product does not fit in 63 bits.
+/// Bytes of a tensor, or nothing where the product does not fit in 63 bits. A tensor of no values has strides, too.
 std::optional<uint64_t> byte_count(const std::vector<int64_t>& shape, at::ScalarType dtype) {
   uint64_t bytes = c10::elementSize(dtype);
   for (const int64_t size : shape)
-    if (size < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes) || bytes > INT64_MAX) return {};
-  return bytes;
+    if (size < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(std::max<int64_t>(size, 1)), &bytes) ||
+        bytes > INT64_MAX)
+      return {};
+  return std::ranges::find(shape, 0) == shape.end() ? bytes : 0;
 }
 
 TensorHeader parse_tensor(const fs::path& path, const std::string& name, const json& entry) {

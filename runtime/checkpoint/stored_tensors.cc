@@ -54,8 +54,14 @@ void read_box(const std::string& name, const StoredTensor& tensor, at::IntArrayR
 }
 
 std::vector<ModelParameter> model_parameters(const ModelConfig& model) {
-  const Model built = build_on_meta(*model.entry, *model.config);
-  ParameterTable table = parameter_table(*built.module, *model.entry->plan, *model.config, /*stages=*/{});
+  ParameterTable table;
+  try {
+    const Model built = build_on_meta(*model.entry, *model.config);
+    table = parameter_table(*built.module, *model.entry->plan, *model.config, /*stages=*/{});
+  } catch (const ConfigError& error) {
+    if (model.source.empty()) throw;
+    throw ConfigError(fmt::format("{}: {}", model.source, error.what()));
+  }
   std::ranges::move(table.buffers, std::back_inserter(table.parameters));
   return std::move(table.parameters);
 }

@@ -83,7 +83,11 @@ void add_path(const fs::path& path, const DataOptions& options, std::vector<Data
   if (fs::is_directory(path)) return add_folder(path, options, files);
   if (path.extension() != ".manifest") return files.push_back(inspect(path, options.format));
   for (const auto& line : read_manifest(path)) {
-    files.push_back(inspect(line.path, options.format));
+    try {
+      files.push_back(inspect(line.path, options.format));
+    } catch (const DataError& error) {
+      throw DataError(std::string(error.what()) + " (a file of " + path.string() + ")");
+    }
     if (files.back().bytes != line.bytes) refuse_size(line.path, files.back().bytes, line.bytes, path);
   }
 }

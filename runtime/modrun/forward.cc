@@ -75,7 +75,11 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
   const int64_t first_row =
       rows * (mesh.coordinate(Axis::dp_replicate) * mesh.size(Axis::dp_shard) + mesh.coordinate(Axis::dp_shard));
   const int64_t all_rows = batch.leading().size(0);
-  batch = rows_of(std::move(batch), source.model, first_row, rows);
+  try {
+    batch = rows_of(std::move(batch), source.model, first_row, rows);
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(fmt::format("{}: {}", options.inputs.string(), error.what()));
+  }
   batch.samples = at::arange(first_row, first_row + rows, at::kLong);
   batch.tensors([&](at::Tensor& tensor) {
     if (tensor.defined()) tensor = tensor.to(mesh.device());

@@ -1,5 +1,7 @@
 #include "runtime/parallel/meta_construction.h"
 
+#include <fmt/format.h>
+
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
@@ -25,7 +27,13 @@ TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, library) {
 
 Model build_on_meta(const Entry& entry, const AnyConfig& config) {
   c10::impl::IncludeDispatchKeyGuard inside(kMetaMode);
-  return entry.make(config);
+  try {
+    return entry.make(config);
+  } catch (const c10::Error& error) {
+    const std::string problem = error.what_without_backtrace();
+    throw ConfigError(fmt::format("no {} can be built with the settings of its config: {}", entry.architecture,
+                                  problem.substr(0, problem.find('\n'))));
+  }
 }
 
 void make_real(at::Tensor& parameter, const at::Tensor& real) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
+#include <limits>
 
 #include "runtime/model/tasks.h"
 #include "runtime/train/config_field.h"
@@ -18,6 +20,14 @@ std::vector<ConfigField> all_fields(RunConfig& config) {
   const auto after = std::ranges::find_if(fields, [](const auto& field) { return !field.path.starts_with("model."); });
   fields.insert(after, of_model.begin(), of_model.end());
   return fields;
+}
+
+/// The product of numbers of at least 1; the largest number where it is larger.
+int64_t product(std::initializer_list<int64_t> factors) {
+  int64_t result = 1;
+  for (const int64_t factor : factors)
+    if (__builtin_mul_overflow(result, factor, &result)) return std::numeric_limits<int64_t>::max();
+  return result;
 }
 
 }  // namespace
@@ -54,15 +64,16 @@ MeshShape RunConfig::mesh_shape(int64_t world_size) const {
   shape[Axis::pp] = parallel.pp;
   shape[Axis::dp_replicate] = parallel.dp_replicate;
   shape[Axis::tp] = parallel.tp;
-  const int64_t others = parallel.pp * parallel.dp_replicate * parallel.tp;
+  const int64_t others = product({parallel.pp, parallel.dp_replicate, parallel.tp});
   const auto axes =
       fmt::format("parallel.pp = {}, dp_replicate = {}, tp = {}", parallel.pp, parallel.dp_replicate, parallel.tp);
   if (parallel.dp_shard != -1) {
     shape[Axis::dp_shard] = parallel.dp_shard;
-    if (others * parallel.dp_shard != world_size)
+    const int64_t ranks = product({others, parallel.dp_shard});
+    if (ranks != world_size)
       throw ConfigError(
           fmt::format("{}, dp_shard = {} make {} ranks, but the job has {}: change an axis or --nproc-per-node", axes,
-                      parallel.dp_shard, others * parallel.dp_shard, world_size));
+                      parallel.dp_shard, ranks, world_size));
   } else {
     if (world_size % others != 0)
       throw ConfigError(
@@ -80,7 +91,7 @@ std::optional<Masking> RunConfig::masking() const {
 
 BatchShape RunConfig::batch_shape(const MeshShape& mesh, int64_t dp_rank) const {
   const int64_t dp_size = mesh[Axis::dp_replicate] * mesh[Axis::dp_shard];
-  const int64_t parts = dp_size * train.micro_batches;
+  const int64_t parts = product({dp_size, train.micro_batches});
   if (train.batch_size_per_rank > 0) {
     const int64_t all = train.batch_size_per_rank * dp_size;
     // A file may have both: that of a run has all settings.

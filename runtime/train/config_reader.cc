@@ -12,10 +12,13 @@
 #include <utility>
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/config_values.h"
+#include "runtime/checkpoint/json_text.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/model/tasks.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/train/config_field.h"
+#include "runtime/train/toml_values.h"
 
 namespace modular {
 
@@ -31,67 +34,13 @@ struct Assignment {
   std::string text;   // of a --set, as it was written
 };
 
+/// The beginning of a text that may be a file's.
+std::string shortened(const std::string& text, size_t longest) {
+  return text.size() <= longest ? text : text.substr(0, longest) + "…";
+}
+
 [[noreturn]] void refuse(const std::string& where, const std::string& sentence) {
-  throw ConfigError(where + ": " + sentence);
-}
-
-std::string describe(const toml::node& node) {
-  if (node.is_table()) return "a table";
-  if (node.is_array()) return "an array";
-  if (const auto* text = node.as_string()) return fmt::format("the string \"{}\"", text->get());
-  if (const auto* number = node.as_integer()) return fmt::format("the integer {}", number->get());
-  if (const auto* number = node.as_floating_point()) return fmt::format("the number {}", number->get());
-  if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
-  return "a date or time";
-}
-
-// Each returns what the value should have been, or nothing when it fits.
-std::string assign(bool& value, const toml::node& node) {
-  if (!node.is_boolean()) return "true or false";
-  value = node.as_boolean()->get();
-  return {};
-}
-std::string assign(int64_t& value, const toml::node& node) {
-  if (!node.is_integer()) return "an integer";
-  value = node.as_integer()->get();
-  return {};
-}
-std::string assign(double& value, const toml::node& node) {
-  if (!node.is_number()) return "a number";
-  value = *node.value<double>();
-  return {};
-}
-std::string assign(std::string& value, const toml::node& node) {
-  if (!node.is_string()) return "a string";
-  value = node.as_string()->get();
-  return {};
-}
-std::string assign(IntegerOrString& value, const toml::node& node) {
-  if (node.is_integer())
-    value = node.as_integer()->get();
-  else if (node.is_string())
-    value = node.as_string()->get();
-  else
-    return "an integer or a string";
-  return {};
-}
-template <class T>
-std::string assign(std::vector<T>& value, const toml::node& node) {
-  const auto* array = node.as_array();
-  std::vector<T> read(array ? array->size() : 1);  // one element may be written without brackets
-  for (size_t i = 0; i < read.size(); ++i) {
-    const auto expected = assign(read[i], array ? *array->get(i) : node);
-    if (!expected.empty()) return "an array, each element " + expected;
-  }
-  value = std::move(read);
-  return {};
-}
-template <class T>
-std::string assign(std::optional<T>& value, const toml::node& node) {
-  T read{};
-  auto expected = assign(read, node);
-  if (expected.empty()) value = std::move(read);
-  return expected;
+  throw ConfigError(shortened(where, 500) + ": " + shortened(sentence, 2000));
 }
 
 void flatten(const std::string& file, const std::string& prefix, toml::table& table, std::vector<Assignment>& result) {
@@ -183,7 +132,7 @@ void apply(const Assignment& assignment, const ConfigField& field, RunConfig& co
   const auto expected = std::visit(read, field.value);
   if (!expected.empty())
     refuse(assignment.where, fmt::format("{} must be {}, but is {}", field.path, expected, describe(node)));
-  if (field.at_least && node.is_number() && !(*node.value<double>() >= *field.at_least)) {
+  if (field.at_least && node.is_number() && !(number_of(node) >= *field.at_least)) {
     const auto value = toml_value(field.value);
     refuse(assignment.where, fmt::format("{} must be at least {}, but is {}", field.path, *field.at_least, value));
   }
@@ -303,6 +252,8 @@ void check_together(const RunConfig& config) {
   unless(config.train.on_nonfinite != "rollback" || config.checkpoint.every >= 0,
          {"train.on_nonfinite", "checkpoint.every"},
          "train.on_nonfinite is rollback, and checkpoint.every is -1: there would be no checkpoint to go back to");
+  unless(config.parallel.timeout_minutes <= 525'600, {"parallel.timeout_minutes"},
+         "parallel.timeout_minutes must be at most 525600, a year");
   unless(config.parallel.zero_stage <= 3, {"parallel.zero_stage"},
          fmt::format("parallel.zero_stage must be 1, 2 or 3, but is {}", config.parallel.zero_stage));
   const std::string unknown = unknown_schedule(config.parallel.schedule);
@@ -336,7 +287,12 @@ void check_optimizer_settings(RunConfig& config) {
   }
 }
 
-std::string absolute(const std::string& path) { return fs::absolute(path).lexically_normal().string(); }
+void make_absolute(const char* key, std::string& path) {
+  std::error_code error;
+  const fs::path whole = fs::absolute(path, error);
+  if (error) throw ConfigError(fmt::format("{} names \"{}\": {}", key, path, error.message()));
+  path = whole.lexically_normal().string();
+}
 
 }  // namespace
 
@@ -354,6 +310,7 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
     const auto equals = setting.find('=');
     if (equals == std::string::npos || equals == 0) refuse(where, "expected key=value, e.g. --set train.steps=100");
     const auto text = setting.substr(equals + 1);
+    if (!is_utf8(setting)) refuse(where, "it is no text in UTF-8, as a run's config.toml has to be");
     set_tables.push_back(parse_setting(text));
     assignments.push_back({setting.substr(0, equals), set_tables.back().get("value"), where, text});
   }
@@ -371,7 +328,12 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
     }
   }
 
-  choose_model(config, file);
+  try {
+    choose_model(config, file);
+  } catch (const fs::filesystem_error& error) {
+    throw ConfigError(fmt::format("model.checkpoint \"{}\" cannot be looked for: {}",
+                                  shortened(config.model.checkpoint, 500), error.code().message()));
+  }
   const auto of_entry = model_fields(*config.network.config);
   known.insert(known.end(), of_entry.begin(), of_entry.end());
   for (const auto* assignment : of_model) {
@@ -379,19 +341,15 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
     if (!field) refuse_unknown(*assignment, known);
     apply(*assignment, *field, config);
   }
-  try {
-    config.network.config->finish();
-  } catch (const ConfigError& error) {
-    refuse(of_model.empty() ? config.model.entry : of_model.front()->where,
-           std::string("model.config: ") + error.what());
-  }
+  finish_config(*config.network.config,
+                (of_model.empty() ? config.model.entry : of_model.front()->where) + ": model.config");
   check_together(config);
   check_optimizer_settings(config);
 
-  config.train.dir = absolute(config.train.dir);
-  if (!config.model.checkpoint.empty()) config.model.checkpoint = absolute(config.model.checkpoint);
-  for (auto& path : config.data.paths) path = absolute(path);
-  if (is_schedule_file(config.parallel.schedule)) config.parallel.schedule = absolute(config.parallel.schedule);
+  make_absolute("train.dir", config.train.dir);
+  if (!config.model.checkpoint.empty()) make_absolute("model.checkpoint", config.model.checkpoint);
+  for (auto& path : config.data.paths) make_absolute("data.paths", path);
+  if (is_schedule_file(config.parallel.schedule)) make_absolute("parallel.schedule", config.parallel.schedule);
   return config;
 }
 

@@ -134,5 +134,13 @@ TEST(Safetensors, SaysWhichFileOrTensorIsNotThere) {
   EXPECT_NE(message_of<std::runtime_error>([&] { file.tensor("y"); }).find("has no tensor \"y\""), std::string::npos);
 }
 
+TEST(Safetensors, AShapeOfNoValuesWhoseStridesOverflowIsRefused) {
+  TemporaryFolder folder;
+  write_bytes(folder.path() / "file", R"({"x":{"dtype":"F32","shape":[0,4611686018427387904,8],"data_offsets":[0,0]}})",
+              "");
+  EXPECT_NE(refusal(folder.path() / "file").find("entry of \"x\" has data_offsets that do not agree with its shape"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace modular

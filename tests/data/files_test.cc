@@ -88,6 +88,13 @@ TEST(TokenFile, CutOffFileIsRefusedBeforeItIsRead) {
   EXPECT_THAT(message_of<DataError>([&] { read_token_header(path); }), HasSubstr("not a token file"));
 }
 
+TEST(Manifest, IsNamedWithAFileOfItThatIsNotThere) {
+  TemporaryFolder folder;
+  const auto manifest = folder.write("data.manifest", "5 gone\n");
+  EXPECT_THAT(message_of<DataError>([&] { find_data_files({.paths = {manifest}}); }),
+              HasSubstr("gone: No such file or directory (a file of " + manifest.string() + ")"));
+}
+
 TEST(Manifest, RefusesFilesThatAreNoLongerWhatTheyWere) {
   TemporaryFolder folder;
   const auto one = folder.write("one.txt", "first text");

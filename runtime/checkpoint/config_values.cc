@@ -1,0 +1,166 @@
+#include "runtime/checkpoint/config_values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/checkpoint/config_json.h"
+#include "runtime/model/functions.h"
+#include "runtime/model/rope.h"
+
+namespace modular {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kLargest = (int64_t{1} << 31) - 1;  // so that what configs compute of two numbers fits in 63 bits
+constexpr int64_t kMostParts = 2'048;                 // layers and experts, each of which is built or listed
+constexpr int64_t kLongestHead = 65'536;              // of rotary frequencies
+
+bool is_size(std::string_view key) {
+  return key.ends_with("_size") || key.starts_with("n_") || key.starts_with("num_") || key == "head_dim" ||
+         key == "max_position_embeddings";
+}
+
+/// "every n-th layer"
+bool is_period(std::string_view key) {
+  return key.ends_with("_period") || key.ends_with("_step") || key.ends_with("_pattern") ||
+         key.ends_with("_every_n_layers");
+}
+
+bool is_count_of_parts(std::string_view key) {
+  return is_size(key) && (key.ends_with("layers") || key.ends_with("layer") || key.ends_with("experts"));
+}
+
+void check_integer(std::string_view key, const json& value, const std::string& where) {
+  const auto refuse = [&](std::string_view what) {
+    throw ConfigError(fmt::format("{}: \"{}\" is {}: write {}", where, key, value.dump(), what));
+  };
+  const auto number = value.get<int64_t>();
+  if ((is_size(key) || is_period(key)) && number < 1) refuse("at least 1");
+  if (is_count_of_parts(key) && number > kMostParts) refuse(fmt::format("at most {}", kMostParts));
+  if (number > kLargest || number < -kLargest) refuse(fmt::format("a number from {} to {}", -kLargest, kLargest));
+}
+
+/// The numbers of a config, and of configs within it.
+void check_values(const json& fields, const std::string& where) {
+  for (const auto& [key, value] : fields.items())
+    if (value.is_object() && key.ends_with("_config")) check_values(value, fmt::format("{}: {}", where, key));
+  for (const auto& [key, value] : fields.items()) {
+    if (value.is_number_integer()) check_integer(key, value, where);
+    if (!value.is_array()) continue;
+    for (const json& element : value)
+      if (element.is_number_integer()) check_integer(key, element, where);
+  }
+  if (const auto padding = fields.find("pad_token_id"); padding != fields.end() && padding->is_number_integer()) {
+    const auto id = padding->get<int64_t>(), rows = fields.value("vocab_size", int64_t{0});
+    if (id >= rows || id < -rows)
+      throw ConfigError(
+          fmt::format("{}: \"pad_token_id\" is {}: write null or an id below vocab_size, {}", where, id, rows));
+  }
+  for (const char* key : {"hidden_act", "hidden_activation", "activation_function", "projector_hidden_act"})
+    if (const auto name = fields.find(key); name != fields.end() && name->is_string()) try {
+        activation(name->get<std::string>(), at::zeros({1}));
+      } catch (const c10::Error& error) {
+        throw ConfigError(fmt::format("{}: \"{}\": {}", where, key, error.what_without_backtrace()));
+      }
+}
+
+/// Finds a config's rotary settings and what they depend on, and computes the frequencies once, so that a mistake shows
+/// here.
+class RopeCheck final : public FieldVisitor {
+ public:
+  void operator()(std::string_view name, int64_t& value) override { size(name, value); }
+  void operator()(std::string_view name, std::optional<int64_t>& value) override {
+    if (value) size(name, *value);
+  }
+  void operator()(std::string_view, RopeParameters& value) override { sets_.push_back(&value); }
+  void operator()(std::string_view, LayerRopeParameters& value) override {
+    value.fields([&](std::string_view name, RopeParameters& rope) { (*this)(name, rope); });
+  }
+  void nested(std::string_view name, NestedConfig& config) override {
+    config.fields(inner_.emplace_back(std::string(name), RopeCheck()).second);
+  }
+  void operator()(std::string_view, bool&) override {}
+  void operator()(std::string_view, double&) override {}
+  void operator()(std::string_view, std::string&) override {}
+  void operator()(std::string_view, std::optional<bool>&) override {}
+  void operator()(std::string_view, std::optional<double>&) override {}
+  void operator()(std::string_view, std::optional<std::string>&) override {}
+  void operator()(std::string_view, std::vector<int64_t>&) override {}
+  void operator()(std::string_view, std::vector<std::string>&) override {}
+  void operator()(std::string_view, std::optional<std::vector<int64_t>>&) override {}
+  void operator()(std::string_view, std::optional<std::vector<double>>&) override {}
+  void operator()(std::string_view, IntegerOrString&) override {}
+  void operator()(std::string_view, std::optional<IntegerOrString>&) override {}
+
+  void run(const std::string& where) const {
+    if (head_dim_ != 0)
+      for (const RopeParameters* rope : sets_) check(where, *rope);
+    for (const auto& [name, check] : inner_) check.run(fmt::format("{}: {}", where, name));
+  }
+
+ private:
+  void check(const std::string& where, const RopeParameters& rope) const {
+    const auto is_positive = [](double number) { return number > 0.0 && std::isfinite(number); };
+    if (!is_positive(rope.rope_theta))
+      throw ConfigError(fmt::format("{}: \"rope_theta\" is {}: write a number above 0", where, rope.rope_theta));
+    if (rope.factor && !is_positive(*rope.factor))
+      throw ConfigError(fmt::format("{}: \"factor\" of the rotary settings is {}: write a number of at least 1", where,
+                                    *rope.factor));
+    const int64_t original = rope.original_max_position_embeddings.value_or(1);
+    if (original < 1 || original > kLargest)
+      throw ConfigError(fmt::format("{}: \"original_max_position_embeddings\" is {}: write a number from 1 to {}",
+                                    where, original, kLargest));
+    if (head_dim_ > kLongestHead)
+      throw ConfigError(fmt::format("{}: \"head_dim\" is {}: write at most {}", where, head_dim_, kLongestHead));
+    if (head_dim_ % 2 != 0)
+      throw ConfigError(fmt::format("{}: \"head_dim\" is {}: write an even number, as rotary positions turn pairs",
+                                    where, head_dim_));
+    const double share = rope.partial_rotary_factor.value_or(1.0);
+    const bool is_share = share > 0.0 && share <= 1.0;  // and no NaN
+    if (const auto rotated = static_cast<int64_t>(static_cast<double>(head_dim_) * (is_share ? share : 0.0));
+        rotated % 2 != 0 || rotated == 0)
+      throw ConfigError(fmt::format(
+          "{}: \"partial_rotary_factor\" is {}: write a share of the {} features of a head that is an even number",
+          where, share, head_dim_));
+    try {
+      for (const int64_t seq : {int64_t{1}, 2 * positions_ + 1})
+        rotary_frequencies(rope, head_dim_, positions_, seq, at::kCPU);
+    } catch (const ConfigError& error) {
+      throw ConfigError(fmt::format("{}: {}", where, error.what()));
+    }
+  }
+
+  void size(std::string_view name, int64_t value) {
+    if (name == "head_dim") head_dim_ = value;
+    if (name == "max_position_embeddings") positions_ = value;
+  }
+
+  std::vector<std::pair<std::string, RopeCheck>> inner_;
+  std::vector<const RopeParameters*> sets_;
+  int64_t head_dim_ = 0;
+  int64_t positions_ = 1;
+};
+
+}  // namespace
+
+void finish_config(AnyConfig& config, const std::string& where) {
+  check_values(fields_as_json(config), where);
+  try {
+    config.finish();
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{}: {}", where, error.what()));
+  }
+  RopeCheck rope;
+  config.fields(rope);
+  rope.run(where);
+}
+
+}  // namespace modular

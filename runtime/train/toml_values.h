@@ -1,0 +1,82 @@
+// Values of TOML as those of settings.
+#pragma once
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/model/config.h"
+
+namespace modular {
+
+/// "the integer 3"
+inline std::string describe(const toml::node& node) {
+  if (node.is_table()) return "a table";
+  if (node.is_array()) return "an array";
+  if (const auto* text = node.as_string()) return fmt::format("the string \"{}\"", text->get());
+  if (const auto* number = node.as_integer()) return fmt::format("the integer {}", number->get());
+  if (const auto* number = node.as_floating_point()) return fmt::format("the number {}", number->get());
+  if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
+  return "a date or time";
+}
+
+/// An integer or a number with a point, as near as can be. The library's own conversion gives none for large integers.
+inline double number_of(const toml::node& node) {
+  return node.is_integer() ? static_cast<double>(node.as_integer()->get()) : node.as_floating_point()->get();
+}
+
+// Each returns what the value should have been, or nothing when it fits.
+inline std::string assign(bool& value, const toml::node& node) {
+  if (!node.is_boolean()) return "true or false";
+  value = node.as_boolean()->get();
+  return {};
+}
+inline std::string assign(int64_t& value, const toml::node& node) {
+  if (!node.is_integer()) return "an integer";
+  value = node.as_integer()->get();
+  return {};
+}
+inline std::string assign(double& value, const toml::node& node) {
+  if (!node.is_number()) return "a number";
+  value = number_of(node);
+  return {};
+}
+inline std::string assign(std::string& value, const toml::node& node) {
+  if (!node.is_string()) return "a string";
+  value = node.as_string()->get();
+  return {};
+}
+inline std::string assign(IntegerOrString& value, const toml::node& node) {
+  if (node.is_integer())
+    value = node.as_integer()->get();
+  else if (node.is_string())
+    value = node.as_string()->get();
+  else
+    return "an integer or a string";
+  return {};
+}
+template <class T>
+std::string assign(std::vector<T>& value, const toml::node& node) {
+  const auto* array = node.as_array();
+  std::vector<T> read(array ? array->size() : 1);  // one element may be written without brackets
+  for (size_t i = 0; i < read.size(); ++i) {
+    const auto expected = assign(read[i], array ? *array->get(i) : node);
+    if (!expected.empty()) return "an array, each element " + expected;
+  }
+  value = std::move(read);
+  return {};
+}
+template <class T>
+std::string assign(std::optional<T>& value, const toml::node& node) {
+  T read{};
+  auto expected = assign(read, node);
+  if (expected.empty()) value = std::move(read);
+  return expected;
+}
+
+}  // namespace modular

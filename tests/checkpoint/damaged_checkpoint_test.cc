@@ -1,0 +1,106 @@
+// A checkpoint whose files say what cannot be is refused by a sentence that names the file.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "generated/llama.h"
+#include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/checkpoint_files.h"
+#include "runtime/checkpoint/stored_tensors.h"
+#include "tests/data/temporary_folder.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+ModelConfig tiny_llama() {
+  const json config = {{"model_type", "llama"},   {"vocab_size", 10},       {"hidden_size", 8},
+                       {"intermediate_size", 12}, {"num_hidden_layers", 1}, {"num_attention_heads", 2}};
+  return parse_config(config.dump(), "config.json");
+}
+
+std::vector<TensorBox> whole_boxes(const ModelConfig& model) {
+  std::vector<TensorBox> boxes;
+  for (const ModelParameter& parameter : model_parameters(model))
+    boxes.push_back({parameter.name, parameter.global_shape, std::vector<int64_t>(parameter.global_shape.size(), 0),
+                     at::ones(parameter.global_shape)});
+  return boxes;
+}
+
+class DamagedCheckpoint : public testing::Test {
+ protected:
+  DamagedCheckpoint() : checkpoint_(save_checkpoint(folder_.path(), model_, {7, {}}, whole_boxes(model_), mesh_, 1)) {}
+
+  /// The refusal of a checkpoint.json with a change, from the file's name on.
+  std::string refusal(const json& changes) {
+    json index = json::parse(read_file(checkpoint_ / "checkpoint.json"));
+    index.merge_patch(changes);
+    write_file(checkpoint_ / "checkpoint.json", index.dump());
+    return from_name(message_of<std::runtime_error>([&] { open_checkpoint(checkpoint_); }), "checkpoint.json");
+  }
+  static std::string from_name(const std::string& message, const std::string& name) {
+    return message.substr(std::min(message.find(name), message.size()));
+  }
+
+  TemporaryFolder folder_;
+  ModelConfig model_ = tiny_llama();
+  Mesh mesh_{Environment{}, MeshShape{}};
+  fs::path checkpoint_;
+};
+
+TEST_F(DamagedCheckpoint, NumbersThatAreNoSizesAreRefused) {
+  EXPECT_EQ(refusal({{"step", 1e308}}), "checkpoint.json is damaged: [1e+308] is no list of sizes");
+  EXPECT_EQ(refusal({{"step", -1}}), "checkpoint.json is damaged: [-1] is no list of sizes");
+  EXPECT_EQ(refusal({{"step", 7}, {"mesh", {1, 1}}}), "checkpoint.json is damaged: its mesh has 2 axes");
+}
+
+TEST_F(DamagedCheckpoint, ShapesWhoseProductHasMoreThan63BitsAreRefused) {
+  const int64_t large = int64_t{1} << 40;
+  EXPECT_EQ(refusal({{"tensors", {{"more", {{"shape", {large, large}}, {"boxes", json::array()}}}}}}),
+            "checkpoint.json is damaged: \"more\" is [1099511627776, 1099511627776], more values than there can be");
+}
+
+TEST_F(DamagedCheckpoint, ABoxThatStandsTwiceIsRefused) {
+  json index = json::parse(read_file(checkpoint_ / "checkpoint.json"));
+  json boxes = index["tensors"]["model.norm.weight"]["boxes"];
+  boxes.push_back(boxes[0]);
+  EXPECT_EQ(refusal({{"tensors", {{"model.norm.weight", {{"boxes", boxes}}}}}}),
+            "checkpoint.json is damaged: it names the box \"model.norm.weight\" of rank-00000.safetensors twice");
+}
+
+TEST_F(DamagedCheckpoint, AStateThatIsNoneOfTheGeneratorNamesTheRanksFile) {
+  const fs::path file = checkpoint_ / rank_file_name(0);
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  std::map<std::string, std::string> metadata;
+  {
+    const SafetensorsFile stored(file);
+    metadata = stored.metadata();
+    metadata.erase("digests");
+    for (const auto& [name, header] : stored.tensors())
+      if (name != "digests") tensors.emplace_back(name, stored.tensor(name).clone());
+    for (auto& [name, tensor] : tensors)
+      if (name == "generator.cpu") tensor = tensor.narrow(0, 0, 10).clone();
+  }
+  write_safetensors(file, tensors, metadata);
+  std::vector<TensorBox> boxes = whole_boxes(model_);
+  const std::string message =
+      message_of<std::runtime_error>([&] { load_checkpoint(checkpoint_, model_, boxes, mesh_); });
+  EXPECT_EQ(from_name(message, "rank-"),
+            "rank-00000.safetensors is damaged: its \"generator.cpu\" is no state of that random generator");
+}
+
+TEST_F(DamagedCheckpoint, ANameInLatestThatNoCheckpointHasIsNotLookedFor) {
+  for (const std::string& name : {std::string(5000, 'x'), "step-" + std::string(5000, '9'), std::string("/")}) {
+    write_file(folder_.path() / "latest", name + "\n");
+    const auto message = message_of<std::runtime_error>([&] { find_checkpoint(folder_.path()); });
+    EXPECT_EQ(from_name(message, "latest").find("latest names the checkpoint \"" + name + "\", which is not there"),
+              0u);
+  }
+}
+
+}  // namespace
+}  // namespace modular

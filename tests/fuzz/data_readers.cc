@@ -1,0 +1,85 @@
+// Token files, manifests, and the records of generated files.
+#include <algorithm>
+#include <array>
+
+#include "checks/records.h"
+#include "runtime/data/files.h"
+#include "runtime/data/token_file.h"
+#include "runtime/data/token_stream.h"
+#include "tests/data/temporary_folder.h"
+#include "tests/fuzz/mutate.h"
+#include "tests/fuzz/readers.h"
+
+namespace modular::fuzz {
+namespace {
+
+Input make_tokens(Random& random) {
+  static const std::vector<std::string> valid = [] {
+    const TemporaryFolder folder;
+    std::vector<std::string> files;
+    for (const int64_t highest : {200, 60'000, 1 << 20}) {
+      write_token_file(folder.path() / "file", std::vector<int64_t>{1, 2, 3, highest, 5});
+      files.push_back(files_of(folder.path()).at("file"));
+    }
+    return files;
+  }();
+  return {{{"a.tokens", mutated_text(random.pick(valid), {}, random)}, {"b.tokens", valid.front()}}, {}};
+}
+
+void read_tokens(const std::string& format, const std::string& path) {
+  DataOptions options;
+  options.format = format;
+  options.paths = {path};
+  const TokenStream stream(find_data_files(options).training);
+  std::vector<int64_t> tokens(static_cast<size_t>(std::min<int64_t>(stream.size(), 1000)));
+  stream.read(0, tokens);
+  stream.read(stream.size() - static_cast<int64_t>(tokens.size()), tokens);
+}
+
+Input make_manifest(Random& random) {
+  static constexpr std::array<std::string_view, 8> kWords = {"a.txt",         "b.txt", "5 ",     "4 ",
+                                                             "data.manifest", "*",     "a.txt ", "-4"};
+  Input input{{{"a.txt", "abcde"}, {"b.txt", "abcd"}}, {}};
+  input.files["data.manifest"] = mutated_text("5 a.txt\n4 b.txt\n", kWords, random);
+  return input;
+}
+
+void read_manifest(const Input&) {
+  DataOptions of_both;
+  of_both.paths = {"a.txt", "b.txt"};
+  read_tokens("bytes", "data.manifest");
+  const DataFiles files = find_data_files(of_both);
+  write_manifest("run.manifest", files);
+  check_manifest("run.manifest", files);
+  try {
+    check_manifest("data.manifest", files);  // whose relative paths are those of no run
+  } catch (const DataError&) {
+  }
+}
+
+Input make_record(Random& random) {
+  static constexpr std::array<std::string_view, 9> kWords = {"format", "generator", "llvm",   "torch",     "output",
+                                                             "spec",   "read",      "absent", "<shipped>/"};
+  modgen::Record record{.generator = "0123", .llvm = "19.1.7", .torch = "2.11.0", .output = "4567"};
+  record.spec = {"modular/llama.h", "89ab"};
+  record.read = {{"modular/modular.h", "cdef"}, {"<shipped>/runtime/model/model.h", "0011"}};
+  record.absent = {"modular/torch/torch.h"};
+  return {{{"llama.lock", mutated_text(modgen::to_text(record), kWords, random)}}, {}};
+}
+
+void read_record(const Input& input) {
+  const modgen::Record record = modgen::parse_record(input.files.at("llama.lock"));
+  modgen::TreeFiles files({".", "."});
+  modgen::reasons_to_regenerate(record, files, "llama", ".", modgen::built_generator());
+  modgen::is_current(files, "llama", ".");
+}
+
+}  // namespace
+
+std::vector<Reader> data_readers() {
+  return {{"tokens", "token files", make_tokens, [](const Input&) { read_tokens("tokens", "a.tokens"); }, {"a.tokens"}},
+          {"manifest", "manifests", make_manifest, read_manifest, {".txt", "data.manifest", "data.paths"}},
+          {"record", "records of generated files", make_record, read_record, {"line ", "record", "./"}}};
+}
+
+}  // namespace modular::fuzz

@@ -1,0 +1,156 @@
+// Folders of several files: those of Hugging Face, and checkpoints.
+#include <array>
+#include <stdexcept>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/pretrained.h"
+#include "runtime/checkpoint/stored_tensors.h"
+#include "tests/data/temporary_folder.h"
+#include "tests/fuzz/readers.h"
+#include "tests/fuzz/safetensors_bytes.h"
+
+namespace modular::fuzz {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::string_view, 18> kIndexKeys = {"weight_map",
+                                                         "metadata",
+                                                         "model-1.safetensors",
+                                                         "model.safetensors",
+                                                         "lm_head.weight",
+                                                         "model.norm.weight",
+                                                         "format",
+                                                         "step",
+                                                         "state",
+                                                         "mesh",
+                                                         "tensors",
+                                                         "boxes",
+                                                         "shape",
+                                                         "offset",
+                                                         "file",
+                                                         "key",
+                                                         "..",
+                                                         "rank-00000.safetensors"};
+
+const ModelConfig& tiny_model() {
+  static const ModelConfig model = parse_config(
+      R"({"model_type": "llama", "vocab_size": 6, "hidden_size": 4, "intermediate_size": 6, "num_hidden_layers": 1,
+          "num_attention_heads": 2, "max_position_embeddings": 8, "num_nextn_predict_layers": 1})",
+      "config.json");
+  return model;
+}
+
+/// What a rank without others keeps of the model: all, one tensor in two boxes.
+std::vector<TensorBox> whole_boxes() {
+  std::vector<TensorBox> boxes;
+  for (const ModelParameter& parameter : model_parameters(tiny_model())) {
+    const std::vector<int64_t>& shape = parameter.global_shape;
+    boxes.push_back({parameter.name, shape, std::vector<int64_t>(shape.size(), 0), at::ones(shape)});
+    if (parameter.name != "model.embed_tokens.weight") continue;
+    TensorBox second = boxes.back();
+    boxes.back().local = boxes.back().local.narrow(0, 0, 2).clone();
+    second.local = second.local.narrow(0, 2, shape[0] - 2).clone();
+    second.offset[0] = 2;
+    boxes.push_back(std::move(second));
+  }
+  return boxes;
+}
+
+std::map<std::string, std::string> make_pretrained_files() {
+  std::array<std::vector<StoredBytes>, 2> files;
+  json map = json::object();
+  for (const ModelParameter& parameter : model_parameters(tiny_model())) {
+    const size_t number = parameter.name.find("mlp") == std::string::npos ? 0 : 1;
+    files.at(number).push_back(stored_bytes(parameter.name, at::ones(parameter.global_shape)));
+    map[parameter.name] = "model-" + std::to_string(number) + ".safetensors";
+  }
+  return {{"config.json", format_config(tiny_model(), "float32")},
+          {"model-0.safetensors", safetensors_file(files[0])},
+          {"model-1.safetensors", safetensors_file(files[1])},
+          {"model.safetensors.index.json", json{{"weight_map", map}}.dump()}};
+}
+
+/// Damages one of the files, which JSON is where its name says so.
+void mutate_file(std::map<std::string, std::string>& files, const std::string& name, Random& random) {
+  std::string& text = files.at(name);
+  if (name.ends_with(".json"))
+    text = mutated_json_text(json::parse(text), kIndexKeys, random);
+  else if (name.ends_with(".safetensors"))
+    text = mutated_safetensors_file(text, kIndexKeys, random);
+  else
+    text = mutated_text(std::move(text), kIndexKeys, random);
+  if (random.one_in(100)) files.erase(name);
+}
+
+Input make_folder(Random& random) {
+  static const std::map<std::string, std::string> valid = make_pretrained_files();
+  Input input{valid, {}};
+  const bool in_index = random.one_in(2);
+  mutate_file(input.files,
+              in_index ? "model.safetensors.index.json"
+                       : std::next(valid.begin(), static_cast<std::ptrdiff_t>(random.below(valid.size())))->first,
+              random);
+  return input;
+}
+
+void refuse_if(const std::string& refusal) {
+  if (!refusal.empty()) throw std::runtime_error(refusal);
+}
+
+/// As `modrun train` reads model.checkpoint.
+void read_folder(const Input&) {
+  const ModelConfig model = read_pretrained_config(".");
+  refuse_if(pretrained_refusal(".", model, Head::may_be_new));
+  new_head_note(".", model);
+  refuse_if(pretrained_refusal(".", model));
+  std::vector<TensorBox> boxes = whole_boxes();
+  if (config_difference(model, tiny_model()).empty()) load_pretrained(".", model, boxes);
+}
+
+const Mesh& single_rank() {
+  static const Mesh mesh(Environment{}, MeshShape{});
+  return mesh;
+}
+
+std::map<std::string, std::string> make_checkpoint_files() {
+  const TemporaryFolder folder;
+  Mesh mesh(Environment{}, MeshShape{});
+  for (const int64_t step : {10, 20})
+    save_checkpoint(folder.path(), tiny_model(), {step, {{"data", "7"}}}, whole_boxes(), mesh, /*keep_last=*/0);
+  return files_of(folder.path());
+}
+
+Input make_checkpoint(Random& random) {
+  static const std::map<std::string, std::string> valid = make_checkpoint_files();
+  Input input{valid, {}};
+  const std::string newest = "step-00000020/";
+  const std::array<std::string, 6> names = {newest + "checkpoint.json", newest + "checkpoint.json",
+                                            newest + "checkpoint.json", newest + "rank-00000.safetensors",
+                                            newest + "config.json",     "latest"};
+  mutate_file(input.files, random.pick(names), random);
+  return input;
+}
+
+/// As `modrun train --resume` reads it.
+void read_checkpoint(const Input&) {
+  const std::filesystem::path checkpoint = find_checkpoint(".");
+  if (checkpoint.empty()) throw std::runtime_error("./latest: no checkpoint");
+  refuse_if(checkpoint_refusal(checkpoint, tiny_model()));
+  std::vector<TensorBox> boxes = whole_boxes();
+  load_checkpoint(checkpoint, tiny_model(), boxes, single_rank());
+  load_parameters(".", tiny_model(), boxes);
+}
+
+}  // namespace
+
+std::vector<Reader> folder_readers() {
+  return {{"folder",
+           "Hugging Face folders: index, tensors and config together",
+           make_folder,
+           read_folder,
+           {"config.json", "model-", "index.json", ". ", ".:", "./", "\".\""}},
+          {"checkpoint", "folders of checkpoints", make_checkpoint, read_checkpoint, {"step-", "latest"}}};
+}
+
+}  // namespace modular::fuzz
