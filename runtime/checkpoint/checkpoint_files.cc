@@ -132,6 +132,9 @@ CheckpointIndex open_checkpoint(const fs::path& checkpoint) {
         const auto file_name = box.at("file").get<std::string>();
         auto& file = files[file_name];
         if (!file) {
+          if (fs::path(file_name).filename() != file_name)
+            throw std::runtime_error(
+                fmt::format("{} is damaged: \"{}\" is no name of a file beside it", path.string(), file_name));
           file = std::make_shared<const SafetensorsFile>(checkpoint / file_name);
           boxes_in[file_name] = parse_json(file->metadata().at("boxes"));
         }

@@ -72,6 +72,14 @@ TEST_F(DamagedCheckpoint, ABoxThatStandsTwiceIsRefused) {
             "checkpoint.json is damaged: it names the box \"model.norm.weight\" of rank-00000.safetensors twice");
 }
 
+TEST_F(DamagedCheckpoint, AFileElsewhereIsNotRead) {
+  json index = json::parse(read_file(checkpoint_ / "checkpoint.json"));
+  json boxes = index["tensors"]["model.norm.weight"]["boxes"];
+  boxes[0]["file"] = "../rank-00000.safetensors";
+  EXPECT_EQ(refusal({{"tensors", {{"model.norm.weight", {{"boxes", boxes}}}}}}),
+            "checkpoint.json is damaged: \"../rank-00000.safetensors\" is no name of a file beside it");
+}
+
 TEST_F(DamagedCheckpoint, AStateThatIsNoneOfTheGeneratorNamesTheRanksFile) {
   const fs::path file = checkpoint_ / rank_file_name(0);
   std::vector<std::pair<std::string, at::Tensor>> tensors;
