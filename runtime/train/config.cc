@@ -93,7 +93,7 @@ BatchShape RunConfig::batch_shape(const MeshShape& mesh, int64_t dp_rank) const 
   const int64_t dp_size = mesh[Axis::dp_replicate] * mesh[Axis::dp_shard];
   const int64_t parts = product({dp_size, train.micro_batches});
   if (train.batch_size_per_rank > 0) {
-    const int64_t all = train.batch_size_per_rank * dp_size;
+    const int64_t all = product({train.batch_size_per_rank, dp_size});
     // A file may have both: that of a run has all settings.
     const auto asked = origins.find("train.batch_size"), also = origins.find("train.batch_size_per_rank");
     const bool both = asked != origins.end() && also != origins.end() && asked->second.starts_with("--set") &&

@@ -124,7 +124,8 @@ void change(json& value, std::span<const std::string_view> keys, Random& random)
 void repeat_key(std::string& text, const json& value, Random& random) {
   if (!value.is_object() || value.empty() || !text.ends_with('}')) return;
   const auto item = std::next(value.begin(), static_cast<std::ptrdiff_t>(random.below(value.size())));
-  text.insert(text.size() - 1, "," + json(item.key()).dump() + ":" + any_scalar(random).dump());
+  text.pop_back();
+  text.append(",").append(json(item.key()).dump()).append(":").append(any_scalar(random).dump()).append("}");
 }
 
 }  // namespace
