@@ -221,13 +221,7 @@ class CLIPEncoderImpl : public Module {
                                          hidden_act, layer_norm_eps, attention_dropout, initializer_factor));
   }
 
-  Tensor forward(const Tensor& embeddings, const Tensor& mask) {
-    Tensor hidden_states = embeddings;
-    for (auto& layer : *layers) hidden_states = layer(hidden_states, mask);
-    return hidden_states;
-  }
-
-  ModuleListOf<CLIPEncoderLayer> layers;
+  PP_SPLIT ModuleListOf<CLIPEncoderLayer> layers;
 };
 
 class CLIPTextModelImpl : public Module {
@@ -257,14 +251,16 @@ class CLIPTextModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    const Tensor hidden_states = final_layer_norm(encoder(embeddings(batch), attention_mask(batch)));
-    return pooled(hidden_states, batch);
+    const Tensor mask = attention_mask(batch);
+    Tensor hidden_states = embeddings(batch);
+    for (auto& layer : *encoder->layers) hidden_states = layer(hidden_states, mask);
+    return pooled(final_layer_norm(hidden_states), batch);
   }
 
   CLIPTextConfig config;
-  CLIPTextEmbeddings embeddings;
+  PP_FIRST CLIPTextEmbeddings embeddings;
   CLIPEncoder encoder;
-  LayerNorm final_layer_norm;
+  PP_LAST LayerNorm final_layer_norm;
 };
 
 class CLIPVisionModelImpl : public Module {
@@ -282,17 +278,19 @@ class CLIPVisionModelImpl : public Module {
 
   /// [images, 1 + patches, hidden]
   Tensor forward(const Tensor& pixel_values) {
-    const Tensor embedded = embed(pixel_values);
-    return encoder(embedded, whole_mask(embedded.size(1), embedded.device()));
+    Tensor hidden_states = embed(pixel_values);
+    const Tensor mask = whole_mask(hidden_states.size(1), hidden_states.device());
+    for (auto& layer : *encoder->layers) hidden_states = layer(hidden_states, mask);
+    return hidden_states;
   }
 
   /// A feature of each image, from its class token: [images, hidden].
   Tensor pooled(const Tensor& hidden_states) { return post_layernorm(hidden_states.select(1, 0)); }
 
-  CLIPVisionEmbeddings embeddings;
-  LayerNorm pre_layrnorm;
+  PP_FIRST CLIPVisionEmbeddings embeddings;
+  PP_FIRST LayerNorm pre_layrnorm;
   CLIPEncoder encoder;
-  LayerNorm post_layernorm;
+  PP_LAST LayerNorm post_layernorm;
 };
 
 /// Scores of texts and images that belong together. Logits are those of each image against all texts.
@@ -308,10 +306,14 @@ class MODEL_ENTRY("contrastive-pairs") FSDP_UNIT CLIPModelImpl : public Module {
 
   /// Of length 1: [images, projection_dim].
   Tensor image_features(const Batch& batch) {
-    return unit_rows(visual_projection(vision_model->pooled(vision_model(batch.pixel_values))));
+    const Tensor hidden_states = vision_model(batch.pixel_values);
+    return unit_rows(visual_projection(vision_model->pooled(hidden_states)));
   }
   /// Of length 1: [texts, projection_dim].
-  Tensor text_features(const Batch& batch) { return unit_rows(text_projection(text_model(batch))); }
+  Tensor text_features(const Batch& batch) {
+    const Tensor pooled = text_model(batch);
+    return unit_rows(text_projection(pooled));
+  }
 
   /// Of the rows of one side against all of the other.
   Tensor scores(const Tensor& rows, const Tensor& others) {
@@ -382,7 +384,7 @@ class MODEL_ENTRY("image-classification") FSDP_UNIT CLIPForImageClassificationIm
 
   CLIPConfig config;
   CLIPVisionModel vision_model;
-  nn::Linear classifier;
+  PP_LAST nn::Linear classifier;
 };
 
 }  // namespace modular::clip

@@ -90,9 +90,6 @@ struct LlavaEncoderImpl : clip::CLIPEncoderImpl {
     for (int64_t i = 0; i < count; ++i) hidden_states = (*layers)[i](hidden_states, mask);
     return hidden_states;
   }
-
- private:
-  using CLIPEncoderImpl::forward;
 };
 
 struct LlavaVisionModelImpl : clip::CLIPVisionModelImpl {

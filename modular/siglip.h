@@ -196,7 +196,7 @@ struct SiglipTextModelImpl : clip::CLIPTextModelImpl {
     init::zeros_(head->bias);
   }
 
-  nn::Linear head{nullptr};
+  PP_LAST nn::Linear head{nullptr};
 
  private:
   using CLIPTextModelImpl::ends;
@@ -212,11 +212,14 @@ struct SiglipVisionModelImpl : clip::CLIPVisionModelImpl {
 
   Tensor embed(const Tensor& pixel_values) { return embeddings(pixel_values); }
 
-  Tensor forward(const Tensor& pixel_values) { return post_layernorm(CLIPVisionModelImpl::forward(pixel_values)); }
+  Tensor forward(const Tensor& pixel_values) {
+    const Tensor hidden_states = CLIPVisionModelImpl::forward(pixel_values);
+    return post_layernorm(hidden_states);
+  }
 
   Tensor pooled(const Tensor& hidden_states) { return head(hidden_states); }
 
-  SiglipMultiheadAttentionPoolingHead head{nullptr};
+  PP_LAST SiglipMultiheadAttentionPoolingHead head{nullptr};
 
  private:
   using CLIPVisionModelImpl::pre_layrnorm;
@@ -229,9 +232,13 @@ struct MODEL_ENTRY("contrastive-pairs") FSDP_UNIT SiglipModelImpl : clip::CLIPMo
   }
 
   Tensor image_features(const Batch& batch) {
-    return unit_rows(vision_model->pooled(vision_model(batch.pixel_values)));
+    const Tensor hidden_states = vision_model(batch.pixel_values);
+    return unit_rows(vision_model->pooled(hidden_states));
   }
-  Tensor text_features(const Batch& batch) { return unit_rows(text_model(batch)); }
+  Tensor text_features(const Batch& batch) {
+    const Tensor pooled = text_model(batch);
+    return unit_rows(pooled);
+  }
 
   Tensor scores(const Tensor& rows, const Tensor& others) { return CLIPModelImpl::scores(rows, others) + logit_bias; }
 

@@ -1,5 +1,5 @@
 // T5 (Raffel et al., 2020), as in Hugging Face transformers: an encoder, and a decoder that reads what it made.
-// Pipelines cut it between the two; an encoder alone is not cut, as its first layer holds the biases of all.
+// Pipelines cut both, and between them. Every stage holds the biases by distance, which each stack's first layer has.
 #pragma once
 
 #include <cmath>
@@ -173,7 +173,7 @@ class T5LayerFFImpl : public Module {
 };
 
 /// What attention adds to its scores by how far a key is from its query, one table for all layers of a stack. A unit of
-/// its own, as it is read before the first layer that holds it.
+/// its own, as it is read before the first layer that holds it, and on stages that lack that layer.
 class FSDP_UNIT T5RelativeAttentionBiasImpl : public Module {
  public:
   explicit T5RelativeAttentionBiasImpl(const T5Config& config, bool bidirectional)
@@ -261,7 +261,7 @@ class T5SelfAttentionImpl : public T5AttentionImpl {
     if (has_relative_attention_bias) relative_attention_bias = T5RelativeAttentionBias(config, bidirectional);
   }
 
-  T5RelativeAttentionBias relative_attention_bias{nullptr};
+  PP_ALL T5RelativeAttentionBias relative_attention_bias{nullptr};
 };
 
 class T5LayerSelfAttentionImpl : public Module {
@@ -354,22 +354,23 @@ class T5EncoderImpl : public Module {
   explicit T5EncoderImpl(const T5Config& config)
       : block(ModuleListOf<T5EncoderBlock>()),
         final_layer_norm(T5LayerNorm(config)),
-        dropout(nn::Dropout(config.dropout_rate)) {
+        dropout(nn::Dropout(config.dropout_rate)),
+        final_dropout(nn::Dropout(config.dropout_rate)) {
     for (int64_t i = 0; i < config.num_layers; ++i)
       block->push_back(T5EncoderBlock(config, /*has_relative_attention_bias=*/i == 0));
   }
 
-  Tensor forward(const Tensor& embedded, const Batch& batch) {
-    const Tensor mask =
-        block[0]->layer->self_attention->SelfAttention->relative_attention_bias(bidirectional_mask(batch));
-    Tensor hidden_states = dropout(embedded);
-    for (auto& each : *block) hidden_states = each(hidden_states, mask);
-    return dropout(final_layer_norm(hidden_states));
+  /// What attention adds to its scores where `visible` says that a query sees a key.
+  Tensor mask(const Tensor& visible) {
+    return block[0]->layer->self_attention->SelfAttention->relative_attention_bias(visible);
   }
+  /// What the encoder gives, after its last block.
+  Tensor finish(const Tensor& hidden_states) { return final_dropout(final_layer_norm(hidden_states)); }
 
-  ModuleListOf<T5EncoderBlock> block;
-  T5LayerNorm final_layer_norm;
-  nn::Dropout dropout;
+  PP_SPLIT ModuleListOf<T5EncoderBlock> block;
+  PP_LAST T5LayerNorm final_layer_norm;
+  nn::Dropout dropout;  // of what the first block reads
+  nn::Dropout final_dropout;
 };
 
 class T5DecoderImpl : public Module {
@@ -377,27 +378,23 @@ class T5DecoderImpl : public Module {
   explicit T5DecoderImpl(const T5Config& config)
       : block(ModuleListOf<T5DecoderBlock>()),
         final_layer_norm(T5LayerNorm(config)),
-        dropout(nn::Dropout(config.dropout_rate)) {
+        dropout(nn::Dropout(config.dropout_rate)),
+        final_dropout(nn::Dropout(config.dropout_rate)) {
     for (int64_t i = 0; i < *config.num_decoder_layers; ++i)
       block->push_back(T5DecoderBlock(config, /*has_relative_attention_bias=*/i == 0));
   }
 
-  /// `embedded` [batch, target_seq, hidden] of `decoder_padding` [batch, target_seq]; the encoder's states and their
-  /// padding [batch, seq].
-  Tensor forward(const Tensor& embedded, const Tensor& decoder_padding, const Tensor& encoder_states,
-                 const Tensor& encoder_padding) {
-    const Tensor visible = causal_mask(decoder_padding, embedded.size(1), /*window=*/0, embedded.device());
-    const Tensor mask = block[0]->layer->self_attention->SelfAttention->relative_attention_bias(visible);
-    const Tensor encoder_mask =
-        encoder_padding.to(at::kBool).view({encoder_padding.size(0), 1, 1, encoder_padding.size(1)});
-    Tensor hidden_states = dropout(embedded);
-    for (auto& each : *block) hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
-    return dropout(final_layer_norm(hidden_states));
+  /// What attention adds to its scores where `visible` says that a query sees a key.
+  Tensor mask(const Tensor& visible) {
+    return block[0]->layer->self_attention->SelfAttention->relative_attention_bias(visible);
   }
+  /// What the decoder gives, after its last block.
+  Tensor finish(const Tensor& hidden_states) { return final_dropout(final_layer_norm(hidden_states)); }
 
-  ModuleListOf<T5DecoderBlock> block;
-  T5LayerNorm final_layer_norm;
-  nn::Dropout dropout;
+  PP_SPLIT ModuleListOf<T5DecoderBlock> block;
+  PP_LAST T5LayerNorm final_layer_norm;
+  nn::Dropout dropout;  // of what the first block reads
+  nn::Dropout final_dropout;
 };
 
 /// `padding`, or that nothing of `ids` is padding.
@@ -413,12 +410,17 @@ class T5EncoderModelImpl : public Module {
         shared(embedding(config.vocab_size, config.d_model, std::nullopt)),
         encoder(T5Encoder(config)) {}
 
-  Tensor forward(const Batch& batch) { return encoder(shared(batch.input_ids), batch); }
+  Tensor forward(const Batch& batch) {
+    const Tensor mask = encoder->mask(bidirectional_mask(batch));
+    Tensor hidden_states = encoder->dropout(shared(batch.input_ids));
+    for (auto& each : *encoder->block) hidden_states = each(hidden_states, mask);
+    return encoder->finish(hidden_states);
+  }
 
   void reset_parameters() override { init::normal_(shared->weight, 0.0, factor); }
 
   double factor;
-  TP_VOCAB nn::Embedding shared;
+  PP_FIRST TP_VOCAB nn::Embedding shared;
   T5Encoder encoder;
 };
 
@@ -430,8 +432,13 @@ class T5ModelImpl : public T5EncoderModelImpl {
   /// What the decoder makes of `decoder_input_ids` [batch, target_seq].
   Tensor forward(const Batch& batch, const Tensor& decoder_input_ids) {
     const Tensor encoder_states = T5EncoderModelImpl::forward(batch);
-    return decoder(shared(decoder_input_ids), padding_of(decoder_input_ids, batch.decoder_attention_mask),
-                   encoder_states, padding_of(batch.input_ids, batch.attention_mask));
+    const Tensor padding = padding_of(batch.input_ids, batch.attention_mask);
+    const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
+    const Tensor mask = decoder->mask(causal_mask(padding_of(decoder_input_ids, batch.decoder_attention_mask),
+                                                  decoder_input_ids.size(1), /*window=*/0, decoder_input_ids.device()));
+    Tensor hidden_states = decoder->dropout(shared(decoder_input_ids));
+    for (auto& each : *decoder->block) hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
+    return decoder->finish(hidden_states);
   }
 
   PP_ALL TP_VOCAB nn::Embedding shared{nullptr};
@@ -534,7 +541,8 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT T5ForTokenClassificationImpl
         classifier(linear(config.d_model, config.num_labels, /*bias=*/true)) {}
 
   Outputs forward(const Batch& batch) {
-    Tensor logits = classifier(dropout(transformer(batch)));
+    Tensor hidden_states = transformer(batch);
+    Tensor logits = classifier(dropout(hidden_states));
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = cross_entropy(logits, batch.labels);
@@ -549,7 +557,7 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT T5ForTokenClassificationImpl
   double factor;
   T5EncoderModel transformer;
   nn::Dropout dropout;
-  nn::Linear classifier;
+  PP_LAST nn::Linear classifier;
 };
 
 /// The encoder as an embedding of sentences: the mean over their tokens (Reimers & Gurevych, Sentence-BERT).

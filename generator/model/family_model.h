@@ -119,16 +119,22 @@ struct EntryPlan {
   };
   /// What a pipeline stage hands to the next.
   struct StageCut {
+    std::string list;                // that is cut; empty between towers
     std::string carried;             // the variable
     std::vector<std::string> shape;  // "batch", "seq", products of config fields; "?" where a size is not known
   };
-  std::vector<std::string> units, first, last;
+  /// What stages are cut between, and what only the stages at its ends hold.
+  struct Tower {
+    std::string split_list;
+    std::vector<std::string> first, last;
+  };
+  std::vector<std::string> units;
   std::vector<Split> tensor_splits;
   std::vector<Tie> ties;
-  std::string split_list;
-  bool two_stages = false;  // cut between towers
+  std::vector<Tower> towers;            // none where pipelines cannot cut it, else one or two
+  std::vector<std::string> everywhere;  // what every stage holds of what is in them
   std::vector<Divides> divides;
-  std::optional<StageCut> cut;
+  std::vector<StageCut> cuts;
   Proof proof;
 };
 

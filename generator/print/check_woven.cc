@@ -163,11 +163,16 @@ class Unweaver {
       entered_.insert(entered);
       return adds_until(woven + 10);
     }
-    if (woven_.reads(woven, {"if", "(", "!", "pp", "::", "is_last", "(", ")", ")", "return"}) &&
-        !flattened_.reads(flat, {"if", "(", "!", "pp", "::", "is_last"})) {
-      if (woven_.is_name(woven + 10) && woven_.word(woven + 11) == ";") return adds_until(woven + 12);
-      return woven_.reads(woven + 10, {"pp", "::", "pass_on", "("}) && woven_.is_name(woven + 14) &&
-             woven_.reads(woven + 15, {")", ";"}) && adds_until(woven + 17);
+    if (woven_.reads(woven, {"if", "(", "!", "pp", "::"}) && !flattened_.reads(flat, {"if", "(", "!", "pp", "::"})) {
+      const bool asks_tower = woven_.reads(woven + 5, {"second_tower", "("}) && woven_.is_name(woven + 7);
+      const size_t close = woven + (asks_tower ? 8 : 7), value = close + 3;
+      if ((!asks_tower && !woven_.reads(woven + 5, {"is_last", "("})) || !woven_.reads(close, {")", ")", "return"}))
+        return false;
+      const bool passes_on = woven_.reads(value, {"pp", "::", "pass_on", "("});
+      const size_t carried = value + (passes_on ? 4 : 0);
+      if (!woven_.is_name(carried) || (asks_tower && woven_.word(carried) != woven_.word(woven + 7))) return false;
+      if (passes_on) return woven_.reads(carried + 1, {")", ";"}) && adds_until(carried + 3);
+      return woven_.word(carried + 1) == ";" && adds_until(carried + 2);
     }
     if (flattened_.word(flat) == "}" && woven_.reads(woven, {"if", "("}) && woven_.is_name(woven + 2) &&
         woven_.reads(woven + 3, {".", kTieFlag, ")", "tie_parameter", "("}) &&
@@ -178,13 +183,20 @@ class Unweaver {
 
   bool added_before(size_t woven) const { return woven > 0 && added_[woven - 1]; }
 
+  /// Whether `pp::is_first()` or `pp::first_tower()` stands there.
+  bool asks_first(size_t woven) const {
+    return woven_.reads(woven, {"pp", "::", "is_first", "(", ")"}) ||
+           woven_.reads(woven, {"pp", "::", "first_tower", "(", ")"});
+  }
+
   /// `Tensor x; if (pp::is_first()) { … } else { x = pp::received(); }`
   bool feed(size_t flat, size_t woven) {
     const bool declares = woven_.word(woven) == "Tensor" && woven_.is_name(woven + 1) &&
                           woven_.word(woven + 2) == ";" &&
                           !flattened_.reads(flat, {"Tensor", woven_.word(woven + 1), ";"});
     const size_t condition = woven + (declares ? 3 : 0);
-    if (!woven_.reads(condition, {"if", "(", "pp", "::", "is_first", "(", ")", ")", "{"}) ||
+    if (!woven_.reads(condition, {"if", "("}) || !asks_first(condition + 2) ||
+        !woven_.reads(condition + 7, {")", "{"}) ||
         flattened_.reads(flat,
                          {woven_.word(woven), woven_.word(woven + 1), woven_.word(woven + 2), woven_.word(woven + 3)}))
       return false;
@@ -213,7 +225,7 @@ class Unweaver {
       return false;
     const size_t open = woven + 3, close = woven_.closing(open);
     if (woven_.word(open) != "(" || close == woven_.size()) return false;
-    if (space == "pp" && name == "is_first") return received(flat, woven);
+    if (asks_first(woven)) return received(flat, woven);
     static const std::set<std::string_view> kWraps = {"enter", "gather", "local", "exit"},
                                             kOfLayers = {"exit", "partial", "embedding", "layer_norm", "dropout"},
                                             kSameName = {"attention", "attention_with_biases", "cross_entropy",

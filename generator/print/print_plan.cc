@@ -99,10 +99,15 @@ void write_plan(llvm::json::OStream& json, const FamilyModel& family, const Entr
         json.attribute("flag", tie.flag);
       });
   });
-  json.attribute("split_list", plan.split_list);
-  json.attribute("two_stages", plan.two_stages);
-  write_names(json, "first", plan.first);
-  write_names(json, "last", plan.last);
+  json.attributeArray("towers", [&] {
+    for (const EntryPlan::Tower& tower : plan.towers)
+      json.object([&] {
+        json.attribute("split_list", tower.split_list);
+        write_names(json, "first", tower.first);
+        write_names(json, "last", tower.last);
+      });
+  });
+  write_names(json, "everywhere", plan.everywhere);
   json.attributeArray("divides", [&] {
     for (const EntryPlan::Divides& divides : plan.divides)
       json.object([&] {
@@ -110,11 +115,14 @@ void write_plan(llvm::json::OStream& json, const FamilyModel& family, const Entr
         json.attribute("axis", divides.axis);
       });
   });
-  if (plan.cut)
-    json.attributeObject("stage_cut", [&] {
-      json.attribute("carried", plan.cut->carried);
-      write_names(json, "shape", plan.cut->shape);
-    });
+  json.attributeArray("stage_cuts", [&] {
+    for (const EntryPlan::StageCut& cut : plan.cuts)
+      json.object([&] {
+        json.attribute("list", cut.list);
+        json.attribute("carried", cut.carried);
+        write_names(json, "shape", cut.shape);
+      });
+  });
   json.attributeArray("parameters", [&] {
     for (const ParameterLayout& layout : layout_of(family, plan)) json.object([&] { write_parameter(json, layout); });
   });
@@ -137,10 +145,16 @@ PlanSource plan_source(const FamilyModel& family, const EntryPlan& plan) {
   text += member("ties", each(plan.ties, [](const EntryPlan::Tie& tie) {
                    return "{" + quoted(tie.parameter) + ", " + quoted(tie.source) + ", " + quoted(tie.flag) + "}";
                  }));
-  text += "    .split_list = " + quoted(plan.split_list) + ",\n";
-  if (plan.two_stages) text += "    .two_stages = true,\n";
-  text += member("first", each(plan.first, quoted));
-  text += member("last", each(plan.last, quoted));
+  const EntryPlan::Tower tower = plan.towers.empty() ? EntryPlan::Tower() : plan.towers.back();
+  text += "    .split_list = " + quoted(tower.split_list) + ",\n";
+  text += member("first", each(tower.first, quoted));
+  text += member("last", each(tower.last, quoted));
+  if (plan.towers.size() > 1) {
+    const EntryPlan::Tower& first = plan.towers.front();
+    text += "    .first_tower = Tower{.split_list = " + quoted(first.split_list) + ",\n";
+    text += member("first", each(first.first, quoted)) + member("last", each(first.last, quoted)) + "},\n";
+  }
+  if (!plan.everywhere.empty()) text += member("everywhere", each(plan.everywhere, quoted));
   text += member("divides", each(plan.divides, [](const EntryPlan::Divides& divides) {
                    return "{" + quoted(divides.field) + ", " + quoted(divides.axis) + "}";
                  }));

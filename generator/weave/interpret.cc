@@ -27,13 +27,6 @@ Value unknown_argument(const Parameter& parameter) {
   return invariant_of(parameter.canonical, !is_rotary);
 }
 
-/// The module that `expr` names, a field of `self` or of a module that it holds; null where it is something else.
-const ModuleNode* named_by(const ModuleNode& self, const Expr& expr) {
-  if (expr.kind != Expr::Kind::field) return nullptr;
-  const ModuleNode* holder = expr.operands.empty() ? &self : named_by(self, expr.operands[0]);
-  return holder ? holder->child(expr.name) : nullptr;
-}
-
 /// Whether the call is of a unit's forward, which the runtime wraps.
 bool runs_unit(const Frame& frame, const ModuleNode& root) {
   return frame.self && frame.function->name == "forward" &&
@@ -41,6 +34,15 @@ bool runs_unit(const Frame& frame, const ModuleNode& root) {
 }
 
 }  // namespace
+
+const ModuleNode* named_by(const ModuleNode& self, const Expr& expr) {
+  const bool is_element = expr.kind == Expr::Kind::op && expr.name == "[]";
+  if (expr.kind != Expr::Kind::field && !is_element) return nullptr;
+  const ModuleNode* holder = expr.operands.empty() ? &self : named_by(self, expr.operands[0]);
+  if (!holder) return nullptr;
+  if (is_element) return holder->kind == ModuleNode::Kind::list ? holder->children[0].get() : nullptr;
+  return holder->child(expr.name);
+}
 
 Value object_value() {
   Value value;
@@ -92,8 +94,8 @@ Interpreter::Interpreter(const FamilyModel& family, const FunctionIndex& functio
   for_each_node(root, [&](const ModuleNode& node) {
     if (node.field && find_annotation(node.field->annotations, "pp_split")) has_pipeline_ = true;
   });
-  has_towers_ = has_towers(root);
-  has_pipeline_ |= has_towers_;
+  towers_ = find_towers(root);
+  has_pipeline_ |= towers_.exist;
 }
 
 void Interpreter::run_entry(const Function& forward) {
@@ -104,7 +106,7 @@ void Interpreter::run_entry(const Function& forward) {
   if (!result.has_failed() && !result.is_invariant())
     report(forward.where, "what the entry returns is " + describe(result),
            "a loss and logits have to be whole on every tp rank");
-  if (has_towers_ && !walked_ && findings_.empty())
+  if (towers_.exist && !cut_ && findings_.empty())
     report(forward.where, "the PP_FIRST and the PP_LAST modules of " + root_.type->holder + " are not both run",
            "run the first tower, and after it the last on what that made");
 }
@@ -270,12 +272,16 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
   if (is_unit) units_.push_back(self);
   MethodFindings& found = interpretation_[&function];
   const bool first_time = !found.owner && found.placements.empty() && interpreted_.insert(&function).second;
-  std::optional<Walk> walk;
+  std::optional<Walk> walk, cut;
+  size_t tower = 0;
   if (self && has_pipeline_) {
     std::vector<Finding> walk_findings;
     const auto split_list = [&](const Expr& list) {
       const ModuleNode* node = named_by(*self, list);
-      return node && node->field && find_annotation(node->field->annotations, "pp_split") ? node->field : nullptr;
+      const StagePlace place = node ? stage_place(*node, towers_) : StagePlace();
+      if (place.kind != "pp_split") return static_cast<const Field*>(nullptr);
+      tower = place.tower;
+      return node->field;
     };
     walk = find_walk(split_list, function, walk_findings);
     for (Finding& finding : walk_findings)
@@ -289,8 +295,8 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
     for (const Expr& argument : initializer.arguments) values.push_back(evaluate(argument));
     if (values.size() == 1) frame.variables[0].value.members[initializer.name] = std::move(values[0]);
   }
-  execute_body(function.body.statements, walk);
-  if (has_towers_ && is_entry_) walk = cut_between_towers(frame, frame.caller, at);
+  execute_body(function.body.statements, walk, tower);
+  if (towers_.exist && is_entry_) cut = cut_between_towers(frame, frame.caller, at);
   active_.pop_back();
   if (is_unit) units_.pop_back();
   if (!frame.reached.empty()) {
@@ -301,19 +307,31 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
 
   keep(frame, found, first_time, at);
   if (at && frame_ && self && !frame.placements.empty()) place(Call::on_shards, *at, &function);
+  const SourceSpan here = at ? at->span : function.where;
+  if (!first_time && is_entry_ && findings_.empty() && found.walk.has_value() != walk.has_value())
+    report(here, "a PP_SPLIT list is cut in one entry, and lies in a module that one stage holds in another",
+           "use a class of its own for one of them");
   if (walk) {
+    if (std::exchange(walked_[tower], true))
+      report(here, "the PP_SPLIT list " + walk->list->name + " is walked more than once",
+             "a pipeline runs its list once for each batch");
+    if (cut && tower == 0)
+      report(function.body.statements[walk->loop].span,
+             "the first tower's PP_SPLIT list " + walk->list->name + " is walked where the second one is run",
+             "walk it in a method of its own, which returns what the first tower makes");
+    if (cut) std::erase_if(walk->feed, [&](size_t statement) { return statement < *cut->cut; });
+    regions_[tower] = Region::last_stage;
     found.walk = walk;
     found.carried = frame.walked_value;
-    region_ = Region::last_stage;
-    if (walked_ && walk->list)
-      fail(at ? at->span : function.where, "the PP_SPLIT list " + walk->list->name + " is walked more than once",
-           "a pipeline runs its list once for each batch");
-    else if (walked_)
-      fail(at ? at->span : function.where, "the model is cut between its towers more than once",
-           "a pipeline runs each tower once for each batch");
-    walked_ = true;
   }
-  if ((walk || !frame.pass_ons.empty() || frame.walking_call) && frame_) frame_->walking_call = at;
+  if (cut) {
+    if (std::exchange(cut_, true))
+      report(here, "the model is cut between its towers more than once",
+             "a pipeline runs each tower once for each batch");
+    found.cut = cut;
+    found.crossing = frame.crossing;
+  }
+  if ((walk || cut || !frame.pass_ons.empty() || frame.walking_call) && frame_) frame_->walking_call = at;
 
   Value result;
   for (const Value& value : frame.results) result = join(result, value);
@@ -328,8 +346,15 @@ std::optional<Walk> Interpreter::cut_between_towers(Frame& frame, Frame* caller,
   std::vector<Finding> cut_findings;
   std::optional<Walk> walk = find_cut(*frame.function, frame.reads, cut_findings);
   for (Finding& finding : cut_findings) report(finding.where, finding.message, finding.advice);
-  if (walk) frame.walked_value = frame.fed[walk->variable].value;
   const bool is_cut = std::any_of(frame.reads.begin(), frame.reads.end(), [](const auto& one) { return one.is_cut; });
+  if (caller && (walk || is_cut)) caller->reading.is_cut = true;
+  if (walk) {
+    frame.crossing = frame.fed[walk->variable].value;
+    // What comes after the first tower asks whether the second is run, which answers for stages amid the first too.
+    const Stmt* const made = &frame.function->body.statements[walk->feed.back()];
+    std::erase_if(frame.pass_ons,
+                  [&](const PassOn& one) { return one.statement == made && one.carried == walk->carried; });
+  }
   if (walk || is_cut || !cut_findings.empty() || !caller) return walk;
   for (const StageReads& reads : frame.reads)
     for (const auto part : {&StageReads::first, &StageReads::last})
@@ -359,7 +384,7 @@ void Interpreter::keep(Frame& frame, MethodFindings& found, bool first_time, con
     if (same_calls(placements, found.placements) || (found.on_shards && same_calls(placements, *found.on_shards)))
       return;
     const bool can_have_two_forms = frame.self && !runs_unit(frame, root_) && frame.pass_ons.empty() && !found.walk &&
-                                    !found.on_shards && placements.empty() != found.placements.empty();
+                                    !found.cut && !found.on_shards && placements.empty() != found.placements.empty();
     if (!can_have_two_forms) {
       if (!findings_.empty()) return;  // what was found before an error is not all
       fail(at ? at->span : frame.function->where,

@@ -42,7 +42,8 @@ struct MethodFindings {
   std::optional<std::vector<Placement>> on_shards;
   std::vector<PassOn> pass_ons;  // where the model is cut in a call inside
   std::optional<Walk> walk;
-  Value carried;  // what the walk begins with, or what crosses between towers
+  std::optional<Walk> cut;  // between towers
+  Value carried, crossing;  // what the walk begins with, and what crosses between towers
 };
 
 /// What was found, by function of the family.

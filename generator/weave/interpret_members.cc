@@ -1,6 +1,7 @@
 // What expressions name: variables, members, modules and their parameters.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "generator/weave/interpreter.h"
 #include "generator/weave/partition.h"
@@ -51,7 +52,14 @@ Value Interpreter::evaluate_local(const Expr& expr) {
 }
 
 Value Interpreter::evaluate_field(const Expr& expr) {
-  if (!expr.operands.empty()) return evaluate_member(expr, evaluate(expr.operands[0]));
+  if (!expr.operands.empty()) {
+    const ModuleNode* const named = frame_->self && has_pipeline_ ? named_by(*frame_->self, expr) : nullptr;
+    const bool everywhere = named && stage_place(*named, towers_).kind == "pp_all";
+    const bool before = std::exchange(reaches_everywhere_, reaches_everywhere_ || everywhere);
+    const Value holder = evaluate(expr.operands[0]);
+    reaches_everywhere_ = before;
+    return evaluate_member(expr, holder);
+  }
   if (!frame_->self) {
     const std::optional<Place> place = place_of(expr);
     return place ? read(*place, expr) : invariant_of(expr.type, true);
@@ -82,9 +90,8 @@ Value Interpreter::evaluate_setting(const Expr& expr, const ModuleNode& owner) {
 
 Value Interpreter::evaluate_child(const Expr& expr, const ModuleNode& child) {
   if (child.is_module()) {
-    const bool is_split_list =
-        child.kind == ModuleNode::Kind::list && find_annotation(child.field->annotations, "pp_split");
-    if (has_pipeline_ && is_split_list && walked_list_ != &expr)
+    const bool is_split_list = child.kind == ModuleNode::Kind::list && stage_place(child, towers_).kind == "pp_split";
+    if (has_pipeline_ && is_split_list && walked_list_ != &expr && !reaches_everywhere_)
       return fail(
           expr.span,
           "the PP_SPLIT list " + child.field->name + " is reached into: a stage holds only some of its elements",
@@ -171,28 +178,26 @@ void Interpreter::check_stage(const Expr& expr, const ModuleNode& node) {
   if (!has_pipeline_ || !is_entry_) return;
   static constexpr std::pair<const char*, Region> stages[] = {
       {"pp_first", Region::first_stage}, {"pp_split", Region::split_stage}, {"pp_last", Region::last_stage}};
-  for (const ModuleNode* at = &node; at && at->field; at = at->parent) {
-    if (find_annotation(at->field->annotations, "pp_all")) return;
-    for (const auto& [annotation, region] : stages) {
-      if (!find_annotation(at->field->annotations, annotation)) continue;
-      if (has_towers_) {
-        StageReads::Read& read = region == Region::first_stage ? frame_->reading.first : frame_->reading.last;
-        if (!read.at) read = {&expr, &node, at->field};
-        return;
-      }
-      if (region != region_) report(expr.span, wrong_stage(node, region), wrong_stage_advice(region));
-      return;
-    }
+  const StagePlace place = stage_place(node, towers_);
+  if (place.kind == "pp_all" || !place.in) return;
+  if (towers_.exist) {
+    StageReads::Read& read = place.tower == 0 ? frame_->reading.first : frame_->reading.last;
+    if (!read.at) read = {&expr, &node, place.in};
+    if (!towers_.are_split[place.tower]) return;
   }
+  const Region running = regions_[place.tower];
+  for (const auto& [kind, region] : stages)
+    if (place.kind == kind && region != running)
+      report(expr.span, wrong_stage(node, region, running), wrong_stage_advice(region));
 }
 
-std::string Interpreter::wrong_stage(const ModuleNode& node, Region owner) const {
+std::string Interpreter::wrong_stage(const ModuleNode& node, Region owner, Region running) const {
   static constexpr const char* held[] = {"", "the first pipeline stage", "the stages of the split list",
                                          "the last pipeline stage"};
   static constexpr const char* run[] = {"on every stage", "on the first stage only",
                                         "within the walk over the split list", "on the last stage only"};
-  return node.path + " is held by " + held[static_cast<int>(owner)] + " alone, but is used " +
-         run[static_cast<int>(region_)];
+  return node.path + " is held by " + held[static_cast<int>(owner)] + (towers_.exist ? " of its tower" : "") +
+         " alone, but is used " + run[static_cast<int>(running)];
 }
 
 }  // namespace modgen

@@ -6,16 +6,17 @@
 
 namespace modgen {
 
-void Interpreter::execute_body(const std::vector<Stmt>& statements, const std::optional<Walk>& walk) {
+void Interpreter::execute_body(const std::vector<Stmt>& statements, const std::optional<Walk>& walk, size_t tower) {
   frame_->scopes.emplace_back();
+  Region& region = regions_[tower];
   for (size_t i = 0; i < statements.size() && !frame_->ended; ++i) {
-    const Region before = region_;
+    const Region before = region;
     if (walk && has_pipeline_) {
       const bool feeds = std::find(walk->feed.begin(), walk->feed.end(), i) != walk->feed.end();
-      region_ = feeds                          ? Region::first_stage
-                : i == walk->loop              ? Region::split_stage
-                : walk->cut && i >= *walk->cut ? Region::last_stage
-                                               : before;
+      region = feeds                          ? Region::first_stage
+               : i == walk->loop              ? Region::split_stage
+               : walk->cut && i >= *walk->cut ? Region::last_stage
+                                              : before;
     }
     if (walk && i == walk->loop) {
       Value& carried = frame_->variables[walk->variable].value;
@@ -24,9 +25,8 @@ void Interpreter::execute_body(const std::vector<Stmt>& statements, const std::o
       frame_->variables[walk->variable].version = ++versions_;
     }
     execute(statements[i]);
-    if (walk && has_pipeline_ && !(walk->cut && i >= *walk->cut)) region_ = before;
-    if (has_towers_) {
-      frame_->reading.is_cut = frame_->walking_call != nullptr;
+    if (walk && has_pipeline_ && !(walk->cut && i >= *walk->cut)) region = before;
+    if (towers_.exist) {
       if (frame_->reading.first.at) frame_->fed = frame_->variables;
       frame_->reads.push_back(std::exchange(frame_->reading, {}));
     }
@@ -38,7 +38,6 @@ void Interpreter::execute_body(const std::vector<Stmt>& statements, const std::o
 void Interpreter::hand_on(const Stmt& statement) {
   const Expr* const walking = frame_->walking_call;
   frame_->walking_call = nullptr;
-  region_ = Region::last_stage;
   if (!has_pipeline_) return;
   const std::string& type = frame_->function->result;
   const bool can_return = type == "at::Tensor" || type == "modular::Outputs";
@@ -75,8 +74,8 @@ void Interpreter::execute_inner(const Stmt& statement) {
   execute(statement);
   if (!frame_->walking_call) return;
   report(frame_->walking_call->span,
-         has_towers_ ? "a call in which the model is cut between its towers is inside another statement"
-                     : "a call that walks the PP_SPLIT list is inside another statement",
+         frame_->reading.is_cut ? "a call in which the model is cut between its towers is inside another statement"
+                                : "a call that walks the PP_SPLIT list is inside another statement",
          "call it in the method's outermost block");
   frame_->walking_call = nullptr;
 }

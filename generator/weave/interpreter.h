@@ -1,6 +1,7 @@
 // The implementation of interpret.h: one entry's methods, run on shard types.
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -76,7 +77,7 @@ struct Frame {
   std::map<const Expr*, std::vector<Placement>> placements;
   std::vector<PassOn> pass_ons;
   bool ended = false;                  // no statement after this one runs
-  Value walked_value;                  // what the walk over the split list begins with, or what crosses between towers
+  Value walked_value, crossing;        // what the walk over the split list begins with, what crosses between towers
   const Expr* walking_call = nullptr;  // a call in the current statement in which the model is cut
   StageReads reading;                  // of the current statement, where the model is cut between towers
   std::vector<StageReads> reads;       // of those before
@@ -134,7 +135,8 @@ class Interpreter {
 
   // ---- interpret_statements.cc ----
 
-  void execute_body(const std::vector<Stmt>& statements, const std::optional<Walk>& walk);
+  /// `walk` is over the list of that tower.
+  void execute_body(const std::vector<Stmt>& statements, const std::optional<Walk>& walk, size_t tower);
   /// `statement` holds a call in which the model is cut.
   void hand_on(const Stmt& statement);
   void execute_block(const std::vector<Stmt>& statements);
@@ -185,7 +187,7 @@ class Interpreter {
   void read_parameters(const Expr& expr, const ModuleNode& node);
   /// Checks that `node` is there in every stage that runs `expr`; between towers notes that it is read.
   void check_stage(const Expr& expr, const ModuleNode& node);
-  std::string wrong_stage(const ModuleNode& node, Region owner) const;
+  std::string wrong_stage(const ModuleNode& node, Region owner, Region running) const;
   /// Whether a value of that C++ type is a module.
   bool names_module(const std::string& type) const;
   Value unknown_module(const Expr& expr);
@@ -268,7 +270,8 @@ class Interpreter {
   Frame* frame_ = nullptr;
   std::vector<const ModuleNode*> units_;  // whose forwards are running
   const Expr* walked_list_ = nullptr;     // the range of the range-for that is being entered
-  Region region_ = Region::every_stage;
+  bool reaches_everywhere_ = false;       // what is named is PP_ALL, also where it lies in a PP_SPLIT list
+  std::array<Region, 2> regions_{};       // of the stages that run the towers; the first, where there are none
   uint64_t versions_ = 0;
   std::map<std::tuple<uint32_t, const Expr*, const Function*>, uint32_t> contexts_;  // looked up, never walked
   std::map<std::pair<uint32_t, const Expr*>, uint32_t> allocations_;                 // likewise
@@ -276,13 +279,17 @@ class Interpreter {
   int statements_ = 0;
   std::vector<std::pair<const Function*, const ModuleNode*>> active_;  // calls, outermost first
   bool has_pipeline_ = false;
-  bool has_towers_ = false;
+  Towers towers_;
   bool is_entry_ = false;
-  bool walked_ = false;
+  std::array<bool, 2> walked_{};
+  bool cut_ = false;
 };
 
 inline constexpr const char* kNoOwnCopies = "leave both to C++, and do what they do in a method that is called";
 
+/// The module that `expr` names, a field of `self`, of a module that it holds, or an element's; null where it is
+/// something else.
+const ModuleNode* named_by(const ModuleNode& self, const Expr& expr);
 Value object_value();
 Value module_value(const ModuleNode& node);
 }  // namespace modgen

@@ -4,6 +4,7 @@
 
 #include "generator/weave/module_tree.h"
 #include "generator/weave/partition.h"
+#include "generator/weave/pipeline.h"
 
 namespace modgen {
 
@@ -20,6 +21,7 @@ class Layouts {
     for (const Class& entry : family_.classes) {
       if (entry.holder != plan_.entry) continue;
       const auto root = build_tree(family_, entry);
+      towers_ = find_towers(*root);
       for_each_node(*root, [&](const ModuleNode& node) { add(node); });
     }
     return std::move(layouts_);
@@ -77,9 +79,8 @@ class Layouts {
       if (split.parameter == layout.name) layout.dim = split.dim, layout.parts = split.parts;
     for (const EntryPlan::Tie& tie : plan_.ties)
       if (tie.parameter == layout.name) layout.tied_to = tie.source, layout.flag = tie.flag;
-    if (!plan_.split_list.empty() || plan_.two_stages)
-      for (const char* stage : {"first", "split", "last", "all"})
-        if (node.inherited_annotation(std::string("pp_") + stage)) layout.stage = stage;
+    if (const std::string kind = stage_place(node, towers_).kind; !plan_.towers.empty() && !kind.empty())
+      layout.stage = kind.substr(std::string_view("pp_").size());
     layouts_.push_back(std::move(layout));
   }
 
@@ -112,6 +113,7 @@ class Layouts {
 
   const FamilyModel& family_;
   const EntryPlan& plan_;
+  Towers towers_;
   std::vector<ParameterLayout> layouts_;
 };
 

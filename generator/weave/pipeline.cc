@@ -349,20 +349,66 @@ std::optional<Walk> find_walk(const FindSplitList& split_list, const Function& m
   return walk;
 }
 
-bool has_towers(const ModuleNode& root) {
-  bool is_split = false, first = false, last = false;
-  const auto holds_list = [](const ModuleNode& node) {
-    bool found = false;
-    for_each_node(node, [&](const ModuleNode& inner) { found |= inner.kind == ModuleNode::Kind::list; });
-    return found && node.kind != ModuleNode::Kind::list;
-  };
-  for_each_node(root, [&](const ModuleNode& node) {
-    if (!node.field) return;
-    is_split |= find_annotation(node.field->annotations, "pp_split") != nullptr;
-    first |= find_annotation(node.field->annotations, "pp_first") && holds_list(node);
-    last |= find_annotation(node.field->annotations, "pp_last") && holds_list(node);
+namespace {
+
+/// What is marked for stages among `node` and what holds it, outermost first.
+std::vector<std::pair<const ModuleNode*, std::string>> marks(const ModuleNode& node) {
+  std::vector<std::pair<const ModuleNode*, std::string>> found;
+  for (const ModuleNode* at = &node; at && at->field; at = at->parent) {
+    if (at->parent && at->parent->field == at->field)
+      continue;  // an element, or one alternative, is marked as the whole
+    for (const char* kind : {"pp_first", "pp_split", "pp_last", "pp_all"})
+      if (find_annotation(at->field->annotations, kind)) found.emplace(found.begin(), at, kind);
+  }
+  return found;
+}
+
+bool holds_list(const ModuleNode& node, bool is_split) {
+  bool found = false;
+  for_each_node(node, [&](const ModuleNode& inner) {
+    found |= inner.kind == ModuleNode::Kind::list &&
+             (!is_split || find_annotation(inner.field->annotations, "pp_split") != nullptr);
   });
-  return first && last && !is_split;
+  return found;
+}
+
+}  // namespace
+
+Towers find_towers(const ModuleNode& root) {
+  std::array<bool, 2> found{};
+  Towers towers;
+  bool is_split = false;
+  for_each_node(root, [&](const ModuleNode& node) {
+    const auto marked = marks(node);
+    if (marked.size() != 1 || marked[0].first != &node) return;
+    const std::string& kind = marked[0].second;
+    is_split |= kind == "pp_split";
+    if (node.kind == ModuleNode::Kind::list || !holds_list(node, false)) return;
+    for (const size_t tower : {0, 1}) {
+      if (kind != (tower == 0 ? "pp_first" : "pp_last")) continue;
+      found[tower] = true;
+      towers.are_split[tower] |= holds_list(node, true);
+    }
+  });
+  towers.exist = found[0] && found[1] && !is_split;
+  return towers;
+}
+
+StagePlace stage_place(const ModuleNode& node, const Towers& towers) {
+  const auto marked = marks(node);
+  if (marked.empty()) return {};
+  const auto [top, kind] = marked.front();
+  StagePlace place{kind, 0, top->field, top->field};
+  for (const auto& [inner, inner_kind] : marked)
+    if (inner_kind == "pp_all") return {inner_kind, 0, inner->field, top->field};
+  if (!towers.exist) return place;
+  place.tower = kind == "pp_first" ? 0 : 1;
+  if (!towers.are_split[place.tower]) return place;
+  if (marked.size() > 1)
+    place.kind = marked[1].second, place.marked = marked[1].first->field;
+  else
+    place.kind = holds_list(*top, true) ? "" : "pp_last";
+  return place;
 }
 
 std::optional<Walk> find_cut(const Function& method, const std::vector<StageReads>& reads,

@@ -1,7 +1,8 @@
-// Where a pipeline cuts a model: at the loop over the PP_SPLIT list, or where there is none between two towers; the one
-// value that crosses, what feeds that value, and what reads its result.
+// Where a pipeline cuts a model: at the loop over the PP_SPLIT list, and between two towers; the one value that
+// crosses, what feeds that value, and what reads its result.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <string>
@@ -36,9 +37,24 @@ struct StageReads {
   bool is_cut = false;  // it calls a method that is cut
 };
 
-/// Whether pipelines cut the entry between two towers: a PP_FIRST and a PP_LAST module hold lists of layers, without
-/// being lists themselves, and no list is PP_SPLIT.
-bool has_towers(const ModuleNode& root);
+/// Whether pipelines cut an entry between two towers: a PP_FIRST and a PP_LAST module hold lists of layers, without
+/// being lists themselves, and no list outside of them is PP_SPLIT.
+struct Towers {
+  bool exist = false;
+  std::array<bool, 2> are_split{};  // whether a list in it is PP_SPLIT; else it is one piece
+};
+Towers find_towers(const ModuleNode& root);
+
+/// Which stages hold a module or a parameter.
+struct StagePlace {
+  std::string kind;               // "pp_first", "pp_split", "pp_last" or "pp_all"; empty where nothing says
+  size_t tower = 0;               // of two the one whose stages are meant
+  const Field* marked = nullptr;  // what says it
+  const Field* in = nullptr;      // the outermost that is marked: between towers what belongs to one of them
+};
+/// What is marked outside of others decides. In a tower that is cut it is what is marked within the tower; what is
+/// marked as a tower's beside that is held by the stage which ends it.
+StagePlace stage_place(const ModuleNode& node, const Towers& towers);
 
 /// The PP_SPLIT list that an expression names, itself or in a module that it holds; null where it names something else.
 using FindSplitList = std::function<const Field*(const Expr& range)>;

@@ -244,22 +244,27 @@ class Weaver {
 
   // ---- Pipeline ----
 
-  static std::string return_from_stage(const Function& function, const std::string& carried) {
-    return "if (!pp::is_last()) return " +
+  static std::string return_from_stage(const Function& function, const std::string& carried,
+                                       const std::string& goes_on = "pp::is_last()") {
+    return "if (!" + goes_on + ") return " +
            (function.result == "modular::Outputs" ? "pp::pass_on(" + carried + ");" : carried + ";");
   }
 
   static void weave_pipeline(Editor& editor, const Function& function, const MethodFindings& found) {
     const std::vector<Stmt>& statements = function.body.statements;
+    if (found.cut) {
+      weave_feed(editor, statements, *found.cut, "pp::first_tower()");
+      editor.insert_before(
+          statements[*found.cut->cut],
+          return_from_stage(function, found.cut->carried, "pp::second_tower(" + found.cut->carried + ")"));
+    }
     if (found.walk) {
       const Walk& walk = *found.walk;
-      weave_feed(editor, statements, walk);
-      if (walk.list) {
-        const Expr& range = statements[walk.loop].exprs[0];
-        const Expr& list = range.kind == Expr::Kind::op ? range.operands[0] : range;
-        editor.replace({range.span.file, range.span.begin, list.outer.begin}, "pp::local(");
-        editor.wrap(list.outer, "", ")");
-      }
+      weave_feed(editor, statements, walk, "pp::is_first()");
+      const Expr& range = statements[walk.loop].exprs[0];
+      const Expr& list = range.kind == Expr::Kind::op ? range.operands[0] : range;
+      editor.replace({range.span.file, range.span.begin, list.outer.begin}, "pp::local(");
+      editor.wrap(list.outer, "", ")");
       if (walk.cut) editor.insert_before(statements[*walk.cut], return_from_stage(function, walk.carried));
     }
     for (const PassOn& pass_on : found.pass_ons) {
@@ -274,12 +279,13 @@ class Weaver {
     }
   }
 
-  /// After the first stage the carried value is received instead of made.
-  static void weave_feed(Editor& editor, const std::vector<Stmt>& statements, const Walk& walk) {
+  /// The carried value is received instead of made where a stage does not `begin` with it.
+  static void weave_feed(Editor& editor, const std::vector<Stmt>& statements, const Walk& walk,
+                         const std::string& begin) {
     const Stmt& first = statements[walk.feed.front()];
     if (walk.feed.size() == 1 && first.kind == Stmt::Kind::declare && first.names.size() == 1 &&
         first.exprs[0].type == "at::Tensor" && first.exprs[0].kind != Expr::Kind::list) {
-      editor.wrap(first.exprs[0].outer, "pp::is_first() ? ", " : pp::received()");
+      editor.wrap(first.exprs[0].outer, begin + " ? ", " : pp::received()");
       return;
     }
     std::string opening;
@@ -291,7 +297,7 @@ class Weaver {
       editor.replace({made.file, statement.span.begin, made.begin}, walk.carried + " = ");
       if (made.end + 1 != statement.span.end) editor.replace({made.file, made.end, statement.span.end}, ";");
     }
-    editor.insert_before(first, opening + "if (pp::is_first()) {");
+    editor.insert_before(first, opening + "if (" + begin + ") {");
     editor.insert_after(statements[walk.feed.back()], "} else {\n" + walk.carried + " = pp::received();\n}");
   }
 

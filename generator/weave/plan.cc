@@ -1,7 +1,6 @@
 #include "generator/weave/plan.h"
 
 #include <algorithm>
-#include <array>
 
 #include "generator/weave/partition.h"
 #include "generator/weave/pipeline.h"
@@ -26,7 +25,7 @@ bool may_have_bias(const ModuleNode& linear) {
 class Planner {
  public:
   Planner(const FamilyModel& family, const ModuleNode& root, std::vector<Finding>& findings)
-      : family_(family), root_(root), findings_(findings) {}
+      : family_(family), root_(root), findings_(findings), towers_(find_towers(root)) {}
 
   EntryPlan derive() {
     plan_.entry = root_.type->holder;
@@ -36,12 +35,14 @@ class Planner {
       if (entry->arguments.size() > 1) plan_.architecture = entry->arguments[1];
     }
     find_config();
+    plan_.towers.resize(towers_.exist ? 2 : 1);
     for_each_node(root_, [&](const ModuleNode& node) { add(node); });
-    plan_.two_stages = has_towers(root_);
-    if (!plan_.split_list.empty() || plan_.two_stages)
+    if (towers_.exist || !plan_.towers[0].split_list.empty()) {
       check_stages();
-    else
+    } else {
       check_no_stages();
+      plan_.towers.clear();
+    }
     return std::move(plan_);
   }
 
@@ -66,14 +67,7 @@ class Planner {
     if (!node.field || (node.parent && (node.parent->kind == Kind::list || node.parent->kind == Kind::one_of)))
       return;  // a list's annotations are its elements'
     const std::vector<Annotation>& annotations = node.field->annotations;
-    if (find_annotation(annotations, "pp_first")) plan_.first.push_back(node.path);
-    if (find_annotation(annotations, "pp_last")) plan_.last.push_back(node.path);
-    if (const Annotation* split = find_annotation(annotations, "pp_split")) {
-      if (!plan_.split_list.empty())
-        report(findings_, split->where, "a second PP_SPLIT list, " + node.path + " beside " + plan_.split_list,
-               "a pipeline cuts one list: mark one of them");
-      plan_.split_list = node.path;
-    }
+    if (const StagePlace place = stage_place(node, towers_); place.marked == node.field) add_to_stages(node, place);
     if (node.kind == Kind::linear || node.kind == Kind::embedding) split(node, "weight");
     if (node.kind == Kind::linear && may_have_bias(node)) split(node, "bias");
     if (node.kind == Kind::parameter || node.kind == Kind::buffer) split(node, "");
@@ -85,6 +79,20 @@ class Planner {
         tie(annotation, find_tied(node, inside(annotation.arguments[0])),
             find_tied(*node.parent, annotation.arguments[1]));
     }
+  }
+
+  void add_to_stages(const ModuleNode& node, const StagePlace& place) {
+    EntryPlan::Tower& tower = plan_.towers[place.tower];
+    if (place.kind == "pp_first") tower.first.push_back(node.path);
+    if (place.kind == "pp_last") tower.last.push_back(node.path);
+    if (place.kind == "pp_all" && place.in != node.field) plan_.everywhere.push_back(node.path);
+    if (place.kind != "pp_split") return;
+    if (!tower.split_list.empty())
+      report(findings_, find_annotation(node.field->annotations, "pp_split")->where,
+             "a second PP_SPLIT list, " + node.path + " beside " + tower.split_list,
+             towers_.exist ? "a pipeline cuts one list of each tower: mark one of them"
+                           : "a pipeline cuts one list: mark one of them");
+    tower.split_list = node.path;
   }
 
   /// Adds how tp splits a layer's parameter, or the parameter or buffer `layer` itself.
@@ -162,6 +170,15 @@ class Planner {
       return report(findings_, annotation.where,
                     tied.path + " and " + source.path + ", which it is tied to, belong to different FSDP units",
                     "keep tied parameters in one unit");
+    const StagePlace one = stage_place(*tied.layer, towers_), other = stage_place(*source.layer, towers_);
+    const auto is_end = [](const StagePlace& place) {
+      return place.kind == "pp_all" || (place.tower == 0 ? place.kind == "pp_first" : place.kind == "pp_last");
+    };
+    if (towers_.exist && !(is_end(one) && is_end(other)) && (one.tower != other.tower || one.kind != other.kind))
+      return report(findings_, annotation.where,
+                    tied.path + " and " + source.path + ", which it is tied to, are held by stages of which one is " +
+                        "neither the first nor the last",
+                    "mark one of them PP_ALL");
     for (const Class& candidate : family_.classes)
       if (candidate.name == plan_.config && !has_field(candidate, kTieFlag))
         return report(findings_, annotation.where,
@@ -175,13 +192,7 @@ class Planner {
   void check_stages() {
     for_each_node(root_, [&](const ModuleNode& node) {
       if (!is_leaf_with_parameters(node)) return;
-      const std::array kinds = {"pp_first", "pp_split", "pp_last", "pp_all"};
-      for (const ModuleNode* at = &node; at && at->field; at = at->parent) {
-        std::vector<const char*> found;
-        for (const char* kind : kinds)
-          if (find_annotation(at->field->annotations, kind)) found.push_back(kind);
-        if (!found.empty()) return;
-      }
+      if (!stage_place(node, towers_).kind.empty()) return;
       report(findings_, node.field->where, "the parameters of " + node.path + " belong to no pipeline stage",
              "mark it, or a module that holds it, PP_FIRST, PP_LAST or PP_ALL");
     });
@@ -204,6 +215,7 @@ class Planner {
   const FamilyModel& family_;
   const ModuleNode& root_;
   std::vector<Finding>& findings_;
+  const Towers towers_;
   EntryPlan plan_;
 };
 

@@ -12,8 +12,9 @@ namespace modgen {
 namespace {
 
 void check_walked(const ModuleNode& root, const Interpretation& interpretation, std::vector<Finding>& findings) {
+  const Towers towers = find_towers(root);
   for_each_node(root, [&](const ModuleNode& node) {
-    if (node.kind != ModuleNode::Kind::list || !find_annotation(node.field->annotations, "pp_split")) return;
+    if (node.kind != ModuleNode::Kind::list || stage_place(node, towers).kind != "pp_split") return;
     for (const auto& [function, found] : interpretation)
       if (found.walk && found.walk->list == node.field) return;
     findings.push_back({true,
@@ -24,24 +25,34 @@ void check_walked(const ModuleNode& root, const Interpretation& interpretation, 
   });
 }
 
-/// What the walk over `root`'s split list carries from stage to stage, or what crosses between its towers.
-std::optional<EntryPlan::StageCut> stage_cut(const ModuleNode& root, const Interpretation& interpretation) {
-  std::optional<EntryPlan::StageCut> cut;
-  for_each_node(root, [&](const ModuleNode& node) {
-    if (!node.field) return;
-    for (const auto& [function, found] : interpretation) {
-      if (!found.walk || (found.walk->list != node.field && found.walk->tower != node.field)) continue;
-      cut.emplace();
-      cut->carried = found.walk->carried;
-      const Value& value = found.carried;
-      if (!value.rank) continue;
-      cut->shape.assign(static_cast<size_t>(*value.rank), "?");
-      if (*value.rank > 1) cut->shape[0] = "batch";
-      if (*value.rank == 3) cut->shape[1] = "seq";
-      if (!value.last_size.empty()) cut->shape.back() = value.last_size;
-    }
-  });
+EntryPlan::StageCut stage_cut(const std::string& list, const std::string& carried, const Value& value) {
+  EntryPlan::StageCut cut{list, carried, {}};
+  if (!value.rank) return cut;
+  cut.shape.assign(static_cast<size_t>(*value.rank), "?");
+  if (*value.rank > 1) cut.shape[0] = "batch";
+  if (*value.rank == 3) cut.shape[1] = "seq";
+  if (!value.last_size.empty()) cut.shape.back() = value.last_size;
   return cut;
+}
+
+/// What the walks over `root`'s split lists carry from stage to stage, and what crosses between its towers.
+std::vector<EntryPlan::StageCut> stage_cuts(const ModuleNode& root, const Interpretation& interpretation) {
+  std::vector<EntryPlan::StageCut> cuts, between;
+  const Towers towers = find_towers(root);
+  for_each_node(root, [&](const ModuleNode& node) {
+    const bool is_list = node.kind == ModuleNode::Kind::list && stage_place(node, towers).kind == "pp_split";
+    if (is_list)
+      for (const ModuleNode* at = &node; at; at = at->parent)
+        for (const auto& [function, found] : interpretation)
+          if (found.owner == at->type && at->type && found.walk && found.walk->list == node.field)
+            cuts.push_back(stage_cut(node.path, found.walk->carried, found.carried));
+    if (node.field && between.empty())
+      for (const auto& [function, found] : interpretation)
+        if (found.cut && found.cut->tower == node.field)
+          between.push_back(stage_cut("", found.cut->carried, found.crossing));
+  });
+  cuts.insert(cuts.end(), between.begin(), between.end());
+  return cuts;
 }
 
 struct Tree {
@@ -104,7 +115,7 @@ std::vector<Finding> weave(FamilyModel& family) {
     if (!tree.is_entry) continue;
     EntryPlan& plan = plans.emplace_back(derive_plan(family, *tree.root, findings));
     plan.proof = std::move(run.proofs[plans.size() - 1]);
-    if (!plan.split_list.empty() || plan.two_stages) plan.cut = stage_cut(*tree.root, run.interpretation);
+    plan.cuts = stage_cuts(*tree.root, run.interpretation);
     if (findings.empty() && run.findings.empty()) check_walked(*tree.root, run.interpretation, findings);
   }
   if (findings.empty()) check_ties(family, findings);

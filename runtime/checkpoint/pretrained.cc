@@ -162,7 +162,8 @@ class Matcher {
       return lies_in(pattern, name) || lies_in(pattern, stripped) || (inner != pattern && lies_in(inner, name));
     };
     const Plan& plan = *model_.entry->plan;
-    return std::ranges::any_of(plan.units, holds) || std::ranges::any_of(plan.first, holds);
+    return std::ranges::any_of(plan.units, holds) || std::ranges::any_of(plan.first, holds) ||
+           (plan.first_tower && std::ranges::any_of(plan.first_tower->first, holds));
   }
 
   /// The name that a file gives the first piece of a tensor that find() returned.

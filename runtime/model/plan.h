@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +32,13 @@ struct Divides {
   std::string_view axis;
 };
 
+/// Layers that pipeline stages are cut between, and what only the stages at their ends hold.
+struct Tower {
+  std::string_view split_list;          // e.g. "encoder.block"; empty: it is one piece, which no stage divides
+  std::vector<std::string_view> first;  // modules that only the stage which begins it holds
+  std::vector<std::string_view> last;   // modules that only the stage which ends it holds
+};
+
 /// What an entry's class, and all that it is made of, says of how it is run in parallel.
 struct Plan {
   std::vector<std::string_view>
@@ -38,9 +46,10 @@ struct Plan {
   std::vector<TensorSplit> tensor_splits;  // tp
   std::vector<Tie> ties;
   std::string_view split_list;  // pp: the list that is cut between stages, e.g. "model.layers"; empty: there is none
-  bool two_stages = false;      // pp: without such a list, whether the model is cut between `first` and `last`
-  std::vector<std::string_view> first;  // pp: modules that only the first stage holds
-  std::vector<std::string_view> last;   // pp: modules that only the last stage holds
+  std::vector<std::string_view> first;    // pp: modules that only the first stage holds
+  std::vector<std::string_view> last;     // pp: modules that only the last stage holds
+  std::optional<Tower> first_tower = {};  // pp: of two towers the one that runs first; the three above are the second's
+  std::vector<std::string_view> everywhere = {};  // pp: what every stage holds of those modules and of the lists
   std::vector<Divides> divides;
 };
 

@@ -13,10 +13,15 @@ namespace modular::pp {
 class Stage {
  public:
   virtual ~Stage() = default;
+  // Of a model of two towers, these are of the one that is being run.
   virtual bool is_first() const = 0;
   virtual bool is_last() const = 0;
   /// The value that the stage before sent for the micro-batch that is being run.
   virtual Tensor received() = 0;
+  /// Begins the first of two towers: whether this stage runs some of it.
+  virtual bool first_tower() { return true; }
+  /// Goes on to the second, for whose stages `between` is what the first one made: whether this stage runs some of it.
+  virtual bool second_tower(const Tensor& /*between*/) { return true; }
   /// First and one past the last index of the split list's elements that this stage runs.
   virtual std::pair<int64_t, int64_t> span(int64_t list_size) const = 0;
 };
@@ -30,6 +35,11 @@ inline bool is_first() { return !stage || stage->is_first(); }
 inline bool is_last() { return !stage || stage->is_last(); }
 /// What the stage before sent; only in a stage that is not the first.
 inline Tensor received() { return stage->received(); }
+/// Of two towers that stages are cut within and between: whether this stage runs some of the first.
+inline bool first_tower() { return !stage || stage->first_tower(); }
+/// Whether this stage runs some of the second tower, which reads what the first one made. is_first() and is_last() are
+/// the second tower's from here on, and `between` goes along to all stages that run it.
+inline bool second_tower(const Tensor& between) { return !stage || stage->second_tower(between); }
 
 /// The elements of a list, split between stages, that this stage runs, in order.
 template <class List>

@@ -190,11 +190,12 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   state_ = std::make_unique<State>(entry, config, mesh, options);
   State& state = *state_;
   if (mesh.size(Axis::tp) > 1) state.tensor_parallel = make_tensor_parallel(mesh.group({Axis::tp}));
-  if (mesh.size(Axis::pp) > 1) state.pipeline = std::make_unique<Pipeline>(mesh, options.pipeline);
+  if (mesh.size(Axis::pp) > 1)
+    state.pipeline = std::make_unique<Pipeline>(mesh, options.pipeline, tower_sizes(*state.model.module, *entry.plan));
   state.data_parallel = mesh.group({Axis::dp_replicate, Axis::dp_shard});
   if (state.data_parallel) state.rows_of_ranks = make_data_parallel(state.data_parallel);
   const std::vector<PlacedStage> stages = state.pipeline ? state.pipeline->own_stages() : std::vector<PlacedStage>();
-  std::vector<const pp::Stage*> own;
+  std::vector<const PlacedStage*> own;
   for (const PlacedStage& stage : stages) {
     own.push_back(&stage);
     const auto of_root = [](const ModelParameter& parameter) { return parameter.held && parameter.unit == 0; };

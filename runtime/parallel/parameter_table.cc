@@ -26,23 +26,39 @@ bool any_holds(const std::vector<std::string_view>& patterns, std::string_view n
   return std::ranges::any_of(patterns, [&](std::string_view pattern) { return lies_in(pattern, name); });
 }
 
-bool in_split_list(std::string_view name, const Plan& plan) {
-  return !plan.split_list.empty() && starts_with_path(name, plan.split_list);
+bool in_list(std::string_view name, std::string_view list) { return !list.empty() && starts_with_path(name, list); }
+
+/// The towers that stages are cut within, in the order in which they run.
+std::vector<Tower> towers_of(const Plan& plan) {
+  std::vector<Tower> towers;
+  if (plan.first_tower) towers.push_back(*plan.first_tower);
+  towers.push_back({plan.split_list, plan.first, plan.last});
+  return towers;
 }
 
 bool every_stage_uses(std::string_view name, const Plan& plan) {
-  return !any_holds(plan.first, name) && !any_holds(plan.last, name) && !in_split_list(name, plan);
+  const std::vector<Tower> towers = towers_of(plan);
+  return any_holds(plan.everywhere, name) || std::ranges::none_of(towers, [&](const Tower& tower) {
+           return any_holds(tower.first, name) || any_holds(tower.last, name) || in_list(name, tower.split_list);
+         });
 }
 
-bool stage_uses(std::string_view name, const Plan& plan, const pp::Stage& stage, int64_t list_size) {
-  if (any_holds(plan.first, name)) return stage.is_first();
-  if (any_holds(plan.last, name)) return stage.is_last();
-  if (!in_split_list(name, plan)) return true;
-  const std::string_view rest = name.substr(plan.split_list.size() + 1);
-  int64_t index = 0;
-  std::from_chars(rest.data(), rest.data() + rest.size(), index);
-  const auto [first, last] = stage.span(list_size);
-  return first <= index && index < last;
+/// `sizes`: of the towers' lists.
+bool stage_uses(std::string_view name, const Plan& plan, const PlacedStage& stage, const std::vector<int64_t>& sizes) {
+  if (every_stage_uses(name, plan)) return true;
+  const std::vector<Tower> towers = towers_of(plan);
+  for (size_t number = 0; number < towers.size(); ++number) {
+    const Tower& tower = towers[number];
+    if (any_holds(tower.first, name)) return stage.begins(number);
+    if (any_holds(tower.last, name)) return stage.ends(number);
+    if (!in_list(name, tower.split_list)) continue;
+    const std::string_view rest = name.substr(tower.split_list.size() + 1);
+    int64_t index = 0;
+    std::from_chars(rest.data(), rest.data() + rest.size(), index);
+    const auto [first, last] = stage.layers(number, sizes[number]);
+    return first <= index && index < last;
+  }
+  return true;
 }
 
 std::string canonical_name(const std::vector<std::string>& names, const Plan& plan) {
@@ -106,17 +122,16 @@ bool lies_in(std::string_view pattern, std::string_view name) {
 }
 
 ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConfig& config,
-                               const std::vector<const pp::Stage*>& stages) {
+                               const std::vector<const PlacedStage*>& stages) {
   ParameterTable table;
   table.units.push_back({"", &root});
-  int64_t list_size = 0;
+  const std::vector<int64_t> sizes = tower_sizes(root, plan);
   std::unordered_set<const at::TensorImpl*> tables;
   for (const auto& item : root.named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
     if (std::ranges::any_of(plan.units, [&](std::string_view pattern) { return matches(pattern, item.key()); }))
       table.units.push_back({item.key(), item.value().get()});
     if (const auto* table = item.value()->as<torch::nn::Embedding>())
       tables.insert(table->weight.unsafeGetTensorImpl());
-    if (item.key() == plan.split_list) list_size = static_cast<int64_t>(item.value()->children().size());
   }
 
   table.parameters = distinct(root.named_parameters(), /*trainable=*/true);
@@ -136,16 +151,17 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
     if (parameter.tensor_split && parameter.parts.empty())
       parameter.parts = {parameter.global_shape[static_cast<size_t>(*parameter.tensor_split)]};
     if (!stages.empty()) {
-      parameter.held = std::ranges::any_of(stages, [&](const pp::Stage* stage) {
+      parameter.held = std::ranges::any_of(stages, [&](const PlacedStage* stage) {
         return std::ranges::any_of(parameter.names,
-                                   [&](const std::string& name) { return stage_uses(name, plan, *stage, list_size); });
+                                   [&](const std::string& name) { return stage_uses(name, plan, *stage, sizes); });
       });
       const auto used_by = [&](const std::vector<std::string_view>& patterns) {
         return std::ranges::any_of(parameter.names, [&](const std::string& name) { return any_holds(patterns, name); });
       };
       parameter.in_every_stage =
           std::ranges::any_of(parameter.names, [&](const std::string& name) { return every_stage_uses(name, plan); });
-      parameter.shared_between_stages = !parameter.in_every_stage && used_by(plan.first) && used_by(plan.last);
+      parameter.shared_between_stages =
+          !parameter.in_every_stage && used_by(towers_of(plan).front().first) && used_by(plan.last);
     }
   };
   std::ranges::for_each(table.parameters, describe);

@@ -11,7 +11,7 @@
 #include "runtime/model/config.h"
 #include "runtime/model/module.h"
 #include "runtime/model/plan.h"
-#include "runtime/model/pp.h"
+#include "runtime/parallel/pipeline_stages.h"
 #include "runtime/parallel/sharded_parameter.h"
 
 namespace modular {
@@ -53,7 +53,7 @@ struct ParameterTable {
 /// Reads the table of a model that was built on meta from `config`. `stages` are this rank's stages of a pipeline; none
 /// without one.
 ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConfig& config,
-                               const std::vector<const pp::Stage*>& stages);
+                               const std::vector<const PlacedStage*>& stages);
 
 /// Takes the gradient from the parameters of which a name lies in one of `patterns`.
 void freeze(std::vector<ModelParameter>& parameters, const std::vector<std::string>& patterns);

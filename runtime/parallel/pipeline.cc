@@ -7,7 +7,7 @@ namespace modular {
 
 using Kind = PipelineAction::Kind;
 
-Pipeline::Pipeline(Mesh& mesh, const PipelineOptions& options)
+Pipeline::Pipeline(Mesh& mesh, const PipelineOptions& options, const std::vector<int64_t>& sizes)
     : device_(mesh.device()),
       own_(mesh.coordinate(Axis::pp)),
       options_(options),
@@ -15,17 +15,24 @@ Pipeline::Pipeline(Mesh& mesh, const PipelineOptions& options)
       messages_(mesh, rank_of_) {
   TORCH_INTERNAL_ASSERT(mesh.size(Axis::pp) > 1, "a pipeline needs a pp axis");
   backwards_ = mesh.group({Axis::pp}, "gradients");
+  for (int64_t stage = 0; stage < stages(); ++stage) placed_.emplace_back(stage, stages(), options.cuts, sizes);
 }
 
 Tensor Pipeline::received() {
-  TORCH_INTERNAL_ASSERT(received_.defined(), "the first stage receives nothing");
-  return received_;
+  TORCH_INTERNAL_ASSERT(!received_.empty(), "the first stage receives nothing");
+  return placed().tower() == 0 ? received_.back() : received_.front();
+}
+
+bool Pipeline::second_tower(const Tensor& between) {
+  const bool runs = placed().second_tower(between);
+  if (runs && !placed().is_last()) between_ = between;
+  return runs;
 }
 
 std::vector<PlacedStage> Pipeline::own_stages() const {
   std::vector<PlacedStage> own;
-  for (int64_t stage = 0; stage < stages(); ++stage)
-    if (rank_of_[static_cast<size_t>(stage)] == own_) own.emplace_back(stage, stages(), options_.cuts);
+  for (const PlacedStage& stage : placed_)
+    if (rank_of_[static_cast<size_t>(stage.number())] == own_) own.push_back(stage);
   return own;
 }
 
@@ -63,11 +70,11 @@ class Pipeline::Run {
       // So this wait gives memory back and rarely waits; and as all ranks wait only for what is earlier on one clock,
       // none does so forever.
       if (i > 0) messages_.release_until(starts[i - 1]);
-      Tensor arrival = take_for(actions_[i]);
+      std::vector<Tensor> arrivals = take_for(actions_[i]);
       expect_after(i);
       pipeline_.running_ = actions_[i].stage;
-      perform(actions_[i], std::move(arrival));
-      pipeline_.received_.reset();
+      perform(actions_[i], std::move(arrivals));
+      pipeline_.received_.clear();
     }
     messages_.release_all();
 
@@ -89,68 +96,76 @@ class Pipeline::Run {
     return micro_batches_[static_cast<size_t>(action.micro_batch)];
   }
 
-  /// Whether the action begins with what a neighbour hands over, rather than with the batch, the loss or what this rank
-  /// kept.
-  bool receives(const PipelineAction& action) const {
-    if (action.kind == Kind::forward) return action.stage > 0;
-    return passes_gradient(action.kind) && action.stage + 1 < pipeline_.stages();
-  }
-  static Name received_by(const PipelineAction& action) {
+  /// What the action begins with where that is not the batch, the loss or what this rank kept: what a neighbour hands
+  /// over, one after the other.
+  std::vector<Name> received_by(const PipelineAction& action) const {
     const bool is_gradient = action.kind != Kind::forward;
-    return {is_gradient, is_gradient ? action.stage + 1 : action.stage, action.micro_batch};
+    const int64_t stage = is_gradient ? action.stage + 1 : action.stage;  // behind the cut
+    if (stage == pipeline_.stages() || (is_gradient && !passes_gradient(action.kind))) return {};
+    std::vector<Name> names;
+    for (size_t part = 0; part < pipeline_.placed_[static_cast<size_t>(stage)].receives(); ++part)
+      names.push_back({is_gradient, stage, action.micro_batch, part});
+    return names;
   }
 
-  Tensor take_for(const PipelineAction& action) {
-    if (!receives(action)) return {};
-    const Name name = received_by(action);
-    if (messages_.is_remote(name)) expect(action);
-    return messages_.take(name);
+  std::vector<Tensor> take_for(const PipelineAction& action) {
+    const std::vector<Name> names = received_by(action);
+    if (!names.empty() && messages_.is_remote(names.front())) expect(action, names);
+    std::vector<Tensor> arrivals;
+    for (const Name& name : names) arrivals.push_back(messages_.take(name));
+    return arrivals;
   }
 
   /// Begins to receive what the action needs, unless that was done.
-  void expect(const PipelineAction& action) {
-    const Name name = received_by(action);
-    if (messages_.is_expected(name)) return;
-    messages_.expect(name, batch_of(action), name.is_gradient ? graphs_.at(key_of(action)).empty_gradient() : Tensor());
+  void expect(const PipelineAction& action, const std::vector<Name>& names) {
+    if (messages_.is_expected(names.front())) return;
+    std::vector<Tensor> gradients(names.size());
+    if (names.front().is_gradient) gradients = graphs_.at(key_of(action)).empty_gradients();
+    for (size_t i = 0; i < names.size(); ++i) messages_.expect(names[i], batch_of(action), gradients[i]);
   }
 
   /// Lets what the next action needs arrive while this one computes, where its shape is known.
   void expect_after(size_t number) {
     for (size_t i = number + 1; i < actions_.size(); ++i) {
       const PipelineAction& action = actions_[i];
-      if (!receives(action) || !messages_.is_remote(received_by(action))) continue;
-      const Name name = received_by(action);
-      const bool knows_shape =
-          name.is_gradient ? graphs_.contains(key_of(action)) : messages_.knows_shape(name, batch_of(action));
-      if (knows_shape) expect(action);
+      const std::vector<Name> names = received_by(action);
+      if (names.empty() || !messages_.is_remote(names.front())) continue;
+      const bool knows_shape = names.front().is_gradient ? graphs_.contains(key_of(action))
+                                                         : messages_.knows_shape(names.back(), batch_of(action));
+      if (knows_shape) expect(action, names);
       return;
     }
   }
 
-  void perform(const PipelineAction& action, Tensor arrival) {
+  void perform(const PipelineAction& action, std::vector<Tensor> arrivals) {
     switch (action.kind) {
       case Kind::forward:
-        return forward(action, std::move(arrival));
+        return forward(action, std::move(arrivals));
       case Kind::backward_weight:
         return backward_weight(action);
       case Kind::backward_input:
       case Kind::backward:
-        return backward(action, std::move(arrival));
+        return backward(action, std::move(arrivals));
     }
   }
 
-  void forward(const PipelineAction& action, Tensor arrival) {
-    const bool with_graph = at::GradMode::is_enabled();
-    pipeline_.received_ = arrival;
-    if (arrival.defined() && with_graph) arrival.requires_grad_();
-    const Outputs outputs = functions_.forward(batch_of(action));
+  void forward(const PipelineAction& action, std::vector<Tensor> arrivals) {
+    const bool with_graph = at::GradMode::is_enabled(), is_last = action.stage + 1 == pipeline_.stages();
     if (with_graph)
-      graphs_.emplace(key_of(action), StageGraph(pipeline_.is_last() ? outputs.loss_sum : outputs.carried, arrival));
-    if (!pipeline_.is_last()) {
+      for (Tensor& arrival : arrivals) arrival.requires_grad_();
+    pipeline_.received_ = arrivals;
+    const Outputs outputs = functions_.forward(batch_of(action));
+    std::vector<Tensor> made = {is_last ? outputs.loss_sum : outputs.carried};
+    if (Tensor between = std::exchange(pipeline_.between_, {}); between.defined()) made.push_back(std::move(between));
+    if (with_graph) graphs_.emplace(key_of(action), StageGraph(made, std::move(arrivals)));
+    if (!is_last) {
       TORCH_INTERNAL_ASSERT(outputs.carried.defined(), "a stage that is not the last must pass on");
-      const Name name{false, action.stage + 1, action.micro_batch};
-      messages_.send(name, outputs.carried, play_.forward_ends[static_cast<size_t>(name.stage)][index_of(action)],
-                     batch_of(action));
+      const auto next = static_cast<size_t>(action.stage + 1);
+      TORCH_INTERNAL_ASSERT(made.size() == pipeline_.placed_[next].receives(), "a stage passes on ", made.size(),
+                            " tensors, and the next expects ", pipeline_.placed_[next].receives());
+      for (size_t part = 0; part < made.size(); ++part)
+        messages_.send({false, action.stage + 1, action.micro_batch, part}, made[part],
+                       play_.forward_ends[next][index_of(action)], batch_of(action));
     } else if (outputs.loss_sum.defined()) {
       const Tensor loss = outputs.loss_sum.detach().to(at::kDouble);
       loss_sum_ = loss_sum_.defined() ? loss_sum_ + loss : loss;
@@ -158,22 +173,27 @@ class Pipeline::Run {
     }
   }
 
-  void backward(const PipelineAction& action, Tensor arrival) {
+  void backward(const PipelineAction& action, std::vector<Tensor> arrivals) {
     const auto place = graphs_.find(key_of(action));
     StageGraph& graph = place->second;
-    const Tensor input = graph.input();
-    pipeline_.received_ = input;  // a forward that is recomputed asks for it again
-    if (pipeline_.is_last()) arrival = graph.empty_gradient().fill_(loss_scale_);
+    const std::vector<Tensor> inputs = graph.inputs();
+    pipeline_.received_ = inputs;  // a forward that is recomputed asks for it again
+    if (action.stage + 1 == pipeline_.stages()) {
+      arrivals = graph.empty_gradients();
+      arrivals.front().fill_(loss_scale_);
+    }
     const bool is_cut = action.kind == Kind::backward_input && functions_.can_cut;
-    Tensor gradient;
+    std::vector<Tensor> gradients;
     functions_.backward(action, [&] {
-      gradient = is_cut ? graph.backward_input(std::exchange(arrival, {})) : graph.backward(std::exchange(arrival, {}));
+      gradients =
+          is_cut ? graph.backward_input(std::exchange(arrivals, {})) : graph.backward(std::exchange(arrivals, {}));
     });
     if (!is_cut) graphs_.erase(place);
-    if (pipeline_.is_first()) return;
-    if (!gradient.defined()) gradient = at::zeros_like(input);
-    messages_.send({true, action.stage, action.micro_batch}, gradient,
-                   play_.backward_ends[static_cast<size_t>(action.stage - 1)][index_of(action)], batch_of(action));
+    for (size_t part = 0; part < inputs.size(); ++part) {
+      if (!gradients[part].defined()) gradients[part] = at::zeros_like(inputs[part]);
+      messages_.send({true, action.stage, action.micro_batch, part}, gradients[part],
+                     play_.backward_ends[static_cast<size_t>(action.stage - 1)][index_of(action)], batch_of(action));
+    }
   }
 
   void backward_weight(const PipelineAction& action) {

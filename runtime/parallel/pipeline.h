@@ -44,15 +44,16 @@ struct PipelineSums {
 /// the stage that they run for.
 class Pipeline final : public pp::Stage {
  public:
-  /// `mesh` has a `pp` axis larger than 1, for which pipeline_refusal(options) says nothing.
-  Pipeline(Mesh& mesh, const PipelineOptions& options);
+  /// `mesh` has a `pp` axis larger than 1, for which pipeline_refusal(options) says nothing. `sizes`: tower_sizes() of
+  /// the model.
+  Pipeline(Mesh& mesh, const PipelineOptions& options, const std::vector<int64_t>& sizes = {});
 
-  bool is_first() const override { return running_ == 0; }
-  bool is_last() const override { return running_ == stages() - 1; }
+  bool is_first() const override { return placed().is_first(); }
+  bool is_last() const override { return placed().is_last(); }
   Tensor received() override;
-  std::pair<int64_t, int64_t> span(int64_t list_size) const override {
-    return stage_span(list_size, running_, stages(), options_.cuts);
-  }
+  bool first_tower() override { return placed().first_tower(); }
+  bool second_tower(const Tensor& between) override;
+  std::pair<int64_t, int64_t> span(int64_t list_size) const override { return placed().span(list_size); }
 
   /// The number of the stage that runs.
   int64_t running() const { return running_; }
@@ -77,6 +78,9 @@ class Pipeline final : public pp::Stage {
   void sum_between_ends(std::span<Tensor> gradients);
 
  private:
+  const PlacedStage& placed() const { return placed_[static_cast<size_t>(running_)]; }
+  PlacedStage& placed() { return placed_[static_cast<size_t>(running_)]; }
+
   /// A checked schedule.
   struct Prepared {
     PipelineSchedule schedule;
@@ -90,11 +94,15 @@ class Pipeline final : public pp::Stage {
   int64_t own_;
   PipelineOptions options_;
   std::vector<int64_t> rank_of_;
+  std::vector<PlacedStage> placed_;  // all stages
   PipelineMessages messages_;
   ProcessGroup backwards_;
   std::map<std::pair<bool, int64_t>, Prepared> prepared_;  // by whether it trains, and micro-batches
   int64_t running_ = 0;
-  Tensor received_;  // of the micro-batch that is being run
+  // Of the micro-batch that is being run: what the stage before made, and within a second tower what goes along with
+  // it.
+  std::vector<Tensor> received_;
+  Tensor between_;  // what the first tower made, where a later stage runs some of the second
 };
 
 }  // namespace modular

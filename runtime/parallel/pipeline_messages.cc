@@ -10,10 +10,11 @@ namespace {
 
 constexpr int64_t kMostDimensions = 8;
 
-/// What the shape of activations follows from: tokens and images, of which one batch may hold different numbers.
+/// What the shape of activations follows from: tokens and images, of which one batch may hold different numbers, and
+/// what a decoder reads.
 std::vector<int64_t> shapes_of(const Batch& batch) {
   std::vector<int64_t> shapes;
-  for (const Tensor* tensor : {&batch.input_ids, &batch.pixel_values}) {
+  for (const Tensor* tensor : {&batch.input_ids, &batch.pixel_values, &batch.decoder_input_ids, &batch.labels}) {
     shapes.push_back(tensor->defined() ? tensor->dim() : 0);
     if (tensor->defined()) shapes.insert(shapes.end(), tensor->sizes().begin(), tensor->sizes().end());
   }
@@ -88,10 +89,14 @@ const ProcessGroup& PipelineMessages::group(bool is_gradient, int64_t from, int6
   return groups_.at({is_gradient, from < to});
 }
 
+int64_t PipelineMessages::crossing(const Name& name) const {
+  return name.stage * static_cast<int64_t>(kMostParts) + static_cast<int64_t>(name.part);
+}
+
 int PipelineMessages::tag(const Name& name) const {
   // The numbers below are those of descriptions.
-  const auto stages = static_cast<int64_t>(rank_of_.size());
-  return static_cast<int>(stages * (1 + name.micro_batch) + name.stage);
+  const auto crossings = static_cast<int64_t>(rank_of_.size() * kMostParts);
+  return static_cast<int>(crossings * (1 + name.micro_batch) + crossing(name));
 }
 
 void PipelineMessages::send(const Name& name, const Tensor& value, double received_at, const Batch& batch) {
@@ -105,13 +110,13 @@ void PipelineMessages::send(const Name& name, const Tensor& value, double receiv
   const auto keep = [&](const Tensor& tensor, int tag, const std::string& what) {
     sending_.push_back({tensor, modular::send(between, tensor, to, tag, what), received_at});
   };
-  if (!name.is_gradient && descriptions_sent_.emplace(name.stage, shapes_of(batch)).second)
-    keep(description_of(sent), static_cast<int>(name.stage), "the shape of activations");
+  if (!name.is_gradient && descriptions_sent_.emplace(crossing(name), shapes_of(batch)).second)
+    keep(description_of(sent), static_cast<int>(crossing(name)), "the shape of activations");
   keep(sent.contiguous(), tag(name), describe(name));
 }
 
 bool PipelineMessages::knows_shape(const Name& name, const Batch& batch) const {
-  return name.is_gradient || descriptions_received_.contains({name.stage, shapes_of(batch)});
+  return name.is_gradient || descriptions_received_.contains({crossing(name), shapes_of(batch)});
 }
 
 void PipelineMessages::expect(const Name& name, const Batch& batch, const Tensor& gradient) {
@@ -120,10 +125,10 @@ void PipelineMessages::expect(const Name& name, const Batch& batch, const Tensor
   const ProcessGroup& between = group(name.is_gradient, from, own_);
   Tensor tensor = gradient;
   if (!name.is_gradient) {
-    Tensor& description = descriptions_received_[{name.stage, shapes_of(batch)}];
+    Tensor& description = descriptions_received_[{crossing(name), shapes_of(batch)}];
     if (!description.defined()) {
       description = empty_description();
-      receive(between, description, from, static_cast<int>(name.stage), "the shape of activations").wait();
+      receive(between, description, from, static_cast<int>(crossing(name)), "the shape of activations").wait();
     }
     tensor = empty_as_described(description, device_);
   }

@@ -26,9 +26,12 @@ class PipelineMessages {
     bool is_gradient;
     int64_t stage;  // that receives the value, or sends its gradient
     int64_t micro_batch;
+    size_t part = 0;  // of the tensors that cross there together, at most kMostParts
 
     auto operator<=>(const Name&) const = default;
   };
+
+  static constexpr size_t kMostParts = 2;
 
   /// `rank_of`: where each stage lies.
   PipelineMessages(Mesh& mesh, std::vector<int64_t> rank_of);
@@ -70,6 +73,8 @@ class PipelineMessages {
   int64_t destination(const Name& name) const;
   const ProcessGroup& group(bool is_gradient, int64_t from, int64_t to) const;
   int tag(const Name& name) const;
+  /// A number of what crosses a cut: the part before the stage.
+  int64_t crossing(const Name& name) const;
   void connect();
 
   at::Device device_;
@@ -77,7 +82,7 @@ class PipelineMessages {
   std::vector<int64_t> rank_of_;
   ProcessGroup ranks_;
   std::map<std::pair<bool, bool>, ProcessGroup> groups_;  // by (is a gradient, to a higher rank)
-  // By stage and shapes of the batch.
+  // By crossing() and shapes of the batch.
   std::map<std::pair<int64_t, std::vector<int64_t>>, Tensor> descriptions_received_;
   std::set<std::pair<int64_t, std::vector<int64_t>>> descriptions_sent_;
   std::map<Name, Arriving> arriving_;

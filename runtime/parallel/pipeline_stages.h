@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/model/plan.h"
 #include "runtime/model/pp.h"
 
 namespace modular {
@@ -15,24 +16,45 @@ namespace modular {
 std::pair<int64_t, int64_t> stage_span(int64_t layers, int64_t stage, int64_t stages,
                                        const std::vector<int64_t>& cuts = {});
 
-/// A stage's place in a model, of which nothing runs.
+/// The sizes of the lists that `plan` cuts between stages, in the order in which they run: one, or those of two towers,
+/// of which one that is a single piece counts 1. None where it cuts none.
+std::vector<int64_t> tower_sizes(const nn::Module& root, const Plan& plan);
+
+/// A stage's place in a model. Stages divide the layers of two towers as if they were one list, the first tower's
+/// first.
 class PlacedStage final : public pp::Stage {
  public:
-  PlacedStage(int64_t stage, int64_t stages, std::vector<int64_t> cuts)
-      : stage_(stage), stages_(stages), cuts_(std::move(cuts)) {}
+  /// `sizes` as tower_sizes() has them; of one list they may be left out.
+  PlacedStage(int64_t stage, int64_t stages, std::vector<int64_t> cuts, std::vector<int64_t> sizes = {})
+      : stage_(stage), stages_(stages), cuts_(std::move(cuts)), sizes_(std::move(sizes)) {}
 
   int64_t number() const { return stage_; }
-  bool is_first() const override { return stage_ == 0; }
-  bool is_last() const override { return stage_ == stages_ - 1; }
+  /// First and one past the last of a tower's layers that the stage runs; equal where it runs none.
+  std::pair<int64_t, int64_t> layers(size_t tower, int64_t list_size) const;
+  /// Whether the stage runs the first, or the last, of a tower's layers.
+  bool begins(size_t tower) const;
+  bool ends(size_t tower) const;
+  /// How many tensors cross the cut before it: what the layer before made and, after the second tower's first layer,
+  /// what the first tower made.
+  size_t receives() const;
+
+  // While the model runs, of which nothing is received here.
+  bool is_first() const override { return begins(tower_); }
+  bool is_last() const override { return ends(tower_); }
   Tensor received() override { return {}; }
-  std::pair<int64_t, int64_t> span(int64_t list_size) const override {
-    return stage_span(list_size, stage_, stages_, cuts_);
-  }
+  bool first_tower() override;
+  bool second_tower(const Tensor& between) override;
+  std::pair<int64_t, int64_t> span(int64_t list_size) const override { return layers(tower_, list_size); }
+  size_t tower() const { return tower_; }
 
  private:
+  bool has_towers() const { return sizes_.size() == 2; }
+
   int64_t stage_;
   int64_t stages_;
   std::vector<int64_t> cuts_;
+  std::vector<int64_t> sizes_;
+  size_t tower_ = 0;  // that is being run
 };
 
 }  // namespace modular

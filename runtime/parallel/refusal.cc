@@ -10,6 +10,7 @@
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parallel_model.h"
 #include "runtime/parallel/parameter_table.h"
+#include "runtime/parallel/pipeline_stages.h"
 
 namespace modular {
 namespace {
@@ -75,26 +76,24 @@ std::string ParallelModel::refusal(const Entry& entry, const AnyConfig& config, 
   const std::string made =
       stages == ranks ? fmt::format("pp = {}", ranks) : fmt::format("pp = {} with {} stages in all", ranks, stages);
   const char* const fewer = stages == ranks ? "" : ", or fewer stages a rank (parallel.schedule, stages_per_rank)";
-  if (entry.plan->two_stages) {
-    if (stages > 2)
-      return fmt::format("{} has more stages than {}, which is cut between its two towers: set pp to 2 or 1{}", made,
-                         entry.architecture, stages == ranks ? "" : ", and parallel.schedule to 1f1b");
-    if (!pipeline.cuts.empty())
-      return fmt::format("parallel.cuts names elements of a list, and {} is cut between its two towers: leave it empty",
-                         entry.architecture);
-    return "";
+  const std::vector<int64_t> sizes = tower_sizes(*model.module, *entry.plan);
+  if (sizes.empty()) return fmt::format("{} cannot be cut into pipeline stages: set pp to 1", entry.architecture);
+  const Plan& plan = *entry.plan;
+  std::string lists(plan.split_list);
+  if (plan.first_tower) {
+    const auto name = [](std::string_view list) {
+      return list.empty() ? std::string_view("a tower that is one piece") : list;
+    };
+    lists =
+        fmt::format("{} with {} and {}", entry.architecture, name(plan.first_tower->split_list), name(plan.split_list));
   }
-  if (entry.plan->split_list.empty())
-    return fmt::format("{} cannot be cut into pipeline stages: set pp to 1", entry.architecture);
-  const auto list = model.module->named_modules("", false).find(std::string(entry.plan->split_list));
-  TORCH_INTERNAL_ASSERT(list, "the plan cuts ", entry.plan->split_list, ", which does not exist");
-  const auto layers = static_cast<int64_t>((*list)->children().size());
+  const int64_t layers = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   if (layers < stages)
-    return fmt::format("{} needs at least as many layers, and {} has {}: choose a smaller pp{}", made,
-                       entry.plan->split_list, layers, fewer);
+    return fmt::format("{} needs at least as many layers, and {} has {}: choose a smaller pp{}", made, lists, layers,
+                       fewer);
   if (!pipeline.cuts.empty() && pipeline.cuts.back() >= layers)
     return fmt::format("parallel.cuts begins a stage at {}, and {} has {} elements: the last cut is {} at most",
-                       pipeline.cuts.back(), entry.plan->split_list, layers, layers - 1);
+                       pipeline.cuts.back(), lists, layers, layers - 1);
   return "";
 }
 

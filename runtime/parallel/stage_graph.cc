@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace modular {
@@ -17,54 +18,92 @@ using torch::autograd::Engine;
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
-/// For each node that can be reached from `from`, whether edges lead from it to `target`.
-std::unordered_map<Node*, bool> nodes_to(const Node* target, Node* from) {
+/// For each node that can be reached from one of `from`, whether edges lead from it to one of `targets`.
+std::unordered_map<Node*, bool> nodes_to(const std::unordered_set<const Node*>& targets, const edge_list& from) {
   std::unordered_map<Node*, bool> leads;
   std::vector<std::pair<Node*, uint32_t>> path;  // with the number of the next edge to follow
   const auto visit = [&](Node* node) {
-    if (leads.try_emplace(node, node == target).second) path.emplace_back(node, 0);
+    if (leads.try_emplace(node, targets.contains(node)).second) path.emplace_back(node, 0);
   };
-  visit(from);
-  while (!path.empty()) {
-    auto& [node, edge] = path.back();
-    if (edge < node->num_outputs()) {
-      if (Node* const next = node->next_edge(edge++).function.get()) visit(next);
-      continue;
+  for (const Edge& root : from) {
+    visit(root.function.get());
+    while (!path.empty()) {
+      auto& [node, edge] = path.back();
+      if (edge < node->num_outputs()) {
+        if (Node* const next = node->next_edge(edge++).function.get()) visit(next);
+        continue;
+      }
+      for (const Edge& next : node->next_edges())
+        if (next.is_valid() && leads.at(next.function.get())) leads.at(node) = true;
+      path.pop_back();
     }
-    for (const Edge& next : node->next_edges())
-      if (next.is_valid() && leads.at(next.function.get())) leads.at(node) = true;
-    path.pop_back();
   }
   return leads;
 }
 
+/// `one + other`, of which either may be undefined.
+at::Tensor sum(const at::Tensor& one, const at::Tensor& other) {
+  return one.defined() && other.defined() ? one + other : one.defined() ? one : other;
+}
+
 }  // namespace
 
-StageGraph::StageGraph(const at::Tensor& output, const at::Tensor& input)
-    : sizes_(output.sizes().vec()), options_(output.options()), input_(input) {
-  if (output.requires_grad()) output_ = torch::autograd::impl::gradient_edge(output);
-}
-
-at::Tensor StageGraph::backward(const at::Tensor& gradient) {
-  if (output_.is_valid()) roots_.push_back(std::exchange(output_, {})), root_gradients_.push_back(gradient);
-  backward_weight();
-  return input_.defined() ? input_.grad() : at::Tensor();
-}
-
-at::Tensor StageGraph::backward_input(const at::Tensor& gradient) {
-  const Edge output = std::exchange(output_, {});
-  if (!output.is_valid()) return {};
-  std::unordered_map<Node*, bool> leads;
-  if (input_.defined()) leads = nodes_to(torch::autograd::impl::grad_accumulator(input_).get(), output.function.get());
-  if (!input_.defined() || !leads.at(output.function.get())) {
-    roots_ = {output};
-    root_gradients_ = {gradient};
-    return {};
+StageGraph::StageGraph(const Tensors& outputs, Tensors inputs) : inputs_(std::move(inputs)) {
+  for (const at::Tensor& tensor : outputs) {
+    Output& output = outputs_.emplace_back(Output{tensor.sizes().vec(), tensor.options(), {}, {}});
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (tensor.is_same(inputs_[i])) output.is_input = i;
+    if (tensor.requires_grad() && !output.is_input) output.edge = torch::autograd::impl::gradient_edge(tensor);
   }
+}
 
-  // Where a parameter's way meets the input's, and the gradients that arrive there.
+StageGraph::Tensors StageGraph::empty_gradients() const {
+  Tensors gradients;
+  for (const Output& output : outputs_) gradients.push_back(at::empty(output.sizes, output.options));
+  return gradients;
+}
+
+StageGraph::Tensors StageGraph::passed_on(const Tensors& gradients) const {
+  Tensors passed(inputs_.size());
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    if (const std::optional<size_t> input = outputs_[i].is_input) passed[*input] = sum(passed[*input], gradients[i]);
+  return passed;
+}
+
+StageGraph::Tensors StageGraph::backward(Tensors gradients) {
+  Tensors of_inputs = passed_on(gradients);
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    if (outputs_[i].edge.is_valid())
+      roots_.push_back(std::exchange(outputs_[i].edge, {})), root_gradients_.push_back(std::exchange(gradients[i], {}));
+  backward_weight();
+  for (size_t i = 0; i < inputs_.size(); ++i) of_inputs[i] = sum(inputs_[i].grad(), of_inputs[i]);
+  return of_inputs;
+}
+
+StageGraph::Tensors StageGraph::backward_input(Tensors gradients) {
+  Tensors of_inputs = passed_on(gradients);
+  edge_list edges, arrivals;
+  for (const Output& output : outputs_)
+    if (output.edge.is_valid()) edges.push_back(output.edge);
+  std::unordered_set<const Node*> targets;
+  for (const at::Tensor& input : inputs_) {
+    arrivals.push_back(torch::autograd::impl::gradient_edge(input));
+    targets.insert(arrivals.back().function.get());
+  }
+  const std::unordered_map<Node*, bool> leads = nodes_to(targets, edges);
+  edge_list starts;  // what leads to an input; the rest waits for the second half
+  variable_list start_gradients;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    Edge edge = std::exchange(outputs_[i].edge, {});
+    if (!edge.is_valid()) continue;
+    const bool leads_to_input = leads.at(edge.function.get());
+    (leads_to_input ? starts : roots_).push_back(std::move(edge));
+    (leads_to_input ? start_gradients : root_gradients_).push_back(std::exchange(gradients[i], {}));
+  }
+  if (starts.empty()) return of_inputs;
+
+  // Where a parameter's way meets an input's, and the gradients that arrive there.
   std::vector<std::shared_ptr<Node>> meeting, passed;
-  edge_list arrivals = {torch::autograd::impl::gradient_edge(input_)};
   for (const auto& [node, leads_to_input] : leads) {
     if (!leads_to_input) continue;
     const auto is_parameters = [&](const Edge& next) { return next.is_valid() && !leads.at(next.function.get()); };
@@ -75,10 +114,10 @@ at::Tensor StageGraph::backward_input(const at::Tensor& gradient) {
     meeting.push_back(node->getptr());
     for (uint32_t number = 0; number < node->num_inputs(); ++number) arrivals.emplace_back(meeting.back(), number);
   }
-  variable_list arrived =
-      Engine::get_default_engine().execute({output}, {gradient}, /*keep_graph=*/true,
-                                           /*create_graph=*/false, /*accumulate_grad=*/false, arrivals);
-  for (size_t i = 1; i < arrivals.size(); ++i) {
+  variable_list arrived = Engine::get_default_engine().execute(
+      std::exchange(starts, {}), std::exchange(start_gradients, {}), /*keep_graph=*/true,
+      /*create_graph=*/false, /*accumulate_grad=*/false, arrivals);
+  for (size_t i = inputs_.size(); i < arrivals.size(); ++i) {
     if (!arrived[i].defined()) continue;
     roots_.push_back(arrivals[i]);
     root_gradients_.push_back(std::move(arrived[i]));
@@ -88,8 +127,9 @@ at::Tensor StageGraph::backward_input(const at::Tensor& gradient) {
       if (next.is_valid() && leads.at(next.function.get())) next = Edge();
   // The cuts alone do not free these: a value that a node has saved holds the node that made it.
   for (const std::shared_ptr<Node>& node : passed) node->release_variables();
-  input_.reset();
-  return arrived[0];
+  for (size_t i = 0; i < inputs_.size(); ++i) of_inputs[i] = sum(arrived[i], of_inputs[i]);
+  inputs_.clear();
+  return of_inputs;
 }
 
 void StageGraph::backward_weight() {

@@ -7,41 +7,51 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace modular {
 
-/// The autograd graph between what a stage received and what it passes on. Of the output it holds what the graph saves
-/// of it, so that the rest is free once it was sent. Call backward() once, or backward_input() and then
+/// The autograd graph between what a stage received and what it passes on. Of the outputs it holds what the graph saves
+/// of them, so that the rest is free once they were sent. Call backward() once, or backward_input() and then
 /// backward_weight().
 class StageGraph {
  public:
-  /// `input` is a leaf that requires a gradient, or undefined on the first stage. `output` may require none, where all
-  /// that leads to it is frozen.
-  StageGraph(const at::Tensor& output, const at::Tensor& input);
+  using Tensors = std::vector<at::Tensor>;
 
-  const at::Tensor& input() const { return input_; }
-  /// A tensor for the output's gradient.
-  at::Tensor empty_gradient() const { return at::empty(sizes_, options_); }
+  /// `inputs` are leaves that require a gradient; none on the first stage. An output may require no gradient, where all
+  /// that leads to it is frozen, and may be an input that is passed on as it is.
+  StageGraph(const Tensors& outputs, Tensors inputs);
 
-  /// Adds to the gradients of all parameters. Returns the input's, undefined where there is none.
-  at::Tensor backward(const at::Tensor& gradient);
+  const Tensors& inputs() const { return inputs_; }
+  /// Tensors for the outputs' gradients.
+  Tensors empty_gradients() const;
 
-  /// Returns the input's gradient, and keeps of the graph what the parameters' need. What leads from a parameter meets
-  /// what leads from the input in nodes like a matrix product's; the gradients that arrive there are kept, and the
-  /// nodes' ways to the input are cut, so that the rest of the graph is freed and nothing is computed twice. (PyTorch's
-  /// stage_backward_input keeps the graph whole.) A node that computes all its gradients at once, as the fused norms
-  /// do, runs in both halves.
-  at::Tensor backward_input(const at::Tensor& gradient);
+  /// Adds to the gradients of all parameters. Returns the inputs', undefined where there is none.
+  Tensors backward(Tensors gradients);
+
+  /// Returns the inputs' gradients, and keeps of the graph what the parameters' need. What leads from a parameter meets
+  /// what leads from an input in nodes like a matrix product's; the gradients that arrive there are kept, and the
+  /// nodes' ways to the inputs are cut, so that the rest of the graph is freed and nothing is computed twice.
+  /// (PyTorch's stage_backward_input keeps the graph whole.) A node that computes all its gradients at once, as the
+  /// fused norms do, runs in both halves.
+  Tensors backward_input(Tensors gradients);
 
   /// Adds to the gradients of all parameters.
   void backward_weight();
 
  private:
-  std::vector<int64_t> sizes_;
-  at::TensorOptions options_;
-  torch::autograd::Edge output_;  // invalid where the output requires no gradient
-  at::Tensor input_;
+  struct Output {
+    std::vector<int64_t> sizes;
+    at::TensorOptions options;
+    torch::autograd::Edge edge;      // invalid where the output requires no gradient
+    std::optional<size_t> is_input;  // which of them, where it is one
+  };
+  /// The inputs' gradients so far: of the outputs that are inputs themselves.
+  Tensors passed_on(const Tensors& gradients) const;
+
+  std::vector<Output> outputs_;
+  Tensors inputs_;
   // From where backward_weight() starts, and with what.
   torch::autograd::edge_list roots_;
   torch::autograd::variable_list root_gradients_;

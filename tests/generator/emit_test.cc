@@ -115,14 +115,15 @@ TEST_F(EmitTest, PlanSaysWhatCrossesBetweenTwoTowers) {
   use("golden/parallel");
   const Json plans = json("plan two_towers tiny");
   const Json& towers = plans["TwoTowersForCausalLM"];
-  EXPECT_EQ(towers["two_stages"], true);
-  EXPECT_EQ(towers["split_list"], "");
-  EXPECT_EQ(towers["first"], Json({"model.left", "model.bridge"}));
-  EXPECT_EQ(towers["stage_cut"]["carried"], "crossing");
-  EXPECT_EQ(towers["stage_cut"]["shape"], Json({"batch", "seq", "hidden_size"}));
+  ASSERT_EQ(towers["towers"].size(), 2u);
+  EXPECT_EQ(towers["towers"][0]["split_list"], "");
+  EXPECT_EQ(towers["towers"][0]["first"], Json({"model.left", "model.bridge"}));
+  ASSERT_EQ(towers["stage_cuts"].size(), 1u);
+  EXPECT_EQ(towers["stage_cuts"][0]["carried"], "crossing");
+  EXPECT_EQ(towers["stage_cuts"][0]["shape"], Json({"batch", "seq", "hidden_size"}));
   EXPECT_EQ((*named(towers["parameters"], "model.table.weight"))["stage"], "all");
   EXPECT_EQ((*named(towers["parameters"], "model.right.norm.weight"))["stage"], "last");
-  EXPECT_EQ(plans["TinyForCausalLM"]["two_stages"], false);
+  EXPECT_EQ(plans["TinyForCausalLM"]["towers"].size(), 1u);
 }
 
 TEST_F(EmitTest, PlansOfSeveralFamiliesAreOneObject) {

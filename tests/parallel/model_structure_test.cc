@@ -19,13 +19,6 @@ namespace {
 
 const Entry& llama() { return entry_of("LlamaForCausalLM"); }
 
-struct SecondOfTwoStages final : pp::Stage {
-  bool is_first() const override { return false; }
-  bool is_last() const override { return true; }
-  Tensor received() override { return {}; }
-  std::pair<int64_t, int64_t> span(int64_t size) const override { return {size / 2, size}; }
-};
-
 TEST(Patterns, MatchComponentByComponent) {
   EXPECT_TRUE(matches("model.layers.*", "model.layers.11"));
   EXPECT_FALSE(matches("model.layers.*", "model.layers.11.mlp"));
@@ -107,7 +100,7 @@ TEST(ParameterTable, KnowsTheMatricesOfLayers) {
 }
 
 TEST(ParameterTable, GivesEachStageItsParameters) {
-  const SecondOfTwoStages stage;
+  const PlacedStage stage(1, 2, {});
   for (const bool tied : {false, true}) {
     const auto config = tiny_config(llama(), {{"tie_word_embeddings", tied}});
     const Model model = build_on_meta(llama(), *config);

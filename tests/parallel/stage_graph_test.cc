@@ -54,13 +54,13 @@ TEST(StageGraph, HalvesGiveTheGradientsOfTheWhole) {
   const Tensor values = at::randn({3, 4}), gradient = at::randn({3, 4});
 
   const Tensor input = values.clone().requires_grad_();
-  const Tensor expected = StageGraph(weights.forward(input), input).backward(gradient);
+  const Tensor expected = StageGraph({weights.forward(input)}, {input}).backward({gradient})[0];
   const auto expected_of_weights = weights.take_gradients();
 
   const Tensor again = values.clone().requires_grad_();
-  StageGraph graph(weights.forward(again), again);
+  StageGraph graph({weights.forward(again)}, {again});
   backwards_of_watched = 0;
-  EXPECT_TRUE(graph.backward_input(gradient).equal(expected));
+  EXPECT_TRUE(graph.backward_input({gradient})[0].equal(expected));
   EXPECT_EQ(backwards_of_watched, 2);
   for (const Tensor& weight : weights.all()) EXPECT_FALSE(weight.grad().defined());
   graph.backward_weight();
@@ -91,10 +91,11 @@ TEST(StageGraph, FirstHalfFreesWhatTheSecondDoesNotNeed) {
   std::unique_ptr<StageGraph> graph;
   {
     const Tensor first = Keeping::apply(at::matmul(input, weights.matrix), std::exchange(kept, {}));
-    graph = std::make_unique<StageGraph>(at::matmul(first, weights.shared), input);
+    graph = std::make_unique<StageGraph>(StageGraph::Tensors{at::matmul(first, weights.shared)},
+                                         StageGraph::Tensors{input});
   }
   EXPECT_FALSE(alive.expired());
-  graph->backward_input(graph->empty_gradient().fill_(1.0));
+  graph->backward_input({graph->empty_gradients()[0].fill_(1.0)});
   EXPECT_TRUE(alive.expired());
   graph->backward_weight();
   EXPECT_TRUE(weights.matrix.grad().defined());
@@ -102,23 +103,59 @@ TEST(StageGraph, FirstHalfFreesWhatTheSecondDoesNotNeed) {
 
 TEST(StageGraph, WithoutAnInputTheSecondHalfIsTheWhole) {
   const Weights weights;
-  StageGraph graph(at::matmul(weights.matrix, weights.shared), {});
-  EXPECT_FALSE(graph.backward_input(at::ones({4, 4})).defined());
+  StageGraph graph({at::matmul(weights.matrix, weights.shared)}, {});
+  EXPECT_TRUE(graph.backward_input({at::ones({4, 4})}).empty());
   EXPECT_FALSE(weights.matrix.grad().defined());
   graph.backward_weight();
   EXPECT_TRUE(weights.matrix.grad().allclose(at::matmul(at::ones({4, 4}), weights.shared.detach().t())));
 }
 
 TEST(StageGraph, FrozenStagesHaveNoGradient) {
-  StageGraph first(at::ones({2}), {});
-  EXPECT_FALSE(first.backward_input(at::ones({2})).defined());
+  StageGraph first({at::ones({2})}, {});
+  EXPECT_TRUE(first.backward_input({at::ones({2})}).empty());
   first.backward_weight();
   const Tensor input = at::ones({2}).requires_grad_();
-  StageGraph passing(input * 3.0, input);
-  EXPECT_TRUE(passing.backward_input(at::ones({2})).equal(at::full({2}, 3.0)));
+  StageGraph passing({input * 3.0}, {input});
+  EXPECT_TRUE(passing.backward_input({at::ones({2})})[0].equal(at::full({2}, 3.0)));
   passing.backward_weight();
-  StageGraph apart(at::ones({2}), input);
-  EXPECT_FALSE(apart.backward(at::ones({2})).defined());
+  StageGraph apart({at::ones({2})}, {input});
+  EXPECT_FALSE(apart.backward({at::ones({2})})[0].defined());
+}
+
+/// Two values cross: one that a matrix changes, and one that it reads and that is passed on as it is.
+TEST(StageGraph, AddsUpGradientsOfWhatIsReadAndPassedOn) {
+  at::manual_seed(2);
+  const Weights weights;
+  const Tensor gradient = at::randn({3, 4}), gradient_of_along = at::randn({3, 4});
+  for (const bool in_halves : {false, true}) {
+    const Tensor first = at::randn({3, 4}).requires_grad_(), along = at::randn({3, 4}).requires_grad_();
+    const Tensor output = at::matmul(first, weights.matrix) * along.exp();
+    const auto expected =
+        torch::autograd::grad({output, along}, {first, along, weights.matrix}, {gradient, gradient_of_along},
+                              /*retain_graph=*/true);
+    StageGraph graph({output, along}, {first, along});
+    const auto found =
+        in_halves ? graph.backward_input({gradient, gradient_of_along}) : graph.backward({gradient, gradient_of_along});
+    if (in_halves) {
+      EXPECT_FALSE(weights.matrix.grad().defined());
+      graph.backward_weight();
+    }
+    for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(found[i].allclose(expected[i], 1e-6, 1e-6)) << i << in_halves;
+    EXPECT_TRUE(weights.matrix.grad().allclose(expected[2], 1e-6, 1e-6)) << in_halves;
+    Tensor matrix = weights.matrix;
+    matrix.mutable_grad().reset();
+  }
+}
+
+TEST(StageGraph, WhatReadsNoInputWaitsForTheSecondHalf) {
+  const Weights weights;
+  const Tensor along = at::randn({3, 4}).requires_grad_();
+  StageGraph graph({weights.beside.exp(), along}, {along});
+  const Tensor gradient = at::ones({3, 4});
+  EXPECT_TRUE(graph.backward_input({gradient, gradient * 2.0})[0].equal(gradient * 2.0));
+  EXPECT_FALSE(weights.beside.grad().defined());
+  graph.backward_weight();
+  EXPECT_TRUE(weights.beside.grad().allclose(weights.beside.detach().exp()));
 }
 
 }  // namespace

@@ -1,11 +1,17 @@
-// Models that pipelines cut between two towers train what one process trains: a table that both stages look up, with
-// and without the output tied to it, with stages that are split or sharded themselves.
+// Models that pipelines cut between two towers, and within them, train what one process trains: a table that stages
+// look up, with and without the output tied to it, what the first tower made read by all layers of the second, stages
+// that are split or sharded themselves, and one tower alone.
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
 
 #include "generated/clip.h"
 #include "generated/t5.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parameter_table.h"
+#include "runtime/parallel/pipeline_stages.h"
+#include "tests/generator/golden/parallel/generated/split_towers.h"
 #include "tests/generator/golden/parallel/generated/two_towers.h"
 #include "tests/parallel/training_runs.h"
 
@@ -65,25 +71,100 @@ TEST_P(Towers, Pipeline2Replicated2) {
 INSTANTIATE_TEST_SUITE_P(Families, Towers, ::testing::Values("TwoTowersForCausalLM", "T5ForConditionalGeneration"),
                          [](const auto& info) { return info.param; });
 
-struct Stage final : pp::Stage {
-  explicit Stage(bool first) : first(first) {}
-  bool is_first() const override { return first; }
-  bool is_last() const override { return !first; }
-  Tensor received() override { return {}; }
-  std::pair<int64_t, int64_t> span(int64_t) const override { return {0, 0}; }
-  bool first;
-};
+Variant variant(const std::string& schedule, int64_t encoder, int64_t decoder, int64_t micro_batches,
+                std::vector<int64_t> cuts = {}, ParallelOptions options = {}) {
+  Fields fields = small(/*tied=*/micro_batches % 4 == 0);
+  fields["num_layers"] = encoder, fields["num_decoder_layers"] = decoder;
+  fields["num_hidden_layers"] = encoder;  // of each of two equal towers
+  options.pipeline = {.schedule = schedule, .cuts = std::move(cuts)};
+  return {.name = schedule, .fields = fields, .options = options, .micro_batches = micro_batches};
+}
 
-TEST(TowersTable, GivesEachStageItsTowerAndBothTheTable) {
+class CutTowers : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(CutTowers, Pipeline2) {
+  expect_same_training(GetParam(), mesh(2),
+                       {variant("interleaved", 3, 3, 2), variant("zbv", 3, 3, 4), variant("1f1b", 3, 3, 2, {1}),
+                        variant("1f1b", 3, 3, 4, {5}, {.recompute = true})});
+}
+
+TEST_P(CutTowers, Pipeline3) {
+  expect_same_training(GetParam(), mesh(3),
+                       {variant("1f1b", 3, 3, 4), variant("1f1b", 3, 3, 2, {3, 4}), variant("gpipe", 3, 3, 2, {4, 5}),
+                        variant("interleaved", 3, 3, 3), variant("zbv", 4, 4, 4, {1, 2, 4, 6, 7})});
+}
+
+TEST_P(CutTowers, Pipeline4) {
+  expect_same_training(GetParam(), mesh(4),
+                       {variant("1f1b", 3, 3, 4), variant("interleaved", 4, 4, 4), variant("zbv", 4, 4, 8),
+                        variant("interleaved-zero-bubble", 5, 5, 4)});
+}
+
+TEST_P(CutTowers, Pipeline3Sharded2) {
+  expect_same_training(GetParam(), mesh(3, 1, 2),
+                       {variant("1f1b", 3, 3, 2), variant("zbv", 3, 3, 4, {}, {.recompute = true})});
+}
+
+TEST_P(CutTowers, Pipeline2Tensor2) {
+  expect_same_training(GetParam(), mesh(2, 2), {variant("1f1b", 3, 3, 4, {4}), variant("interleaved", 3, 3, 2)});
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, CutTowers, ::testing::Values("SplitTowersForCausalLM", "T5ForConditionalGeneration"),
+                         [](const auto& info) { return info.param; });
+
+Variant images(const std::string& schedule, int64_t layers, int64_t micro_batches, std::vector<int64_t> cuts = {}) {
+  Variant variant = {.name = schedule,
+                     .fields = {{"image_size", int64_t{12}},
+                                {"patch_size", int64_t{4}},
+                                {"projection_dim", int64_t{20}},
+                                {"num_labels", int64_t{5}},
+                                {"num_hidden_layers", layers}},
+                     .micro_batches = micro_batches,
+                     .compares_rows = true};
+  variant.options.pipeline = {.schedule = schedule, .cuts = std::move(cuts)};
+  return variant;
+}
+
+TEST(CutPairs, Pipeline3) {
+  expect_same_training("CLIPModel", mesh(3),
+                       {images("1f1b", 3, 2), images("1f1b", 3, 2, {3, 4}), images("interleaved", 4, 3)});
+}
+
+TEST(CutPairs, Pipeline4) {
+  expect_same_training("CLIPModel", mesh(4), {images("1f1b", 2, 4), images("zbv", 4, 4), images("zbv", 4, 8)});
+}
+
+TEST(OneTower, OfImages) {
+  expect_same_training("CLIPForImageClassification", mesh(3), {images("1f1b", 4, 2), images("zbv", 7, 4)});
+}
+
+TEST(OneTower, OfTexts) {
+  Variant plain = variant("1f1b", 4, 1, 2), looped = variant("interleaved", 6, 1, 3);
+  for (Variant* one : {&plain, &looped}) one->fields["num_labels"] = int64_t{62};  // labels are tokens here
+  expect_same_training("T5ForTokenClassification", mesh(3), {plain, looped});
+}
+
+TEST(TowersTable, GivesEachStageItsLayersAndAllWhatEachReads) {
   const Entry& t5 = entry_of("T5ForConditionalGeneration");
+  const auto held_by = [](int64_t stage) {  // stages of two layers: the second ends the encoder and begins the decoder
+    return std::set<std::string>(
+        stage == 0   ? std::set<std::string>{"encoder.block.0", "encoder.block.1"}
+        : stage == 1 ? std::set<std::string>{"encoder.block.2", "encoder.final_layer_norm", "decoder.block.0"}
+                     : std::set<std::string>{"decoder.block.1", "decoder.final_layer_norm", "lm_head"});
+  };
   for (const bool tied : {false, true}) {
     const auto config = tiny_config(t5, small(tied));
-    for (const bool is_first : {true, false}) {
-      const Stage stage(is_first);
+    for (const int64_t number : {0, 1, 2}) {
       const Model model = build_on_meta(t5, *config);
+      const PlacedStage stage(number, 3, {2, 4}, tower_sizes(*model.module, *t5.plan));
+      EXPECT_EQ(stage.receives(), number == 0 ? 0u : number == 1 ? 1u : 2u);
       for (const ModelParameter& parameter : parameter_table(*model.module, *t5.plan, *config, {&stage}).parameters) {
-        const bool is_shared = parameter.name == "shared.weight";
-        EXPECT_EQ(parameter.held, is_shared || parameter.name.starts_with("encoder.") == is_first) << parameter.name;
+        const bool is_shared =
+            parameter.name == "shared.weight" || parameter.name.ends_with("relative_attention_bias.weight");
+        const auto own = held_by(number);
+        const bool is_own =
+            std::ranges::any_of(own, [&](const std::string& path) { return lies_in(path, parameter.name); });
+        EXPECT_EQ(parameter.held, is_shared || is_own) << parameter.name << ", stage " << number;
         EXPECT_EQ(parameter.in_every_stage, is_shared) << parameter.name << ", tied: " << tied;
         EXPECT_FALSE(parameter.shared_between_stages) << parameter.name << " would be summed twice";
       }
@@ -91,18 +172,25 @@ TEST(TowersTable, GivesEachStageItsTowerAndBothTheTable) {
   }
 }
 
-TEST(TowersRefusal, OfMoreThanTwoStages) {
-  const auto refusal = [](const char* architecture, const MeshShape& shape) {
+TEST(TowersRefusal, OfMoreStagesThanLayers) {
+  const auto refusal = [](const char* architecture, const MeshShape& shape, const PipelineOptions& options = {}) {
     const Entry& entry = entry_of(architecture);
-    return ParallelModel::refusal(entry, *tiny_config(entry), shape);
+    return ParallelModel::refusal(entry, *tiny_config(entry, kSmall), shape, options);
   };
   EXPECT_EQ(refusal("TwoTowersForCausalLM", mesh(2)), "");
   EXPECT_EQ(refusal("TwoTowersForCausalLM", mesh(3)),
-            "pp = 3 has more stages than TwoTowersForCausalLM, which is cut between its two towers: set pp to 2 or 1");
-  EXPECT_EQ(refusal("T5ForTokenClassification", mesh(2)),
-            "T5ForTokenClassification cannot be cut into pipeline stages: set pp to 1");
-  EXPECT_EQ(refusal("CLIPForImageClassification", mesh(2)),
-            "CLIPForImageClassification cannot be cut into pipeline stages: set pp to 1");
+            "pp = 3 needs at least as many layers, and TwoTowersForCausalLM with a tower that is one piece and a tower "
+            "that is one piece has 2: choose a smaller pp");
+  EXPECT_EQ(refusal("T5ForConditionalGeneration", mesh(4)), "");
+  EXPECT_EQ(refusal("T5ForConditionalGeneration", mesh(6)),
+            "pp = 6 needs at least as many layers, and T5ForConditionalGeneration with encoder.block and decoder.block "
+            "has 5: choose a smaller pp");
+  EXPECT_EQ(
+      refusal("T5ForConditionalGeneration", mesh(2), {.cuts = {5}}),
+      "parallel.cuts begins a stage at 5, and T5ForConditionalGeneration with encoder.block and decoder.block has "
+      "5 elements: the last cut is 4 at most");
+  EXPECT_EQ(refusal("T5ForTokenClassification", mesh(4)),
+            "pp = 4 needs at least as many layers, and transformer.encoder.block has 3: choose a smaller pp");
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ class SetFields final : public FieldVisitor {
   void operator()(std::string_view, std::optional<IntegerOrString>&) override {}
   void operator()(std::string_view, RopeParameters&) override {}
   void operator()(std::string_view, LayerRopeParameters&) override {}
-  void nested(std::string_view, NestedConfig&) override {}
+  void nested(std::string_view, NestedConfig& config) override { config.fields(*this); }
 
  private:
   template <class T>
@@ -59,10 +59,13 @@ Batch global_batch(const Entry& entry, size_t step) {
   at::Generator generator = at::detail::createCPUGenerator(1000 + step);
   Batch batch;
   batch.samples = at::arange(kRows, at::kLong) + static_cast<int64_t>(step) * kRows;
-  if (find_task(entry.task)->reads == Task::Reads::images) {
+  const Task::Reads reads = find_task(entry.task)->reads;
+  if (reads != Task::Reads::tokens) {
     batch.pixel_values = at::randn({kRows, 3, 12, 12}, generator);
     batch.labels = at::randint(0, 5, {kRows}, generator, at::kLong);
     batch.labels[kRows - 1] = kIgnoredTarget;
+    if (reads == Task::Reads::images) return batch;
+    batch.input_ids = at::randint(0, kVocab, {kRows, kSequence}, generator, at::kLong);
     return batch;
   }
   batch.input_ids = at::randint(0, kVocab, {kRows, kSequence}, generator, at::kLong);
@@ -174,6 +177,7 @@ void expect_same_training(const std::string& architecture, const MeshShape& shap
     SCOPED_TRACE(architecture + ", " + shape.describe() + ", " + variant.name);
     // In bfloat16 every micro-batch rounds its gradients, so one process needs the same micro-batches.
     Variant reference = {.name = "reference", .fields = variant.fields, .options = {.bf16 = variant.options.bf16}};
+    if (variant.compares_rows) reference.micro_batches = variant.micro_batches;
     if (variant.options.bf16)
       reference.micro_batches = variant.micro_batches * shape[Axis::dp_replicate] * shape[Axis::dp_shard];
     const Report expected = train(alone, entry, reference);

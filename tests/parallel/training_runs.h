@@ -27,6 +27,7 @@ struct Variant {
   ParallelOptions options = {};
   int64_t micro_batches = 1;
   std::string optimizer = "adamw";
+  bool compares_rows = false;  // the loss compares a micro-batch's rows: one process has the same micro-batches
 };
 
 inline constexpr size_t kSteps = 20;
