@@ -118,12 +118,12 @@ class EarlyHolder : public torch::nn::ModuleHolder<Contained> {
 
 // ---- Where a member is in the pipeline ----
 
-/// Only in the first stage.
+/// Only in the first stage; of a tower, in the one that begins it.
 #define PP_FIRST MODULAR_ANNOTATE("modular.pp_first")
-/// The list that may be cut between its elements. Where there is none, a model whose layers are in one PP_FIRST and
-/// one PP_LAST module is cut between these two, into two stages.
+/// The list that may be cut between its elements. A model whose lists are in one PP_FIRST and one PP_LAST module is cut
+/// within these two towers where they are PP_SPLIT, and between them.
 #define PP_SPLIT MODULAR_ANNOTATE("modular.pp_split")
-/// Only in the last stage.
+/// Only in the last stage; of a tower, in the one that ends it.
 #define PP_LAST MODULAR_ANNOTATE("modular.pp_last")
 /// In every stage, each of which has a part of its gradient.
 #define PP_ALL MODULAR_ANNOTATE("modular.pp_all")

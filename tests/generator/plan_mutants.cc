@@ -412,10 +412,20 @@ class Mutator {
     }
   }
 
-  /// Whether `expr`, or a method of `owner` that it calls, names a member that is marked so.
-  static bool names_marked(const Class& owner, const Expr& expr, const char* kind) {
+  /// Whether the member holds lists of layers, without being one.
+  bool is_tower(const Class& owner, const Field& field) const {
+    const auto tree = build_tree(model_, owner);
+    const ModuleNode* node = tree->child(field.name);
+    bool holds = false;
+    if (node && node->kind != ModuleNode::Kind::list)
+      for_each_node(*node, [&](const ModuleNode& inner) { holds |= inner.kind == ModuleNode::Kind::list; });
+    return holds;
+  }
+
+  /// Whether `expr`, or a method of `owner` that it calls, names a tower that is marked so.
+  bool names_marked(const Class& owner, const Expr& expr, const char* kind) const {
     const Field* field = field_of(owner, expr);
-    if (field && find_annotation(field->annotations, kind)) return true;
+    if (field && find_annotation(field->annotations, kind) && is_tower(owner, *field)) return true;
     if (expr.kind == Expr::Kind::method && expr.operands[0].kind == Expr::Kind::self)
       if (const Function* method = find_method(owner, expr.name, expr.operands.size() - 1)) {
         bool named = false;
@@ -431,9 +441,12 @@ class Mutator {
 
   /// Changes the statement after which the model is cut between two towers.
   void change_towers(const Class& owner, const Function& function) {
-    const auto is_split = [](const Field& field) { return find_annotation(field.annotations, "pp_split") != nullptr; };
-    for (const Class& one : model_.classes)
-      if (std::any_of(one.fields.begin(), one.fields.end(), is_split)) return;
+    // What runs layers that are cut gives other values amid a tower: nothing but a name may be given to them.
+    const bool is_cut = std::ranges::any_of(model_.classes, [](const Class& one) {
+      return std::ranges::any_of(
+          one.fields, [](const Field& field) { return find_annotation(field.annotations, "pp_split") != nullptr; });
+    });
+    const Verdict verdict = is_cut ? refused : accepted;
     const std::vector<Stmt>& statements = function.body.statements;
     const auto crossing = std::find_if(statements.begin(), statements.end(), [&](const Stmt& statement) {
       return statement.kind == Stmt::Kind::declare && statement.names.size() == 1 && !statement.exprs.empty() &&
@@ -446,8 +459,8 @@ class Mutator {
     const std::string where = owner.name + "::" + function.name + ": ", name = crossing->names[0];
     const SourceSpan made = crossing->exprs[0].span;
     add(where + "what crosses made twice", refused, {{before(*crossing), "const Tensor kept = " + at(made) + ";\n"}});
-    add(where + "what crosses scaled", accepted, {{made, "(" + at(made) + ") * 0.5"}});
-    add(where + "what crosses made in a branch", accepted,
+    add(where + "what crosses scaled", verdict, {{made, "(" + at(made) + ") * 0.5"}});
+    add(where + "what crosses made in a branch", verdict,
         {{crossing->span, "Tensor " + name + ";\nif (!batch.position_ids.defined() || batch.position_ids.defined()) " +
                               name + " = " + at(made) + ";"}});
     if (const auto next = crossing + 1; next != statements.end() && next->kind == Stmt::Kind::declare)

@@ -46,6 +46,26 @@ std::string refusal(const PipelineOptions& options, int64_t ranks, int64_t micro
   return sentence.empty() ? "" : key + ": " + sentence;
 }
 
+TEST(PlacedStage, KnowsWhereTwoTowersBeginAndEnd) {
+  // Of 3 and 4 layers, in stages [0, 2), [2, 3), [3, 5), [5, 7) and, cut elsewhere, of both towers.
+  const auto stage = [](int64_t number, std::vector<int64_t> cuts) {
+    const auto stages = static_cast<int64_t>(cuts.size()) + 1;
+    return PlacedStage(number, stages, std::move(cuts), {3, 4});
+  };
+  const auto ends = [](const PlacedStage& one) {
+    std::string text;
+    for (const size_t tower : {0, 1})
+      text += std::string(one.begins(tower) ? "b" : "-") + (one.ends(tower) ? "e" : "-");
+    return text + std::to_string(one.receives());
+  };
+  const std::vector<std::string> between = {"b---0", "-e--1", "--b-1", "---e2"}, across = {"beb-0", "----2", "---e2"};
+  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(ends(stage(i, {2, 3, 5})), between[static_cast<size_t>(i)]) << i;
+  for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(ends(stage(i, {4, 5})), across[static_cast<size_t>(i)]) << i;
+  EXPECT_EQ(stage(0, {4, 5}).layers(1, 4), (std::pair<int64_t, int64_t>(0, 1)));
+  EXPECT_EQ(stage(2, {4, 5}).layers(1, 4), (std::pair<int64_t, int64_t>(2, 4)));
+  EXPECT_EQ(stage(2, {4, 5}).layers(0, 3).first, stage(2, {4, 5}).layers(0, 3).second);
+}
+
 TEST(PipelineRefusal, SaysNothingOfWhatCanBe) {
   for (const char* name :
        {"gpipe", "1f1b", "interleaved", "looped-bfs", "interleaved-zero-bubble", "zbv", "dualpipev"}) {

@@ -149,6 +149,106 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+/// Two towers in double precision: tanh(x W), whose mean over the sequence every layer of tanh(y W + mean) reads.
+struct TinyTowers {
+  Tensor table = at::randn({kVocabulary, kWidth}, at::kDouble).requires_grad_();
+  std::vector<Tensor> first, second;
+
+  TinyTowers(int64_t of_first, int64_t of_second) {
+    for (auto& [layers, count] : {std::pair(&first, of_first), std::pair(&second, of_second)})
+      for (int64_t i = 0; i < count; ++i)
+        layers->push_back(at::randn({kWidth, kWidth}, at::kDouble).div_(2).requires_grad_());
+  }
+  std::vector<Tensor> all() const {
+    std::vector<Tensor> parameters = {table};
+    parameters.insert(parameters.end(), first.begin(), first.end());
+    parameters.insert(parameters.end(), second.begin(), second.end());
+    return parameters;
+  }
+
+  static std::pair<int64_t, int64_t> span(const std::vector<Tensor>& layers) {
+    const auto size = static_cast<int64_t>(layers.size());
+    return bound.stage ? bound.stage->span(size) : std::pair<int64_t, int64_t>(0, size);
+  }
+  Tensor read(const Batch& batch) const {
+    Tensor x = pp::is_first() ? at::embedding(table, batch.input_ids) : pp::received();
+    const auto [begin, end] = span(first);
+    for (int64_t i = begin; i < end; ++i) x = at::tanh(at::matmul(x, first[static_cast<size_t>(i)]));
+    if (!pp::is_last()) return x;
+    return x.mean(1, /*keepdim=*/true);
+  }
+  Outputs forward(const Batch& batch) const {
+    const Tensor mean = pp::first_tower() ? read(batch) : pp::received();
+    if (!pp::second_tower(mean)) return pp::pass_on(mean);
+    Tensor y = pp::is_first() ? at::embedding(table, batch.input_ids.flip(1)) : pp::received();
+    const auto [begin, end] = span(second);
+    for (int64_t i = begin; i < end; ++i) y = at::tanh(at::matmul(y, second[static_cast<size_t>(i)]) + mean);
+    if (!pp::is_last()) return pp::pass_on(y);
+    Outputs outputs;
+    outputs.loss_sum = (y * mean).square().sum();
+    outputs.token_count = at::ones({}, at::kLong);
+    return outputs;
+  }
+};
+
+/// A pipeline of so many layers of each tower against one process.
+void expect_same_towers(const Environment& environment, const Case& given, int64_t of_first, int64_t of_second) {
+  at::manual_seed(5);
+  const TinyTowers model(of_first, of_second);
+  TinyTowers whole(model);
+  whole.table = model.table.detach().clone().requires_grad_();
+  for (auto* layers : {&whole.first, &whole.second})
+    for (Tensor& layer : *layers) layer = layer.detach().clone().requires_grad_();
+  Mesh mesh = pipeline_mesh(environment);
+  Pipeline pipeline(mesh, {.schedule = given.schedule, .stages_per_rank = given.stages_per_rank, .cuts = given.cuts},
+                    {of_first, of_second});
+  StageFunctions functions = {[&](const Batch& batch) { return model.forward(batch); },
+                              [](const PipelineAction&, const std::function<void()>& autograd) { autograd(); }};
+  functions.can_cut = given.can_cut;
+  for (int step = 0; step < 2; ++step) {
+    const auto batches = micro_batches(given.micro_batches);
+    double expected_loss = 0.0;
+    for (const Batch& batch : batches) {
+      const Outputs outputs = whole.forward(batch);
+      expected_loss += outputs.loss_sum.item<double>();
+      (outputs.loss_sum * 0.5).backward();
+    }
+    PipelineSums sums;
+    {
+      const Installed installed(pipeline);
+      sums = pipeline.train(batches, functions, 0.5);
+    }
+    EXPECT_NEAR(sums.loss_sum, expected_loss, 1e-10 * expected_loss);
+  }
+  const auto own = model.all(), expected = whole.all();
+  for (size_t i = 0; i < own.size(); ++i) {  // of which each stage has its part
+    Tensor sum = own[i].grad().defined() ? own[i].grad().clone() : at::zeros_like(own[i]);
+    all_reduce(mesh.world(), sum, "a gradient").wait();
+    EXPECT_TRUE(sum.allclose(expected[i].grad(), 1e-10, 1e-12)) << "parameter " << i;
+  }
+  barrier(mesh.world(), "the end");
+}
+
+class PipelineOfTowers : public ::testing::TestWithParam<Case> {};
+
+TEST_P(PipelineOfTowers, TrainsAsOneProcessDoes) {
+  const Case given = GetParam();
+  run_ranks(given.ranks, [given](const Environment& environment) { expect_same_towers(environment, given, 5, 4); });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Schedules, PipelineOfTowers,
+    ::testing::Values(Case{2, "1f1b", 3}, Case{2, "1f1b", 3, 0, {5}}, Case{3, "1f1b", 4}, Case{3, "1f1b", 4, 0, {6, 7}},
+                      Case{3, "1f1b", 4, 0, {2, 5}}, Case{4, "gpipe", 5}, Case{4, "1f1b", 9}, Case{2, "interleaved", 4},
+                      Case{2, "interleaved", 2, 4}, Case{3, "looped-bfs", 4}, Case{2, "interleaved-zero-bubble", 4},
+                      Case{3, "interleaved-zero-bubble", 4, 1}, Case{2, "zbv", 6}, Case{4, "zbv", 8},
+                      Case{2, "zbv", 4, 2, {}, false}, Case{2, "zbv", 4, 2, {1, 5, 7}}, Case{3, "dualpipev", 6}),
+    [](const auto& info) {
+      std::string name = std::to_string(info.index) + info.param.schedule + std::to_string(info.param.ranks) + "Ranks";
+      std::erase(name, '-');
+      return name;
+    });
+
 TEST(Pipeline, RunsTheScheduleOfAFile) {
   // Stages as they come, of different number.
   const std::string file = ::testing::TempDir() + "/uneven.csv";

@@ -86,6 +86,10 @@ namespace pp {
 
 inline bool is_first(const char* call) { return is_left_out(call) || modular::pp::is_first(); }
 inline bool is_last(const char* call) { return is_left_out(call) || modular::pp::is_last(); }
+inline bool first_tower(const char* call) { return is_left_out(call) || modular::pp::first_tower(); }
+inline bool second_tower(const char* call, const Tensor& between) {
+  return is_left_out(call) || modular::pp::second_tower(between);
+}
 
 template <class List>
 auto local(const char* call, List& list) {
