@@ -339,6 +339,35 @@ const Mutation kTowers[] = {
      "the PP_FIRST and the PP_LAST modules of TwoTowersForCausalLM are not both run", "Outputs forward", "two_towers"},
 };
 
+const Mutation kCutTowers[] = {
+    {"EndOfATowerUsedAtOnce", "const Tensor seen = left(table(batch.input_ids), mask);\n    return bridge(seen);",
+     "return bridge(left(table(batch.input_ids), mask));",
+     "is handed to the next pipeline stage, but it is used at once", "return bridge(left(", "split_towers"},
+    {"EndOfATowerBeforeItsWalk", "left(table(batch.input_ids), mask);", "left(bridge(table(batch.input_ids)), mask);",
+     "model.bridge is held by the last pipeline stage of its tower alone, but is used on every stage",
+     "const Tensor seen = left(bridge(", "split_towers"},
+    {"EndOfTheSecondBeforeItsWalk", "Tensor hidden_states = table(batch.input_ids);",
+     "Tensor hidden_states = table(batch.input_ids) * gate;",
+     "model.gate is held by the last pipeline stage of its tower alone, but is used on the first stage only",
+     "table(batch.input_ids) * gate", "split_towers"},
+    {"EndOfATowerOnNoStage", "PP_LAST tiny::TinyNorm norm{nullptr};", "tiny::TinyNorm norm{nullptr};",
+     "the parameters of model.left.norm belong to no pipeline stage", "tiny::TinyNorm norm", "split_towers"},
+    {"FirstTowerWalkedBesideTheSecond", "const Tensor states = read(batch, mask);",
+     "Tensor states = table(batch.input_ids);\n    for (auto& layer : *left->layers) states = layer(states, mask);",
+     "a second walk over a PP_SPLIT list in one method", "for (auto& layer : *right->layers)", "split_towers"},
+    {"TowerWalkedTwice", "return bridge(seen);",
+     "const Tensor again = left(seen, mask);\n    return bridge(again);",
+     "the PP_SPLIT list layers is walked more than once", "const Tensor again = left(seen", "split_towers"},
+    {"TwoTensorsOfTheFirstTower", "Tensor crossing = states;",
+     "const Tensor other = bridge(states);\n    const Tensor both = mask + other;\n    Tensor crossing = states;",
+     "the first pipeline stage makes other beside crossing, which it hands on", "const Tensor other", "split_towers"},
+    {"LayersReachedInto", "return bridge(seen);", "return bridge(seen) + left->layers[0]->mlp(seen);",
+     "is reached into: a stage holds only some of its elements", "left->layers[0]", "split_towers"},
+    {"CallInABranch", "const Tensor states = read(batch, mask);",
+     "Tensor states = table(batch.input_ids);\n    if (batch.input_ids.size(1) > 0) states = read(batch, mask);",
+     "a call that walks the PP_SPLIT list is inside another statement", "states = read(batch, mask)", "split_towers"},
+};
+
 const Mutation kSharding[] = {
     {"ReadOutsideOfUnit", "    return norm(hidden_states);",
      "    Tensor sum;\n    for (auto& layer : *layers) sum = layer->mlp->up_proj->weight;\n    return "
@@ -362,6 +391,7 @@ INSTANTIATE_TEST_SUITE_P(Views, WeaveMutation, testing::ValuesIn(kViews), kName)
 INSTANTIATE_TEST_SUITE_P(Sums, WeaveMutation, testing::ValuesIn(kSums), kName);
 INSTANTIATE_TEST_SUITE_P(Stages, WeaveMutation, testing::ValuesIn(kStages), kName);
 INSTANTIATE_TEST_SUITE_P(Towers, WeaveMutation, testing::ValuesIn(kTowers), kName);
+INSTANTIATE_TEST_SUITE_P(CutTowers, WeaveMutation, testing::ValuesIn(kCutTowers), kName);
 INSTANTIATE_TEST_SUITE_P(Sharding, WeaveMutation, testing::ValuesIn(kSharding), kName);
 
 }  // namespace
