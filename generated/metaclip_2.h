@@ -287,12 +287,6 @@ class MetaClip2EncoderImpl : public Module {
                                               hidden_act, layer_norm_eps, attention_dropout, initializer_factor));
   }
 
-  Tensor forward(const Tensor& embeddings, const Tensor& mask) {
-    Tensor hidden_states = embeddings;
-    for (auto& layer : *layers) hidden_states = layer(hidden_states, mask);
-    return hidden_states;
-  }
-
   ModuleListOf<MetaClip2EncoderLayer> layers;
 };
 TORCH_MODULE(MetaClip2Encoder);
@@ -321,8 +315,11 @@ class MetaClip2TextModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    const Tensor hidden_states = final_layer_norm(encoder(embeddings(batch), attention_mask(batch)));
-    return pooled(hidden_states, batch);
+    const Tensor mask = attention_mask(batch);
+    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    for (auto& layer : pp::local(encoder->layers)) hidden_states = layer(hidden_states, mask);
+    if (!pp::is_last()) return hidden_states;
+    return pooled(final_layer_norm(hidden_states), batch);
   }
 
   MetaClip2TextConfig config;
@@ -348,8 +345,10 @@ class MetaClip2VisionModelImpl : public Module {
 
   /// [images, 1 + patches, hidden]
   Tensor forward(const Tensor& pixel_values) {
-    const Tensor embedded = embed(pixel_values);
-    return encoder(embedded, whole_mask(embedded.size(1), embedded.device()));
+    Tensor hidden_states = pp::is_first() ? embed(pixel_values) : pp::received();
+    const Tensor mask = whole_mask(hidden_states.size(1), hidden_states.device());
+    for (auto& layer : pp::local(encoder->layers)) hidden_states = layer(hidden_states, mask);
+    return hidden_states;
   }
 
   /// A feature of each image, from its class token: [images, hidden].
@@ -377,10 +376,16 @@ class MetaClip2ModelImpl : public Module {
 
   /// Of length 1: [images, projection_dim].
   Tensor image_features(const Batch& batch) {
-    return unit_rows(visual_projection(vision_model->pooled(vision_model(batch.pixel_values))));
+    const Tensor hidden_states = vision_model(batch.pixel_values);
+    if (!pp::is_last()) return hidden_states;
+    return unit_rows(visual_projection(vision_model->pooled(hidden_states)));
   }
   /// Of length 1: [texts, projection_dim].
-  Tensor text_features(const Batch& batch) { return unit_rows(text_projection(text_model(batch))); }
+  Tensor text_features(const Batch& batch) {
+    const Tensor pooled = text_model(batch);
+    if (!pp::is_last()) return pooled;
+    return unit_rows(text_projection(pooled));
+  }
 
   /// Of the rows of one side against all of the other.
   Tensor scores(const Tensor& rows, const Tensor& others) {
@@ -395,9 +400,10 @@ class MetaClip2ModelImpl : public Module {
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &MetaClip2ModelImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
-    const Tensor images = pp::is_first() ? image_features(batch) : pp::received();
-    if (!pp::is_last()) return pp::pass_on(images);
+    const Tensor images = pp::first_tower() ? image_features(batch) : pp::received();
+    if (!pp::second_tower(images)) return pp::pass_on(images);
     const Tensor texts = text_features(batch);
+    if (!pp::is_last()) return pp::pass_on(texts);
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = pair_targets(batch.labels);
@@ -443,6 +449,7 @@ class MetaClip2ForImageClassificationImpl : public Module {
 
   Outputs forward_unit(const Batch& batch) {
     const Tensor hidden_states = vision_model(batch.pixel_values);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
     Tensor logits = classifier(features(hidden_states));
     Outputs outputs;
     if (batch.labels.defined()) {
@@ -492,10 +499,13 @@ inline const Plan metaclip_2_model_plan = {
             {"vision_model.encoder.layers.*.mlp.fc2.weight", 1},
         },
     .ties = {},
-    .split_list = "",
-    .two_stages = true,
-    .first = {"vision_model", "visual_projection"},
-    .last = {"text_model", "text_projection", "logit_scale"},
+    .split_list = "text_model.encoder.layers",
+    .first = {"text_model.embeddings"},
+    .last = {"text_model.final_layer_norm", "text_projection", "logit_scale"},
+    .first_tower = Tower{.split_list = "vision_model.encoder.layers",
+    .first = {"vision_model.embeddings", "vision_model.pre_layrnorm"},
+    .last = {"vision_model.post_layernorm", "visual_projection"},
+},
     .divides =
         {
             {"text_config.vocab_size", "tp"},
@@ -528,9 +538,9 @@ inline const Plan metaclip_2_for_image_classification_plan = {
             {"vision_model.encoder.layers.*.mlp.fc2.weight", 1},
         },
     .ties = {},
-    .split_list = "",
-    .first = {},
-    .last = {},
+    .split_list = "vision_model.encoder.layers",
+    .first = {"vision_model.embeddings", "vision_model.pre_layrnorm"},
+    .last = {"vision_model.post_layernorm", "classifier"},
     .divides =
         {
             {"vision_config.num_attention_heads", "tp"},

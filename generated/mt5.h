@@ -202,7 +202,7 @@ class MT5LayerFFImpl : public Module {
 TORCH_MODULE(MT5LayerFF);
 
 /// What attention adds to its scores by how far a key is from its query, one table for all layers of a stack. A unit of
-/// its own, as it is read before the first layer that holds it.
+/// its own, as it is read before the first layer that holds it, and on stages that lack that layer.
 class MT5RelativeAttentionBiasImpl : public Module {
  public:
   explicit MT5RelativeAttentionBiasImpl(const MT5Config& config, bool bidirectional)
@@ -445,22 +445,23 @@ class MT5EncoderImpl : public Module {
   explicit MT5EncoderImpl(const MT5Config& config)
       : block(register_module("block", ModuleListOf<MT5EncoderBlock>())),
         final_layer_norm(register_module("final_layer_norm", MT5LayerNorm(config))),
-        dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {
+        dropout(register_module("dropout", nn::Dropout(config.dropout_rate))),
+        final_dropout(register_module("final_dropout", nn::Dropout(config.dropout_rate))) {
     for (int64_t i = 0; i < config.num_layers; ++i)
       block->push_back(MT5EncoderBlock(config, /*has_relative_attention_bias=*/i == 0));
   }
 
-  Tensor forward(const Tensor& embedded, const Batch& batch) {
-    const Tensor mask =
-        block[0]->layer->self_attention->SelfAttention->relative_attention_bias(bidirectional_mask(batch));
-    Tensor hidden_states = dropout(embedded);
-    for (auto& each : *block) hidden_states = each(hidden_states, mask);
-    return dropout(final_layer_norm(hidden_states));
+  /// What attention adds to its scores where `visible` says that a query sees a key.
+  Tensor mask(const Tensor& visible) {
+    return block[0]->layer->self_attention->SelfAttention->relative_attention_bias(visible);
   }
+  /// What the encoder gives, after its last block.
+  Tensor finish(const Tensor& hidden_states) { return final_dropout(final_layer_norm(hidden_states)); }
 
   ModuleListOf<MT5EncoderBlock> block;
   MT5LayerNorm final_layer_norm;
-  nn::Dropout dropout;
+  nn::Dropout dropout;  // of what the first block reads
+  nn::Dropout final_dropout;
 };
 TORCH_MODULE(MT5Encoder);
 
@@ -469,27 +470,23 @@ class MT5DecoderImpl : public Module {
   explicit MT5DecoderImpl(const MT5Config& config)
       : block(register_module("block", ModuleListOf<MT5DecoderBlock>())),
         final_layer_norm(register_module("final_layer_norm", MT5LayerNorm(config))),
-        dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {
+        dropout(register_module("dropout", nn::Dropout(config.dropout_rate))),
+        final_dropout(register_module("final_dropout", nn::Dropout(config.dropout_rate))) {
     for (int64_t i = 0; i < *config.num_decoder_layers; ++i)
       block->push_back(MT5DecoderBlock(config, /*has_relative_attention_bias=*/i == 0));
   }
 
-  /// `embedded` [batch, target_seq, hidden] of `decoder_padding` [batch, target_seq]; the encoder's states and their
-  /// padding [batch, seq].
-  Tensor forward(const Tensor& embedded, const Tensor& decoder_padding, const Tensor& encoder_states,
-                 const Tensor& encoder_padding) {
-    const Tensor visible = causal_mask(decoder_padding, embedded.size(1), /*window=*/0, embedded.device());
-    const Tensor mask = block[0]->layer->self_attention->SelfAttention->relative_attention_bias(visible);
-    const Tensor encoder_mask =
-        encoder_padding.to(at::kBool).view({encoder_padding.size(0), 1, 1, encoder_padding.size(1)});
-    Tensor hidden_states = dropout(embedded);
-    for (auto& each : *block) hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
-    return dropout(final_layer_norm(hidden_states));
+  /// What attention adds to its scores where `visible` says that a query sees a key.
+  Tensor mask(const Tensor& visible) {
+    return block[0]->layer->self_attention->SelfAttention->relative_attention_bias(visible);
   }
+  /// What the decoder gives, after its last block.
+  Tensor finish(const Tensor& hidden_states) { return final_dropout(final_layer_norm(hidden_states)); }
 
   ModuleListOf<MT5DecoderBlock> block;
   MT5LayerNorm final_layer_norm;
-  nn::Dropout dropout;
+  nn::Dropout dropout;  // of what the first block reads
+  nn::Dropout final_dropout;
 };
 TORCH_MODULE(MT5Decoder);
 
@@ -548,12 +545,24 @@ class MT5ForConditionalGenerationImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch, const Tensor& decoder_input_ids) {
-    const Tensor encoder_states =
-        pp::is_first() ? encoder(tp::embedding(shared, batch.input_ids), batch) : pp::received();
-    if (!pp::is_last()) return encoder_states;
-    return decoder(tp::embedding(shared, decoder_input_ids),
-                   padding_of(decoder_input_ids, batch.decoder_attention_mask), encoder_states,
-                   padding_of(batch.input_ids, batch.attention_mask));
+    const Tensor encoder_states = pp::first_tower() ? inherited_inherited_forward(batch) : pp::received();
+    if (!pp::second_tower(encoder_states)) return encoder_states;
+    const Tensor padding = padding_of(batch.input_ids, batch.attention_mask);
+    const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
+    const Tensor mask = decoder->mask(causal_mask(padding_of(decoder_input_ids, batch.decoder_attention_mask),
+                                                  decoder_input_ids.size(1), /*window=*/0, decoder_input_ids.device()));
+    Tensor hidden_states = pp::is_first() ? decoder->dropout(tp::embedding(shared, decoder_input_ids)) : pp::received();
+    for (auto& each : pp::local(decoder->block))
+      hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
+    if (!pp::is_last()) return hidden_states;
+    return decoder->finish(hidden_states);
+  }
+  Tensor inherited_inherited_forward(const Batch& batch) {
+    const Tensor mask = encoder->mask(bidirectional_mask(batch));
+    Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
+    for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
+    if (!pp::is_last()) return hidden_states;
+    return encoder->finish(hidden_states);
   }
 };
 TORCH_MODULE(MT5ForConditionalGeneration);
@@ -569,7 +578,8 @@ class MT5ForSentenceEmbeddingImpl : public Module {
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &MT5ForSentenceEmbeddingImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
-    Tensor hidden_states = encoder(tp::embedding(shared, batch.input_ids), batch);
+    Tensor hidden_states = inherited_forward(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
     Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
     Outputs outputs;
     if (batch.labels.defined()) {
@@ -585,6 +595,15 @@ class MT5ForSentenceEmbeddingImpl : public Module {
   double factor;
   nn::Embedding shared;
   MT5Encoder encoder;
+
+ private:
+  Tensor inherited_forward(const Batch& batch) {
+    const Tensor mask = encoder->mask(bidirectional_mask(batch));
+    Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
+    for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
+    if (!pp::is_last()) return hidden_states;
+    return encoder->finish(hidden_states);
+  }
 };
 TORCH_MODULE(MT5ForSentenceEmbedding);
 
@@ -599,12 +618,17 @@ class MT5ModelImpl : public Module {
 
   /// What the decoder makes of `decoder_input_ids` [batch, target_seq].
   Tensor forward(const Batch& batch, const Tensor& decoder_input_ids) {
-    const Tensor encoder_states =
-        pp::is_first() ? encoder(tp::embedding(shared, batch.input_ids), batch) : pp::received();
-    if (!pp::is_last()) return encoder_states;
-    return decoder(tp::embedding(shared, decoder_input_ids),
-                   padding_of(decoder_input_ids, batch.decoder_attention_mask), encoder_states,
-                   padding_of(batch.input_ids, batch.attention_mask));
+    const Tensor encoder_states = pp::first_tower() ? inherited_forward(batch) : pp::received();
+    if (!pp::second_tower(encoder_states)) return encoder_states;
+    const Tensor padding = padding_of(batch.input_ids, batch.attention_mask);
+    const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
+    const Tensor mask = decoder->mask(causal_mask(padding_of(decoder_input_ids, batch.decoder_attention_mask),
+                                                  decoder_input_ids.size(1), /*window=*/0, decoder_input_ids.device()));
+    Tensor hidden_states = pp::is_first() ? decoder->dropout(tp::embedding(shared, decoder_input_ids)) : pp::received();
+    for (auto& each : pp::local(decoder->block))
+      hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
+    if (!pp::is_last()) return hidden_states;
+    return decoder->finish(hidden_states);
   }
 
   void reset_parameters() override { init::normal_(shared->weight, 0.0, factor); }
@@ -613,6 +637,15 @@ class MT5ModelImpl : public Module {
   nn::Embedding shared{nullptr};
   MT5Encoder encoder{nullptr};
   MT5Decoder decoder;
+
+ private:
+  Tensor inherited_forward(const Batch& batch) {
+    const Tensor mask = encoder->mask(bidirectional_mask(batch));
+    Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
+    for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
+    if (!pp::is_last()) return hidden_states;
+    return encoder->finish(hidden_states);
+  }
 };
 TORCH_MODULE(MT5Model);
 
@@ -624,7 +657,13 @@ class MT5EncoderModelImpl : public Module {
         shared(register_module("shared", embedding(config.vocab_size, config.d_model, std::nullopt))),
         encoder(register_module("encoder", MT5Encoder(config))) {}
 
-  Tensor forward(const Batch& batch) { return encoder(tp::embedding(shared, batch.input_ids), batch); }
+  Tensor forward(const Batch& batch) {
+    const Tensor mask = encoder->mask(bidirectional_mask(batch));
+    Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
+    for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
+    if (!pp::is_last()) return hidden_states;
+    return encoder->finish(hidden_states);
+  }
 
   void reset_parameters() override { init::normal_(shared->weight, 0.0, factor); }
 
@@ -705,7 +744,9 @@ class MT5ForTokenClassificationImpl : public Module {
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &MT5ForTokenClassificationImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
-    Tensor logits = classifier(dropout(transformer(batch)));
+    Tensor hidden_states = transformer(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classifier(dropout(hidden_states));
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = cross_entropy(logits, batch.labels);
@@ -758,10 +799,17 @@ inline const Plan mt5_for_conditional_generation_plan = {
             {"lm_head.weight", 0},
         },
     .ties = {{"lm_head.weight", "shared.weight", "tie_word_embeddings"}},
-    .split_list = "",
-    .two_stages = true,
-    .first = {"encoder"},
-    .last = {"decoder", "lm_head"},
+    .split_list = "decoder.block",
+    .first = {},
+    .last = {"decoder.final_layer_norm", "lm_head"},
+    .first_tower =
+        Tower{
+            .split_list = "encoder.block",
+            .first = {},
+            .last = {"encoder.final_layer_norm"},
+        },
+    .everywhere = {"encoder.block.*.layer.0.SelfAttention.relative_attention_bias",
+                   "decoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
     .divides =
         {
             {"vocab_size", "tp"},
@@ -791,9 +839,10 @@ inline const Plan mt5_for_sentence_embedding_plan = {
             {"encoder.block.*.layer.1.DenseReluDense.wo.weight", 1},
         },
     .ties = {},
-    .split_list = "",
-    .first = {},
-    .last = {},
+    .split_list = "encoder.block",
+    .first = {"shared"},
+    .last = {"encoder.final_layer_norm"},
+    .everywhere = {"encoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
     .divides =
         {
             {"vocab_size", "tp"},
@@ -840,10 +889,17 @@ inline const Plan mt5_for_sequence_classification_plan = {
             {"transformer.decoder.block.*.layer.2.DenseReluDense.wo.weight", 1},
         },
     .ties = {},
-    .split_list = "",
-    .two_stages = true,
-    .first = {"transformer.encoder"},
-    .last = {"transformer.decoder", "classification_head"},
+    .split_list = "transformer.decoder.block",
+    .first = {},
+    .last = {"transformer.decoder.final_layer_norm", "classification_head"},
+    .first_tower =
+        Tower{
+            .split_list = "transformer.encoder.block",
+            .first = {},
+            .last = {"transformer.encoder.final_layer_norm"},
+        },
+    .everywhere = {"transformer.encoder.block.*.layer.0.SelfAttention.relative_attention_bias",
+                   "transformer.decoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
     .divides =
         {
             {"vocab_size", "tp"},
@@ -874,9 +930,10 @@ inline const Plan mt5_for_token_classification_plan = {
             {"transformer.encoder.block.*.layer.1.DenseReluDense.wo.weight", 1},
         },
     .ties = {},
-    .split_list = "",
-    .first = {},
-    .last = {},
+    .split_list = "transformer.encoder.block",
+    .first = {"transformer.shared"},
+    .last = {"transformer.encoder.final_layer_norm", "classifier"},
+    .everywhere = {"transformer.encoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
     .divides =
         {
             {"vocab_size", "tp"},

@@ -288,12 +288,6 @@ class SiglipEncoderImpl : public Module {
                                            hidden_act, layer_norm_eps, attention_dropout, initializer_factor));
   }
 
-  Tensor forward(const Tensor& embeddings, const Tensor& mask) {
-    Tensor hidden_states = embeddings;
-    for (auto& layer : *layers) hidden_states = layer(hidden_states, mask);
-    return hidden_states;
-  }
-
   ModuleListOf<SiglipEncoderLayer> layers;
 };
 TORCH_MODULE(SiglipEncoder);
@@ -318,8 +312,11 @@ class SiglipTextModelImpl : public Module {
   Tensor pooled(const Tensor& hidden_states, const Batch&) { return head(hidden_states.select(1, -1)); }
 
   Tensor forward(const Batch& batch) {
-    const Tensor hidden_states = final_layer_norm(encoder(embeddings(batch), attention_mask(batch)));
-    return pooled(hidden_states, batch);
+    const Tensor mask = attention_mask(batch);
+    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    for (auto& layer : pp::local(encoder->layers)) hidden_states = layer(hidden_states, mask);
+    if (!pp::is_last()) return hidden_states;
+    return pooled(final_layer_norm(hidden_states), batch);
   }
 
   void reset_parameters() override {
@@ -426,7 +423,11 @@ class SiglipVisionModelImpl : public Module {
   Tensor embed(const Tensor& pixel_values) { return embeddings(pixel_values); }
 
   /// [images, 1 + patches, hidden]
-  Tensor forward(const Tensor& pixel_values) { return post_layernorm(inherited_forward(pixel_values)); }
+  Tensor forward(const Tensor& pixel_values) {
+    const Tensor hidden_states = inherited_forward(pixel_values);
+    if (!pp::is_last()) return hidden_states;
+    return post_layernorm(hidden_states);
+  }
 
   /// A feature of each image, from its class token: [images, hidden].
   Tensor pooled(const Tensor& hidden_states) { return head(hidden_states); }
@@ -438,8 +439,10 @@ class SiglipVisionModelImpl : public Module {
 
  private:
   Tensor inherited_forward(const Tensor& pixel_values) {
-    const Tensor embedded = embed(pixel_values);
-    return encoder(embedded, whole_mask(embedded.size(1), embedded.device()));
+    Tensor hidden_states = pp::is_first() ? embed(pixel_values) : pp::received();
+    const Tensor mask = whole_mask(hidden_states.size(1), hidden_states.device());
+    for (auto& layer : pp::local(encoder->layers)) hidden_states = layer(hidden_states, mask);
+    return hidden_states;
   }
 };
 TORCH_MODULE(SiglipVisionModel);
@@ -457,10 +460,16 @@ class SiglipModelImpl : public Module {
 
   /// Of length 1: [images, projection_dim].
   Tensor image_features(const Batch& batch) {
-    return unit_rows(vision_model->pooled(vision_model(batch.pixel_values)));
+    const Tensor hidden_states = vision_model(batch.pixel_values);
+    if (!pp::is_last()) return hidden_states;
+    return unit_rows(vision_model->pooled(hidden_states));
   }
   /// Of length 1: [texts, projection_dim].
-  Tensor text_features(const Batch& batch) { return unit_rows(text_model(batch)); }
+  Tensor text_features(const Batch& batch) {
+    const Tensor pooled = text_model(batch);
+    if (!pp::is_last()) return pooled;
+    return unit_rows(pooled);
+  }
 
   /// Of the rows of one side against all of the other.
   Tensor scores(const Tensor& rows, const Tensor& others) {
@@ -475,9 +484,10 @@ class SiglipModelImpl : public Module {
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &SiglipModelImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
-    const Tensor images = pp::is_first() ? image_features(batch) : pp::received();
-    if (!pp::is_last()) return pp::pass_on(images);
+    const Tensor images = pp::first_tower() ? image_features(batch) : pp::received();
+    if (!pp::second_tower(images)) return pp::pass_on(images);
     const Tensor texts = text_features(batch);
+    if (!pp::is_last()) return pp::pass_on(texts);
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = pair_targets(batch.labels);
@@ -519,6 +529,7 @@ class SiglipForImageClassificationImpl : public Module {
 
   Outputs forward_unit(const Batch& batch) {
     const Tensor hidden_states = vision_model(batch.pixel_values);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
     Tensor logits = classifier(features(hidden_states));
     Outputs outputs;
     if (batch.labels.defined()) {
@@ -578,10 +589,15 @@ inline const Plan siglip_model_plan = {
             {"vision_model.head.mlp.fc2.weight", 1},
         },
     .ties = {},
-    .split_list = "",
-    .two_stages = true,
-    .first = {"vision_model"},
-    .last = {"text_model", "logit_scale", "logit_bias"},
+    .split_list = "text_model.encoder.layers",
+    .first = {"text_model.embeddings"},
+    .last = {"text_model.final_layer_norm", "text_model.head", "logit_scale", "logit_bias"},
+    .first_tower =
+        Tower{
+            .split_list = "vision_model.encoder.layers",
+            .first = {"vision_model.embeddings"},
+            .last = {"vision_model.post_layernorm", "vision_model.head"},
+        },
     .divides =
         {
             {"text_config.vocab_size", "tp"},
@@ -624,9 +640,9 @@ inline const Plan siglip_for_image_classification_plan = {
             {"vision_model.head.mlp.fc2.weight", 1},
         },
     .ties = {},
-    .split_list = "",
-    .first = {},
-    .last = {},
+    .split_list = "vision_model.encoder.layers",
+    .first = {"vision_model.embeddings"},
+    .last = {"vision_model.post_layernorm", "vision_model.head", "classifier"},
     .divides =
         {
             {"vision_config.num_attention_heads", "tp"},

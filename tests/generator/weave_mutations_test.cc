@@ -350,7 +350,7 @@ const Mutation kCutTowers[] = {
      "Tensor hidden_states = table(batch.input_ids) * gate;",
      "model.gate is held by the last pipeline stage of its tower alone, but is used on the first stage only",
      "table(batch.input_ids) * gate", "split_towers"},
-    {"EndOfATowerOnNoStage", "PP_LAST tiny::TinyNorm norm{nullptr};", "tiny::TinyNorm norm{nullptr};",
+    {"EndOfATowerOnNoStage", "PP_LAST tiny::TinyNorm norm;", "tiny::TinyNorm norm;",
      "the parameters of model.left.norm belong to no pipeline stage", "tiny::TinyNorm norm", "split_towers"},
     {"FirstTowerWalkedBesideTheSecond", "const Tensor states = read(batch, mask);",
      "Tensor states = table(batch.input_ids);\n    for (auto& layer : *left->layers) states = layer(states, mask);",

@@ -215,7 +215,7 @@ void expect_same_towers(const Environment& environment, const Case& given, int64
     }
     PipelineSums sums;
     {
-      const Installed installed(pipeline);
+      const Binding binding({.stage = &pipeline});
       sums = pipeline.train(batches, functions, 0.5);
     }
     EXPECT_NEAR(sums.loss_sum, expected_loss, 1e-10 * expected_loss);

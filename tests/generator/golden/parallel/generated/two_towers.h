@@ -171,14 +171,14 @@ class TwoTowersModelImpl : public Module {
     const Tensor mask =
         causal_mask(batch.attention_mask, batch.input_ids.size(1), /*window=*/0, batch.input_ids.device());
     Tensor crossing;
-    if (pp::is_first()) {
+    if (pp::first_tower()) {
       const Tensor states = read(batch, mask);
       crossing = states;
       crossing = crossing + bridge(states);
     } else {
       crossing = pp::received();
     }
-    if (!pp::is_last()) return crossing;
+    if (!pp::second_tower(crossing)) return crossing;
     const Tensor again = tp::embedding(table, batch.input_ids) * gate;
     return right(again + crossing, mask);
   }
@@ -263,9 +263,12 @@ inline const Plan two_towers_for_causal_lm_plan = {
         },
     .ties = {{"lm_head.weight", "model.table.weight", "tie_word_embeddings"}},
     .split_list = "",
-    .two_stages = true,
-    .first = {"model.left", "model.bridge"},
+    .first = {},
     .last = {"model.right", "model.gate", "lm_head"},
+    .first_tower = Tower{.split_list = "",
+    .first = {"model.left", "model.bridge"},
+    .last = {},
+},
     .divides =
         {
             {"vocab_size", "tp"},
