@@ -95,6 +95,7 @@ const std::set<std::string>& not_for_specs() {
       "TensorSplit",
       "Tie",
       "Divides",
+      "Tower",
       "Plan",
       "Model",
       "Entry",
