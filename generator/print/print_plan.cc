@@ -1,6 +1,5 @@
 #include "generator/print/print_plan.h"
 
-#include <llvm/ADT/StringExtras.h>
 #include <llvm/Support/JSON.h>
 #include <llvm/Support/raw_ostream.h>
 
@@ -152,10 +151,8 @@ PlanSource plan_source(const FamilyModel& family, const EntryPlan& plan) {
   text += member("last", each(tower.last, quoted));
   if (plan.towers.size() > 1) {
     const EntryPlan::Tower& first = plan.towers.front();
-    const auto list = [](const std::vector<std::string>& names) {
-      return ", {" + llvm::join(each(names, quoted), ", ") + "}";
-    };
-    text += "    .first_tower = Tower{" + quoted(first.split_list) + list(first.first) + list(first.last) + "},\n";
+    text += "    .first_tower = Tower{.split_list = " + quoted(first.split_list) + ",\n";
+    text += member("first", each(first.first, quoted)) + member("last", each(first.last, quoted)) + "},\n";
   }
   if (!plan.everywhere.empty()) text += member("everywhere", each(plan.everywhere, quoted));
   text += member("divides", each(plan.divides, [](const EntryPlan::Divides& divides) {
