@@ -3,17 +3,17 @@
 #include <c10/util/Exception.h>
 
 #include <charconv>
+#include <functional>
 
 namespace modular {
 namespace {
 
+/// Calls visit(name, value) for each integer.
 class IntegerFields final : public FieldVisitor {
  public:
-  ConfigIntegers values;
-  explicit IntegerFields(std::string prefix = {}) : prefix_(std::move(prefix)) {}
-  void operator()(std::string_view name, int64_t& value) override {
-    values.emplace(prefix_ + std::string(name), value);
-  }
+  using Visit = std::function<void(const std::string& name, int64_t& value)>;
+  explicit IntegerFields(Visit visit, std::string prefix = {}) : visit_(std::move(visit)), prefix_(std::move(prefix)) {}
+  void operator()(std::string_view name, int64_t& value) override { visit_(prefix_ + std::string(name), value); }
   void operator()(std::string_view name, std::optional<int64_t>& value) override {
     if (value) (*this)(name, *value);
   }
@@ -24,9 +24,8 @@ class IntegerFields final : public FieldVisitor {
     if (value) (*this)(name, *value);
   }
   void nested(std::string_view name, NestedConfig& config) override {
-    IntegerFields inner(prefix_ + std::string(name) + ".");
+    IntegerFields inner(visit_, prefix_ + std::string(name) + ".");
     config.fields(inner);
-    values.merge(inner.values);
   }
   void operator()(std::string_view, bool&) override {}
   void operator()(std::string_view, double&) override {}
@@ -42,15 +41,22 @@ class IntegerFields final : public FieldVisitor {
   void operator()(std::string_view, LayerRopeParameters&) override {}
 
  private:
+  Visit visit_;
   std::string prefix_;
 };
 
 }  // namespace
 
 ConfigIntegers config_integers(const AnyConfig& config) {
-  IntegerFields fields;
+  ConfigIntegers values;
+  IntegerFields fields([&](const std::string& name, int64_t& value) { values.emplace(name, value); });
   config.clone()->fields(fields);
-  return std::move(fields.values);
+  return values;
+}
+
+void set_config_integer(AnyConfig& config, std::string_view field, int64_t value) {
+  IntegerFields fields([&](const std::string& name, int64_t& own) { own = name == field ? value : own; });
+  config.fields(fields);
 }
 
 int64_t evaluate_product(std::string_view product, const ConfigIntegers& integers) {

@@ -22,6 +22,7 @@
 #include "runtime/parallel/parameter_table.h"
 #include "runtime/parallel/pipeline.h"
 #include "runtime/parallel/tensor_parallel.h"
+#include "runtime/parallel/uneven_splits.h"
 #include "runtime/parallel/unit_parameters.h"
 #include "runtime/parallel/unit_runner.h"
 #include "runtime/parallel/unit_scopes.h"
@@ -76,6 +77,7 @@ struct ParallelModel::State {
   bool in_place = false;
   std::optional<UnitRunner> runner;
   std::unique_ptr<tp::TensorParallel> tensor_parallel;
+  SharedSlices shared_slices;
   std::unique_ptr<Pipeline> pipeline;
   std::unique_ptr<dp::DataParallel> rows_of_ranks;
   ProcessGroup data_parallel;  // the ranks whose batches make up a step's
@@ -113,11 +115,11 @@ struct ParallelModel::State {
 /// Divides every unit's parameters and allocates this rank's part of them.
 void ParallelModel::State::lay_out() {
   const DataParallelGroups groups = data_parallel_groups(mesh);
-  const int64_t tp = mesh.size(Axis::tp);
+  const int64_t tp = mesh.size(Axis::tp), tp_rank = mesh.coordinate(Axis::tp);
   std::vector<UnitLayout> layouts(table.units.size(), UnitLayout(groups.shard_size));
   for (ModelParameter& parameter : table.parameters) {
     if (!parameter.held) continue;
-    std::vector<int64_t> shape = local_shape(parameter, tp);
+    std::vector<int64_t> shape = local_shape(parameter, tp, tp_rank);
     places.emplace_back(parameter.unit, layouts[parameter.unit].parameters.size());
     layouts[parameter.unit].add(parameter.tensor, std::move(shape));
   }
@@ -146,8 +148,9 @@ void ParallelModel::State::describe_boxes() {
     box.trainable = parameter.trainable;
     if (parameter.shared_between_stages && box.trainable) shared_between_stages.push_back(index);
     if (parameter.in_every_stage && box.trainable) in_every_stage.push_back(index);
-    box.owner = mesh.coordinate(Axis::dp_replicate) == 0 && (parameter.tensor_split || tp_rank == 0) &&
-                (!(parameter.shared_between_stages || parameter.in_every_stage) || is_owner_of_shared());
+    const bool owner = mesh.coordinate(Axis::dp_replicate) == 0 &&
+                       (!(parameter.shared_between_stages || parameter.in_every_stage) || is_owner_of_shared());
+    for (ParameterBox& part : box.boxes) part.owner = part.owner && owner;
   }
 }
 
@@ -156,16 +159,16 @@ void ParallelModel::State::lay_out_buffers() {
   const int64_t tp = mesh.size(Axis::tp), tp_rank = mesh.coordinate(Axis::tp);
   for (ModelParameter& buffer : table.buffers) {
     if (!buffer.held) continue;
-    const std::vector<int64_t> shape = local_shape(buffer, tp);
+    const std::vector<int64_t> shape = local_shape(buffer, tp, tp_rank);
     make_real(buffer.tensor, at::empty(shape, buffer.tensor.options().device(mesh.device())));
     ShardedParameter& box = buffers.emplace_back();
     box.name = buffer.name;
     box.global_shape = buffer.global_shape;
     box.local = buffer.tensor;
     box.boxes = boxes_of_rank(buffer, tp, tp_rank, {.size = shape.empty() ? 1 : shape[0]});
-    box.owner = mesh.coordinate(Axis::dp_replicate) == 0 && mesh.coordinate(Axis::dp_shard) == 0 &&
-                (buffer.tensor_split || tp_rank == 0) &&
-                (!(buffer.shared_between_stages || buffer.in_every_stage) || is_owner_of_shared());
+    const bool owner = mesh.coordinate(Axis::dp_replicate) == 0 && mesh.coordinate(Axis::dp_shard) == 0 &&
+                       (!(buffer.shared_between_stages || buffer.in_every_stage) || is_owner_of_shared());
+    for (ParameterBox& part : box.boxes) part.owner = part.owner && owner;
   }
 }
 
@@ -189,7 +192,6 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
     throw std::runtime_error(reason);
   state_ = std::make_unique<State>(entry, config, mesh, options);
   State& state = *state_;
-  if (mesh.size(Axis::tp) > 1) state.tensor_parallel = make_tensor_parallel(mesh.group({Axis::tp}));
   if (mesh.size(Axis::pp) > 1) state.pipeline = std::make_unique<Pipeline>(mesh, options.pipeline);
   state.data_parallel = mesh.group({Axis::dp_replicate, Axis::dp_shard});
   if (state.data_parallel) state.rows_of_ranks = make_data_parallel(state.data_parallel);
@@ -202,6 +204,10 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
     if (std::ranges::any_of(of_stage.parameters, of_root)) state.stages_with_root.insert(stage.number());
   }
   state.table = parameter_table(*state.model.module, *entry.plan, config, own);
+  describe_uneven_splits(state.table, entry, config, mesh.size(Axis::tp));
+  state.shared_slices = SharedSlices(state.table, mesh);
+  if (mesh.size(Axis::tp) > 1)
+    state.tensor_parallel = make_tensor_parallel(mesh.group({Axis::tp}), state.shared_slices.groups());
   freeze(state.table.parameters, options.frozen);
   state.model.module->eval();  // what dropout drops is not libtorch's to draw
   if (options.dropout) state.dropout.emplace(*state.model.module, seed);
@@ -263,6 +269,7 @@ void ParallelModel::State::end_step() {
       boxes[i].grad = units[places[i].first].gradient(placement(i));
     }
   }
+  shared_slices.sum_gradients(boxes);
   for (const size_t box : in_every_stage) {
     boxes[box].grad = boxes[box].grad.contiguous();
     all_reduce(mesh.group({Axis::pp}), boxes[box].grad, "the gradient of " + boxes[box].name).wait();
