@@ -8,55 +8,36 @@
 namespace modular {
 namespace {
 
-/// Calls visit(name, value) for each integer.
-class IntegerFields final : public FieldVisitor {
- public:
-  using Visit = std::function<void(const std::string& name, int64_t& value)>;
-  explicit IntegerFields(Visit visit, std::string prefix = {}) : visit_(std::move(visit)), prefix_(std::move(prefix)) {}
-  void operator()(std::string_view name, int64_t& value) override { visit_(prefix_ + std::string(name), value); }
-  void operator()(std::string_view name, std::optional<int64_t>& value) override {
-    if (value) (*this)(name, *value);
-  }
-  void operator()(std::string_view name, IntegerOrString& value) override {
-    if (auto* integer = std::get_if<int64_t>(&value)) (*this)(name, *integer);
-  }
-  void operator()(std::string_view name, std::optional<IntegerOrString>& value) override {
-    if (value) (*this)(name, *value);
-  }
-  void nested(std::string_view name, NestedConfig& config) override {
-    IntegerFields inner(visit_, prefix_ + std::string(name) + ".");
-    config.fields(inner);
-  }
-  void operator()(std::string_view, bool&) override {}
-  void operator()(std::string_view, double&) override {}
-  void operator()(std::string_view, std::string&) override {}
-  void operator()(std::string_view, std::optional<bool>&) override {}
-  void operator()(std::string_view, std::optional<double>&) override {}
-  void operator()(std::string_view, std::optional<std::string>&) override {}
-  void operator()(std::string_view, std::vector<int64_t>&) override {}
-  void operator()(std::string_view, std::vector<std::string>&) override {}
-  void operator()(std::string_view, std::optional<std::vector<int64_t>>&) override {}
-  void operator()(std::string_view, std::optional<std::vector<double>>&) override {}
-  void operator()(std::string_view, RopeParameters&) override {}
-  void operator()(std::string_view, LayerRopeParameters&) override {}
+using VisitInteger = std::function<void(const std::string& path, int64_t& value)>;
 
- private:
-  Visit visit_;
-  std::string prefix_;
-};
+/// Calls visit(path, value) for each integer among the fields that it sees; `prefix` begins the paths.
+FieldVisitor each_integer(const VisitInteger& visit, const std::string& prefix = {}) {
+  return FieldVisitor([visit, prefix](std::string_view name, const ConfigValue& field) {
+    const std::string path = prefix + std::string(name);
+    if (const auto* value = std::get_if<int64_t*>(&field)) {
+      visit(path, **value);
+    } else if (const auto* given = std::get_if<std::optional<int64_t>*>(&field); given && **given) {
+      visit(path, ***given);
+    } else if (const auto* either = std::get_if<IntegerOrString*>(&field)) {
+      if (auto* integer = std::get_if<int64_t>(*either)) visit(path, *integer);
+    } else if (const auto* some = std::get_if<std::optional<IntegerOrString>*>(&field); some && **some) {
+      if (auto* integer = std::get_if<int64_t>(&***some)) visit(path, *integer);
+    } else if (const auto* nested = std::get_if<NestedConfig*>(&field)) {
+      (*nested)->fields(each_integer(visit, path + "."));
+    }
+  });
+}
 
 }  // namespace
 
 ConfigIntegers config_integers(const AnyConfig& config) {
-  ConfigIntegers values;
-  IntegerFields fields([&](const std::string& name, int64_t& value) { values.emplace(name, value); });
-  config.clone()->fields(fields);
-  return values;
+  ConfigIntegers integers;
+  config.clone()->fields(each_integer([&](const std::string& path, int64_t& value) { integers.emplace(path, value); }));
+  return integers;
 }
 
 void set_config_integer(AnyConfig& config, std::string_view field, int64_t value) {
-  IntegerFields fields([&](const std::string& name, int64_t& own) { own = name == field ? value : own; });
-  config.fields(fields);
+  config.fields(each_integer([&](const std::string& path, int64_t& own) { own = path == field ? value : own; }));
 }
 
 int64_t evaluate_product(std::string_view product, const ConfigIntegers& integers) {

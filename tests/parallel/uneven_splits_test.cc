@@ -237,12 +237,13 @@ TEST(UnevenSplits, SharedHeadsAreThoseOfOneProcessInDoublePrecision) {
         own.push_back(box.boxes[0].in_global(weights[i]).clone().requires_grad_());
         ASSERT_EQ(own.back().sizes(), at::IntArrayRef(shape));
       }
-      tp::context = parallel.get();
-      const Tensor result = tp::exit(attend(
-          tp::enter(x), own, [](const Tensor& key, const Tensor& scale) { return tp::rms_norm(key, scale, 1e-3); }));
-      EXPECT_TRUE(at::allclose(result, expected, 1e-10, 1e-10));
-      result.backward(upstream);
-      tp::context = nullptr;
+      {
+        const Binding binding(Parallel{.tp = parallel.get()});
+        const Tensor result = tp::exit(attend(
+            tp::enter(x), own, [](const Tensor& key, const Tensor& scale) { return tp::rms_norm(key, scale, 1e-3); }));
+        EXPECT_TRUE(at::allclose(result, expected, 1e-10, 1e-10));
+        result.backward(upstream);
+      }
       for (size_t i = 0; i < own.size(); ++i) boxes[i].grad = own[i].grad();
       SharedSlices(table, on).sum_gradients(boxes);
       for (size_t i = 0; i < own.size(); ++i)
