@@ -36,16 +36,6 @@ int64_t targets_of(const Entry& entry, const Batch& batch) {
   return count_targets(find_task(entry.task)->targets(batch.labels)).item<int64_t>();
 }
 
-DataParallelGroups data_parallel_groups(Mesh& mesh) {
-  DataParallelGroups groups;
-  groups.shard = mesh.group({Axis::dp_shard});
-  groups.shard_size = mesh.size(Axis::dp_shard);
-  groups.shard_rank = mesh.coordinate(Axis::dp_shard);
-  groups.replicate = mesh.group({Axis::dp_replicate});
-  groups.replicate_size = mesh.size(Axis::dp_replicate);
-  return groups;
-}
-
 /// The sum of what forwards returned, without waiting for each of them.
 class RunningSum {
  public:
@@ -87,8 +77,8 @@ struct ParallelModel::State {
   State(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options)
       : entry(entry), mesh(mesh), options(options), model(build_on_meta(entry, config)) {}
 
-  /// Whether this pp rank is the one that writes a parameter which several hold.
-  bool is_owner_of_shared() const { return mesh.coordinate(Axis::pp) == (pipeline ? pipeline->first_rank() : 0); }
+  /// The boxes of this rank's `slice` of a parameter. Of replicas and stages that hold it, the first counts it.
+  std::vector<ParameterBox> owned_boxes(const ModelParameter& parameter, const Slice& slice) const;
   const ParameterPlacement& placement(size_t box) const {
     return units[places[box].first].layout().parameters[places[box].second];
   }
@@ -134,8 +124,16 @@ void ParallelModel::State::lay_out() {
   }
 }
 
+std::vector<ParameterBox> ParallelModel::State::owned_boxes(const ModelParameter& parameter, const Slice& slice) const {
+  auto own = boxes_of_rank(parameter, mesh.size(Axis::tp), mesh.coordinate(Axis::tp), slice);
+  bool first = mesh.coordinate(Axis::dp_replicate) == 0;
+  if (parameter.shared_between_stages || parameter.in_every_stage)
+    first = first && mesh.coordinate(Axis::pp) == (pipeline ? pipeline->first_rank() : 0);
+  for (ParameterBox& box : own) box.owner = box.owner && first;
+  return own;
+}
+
 void ParallelModel::State::describe_boxes() {
-  const int64_t tp = mesh.size(Axis::tp), tp_rank = mesh.coordinate(Axis::tp);
   boxes.reserve(places.size());
   for (ModelParameter& parameter : table.parameters) {
     if (!parameter.held) continue;
@@ -148,13 +146,10 @@ void ParallelModel::State::describe_boxes() {
     box.layer_matrix = parameter.layer_matrix;
     box.local = units[parameter.unit].local(place);
     const auto [first_row, rows] = units[parameter.unit].layout().rows_of(place, mesh.coordinate(Axis::dp_shard));
-    box.boxes = boxes_of_rank(parameter, tp, tp_rank, {place.dim, first_row, rows});
+    box.boxes = owned_boxes(parameter, {place.dim, first_row, rows});
     box.trainable = parameter.trainable;
     if (parameter.shared_between_stages && box.trainable) shared_between_stages.push_back(index);
     if (parameter.in_every_stage && box.trainable) in_every_stage.push_back(index);
-    const bool owner = mesh.coordinate(Axis::dp_replicate) == 0 &&
-                       (!(parameter.shared_between_stages || parameter.in_every_stage) || is_owner_of_shared());
-    for (ParameterBox& part : box.boxes) part.owner = part.owner && owner;
   }
 }
 
@@ -169,10 +164,8 @@ void ParallelModel::State::lay_out_buffers() {
     box.name = buffer.name;
     box.global_shape = buffer.global_shape;
     box.local = buffer.tensor;
-    box.boxes = boxes_of_rank(buffer, tp, tp_rank, {.size = shape.empty() ? 1 : shape[0]});
-    const bool owner = mesh.coordinate(Axis::dp_replicate) == 0 && mesh.coordinate(Axis::dp_shard) == 0 &&
-                       (!(buffer.shared_between_stages || buffer.in_every_stage) || is_owner_of_shared());
-    for (ParameterBox& part : box.boxes) part.owner = part.owner && owner;
+    box.boxes = owned_boxes(buffer, {.size = shape.empty() ? 1 : shape[0]});
+    for (ParameterBox& part : box.boxes) part.owner = part.owner && mesh.coordinate(Axis::dp_shard) == 0;
   }
 }
 
@@ -279,6 +272,7 @@ void ParallelModel::State::end_step() {
   shared_slices.sum_gradients(boxes);
   for (const size_t box : in_every_stage) {
     boxes[box].grad = boxes[box].grad.contiguous();
+    if (boxes[box].grad.numel() == 0) continue;
     all_reduce(mesh.group({Axis::pp}), boxes[box].grad, "the gradient of " + boxes[box].name).wait();
   }
   if (shared_between_stages.empty()) return;

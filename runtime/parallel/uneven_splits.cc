@@ -39,7 +39,8 @@ std::string describe_uneven_splits(ParameterTable& table, const Entry& entry, co
       for (size_t i = 0; i < parameters.size(); ++i) {
         ModelParameter& parameter = parameters[i];
         std::vector<int64_t> shape = parameter.global_shape;
-        if (others[i].global_shape == shape) continue;
+        const bool is_whole = !parameter.tensor_split && may_be_uneven(rule.field);
+        if (others[i].global_shape == shape || is_whole) continue;
         if (parameter.tensor_split) {
           const auto dim = static_cast<size_t>(*parameter.tensor_split);
           shape[dim] = others[i].global_shape[dim];

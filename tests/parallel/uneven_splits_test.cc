@@ -12,7 +12,6 @@
 #include "generated/mamba2.h"
 #include "generated/olmo2.h"
 #include "generated/phi3.h"
-#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/parallel_model.h"
@@ -101,68 +100,6 @@ TEST(UnevenSplits, TrainTheSameWithOptimizersThatNeedWholeMatrices) {
   // Muon rounds to bfloat16.
   expect_same_training("Phi3ForCausalLM", mesh(2, 2), {{.name = "muon", .fields = fields(1, 63), .optimizer = "muon"}},
                        2e-3);
-}
-
-/// A model in training, of which any mesh continues what another one saved.
-struct Run {
-  Run(const Environment& environment, const MeshShape& shape, const Case& of)
-      : mesh(environment, shape, {.device = at::kCPU}),
-        network{.entry = &entry_of(of.architecture), .config = tiny_config(entry_of(of.architecture), of.fields)},
-        model(*network.entry, *network.config, mesh, {.dropout = false}, /*seed=*/3),
-        optimizer(model.parameters(), {.name = "adamw"}, mesh),
-        boxes(boxes_of(model)) {
-    const auto moments = boxes_of(optimizer.state());
-    boxes.insert(boxes.end(), moments.begin(), moments.end());
-  }
-
-  double step() {
-    Batch batch;
-    batch.input_ids = at::arange(4 * 9, at::kLong).view({4, 9}).remainder(23);
-    batch.labels = batch.input_ids;
-    const int64_t rows = 4 / mesh.size(Axis::dp_shard), first = rows * mesh.coordinate(Axis::dp_shard);
-    batch.tensors([&](at::Tensor& tensor) {
-      if (tensor.defined()) tensor = tensor.narrow(0, first, rows);
-    });
-    const double loss = model.step({&batch, 1}).loss;
-    optimizer.step(1e-2);
-    model.parameters_changed();
-    return loss;
-  }
-
-  Mesh mesh;
-  ModelConfig network;
-  ParallelModel model;
-  Optimizer optimizer;
-  std::vector<TensorBox> boxes;
-};
-
-TEST(UnevenSplits, CheckpointsOfOneMeshLoadOnAnother) {
-  for (const Case& saved :
-       {Case{"LlamaForCausalLM", mesh(4), fields(2, 63)}, Case{"Phi3ForCausalLM", mesh(4), fields(1, 63)},
-        Case{"GPT2LMHeadModel", mesh(3, 2), gpt2(64)}}) {
-    SCOPED_TRACE(saved.architecture);
-    const auto folder = std::filesystem::path(shared_folder()) / saved.architecture;
-    const auto losses = run_ranks(static_cast<int>(saved.shape.ranks()), [&](const Environment& environment) {
-      Run run(environment, saved.shape, saved);
-      for (int i = 0; i < 3; ++i) run.step();
-      save_checkpoint(folder, run.network, {.step = 3, .values = {}}, run.boxes, run.mesh, /*keep_last=*/0);
-      return Report{run.step(), run.step()};
-    });
-    for (const MeshShape& shape :
-         {mesh(1), mesh(2), mesh(2, 2), mesh(saved.architecture == "GPT2LMHeadModel" ? 6 : 4)}) {
-      SCOPED_TRACE(shape.describe());
-      const auto resumed = run_ranks(static_cast<int>(shape.ranks()), [&](const Environment& environment) {
-        Run run(environment, shape, saved);
-        load_checkpoint(find_checkpoint(folder), run.network, run.boxes, run.mesh);
-        run.optimizer.set_steps(3);
-        run.model.parameters_changed();
-        return Report{run.step(), run.step()};
-      });
-      for (const Report& report : resumed)
-        for (size_t step = 0; step < report.size(); ++step)
-          EXPECT_NEAR(report[step], losses[0][step], 1e-5 * losses[0][step]) << "step " << step;
-    }
-  }
 }
 
 TEST(UnevenSplits, RanksThatShareAHeadKeepItTheSameToTheBit) {
