@@ -56,6 +56,15 @@ struct Case {
   Fields fields;
 };
 
+std::string name_of(const Case& one) {
+  const auto number = [&](const char* name) {
+    return one.fields.contains(name) ? std::get<int64_t>(one.fields.at(name)) : 0;
+  };
+  return fmt::format("{}_tp{}_shard{}_pp{}_heads{}_words{}", one.architecture, one.shape[Axis::tp],
+                     one.shape[Axis::dp_shard], one.shape[Axis::pp], number("num_key_value_heads") + number("n_groups"),
+                     number("vocab_size"));
+}
+
 class UnevenSplits : public ::testing::TestWithParam<Case> {};
 
 TEST_P(UnevenSplits, TrainWhatOneProcessTrains) {
@@ -84,14 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"GPT2LMHeadModel", mesh(2, 1, 2), gpt2(63)}, Case{"Mamba2ForCausalLM", mesh(2), mamba2(1, 62)},
         Case{"Mamba2ForCausalLM", mesh(4), mamba2(2, 63)}, Case{"Mamba2ForCausalLM", mesh(2, 2), mamba2(1, 63)},
         Case{"BertForMaskedLM", mesh(4), fields(4, 63)}),
-    [](const auto& info) {
-      const auto& [architecture, shape, fields] = info.param;
-      const auto number = [&](const char* name) {
-        return fields.contains(name) ? std::get<int64_t>(fields.at(name)) : 0;
-      };
-      return fmt::format("{}_tp{}_shard{}_pp{}_heads{}_words{}", architecture, shape[Axis::tp], shape[Axis::dp_shard],
-                         shape[Axis::pp], number("num_key_value_heads") + number("n_groups"), number("vocab_size"));
-    });
+    [](const auto& info) { return name_of(info.param); });
 
 TEST(UnevenSplits, TrainTheSameWithOptimizersThatNeedWholeMatrices) {
   for (const char* architecture : {"LlamaForCausalLM", "Phi3ForCausalLM"})
