@@ -1,6 +1,8 @@
 // Checkpoints of heads that tensor-parallel ranks share, and of vocabularies that they do not divide.
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "generated/gpt2.h"
 #include "generated/llama.h"
 #include "generated/phi3.h"
@@ -72,34 +74,36 @@ struct Run {
   std::vector<TensorBox> boxes;
 };
 
-TEST(UnevenCheckpoints, OfOneMeshLoadOnAnother) {
-  for (const Saved& saved :
-       {Saved{"LlamaForCausalLM", mesh(4), fields(2, 63)}, Saved{"Phi3ForCausalLM", mesh(4), fields(1, 63)},
-        Saved{"GPT2LMHeadModel", mesh(3, 2), gpt2(64)}}) {
-    SCOPED_TRACE(saved.architecture);
-    const auto folder = std::filesystem::path(shared_folder()) / saved.architecture;
-    const auto losses = run_ranks(static_cast<int>(saved.shape.ranks()), [&](const Environment& environment) {
-      Run run(environment, saved.shape, saved);
-      for (int i = 0; i < 3; ++i) run.step();
-      save_checkpoint(folder, run.network, {.step = 3, .values = {}}, run.boxes, run.mesh, /*keep_last=*/0);
-      return Report{run.step(), run.step()};
-    });
-    for (const MeshShape& shape :
-         {mesh(1), mesh(2), mesh(2, 2), mesh(saved.architecture == "GPT2LMHeadModel" ? 6 : 4)}) {
-      SCOPED_TRACE(shape.describe());
-      const auto resumed = run_ranks(static_cast<int>(shape.ranks()), [&](const Environment& environment) {
-        Run run(environment, shape, saved);
-        load_checkpoint(find_checkpoint(folder), run.network, run.boxes, run.mesh);
-        run.optimizer.set_steps(3);
-        run.model.parameters_changed();
-        return Report{run.step(), run.step()};
-      });
-      for (const Report& report : resumed)
-        for (size_t step = 0; step < report.size(); ++step)
-          EXPECT_NEAR(report[step], losses[0][step], 1e-5 * losses[0][step]) << "step " << step;
-    }
-  }
+class UnevenCheckpoints : public ::testing::TestWithParam<std::tuple<Saved, MeshShape>> {};
+
+TEST_P(UnevenCheckpoints, OfOneMeshLoadOnAnother) {
+  const auto& [saved, shape] = GetParam();
+  const auto folder = std::filesystem::path(shared_folder());
+  const auto losses = run_ranks(static_cast<int>(saved.shape.ranks()), [&](const Environment& environment) {
+    Run run(environment, saved.shape, saved);
+    for (int i = 0; i < 3; ++i) run.step();
+    save_checkpoint(folder, run.network, {.step = 3, .values = {}}, run.boxes, run.mesh, /*keep_last=*/0);
+    return Report{run.step(), run.step()};
+  });
+  const auto resumed = run_ranks(static_cast<int>(shape.ranks()), [&](const Environment& environment) {
+    Run run(environment, shape, saved);
+    load_checkpoint(find_checkpoint(folder), run.network, run.boxes, run.mesh);
+    run.optimizer.set_steps(3);
+    run.model.parameters_changed();
+    return Report{run.step(), run.step()};
+  });
+  for (const Report& report : resumed)
+    for (size_t step = 0; step < report.size(); ++step)
+      EXPECT_NEAR(report[step], losses[0][step], 1e-5 * losses[0][step]) << "step " << step;
 }
+
+INSTANTIATE_TEST_SUITE_P(Heads, UnevenCheckpoints,
+                         ::testing::Combine(::testing::Values(Saved{"LlamaForCausalLM", mesh(4), fields(2, 63)},
+                                                              Saved{"Phi3ForCausalLM", mesh(4), fields(1, 63)}),
+                                            ::testing::Values(mesh(1), mesh(2), mesh(2, 2), mesh(4))));
+INSTANTIATE_TEST_SUITE_P(Vocabularies, UnevenCheckpoints,
+                         ::testing::Combine(::testing::Values(Saved{"GPT2LMHeadModel", mesh(3, 2), gpt2(64)}),
+                                            ::testing::Values(mesh(1), mesh(2), mesh(6))));
 
 }  // namespace
 }  // namespace modular::testing
