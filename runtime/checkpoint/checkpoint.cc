@@ -178,8 +178,7 @@ std::vector<TensorBox> boxes_of(std::span<const ShardedParameter> parameters) {
   std::vector<TensorBox> boxes;
   for (const ShardedParameter& parameter : parameters)
     for (const ParameterBox& box : parameter.boxes)
-      boxes.push_back(
-          {parameter.name, parameter.global_shape, box.offset, box.in_local(parameter.local), parameter.owner});
+      boxes.push_back({parameter.name, parameter.global_shape, box.offset, box.in_local(parameter.local), box.owner});
   return boxes;
 }
 

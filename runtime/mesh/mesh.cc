@@ -105,20 +105,33 @@ Mesh::~Mesh() {
 int64_t Mesh::coordinate(Axis axis) const { return shape_.coordinates(rank())[static_cast<size_t>(axis)]; }
 
 ProcessGroup Mesh::group(std::vector<Axis> axes, const std::string& purpose) {
-  GroupSpec spec;
+  std::string description;
   for (size_t axis = 0; axis < kAxisNames.size(); ++axis)
     if (shape_.size[axis] > 1 && std::ranges::count(axes, static_cast<Axis>(axis)))
-      spec.description += fmt::format("{}{}", spec.description.empty() ? "" : " x ", kAxisNames[axis]);
-  if (spec.description.empty()) return {};
-  if (!purpose.empty()) spec.description += fmt::format(" ({})", purpose);
-  if (const auto known = groups_.find(spec.description); known != groups_.end()) return known->second;
+      description += fmt::format("{}{}", description.empty() ? "" : " x ", kAxisNames[axis]);
+  if (description.empty()) return {};
+  if (!purpose.empty()) description += fmt::format(" ({})", purpose);
+  return make(description, shape_.members(rank(), axes));
+}
 
-  spec.ranks = shape_.members(rank(), axes);
+ProcessGroup Mesh::neighbours(Axis axis, int64_t count) {
+  if (count == 1) return {};
+  if (count == size(axis)) return group({axis});
+  const std::vector<int64_t> all = shape_.members(rank(), {axis});
+  const auto first = all.begin() + coordinate(axis) / count * count;
+  return make(fmt::format("{} by {}", kAxisNames[static_cast<size_t>(axis)], count), {first, first + count});
+}
+
+ProcessGroup Mesh::make(const std::string& description, std::vector<int64_t> ranks) {
+  if (const auto known = groups_.find(description); known != groups_.end()) return known->second;
+  GroupSpec spec;
+  spec.description = description;
+  spec.ranks = std::move(ranks);
   spec.rank = static_cast<int>(std::ranges::find(spec.ranks, rank()) - spec.ranks.begin());
   spec.name = fmt::format("{}:{}", spec.description, spec.ranks.front());
   spec.one_machine = environment_.local_world_size == environment_.world_size;
   spec.timeout = options_.collective_timeout;
-  return groups_[spec.description] = make_group(store_, spec, device_);
+  return groups_[description] = make_group(store_, spec, device_);
 }
 
 }  // namespace modular

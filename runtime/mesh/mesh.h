@@ -68,6 +68,9 @@ class Mesh {
   /// Groups are made on first use, in an order that must be the same on all ranks. A `purpose` gives a group of its own
   /// over the same ranks, whose collectives need no order relative to those of the others.
   ProcessGroup group(std::vector<Axis> axes, const std::string& purpose = "");
+  /// Of the ranks along `axis`, those that are one of the same run of `count` neighbours as this rank; `count` divides
+  /// the axis.
+  ProcessGroup neighbours(Axis axis, int64_t count);
   /// All ranks; null in a world of one.
   ProcessGroup world() { return group({Axis::pp, Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::ep, Axis::tp}); }
 
@@ -75,6 +78,8 @@ class Mesh {
   const Store& store() const { return store_; }
 
  private:
+  ProcessGroup make(const std::string& description, std::vector<int64_t> ranks);
+
   Environment environment_;
   MeshShape shape_;
   MeshOptions options_;

@@ -2,9 +2,12 @@
 // the identity.
 #pragma once
 
+#include <algorithm>
+
 #include "runtime/model/functions.h"
 #include "runtime/model/module.h"
 #include "runtime/model/parallel.h"
+#include "runtime/model/state_space.h"
 
 namespace modular::tp {
 
@@ -19,20 +22,36 @@ class TensorParallel {
   virtual Tensor enter(const Tensor& x) = 0;
   /// All-reduce over tp; backward is the identity.
   virtual Tensor reduce(const Tensor& partial) = 0;
+  /// All-reduce over the run of `ranks` neighbours that share a head or group; so is the backward.
+  virtual Tensor sum_of_neighbours(const Tensor& partial, int64_t ranks) = 0;
   /// All-gather along `dim`; backward keeps this rank's slice.
   virtual Tensor gather(const Tensor& shard, int64_t dim) = 0;
-  /// Rows of a table that is split by row, summed over tp. `ids` and `padding_idx`, whose row gets no gradient, are
-  /// global.
-  virtual Tensor embedding(const Tensor& ids, const Tensor& table_shard, std::optional<int64_t> padding_idx) = 0;
-  /// The sum of -log softmax over a vocabulary of which every rank holds a slice.
+  /// Rows of a table of `rows` rows that is split by row, summed over tp; the last ranks may hold fewer, or none. `ids`
+  /// and `padding_idx`, whose row gets no gradient, are global.
+  virtual Tensor embedding(const Tensor& ids, const Tensor& table_shard, int64_t rows,
+                           std::optional<int64_t> padding_idx) = 0;
+  /// The sum of -log softmax over a vocabulary of which every rank holds a slice, the last ones perhaps less or
+  /// nothing.
   virtual Tensor cross_entropy(const Tensor& logits_shard, const Tensor& targets) = 0;
 };
 
 /// Which of the parts of a split value this rank has.
 inline int64_t part() { return bound.tp ? bound.tp->rank() : 0; }
 
-/// This rank's share of a count that is split over tp. The plan has proven that it divides.
-inline int64_t local(int64_t count) { return bound.tp ? count / bound.tp->size() : count; }
+/// A rank's share of a count.
+struct Share {
+  int64_t count = 0;
+  int64_t sharers = 1;  // neighbouring ranks that have the same one, which is then all that each has
+  operator int64_t() const { return count; }
+};
+
+/// This rank's share of a count that is split over tp. The plan has proven that it divides; heads or groups that serve
+/// several others may be fewer than the ranks.
+inline Share local(int64_t count) {
+  if (!bound.tp) return {count};
+  const int64_t ranks = bound.tp->size();
+  return count < ranks ? Share{1, ranks / std::max<int64_t>(count, 1)} : Share{count / ranks};
+}
 
 /// Stands where a replicated value flows into layers that are split by output feature.
 /// - x [..., features]
@@ -68,7 +87,8 @@ inline Tensor exit(const Tensor& part) { return bound.tp ? bound.tp->reduce(part
 /// Looks up an embedding whose table is split by vocabulary.
 template <class Embedding>
 Tensor embedding(Embedding& table, const Tensor& ids) {
-  return bound.tp ? bound.tp->embedding(ids, table->weight, table->options.padding_idx()) : table->forward(ids);
+  if (!bound.tp) return table->forward(ids);
+  return bound.tp->embedding(ids, table->weight, table->options.num_embeddings(), table->options.padding_idx());
 }
 
 /// Normalizes values that are split along another dimension than the last: each rank has a part of the gradients of the
@@ -89,6 +109,17 @@ inline Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   const Tensor squares = bound.tp->enter(bound.tp->reduce(values.pow(2).sum(-1, /*keepdim=*/true)));
   const Tensor normalized = values * at::rsqrt(squares / (x.size(-1) * bound.tp->size()) + eps);
   return (weight * normalized.to(weight.scalar_type())).to(x.scalar_type());
+}
+
+/// gated_rms_norm() by this rank's groups: where it has some features of one, squares are summed over those that share
+/// it.
+inline Tensor gated_rms_norm(const Tensor& x, const Tensor& gate, const Tensor& weight, const Share& groups,
+                             double eps) {
+  if (groups.sharers == 1) return modular::gated_rms_norm(x, gate, weight, groups.count, eps);
+  const Tensor wide = x.to(at::kFloat) * at::silu(gate.to(at::kFloat));
+  const Tensor squares = bound.tp->sum_of_neighbours(wide.pow(2).sum(-1, /*keepdim=*/true), groups.sharers);
+  const Tensor normed = wide * at::rsqrt(squares / (x.size(-1) * groups.sharers) + eps);
+  return weight * normed.to(x.scalar_type());
 }
 
 /// ALiBi's slopes of this rank's heads, of which there are `heads`.

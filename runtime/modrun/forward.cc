@@ -117,9 +117,8 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
   if (writes_logits(mesh)) writer.write("logits", offset, logits);
   if (options.gradients)
     for (const ShardedParameter& parameter : model.parameters())
-      if (parameter.owner)
-        for (const ParameterBox& box : parameter.boxes)
-          writer.write("gradients." + parameter.name, box.offset, box.in_local(parameter.grad));
+      for (const ParameterBox& box : parameter.boxes)
+        if (box.owner) writer.write("gradients." + parameter.name, box.offset, box.in_local(parameter.grad));
   writer.close();
   barrier(mesh.world(), "the outputs");
   if (mesh.rank() == 0) fs::rename(partial, options.outputs);

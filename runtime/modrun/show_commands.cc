@@ -10,6 +10,7 @@
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parameter_table.h"
 #include "runtime/parallel/schedule_play.h"
+#include "runtime/parallel/uneven_splits.h"
 #include "runtime/train/device_usage.h"
 
 namespace modular {
@@ -22,7 +23,7 @@ int64_t elements(const ModelParameter& parameter) {
 
 /// What one rank keeps of a parameter between steps, in elements, for the largest of the ranks that hold it.
 int64_t kept(const ModelParameter& parameter, const MeshShape& mesh) {
-  const int64_t of_tp = elements(parameter) / (parameter.tensor_split ? mesh[Axis::tp] : 1);
+  const int64_t of_tp = c10::multiply_integers(local_shape(parameter, mesh[Axis::tp], /*tp_rank=*/0));
   return (of_tp + mesh[Axis::dp_shard] - 1) / mesh[Axis::dp_shard];
 }
 
@@ -43,6 +44,7 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
   const auto batch = config.batch_shape(mesh, 0);
   const auto model = build_on_meta(*network.entry, *network.config);
   auto table = parameter_table(*model.module, *network.entry->plan, *network.config, /*stages=*/{});
+  describe_uneven_splits(table, *network.entry, *network.config, mesh[Axis::tp]);
   freeze(table.parameters, config.optim.frozen);
 
   int64_t all = 0, per_rank = 0, of_gradients = 0, of_optimizer = 0;
@@ -84,7 +86,9 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
   }
   fmt::print("\n");
   for (const auto& [field, axis] : network.entry->plan->divides)
-    fmt::print("  {} must divide model.config.{}\n", axis, field);
+    if (!may_be_uneven(field))
+      fmt::print("  {} must divide model.config.{}{}\n", axis, field,
+                 may_be_shared(field) ? " or be a multiple of it" : "");
 }
 
 void show_entries(const Arguments& arguments) {

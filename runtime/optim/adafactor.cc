@@ -37,9 +37,10 @@ ShardedParameter means(const ShardedParameter& parameter, const char* what, size
   kept.name = std::string("optimizer.") + what + "." + parameter.name;
   kept.global_shape = collapsed(parameter.global_shape, from_end);
   const std::vector<int64_t> origin(kept.global_shape.size(), 0);
-  kept.boxes = {{.offset = origin, .start = origin, .shape = kept.global_shape}};
+  const bool owner = !parameter.boxes.empty() && parameter.boxes.front().owner &&
+                     mesh.coordinate(Axis::dp_shard) == 0 && mesh.coordinate(Axis::tp) == 0;
+  kept.boxes = {{.offset = origin, .start = origin, .shape = kept.global_shape, .owner = owner}};
   kept.local = at::zeros(kept.global_shape, parameter.local.options());
-  kept.owner = parameter.owner && mesh.coordinate(Axis::dp_shard) == 0 && mesh.coordinate(Axis::tp) == 0;
   return kept;
 }
 
@@ -60,22 +61,37 @@ at::Tensor sum_over(const ProcessGroup& group, const at::Tensor& own, const char
   return sum;
 }
 
-at::Tensor sum_of_squares(const at::Tensor& values) {
-  return at::linalg_vector_norm(values, 2, c10::nullopt, /*keepdim=*/false, at::kDouble).square().view({1});
+/// Calls visit(box) for the boxes that this rank, as number `rank` of those that share a parameter, adds to its sums.
+template <class Visit>
+void each_counted(const Updated& updated, size_t rank, const Visit& visit) {
+  const std::vector<ParameterBox>& boxes = updated.parameter->boxes;
+  for (size_t i = 0; i < boxes.size(); ++i)
+    if (updated.holders->first[rank][i]) visit(boxes[i]);
+}
+
+/// Of `values`, which lie as the parameter's.
+at::Tensor sum_of_squares(const Updated& updated, size_t rank, const at::Tensor& values) {
+  at::Tensor sum = at::zeros({1}, values.options().dtype(at::kDouble));
+  each_counted(updated, rank, [&](const ParameterBox& box) {
+    sum.add_(at::linalg_vector_norm(box.in_local(values), 2, c10::nullopt, /*keepdim=*/false, at::kDouble).square_());
+  });
+  return sum;
 }
 
 /// This rank's sums of a parameter that are added over the ranks: the squares of its elements and, where it is
 /// factored, those of its gradient by rows and by columns.
-std::vector<at::Tensor> own_sums(const ShardedParameter& parameter) {
-  std::vector<at::Tensor> sums = {sum_of_squares(parameter.local)};
+std::vector<at::Tensor> own_sums(const Updated& updated, size_t rank) {
+  const ShardedParameter& parameter = *updated.parameter;
+  std::vector<at::Tensor> sums = {sum_of_squares(updated, rank, parameter.local)};
   if (!is_factored(parameter.global_shape)) return sums;
   for (const size_t from_end : {size_t{0}, size_t{1}}) {
     at::Tensor sum = at::zeros(collapsed(parameter.global_shape, from_end), parameter.local.options());
     const int64_t dim = -1 - static_cast<int64_t>(from_end);
-    for (const ParameterBox& box : parameter.boxes)
+    each_counted(updated, rank, [&](const ParameterBox& box) {
       collapsed(box, from_end)
           .in_global(sum)
           .add_(at::linalg_vector_norm(box.in_local(parameter.grad), 2, {{dim}}, /*keepdim=*/true).square_());
+    });
     sums.push_back(sum.to(at::kDouble).view(-1));
   }
   return sums;
@@ -114,8 +130,8 @@ void update_pack(std::span<const Updated> pack, const Step& step) {
   std::vector<at::Tensor> own;
   std::vector<int64_t> sizes;
   for (const Updated& updated : pack)
-    for (const at::Tensor& sum : own_sums(*updated.parameter)) {
-      own.push_back(updated.holders->first[rank] ? sum : at::zeros_like(sum));
+    for (const at::Tensor& sum : own_sums(updated, rank)) {
+      own.push_back(sum);
       sizes.push_back(sum.numel());
     }
   const std::vector<at::Tensor> sums =
@@ -131,8 +147,7 @@ void update_pack(std::span<const Updated> pack, const Step& step) {
                                             factored ? sums[sum + 2] : at::Tensor(), share, options.eps1);
     sum += factored ? 3 : 1;
     updates.push_back(moment.clamp_min_(options.eps1 * options.eps1).rsqrt_().mul_(parameter.grad));
-    const at::Tensor square = sum_of_squares(updates.back());
-    own_squares.push_back(pack[i].holders->first[rank] ? square : at::zeros_like(square));
+    own_squares.push_back(sum_of_squares(pack[i], rank, updates.back()));
   }
   const at::Tensor of_updates = sum_over(group, at::cat(own_squares), "the squares of updates").cpu();
   const at::Tensor of_values = at::cat(squares).cpu();

@@ -2,6 +2,9 @@
 
 #include <ATen/record_function.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "runtime/mesh/collectives.h"
 
 namespace modular {
@@ -28,8 +31,16 @@ double gradient_norm(const std::vector<ShardedParameter>& parameters, Mesh& mesh
   RECORD_USER_SCOPE("gradient norm");
   at::NoGradGuard no_grad;
   std::vector<at::Tensor> owned;
-  for (const auto& parameter : parameters)
-    if (parameter.owner && parameter.grad.defined() && parameter.grad.numel() > 0) owned.push_back(parameter.grad);
+  for (const auto& parameter : parameters) {
+    if (!parameter.grad.defined()) continue;
+    const auto counted = std::ranges::count_if(parameter.boxes, &ParameterBox::owner);
+    if (counted > 0 && counted == std::ssize(parameter.boxes)) {
+      owned.push_back(parameter.grad);
+    } else {
+      for (const ParameterBox& box : parameter.boxes)
+        if (box.owner) owned.push_back(box.in_local(parameter.grad));
+    }
+  }
 
   at::Tensor sum = at::zeros({}, at::TensorOptions().dtype(at::kDouble).device(mesh.device()));
   if (!owned.empty()) sum = norms_of_pieces(owned).to(at::kDouble).square().sum();

@@ -29,10 +29,9 @@ std::vector<ParameterBox> decode(const int64_t*& numbers, size_t dims) {
   return boxes;
 }
 
-bool same(const std::vector<ParameterBox>& one, const std::vector<ParameterBox>& other) {
-  return std::ranges::equal(one, other, [](const ParameterBox& a, const ParameterBox& b) {
-    return a.offset == b.offset && a.shape == b.shape;
-  });
+bool holds(const std::vector<ParameterBox>& boxes, const ParameterBox& box) {
+  return std::ranges::any_of(
+      boxes, [&](const ParameterBox& other) { return other.offset == box.offset && other.shape == box.shape; });
 }
 
 }  // namespace
@@ -55,8 +54,9 @@ std::vector<Holders> holders_of(std::span<const ShardedParameter* const> paramet
     const int64_t* numbers = all[rank].const_data_ptr<int64_t>();
     for (size_t i = 0; i < parameters.size(); ++i) {
       auto boxes = decode(numbers, parameters[i]->global_shape.size());
-      holders[i].first.push_back(
-          std::ranges::none_of(holders[i].boxes, [&](const auto& before) { return same(before, boxes); }));
+      std::vector<bool>& first = holders[i].first.emplace_back();
+      for (const ParameterBox& box : boxes)
+        first.push_back(std::ranges::none_of(holders[i].boxes, [&](const auto& before) { return holds(before, box); }));
       holders[i].boxes.push_back(std::move(boxes));
     }
   }

@@ -9,10 +9,11 @@
 
 namespace modular {
 
-/// By the ranks of a group. Boxes of two ranks are the same or have no element in common.
+/// By the ranks of a group. Two boxes of them are the same or have no element in common.
 struct Holders {
   std::vector<std::vector<ParameterBox>> boxes;
-  std::vector<bool> first;  // whether no rank before holds the same: these ranks' boxes are the whole parameter, once
+  // Beside boxes: whether no rank before holds the same. These boxes are the whole parameter, once.
+  std::vector<std::vector<bool>> first;
 };
 
 /// The holders of each parameter among the ranks of `group`, of which this is `rank`. Collective: every rank names the

@@ -75,11 +75,12 @@ std::optional<ParameterBox> of_matrix(const ParameterBox& box, const Matrix& mat
   return one;
 }
 
-/// Calls visit(box) for each of a rank's boxes of a matrix.
+/// Calls visit(box, first) for each of a rank's boxes of a matrix, `first` where no rank before holds it.
 template <class Visit>
 void each_piece(const Updated& updated, size_t rank, const Matrix& matrix, const Visit& visit) {
-  for (const ParameterBox& box : updated.holders->boxes[rank])
-    if (const auto piece = of_matrix(box, matrix)) visit(*piece);
+  const std::vector<ParameterBox>& boxes = updated.holders->boxes[rank];
+  for (size_t i = 0; i < boxes.size(); ++i)
+    if (const auto piece = of_matrix(boxes[i], matrix)) visit(*piece, updated.holders->first[rank][i]);
 }
 
 /// The piece of the whole matrix [rows, columns].
@@ -137,14 +138,14 @@ void update_round(std::span<const Matrix> round, std::span<const Updated> parame
   Runs to_wholes(ranks), to_pieces(ranks);
   std::vector<int64_t> sizes(ranks, 0), sizes_back(ranks, 0);
   for (size_t rank = 0; rank < round.size(); ++rank)
-    each_piece(updated_by(rank), own, round[rank], [&](const ParameterBox& piece) {
-      if (updated_by(rank).holders->first[own]) to_wholes.add(rank, piece.in_local(directions[round[rank].parameter]));
+    each_piece(updated_by(rank), own, round[rank], [&](const ParameterBox& piece, bool first) {
+      if (first) to_wholes.add(rank, piece.in_local(directions[round[rank].parameter]));
       sizes_back[rank] += c10::multiply_integers(piece.shape);
     });
   if (own < round.size())
     for (size_t rank = 0; rank < ranks; ++rank)
-      each_piece(updated_by(own), rank, round[own], [&](const ParameterBox& piece) {
-        if (updated_by(own).holders->first[rank]) sizes[rank] += c10::multiply_integers(piece.shape);
+      each_piece(updated_by(own), rank, round[own], [&](const ParameterBox& piece, bool first) {
+        if (first) sizes[rank] += c10::multiply_integers(piece.shape);
       });
 
   Reader pieces(exchanged(group, to_wholes, sizes, options, "pieces of matrices"));
@@ -152,9 +153,9 @@ void update_round(std::span<const Matrix> round, std::span<const Updated> parame
     at::Tensor whole = at::empty({round[own].rows, round[own].columns}, options);
     const auto each = [&](bool only_first, const auto& visit) {
       for (size_t rank = 0; rank < ranks; ++rank)
-        if (!only_first || updated_by(own).holders->first[rank])
-          each_piece(updated_by(own), rank, round[own],
-                     [&](const ParameterBox& piece) { visit(rank, in_whole(piece, whole)); });
+        each_piece(updated_by(own), rank, round[own], [&](const ParameterBox& piece, bool first) {
+          if (first || !only_first) visit(rank, in_whole(piece, whole));
+        });
     };
     each(/*only_first=*/true, [&](size_t, const at::Tensor& piece) { piece.copy_(pieces.next(piece.sizes())); });
     whole = orthogonalised(whole, step.options.ns_steps);
@@ -165,7 +166,7 @@ void update_round(std::span<const Matrix> round, std::span<const Updated> parame
   for (size_t rank = 0; rank < round.size(); ++rank) {
     const double factor = rate_factor(step.options.adjust_lr, static_cast<double>(round[rank].rows),
                                       static_cast<double>(round[rank].columns));
-    each_piece(updated_by(rank), own, round[rank], [&](const ParameterBox& piece) {
+    each_piece(updated_by(rank), own, round[rank], [&](const ParameterBox& piece, bool) {
       piece.in_local(updated_by(rank).parameter->local).add_(results.next(piece.shape), -step.lr * factor);
     });
   }

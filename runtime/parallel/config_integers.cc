@@ -3,24 +3,27 @@
 #include <c10/util/Exception.h>
 
 #include <charconv>
+#include <functional>
 
 namespace modular {
 namespace {
 
-/// Adds the integers among the fields that it sees, each by the path that `prefix` begins.
-FieldVisitor integers_into(ConfigIntegers& values, const std::string& prefix) {
-  return FieldVisitor([&values, prefix](std::string_view name, const ConfigValue& field) {
+using VisitInteger = std::function<void(const std::string& path, int64_t& value)>;
+
+/// Calls visit(path, value) for each integer among the fields that it sees; `prefix` begins the paths.
+FieldVisitor each_integer(const VisitInteger& visit, const std::string& prefix = {}) {
+  return FieldVisitor([visit, prefix](std::string_view name, const ConfigValue& field) {
     const std::string path = prefix + std::string(name);
     if (const auto* value = std::get_if<int64_t*>(&field)) {
-      values.emplace(path, **value);
+      visit(path, **value);
     } else if (const auto* given = std::get_if<std::optional<int64_t>*>(&field); given && **given) {
-      values.emplace(path, ***given);
+      visit(path, ***given);
     } else if (const auto* either = std::get_if<IntegerOrString*>(&field)) {
-      if (const auto* integer = std::get_if<int64_t>(*either)) values.emplace(path, *integer);
+      if (auto* integer = std::get_if<int64_t>(*either)) visit(path, *integer);
     } else if (const auto* some = std::get_if<std::optional<IntegerOrString>*>(&field); some && **some) {
-      if (const auto* integer = std::get_if<int64_t>(&***some)) values.emplace(path, *integer);
+      if (auto* integer = std::get_if<int64_t>(&***some)) visit(path, *integer);
     } else if (const auto* nested = std::get_if<NestedConfig*>(&field)) {
-      (*nested)->fields(integers_into(values, path + "."));
+      (*nested)->fields(each_integer(visit, path + "."));
     }
   });
 }
@@ -29,8 +32,12 @@ FieldVisitor integers_into(ConfigIntegers& values, const std::string& prefix) {
 
 ConfigIntegers config_integers(const AnyConfig& config) {
   ConfigIntegers integers;
-  config.clone()->fields(integers_into(integers, ""));
+  config.clone()->fields(each_integer([&](const std::string& path, int64_t& value) { integers.emplace(path, value); }));
   return integers;
+}
+
+void set_config_integer(AnyConfig& config, std::string_view field, int64_t value) {
+  config.fields(each_integer([&](const std::string& path, int64_t& own) { own = path == field ? value : own; }));
 }
 
 int64_t evaluate_product(std::string_view product, const ConfigIntegers& integers) {

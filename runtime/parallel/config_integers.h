@@ -15,6 +15,9 @@ using ConfigIntegers = std::map<std::string, int64_t, std::less<>>;
 /// What is not given is left out. Those of a config inside of this one are "text_config.hidden_size".
 ConfigIntegers config_integers(const AnyConfig& config);
 
+/// Gives a field among them another value, unchecked.
+void set_config_integer(AnyConfig& config, std::string_view field, int64_t value);
+
 /// The value of "head_dim * num_attention_heads * 2".
 int64_t evaluate_product(std::string_view product, const ConfigIntegers& integers);
 

@@ -22,6 +22,7 @@
 #include "runtime/parallel/pipeline.h"
 #include "runtime/parallel/tensor_parallel.h"
 #include "runtime/parallel/thread_replicas.h"
+#include "runtime/parallel/uneven_splits.h"
 #include "runtime/parallel/unit_parameters.h"
 #include "runtime/parallel/unit_runner.h"
 #include "runtime/parallel/unit_scopes.h"
@@ -33,16 +34,6 @@ namespace {
 int64_t targets_of(const Entry& entry, const Batch& batch) {
   if (!batch.labels.defined()) return 0;
   return count_targets(find_task(entry.task)->targets(batch.labels)).item<int64_t>();
-}
-
-DataParallelGroups data_parallel_groups(Mesh& mesh) {
-  DataParallelGroups groups;
-  groups.shard = mesh.group({Axis::dp_shard});
-  groups.shard_size = mesh.size(Axis::dp_shard);
-  groups.shard_rank = mesh.coordinate(Axis::dp_shard);
-  groups.replicate = mesh.group({Axis::dp_replicate});
-  groups.replicate_size = mesh.size(Axis::dp_replicate);
-  return groups;
 }
 
 /// The sum of what forwards returned, without waiting for each of them.
@@ -76,6 +67,7 @@ struct ParallelModel::State {
   bool in_place = false;
   std::optional<UnitRunner> runner;
   std::unique_ptr<tp::TensorParallel> tensor_parallel;
+  SharedSlices shared_slices;
   std::unique_ptr<Pipeline> pipeline;
   std::unique_ptr<dp::DataParallel> rows_of_ranks;
   ProcessGroup data_parallel;  // the ranks whose batches make up a step's
@@ -85,8 +77,8 @@ struct ParallelModel::State {
   State(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options)
       : entry(entry), mesh(mesh), options(options), model(build_on_meta(entry, config)) {}
 
-  /// Whether this pp rank is the one that writes a parameter which several hold.
-  bool is_owner_of_shared() const { return mesh.coordinate(Axis::pp) == (pipeline ? pipeline->first_rank() : 0); }
+  /// The boxes of this rank's `slice` of a parameter. Of replicas and stages that hold it, the first counts it.
+  std::vector<ParameterBox> owned_boxes(const ModelParameter& parameter, const Slice& slice) const;
   const ParameterPlacement& placement(size_t box) const {
     return units[places[box].first].layout().parameters[places[box].second];
   }
@@ -117,11 +109,11 @@ struct ParallelModel::State {
 /// Divides every unit's parameters and allocates this rank's part of them.
 void ParallelModel::State::lay_out() {
   const DataParallelGroups groups = data_parallel_groups(mesh);
-  const int64_t tp = mesh.size(Axis::tp);
+  const int64_t tp = mesh.size(Axis::tp), tp_rank = mesh.coordinate(Axis::tp);
   std::vector<UnitLayout> layouts(table.units.size(), UnitLayout(groups.shard_size));
   for (ModelParameter& parameter : table.parameters) {
     if (!parameter.held) continue;
-    std::vector<int64_t> shape = local_shape(parameter, tp);
+    std::vector<int64_t> shape = local_shape(parameter, tp, tp_rank);
     places.emplace_back(parameter.unit, layouts[parameter.unit].parameters.size());
     layouts[parameter.unit].add(parameter.tensor, std::move(shape));
   }
@@ -132,8 +124,16 @@ void ParallelModel::State::lay_out() {
   }
 }
 
+std::vector<ParameterBox> ParallelModel::State::owned_boxes(const ModelParameter& parameter, const Slice& slice) const {
+  auto own = boxes_of_rank(parameter, mesh.size(Axis::tp), mesh.coordinate(Axis::tp), slice);
+  bool first = mesh.coordinate(Axis::dp_replicate) == 0;
+  if (parameter.shared_between_stages || parameter.in_every_stage)
+    first = first && mesh.coordinate(Axis::pp) == (pipeline ? pipeline->first_rank() : 0);
+  for (ParameterBox& box : own) box.owner = box.owner && first;
+  return own;
+}
+
 void ParallelModel::State::describe_boxes() {
-  const int64_t tp = mesh.size(Axis::tp), tp_rank = mesh.coordinate(Axis::tp);
   boxes.reserve(places.size());
   for (ModelParameter& parameter : table.parameters) {
     if (!parameter.held) continue;
@@ -146,12 +146,10 @@ void ParallelModel::State::describe_boxes() {
     box.layer_matrix = parameter.layer_matrix;
     box.local = units[parameter.unit].local(place);
     const auto [first_row, rows] = units[parameter.unit].layout().rows_of(place, mesh.coordinate(Axis::dp_shard));
-    box.boxes = boxes_of_rank(parameter, tp, tp_rank, {place.dim, first_row, rows});
+    box.boxes = owned_boxes(parameter, {place.dim, first_row, rows});
     box.trainable = parameter.trainable;
     if (parameter.shared_between_stages && box.trainable) shared_between_stages.push_back(index);
     if (parameter.in_every_stage && box.trainable) in_every_stage.push_back(index);
-    box.owner = mesh.coordinate(Axis::dp_replicate) == 0 && (parameter.tensor_split || tp_rank == 0) &&
-                (!(parameter.shared_between_stages || parameter.in_every_stage) || is_owner_of_shared());
   }
 }
 
@@ -160,16 +158,14 @@ void ParallelModel::State::lay_out_buffers() {
   const int64_t tp = mesh.size(Axis::tp), tp_rank = mesh.coordinate(Axis::tp);
   for (ModelParameter& buffer : table.buffers) {
     if (!buffer.held) continue;
-    const std::vector<int64_t> shape = local_shape(buffer, tp);
+    const std::vector<int64_t> shape = local_shape(buffer, tp, tp_rank);
     make_real(buffer.tensor, at::empty(shape, buffer.tensor.options().device(mesh.device())));
     ShardedParameter& box = buffers.emplace_back();
     box.name = buffer.name;
     box.global_shape = buffer.global_shape;
     box.local = buffer.tensor;
-    box.boxes = boxes_of_rank(buffer, tp, tp_rank, {.size = shape.empty() ? 1 : shape[0]});
-    box.owner = mesh.coordinate(Axis::dp_replicate) == 0 && mesh.coordinate(Axis::dp_shard) == 0 &&
-                (buffer.tensor_split || tp_rank == 0) &&
-                (!(buffer.shared_between_stages || buffer.in_every_stage) || is_owner_of_shared());
+    box.boxes = owned_boxes(buffer, {.size = shape.empty() ? 1 : shape[0]});
+    for (ParameterBox& part : box.boxes) part.owner = part.owner && mesh.coordinate(Axis::dp_shard) == 0;
   }
 }
 
@@ -193,7 +189,6 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
     throw std::runtime_error(reason);
   state_ = std::make_unique<State>(entry, config, mesh, options);
   State& state = *state_;
-  if (mesh.size(Axis::tp) > 1) state.tensor_parallel = make_tensor_parallel(mesh.group({Axis::tp}));
   if (mesh.size(Axis::pp) > 1)
     state.pipeline = std::make_unique<Pipeline>(mesh, options.pipeline, tower_sizes(*state.model.module, *entry.plan));
   state.data_parallel = mesh.group({Axis::dp_replicate, Axis::dp_shard});
@@ -207,6 +202,10 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
     if (std::ranges::any_of(of_stage.parameters, of_root)) state.stages_with_root.insert(stage.number());
   }
   state.table = parameter_table(*state.model.module, *entry.plan, config, own);
+  describe_uneven_splits(state.table, entry, config, mesh.size(Axis::tp));
+  state.shared_slices = SharedSlices(state.table, mesh);
+  if (mesh.size(Axis::tp) > 1)
+    state.tensor_parallel = make_tensor_parallel(mesh.group({Axis::tp}), state.shared_slices.groups());
   freeze(state.table.parameters, options.frozen);
   state.model.module->eval();  // what dropout drops is not libtorch's to draw
   if (options.dropout) state.dropout.emplace(*state.model.module, seed);
@@ -271,8 +270,10 @@ void ParallelModel::State::end_step() {
       boxes[i].grad = units[places[i].first].gradient(placement(i));
     }
   }
+  shared_slices.sum_gradients(boxes);
   for (const size_t box : in_every_stage) {
     boxes[box].grad = boxes[box].grad.contiguous();
+    if (boxes[box].grad.numel() == 0) continue;
     all_reduce(mesh.group({Axis::pp}), boxes[box].grad, "the gradient of " + boxes[box].name).wait();
   }
   if (shared_between_stages.empty()) return;

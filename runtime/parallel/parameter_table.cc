@@ -146,10 +146,11 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
         if (matches(split.parameter, name)) {
           parameter.tensor_split = split.dim;
           parameter.parts.clear();
-          for (const std::string_view part : split.parts) parameter.parts.push_back(evaluate_product(part, integers));
+          for (const std::string_view part : split.parts)
+            parameter.parts.push_back({.size = evaluate_product(part, integers)});
         }
     if (parameter.tensor_split && parameter.parts.empty())
-      parameter.parts = {parameter.global_shape[static_cast<size_t>(*parameter.tensor_split)]};
+      parameter.parts = {{.size = parameter.global_shape[static_cast<size_t>(*parameter.tensor_split)]}};
     if (!stages.empty()) {
       parameter.held = std::ranges::any_of(stages, [&](const PlacedStage* stage) {
         return std::ranges::any_of(parameter.names,
@@ -170,9 +171,11 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
   return table;
 }
 
-std::vector<int64_t> local_shape(const ModelParameter& parameter, int64_t tp) {
+std::vector<int64_t> local_shape(const ModelParameter& parameter, int64_t tp, int64_t tp_rank) {
   std::vector<int64_t> shape = parameter.global_shape;
-  if (parameter.tensor_split) shape[static_cast<size_t>(*parameter.tensor_split)] /= tp;
+  if (!parameter.tensor_split) return shape;
+  int64_t& size = shape[static_cast<size_t>(*parameter.tensor_split)] = 0;
+  for (const SplitPart& part : parameter.parts) size += slice_of(part, tp, tp_rank).size;
   return shape;
 }
 
@@ -191,6 +194,7 @@ std::vector<ParameterBox> boxes_of_rank(const ModelParameter& parameter, int64_t
   all.offset.assign(parameter.global_shape.size(), 0);
   all.start = all.offset;
   all.shape = parameter.global_shape;
+  all.owner = parameter.tensor_split || tp_rank == 0;
   if (all.shape.empty()) return slice.size > 0 ? std::vector{all} : std::vector<ParameterBox>();
   const auto dim = static_cast<size_t>(slice.dim);
   all.offset[dim] = slice.begin;
@@ -200,20 +204,22 @@ std::vector<ParameterBox> boxes_of_rank(const ModelParameter& parameter, int64_t
   const auto split = static_cast<size_t>(*parameter.tensor_split);
   std::vector<ParameterBox> boxes;
   int64_t part_begin = 0, local_begin = 0;  // of the part, in the whole parameter and in what the tp rank keeps of it
-  for (const int64_t part : parameter.parts) {
-    const int64_t share = part / tp;
+  for (const SplitPart& part : parameter.parts) {
+    const PartSlice share = slice_of(part, tp, tp_rank);
     ParameterBox box = all;
-    int64_t begin = local_begin, end = local_begin + share;
+    int64_t begin = local_begin, end = local_begin + share.size;
     if (split == dim) {
       begin = std::max(begin, slice.begin);
       end = std::min(end, slice.begin + slice.size);
     }
-    box.offset[split] = part_begin + tp_rank * share + begin - local_begin;
+    box.offset[split] = part_begin + share.begin + begin - local_begin;
     box.start[split] = split == dim ? begin - slice.begin : begin;
     box.shape[split] = end - begin;
+    box.sharers = share.sharers;
+    box.owner = share.owner;
     if (end > begin && slice.size > 0) boxes.push_back(std::move(box));
-    part_begin += part;
-    local_begin += share;
+    part_begin += part.size;
+    local_begin += share.size;
   }
   return boxes;
 }

@@ -13,6 +13,7 @@
 #include "runtime/model/plan.h"
 #include "runtime/parallel/pipeline_stages.h"
 #include "runtime/parallel/sharded_parameter.h"
+#include "runtime/parallel/split_part.h"
 
 namespace modular {
 
@@ -35,13 +36,13 @@ struct ModelParameter {
   at::Tensor tensor;                    // as registered; on meta until made real
   std::vector<int64_t> global_shape;    // of the whole parameter
   std::optional<int64_t> tensor_split;  // the dimension that tp splits
-  std::vector<int64_t> parts;  // sizes along it, each of which is split on its own; one where it is split as a whole
-  size_t unit = 0;             // index in ParameterTable::units of the smallest unit that holds all its uses
-  bool held = true;            // whether one of this rank's pipeline stages has it
-  bool shared_between_stages = false;  // tied, with uses on the first and on the last stage
-  bool in_every_stage = false;         // of a pipeline: the plan gives it, by one of its names, to none
-  bool layer_matrix = false;           // of a layer, [rows, columns] or [experts, rows, columns]: no table, no head
-  bool trainable = true;               // false for a buffer, and a parameter that is frozen: they have no gradient
+  std::vector<SplitPart> parts;         // along it, each of which is split on its own; one where it is split as a whole
+  size_t unit = 0;                      // index in ParameterTable::units of the smallest unit that holds all its uses
+  bool held = true;                     // whether one of this rank's pipeline stages has it
+  bool shared_between_stages = false;   // tied, with uses on the first and on the last stage
+  bool in_every_stage = false;          // of a pipeline: the plan gives it, by one of its names, to none
+  bool layer_matrix = false;            // of a layer, [rows, columns] or [experts, rows, columns]: no table, no head
+  bool trainable = true;                // false for a buffer, and a parameter that is frozen: they have no gradient
 };
 
 struct ParameterTable {
@@ -58,16 +59,16 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
 /// Takes the gradient from the parameters of which a name lies in one of `patterns`.
 void freeze(std::vector<ModelParameter>& parameters, const std::vector<std::string>& patterns);
 
-/// The shape of what each of `tp` ranks keeps of a parameter.
-std::vector<int64_t> local_shape(const ModelParameter& parameter, int64_t tp);
+/// The shape of what rank `tp_rank` of `tp` keeps of a parameter.
+std::vector<int64_t> local_shape(const ModelParameter& parameter, int64_t tp, int64_t tp_rank);
 
 /// Elements [begin, begin + size) along one dimension.
 struct Slice {
   int64_t dim = 0, begin = 0, size = 0;
 };
 
-/// Where `slice` of what tp rank `tp_rank` of `tp` keeps of a parameter lies in the whole one. A number is a slice
-/// of 1.
+/// Where `slice` of what tp rank `tp_rank` of `tp` keeps of a parameter lies in the whole one, and whether this rank
+/// counts it among those of tp. A number is a slice of 1.
 std::vector<ParameterBox> boxes_of_rank(const ModelParameter& parameter, int64_t tp, int64_t tp_rank,
                                         const Slice& slice);
 

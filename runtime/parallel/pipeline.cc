@@ -251,6 +251,7 @@ void Pipeline::sum_between_ends(std::span<Tensor> gradients) {
   std::vector<Tensor> flat;
   for (const Tensor& gradient : gradients) flat.push_back(gradient.detach().flatten());
   const Tensor own = at::cat(flat);
+  if (own.numel() == 0) return;  // of a table of which this tp rank has no rows
   Tensor other = at::empty_like(own);
   // Each direction has its own group, and thus never waits for the other.
   const int64_t peer = own_ == first ? last : first;

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 
 #include "runtime/model/tasks.h"
@@ -11,6 +10,7 @@
 #include "runtime/parallel/parallel_model.h"
 #include "runtime/parallel/parameter_table.h"
 #include "runtime/parallel/pipeline_stages.h"
+#include "runtime/parallel/uneven_splits.h"
 
 namespace modular {
 namespace {
@@ -23,9 +23,11 @@ std::string indivisible(const Plan& plan, const AnyConfig& config, const MeshSha
                           ", which does not exist");
     const int64_t size = evaluate_product(rule.field, integers);
     const int64_t ranks = shape.size[static_cast<size_t>(axis - kAxisNames.begin())];
-    if (size % ranks != 0)
-      return fmt::format("{} = {} cannot be split over {} = {}: choose a {} that divides it", rule.field, size,
-                         rule.axis, ranks, rule.axis);
+    if (size % ranks == 0 || (rule.axis == "tp" && may_be_uneven(rule.field))) continue;
+    const bool shared = rule.axis == "tp" && may_be_shared(rule.field);
+    if (shared && size > 0 && ranks % size == 0) continue;
+    return fmt::format("{} = {} cannot be split over {} = {}: choose a {} that divides it{}", rule.field, size,
+                       rule.axis, ranks, rule.axis, shared ? " or is a multiple of it" : "");
   }
   return "";
 }
@@ -34,17 +36,18 @@ std::string indivisible(const std::vector<ModelParameter>& parameters, int64_t t
   for (const ModelParameter& parameter : parameters) {
     if (!parameter.tensor_split) continue;
     const int64_t size = parameter.global_shape[static_cast<size_t>(*parameter.tensor_split)];
-    const int64_t sum = std::accumulate(parameter.parts.begin(), parameter.parts.end(), int64_t{0});
+    int64_t sum = 0;
+    for (const SplitPart& part : parameter.parts) sum += part.size;
     if (sum != size)
       return fmt::format(
           "the parts of {} have {} elements along dimension {}, and it has {}: its TP_COLWISE_PARTS or "
           "TP_SHARD names other parts than its layer has",
           parameter.name, sum, *parameter.tensor_split, size);
-    for (const int64_t part : parameter.parts)
-      if (part % tp != 0)
+    for (const SplitPart& part : parameter.parts)
+      if (part.size % (part.slices > 0 ? part.slices : tp) != 0 && !part.may_be_uneven)
         return fmt::format("{} has {} elements along dimension {}{}, which cannot be split over tp = {}",
-                           parameter.name, part, *parameter.tensor_split, part == size ? "" : " in one of its parts",
-                           tp);
+                           parameter.name, part.size, *parameter.tensor_split,
+                           part.size == size ? "" : " in one of its parts", tp);
   }
   return "";
 }
@@ -64,7 +67,9 @@ std::string ParallelModel::refusal(const Entry& entry, const AnyConfig& config, 
   if (std::string reason = indivisible(*entry.plan, config, shape); !reason.empty()) return reason;
 
   const Model model = build_on_meta(entry, config);
-  const ParameterTable table = parameter_table(*model.module, *entry.plan, config, /*stages=*/{});
+  ParameterTable table = parameter_table(*model.module, *entry.plan, config, /*stages=*/{});
+  if (std::string reason = describe_uneven_splits(table, entry, config, shape[Axis::tp]); !reason.empty())
+    return reason;
   for (const auto* tensors : {&table.parameters, &table.buffers})
     if (std::string reason = indivisible(*tensors, shape[Axis::tp]); !reason.empty()) return reason;
 

@@ -13,6 +13,9 @@ namespace modular {
 /// local[start, start + shape).
 struct ParameterBox {
   std::vector<int64_t> offset, start, shape;
+  // Neighbouring tp ranks that hold the same slice; the gradient is the sum of what each of them finds.
+  int64_t sharers = 1;
+  bool owner = true;  // true on exactly one of the ranks that hold this box: sums over all boxes count owners only
 
   at::Tensor in_global(const at::Tensor& whole) const { return cut(whole, offset); }
   /// In the rank's tensor, its gradient, or what an optimizer keeps beside it.
@@ -36,7 +39,6 @@ struct ShardedParameter {
   at::Tensor grad;                    // like local, summed over the mesh; undefined before the first step
   bool trainable = true;              // false of one that never has a gradient
   bool layer_matrix = false;  // a matrix of a layer, or a stack of its experts' matrices [experts, rows, columns]
-  bool owner = true;  // true on exactly one of the ranks that hold these boxes: sums over all boxes count owners only
 };
 
 }  // namespace modular

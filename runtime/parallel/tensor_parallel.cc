@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/mesh/collectives.h"
+#include "runtime/parallel/split_part.h"
 
 namespace modular {
 namespace {
@@ -24,7 +25,8 @@ Tensor summed(const Group& group, const Tensor& value, const char* what) {
 
 /// Whether all of `values` are at least 0 and below `limit`. A GPU is not waited for: there a failed assertion on the
 /// device ends the process, as in the operations on one rank.
-bool all_below(const Tensor& values, int64_t limit) {
+template <class Limit>  // a number, or a tensor of one
+bool all_below(const Tensor& values, const Limit& limit) {
   const Tensor right = values.ge(0).logical_and(values.lt(limit)).all();
   if (values.is_cpu()) return right.item<bool>();
   at::_assert_async(right, "an index is out of bounds");
@@ -32,7 +34,7 @@ bool all_below(const Tensor& values, int64_t limit) {
 }
 
 /// Refuses a target beyond the vocabulary in the sentence of the operation on one rank. All ranks see the same targets.
-void check_targets(const Tensor& targets, int64_t classes) {
+void check_targets(const Tensor& targets, const Tensor& classes) {
   const Tensor counted = targets.masked_select(targets.ne(kIgnoredTarget));
   if (all_below(counted, classes)) return;
   const Tensor wrong = counted.masked_select(counted.lt(0).logical_or(counted.ge(classes)));
@@ -57,19 +59,37 @@ struct Reduce : torch::autograd::Function<Reduce> {
   static variable_list backward(AutogradContext*, variable_list gradients) { return {gradients[0], Tensor()}; }
 };
 
+struct SumBothWays : torch::autograd::Function<SumBothWays> {
+  static Tensor forward(AutogradContext* context, const Tensor& partial, const Group& group) {
+    context->saved_data["group"] = group;
+    return summed(group, partial, "sums of those that share a group");
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto group = context->saved_data["group"].toCustomClass<c10d::ProcessGroup>();
+    return {summed(group, gradients[0], "the gradient of sums of those that share a group"), Tensor()};
+  }
+};
+
 struct Gather : torch::autograd::Function<Gather> {
   static Tensor forward(AutogradContext* context, const Tensor& shard, const Group& group, int64_t dim) {
     dim = dim < 0 ? dim + shard.dim() : dim;
+    const int64_t own = shard.size(dim), rank = group->getRank();
+    Tensor sizes = at::zeros({group->getSize()}, shard.options().dtype(at::kLong));
+    sizes[rank].fill_(own);
+    all_gather(group, {sizes}, "the sizes of shards").wait();
+    sizes = sizes.cpu();
     context->saved_data["dim"] = dim;
-    context->saved_data["start"] = group->getRank() * shard.size(dim);
-    context->saved_data["length"] = shard.size(dim);
-    // The group concatenates along a new first dimension; moving that before `dim` makes the two one.
+    context->saved_data["start"] = sizes.narrow(0, 0, rank).sum().item<int64_t>();
+    context->saved_data["length"] = own;
+    // The group concatenates along a new first dimension; moving that before `dim` makes the two one. The last ranks'
+    // may be shorter: what stands after them is cut off.
     auto shape = shard.sizes().vec();
+    shape[static_cast<size_t>(dim)] = sizes.max().item<int64_t>();
     shape.insert(shape.begin(), group->getSize());
     Tensor all = at::empty(shape, shard.options());
-    all[group->getRank()].copy_(shard.detach());
+    all[rank].narrow(dim, 0, own).copy_(shard.detach());
     all_gather(group, {all}, "shards").wait();
-    return all.movedim(0, dim).flatten(dim, dim + 1).contiguous();
+    return all.movedim(0, dim).flatten(dim, dim + 1).narrow(dim, 0, sizes.sum().item<int64_t>()).contiguous();
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Tensor own = gradients[0].narrow(context->saved_data["dim"].toInt(), context->saved_data["start"].toInt(),
@@ -78,26 +98,34 @@ struct Gather : torch::autograd::Function<Gather> {
   }
 };
 
-/// Cross entropy over a vocabulary of which each rank holds the slice [first, first + logits.size(-1)). Keeps the
-/// exponentials in one float32 copy of the shard, which the backward turns into the gradient.
+/// Cross entropy over a vocabulary of which each rank holds a slice of logits.size(-1), the last ones perhaps less or
+/// nothing. Keeps the exponentials in one float32 copy of the shard, which the backward turns into the gradient.
 struct VocabularyCrossEntropy : torch::autograd::Function<VocabularyCrossEntropy> {
   static Tensor forward(AutogradContext* context, const Tensor& logits, const Tensor& targets, const Group& group) {
-    const int64_t local_size = logits.size(-1);
-    const int64_t first = group->getRank() * local_size;
-    const Tensor flat = logits.detach().reshape({-1, local_size});
+    const int64_t local_size = logits.size(-1), ranks = group->getSize(), rank = group->getRank();
     const Tensor flat_targets = targets.reshape({-1});
-    check_targets(flat_targets, local_size * group->getSize());
+    const int64_t tokens = flat_targets.numel();
+    Tensor flat = logits.detach().flatten(0, -2);
+    // A rank of an empty slice has one word, which nothing is or chooses.
+    if (local_size == 0) flat = at::full({tokens, 1}, plain::lowest(flat.scalar_type()), flat.options());
 
-    Tensor largest = flat.amax(-1, /*keepdim=*/true).to(at::kFloat);  // [tokens, 1]
-    all_reduce(group, largest, "the largest logits", c10d::ReduceOp::MAX).wait();
-    Tensor shifted = flat.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true).sub_(largest);  // [tokens, local]
+    // The largest logits and, after them, how many each rank has: where a slice begins is known without waiting.
+    const Tensor gathered = at::zeros({tokens + ranks}, flat.options().dtype(at::kFloat));
+    const Tensor largest = gathered.narrow(0, 0, tokens), sizes = gathered.narrow(0, tokens, ranks);
+    largest.copy_(flat.amax(-1));
+    sizes[rank].fill_(local_size);
+    all_reduce(group, gathered, "the largest logits", c10d::ReduceOp::MAX).wait();
+    const Tensor first = sizes.narrow(0, 0, rank).to(at::kLong).sum();
+    check_targets(flat_targets, sizes.to(at::kLong).sum());
+    Tensor shifted =
+        flat.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true).sub_(largest.unsqueeze(-1));  // [tokens, local]
 
     const Tensor local_target = flat_targets - first;
     const Tensor is_local = local_target.ge(0).logical_and(local_target.lt(local_size));
     const Tensor index = local_target.where(is_local, at::zeros({}, local_target.options())).unsqueeze(-1);
     // Row 0: the target's shifted logit; row 1: the sum of the exponentials. One reduction for both.
     Tensor totals = at::empty({2, flat.size(0)}, shifted.options());
-    totals[0].copy_(shifted.gather(-1, index).squeeze(-1).mul_(is_local));
+    totals[0].copy_(shifted.gather(-1, index).squeeze(-1).masked_fill_(is_local.logical_not(), 0));
     shifted.exp_();
     totals[1].copy_(shifted.sum(-1));
     all_reduce(group, totals, "the sums of the cross entropy").wait();
@@ -121,29 +149,37 @@ struct VocabularyCrossEntropy : torch::autograd::Function<VocabularyCrossEntropy
     const Tensor scale = gradients[0].to(at::kFloat) * counts;  // [tokens]; 0 for ignored targets
     gradient.mul_((scale / total).unsqueeze(-1));
     gradient.scatter_add_(-1, index, (scale * is_local).neg().unsqueeze(-1));
-    return {gradient.to(context->saved_data["type"].toScalarType()).view(context->saved_data["shape"].toIntVector()),
-            Tensor(), Tensor()};
+    const auto shape = context->saved_data["shape"].toIntVector();
+    gradient = gradient.narrow(-1, 0, shape.back()).to(context->saved_data["type"].toScalarType());
+    return {gradient.view(shape), Tensor(), Tensor()};
   }
 };
 
 class GroupTensorParallel final : public tp::TensorParallel {
  public:
-  explicit GroupTensorParallel(Group group) : group_(std::move(group)) {}
+  GroupTensorParallel(Group group, std::map<int64_t, Group> neighbours)
+      : group_(std::move(group)), neighbours_(std::move(neighbours)) {}
   int64_t size() const override { return group_->getSize(); }
   int64_t rank() const override { return group_->getRank(); }
   Tensor enter(const Tensor& x) override { return Enter::apply(x, group_); }
   Tensor reduce(const Tensor& partial) override { return Reduce::apply(partial, group_); }
+  Tensor sum_of_neighbours(const Tensor& partial, int64_t ranks) override {
+    return SumBothWays::apply(partial, neighbours_.at(ranks));
+  }
   Tensor gather(const Tensor& shard, int64_t dim) override { return Gather::apply(shard, group_, dim); }
 
-  Tensor embedding(const Tensor& ids, const Tensor& table_shard, std::optional<int64_t> padding_idx) override {
-    const int64_t rows = table_shard.size(0);
-    TORCH_CHECK_INDEX(all_below(ids, rows * size()), "index out of range in self");
-    const Tensor local = ids - rank() * rows;
-    const Tensor elsewhere = local.lt(0).logical_or(local.ge(rows));
+  Tensor embedding(const Tensor& ids, const Tensor& table_shard, int64_t rows,
+                   std::optional<int64_t> padding_idx) override {
+    TORCH_CHECK_INDEX(all_below(ids, rows), "index out of range in self");
+    const PartSlice own = slice_of({.size = rows}, size(), rank());
+    const Tensor local = ids - own.begin;
+    const Tensor elsewhere = local.lt(0).logical_or(local.ge(own.size));
     // -1 means "no padding row"; a row that another rank holds does not exist here.
-    const int64_t padding = padding_idx.value_or(-1) - rank() * rows;
-    const Tensor found = at::embedding(table_shard, local.masked_fill(elsewhere, 0),
-                                       padding_idx && padding >= 0 && padding < rows ? padding : -1);
+    const int64_t padding = padding_idx.value_or(-1) - own.begin;
+    // A rank without rows looks up one of zeros, so that its graph leads to the table as those of the others do.
+    const Tensor table = own.size > 0 ? table_shard : at::constant_pad_nd(table_shard, {0, 0, 0, 1});
+    const Tensor found = at::embedding(table, local.masked_fill(elsewhere, 0),
+                                       padding_idx && padding >= 0 && padding < own.size ? padding : -1);
     return reduce(found.masked_fill(elsewhere.unsqueeze(-1), 0));
   }
 
@@ -153,12 +189,14 @@ class GroupTensorParallel final : public tp::TensorParallel {
 
  private:
   Group group_;
+  std::map<int64_t, Group> neighbours_;
 };
 
 }  // namespace
 
-std::unique_ptr<tp::TensorParallel> make_tensor_parallel(ProcessGroup group) {
-  return std::make_unique<GroupTensorParallel>(std::move(group));
+std::unique_ptr<tp::TensorParallel> make_tensor_parallel(ProcessGroup group,
+                                                         std::map<int64_t, ProcessGroup> neighbours) {
+  return std::make_unique<GroupTensorParallel>(std::move(group), std::move(neighbours));
 }
 
 }  // namespace modular

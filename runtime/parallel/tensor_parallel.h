@@ -2,6 +2,7 @@
 // models do on a mesh whose `tp` axis is larger than 1.
 #pragma once
 
+#include <map>
 #include <memory>
 
 #include "runtime/mesh/rendezvous.h"
@@ -12,6 +13,8 @@ namespace modular {
 /// The operations over `group`, with autograd. All ranks of the group call them in the same way, with values that are
 /// equal where the contract (runtime/model/tp.h) says "replicated". They may be recomputed in the backward and run in
 /// float32, bfloat16 or float16; reductions are made in the values' own type, the cross entropy's in float32.
-std::unique_ptr<tp::TensorParallel> make_tensor_parallel(ProcessGroup group);
+/// `neighbours` are the groups, by their number of ranks, of runs of ranks that share heads, of which this is one.
+std::unique_ptr<tp::TensorParallel> make_tensor_parallel(ProcessGroup group,
+                                                         std::map<int64_t, ProcessGroup> neighbours = {});
 
 }  // namespace modular

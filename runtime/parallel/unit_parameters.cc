@@ -111,6 +111,7 @@ void UnitParameters::start_reduction() {
   unreduced_ = at::empty({layout_.ranks * layout_.shard_size}, shard_.options());
   const at::Tensor by_rank = unreduced_.view({layout_.ranks, layout_.shard_size});
   for (ParameterPlacement& parameter : layout_.parameters) {
+    if (parameter.chunk() == 0) continue;
     const at::Tensor chunks = by_rank.narrow(1, parameter.offset, parameter.chunk());
     at::Tensor grad = std::exchange(parameter.registered.mutable_grad(), {});
     if (kept_.defined()) grad = layout_.whole(kept_, parameter);

@@ -66,13 +66,14 @@ ParameterCounts count_parameters(ParallelModel& model, const ModelConfig& networ
   const int64_t chosen = experts_per_token(network);
   auto counts = at::zeros({2}, at::TensorOptions().dtype(at::kLong).device(model.mesh().device()));
   for (const auto& parameter : model.parameters()) {
-    if (!parameter.owner) continue;
-    counts[0] += parameter.local.numel();
+    int64_t owned = 0;
+    for (const ParameterBox& box : parameter.boxes) owned += box.owner ? c10::multiply_integers(box.shape) : 0;
+    counts[0] += owned;
     const auto is_prefix = [&](const std::string& module) { return parameter.name.starts_with(module + "."); };
     if (std::ranges::any_of(looked_up, is_prefix)) continue;
     const bool is_of_experts =
         chosen > 0 && parameter.global_shape.size() == 3 && parameter.name.find(".experts.") != std::string::npos;
-    counts[1] += is_of_experts ? parameter.local.numel() * chosen / parameter.global_shape[0] : parameter.local.numel();
+    counts[1] += is_of_experts ? owned * chosen / parameter.global_shape[0] : owned;
   }
   all_reduce(model.mesh().world(), counts, "the number of parameters").wait();
   return {counts[0].item<int64_t>(), counts[1].item<int64_t>()};

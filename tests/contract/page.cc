@@ -75,6 +75,8 @@ const std::set<std::string>& not_for_specs() {
       "tp::attention_with_biases",
       "tp::rms_norm",  // woven for the functions of these names
       "tp::alibi_slopes",
+      "tp::gated_rms_norm",
+      "tp::Share",
       "tp::part",
       "tp::local",
       "tp::enter",

@@ -14,7 +14,9 @@ ShardedParameter with_gradient(const at::Tensor& gradient, bool owner = true) {
   result.global_shape = gradient.sizes().vec();
   result.local = at::zeros_like(gradient);
   result.grad = gradient;
-  result.owner = owner;
+  const std::vector<int64_t> origin(result.global_shape.size(), 0);
+  if (gradient.numel() > 0)
+    result.boxes = {{.offset = origin, .start = origin, .shape = result.global_shape, .owner = owner}};
   return result;
 }
 
@@ -26,6 +28,15 @@ TEST(GradientNorm, CountsEveryBoxWhereItIsOwned) {
       with_gradient(at::full({3, 3}, 1.0)), with_gradient(at::full({4}, 2.0)),
       with_gradient(at::full({9}, 100.0), /*owner=*/false), with_gradient(at::empty({0}))};
   EXPECT_NEAR(gradient_norm(parameters, mesh), 5.0, 1e-12);
+}
+
+TEST(GradientNorm, CountsThePartsOfAParameterThatAreOwned) {
+  auto mesh = alone();
+  ShardedParameter parameter = with_gradient(at::tensor({3.0F, 100.0F, 4.0F}));
+  parameter.boxes = {{.offset = {0}, .start = {0}, .shape = {1}},
+                     {.offset = {1}, .start = {1}, .shape = {1}, .owner = false},
+                     {.offset = {2}, .start = {2}, .shape = {1}}};
+  EXPECT_NEAR(gradient_norm({parameter}, mesh), 5.0, 1e-12);
 }
 
 TEST(GradientNorm, IsExactForManyElements) {

@@ -119,8 +119,8 @@ std::vector<ShardedParameter> boxes_on(const Mesh& mesh, const SafetensorsFile& 
     parameter.name = name;
     parameter.global_shape = file.tensor("initial/" + name).sizes().vec();
     parameter.tensor_split = layout.tensor_split;
-    parameter.parts = layout.parts;
-    unit.add({}, local_shape(parameter, tp));
+    for (const int64_t size : layout.parts) parameter.parts.push_back({.size = size});
+    unit.add({}, local_shape(parameter, tp, mesh.coordinate(Axis::tp)));
   }
   const at::Tensor flat = at::zeros({unit.shard_size});
   std::vector<ShardedParameter> boxes;
@@ -135,7 +135,6 @@ std::vector<ShardedParameter> boxes_on(const Mesh& mesh, const SafetensorsFile& 
     box.boxes = boxes_of_rank(parameter, tp, mesh.coordinate(Axis::tp), {place.dim, first, count});
     box.local = unit.local(flat, place, shard_rank);
     box.layer_matrix = layouts().at(parameter.name).layer_matrix;
-    box.owner = mesh.coordinate(Axis::dp_replicate) == 0 && (parameter.tensor_split || mesh.coordinate(Axis::tp) == 0);
     for (const ParameterBox& part : box.boxes)
       part.in_local(box.local).copy_(part.in_global(file.tensor("initial/" + parameter.name)));
   }

@@ -185,10 +185,12 @@ TEST(Refusal, SaysInOneSentenceWhatDoesNotDivide) {
     return ParallelModel::refusal(llama(), *tiny_config(llama(), fields), shape);
   };
   EXPECT_EQ(refusal({}, {{Axis::tp, 2}, {Axis::pp, 4}, {Axis::dp_shard, 3}, {Axis::dp_replicate, 5}}), "");
-  EXPECT_EQ(refusal({{"vocab_size", int64_t{63}}}, {{Axis::tp, 2}}),
-            "vocab_size = 63 cannot be split over tp = 2: choose a tp that divides it");
-  EXPECT_EQ(refusal({{"vocab_size", int64_t{64}}, {"intermediate_size", int64_t{64}}}, {{Axis::tp, 4}}),
-            "num_key_value_heads = 2 cannot be split over tp = 4: choose a tp that divides it");
+  EXPECT_EQ(refusal({{"intermediate_size", int64_t{63}}}, {{Axis::tp, 2}}),
+            "intermediate_size = 63 cannot be split over tp = 2: choose a tp that divides it");
+  EXPECT_EQ(refusal({{"num_attention_heads", int64_t{6}}}, {{Axis::tp, 4}}),
+            "num_attention_heads = 6 cannot be split over tp = 4: choose a tp that divides it");
+  EXPECT_EQ(refusal({{"num_attention_heads", int64_t{6}}}, {{Axis::tp, 3}}),
+            "num_key_value_heads = 2 cannot be split over tp = 3: choose a tp that divides it or is a multiple of it");
   EXPECT_EQ(refusal({}, {{Axis::pp, 5}}),
             "pp = 5 needs at least as many layers, and model.layers has 4: choose a smaller pp");
   EXPECT_EQ(refusal({}, {{Axis::cp, 2}}), "cp = 2 is not supported: set it to 1");

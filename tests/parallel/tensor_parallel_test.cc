@@ -32,8 +32,11 @@ void on_2_and_4_ranks(const Body& body) {
   on_ranks(4, body);
 }
 
+/// A rank's slice as torch.chunk makes them: the last ones may be shorter, or empty.
 Tensor shard_of(const Tensor& whole, int64_t dim, int64_t rank, int64_t size) {
-  return whole.chunk(size, dim)[rank].detach().contiguous();
+  const auto chunks = whole.chunk(size, dim);
+  if (rank < static_cast<int64_t>(chunks.size())) return chunks[rank].detach().contiguous();
+  return whole.narrow(dim, 0, 0).detach().contiguous();
 }
 
 void expect_close(const Tensor& actual, const Tensor& expected, double tolerance, const char* what) {
@@ -84,9 +87,12 @@ TEST(TensorParallel, ReduceLeavesItsInputAlone) {
 
 TEST(TensorParallel, GatherConcatenatesAlongAnyDimension) {
   on_2_and_4_ranks([](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
-    for (const int64_t dim : {0, 1, -1}) {
-      const Tensor whole = at::randn({4, 8, 12});
-      const Tensor weight = at::randn({4, 8, 12});
+    for (const auto& [dim, length] : {std::pair(0, 12), std::pair(1, 12), std::pair(-1, 12), std::pair(0, 5),
+                                      std::pair(1, 7), std::pair(-1, 5), std::pair(-1, 3)}) {
+      std::vector<int64_t> shape = {4, 8, 12};
+      shape[static_cast<size_t>(dim < 0 ? dim + 3 : dim)] = length;
+      const Tensor whole = at::randn(shape);
+      const Tensor weight = at::randn(shape);
       Tensor shard = shard_of(whole, dim, rank, size).requires_grad_();
       const Tensor gathered = parallel.gather(shard, dim);
       EXPECT_TRUE(gathered.equal(whole)) << dim;
@@ -98,20 +104,22 @@ TEST(TensorParallel, GatherConcatenatesAlongAnyDimension) {
 
 TEST(TensorParallel, AVocabularySplitEmbeddingIsTheWholeOne) {
   on_2_and_4_ranks([](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
-    for (const std::optional<int64_t> padding :
-         {std::optional<int64_t>(), std::optional<int64_t>(0), std::optional<int64_t>(11)}) {
-      const Tensor table = at::randn({12, 6}), weight = at::randn({3, 7, 6});
-      const Tensor ids = at::randint(0, 12, {3, 7}, at::kLong);
-      ids[0].copy_(at::tensor({0, 11, 0, 11, 5, 6, 0}));
+    using Padding = std::optional<int64_t>;
+    for (const auto& [rows, padding] :
+         {std::pair(12, Padding()), std::pair(12, Padding(0)), std::pair(12, Padding(11)), std::pair(13, Padding(12)),
+          std::pair(11, Padding(10)), std::pair(5, Padding(4)), std::pair(5, Padding(2)), std::pair(3, Padding())}) {
+      const Tensor table = at::randn({rows, 6}, at::kDouble), weight = at::randn({3, 7, 6}, at::kDouble);
+      const Tensor ids = at::randint(0, rows, {3, 7}, at::kLong);
+      ids[0].copy_(at::tensor({0, rows - 1, 0, rows - 1, rows / 2, rows / 2 - 1, 0}));
       Tensor whole = table.clone().requires_grad_();
       const Tensor expected = at::embedding(whole, ids, padding.value_or(-1));
       (expected * weight).sum().backward();
 
       Tensor local = shard_of(table, 0, rank, size).requires_grad_();
-      const Tensor result = parallel.embedding(ids, local, padding);
+      const Tensor result = parallel.embedding(ids, local, rows, padding);
       EXPECT_TRUE(result.equal(expected));
       (result * weight).sum().backward();
-      expect_close(local.grad(), shard_of(whole.grad(), 0, rank, size), 1e-6, "table's gradient");
+      expect_close(local.grad(), shard_of(whole.grad(), 0, rank, size), 1e-12, "table's gradient");
     }
   });
 }
@@ -126,10 +134,12 @@ Tensor some_targets(int64_t vocabulary) {
 
 TEST(TensorParallel, AVocabularySplitCrossEntropyIsTheWholeOne) {
   on_2_and_4_ranks([](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
-    for (const auto type : {at::kFloat, at::kBFloat16}) {
+    for (const auto& [type, words] :
+         {std::pair(at::kFloat, 16), std::pair(at::kBFloat16, 16), std::pair(at::kFloat, 17), std::pair(at::kFloat, 15),
+          std::pair(at::kFloat, 5), std::pair(at::kBFloat16, 3)}) {
       // Large logits: without the maximum taken off, the exponentials overflow.
-      const Tensor logits = (at::randn({3, 5, 16}) * 50 + 200).to(type);
-      const Tensor targets = some_targets(16);
+      const Tensor logits = (at::randn({3, 5, words}) * 50 + (words % 2 == 0 ? 200 : -200)).to(type);
+      const Tensor targets = some_targets(words);
       Tensor whole = logits.clone().requires_grad_();
       const Tensor expected = modular::cross_entropy(whole, targets);
       (expected * 0.25).backward();
@@ -207,15 +217,15 @@ std::string refusal_of(const std::function<void()>& run) {
 
 TEST(TensorParallel, IdsAndTargetsBeyondTheVocabularyAreRefusedAsOnOneRank) {
   on_ranks(2, [](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
-    const Tensor logits = at::randn({1, 3, 16}), table = at::randn({16, 4});
-    for (const int64_t wrong : {16, -1}) {
-      const Tensor targets = at::tensor({int64_t{3}, kIgnoredTarget, wrong}).view({1, 3});
+    for (const auto& [words, wrong] : {std::pair(16, 16), std::pair(16, -1), std::pair(15, 15), std::pair(15, -1)}) {
+      const Tensor logits = at::randn({1, 3, words}), table = at::randn({words, 4});
+      const Tensor targets = at::tensor({int64_t{3}, kIgnoredTarget, int64_t{wrong}}).view({1, 3});
       const std::string expected = refusal_of([&] { modular::cross_entropy(logits, targets); });
       EXPECT_EQ(expected, "Target " + std::to_string(wrong) + " is out of bounds.");
       EXPECT_EQ(refusal_of([&] { parallel.cross_entropy(shard_of(logits, -1, rank, size), targets); }), expected);
 
-      const Tensor ids = at::tensor({int64_t{3}, wrong}).view({1, 2});
-      EXPECT_EQ(refusal_of([&] { parallel.embedding(ids, shard_of(table, 0, rank, size), {}); }),
+      const Tensor ids = at::tensor({int64_t{3}, int64_t{wrong}}).view({1, 2});
+      EXPECT_EQ(refusal_of([&] { parallel.embedding(ids, shard_of(table, 0, rank, size), words, {}); }),
                 refusal_of([&] { at::embedding(table, ids); }));
     }
   });

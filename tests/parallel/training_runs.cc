@@ -38,7 +38,7 @@ constexpr int64_t kRows = 24, kSequence = 12, kVocab = 62;
 constexpr size_t kSums = 16;
 
 /// The whole batch of a step, the same on all ranks.
-Batch global_batch(const Entry& entry, size_t step) {
+Batch global_batch(const Entry& entry, size_t step, int64_t vocabulary = kVocab) {
   at::Generator generator = at::detail::createCPUGenerator(1000 + step);
   Batch batch;
   batch.samples = at::arange(kRows, at::kLong) + static_cast<int64_t>(step) * kRows;
@@ -51,7 +51,7 @@ Batch global_batch(const Entry& entry, size_t step) {
     batch.input_ids = at::randint(0, kVocab, {kRows, kSequence}, generator, at::kLong);
     return batch;
   }
-  batch.input_ids = at::randint(0, kVocab, {kRows, kSequence}, generator, at::kLong);
+  batch.input_ids = at::randint(0, kVocab, {kRows, kSequence}, generator, at::kLong).remainder(vocabulary);
   const at::Tensor is_target = at::rand({kRows, kSequence}, generator).lt(0.7);
   batch.attention_mask = at::ones({kRows, kSequence}, at::kLong);
   batch.attention_mask.select(0, kRows - 1).slice(0, kSequence - 3).zero_();
@@ -73,12 +73,12 @@ Batch rows(const Batch& batch, int64_t first, int64_t count) {
 std::vector<double> sums_of_parameters(ParallelModel& model) {
   at::Tensor sums = at::zeros({static_cast<int64_t>(kSums)}, at::kDouble);
   for (const ShardedParameter& parameter : model.parameters()) {
-    if (!parameter.owner) continue;
     const uint64_t hash = c10::util::crc64(parameter.name).checksum();
     const at::Tensor weights =
         at::randn(parameter.global_shape, at::detail::createCPUGenerator(hash), at::TensorOptions().dtype(at::kDouble));
     for (const ParameterBox& box : parameter.boxes)
-      sums[static_cast<int64_t>(hash % kSums)] += (box.in_local(parameter.local) * box.in_global(weights)).sum();
+      if (box.owner)
+        sums[static_cast<int64_t>(hash % kSums)] += (box.in_local(parameter.local) * box.in_global(weights)).sum();
   }
   all_reduce(model.mesh().world(), sums, "the sums of the parameters").wait();
   return {sums.data_ptr<double>(), sums.data_ptr<double>() + sums.numel()};
@@ -125,17 +125,21 @@ Report train(Mesh& mesh, const Entry& entry, const Variant& variant) {
       micro_batches.push_back(rows(whole, (rank * variant.micro_batches + i) * count, count));
     return micro_batches;
   };
+  const auto size = variant.fields.find("vocab_size");
+  const auto batch = [&](size_t step) {
+    return global_batch(entry, step, size == variant.fields.end() ? kVocab : std::get<int64_t>(size->second));
+  };
   Report report;
   for (size_t step = 0; step < kSteps; ++step) {
-    report.push_back(model.step(own_rows(global_batch(entry, step))).loss);
+    report.push_back(model.step(own_rows(batch(step))).loss);
     const double norm = gradient_norm(model.parameters(), mesh);
     report.push_back(norm);
     clip_gradients(model.parameters(), norm, /*max_norm=*/1.0);
     optimizer.step(/*lr=*/1e-3);
     model.parameters_changed();
   }
-  report.push_back(model.evaluate(own_rows(global_batch(entry, kSteps))).loss);
-  report.push_back(model.logits(rows(global_batch(entry, kSteps), 0, 1)).norm().item<double>());
+  report.push_back(model.evaluate(own_rows(batch(kSteps))).loss);
+  report.push_back(model.logits(rows(batch(kSteps), 0, 1)).norm().item<double>());
   for (const double sum : sums_of_parameters(model)) report.push_back(sum);
   return report;
 }
@@ -158,7 +162,10 @@ void expect_same_training(const std::string& architecture, const MeshShape& shap
     const Variant& variant = variants[number];
     SCOPED_TRACE(architecture + ", " + shape.describe() + ", " + variant.name);
     // In bfloat16 every micro-batch rounds its gradients, so one process needs the same micro-batches.
-    Variant reference = {.name = "reference", .fields = variant.fields, .options = {.bf16 = variant.options.bf16}};
+    Variant reference = {.name = "reference",
+                         .fields = variant.fields,
+                         .options = {.bf16 = variant.options.bf16},
+                         .optimizer = variant.optimizer};
     if (variant.compares_rows) reference.micro_batches = variant.micro_batches;
     if (variant.options.bf16)
       reference.micro_batches = variant.micro_batches * shape[Axis::dp_replicate] * shape[Axis::dp_shard];

@@ -108,10 +108,10 @@ Report run(Mesh& mesh, const Case& one) {
     report[0] = model.step({&one.batch, 1}).loss;
   }
   for (const ShardedParameter& parameter : model.parameters()) {
-    if (!parameter.owner) continue;
     const size_t place = places.at(parameter.name);
     const at::Tensor vector = random_values(parameter.name, parameter.global_shape);
     for (const ParameterBox& box : parameter.boxes) {
+      if (!box.owner) continue;
       const at::Tensor gradient = box.in_local(parameter.grad).to(at::kDouble);
       report[place] += gradient.square().sum().item<double>();
       report[place + 1] += gradient.mul(box.in_global(vector)).sum().item<double>();

@@ -1,0 +1,101 @@
+#include "runtime/parallel/uneven_splits.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "runtime/mesh/collectives.h"
+#include "runtime/parallel/config_integers.h"
+#include "runtime/parallel/meta_construction.h"
+
+namespace modular {
+namespace {
+
+/// Fields are known by the names that config.json gives them; those of a config inside of another one by their last.
+bool is_named(std::string_view field, std::string_view name) {
+  return field == name || (field.ends_with(name) && field[field.size() - name.size() - 1] == '.');
+}
+
+}  // namespace
+
+bool may_be_shared(std::string_view field) {
+  return is_named(field, "num_key_value_heads") || is_named(field, "n_groups");
+}
+
+bool may_be_uneven(std::string_view field) { return is_named(field, "vocab_size"); }
+
+std::string describe_uneven_splits(ParameterTable& table, const Entry& entry, const AnyConfig& config, int64_t tp) {
+  const auto integers = config_integers(config);
+  for (const Divides& rule : entry.plan->divides) {
+    if (rule.axis != "tp" || !(may_be_shared(rule.field) || may_be_uneven(rule.field))) continue;
+    const int64_t count = evaluate_product(rule.field, integers);
+    if (count % tp == 0) continue;
+    // Which parts they are shows where the count is another: that of the ranks, of which each has a head of its own.
+    const auto changed = config.clone();
+    set_config_integer(*changed, rule.field, may_be_shared(rule.field) ? tp : count + tp);
+    const Model other = build_on_meta(entry, *changed);
+    const ParameterTable grown = parameter_table(*other.module, *entry.plan, *changed, /*stages=*/{});
+    const auto describe = [&](std::vector<ModelParameter>& parameters, const std::vector<ModelParameter>& others) {
+      for (size_t i = 0; i < parameters.size(); ++i) {
+        ModelParameter& parameter = parameters[i];
+        std::vector<int64_t> shape = parameter.global_shape;
+        const bool is_whole = !parameter.tensor_split && may_be_uneven(rule.field);
+        if (others[i].global_shape == shape || is_whole) continue;
+        if (parameter.tensor_split) {
+          const auto dim = static_cast<size_t>(*parameter.tensor_split);
+          shape[dim] = others[i].global_shape[dim];
+        }
+        // Along another dimension than the first a product sums over heads, and would count a shared one several times.
+        const bool is_sum = may_be_shared(rule.field) && parameter.tensor_split.value_or(0) != 0;
+        if (others[i].global_shape != shape || is_sum)
+          return fmt::format(
+              "{} = {} cannot be split over tp = {}, as {} is not split by it along its first dimension alone: choose "
+              "a tp that divides it",
+              rule.field, count, tp, parameter.name);
+        for (size_t part = 0; part < parameter.parts.size(); ++part) {
+          if (others[i].parts[part].size == parameter.parts[part].size) continue;
+          if (may_be_shared(rule.field)) {
+            parameter.parts[part].slices = count;
+          } else {
+            parameter.parts[part].may_be_uneven = true;
+          }
+        }
+      }
+      return std::string();
+    };
+    if (std::string reason = describe(table.parameters, grown.parameters); !reason.empty()) return reason;
+    if (std::string reason = describe(table.buffers, grown.buffers); !reason.empty()) return reason;
+  }
+  return "";
+}
+
+SharedSlices::SharedSlices(const ParameterTable& table, Mesh& mesh) {
+  std::set<int64_t> numbers;
+  for (const ModelParameter& parameter : table.parameters)
+    for (const SplitPart& part : parameter.parts)
+      numbers.insert(slice_of(part, mesh.size(Axis::tp), /*tp_rank=*/0).sharers);
+  for (const int64_t sharers : numbers)
+    if (sharers > 1) groups_[sharers] = mesh.neighbours(Axis::tp, sharers);
+}
+
+void SharedSlices::sum_gradients(std::vector<ShardedParameter>& parameters) const {
+  for (const auto& [sharers, group] : groups_) {
+    std::vector<at::Tensor> shared, flat;
+    for (const ShardedParameter& parameter : parameters)
+      for (const ParameterBox& box : parameter.boxes)
+        if (parameter.trainable && box.sharers == sharers) {
+          shared.push_back(box.in_local(parameter.grad));
+          flat.push_back(shared.back().reshape(-1));
+        }
+    if (shared.empty()) continue;
+    const at::Tensor sum = at::cat(flat);
+    all_reduce(group, sum, "the gradients of shared heads").wait();
+    int64_t start = 0;
+    for (at::Tensor& gradient : shared) {
+      gradient.copy_(sum.narrow(0, start, gradient.numel()).view_as(gradient));
+      start += gradient.numel();
+    }
+  }
+}
+
+}  // namespace modular
