@@ -12,6 +12,8 @@
 namespace modular {
 namespace {
 
+namespace fs = std::filesystem;
+
 std::vector<std::pair<std::string, at::Generator>> generators(const at::Device& device) {
   std::vector<std::pair<std::string, at::Generator>> found = {
       {"generator.cpu", at::globalContext().defaultGenerator(at::kCPU)}};
