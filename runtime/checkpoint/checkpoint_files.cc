@@ -20,6 +20,7 @@ using nlohmann::json;
 using Sizes = std::vector<int64_t>;
 
 constexpr int64_t kFormat = 2;
+constexpr const char* kProgram = "modular " MODULAR_VERSION;
 constexpr const char* kIndexName = "checkpoint.json";
 
 /// Nothing where the product does not fit in 63 bits.
@@ -38,6 +39,23 @@ Sizes sizes_of(const json& value) {
   if (!value.is_array() || !std::ranges::all_of(value, is_size))
     throw json::other_error::create(501, fmt::format("{} is no list of sizes", value.dump()), &value);
   return value.get<Sizes>();
+}
+
+/// Refuses a checkpoint.json that says another format.
+[[noreturn]] void refuse_format(const fs::path& path, const json& index) {
+  const json& format = index.at("format");
+  if (!format.is_number_integer())
+    throw std::runtime_error(
+        fmt::format("{} is damaged, or another program wrote it: its format is {}, and modrun writes a number. Restore "
+                    "the file, or continue from another checkpoint",
+                    path.string(), format.dump()));
+  const json program = index.value("program", json());
+  throw std::runtime_error(
+      fmt::format("{} has the format {}, and this program, {}, reads format {}: {} version of modular{} wrote it. "
+                  "Continue with that "
+                  "version, or have its `modrun export` write the weights and start from them with model.checkpoint",
+                  path.string(), format.dump(), kProgram, kFormat, format > kFormat ? "a newer" : "an older",
+                  program.is_string() ? fmt::format(" ({})", program.get<std::string>()) : ""));
 }
 
 /// Whether a box of that place and shape lies within a tensor.
@@ -102,8 +120,8 @@ void write_index(const fs::path& folder, const TrainingState& state, const MeshS
     }
   }
   for (const auto& [name, tensor] : found) check_complete(name, tensor, folder);
-  const json index = {
-      {"format", kFormat}, {"step", state.step}, {"state", state.values}, {"mesh", mesh.size}, {"tensors", tensors}};
+  const json index = {{"format", kFormat},     {"program", kProgram}, {"step", state.step},
+                      {"state", state.values}, {"mesh", mesh.size},   {"tensors", tensors}};
   write_file(folder / kIndexName, index.dump(1) + "\n");
 }
 
@@ -115,9 +133,7 @@ CheckpointIndex open_checkpoint(const fs::path& checkpoint) {
   std::map<std::string, json> boxes_in;  // by file, as it describes them itself
   try {
     if (!index.is_object()) throw std::runtime_error(fmt::format("{} is damaged: it is no JSON object", path.string()));
-    if (index.at("format") != kFormat)
-      throw std::runtime_error(fmt::format("{} has the format {}: this program reads format {}", path.string(),
-                                           index.at("format").dump(), kFormat));
+    if (index.at("format") != kFormat) refuse_format(path, index);
     opened.state.step = sizes_of(json::array({index.at("step")})).front();
     opened.state.values = index.at("state").get<std::map<std::string, std::string>>();
     const Sizes mesh = sizes_of(index.at("mesh"));

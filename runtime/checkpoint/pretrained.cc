@@ -26,9 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kSingleName = "model.safetensors";
-constexpr const char* kIndexName = "model.safetensors.index.json";
-
 /// What old checkpoints hold beside parameters: buffers that are computed again, copies of T5's table, and a bias that
 /// it never used.
 constexpr std::array<std::string_view, 9> kIgnoredEndings = {"rotary_emb.inv_freq",
@@ -49,27 +46,28 @@ StoredTensor whole_tensor(const std::shared_ptr<const SafetensorsFile>& file, co
 /// The tensors of a Hugging Face folder under the names that its files give them.
 StoredTensors open_folder(const fs::path& folder) {
   StoredTensors tensors;
-  if (fs::exists(folder / kIndexName)) {
-    const json index = parse_json(read_file(folder / kIndexName));
+  if (fs::exists(folder / kPretrainedIndex)) {
+    const json index = parse_json(read_file(folder / kPretrainedIndex));
     if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
-      throw std::runtime_error(fmt::format("{} has no weight_map", (folder / kIndexName).string()));
+      throw std::runtime_error(fmt::format("{} has no weight_map", (folder / kPretrainedIndex).string()));
     std::map<std::string, std::shared_ptr<const SafetensorsFile>> files;
     for (const auto& [name, file_name] : index["weight_map"].items()) {
       if (!file_name.is_string())
-        throw std::runtime_error(fmt::format("{} names no file for \"{}\"", (folder / kIndexName).string(), name));
+        throw std::runtime_error(
+            fmt::format("{} names no file for \"{}\"", (folder / kPretrainedIndex).string(), name));
       auto& file = files[file_name.get<std::string>()];
       if (!file) file = std::make_shared<const SafetensorsFile>(folder / file_name.get<std::string>());
       if (!file->tensors().contains(name))
         throw std::runtime_error(
-            fmt::format("{} has no \"{}\", which {} says it has", file->path().string(), name, kIndexName));
+            fmt::format("{} has no \"{}\", which {} says it has", file->path().string(), name, kPretrainedIndex));
       tensors[name] = whole_tensor(file, name);
     }
     return tensors;
   }
-  if (!fs::exists(folder / kSingleName))
+  if (!fs::exists(folder / kPretrainedFile))
     throw std::runtime_error(fmt::format("{} holds neither {} nor {}: convert the checkpoint to safetensors",
-                                         folder.string(), kSingleName, kIndexName));
-  const auto file = std::make_shared<const SafetensorsFile>(folder / kSingleName);
+                                         folder.string(), kPretrainedFile, kPretrainedIndex));
+  const auto file = std::make_shared<const SafetensorsFile>(folder / kPretrainedFile);
   for (const auto& [name, header] : file->tensors()) tensors[name] = whole_tensor(file, name);
   return tensors;
 }
@@ -273,69 +271,6 @@ std::optional<std::string> broken_tie(const fs::path& folder, const ModelConfig&
   return {};
 }
 
-/// The parameters of a checkpoint or of a Hugging Face folder.
-StoredTensors open_parameters(const fs::path& folder, const ModelConfig& model) {
-  if (!fs::exists(folder / "checkpoint.json")) return match(folder, model);
-  StoredTensors stored = open_checkpoint(folder).tensors;
-  if (const auto refusal = parameter_refusal(stored, model, folder.string()); !refusal.empty())
-    throw std::runtime_error(refusal);
-  return stored;
-}
-
-at::Tensor read_whole(const std::string& name, const StoredTensor& tensor, at::ScalarType dtype) {
-  at::Tensor whole = at::empty(tensor.shape, at::TensorOptions().dtype(dtype));
-  read_box(name, tensor, std::vector<int64_t>(tensor.shape.size(), 0), whole);
-  return whole;
-}
-
-/// A tensor of an exported file: a piece of a parameter.
-struct ExportedTensor {
-  const ModelParameter* parameter;
-  StoredPiece piece;
-
-  /// Buffers stay in float32, as transformers keeps them.
-  at::ScalarType type(at::ScalarType asked) const { return parameter->trainable ? asked : at::kFloat; }
-};
-
-std::string_view dtype_name(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kFloat:
-      return "float32";
-    case at::kBFloat16:
-      return "bfloat16";
-    case at::kHalf:
-      return "float16";
-    default:
-      throw std::runtime_error("a model is exported as float32, bfloat16 or float16");
-  }
-}
-
-/// Parameters in the model's order, as the entry's files hold them, cut into files of at most `limit` bytes (one tensor
-/// at least).
-std::vector<std::vector<ExportedTensor>> plan_files(const Entry& entry, const std::vector<ModelParameter>& parameters,
-                                                    at::ScalarType dtype, int64_t limit) {
-  std::vector<std::vector<ExportedTensor>> files(1);
-  int64_t filled = 0;
-  for (const ModelParameter& parameter : parameters)
-    for (StoredPiece& piece : stored_pieces(entry, parameter.name, parameter.global_shape)) {
-      const ExportedTensor tensor{&parameter, std::move(piece)};
-      const int64_t bytes =
-          c10::multiply_integers(tensor.piece.shape) * static_cast<int64_t>(c10::elementSize(tensor.type(dtype)));
-      if (!files.back().empty() && filled + bytes > limit) {
-        files.emplace_back();
-        filled = 0;
-      }
-      files.back().push_back(tensor);
-      filled += bytes;
-    }
-  return files;
-}
-
-void refuse_existing(const fs::path& folder) {
-  if (fs::exists(folder) && !(fs::is_directory(folder) && fs::is_empty(folder)))
-    throw std::runtime_error(fmt::format("{} exists already: name a new folder", folder.string()));
-}
-
 }  // namespace
 
 std::string new_head_note(const fs::path& folder, const ModelConfig& model) {
@@ -350,7 +285,7 @@ std::string new_head_note(const fs::path& folder, const ModelConfig& model) {
 
 ModelConfig read_pretrained_config(const fs::path& folder, const Entry* as) {
   ModelConfig model = read_config(folder, as);
-  const bool has_tensors = fs::exists(folder / kSingleName) || fs::exists(folder / kIndexName);
+  const bool has_tensors = fs::exists(folder / kPretrainedFile) || fs::exists(folder / kPretrainedIndex);
   if (fs::exists(folder / "checkpoint.json") || !has_tensors) return model;
   if (const auto flag = broken_tie(folder, model)) {
     // After finish(): what follows from the config's own flag stays.
@@ -369,68 +304,25 @@ std::string pretrained_refusal(const fs::path& folder, const ModelConfig& model,
   }
 }
 
-void load_pretrained(const fs::path& folder, const ModelConfig& model, std::span<const TensorBox> parameters,
+StoredTensors open_parameters(const fs::path& folder, const ModelConfig& model, Head head) {
+  const fs::path checkpoint = find_checkpoint(folder);
+  if (checkpoint.empty()) return match(folder, model, head);
+  StoredTensors stored = open_checkpoint(checkpoint).tensors;
+  if (const auto refusal = parameter_refusal(stored, model, checkpoint.string()); !refusal.empty())
+    throw std::runtime_error(refusal);
+  return stored;
+}
+
+void load_parameters(const fs::path& folder, const ModelConfig& model, std::span<const TensorBox> parameters) {
+  load_parameters(folder, model, parameters, Head::stored);
+}
+
+void load_parameters(const fs::path& folder, const ModelConfig& model, std::span<const TensorBox> parameters,
                      Head head) {
-  const StoredTensors stored = match(folder, model, head);
+  const StoredTensors stored = open_parameters(folder, model, head);
   for (const TensorBox& box : parameters)
     if (const auto found = stored.find(box.name); found != stored.end())
       read_box(box.name, found->second, box.offset, box.local);
-}
-
-void export_pretrained(const fs::path& path, const fs::path& folder, const ExportOptions& options) {
-  const fs::path checkpoint = find_checkpoint(path), source = checkpoint.empty() ? path : checkpoint;
-  const ModelConfig model = read_pretrained_config(source);
-  const StoredTensors stored = open_parameters(source, model);
-  const std::string_view dtype = dtype_name(options.dtype);
-  refuse_existing(folder);
-  const fs::path partial = begin_folder(folder);
-  const std::vector<ModelParameter> parameters = model_parameters(model);
-  const auto files = plan_files(*model.entry, parameters, options.dtype, options.max_shard_bytes);
-  json weight_map = json::object();
-  int64_t total = 0;
-  for (size_t index = 0; index < files.size(); ++index) {
-    const std::string name =
-        files.size() == 1 ? kSingleName : fmt::format("model-{:05}-of-{:05}.safetensors", index + 1, files.size());
-    std::vector<SafetensorsWriter::Tensor> headers;
-    for (const ExportedTensor& tensor : files[index])
-      headers.push_back({tensor.piece.name, tensor.type(options.dtype), tensor.piece.file_shape});
-    auto writer = SafetensorsWriter::create(partial / name, headers, {{"format", "pt"}});
-    for (const ExportedTensor& tensor : files[index]) {
-      const auto& [parameter, piece] = tensor;
-      const at::Tensor values = at::empty(piece.shape, at::TensorOptions().dtype(tensor.type(options.dtype)));
-      read_box(parameter->name, stored.at(parameter->name), piece.offset, values);
-      writer.write(piece.name, values.view(piece.file_shape));
-      weight_map[piece.name] = name;
-      total += static_cast<int64_t>(values.nbytes());
-    }
-    writer.close();
-  }
-  if (files.size() > 1)
-    write_file(partial / kIndexName,
-               json{{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}}.dump(2) + "\n");
-  write_file(partial / "config.json", format_config(model, dtype));
-  publish_folder(folder);
-}
-
-void import_pretrained(const fs::path& folder, const fs::path& checkpoint) {
-  const ModelConfig model = read_pretrained_config(folder);
-  const StoredTensors stored = match(folder, model);
-  refuse_existing(checkpoint);
-  const fs::path partial = begin_folder(checkpoint);
-  std::vector<TensorBox> boxes;
-  std::vector<SafetensorsWriter::Tensor> headers;
-  for (const ModelParameter& parameter : model_parameters(model)) {
-    boxes.push_back(
-        {parameter.name, parameter.global_shape, std::vector<int64_t>(parameter.global_shape.size(), 0), {}, true});
-    headers.push_back({parameter.name, at::kFloat, parameter.global_shape});
-  }
-  auto writer = SafetensorsWriter::create(partial / rank_file_name(0), headers, box_metadata(boxes));
-  for (const auto& tensor : headers)
-    writer.write(tensor.name, read_whole(tensor.name, stored.at(tensor.name), tensor.dtype));
-  writer.close();
-  write_file(partial / "config.json", format_config(model, "float32"));
-  write_index(partial, TrainingState(), MeshShape(), /*ranks=*/1);
-  publish_folder(checkpoint);
 }
 
 }  // namespace modular

@@ -8,8 +8,12 @@
 #include <string>
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/stored_tensors.h"
 
 namespace modular {
+
+inline constexpr const char* kPretrainedFile = "model.safetensors";
+inline constexpr const char* kPretrainedIndex = "model.safetensors.index.json";  // of several files
 
 /// What a folder may lack of a model.
 enum class Head {
@@ -30,20 +34,32 @@ std::string pretrained_refusal(const std::filesystem::path& folder, const ModelC
 /// their initial values. Empty where there are none.
 std::string new_head_note(const std::filesystem::path& folder, const ModelConfig& model);
 
-/// Reads a folder's tensors (float32, bfloat16 or float16) into the boxes; each rank reads only what its boxes hold.
-/// Throws std::runtime_error in one sentence where the folder's tensors are not the model's.
-void load_pretrained(const std::filesystem::path& folder, const ModelConfig& model,
-                     std::span<const TensorBox> parameters, Head head = Head::stored);
+/// The parameters of a checkpoint, of the latest in a folder of them, or of a Hugging Face folder (float32, bfloat16 or
+/// float16). Throws std::runtime_error in one sentence where they are not the model's.
+StoredTensors open_parameters(const std::filesystem::path& folder, const ModelConfig& model, Head head = Head::stored);
+
+/// load_parameters where the folder may lack some, which keep their values.
+void load_parameters(const std::filesystem::path& folder, const ModelConfig& model,
+                     std::span<const TensorBox> parameters, Head head);
+
+/// The same on every rank, of which only the first reads `folder`: it hands one tensor after the other to all, which
+/// hold it whole meanwhile. Collective over the world. Throws on every rank where the tensors are not the model's.
+void load_parameters_by_first(const std::filesystem::path& folder, const ModelConfig& model,
+                              std::span<const TensorBox> parameters, Head head, Mesh& mesh);
 
 struct ExportOptions {
   at::ScalarType dtype = at::kFloat;
   int64_t max_shard_bytes = int64_t{5} << 30;  // a larger model is written as several files with an index
 };
 
+/// Writes the parameters of `source` (as open_parameters reads it) as model.safetensors, or as several files with an
+/// index, into `folder`, one tensor in memory at a time. Tied tensors are left out.
+void write_pretrained(const std::filesystem::path& source, const ModelConfig& model,
+                      const std::filesystem::path& folder, const ExportOptions& options);
+
 /// Writes the parameters of a checkpoint (or of the latest in a folder of them, or of another Hugging Face folder) as a
-/// Hugging Face folder, one tensor in memory at a time. Tied tensors are left out. The folder appears only when it is
-/// complete. Throws std::runtime_error where it is already there, or where the tensors are not those of the config.json
-/// beside them.
+/// Hugging Face folder: write_pretrained, and config.json. The folder appears only when it is complete. Throws
+/// std::runtime_error where it is already there, or where the tensors are not those of the config.json beside them.
 void export_pretrained(const std::filesystem::path& checkpoint, const std::filesystem::path& folder,
                        const ExportOptions& options);
 

@@ -346,15 +346,18 @@ void SafetensorsWriter::write_box(std::string_view name, at::IntArrayRef offset,
 
 void SafetensorsWriter::write(std::string_view name, const at::Tensor& values) {
   const auto header = tensors_.find(name);
-  TORCH_INTERNAL_ASSERT(header != tensors_.end(), path_.string(), " has no tensor ", name);
+  TORCH_INTERNAL_ASSERT(header != tensors_.end() && values.sizes() == header->second.shape, path_.string(),
+                        " has no such tensor ", name);
   const at::Tensor ready = values.detach().to(at::kCPU, header->second.dtype).contiguous();
-  write_box(name, std::vector<int64_t>(values.dim(), 0), ready);
-  if (!digests_.defined()) return;
   const auto* bytes = static_cast<const std::byte*>(ready.const_data_ptr());
-  int64_t* const digests = digests_.data_ptr<int64_t>() + first_digest_.at(std::string(name));
-  at::parallel_for(0, blocks_of(ready.nbytes()), /*grain_size=*/1, [&](int64_t from, int64_t to) {
-    for (int64_t block = from; block < to; ++block) digests[block] = digest_of(bytes, ready.nbytes(), block);
-  });
+  int64_t* const digests =
+      digests_.defined() ? digests_.data_ptr<int64_t>() + first_digest_.at(std::string(name)) : nullptr;
+  for (int64_t block = 0; block < blocks_of(ready.nbytes()); ++block) {
+    const uint64_t begin = static_cast<uint64_t>(block) * kDigestedBlock;
+    if (digests) digests[block] = digest_of(bytes, ready.nbytes(), block);
+    write_at(path_, file_, bytes + begin, std::min(kDigestedBlock, ready.nbytes() - begin),
+             data_begin_ + header->second.begin + begin);
+  }
 }
 
 void SafetensorsWriter::close() {

@@ -71,6 +71,8 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
   if (mesh[Axis::pp] == 1)
     fmt::print("  a rank keeps  {} of parameters, {} of gradients, {} of {}'s state\n", mebibytes(per_rank),
                mebibytes(of_gradients), mebibytes(of_optimizer), config.optim.name);
+  if (mesh[Axis::pp] == 1 && config.checkpoint.background && config.checkpoint.every >= 0)
+    fmt::print("  checkpoints   are written from a copy of {} in host memory\n", mebibytes(per_rank + of_optimizer));
 
   fmt::print("\n  {:<36} {:>12} {:>12} {:>14}\n", "unit", "parameters", "split by tp", "kept by a rank");
   for (size_t unit = 0; unit < table.units.size(); ++unit) {

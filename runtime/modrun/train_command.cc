@@ -40,7 +40,7 @@ PreparedCommand prepare_train(const Arguments& arguments, int64_t world_size) {
   command.options = run->config.mesh_options();
   command.note = unknown_keys_note(run->config.network);
   if (const auto& weights = run->config.model.checkpoint;
-      !weights.empty() && run->checkpoint.empty() && find_checkpoint(weights).empty())
+      !weights.empty() && run->checkpoint.empty() && reads_weights(run->config) && find_checkpoint(weights).empty())
     add_line(command.note, new_head_note(weights, run->config.network));
   add_line(command.note, run->note);
   command.before_ranks = [run] {

@@ -22,12 +22,13 @@ namespace modular {
 // Each section lists its fields as visit(name, value, what it means[, the least value]).
 
 struct ModelSection {
-  std::string entry, checkpoint;
+  std::string entry, checkpoint, readers = "all";
 
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("entry", entry, "the model's class or family: modrun entries lists them");
     visit("checkpoint", checkpoint, "start from these weights: a checkpoint or a Hugging Face folder");
+    visit("readers", readers, "which ranks read these weights: all, or the first, which hands them to the others");
   }
 };
 
@@ -133,6 +134,8 @@ struct ParallelSection {
 
 struct CheckpointSection {
   int64_t every = 0, every_minutes = 10, keep = 2;
+  bool background = true;
+  std::string form = "sharded";
 
   template <class Visitor>
   void fields(Visitor&& visit) {
@@ -140,6 +143,8 @@ struct CheckpointSection {
           -1);
     visit("every_minutes", every_minutes, "minutes after which a checkpoint is due in any case; 0 for never", 0);
     visit("keep", keep, "how many of the newest to keep; 0 for all", 0);
+    visit("background", background, "write from a copy in memory while the steps go on; false to wait for each");
+    visit("form", form, "sharded, or full: with the parameters as a Hugging Face folder besides");
   }
 };
 

@@ -190,7 +190,7 @@ const Entry& entry_named(const std::string& name, const std::string& where) {
 }
 
 void choose_model(RunConfig& config, const fs::path& file) {
-  auto& [entry, checkpoint] = config.model;
+  auto& [entry, checkpoint, readers] = config.model;
   const auto origin = config.origins.find("model.entry");
   const auto where = origin != config.origins.end() ? origin->second : file.empty() ? "--set" : file.string();
   if (!checkpoint.empty()) {
@@ -199,7 +199,8 @@ void choose_model(RunConfig& config, const fs::path& file) {
     fs::path source = newest.empty() ? fs::path(checkpoint) : newest;
     // A run that has saved itself no longer needs the weights that it began from.
     if (const auto own = find_checkpoint(config.checkpoints()); !fs::exists(source) && !own.empty()) source = own;
-    config.network = read_pretrained_config(source, wanted);
+    // The first rank alone would know whether the weights are tied: where only it reads them, config.json says so.
+    config.network = readers == "first" ? read_config(source, wanted) : read_pretrained_config(source, wanted);
     if (wanted && wanted != config.network.entry)
       refuse(where, fmt::format("model.entry is {} but model.checkpoint holds a {}: leave one of the two out", entry,
                                 config.network.entry->architecture));
@@ -247,6 +248,8 @@ void check_together(const RunConfig& config) {
   one_of("optim.schedule", optim.schedule, schedule_kinds());
   unless(optim.schedule != "wsd" || optim.decay_steps > 0, {"optim.schedule"},
          "optim.schedule is wsd and optim.decay_steps is 0: say in how many of the last steps the rate falls");
+  one_of("model.readers", config.model.readers, {"all", "first"});
+  one_of("checkpoint.form", config.checkpoint.form, {"sharded", "full"});
   one_of("train.device", config.train.device, {"auto", "cpu", "cuda"});
   one_of("train.on_nonfinite", config.train.on_nonfinite, {"stop", "skip", "rollback"});
   unless(config.train.on_nonfinite != "rollback" || config.checkpoint.every >= 0,

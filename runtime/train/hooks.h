@@ -18,7 +18,7 @@ struct Hooks {
   std::function<void(const StepMetrics&, Mesh&)> on_step;
   /// After held-out samples were evaluated.
   std::function<void(const Evaluation&, Mesh&)> on_evaluation;
-  /// After the checkpoint of `step` was written into `folder`.
+  /// When the checkpoint of `step` is complete in `folder`: some steps later, where it was written in the background.
   std::function<void(int64_t step, const std::filesystem::path& folder, Mesh&)> on_checkpoint;
 };
 

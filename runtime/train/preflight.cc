@@ -97,7 +97,11 @@ void check_images_of(const ModelConfig& model, const ExampleSamples& examples) {
 /// Returns what else changes the meaning of a setting, or nothing.
 std::string check_continued(RunConfig& config) {
   const fs::path file = fs::path(config.train.dir) / "config.toml";
-  if (!fs::exists(file)) return {};
+  if (!fs::exists(file))
+    return fmt::format(
+        "--resume: {} is not there: the run goes on with the settings that are given now, which could not be compared "
+        "with those that it began with",
+        file.string());
   RunConfig before = read_run_config(file, {"train.dir=" + config.train.dir});
   const auto then = section_fields(before), now = section_fields(config);
   for (const std::string_view path : {"data.format", "data.held_out_every", "data.held_out", "data.mask_probability",
@@ -182,6 +186,14 @@ void check_pattern(const RunConfig& config, const char* key, const std::string& 
 void check_weights(const fs::path& folder, const ModelConfig& model, Head head) {
   const auto checkpoint = find_checkpoint(folder);
   refuse_if(checkpoint.empty() ? pretrained_refusal(folder, model, head) : checkpoint_refusal(checkpoint, model));
+}
+
+bool reads_weights(const RunConfig& config) {
+  if (config.model.readers == "all") return true;
+  const fs::path folder = config.model.checkpoint;
+  return Environment::from_process().rank == 0 &&
+         (fs::exists(folder / kPretrainedFile) || fs::exists(folder / kPretrainedIndex) ||
+          !find_checkpoint(folder).empty());
 }
 
 int64_t vocab_size(const ModelConfig& model) {
@@ -308,7 +320,7 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
     run.checkpoint = checkpoint_to_resume(settings, request.checkpoint);
     run.note = check_continued(run.config);
     check_manifest(fs::path(settings.train.dir) / "data.manifest", run.files);
-  } else if (!settings.model.checkpoint.empty()) {
+  } else if (!settings.model.checkpoint.empty() && reads_weights(settings)) {
     check_weights(settings.model.checkpoint, settings.network, Head::may_be_new);
   }
   return run;

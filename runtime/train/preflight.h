@@ -49,6 +49,10 @@ void check_named_parameters(const RunConfig& config);
 /// model's. A Hugging Face folder of a class that has another head may start a model.
 void check_weights(const std::filesystem::path& folder, const ModelConfig& model, Head head = Head::stored);
 
+/// Whether this process is to look at the tensors of model.checkpoint before ranks start: with model.readers "first"
+/// the first rank and a launcher, where they are on its machine.
+bool reads_weights(const RunConfig& config);
+
 /// Throws DataError or std::runtime_error where an id of an example has no place in the model. Reads all examples;
 /// asked once a job, too.
 void check_examples(const Run& run);

@@ -13,18 +13,19 @@
 
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/checkpoint_saver.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/print.h"
 #include "runtime/mesh/status.h"
 #include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
-#include "runtime/train/config_field.h"
 #include "runtime/train/device_usage.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/folder_lock.h"
 #include "runtime/train/hooks.h"
 #include "runtime/train/job_mark.h"
+#include "runtime/train/parameter_counts.h"
 #include "runtime/train/run_report.h"
 #include "runtime/train/samples.h"
 #include "runtime/train/sampling.h"
@@ -44,41 +45,6 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
 
 int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
-/// The modules of the first stage whose tables are not also a matrix of another layer: embeddings that are not tied.
-std::vector<std::string> looked_up_tables(const ModelConfig& network) {
-  std::vector<std::string> modules;
-  for (const auto module : network.entry->plan->first) modules.emplace_back(module);
-  for (const auto& tie : network.entry->plan->ties)
-    for (const auto& field : model_fields(*network.config))
-      if (const auto* const* flag = std::get_if<bool*>(&field.value);
-          flag && **flag && field.path == "model.config." + std::string(tie.flag))
-        std::erase_if(modules, [&](const std::string& module) { return tie.source.starts_with(module + "."); });
-  return modules;
-}
-
-/// Elements of the whole model, and those of them that a token is multiplied by.
-struct ParameterCounts {
-  int64_t all = 0, multiplied = 0;
-};
-
-ParameterCounts count_parameters(ParallelModel& model, const ModelConfig& network) {
-  const auto looked_up = looked_up_tables(network);
-  const int64_t chosen = experts_per_token(network);
-  auto counts = at::zeros({2}, at::TensorOptions().dtype(at::kLong).device(model.mesh().device()));
-  for (const auto& parameter : model.parameters()) {
-    int64_t owned = 0;
-    for (const ParameterBox& box : parameter.boxes) owned += box.owner ? c10::multiply_integers(box.shape) : 0;
-    counts[0] += owned;
-    const auto is_prefix = [&](const std::string& module) { return parameter.name.starts_with(module + "."); };
-    if (std::ranges::any_of(looked_up, is_prefix)) continue;
-    const bool is_of_experts =
-        chosen > 0 && parameter.global_shape.size() == 3 && parameter.name.find(".experts.") != std::string::npos;
-    counts[1] += is_of_experts ? owned * chosen / parameter.global_shape[0] : owned;
-  }
-  all_reduce(model.mesh().world(), counts, "the number of parameters").wait();
-  return {counts[0].item<int64_t>(), counts[1].item<int64_t>()};
-}
-
 class Trainer {
  public:
   Trainer(Run& run, Mesh& mesh, SaveSignals& signals)
@@ -93,6 +59,11 @@ class Trainer {
         held_out_(open_samples(config_, run.files.held_out, /*seed=*/0)),
         shape_(config_.batch_shape(run.mesh, data_parallel_rank(mesh))),
         source_(*training_, shape_, static_cast<uint64_t>(config_.train.seed)),
+        saver_({.folder = config_.checkpoints(),
+                .keep_last = config_.checkpoint.keep,
+                .background = config_.checkpoint.background,
+                .full = config_.checkpoint.form == "full"},
+               config_.network, mesh),
         trace_(config_.traces() / trace_file(mesh.rank()), config_.metrics.trace, mesh.device()) {
     boxes_ = boxes_of(model_);
     const auto moments = boxes_of(optimizer_.state());
@@ -115,7 +86,8 @@ class Trainer {
       trace_.begin(step_ + 1);
       std::optional<StepMetrics> metrics = take_step();
       const bool last = step_ == steps;
-      std::array<int64_t, 2> largest = {metrics ? nanoseconds(metrics->data_wait) : 0, memory_peak(mesh_.device())};
+      std::array<int64_t, 3> largest = {metrics ? nanoseconds(metrics->data_wait) : 0, memory_peak(mesh_.device()),
+                                        static_cast<int64_t>(saver_.progress())};
       const SaveRequest request = signals_.agree(mesh_, minutes_have_passed(), largest);
       trace_.end(step_);
       if (metrics) {
@@ -123,6 +95,7 @@ class Trainer {
         metrics->memory_peak = largest[1];
         report(*metrics);
       }
+      tell(saver_.go_on(static_cast<SaveProgress>(largest[2])));
       if (request.end_by != 0 && !last) return end_early(request.end_by);
       if (!metrics) continue;  // the run went back: nothing is due again
       if (request.save && config_.checkpoint.every < 0)
@@ -130,6 +103,7 @@ class Trainer {
       if (request.save || due(config_.checkpoint.every, last)) save();
       if (due(config_.eval.every, last)) evaluate();
     }
+    finish_save();
     write_sample();
     if (report_) report_->end(/*signal=*/0);
     return 0;
@@ -148,6 +122,7 @@ class Trainer {
 
   int end_early(int signal) {
     save();
+    finish_save();
     if (report_) report_->end(signal);
     return signal;
   }
@@ -159,10 +134,10 @@ class Trainer {
     } else if (!config_.model.checkpoint.empty()) {
       set_phase("loading " + config_.model.checkpoint);
       const fs::path folder = config_.model.checkpoint;
-      if (find_checkpoint(folder).empty())
-        load_pretrained(folder, config_.network, boxes_of(model_), Head::may_be_new);
+      if (config_.model.readers == "first")
+        load_parameters_by_first(folder, config_.network, boxes_of(model_), Head::may_be_new, mesh_);
       else
-        load_parameters(folder, config_.network, boxes_of(model_));
+        load_parameters(folder, config_.network, boxes_of(model_), Head::may_be_new);
       model_.parameters_changed();
     }
   }
@@ -203,19 +178,38 @@ class Trainer {
 
   void save() {
     if (config_.checkpoint.every < 0) return;
+    const auto begin = Clock::now();
+    const bool waited = finish_save() && seconds_between(begin, Clock::now()) > 0.1;
+    if (waited && !std::exchange(said_to_wait_, true))
+      print(
+          "step {} waited {:.1f} s for the checkpoint before: steps go on while one is written, but not beyond the "
+          "next; set checkpoint.every higher to wait less\n",
+          step_, seconds_between(begin, Clock::now()));
     set_phase(fmt::format("saving step {}", step_));
     TrainingState state;
     state.step = step_;
     state.values["samples"] = std::to_string(position_.samples);
     state.values["optimizer_steps"] = std::to_string(optimizer_.steps());
     state.values["config"] = format_toml(config_);
-    const auto folder =
-        save_checkpoint(config_.checkpoints(), config_.network, state, boxes_, mesh_, config_.checkpoint.keep);
-    print("checkpoint {}\n", folder.string());
+    saver_.begin(std::move(state), boxes_);
     saved_at_ = Clock::now();
-    newest_ = folder;
+    if (!config_.checkpoint.background) finish_save();
+  }
+
+  /// Waits for a checkpoint that is being written. Returns whether there was one.
+  bool finish_save() {
+    set_phase(fmt::format("saving, after step {}", step_));
+    return tell(saver_.finish());
+  }
+
+  /// Tells of a checkpoint that is complete.
+  bool tell(const std::optional<SavedCheckpoint>& saved) {
+    if (!saved) return false;
+    print("checkpoint {}\n", saved->folder.string());
+    newest_ = saved->folder;
     for (const Hooks& hook : hooks())
-      if (hook.on_checkpoint) hook.on_checkpoint(step_, folder, mesh_);
+      if (hook.on_checkpoint) hook.on_checkpoint(saved->step, saved->folder, mesh_);
+    return true;
   }
 
   void open_folder() {
@@ -270,6 +264,7 @@ class Trainer {
       skip_or_refuse_step(metrics.loss, metrics.grad_norm);
     } else if (result.target_count > 0) {
       clip_gradients(model_.parameters(), metrics.grad_norm, config_.optim.max_grad_norm);
+      saver_.wait_for_copy();
       optimizer_.step(metrics.lr);
       model_.parameters_changed();
     } else {
@@ -306,6 +301,7 @@ class Trainer {
   /// Continues from the newest checkpoint, with the data after the step that had no finite numbers (as Chowdhery et
   /// al., PaLM, did by hand). What happens again before another checkpoint is there would happen for ever.
   void go_back(double loss, double norm) {
+    finish_save();
     const std::string what = fmt::format("step {}: the loss is {} and the gradient's norm {}", step_ + 1, loss, norm);
     if (newest_.empty())
       throw std::runtime_error(what +
@@ -332,6 +328,7 @@ class Trainer {
     const bool weights = spoiled.item<int>() != 0;
     if (!weights && config_.train.on_nonfinite == "skip")
       return print("step {} is skipped: its loss is {} and its gradient's norm {}\n", step_ + 1, loss, norm);
+    finish_save();
     throw std::runtime_error(
         fmt::format("step {}: the loss is {} and the gradient's norm {}: {}", step_ + 1, loss, norm,
                     weights ? "weights are not finite; begin from others, or continue from an older checkpoint"
@@ -372,7 +369,8 @@ class Trainer {
   std::unique_ptr<Samples> training_, held_out_;  // none where nothing is held out
   BatchShape shape_;
   BatchSource source_;
-  std::vector<TensorBox> boxes_;     // parameters, then the optimizer's state
+  std::vector<TensorBox> boxes_;  // parameters, then the optimizer's state
+  CheckpointSaver saver_;
   std::optional<FolderLock> lock_;   // on rank 0
   std::optional<RunReport> report_;  // on rank 0
   StepTrace trace_;
@@ -383,6 +381,7 @@ class Trainer {
   int64_t step_ = 0;  // done so far
   DataPosition position_;
   fs::path newest_;               // the checkpoint that was taken up or written last
+  bool said_to_wait_ = false;     // that checkpoints are due faster than they are written
   int64_t gone_back_until_ = -1;  // the steps done when a step last had no finite numbers
   double flops_per_token_ = 0.0;
   std::optional<double> peak_;  // of all devices together

@@ -58,6 +58,19 @@ TEST_F(DamagedCheckpoint, NumbersThatAreNoSizesAreRefused) {
   EXPECT_EQ(refusal({{"step", 7}, {"mesh", {1, 1}}}), "checkpoint.json is damaged: its mesh has 2 axes");
 }
 
+TEST_F(DamagedCheckpoint, AnotherFormatNamesWhatWroteItAndWhatToDo) {
+  EXPECT_EQ(refusal({{"format", "2"}}),
+            "checkpoint.json is damaged, or another program wrote it: its format is \"2\", and modrun writes a number. "
+            "Restore the file, or continue from another checkpoint");
+  const std::string newer = refusal({{"format", 3}, {"program", "modular 7.1"}});
+  EXPECT_EQ(newer.find("checkpoint.json has the format 3, and this program, modular "), 0u) << newer;
+  EXPECT_NE(newer.find("reads format 2: a newer version of modular (modular 7.1) wrote it. Continue with that version"),
+            std::string::npos)
+      << newer;
+  EXPECT_NE(refusal({{"format", 1}, {"program", nullptr}}).find("an older version of modular wrote it"),
+            std::string::npos);
+}
+
 TEST_F(DamagedCheckpoint, ShapesWhoseProductHasMoreThan63BitsAreRefused) {
   const int64_t large = int64_t{1} << 40;
   EXPECT_EQ(refusal({{"tensors", {{"more", {{"shape", {large, large}}, {"boxes", json::array()}}}}}}),

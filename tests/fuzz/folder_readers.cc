@@ -105,7 +105,7 @@ void read_folder(const Input&) {
   new_head_note(".", model);
   refuse_if(pretrained_refusal(".", model));
   std::vector<TensorBox> boxes = whole_boxes();
-  if (config_difference(model, tiny_model()).empty()) load_pretrained(".", model, boxes);
+  if (config_difference(model, tiny_model()).empty()) load_parameters(".", model, boxes);
 }
 
 const Mesh& single_rank() {

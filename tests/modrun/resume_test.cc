@@ -40,6 +40,17 @@ TEST_F(Resume, ContinuesFromTheCheckpointThatIsNamed) {
   EXPECT_THAT(refused.output, HasSubstr("step-7 is no checkpoint: name a folder of"));
 }
 
+TEST_F(Resume, SettingsThatCannotBeComparedAreSaidToBeSo) {
+  ASSERT_EQ(train("run").status, 0);
+  std::filesystem::remove(run_folder("run") / "config.toml");
+  const auto resumed = train("run", {"--resume", "--set", "train.steps=12"});
+  ASSERT_EQ(resumed.status, 0) << resumed.output;
+  EXPECT_THAT(resumed.output, HasSubstr("runs/run/config.toml is not there: the run goes on with the settings that are "
+                                        "given now, which could not be compared"));
+  const auto again = train("run", {"--resume", "--set", "train.steps=12"});
+  EXPECT_EQ(again.output.find("config.toml is not there"), again.output.npos) << again.output;
+}
+
 TEST_F(Resume, AutoRemovesNothing) {
   ASSERT_EQ(train("run").status, 0);
   std::filesystem::rename(checkpoints("run") / "step-00000010", checkpoints("run") / "best");

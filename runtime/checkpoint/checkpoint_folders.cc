@@ -1,0 +1,108 @@
+#include "runtime/checkpoint/checkpoint_folders.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/checkpoint/checkpoint.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kStepPrefix = "step-";
+
+/// The step of a checkpoint's folder name; nothing for other names.
+std::optional<int64_t> step_of(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  if (!name.starts_with(kStepPrefix)) return {};
+  int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data() + kStepPrefix.size(), end, step);
+  if (error != std::errc() || rest != end) return {};
+  return step;
+}
+
+/// The names that `latest` lists, in the order in which they were saved, the newest first. Times of files are no order:
+/// copies have others.
+std::vector<std::string> saved_names(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::istringstream lines(fs::is_regular_file(folder / "latest") ? read_file(folder / "latest") : "");
+  for (std::string name; std::getline(lines, name);) {
+    while (!name.empty() && std::isspace(static_cast<unsigned char>(name.back()))) name.pop_back();
+    if (!name.empty()) names.push_back(name);
+  }
+  return names;
+}
+
+/// Complete checkpoints, the newest first. One that is not listed was saved last: the save ended before it was.
+std::vector<fs::path> complete_checkpoints(const fs::path& folder) {
+  const std::vector<std::string> saved = saved_names(folder);
+  std::vector<std::tuple<std::ptrdiff_t, int64_t, fs::path>> found;  // by number in `latest`, then the highest step
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const bool is_replaced = entry.path().extension() == ".replaced" && !fs::exists(folder / entry.path().stem());
+    const fs::path name = is_replaced ? entry.path().stem() : entry.path().filename();
+    const auto step = step_of(name);
+    if (!step || !fs::exists(entry.path() / "checkpoint.json")) continue;
+    const auto listed = std::ranges::find(saved, name.string());
+    found.emplace_back(listed == saved.end() ? -1 : listed - saved.begin(), -*step, entry.path());
+  }
+  std::ranges::sort(found);
+  std::vector<fs::path> paths;
+  for (auto& [number, step, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+}  // namespace
+
+fs::path checkpoint_of_step(const fs::path& folder, int64_t step) {
+  return folder / fmt::format("{}{:08}", kStepPrefix, step);
+}
+
+void list_newest(const fs::path& folder, const fs::path& newest, int64_t keep_last) {
+  std::vector<fs::path> others = complete_checkpoints(folder);
+  std::erase_if(others, [&](const fs::path& one) { return one.filename() == newest.filename(); });
+  const size_t kept = keep_last > 0 ? std::min(static_cast<size_t>(keep_last) - 1, others.size()) : others.size();
+  std::string names = newest.filename().string() + "\n";
+  for (size_t i = 0; i < kept; ++i) names += others[i].filename().string() + "\n";
+  write_file(folder / "latest", names);
+  for (size_t i = kept; i < others.size(); ++i) remove_folder(others[i]);
+}
+
+void remove_leftovers(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (step_of(entry.path().stem())) entries.push_back(entry.path());
+  for (const fs::path& entry : entries) {
+    if (entry.extension() == ".partial") fs::remove_all(entry);
+    if (entry.extension() == ".replaced") restore_folder(folder / entry.stem());
+  }
+}
+
+fs::path find_checkpoint(const fs::path& path) {
+  if (fs::exists(path / "checkpoint.json")) return path;
+  if (const std::vector<std::string> names = saved_names(path); !names.empty()) {
+    const std::string& name = names.front();
+    const bool is_step = step_of(name).has_value();  // other names may be no names of files
+    const fs::path newest = is_step ? published_folder(path / name) : path;
+    if (!is_step || !fs::exists(newest / "checkpoint.json"))
+      throw std::runtime_error(fmt::format(
+          "{} names the checkpoint \"{}\", which is not there: --resume=step-… or --checkpoint names another one",
+          (path / "latest").string(), name));
+    return newest;
+  }
+  if (!fs::is_directory(path)) return {};
+  const auto complete = complete_checkpoints(path);  // a save that was interrupted before it wrote `latest`
+  return complete.empty() ? fs::path() : complete.front();
+}
+
+}  // namespace modular

@@ -1,0 +1,137 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/checkpoint/checkpoint_files.h"
+#include "runtime/checkpoint/pretrained.h"
+#include "runtime/checkpoint/stored_names.h"
+#include "runtime/checkpoint/stored_tensors.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+at::Tensor read_whole(const std::string& name, const StoredTensor& tensor, at::ScalarType dtype) {
+  at::Tensor whole = at::empty(tensor.shape, at::TensorOptions().dtype(dtype));
+  read_box(name, tensor, std::vector<int64_t>(tensor.shape.size(), 0), whole);
+  return whole;
+}
+
+/// A tensor of an exported file: a piece of a parameter.
+struct ExportedTensor {
+  const ModelParameter* parameter;
+  StoredPiece piece;
+
+  /// Buffers stay in float32, as transformers keeps them.
+  at::ScalarType type(at::ScalarType asked) const { return parameter->trainable ? asked : at::kFloat; }
+};
+
+std::string_view dtype_name(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kFloat:
+      return "float32";
+    case at::kBFloat16:
+      return "bfloat16";
+    case at::kHalf:
+      return "float16";
+    default:
+      throw std::runtime_error("a model is exported as float32, bfloat16 or float16");
+  }
+}
+
+/// Parameters in the model's order, as the entry's files hold them, cut into files of at most `limit` bytes (one tensor
+/// at least).
+std::vector<std::vector<ExportedTensor>> plan_files(const Entry& entry, const std::vector<ModelParameter>& parameters,
+                                                    at::ScalarType dtype, int64_t limit) {
+  std::vector<std::vector<ExportedTensor>> files(1);
+  int64_t filled = 0;
+  for (const ModelParameter& parameter : parameters)
+    for (StoredPiece& piece : stored_pieces(entry, parameter.name, parameter.global_shape)) {
+      const ExportedTensor tensor{&parameter, std::move(piece)};
+      const int64_t bytes =
+          c10::multiply_integers(tensor.piece.shape) * static_cast<int64_t>(c10::elementSize(tensor.type(dtype)));
+      if (!files.back().empty() && filled + bytes > limit) {
+        files.emplace_back();
+        filled = 0;
+      }
+      files.back().push_back(tensor);
+      filled += bytes;
+    }
+  return files;
+}
+
+void refuse_existing(const fs::path& folder) {
+  if (fs::exists(folder) && !(fs::is_directory(folder) && fs::is_empty(folder)))
+    throw std::runtime_error(fmt::format("{} exists already: name a new folder", folder.string()));
+}
+
+}  // namespace
+
+void write_pretrained(const fs::path& source, const ModelConfig& model, const fs::path& folder,
+                      const ExportOptions& options) {
+  const StoredTensors stored = open_parameters(source, model);
+  const std::vector<ModelParameter> parameters = model_parameters(model);
+  const auto files = plan_files(*model.entry, parameters, options.dtype, options.max_shard_bytes);
+  json weight_map = json::object();
+  int64_t total = 0;
+  for (size_t index = 0; index < files.size(); ++index) {
+    const std::string name =
+        files.size() == 1 ? kPretrainedFile : fmt::format("model-{:05}-of-{:05}.safetensors", index + 1, files.size());
+    std::vector<SafetensorsWriter::Tensor> headers;
+    for (const ExportedTensor& tensor : files[index])
+      headers.push_back({tensor.piece.name, tensor.type(options.dtype), tensor.piece.file_shape});
+    auto writer = SafetensorsWriter::create(folder / name, headers, {{"format", "pt"}});
+    for (const ExportedTensor& tensor : files[index]) {
+      const auto& [parameter, piece] = tensor;
+      const at::Tensor values = at::empty(piece.shape, at::TensorOptions().dtype(tensor.type(options.dtype)));
+      read_box(parameter->name, stored.at(parameter->name), piece.offset, values);
+      writer.write(piece.name, values.view(piece.file_shape));
+      weight_map[piece.name] = name;
+      total += static_cast<int64_t>(values.nbytes());
+    }
+    writer.close();
+  }
+  if (files.size() > 1)
+    write_file(folder / kPretrainedIndex,
+               json{{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}}.dump(2) + "\n");
+}
+
+void export_pretrained(const fs::path& path, const fs::path& folder, const ExportOptions& options) {
+  const fs::path checkpoint = find_checkpoint(path), source = checkpoint.empty() ? path : checkpoint;
+  const ModelConfig model = read_pretrained_config(source);
+  const std::string_view dtype = dtype_name(options.dtype);
+  open_parameters(source, model);  // refuses what it cannot export before it makes a folder
+  refuse_existing(folder);
+  const fs::path partial = begin_folder(folder);
+  write_pretrained(source, model, partial, options);
+  write_file(partial / "config.json", format_config(model, dtype));
+  publish_folder(folder);
+}
+
+void import_pretrained(const fs::path& folder, const fs::path& checkpoint) {
+  const ModelConfig model = read_pretrained_config(folder);
+  const StoredTensors stored = open_parameters(folder, model);
+  refuse_existing(checkpoint);
+  const fs::path partial = begin_folder(checkpoint);
+  std::vector<TensorBox> boxes;
+  std::vector<SafetensorsWriter::Tensor> headers;
+  for (const ModelParameter& parameter : model_parameters(model)) {
+    boxes.push_back(
+        {parameter.name, parameter.global_shape, std::vector<int64_t>(parameter.global_shape.size(), 0), {}, true});
+    headers.push_back({parameter.name, at::kFloat, parameter.global_shape});
+  }
+  auto writer = SafetensorsWriter::create(partial / rank_file_name(0), headers, box_metadata(boxes));
+  for (const auto& tensor : headers)
+    writer.write(tensor.name, read_whole(tensor.name, stored.at(tensor.name), tensor.dtype));
+  writer.close();
+  write_file(partial / "config.json", format_config(model, "float32"));
+  write_index(partial, TrainingState(), MeshShape(), /*ranks=*/1);
+  publish_folder(checkpoint);
+}
+
+}  // namespace modular

@@ -1,0 +1,162 @@
+// Checkpoints that are written while the tensors change hold what the tensors held when the save began.
+#include "runtime/checkpoint/checkpoint_saver.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <fstream>
+
+#include "generated/llama.h"
+#include "runtime/checkpoint/stored_tensors.h"
+#include "runtime/mesh/collectives.h"
+#include "tests/data/temporary_folder.h"
+#include "tests/support/ranks.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using testing::run_ranks;
+
+const ModelConfig& tiny_llama() {
+  static const ModelConfig model = parse_config(
+      R"({"model_type": "llama", "vocab_size": 10, "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2,
+          "num_attention_heads": 2})",
+      "config.json");
+  return model;
+}
+
+/// The model's parameters and as many moments, cut along dimension 0 between the ranks of dp_shard; all are `value`.
+std::vector<TensorBox> boxes_of_rank(const Mesh& mesh, double value) {
+  std::vector<TensorBox> boxes;
+  const int64_t shards = mesh.size(Axis::dp_shard);
+  for (const ModelParameter& parameter : model_parameters(tiny_llama()))
+    for (const char* prefix : {"", "optimizer.exp_avg."}) {
+      std::vector<int64_t> shape = parameter.global_shape, offset(shape.size(), 0);
+      const int64_t part = (shape[0] + shards - 1) / shards;
+      offset[0] = std::min(mesh.coordinate(Axis::dp_shard) * part, shape[0]);
+      shape[0] = std::min(part, shape[0] - offset[0]);
+      boxes.push_back({prefix + parameter.name, parameter.global_shape, offset, at::full(shape, value),
+                       mesh.coordinate(Axis::dp_replicate) == 0});
+    }
+  return boxes;
+}
+
+void fill(std::vector<TensorBox>& boxes, double value) {
+  for (TensorBox& box : boxes) box.local.fill_(value);
+}
+
+/// What happens between two steps: the ranks exchange how far they are.
+std::optional<SavedCheckpoint> exchange(CheckpointSaver& saver, Mesh& mesh) {
+  at::Tensor slowest = at::full({1}, static_cast<int64_t>(saver.progress()), at::kLong);
+  all_reduce(mesh.world(), slowest, "how far the ranks are", c10d::ReduceOp::MAX).wait();
+  return saver.go_on(static_cast<SaveProgress>(slowest.item<int64_t>()));
+}
+
+Mesh mesh_of(const Environment& environment, Axis axis) {
+  MeshShape shape;
+  shape[axis] = environment.world_size;
+  return Mesh(environment, shape);
+}
+
+std::string bytes_of(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  EXPECT_TRUE(in) << path;
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void expect_same_folders(const fs::path& one, const fs::path& other) {
+  size_t files = 0, others = 0;
+  for (const auto& file : fs::recursive_directory_iterator(one)) {
+    if (!file.is_regular_file()) continue;
+    ++files;
+    EXPECT_TRUE(bytes_of(file.path()) == bytes_of(other / file.path().lexically_relative(one))) << file.path();
+  }
+  for (const auto& file : fs::recursive_directory_iterator(other)) others += file.is_regular_file() ? 1 : 0;
+  EXPECT_GT(files, 4u);
+  EXPECT_EQ(files, others);
+}
+
+TEST(CheckpointSaver, WritesInTheBackgroundTheBytesThatItWritesInTheForeground) {
+  const fs::path folder = testing::shared_folder();
+  int number = 0;
+  for (const auto& [ranks, axis] :
+       {std::pair(1, Axis::dp_shard), std::pair(3, Axis::dp_shard), std::pair(3, Axis::dp_replicate)}) {
+    const fs::path one = folder / std::to_string(number++), other = folder / std::to_string(number++);
+    run_ranks(ranks, [&, axis = axis](const Environment& environment) {
+      Mesh mesh = mesh_of(environment, axis);
+      auto boxes = boxes_of_rank(mesh, 1.0);
+      CheckpointSaver background({.folder = one, .keep_last = 2}, tiny_llama(), mesh);
+      for (const int64_t step : {1, 2, 3}) {
+        at::manual_seed(static_cast<uint64_t>(step));
+        fill(boxes, static_cast<double>(step));
+        save_checkpoint(other, tiny_llama(), {.step = step, .values = {{"at", "7"}}}, boxes, mesh, 2);
+        background.begin({.step = step, .values = {{"at", "7"}}}, boxes);
+        background.wait_for_copy();
+        at::rand({3});
+        fill(boxes, -1.0);
+        std::optional<SavedCheckpoint> saved;
+        while (!saved) saved = step == 2 ? background.finish() : exchange(background, mesh);
+        EXPECT_EQ(saved->step, step);
+        EXPECT_EQ(saved->folder, find_checkpoint(one));
+      }
+    });
+    expect_same_folders(one, other);
+  }
+}
+
+TEST(CheckpointSaver, TensorsMayChangeOnceTheyAreCopied) {
+  TemporaryFolder folder;
+  Mesh mesh(Environment{}, MeshShape{});
+  // Of other types and places too, and so much that a thread has not copied it before the next line runs.
+  std::vector<TensorBox> boxes = {
+      {"large", {int64_t{6} << 20}, {0}, at::ones({int64_t{6} << 20})},
+      {"transposed", {300, 500}, {0, 0}, at::ones({500, 300}).t()},
+      {"nothing", {0, 3}, {0, 0}, at::ones({0, 3})},
+      {"counts", {3}, {0}, at::ones({3}, at::kLong)},
+      {"scalar", {}, {}, at::ones({})},
+      {"last", {int64_t{6} << 20}, {0}, at::ones({int64_t{6} << 20}, at::kBFloat16)},
+  };
+  CheckpointSaver saver({.folder = folder.path()}, tiny_llama(), mesh);
+  for (const int64_t step : {1, 2, 3}) {
+    fill(boxes, static_cast<double>(step));
+    saver.begin({.step = step, .values = {}}, boxes);
+    saver.wait_for_copy();
+    fill(boxes, -1.0);
+    const fs::path rank_file = saver.finish()->folder / "rank-00000.safetensors";
+    const SafetensorsFile file(rank_file);
+    for (const TensorBox& box : boxes) {
+      if (box.local.numel() == 0) continue;
+      EXPECT_EQ(file.tensor(box.name).eq(step).sum().item<int64_t>(), box.local.numel()) << box.name << " " << step;
+    }
+  }
+}
+
+TEST(CheckpointSaver, AFullDiskIsToldOnEveryRankAndLeavesTheLatest) {
+  const fs::path folder = testing::shared_folder();
+  run_ranks(2, [&](const Environment& environment) {
+    Mesh mesh = mesh_of(environment, Axis::dp_shard);
+    auto boxes = boxes_of_rank(mesh, 1.0);
+    CheckpointSaver saver({.folder = folder, .keep_last = 1}, tiny_llama(), mesh);
+    saver.begin({.step = 1, .values = {}}, boxes);
+    saver.finish();
+    if (mesh.rank() == 1) {
+      signal(SIGXFSZ, SIG_IGN);
+      const rlimit limit = {100, 100};
+      setrlimit(RLIMIT_FSIZE, &limit);
+    }
+    saver.begin({.step = 2, .values = {}}, boxes);
+    const std::string message = message_of<std::runtime_error>([&] {
+      while (!exchange(saver, mesh)) continue;
+    });
+    EXPECT_THAT(message, HasSubstr(mesh.rank() == 1 ? "step-00000002.partial/rank-00001.safetensors cannot be written"
+                                                    : "another rank failed in writing a checkpoint"));
+  });
+  EXPECT_EQ(find_checkpoint(folder).filename(), "step-00000001");
+  EXPECT_FALSE(fs::exists(folder / "step-00000002"));
+}
+
+}  // namespace
+}  // namespace modular
