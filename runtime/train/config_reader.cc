@@ -247,6 +247,7 @@ void check_together(const RunConfig& config) {
   one_of("optim.schedule", optim.schedule, schedule_kinds());
   unless(optim.schedule != "wsd" || optim.decay_steps > 0, {"optim.schedule"},
          "optim.schedule is wsd and optim.decay_steps is 0: say in how many of the last steps the rate falls");
+  one_of("router.balance", config.router.balance, {"batch", "sequence"});
   one_of("train.device", config.train.device, {"auto", "cpu", "cuda"});
   one_of("train.on_nonfinite", config.train.on_nonfinite, {"stop", "skip", "rollback"});
   unless(config.train.on_nonfinite != "rollback" || config.checkpoint.every >= 0,

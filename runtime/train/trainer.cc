@@ -257,6 +257,7 @@ class Trainer {
     to_device(batches, mesh_.device());
     const auto result = model_.step(batches);
     metrics.loss = result.loss;
+    if (result.expert_load > 0.0) metrics.router_loss = result.router_loss, metrics.expert_load = result.expert_load;
     metrics.grad_norm = gradient_norm(model_.parameters(), mesh_);
     metrics.lr = config_.schedule().at(step_);
     const bool finite = std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm);
@@ -271,6 +272,7 @@ class Trainer {
       clip_gradients(model_.parameters(), metrics.grad_norm, config_.optim.max_grad_norm);
       optimizer_.step(metrics.lr);
       model_.parameters_changed();
+      model_.move_router_biases();
     } else {
       print("step {} has no target, as all of its labels are {}: nothing was learned from it\n", step_ + 1,
             kIgnoredTarget);

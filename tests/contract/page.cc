@@ -64,6 +64,7 @@ const std::set<std::string>& not_for_specs() {
       "plain",
       "RotaryFrequencies",
       "rotary_frequencies",
+      "routing",
       "dp::DataParallel",
       "dp::context",
       "dp::first_row",
