@@ -7,6 +7,7 @@
 
 #include "runtime/model/config.h"
 #include "runtime/model/functions.h"
+#include "runtime/model/parallel.h"
 #include "runtime/model/stored_as.h"
 
 namespace modular {
@@ -30,7 +31,7 @@ inline std::vector<StoredAs> stored_expert_by_expert() {
 
 namespace routing {
 
-/// What the runtime installs in training.
+/// What a model is bound to in training.
 class Balance {
  public:
   virtual ~Balance() = default;
@@ -38,9 +39,6 @@ class Balance {
   virtual Tensor add(const Tensor& weights, const Tensor& logits, const Tensor& scores, const Tensor& chosen,
                      const Tensor& bias) = 0;
 };
-
-/// Null where experts are not balanced.
-inline Balance* context = nullptr;
 
 }  // namespace routing
 
@@ -56,7 +54,7 @@ inline Balance* context = nullptr;
 /// - returns [rows, k]
 inline Tensor balance_experts(const Tensor& weights, const Tensor& logits, const Tensor& scores, const Tensor& chosen,
                               const Tensor& bias = {}) {
-  return routing::context ? routing::context->add(weights, logits, scores, chosen, bias) : weights;
+  return bound.routing ? bound.routing->add(weights, logits, scores, chosen, bias) : weights;
 }
 
 /// Sends each row through the gated feed-forward networks that were chosen for it and sums their results by their
