@@ -50,15 +50,13 @@ std::vector<std::pair<std::string, std::string>> config_field_types(const clang:
   std::vector<std::pair<std::string, std::string>> types;
   clang::PrintingPolicy as_written(context.getLangOpts());
   as_written.adjustForCPlusPlus();
-  const auto* value = find<clang::TypeAliasDecl>(context, "ConfigValue");
-  const auto* variant = value ? value->getUnderlyingType()->getAs<clang::TemplateSpecializationType>() : nullptr;
+  const auto* alias = find<clang::TypeAliasDecl>(context, "ConfigValue");
+  const auto* variant = alias ? alias->getUnderlyingType()->getAs<clang::TemplateSpecializationType>() : nullptr;
   if (!variant) return types;
-  for (const clang::TemplateArgument& alternative : variant->template_arguments()) {
-    const clang::QualType type = alternative.getAsType()->getPointeeType();
-    const auto* record = type->getAsCXXRecordDecl();
-    if (!record || record->getName() != "NestedConfig")
+  for (const clang::TemplateArgument& argument : variant->template_arguments())
+    if (const clang::QualType type = argument.getAsType()->getPointeeType();
+        !type.isNull() && type.getAsString(as_written) != "NestedConfig")
       types.emplace_back(declarations.type_name(type), type.getAsString(as_written));
-  }
   return types;
 }
 
