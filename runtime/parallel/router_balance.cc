@@ -125,7 +125,7 @@ void RouterBalance::settle() {
 
 RouterReport RouterBalance::finish() {
   settle();
-  if (needs_counts()) loss_ = (pull_ * shares_).sum();
+  if (needs_counts()) loss_.add_((pull_ * shares_).sum());
   Tensor loads = at::zeros({2}, numbers_);  // their sum, and the number of routers
   if (!routers_.empty()) {
     std::vector<Tensor> counts;
