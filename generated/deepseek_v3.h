@@ -41,7 +41,7 @@ struct DeepseekV3Config {
   std::optional<int64_t> q_lora_rank = 1536;
   std::optional<int64_t> n_group = 8;
   int64_t n_routed_experts = 256;
-  bool output_router_logits = false;
+  bool output_router_logits = false;  // has no effect here
   int64_t n_shared_experts = 1;
   int64_t qk_nope_head_dim = 128;  // of a head's features, those that do not turn
   int64_t qk_rope_head_dim = 64;   // and those that do
@@ -66,7 +66,7 @@ struct DeepseekV3Config {
     }
     if (*num_key_value_heads != num_attention_heads)
       throw ConfigError("num_key_value_heads must be num_attention_heads: every head's keys come from one latent");
-    check_experts(num_experts_per_tok.value_or(1), n_routed_experts, output_router_logits);
+    check_experts(num_experts_per_tok.value_or(1), n_routed_experts);
     if (limits_groups()) check_groups();
   }
 
@@ -227,12 +227,14 @@ class DeepseekV3TopkRouterImpl : public Module {
 
   /// Indices and weights of the experts of each row of `hidden_states` [rows, hidden]: [rows, k].
   std::pair<Tensor, Tensor> forward(const Tensor& hidden_states) {
-    const Tensor scores = logits(hidden_states).sigmoid();
+    const Tensor router_logits = logits(hidden_states);
+    const Tensor scores = router_logits.sigmoid();
     const Tensor limited = limit_groups(scores + e_score_correction_bias, -std::numeric_limits<double>::infinity());
     const Tensor chosen = std::get<1>(limited.topk(top_k, -1));
     Tensor top = scores.gather(1, chosen);
     if (norm_topk_prob) top = top / (top.sum(-1, /*keepdim=*/true) + 1e-20);
-    return {chosen, top * routed_scaling_factor};
+    return {chosen,
+            balance_experts(top * routed_scaling_factor, router_logits, scores, chosen, e_score_correction_bias)};
   }
 
   void reset_parameters() override {

@@ -35,7 +35,7 @@ struct JambaConfig {
   std::optional<std::string> problem_type;   // of classifiers
   int64_t num_experts_per_tok = 2;
   int64_t num_experts = 16;
-  bool output_router_logits = false;
+  bool output_router_logits = false;  // train with the routers' auxiliary loss, times the next
   double router_aux_loss_coef = 0.001;
   int64_t expert_layer_period = 2;
   int64_t expert_layer_offset = 1;
@@ -62,14 +62,11 @@ struct JambaConfig {
       head_dim = hidden_size / num_attention_heads;
     }
     if (!mamba_dt_rank) mamba_dt_rank = (hidden_size + 15) / 16;
-    if (num_experts_per_tok < 1 || num_experts_per_tok > num_experts)
-      throw ConfigError("num_experts_per_tok must be between 1 and num_experts");
+    check_experts(num_experts_per_tok, num_experts);
     if (attn_layer_offset >= attn_layer_period)
       throw ConfigError("attn_layer_offset must be smaller than attn_layer_period");
     if (expert_layer_offset >= expert_layer_period)
       throw ConfigError("expert_layer_offset must be smaller than expert_layer_period");
-    if (output_router_logits)
-      throw ConfigError("the routers' auxiliary loss is not supported: set output_router_logits to false");
   }
 
   static std::vector<StoredAs> stored_as() {
@@ -252,9 +249,10 @@ class JambaTopKRouterImpl : public Module {
 
   /// Indices and weights of the experts of each row of `hidden_states` [rows, hidden]: [rows, k].
   std::pair<Tensor, Tensor> forward(const Tensor& hidden_states) {
-    const Tensor probabilities = at::linear(hidden_states, weight).to(at::kFloat).softmax(-1);
+    const Tensor logits = at::linear(hidden_states, weight).to(at::kFloat);
+    const Tensor probabilities = logits.softmax(-1);
     const auto [top, chosen] = probabilities.topk(top_k, -1);
-    return {chosen, top.to(hidden_states.scalar_type())};
+    return {chosen, balance_experts(top, logits, probabilities, chosen).to(hidden_states.scalar_type())};
   }
 
   void reset_parameters() override { init::normal_(weight, 0.0, initializer_range); }

@@ -35,12 +35,12 @@ struct MixtralConfig {
   std::optional<int64_t> sliding_window;
   int64_t num_experts_per_tok = 2;
   int64_t num_local_experts = 8;
-  bool output_router_logits = false;
+  bool output_router_logits = false;  // train with the routers' auxiliary loss, times the next
   double router_aux_loss_coef = 0.001;
   double router_jitter_noise = 0.0;
 
   void finish() {
-    check_experts(num_experts_per_tok, num_local_experts, output_router_logits);
+    check_experts(num_experts_per_tok, num_local_experts);
     if (router_jitter_noise != 0.0)
       throw ConfigError("the routers' noise is not supported: set router_jitter_noise to 0.0");
     if (num_attention_heads < 1) throw ConfigError("num_attention_heads must be at least 1");
@@ -204,9 +204,10 @@ class MixtralTopKRouterImpl : public Module {
 
   /// Indices and weights of the experts of each row of `hidden_states` [rows, hidden]: [rows, k].
   std::pair<Tensor, Tensor> forward(const Tensor& hidden_states) {
-    const Tensor probabilities = at::linear(hidden_states, weight).to(at::kFloat).softmax(-1);
+    const Tensor logits = at::linear(hidden_states, weight).to(at::kFloat);
+    const Tensor probabilities = logits.softmax(-1);
     const auto [top, chosen] = probabilities.topk(top_k, -1);
-    return {chosen, top / top.sum(-1, /*keepdim=*/true)};
+    return {chosen, balance_experts(top / top.sum(-1, /*keepdim=*/true), logits, probabilities, chosen)};
   }
 
   void reset_parameters() override { init::normal_(weight, 0.0, initializer_range); }

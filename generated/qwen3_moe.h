@@ -42,7 +42,7 @@ struct Qwen3MoeConfig {
   int64_t num_experts_per_tok = 8;
   int64_t num_local_experts = 128;
   bool norm_topk_prob = false;
-  bool output_router_logits = false;
+  bool output_router_logits = false;  // train with the routers' auxiliary loss, times the next
   double router_aux_loss_coef = 0.001;
   std::vector<int64_t> mlp_only_layers;  // have no experts
 
@@ -62,7 +62,7 @@ struct Qwen3MoeConfig {
 
   void check_layers_with_experts() const {
     if (decoder_sparse_step < 1) throw ConfigError("decoder_sparse_step must be at least 1");
-    check_experts(num_experts_per_tok, num_local_experts, output_router_logits);
+    check_experts(num_experts_per_tok, num_local_experts);
   }
 
   bool has_experts(int64_t layer) const {
@@ -253,10 +253,11 @@ class Qwen3MoeTopKRouterImpl : public Module {
 
   /// Indices and weights of the experts of each row of `hidden_states` [rows, hidden]: [rows, k].
   std::pair<Tensor, Tensor> forward(const Tensor& hidden_states) {
-    const Tensor probabilities = at::linear(hidden_states, weight).to(at::kFloat).softmax(-1);
+    const Tensor logits = at::linear(hidden_states, weight).to(at::kFloat);
+    const Tensor probabilities = logits.softmax(-1);
     auto [top, chosen] = probabilities.topk(top_k, -1);
     if (norm_topk_prob) top = top / top.sum(-1, /*keepdim=*/true);
-    return {chosen, top.to(hidden_states.scalar_type())};
+    return {chosen, balance_experts(top, logits, probabilities, chosen).to(hidden_states.scalar_type())};
   }
 
   void reset_parameters() override { init::normal_(weight, 0.0, initializer_range); }

@@ -16,7 +16,7 @@ struct DeepseekV2Config : llama::LlamaConfig {
   std::optional<int64_t> q_lora_rank = 1536;
   std::optional<int64_t> n_group;  // of experts
   int64_t n_routed_experts = 64;
-  bool output_router_logits = false;
+  bool output_router_logits = false;  // has no effect here
   int64_t n_shared_experts = 2;
   int64_t qk_nope_head_dim = 128;  // of a head's features, those that do not turn
   int64_t qk_rope_head_dim = 64;   // and those that do
@@ -33,7 +33,7 @@ struct DeepseekV2Config : llama::LlamaConfig {
     LlamaConfig::finish();
     if (*num_key_value_heads != num_attention_heads)
       throw ConfigError("num_key_value_heads must be num_attention_heads: every head's keys come from one latent");
-    check_experts(num_experts_per_tok.value_or(1), n_routed_experts, output_router_logits);
+    check_experts(num_experts_per_tok.value_or(1), n_routed_experts);
     if (limits_groups()) check_groups();
   }
 
@@ -170,10 +170,10 @@ class DeepseekV2TopkRouterImpl : public Module {
 
   /// Indices and weights of the experts of each row of `hidden_states` [rows, hidden]: [rows, k].
   std::pair<Tensor, Tensor> forward(const Tensor& hidden_states) {
-    Tensor scores = logits(hidden_states).softmax(-1);
-    if (limits_groups) scores = limit_groups(scores, 0.0);
-    const auto [top, chosen] = scores.topk(top_k, -1);
-    return {chosen, top * routed_scaling_factor};
+    const Tensor router_logits = logits(hidden_states);
+    const Tensor scores = router_logits.softmax(-1);
+    const auto [top, chosen] = (limits_groups ? limit_groups(scores, 0.0) : scores).topk(top_k, -1);
+    return {chosen, balance_experts(top * routed_scaling_factor, router_logits, scores, chosen)};
   }
 
   void reset_parameters() override { init::normal_(weight, 0.0, initializer_range); }

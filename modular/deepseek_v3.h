@@ -61,12 +61,14 @@ struct DeepseekV3TopkRouterImpl : deepseek_v2::DeepseekV2TopkRouterImpl {
   Tensor group_scores(const Tensor& scores) { return std::get<0>(scores.topk(2, -1)).sum(-1); }
 
   std::pair<Tensor, Tensor> forward(const Tensor& hidden_states) {
-    const Tensor scores = logits(hidden_states).sigmoid();
+    const Tensor router_logits = logits(hidden_states);
+    const Tensor scores = router_logits.sigmoid();
     const Tensor limited = limit_groups(scores + e_score_correction_bias, -std::numeric_limits<double>::infinity());
     const Tensor chosen = std::get<1>(limited.topk(top_k, -1));
     Tensor top = scores.gather(1, chosen);
     if (norm_topk_prob) top = top / (top.sum(-1, /*keepdim=*/true) + 1e-20);
-    return {chosen, top * routed_scaling_factor};
+    return {chosen,
+            balance_experts(top * routed_scaling_factor, router_logits, scores, chosen, e_score_correction_bias)};
   }
 
   void reset_parameters() override {

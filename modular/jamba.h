@@ -32,14 +32,11 @@ struct JambaConfig : mixtral::MixtralConfig {
   void finish() {
     LlamaConfig::finish();
     if (!mamba_dt_rank) mamba_dt_rank = (hidden_size + 15) / 16;
-    if (num_experts_per_tok < 1 || num_experts_per_tok > num_local_experts)
-      throw ConfigError("num_experts_per_tok must be between 1 and num_experts");
+    check_experts(num_experts_per_tok, num_local_experts);
     if (attn_layer_offset >= attn_layer_period)
       throw ConfigError("attn_layer_offset must be smaller than attn_layer_period");
     if (expert_layer_offset >= expert_layer_period)
       throw ConfigError("expert_layer_offset must be smaller than expert_layer_period");
-    if (output_router_logits)
-      throw ConfigError("the routers' auxiliary loss is not supported: set output_router_logits to false");
   }
 
   bool has_attention(int64_t layer) const { return layer % attn_layer_period == attn_layer_offset; }
@@ -154,9 +151,10 @@ struct JambaAttentionImpl : llama::LlamaAttentionImpl {
 
 struct JambaTopKRouterImpl : mixtral::MixtralTopKRouterImpl {
   std::pair<Tensor, Tensor> forward(const Tensor& hidden_states) {
-    const Tensor probabilities = at::linear(hidden_states, weight).to(at::kFloat).softmax(-1);
+    const Tensor logits = at::linear(hidden_states, weight).to(at::kFloat);
+    const Tensor probabilities = logits.softmax(-1);
     const auto [top, chosen] = probabilities.topk(top_k, -1);
-    return {chosen, top.to(hidden_states.scalar_type())};
+    return {chosen, balance_experts(top, logits, probabilities, chosen).to(hidden_states.scalar_type())};
   }
 };
 

@@ -24,7 +24,7 @@ struct Qwen2MoeConfig : qwen2::Qwen2Config {
   int64_t num_experts_per_tok = 4;
   int64_t num_experts = 60;
   bool norm_topk_prob = false;
-  bool output_router_logits = false;
+  bool output_router_logits = false;  // train with the routers' auxiliary loss, times the next
   double router_aux_loss_coef = 0.001;
   std::vector<int64_t> mlp_only_layers;  // have no experts
 
@@ -36,7 +36,7 @@ struct Qwen2MoeConfig : qwen2::Qwen2Config {
 
   void check_layers_with_experts() const {
     if (decoder_sparse_step < 1) throw ConfigError("decoder_sparse_step must be at least 1");
-    check_experts(num_experts_per_tok, num_experts, output_router_logits);
+    check_experts(num_experts_per_tok, num_experts);
   }
 
   bool has_window(int64_t layer) const { return layer % 2 == 0 && layer < max_window_layers; }
@@ -62,10 +62,11 @@ struct Qwen2MoeTopKRouterImpl : mixtral::MixtralTopKRouterImpl {
       : MixtralTopKRouterImpl(config, num_experts), norm_topk_prob(config.norm_topk_prob) {}
 
   std::pair<Tensor, Tensor> forward(const Tensor& hidden_states) {
-    const Tensor probabilities = at::linear(hidden_states, weight).to(at::kFloat).softmax(-1);
+    const Tensor logits = at::linear(hidden_states, weight).to(at::kFloat);
+    const Tensor probabilities = logits.softmax(-1);
     auto [top, chosen] = probabilities.topk(top_k, -1);
     if (norm_topk_prob) top = top / top.sum(-1, /*keepdim=*/true);
-    return {chosen, top.to(hidden_states.scalar_type())};
+    return {chosen, balance_experts(top, logits, probabilities, chosen).to(hidden_states.scalar_type())};
   }
 
   bool norm_topk_prob;

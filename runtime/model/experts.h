@@ -7,18 +7,17 @@
 
 #include "runtime/model/config.h"
 #include "runtime/model/functions.h"
+#include "runtime/model/parallel.h"
 #include "runtime/model/stored_as.h"
 
 namespace modular {
 
 /// For a config's finish(): throws ConfigError where the number of experts for each token is not one of 1 to
-/// `num_experts`, and where the routers' auxiliary loss is asked for, which is not supported.
-inline void check_experts(int64_t num_experts_per_tok, int64_t num_experts, bool output_router_logits) {
+/// `num_experts`.
+inline void check_experts(int64_t num_experts_per_tok, int64_t num_experts) {
   if (num_experts_per_tok < 1 || num_experts_per_tok > num_experts)
     throw ConfigError("num_experts_per_tok is " + std::to_string(num_experts_per_tok) + ": write 1 to " +
                       std::to_string(num_experts) + ", the number of experts");
-  if (output_router_logits)
-    throw ConfigError("the routers' auxiliary loss is not supported: set output_router_logits to false");
 }
 
 /// For a config's stored_as(): files hold the experts of each layer one by one, under the names of their projections.
@@ -28,6 +27,34 @@ inline std::vector<StoredAs> stored_expert_by_expert() {
        {"model.layers.*.mlp.experts.#.gate_proj.weight", "model.layers.*.mlp.experts.#.up_proj.weight"}},
       {"model.layers.*.mlp.experts.down_proj", {"model.layers.*.mlp.experts.#.down_proj.weight"}},
   };
+}
+
+namespace routing {
+
+/// What a model is bound to in training.
+class Balance {
+ public:
+  virtual ~Balance() = default;
+  /// As balance_experts() says.
+  virtual Tensor add(const Tensor& weights, const Tensor& logits, const Tensor& scores, const Tensor& chosen,
+                     const Tensor& bias) = 0;
+};
+
+}  // namespace routing
+
+/// What a router returns of the weights of its experts: `weights` themselves. In training their backward adds the
+/// gradients of the losses that balance experts (Shazeer et al.; Fedus et al., Switch Transformer) and keep logits
+/// small (Zoph et al., ST-MoE), and `bias`, where it is given, evens out the choice from step to step (Wang et al.,
+/// Auxiliary-Loss-Free Load Balancing). Rows are a batch's positions, one sequence after the other.
+/// - weights [rows, k]
+/// - logits [rows, experts]
+/// - scores [rows, experts] which follow from them and are not negative; the loss takes each row's shares of its sum
+/// - chosen [rows, k] int64: experts
+/// - bias [experts] a buffer that is added to scores where experts are chosen
+/// - returns [rows, k]
+inline Tensor balance_experts(const Tensor& weights, const Tensor& logits, const Tensor& scores, const Tensor& chosen,
+                              const Tensor& bias = {}) {
+  return bound.routing ? bound.routing->add(weights, logits, scores, chosen, bias) : weights;
 }
 
 /// Sends each row through the gated feed-forward networks that were chosen for it and sums their results by their

@@ -23,6 +23,9 @@ class Initializer;
 namespace pp {
 class Stage;
 }
+namespace routing {
+class Balance;
+}
 namespace tp {
 class TensorParallel;
 }
@@ -36,6 +39,7 @@ struct Parallel {
   dp::DataParallel* dp = nullptr;            // null where no ranks share a batch's rows
   cache::Cache* cache = nullptr;             // null where a forward sees whole sequences
   dropout::Draws* dropout = nullptr;         // null where nothing is dropped, or libtorch draws
+  routing::Balance* routing = nullptr;       // null where experts are not balanced
   init::Initializer* initializer = nullptr;  // null where parameters are written in place
 };
 

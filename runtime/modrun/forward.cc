@@ -107,7 +107,7 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
       for (const ModelParameter& parameter : model_parameters(source.model))
         if (parameter.trainable) headers.push_back({"gradients." + parameter.name, at::kFloat, parameter.global_shape});
     auto writer = SafetensorsWriter::create(partial, headers, {});
-    if (result) writer.write("loss", at::full({}, result->loss, at::kDouble));
+    if (result) writer.write("loss", at::full({}, result->loss + result->router_loss, at::kDouble));
     writer.close();
   }
   barrier(mesh.world(), "the creation of the outputs' file");

@@ -14,7 +14,8 @@ namespace modular {
 struct ForwardOptions {
   std::filesystem::path checkpoint;  // of a run, or a Hugging Face folder
   std::filesystem::path inputs;      // examples (runtime/checkpoint/examples.h)
-  std::filesystem::path outputs;     // safetensors: logits; with labels loss [], the mean over all targets
+  std::filesystem::path outputs;     // safetensors: logits; with labels loss [], the mean over all targets, and with
+                                     // gradients what routers' losses add to it
   bool gradients = false;            // also gradients.<parameter's name>, of the loss
   ParallelOptions parallel;
 };

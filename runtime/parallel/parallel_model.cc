@@ -20,6 +20,7 @@
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parameter_table.h"
 #include "runtime/parallel/pipeline.h"
+#include "runtime/parallel/router_balance.h"
 #include "runtime/parallel/tensor_parallel.h"
 #include "runtime/parallel/thread_replicas.h"
 #include "runtime/parallel/uneven_splits.h"
@@ -34,6 +35,11 @@ namespace {
 int64_t targets_of(const Entry& entry, const Batch& batch) {
   if (!batch.labels.defined()) return 0;
   return count_targets(find_task(entry.task)->targets(batch.labels)).item<int64_t>();
+}
+
+/// Positions that are not padding.
+int64_t positions_of(const Batch& batch) {
+  return batch.attention_mask.defined() ? batch.attention_mask.sum().item<int64_t>() : batch.leading().numel();
 }
 
 /// The sum of what forwards returned, without waiting for each of them.
@@ -72,6 +78,7 @@ struct ParallelModel::State {
   std::unique_ptr<dp::DataParallel> rows_of_ranks;
   ProcessGroup data_parallel;  // the ranks whose batches make up a step's
   std::optional<DropoutDraws> dropout;
+  std::optional<RouterBalance> routers;
   std::optional<ThreadReplicas> replicas;
 
   State(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options)
@@ -100,6 +107,8 @@ struct ParallelModel::State {
   void backward(const std::function<void()>& autograd, bool last_of_stage, bool last_of_step, bool with_root);
   void end_step();
   StageFunctions stage_functions(size_t micro_batches);
+  /// What routers choose in a step, before its first backward needs it.
+  void count_choices(std::span<const Batch> micro_batches);
   PipelineSums train(std::span<const Batch> micro_batches, double scale);
   PipelineSums evaluate(std::span<const Batch> batches);
   /// Sums over the ranks whose batches make up a step.
@@ -179,7 +188,8 @@ void ParallelModel::State::choose_reduction() {
                                .prefetch = static_cast<size_t>(options.prefetch),
                                .recompute = options.recompute,
                                .reduce = !in_place,
-                               .dropout = dropout ? &*dropout : nullptr},
+                               .dropout = dropout ? &*dropout : nullptr,
+                               .routers = routers ? &*routers : nullptr},
                    mesh.device());
 }
 
@@ -209,6 +219,8 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   freeze(state.table.parameters, options.frozen);
   state.model.module->eval();  // what dropout drops is not libtorch's to draw
   if (options.dropout) state.dropout.emplace(*state.model.module, seed);
+  if (const int64_t experts = expert_count(state.table.parameters); experts > 0 && options.dp_threads == 1)
+    state.routers.emplace(options.router, experts, mesh);
   state.lay_out();
   state.describe_boxes();
   state.lay_out_buffers();
@@ -244,6 +256,7 @@ void ParallelModel::State::begin_step() {
 Outputs ParallelModel::State::forward(const Batch& batch) {
   RECORD_USER_SCOPE("forward");
   if (dropout) dropout->begin_forward(batch);
+  if (routers) routers->begin_forward(batch, pipeline ? pipeline->running() : 0);
   return model.forward(batch);
 }
 
@@ -303,6 +316,17 @@ StageFunctions ParallelModel::State::stage_functions(size_t micro_batches) {
   return {forward, run_backward, can_cut};
 }
 
+void ParallelModel::State::count_choices(std::span<const Batch> micro_batches) {
+  // The choices of a single micro-batch are known between its forward and its backward.
+  if (!routers->needs_counts() || (micro_batches.size() == 1 && !pipeline)) return;
+  const at::NoGradGuard no_grad;
+  routers->only_count(true);
+  evaluate(micro_batches);
+  if (runner) runner->release_all();
+  routers->only_count(false);
+  routers->settle();
+}
+
 PipelineSums ParallelModel::State::train(std::span<const Batch> micro_batches, double scale) {
   if (pipeline) return pipeline->train(micro_batches, stage_functions(micro_batches.size()), scale);
   RunningSum loss, count;
@@ -317,6 +341,7 @@ PipelineSums ParallelModel::State::train(std::span<const Batch> micro_batches, d
     const Outputs outputs = forward(batch);
     add(outputs);
     const bool last = &batch == &micro_batches.back();
+    if (routers) routers->settle();
     const auto autograd = [&] {
       // Of a model that is frozen whole, nothing has a gradient.
       if (outputs.loss_sum.requires_grad())
@@ -331,7 +356,7 @@ PipelineSums ParallelModel::State::evaluate(std::span<const Batch> batches) {
   if (pipeline) return pipeline->evaluate(batches, stage_functions(0));
   RunningSum loss, count;
   for (const Batch& batch : batches) {
-    const Outputs outputs = model.forward(batch);
+    const Outputs outputs = forward(batch);
     loss.add(outputs.loss_sum);
     count.add(outputs.token_count);
   }
@@ -350,20 +375,39 @@ StepResult ParallelModel::step(std::span<const Batch> micro_batches) {
   State& state = *state_;
   Parallel parallel = state.parallel();
   parallel.dropout = state.dropout ? &*state.dropout : nullptr;
+  parallel.routing = state.routers ? &*state.routers : nullptr;
   UnitScopes scopes(state.table.units);
   if (!parallel.units && torch::profiler::impl::profilerEnabled()) parallel.units = &scopes;
   const Binding binding(parallel);
+
+  int64_t targets = 0, positions = 0, rows = 0;
+  for (const Batch& batch : micro_batches) {
+    targets += targets_of(state.entry, batch);
+    if (state.routers) positions += positions_of(batch), rows += batch.leading().size(0);
+  }
+  std::vector<double> totals = {static_cast<double>(targets)};
+  if (state.routers) totals.insert(totals.end(), {static_cast<double>(positions), static_cast<double>(rows)});
+  totals = state.sum(std::move(totals), "the number of targets");
+  const double total = totals[0], scale = total > 0 ? 1.0 / total : 0.0;
+  if (state.routers) {
+    state.routers->begin_step(/*positions=*/totals[1], /*sequences=*/totals[2]);
+    state.count_choices(micro_batches);
+  }
+
   state.begin_step();
-
-  int64_t targets = 0;
-  for (const Batch& batch : micro_batches) targets += targets_of(state.entry, batch);
-  const double total = state.sum({static_cast<double>(targets)}, "the number of targets").front();
-  const double scale = total > 0 ? 1.0 / total : 0.0;
-
   const PipelineSums sums = state.train(micro_batches, scale);
   state.end_step();
   TORCH_INTERNAL_ASSERT(sums.token_count == targets, "the model counts other targets than the runtime");
-  return {state.sum({sums.loss_sum}, "the loss").front() * scale, static_cast<int64_t>(total)};
+  StepResult result{state.sum({sums.loss_sum}, "the loss").front() * scale, static_cast<int64_t>(total)};
+  if (state.routers) {
+    const RouterReport report = state.routers->finish();
+    result.router_loss = report.loss, result.expert_load = report.load;
+  }
+  return result;
+}
+
+void ParallelModel::move_router_biases() {
+  if (state_->routers) state_->routers->move_biases();
 }
 
 StepResult ParallelModel::evaluate(std::span<const Batch> batches) {

@@ -11,6 +11,7 @@
 #include "runtime/model/cache.h"
 #include "runtime/model/registry.h"
 #include "runtime/parallel/pipeline_options.h"
+#include "runtime/parallel/router_options.h"
 #include "runtime/parallel/sharded_parameter.h"
 
 namespace modular {
@@ -31,12 +32,16 @@ struct ParallelOptions {
   // Modules and parameters that are not trained, by paths in the module tree, in which "*" is any one component.
   std::vector<std::string> frozen = {};
   PipelineOptions pipeline = {};  // where pp is larger than 1
+  RouterOptions router = {};      // in step(), of a model with experts
 };
 
 /// What one optimizer step's forward and backward found, over the whole mesh.
 struct StepResult {
   double loss = 0.0;         // mean over all targets of all ranks' batches
   int64_t target_count = 0;  // number of those targets
+  double router_loss = 0.0;  // what the routers' losses add to it, coefficients included; step() differentiates the sum
+  double expert_load = 0.0;  // choices of a router's most chosen expert over the mean of all, mean over routers; 0
+                             // without experts
 };
 
 /// Every rank constructs and calls it in the same way. Errors that a user can cause are std::runtime_error in one
@@ -65,6 +70,9 @@ class ParallelModel {
 
   /// Makes what the optimizer or a checkpoint wrote into `local` what the next forward reads.
   void parameters_changed();
+
+  /// Moves the biases that routers have by what they chose in the last step(). For an optimizer step that was taken.
+  void move_router_biases();
 
   /// Forward without gradients; loss summed over the data-parallel ranks where the batch has labels.
   StepResult evaluate(std::span<const Batch> batches);

@@ -56,6 +56,10 @@ struct ParameterTable {
 ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConfig& config,
                                const std::vector<const PlacedStage*>& stages);
 
+/// How many experts there are in each of the model's mixtures, whose parameters [experts, rows, columns] lie in modules
+/// called "experts"; 0 without.
+int64_t expert_count(const std::vector<ModelParameter>& parameters);
+
 /// Takes the gradient from the parameters of which a name lies in one of `patterns`.
 void freeze(std::vector<ModelParameter>& parameters, const std::vector<std::string>& patterns);
 

@@ -39,10 +39,12 @@ class UnitNode final : public torch::autograd::Node {
   std::string name() const override { return "UnitBackward of " + runner_.parameters_[unit_].name(); }
 
   void keep_graph(std::vector<at::Tensor> outputs) { outputs_ = std::move(outputs); }
-  void keep_body(fsdp::Units::Body body, RandomState before, DropoutDraws::Position position) {
+  void keep_body(fsdp::Units::Body body, RandomState before, DropoutDraws::Position dropout,
+                 RouterBalance::Position routers) {
     body_ = std::move(body);
     random_state_ = std::move(before);
-    dropout_ = std::move(position);
+    dropout_ = std::move(dropout);
+    routers_ = std::move(routers);
   }
 
   /// Makes this node the history of `output`, which is number `index` of the unit's.
@@ -73,6 +75,7 @@ class UnitNode final : public torch::autograd::Node {
     random_state_->restore();
     DropoutDraws* dropout = runner_.options_.dropout;
     if (dropout) dropout->set_position(std::move(dropout_));
+    if (runner_.options_.routers) runner_.options_.routers->repeat_from(std::move(routers_));
     auto outputs = std::exchange(body_, nullptr)(leaves_);
     now.restore();
     return outputs;
@@ -104,6 +107,7 @@ class UnitNode final : public torch::autograd::Node {
   fsdp::Units::Body body_;
   std::optional<RandomState> random_state_;
   DropoutDraws::Position dropout_;
+  RouterBalance::Position routers_;
 };
 
 UnitRunner::UnitRunner(const std::vector<ModelUnit>& units, std::span<UnitParameters> parameters,
@@ -163,11 +167,13 @@ std::vector<at::Tensor> UnitRunner::run_with_graph(size_t unit, size_t position,
     RandomState before(device_);
     DropoutDraws::Position dropout;
     if (options_.dropout) dropout = options_.dropout->position();
+    RouterBalance::Position routers;
+    if (options_.routers) routers = options_.routers->position();
     {
       const at::NoGradGuard no_graph;
       outputs = body(leaves);
     }
-    node->keep_body(body, std::move(before), std::move(dropout));
+    node->keep_body(body, std::move(before), std::move(dropout), std::move(routers));
   } else {
     outputs = body(leaves);
     node->keep_graph(outputs);

@@ -13,6 +13,7 @@
 #include "runtime/model/fsdp.h"
 #include "runtime/parallel/dropout_draws.h"
 #include "runtime/parallel/parameter_table.h"
+#include "runtime/parallel/router_balance.h"
 #include "runtime/parallel/unit_parameters.h"
 
 namespace modular {
@@ -24,7 +25,8 @@ struct UnitOptions {
   size_t prefetch = 1;       // units that are gathered ahead, in the order in which they ran last time
   bool recompute = false;
   bool reduce = true;  // hand gradients to UnitParameters; false where they are complete as the backward leaves them
-  DropoutDraws* dropout = nullptr;  // what a unit that is recomputed draws again
+  DropoutDraws* dropout = nullptr;   // what a unit that is recomputed draws again
+  RouterBalance* routers = nullptr;  // which do not count again then
 };
 
 /// A unit's forward under grad becomes one node of the outer graph; the unit's own graph lives in that node, so that

@@ -57,7 +57,23 @@ ParallelOptions RunConfig::parallel_options() const {
   options.bf16 = parallel.bf16;
   options.frozen = optim.frozen;
   options.pipeline = {parallel.schedule, parallel.stages_per_rank, parallel.cuts};
+  options.router = {.aux_loss = router.aux_loss ? *router.aux_loss : configured_aux_loss(network),
+                    .by_sequence = router.balance == "sequence",
+                    .z_loss = router.z_loss,
+                    .bias_speed = router.bias_speed};
   return options;
+}
+
+double configured_aux_loss(const ModelConfig& network) {
+  bool wanted = false;
+  double coefficient = 0.0;
+  for (const ConfigField& field : model_fields(*network.config)) {
+    const auto* const* flag = std::get_if<bool*>(&field.value);
+    const auto* const* number = std::get_if<double*>(&field.value);
+    if (flag && field.path == "model.config.output_router_logits") wanted = **flag;
+    if (number && field.path == "model.config.router_aux_loss_coef") coefficient = **number;
+  }
+  return wanted && network.entry->task == "causal-lm" ? coefficient : 0.0;
 }
 
 MeshShape RunConfig::mesh_shape(int64_t world_size) const {

@@ -102,6 +102,24 @@ struct OptimSection : OptimizerOptions {
   }
 };
 
+struct RouterSection {
+  std::optional<double> aux_loss;
+  std::string balance = "batch";
+  double z_loss = 0.0, bias_speed = 0.0;
+
+  template <class Visitor>
+  void fields(Visitor&& visit) {
+    visit(
+        "aux_loss", aux_loss,
+        "coefficient of the loss that balances experts, 0 for none; router_aux_loss_coef where the model's config has "
+        "output_router_logits = true when not given",
+        0);
+    visit("balance", balance, "over what that loss is: batch (all layers and samples of a step) or sequence (each)");
+    visit("z_loss", z_loss, "coefficient of the loss that keeps routers' logits small", 0);
+    visit("bias_speed", bias_speed, "what biases of routers rise or fall by after a step, to balance experts", 0);
+  }
+};
+
 struct ParallelSection {
   int64_t pp = 1, dp_replicate = 1, dp_shard = -1, tp = 1, zero_stage = 3, prefetch = 1, timeout_minutes = 10;
   int64_t stages_per_rank = 0, dp_threads = 1;
@@ -193,6 +211,7 @@ struct RunConfig {
   DataSection data;
   TrainSection train;
   OptimSection optim;
+  RouterSection router;
   ParallelSection parallel;
   CheckpointSection checkpoint;
   EvalSection eval;
@@ -205,7 +224,8 @@ struct RunConfig {
   template <class Visitor>
   void sections(Visitor&& visit) {
     visit("model", model), visit("data", data), visit("train", train), visit("optim", optim);
-    visit("parallel", parallel), visit("checkpoint", checkpoint), visit("eval", eval), visit("sample", sample);
+    visit("router", router), visit("parallel", parallel), visit("checkpoint", checkpoint), visit("eval", eval),
+        visit("sample", sample);
     visit("metrics", metrics);
   }
 
@@ -226,6 +246,10 @@ struct RunConfig {
   /// What the rank at `dp_rank` reads of each step. Throws ConfigError where the batch does not divide.
   BatchShape batch_shape(const MeshShape& mesh, int64_t dp_rank) const;
 };
+
+/// The coefficient of the loss that balances experts where a config of transformers asks for one: of language models
+/// alone, as there.
+double configured_aux_loss(const ModelConfig& network);
 
 /// Reads `file` (TOML; none when empty), then `settings` ("a.b=c"; later ones win), and checks every value. model.entry
 /// may be left out where model.checkpoint names a folder with a config.json. Paths are relative to the working

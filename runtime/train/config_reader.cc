@@ -250,6 +250,7 @@ void check_together(const RunConfig& config) {
          "optim.schedule is wsd and optim.decay_steps is 0: say in how many of the last steps the rate falls");
   one_of("model.readers", config.model.readers, {"all", "first"});
   one_of("checkpoint.form", config.checkpoint.form, {"sharded", "full"});
+  one_of("router.balance", config.router.balance, {"batch", "sequence"});
   one_of("train.device", config.train.device, {"auto", "cpu", "cuda"});
   one_of("train.on_nonfinite", config.train.on_nonfinite, {"stop", "skip", "rollback"});
   unless(config.train.on_nonfinite != "rollback" || config.checkpoint.every >= 0,
@@ -272,6 +273,8 @@ void check_together(const RunConfig& config) {
   };
   with_threads(!parallel.bf16, "parallel.bf16", "and parallel.bf16 is true, which replicas on threads do not know");
   with_threads(!parallel.recompute, "parallel.recompute", "and replicas on threads recompute nothing");
+  with_threads(!config.parallel_options().router.does_anything(), "router.aux_loss",
+               "and replicas on threads do not balance experts");
   with_threads(!find_task(config.network.entry->task)->label_count.empty(), "model.entry",
                fmt::format("and {} compares the rows of a batch, which threads deal out", config.model.entry));
   const auto& format = config.data.format;

@@ -60,6 +60,8 @@ void MetricsFile::step(const StepMetrics& metrics) {
             {"data_wait", metrics.data_wait},
             {"samples", metrics.samples},
             {"memory_peak", metrics.memory_peak}};
+  if (metrics.router_loss) json["router_loss"] = *metrics.router_loss;
+  if (metrics.expert_load) json["expert_load"] = *metrics.expert_load;
   if (metrics.mfu) json["mfu"] = *metrics.mfu;
   write(json.dump());
 }

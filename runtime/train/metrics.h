@@ -13,9 +13,10 @@
 namespace modular {
 
 struct StepMetrics {
-  int64_t step = 0;        // counted from 1
-  double loss = 0.0;       // nats per token
-  double grad_norm = 0.0;  // before clipping
+  int64_t step = 0;                                // counted from 1
+  double loss = 0.0;                               // nats per token
+  double grad_norm = 0.0;                          // before clipping
+  std::optional<double> router_loss, expert_load;  // as StepResult has them; of models with experts
   double lr = 0.0;
   double seconds = 0.0;       // of this step
   double data_wait = 0.0;     // seconds of it in which a rank waited for its samples, of the rank that waited longest

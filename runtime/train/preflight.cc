@@ -274,6 +274,28 @@ void check_sampling(const RunConfig& config) {
                              config.network.entry->architecture, config.network.entry->task));
 }
 
+void check_router(const RunConfig& config) {
+  const auto& [aux_loss, balance, z_loss, bias_speed] = config.router;
+  const std::pair<const char*, double> settings[] = {
+      {"router.aux_loss", aux_loss.value_or(0.0)}, {"router.z_loss", z_loss}, {"router.bias_speed", bias_speed}};
+  for (const auto& [key, value] : settings) {
+    if (value == 0.0) continue;
+    const std::vector<ModelParameter> parameters = model_parameters(config.network);
+    const int64_t experts = expert_count(parameters);
+    if (experts == 0)
+      refuse_setting(
+          config, key,
+          fmt::format("{} is {}, and {} has no experts: leave it out", key, value, config.network.entry->architecture));
+    const auto is_bias = [&](const ModelParameter& buffer) {
+      return !buffer.trainable && buffer.global_shape == std::vector{experts};
+    };
+    if (std::string_view(key) == "router.bias_speed" && std::ranges::none_of(parameters, is_bias))
+      refuse_setting(config, key,
+                     fmt::format("{} is {}, and the routers of {} have no bias: set router.aux_loss instead", key,
+                                 value, config.network.entry->architecture));
+  }
+}
+
 void check_named_parameters(const RunConfig& config) {
   const auto& [frozen, groups] = std::tie(config.optim.frozen, config.optim.groups);
   if (frozen.empty() && groups.empty()) return;
@@ -304,6 +326,7 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   refuse_if(ParallelModel::refusal(*settings.network.entry, *settings.network.config, run.mesh, parallel.pipeline));
   check_reading(settings);
   check_targets(settings);
+  check_router(settings);
   check_trace(settings);
   check_named_parameters(settings);
   if (!settings.sample.prompt.empty()) check_sampling(settings);

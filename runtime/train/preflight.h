@@ -45,6 +45,9 @@ void make_run_folder(const Run& run);
 /// names all of it.
 void check_named_parameters(const RunConfig& config);
 
+/// Throws ConfigError where settings of [router] are for experts or biases that the model has not.
+void check_router(const RunConfig& config);
+
 /// Throws ConfigError where `folder` holds neither a checkpoint nor a Hugging Face folder whose tensors are this
 /// model's. A Hugging Face folder of a class that has another head may start a model.
 void check_weights(const std::filesystem::path& folder, const ModelConfig& model, Head head = Head::stored);

@@ -36,16 +36,18 @@ void RunReport::step(const StepMetrics& metrics) {
   file_.step(metrics);
   if (events_) {
     const double seconds = metrics.seconds;
-    events_->scalars(metrics.step,
-                     std::array{
-                         Scalar{"loss", metrics.loss},
-                         Scalar{"grad_norm", metrics.grad_norm},
-                         Scalar{"lr", metrics.lr},
-                         Scalar{"tokens_per_second", static_cast<double>(metrics.tokens) / seconds},
-                         Scalar{"samples_per_second", static_cast<double>(metrics.step_samples) / seconds},
-                         Scalar{"data_wait", metrics.data_wait},
-                         Scalar{"memory_peak", static_cast<double>(metrics.memory_peak)},
-                     });
+    std::vector<Scalar> scalars = {
+        {"loss", metrics.loss},
+        {"grad_norm", metrics.grad_norm},
+        {"lr", metrics.lr},
+        {"tokens_per_second", static_cast<double>(metrics.tokens) / seconds},
+        {"samples_per_second", static_cast<double>(metrics.step_samples) / seconds},
+        {"data_wait", metrics.data_wait},
+        {"memory_peak", static_cast<double>(metrics.memory_peak)},
+    };
+    if (metrics.router_loss) scalars.push_back({"router_loss", *metrics.router_loss});
+    if (metrics.expert_load) scalars.push_back({"expert_load", *metrics.expert_load});
+    events_->scalars(metrics.step, scalars);
   }
 
   summary_.step = metrics.step;

@@ -252,6 +252,7 @@ class Trainer {
     to_device(batches, mesh_.device());
     const auto result = model_.step(batches);
     metrics.loss = result.loss;
+    if (result.expert_load > 0.0) metrics.router_loss = result.router_loss, metrics.expert_load = result.expert_load;
     metrics.grad_norm = gradient_norm(model_.parameters(), mesh_);
     metrics.lr = config_.schedule().at(step_);
     const bool finite = std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm);
@@ -267,6 +268,7 @@ class Trainer {
       saver_.wait_for_copy();
       optimizer_.step(metrics.lr);
       model_.parameters_changed();
+      model_.move_router_biases();
     } else {
       print("step {} has no target, as all of its labels are {}: nothing was learned from it\n", step_ + 1,
             kIgnoredTarget);

@@ -65,6 +65,7 @@ const std::set<std::string>& not_for_specs() {
       "plain",
       "RotaryFrequencies",
       "rotary_frequencies",
+      "routing",
       "dp::DataParallel",
       "dp::first_row",
       "tp::TensorParallel",

@@ -72,7 +72,9 @@ Batch rows(const Batch& batch, int64_t first, int64_t count) {
 /// each element by the parameter's name. Equal sums, but for rounding, are of equal parameters.
 std::vector<double> sums_of_parameters(ParallelModel& model) {
   at::Tensor sums = at::zeros({static_cast<int64_t>(kSums)}, at::kDouble);
-  for (const ShardedParameter& parameter : model.parameters()) {
+  std::vector<ShardedParameter> all = model.parameters();
+  all.insert(all.end(), model.buffers().begin(), model.buffers().end());
+  for (const ShardedParameter& parameter : all) {
     const uint64_t hash = c10::util::crc64(parameter.name).checksum();
     const at::Tensor weights =
         at::randn(parameter.global_shape, at::detail::createCPUGenerator(hash), at::TensorOptions().dtype(at::kDouble));
@@ -131,12 +133,14 @@ Report train(Mesh& mesh, const Entry& entry, const Variant& variant) {
   };
   Report report;
   for (size_t step = 0; step < kSteps; ++step) {
-    report.push_back(model.step(own_rows(batch(step))).loss);
+    const StepResult result = model.step(own_rows(batch(step)));
+    report.push_back(result.loss + result.router_loss + result.expert_load);
     const double norm = gradient_norm(model.parameters(), mesh);
     report.push_back(norm);
     clip_gradients(model.parameters(), norm, /*max_norm=*/1.0);
     optimizer.step(/*lr=*/1e-3);
     model.parameters_changed();
+    model.move_router_biases();
   }
   report.push_back(model.evaluate(own_rows(batch(kSteps))).loss);
   report.push_back(model.logits(rows(batch(kSteps), 0, 1)).norm().item<double>());
@@ -164,7 +168,7 @@ void expect_same_training(const std::string& architecture, const MeshShape& shap
     // In bfloat16 every micro-batch rounds its gradients, so one process needs the same micro-batches.
     Variant reference = {.name = "reference",
                          .fields = variant.fields,
-                         .options = {.bf16 = variant.options.bf16},
+                         .options = {.bf16 = variant.options.bf16, .router = variant.options.router},
                          .optimizer = variant.optimizer};
     if (variant.compares_rows) reference.micro_batches = variant.micro_batches;
     if (variant.options.bf16)

@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 from transformers import GenerationMixin
 
 import dropout
+import routers
 
 VOCAB, BATCH, SEQ = 96, 4, 24
 PROMPT = 10  # tokens before those that cached generation takes one by one
@@ -260,6 +261,7 @@ class Case:
     meshes: compare on two and four ranks too
     export: train it here, export it, and load that with transformers; the first case of each class always is
     dtype, max_shard_size: of the saved checkpoint
+    router: settings of [router] that the run has
     drops: loss and gradients are those of training with dropout: the settings ask for it
     prepare: changes the model before it is computed and saved
     rewrite: changes the saved folder, as the files of other releases look
@@ -268,11 +270,11 @@ class Case:
 
     def __init__(
         self, model=None, batch=tokens(), meshes=False, export=False, dtype=None, max_shard_size="5GB", prepare=None,
-        rewrite=None, drops=False, **settings,
+        rewrite=None, drops=False, router=None, **settings,
     ):
         self.model, self.batch, self.meshes, self.export = model, batch, meshes, export
         self.dtype, self.max_shard_size, self.settings = dtype, max_shard_size, settings
-        self.prepare, self.rewrite, self.drops = prepare, rewrite, drops
+        self.prepare, self.rewrite, self.drops, self.router = prepare, rewrite, drops, router
 
 
 def classifiers(of_sequences, of_tokens=None, meshes=False):
@@ -383,7 +385,10 @@ def write_case(folder, family: Family, name, case: Case):
         case.rewrite(folder)
 
     batch = case.batch(model.config)
-    logits, loss = compute(model, batch)
+    with routers.watched(model) as seen:
+        logits, loss = compute(model, batch)
+    if case.router:
+        loss = loss + routers.loss(seen, batch, **case.router)
     if case.drops:
         whole = loss.detach()
         with dropout.by_counter(model, seed=0):
@@ -411,6 +416,7 @@ def write_case(folder, family: Family, name, case: Case):
     flags = {
         "meshes": case.meshes,
         "drops": case.drops,
+        "router": case.router or {},
         "export": case.export or name == first_of_class,
         "rounds_elsewhere": family.rounds_elsewhere,
         "prompt": PROMPT,

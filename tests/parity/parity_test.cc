@@ -16,6 +16,7 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/modrun/forward.h"
 #include "runtime/parallel/parallel_model.h"
+#include "runtime/train/config.h"
 #include "tests/parity/cases.h"
 #include "tests/support/ranks.h"
 
@@ -71,15 +72,24 @@ Errors compare(const fs::path& folder, const fs::path& outputs) {
   return errors;
 }
 
+/// A case's settings of routers; where it has none, what the model's config asks for.
+RouterOptions router_of(const fs::path& folder) {
+  const auto settings = parity::read_json(folder / "case.json").at("router");
+  return {.aux_loss = settings.value("aux_loss", configured_aux_loss(read_config(folder))),
+          .by_sequence = settings.value("balance", "batch") == "sequence",
+          .z_loss = settings.value("z_loss", 0.0)};
+}
+
 /// Runs a case on a mesh; its first rank holds the outputs against transformers'.
 void check(const fs::path& folder, Mesh& mesh) {
   SCOPED_TRACE(folder.filename().string());
   const std::string name = fmt::format("actual-{}.safetensors", fmt::join(mesh.shape().size, "-"));
-  const ForwardOptions options = {.checkpoint = folder,
-                                  .inputs = folder / "batch.safetensors",
-                                  .outputs = folder / name,
-                                  .gradients = true,
-                                  .parallel = {.dropout = parity::read_json(folder / "case.json").at("drops")}};
+  const ForwardOptions options = {
+      .checkpoint = folder,
+      .inputs = folder / "batch.safetensors",
+      .outputs = folder / name,
+      .gradients = true,
+      .parallel = {.dropout = parity::read_json(folder / "case.json").at("drops"), .router = router_of(folder)}};
   ASSERT_EQ(forward_refusal(options, mesh.shape()), "");
   run_forward(options, mesh);
   if (mesh.rank() != 0) return;

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "generated/deepseek_v3.h"
 #include "generated/llama.h"
+#include "generated/mixtral.h"
 #include "runtime/train/preflight.h"
 #include "tests/data/temporary_folder.h"
 
@@ -100,6 +102,35 @@ TEST_F(RunConfigTest, ModelsOwnConfigIsCheckedWithTheRun) {
   EXPECT_EQ(
       reading_refusal("train.seq_len=4096"),
       "--set train.seq_len=4096: train.seq_len (4096) must not exceed model.config.max_position_embeddings (2048)");
+}
+
+TEST_F(RunConfigTest, SettingsOfRoutersAreForExpertsAndBiasesThatAreThere) {
+  const auto router_refusal = [&](const std::string& entry, const std::string& setting) {
+    const auto config = read("model.entry = '" + entry + "'", {setting, "model.config.num_hidden_layers=4"});
+    return message_of<ConfigError>([&] { check_router(config); });
+  };
+  EXPECT_EQ(router_refusal("llama", "router.aux_loss=0.5"),
+            "--set router.aux_loss=0.5: router.aux_loss is 0.5, and LlamaForCausalLM has no experts: leave it out");
+  EXPECT_EQ(router_refusal("mixtral", "router.bias_speed=0.001"),
+            "--set router.bias_speed=0.001: router.bias_speed is 0.001, and the routers of MixtralForCausalLM have no "
+            "bias: set router.aux_loss instead");
+  check_router(read("model.entry = 'deepseek_v3'", {"router.bias_speed=0.001", "model.config.num_hidden_layers=4"}));
+  EXPECT_EQ(setting_refusal("router.balance=layer"),
+            "--set router.balance=layer: router.balance is \"layer\": it must be one of batch, sequence");
+  EXPECT_EQ(setting_refusal("router.aux_loss=-1"),
+            "--set router.aux_loss=-1: router.aux_loss must be at least 0, but is -1.0");
+}
+
+TEST_F(RunConfigTest, ConfigsOfTransformersAskLanguageModelsForTheRoutersLoss) {
+  const auto coefficient = [&](const std::string& entry, Settings settings) {
+    settings.push_back("model.config.router_aux_loss_coef=0.02");
+    return read("model.entry = '" + entry + "'", settings).parallel_options().router.aux_loss;
+  };
+  EXPECT_EQ(coefficient("mixtral", {"model.config.output_router_logits=true"}), 0.02);
+  EXPECT_EQ(coefficient("mixtral", {}), 0.0);
+  EXPECT_EQ(coefficient("mixtral", {"model.config.output_router_logits=true", "router.aux_loss=0"}), 0.0);
+  EXPECT_EQ(coefficient("mixtral", {"router.aux_loss=0.5"}), 0.5);
+  EXPECT_EQ(coefficient("MixtralForSequenceClassification", {"model.config.output_router_logits=true"}), 0.0);
 }
 
 TEST_F(RunConfigTest, BrokenTomlAndMissingFilesAreLocated) {

@@ -38,9 +38,14 @@ TEST(MetricsFile, EachStepIsOneObject) {
   file.step(kStep);
   file.evaluation({3, 2.5, 100});
   file.sample(3, "not \xff UTF-8");
+  StepMetrics of_experts = kStep;
+  of_experts.router_loss = 0.125, of_experts.expert_load = 1.5;
+  file.step(of_experts);
 
   const auto written = lines(path);
-  ASSERT_EQ(written.size(), 4u);
+  ASSERT_EQ(written.size(), 5u);
+  EXPECT_EQ(written[4]["router_loss"], 0.125);
+  EXPECT_EQ(written[4]["expert_load"], 1.5);
   EXPECT_EQ(written[0]["event"], "start");
   EXPECT_EQ(written[0]["start_to_first_step"], 0.5);
   EXPECT_EQ(written[1]["step"], 3);
@@ -52,6 +57,7 @@ TEST(MetricsFile, EachStepIsOneObject) {
   EXPECT_EQ(written[1]["data_wait"], 0.5);
   EXPECT_EQ(written[1]["memory_peak"], 1 << 30);
   EXPECT_FALSE(written[1].contains("mfu")) << "the device's peak is not known";
+  EXPECT_FALSE(written[1].contains("router_loss") || written[1].contains("expert_load")) << "there are no experts";
   EXPECT_EQ(written[2]["held_out_loss"], 2.5);
   EXPECT_EQ(written[3]["text"], "not \xef\xbf\xbd UTF-8");
 }

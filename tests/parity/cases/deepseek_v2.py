@@ -23,6 +23,10 @@ FAMILY = Family(
             q_lora_rank=None, attention_bias=True, mlp_bias=True, n_shared_experts=1, batch=tokens(padding="right"),
             meshes=True, export=True,
         ),
+        "balanced": Case(router=dict(aux_loss=0.3, z_loss=0.05), output_router_logits=True, meshes=True, **LIMITED),
+        "balanced-by-sequence": Case(
+            router=dict(aux_loss=0.3, balance="sequence"), batch=tokens(padding="left"), meshes=True, **LIMITED
+        ),
         "dropout": Case(attention_dropout=0.3, drops=True),
         "all-dense-tied": Case(first_k_dense_replace=3, tie_word_embeddings=True, export=True),
         "yarn": Case(**ROPE["yarn"]),

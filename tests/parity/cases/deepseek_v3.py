@@ -36,6 +36,8 @@ FAMILY = Family(
             q_lora_rank=None, attention_bias=True, topk_group=3, batch=tokens(padding="right"), meshes=True,
             export=True,
         ),
+        "balanced": Case(router=dict(aux_loss=0.3, z_loss=0.05), batch=tokens(padding="right"), meshes=True),
+        "balanced-by-sequence": Case(router=dict(aux_loss=0.3, balance="sequence"), meshes=True),
         "all-dense-tied": Case(first_k_dense_replace=3, tie_word_embeddings=True, export=True),
         "yarn": Case(**ROPE["yarn"]),
         "yarn-all": Case(first_k_dense_replace=0, max_shard_size="20KB", **ROPE["yarn-all"]),

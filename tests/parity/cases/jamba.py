@@ -21,6 +21,9 @@ FAMILY = Family(
         "tied-padded-right": Case(
             tie_word_embeddings=True, mamba_conv_bias=False, attn_layer_offset=0, batch=tokens(padding="right"), export=True
         ),
+        "balanced-padded-left": Case(
+            output_router_logits=True, router_aux_loss_coef=0.3, batch=tokens(padding="left"), meshes=True
+        ),
         "dropout": Case(attention_dropout=0.3, drops=True),
         "no-experts": Case(num_experts=1, num_experts_per_tok=1, mamba_d_conv=3, hidden_act="gelu", num_key_value_heads=4),
     },

@@ -14,6 +14,12 @@ FAMILY = Family(
         "tied-padded-right": Case(
             tie_word_embeddings=True, num_local_experts=3, batch=tokens(padding="right"), export=True
         ),
+        "balanced-padded-left": Case(
+            output_router_logits=True, router_aux_loss_coef=0.3, batch=tokens(padding="left"), meshes=True
+        ),
+        "balanced-by-sequence": Case(
+            router=dict(aux_loss=0.4, balance="sequence", z_loss=0.05), batch=tokens(padding="right"), meshes=True
+        ),
         "dropout": Case(attention_dropout=0.3, drops=True),
         "sharded": Case(max_shard_size="20KB", num_experts_per_tok=3),
     },

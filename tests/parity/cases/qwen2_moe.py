@@ -18,6 +18,10 @@ FAMILY = Family(
         "window-padded-left": Case(
             use_sliding_window=True, sliding_window=7, max_window_layers=2, batch=tokens(padding="left"), meshes=True,
         ),
+        "balanced": Case(
+            output_router_logits=True, router_aux_loss_coef=0.3, mlp_only_layers=[1], batch=tokens(padding="right"),
+            meshes=True,
+        ),
         "layer-types": Case(
             use_sliding_window=True, sliding_window=5,
             layer_types=["full_attention", "sliding_attention", "sliding_attention"],

@@ -18,6 +18,7 @@ FAMILY = Family(
         "tied-padded-right": Case(
             tie_word_embeddings=True, decoder_sparse_step=2, batch=tokens(padding="right"), export=True
         ),
+        "balanced": Case(output_router_logits=True, router_aux_loss_coef=0.3, norm_topk_prob=True, meshes=True),
         "sharded": Case(max_shard_size="20KB", num_experts_per_tok=4),
     },
     published={

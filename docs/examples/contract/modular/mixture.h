@@ -17,13 +17,12 @@ struct MixtureConfig : decoder::DecoderConfig {
   int64_t num_experts = 8;
   int64_t num_experts_per_tok = 2;
   int64_t moe_intermediate_size = 352;
-  bool output_router_logits = false;
 
   void finish() {
     DecoderConfig::finish();
     if (layer_types.empty()) layer_types.assign(num_hidden_layers, "sparse");
     check_layer_types(layer_types, num_hidden_layers, {"dense", "sparse"});
-    check_experts(num_experts_per_tok, num_experts, output_router_logits);
+    check_experts(num_experts_per_tok, num_experts);
   }
 
   static std::vector<StoredAs> stored_as() {
@@ -76,7 +75,10 @@ class MixtureExpertsImpl : public Module {
   Tensor forward(const Tensor& hidden_states) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1), hidden = hidden_states.size(2);
     const Tensor rows = hidden_states.view({batch * seq, hidden});
-    const auto [weights, chosen] = at::linear(rows, gate).to(at::kFloat).softmax(-1).topk(top_k, -1);
+    const Tensor logits = at::linear(rows, gate).to(at::kFloat);
+    const Tensor scores = logits.softmax(-1);
+    const auto [top, chosen] = scores.topk(top_k, -1);
+    const Tensor weights = balance_experts(top, logits, scores, chosen);
     return mix_experts(hidden_act, rows, gate_up_proj, down_proj, chosen, weights).view({batch, seq, hidden});
   }
 

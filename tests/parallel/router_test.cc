@@ -1,0 +1,171 @@
+// Losses of routers and biases that balance experts train the same on every mesh, in recomputed units and in every cut
+// of a step into micro-batches, and leave evaluations alone. tests/parity/ holds the losses against PyTorch.
+#include <gtest/gtest.h>
+
+#include "generated/deepseek_v3.h"
+#include "generated/mixtral.h"
+#include "tests/parallel/training_runs.h"
+
+namespace modular::testing {
+namespace {
+
+const std::string kMixtral = "MixtralForCausalLM", kDeepseek = "DeepseekV3ForCausalLM";
+
+const Fields kFields = {{"num_local_experts", int64_t{4}},
+                        {"n_routed_experts", int64_t{4}},
+                        {"num_experts_per_tok", int64_t{2}},
+                        {"n_group", int64_t{2}},
+                        {"topk_group", int64_t{1}},
+                        {"moe_intermediate_size", int64_t{20}},
+                        {"first_k_dense_replace", int64_t{1}},
+                        {"kv_lora_rank", int64_t{10}},
+                        {"q_lora_rank", int64_t{6}},
+                        {"qk_nope_head_dim", int64_t{6}},
+                        {"qk_rope_head_dim", int64_t{4}},
+                        {"v_head_dim", int64_t{8}}};
+
+Fields fields_of(const std::string& architecture) {
+  Fields fields = kFields;
+  if (architecture == kDeepseek) fields["num_key_value_heads"] = int64_t{4};
+  return fields;
+}
+
+const RouterOptions kOverTheStep = {.aux_loss = 0.5, .z_loss = 0.01, .bias_speed = 0.01};
+const RouterOptions kBySequence = {.aux_loss = 0.5, .by_sequence = true, .z_loss = 0.01, .bias_speed = 0.01};
+
+class RoutersOnMesh : public ::testing::TestWithParam<std::string> {
+ protected:
+  Variant variant(std::string name, ParallelOptions options, int64_t micro_batches = 1) {
+    return {
+        .name = std::move(name), .fields = fields_of(GetParam()), .options = options, .micro_batches = micro_batches};
+  }
+};
+
+TEST_P(RoutersOnMesh, Alone) {
+  expect_same_training(GetParam(), {},
+                       {variant("micro-batches", {.router = kOverTheStep}, 4),
+                        variant("recomputation", {.recompute = true, .router = kOverTheStep}),
+                        variant("by sequence", {.recompute = true, .router = kBySequence}, 4)});
+}
+
+TEST_P(RoutersOnMesh, Sharded3) {
+  expect_same_training(
+      GetParam(), {.size = {1, 1, 3, 1, 1, 1}},
+      {variant("plain", {.router = kOverTheStep}),
+       variant("accumulation, recomputation", {.recompute = true, .router = kOverTheStep}, 2),
+       variant("by sequence, ZeRO-1", {.zero_stage = 1, .recompute = true, .router = kBySequence}, 2)});
+}
+
+TEST_P(RoutersOnMesh, Tensor2Replicated2) {
+  expect_same_training(GetParam(), {.size = {1, 2, 1, 1, 1, 2}},
+                       {variant("plain", {.router = kOverTheStep}),
+                        variant("by sequence, recomputation", {.recompute = true, .router = kBySequence}, 2)});
+}
+
+TEST_P(RoutersOnMesh, Pipeline2) {
+  expect_same_training(
+      GetParam(), {.size = {2, 1, 1, 1, 1, 1}},
+      {variant("one micro-batch", {.router = kOverTheStep}), variant("plain", {.router = kOverTheStep}, 4),
+       variant("halves of backwards", {.pipeline = {.schedule = "zbv"}, .router = kOverTheStep}, 4),
+       variant("by sequence", {.pipeline = {.schedule = "zbv"}, .router = kBySequence}, 4)});
+}
+
+TEST_P(RoutersOnMesh, Pipeline2Sharded2) {
+  expect_same_training(GetParam(), {.size = {2, 1, 2, 1, 1, 1}},
+                       {variant("recomputation", {.recompute = true, .router = kOverTheStep}, 2),
+                        variant("by sequence, recomputation", {.recompute = true, .router = kBySequence}, 2)});
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, RoutersOnMesh, ::testing::Values(kMixtral, kDeepseek),
+                         [](const auto& info) { return info.param; });
+
+Batch batch_of(int64_t rows, int64_t seq) {
+  Batch batch;
+  batch.input_ids = at::arange(rows * seq, at::kLong).view({rows, seq}) * 7 % 62;
+  batch.labels = batch.input_ids;
+  return batch;
+}
+
+/// A DeepSeek-V3 whose routers score all experts alike, so that biases decide: experts 0 and 1 are chosen.
+struct Undecided {
+  Mesh mesh{{}, {}, {.device = at::kCPU}};
+  std::unique_ptr<AnyConfig> config = tiny_config(entry_of(kDeepseek), fields_of(kDeepseek));
+  ParallelModel model;
+  const at::Tensor biases = at::tensor({0.4, 0.3, 0.2, 0.1}, at::kFloat);
+
+  explicit Undecided(const RouterOptions& options)
+      : model(entry_of(kDeepseek), *config, mesh, {.router = options}, /*seed=*/5) {
+    for (ShardedParameter& parameter : model.parameters())
+      if (parameter.name.ends_with("mlp.gate.weight")) parameter.local.zero_();
+    for (ShardedParameter& buffer : model.buffers()) buffer.local.copy_(biases);
+    model.parameters_changed();
+  }
+};
+
+TEST(Routers, BiasesMoveTowardsBalance) {
+  Undecided undecided({.bias_speed = 0.01});
+  const Batch batch = batch_of(4, 8);
+  const StepResult result = undecided.model.step({&batch, 1});
+  EXPECT_NEAR(result.expert_load, 2.0, 1e-12) << "two of four experts have all rows";
+  EXPECT_EQ(result.router_loss, 0.0);
+  for (const ShardedParameter& buffer : undecided.model.buffers())
+    EXPECT_TRUE(at::equal(buffer.local, undecided.biases)) << "before the optimizer's step";
+  undecided.model.move_router_biases();
+  const at::Tensor expected = undecided.biases + at::tensor({-0.01, -0.01, 0.01, 0.01}, at::kFloat);
+  ASSERT_EQ(undecided.model.buffers().size(), 3u);
+  for (const ShardedParameter& buffer : undecided.model.buffers())
+    EXPECT_TRUE(at::allclose(buffer.local, expected)) << buffer.name;
+}
+
+// n experts of equal scores and no others: f is n/k for each of the k that are chosen, and shares are 1/n.
+TEST(Routers, LossesOfEqualScoresAreKnown) {
+  const Batch batch = batch_of(4, 8);
+  const auto loss_of = [&](const RouterOptions& options) {
+    return Undecided(options).model.step({&batch, 1}).router_loss;
+  };
+  EXPECT_NEAR(loss_of({.aux_loss = 0.5}), 0.5 * 2, 1e-6) << "k times the coefficient";
+  EXPECT_NEAR(loss_of({.aux_loss = 0.5, .by_sequence = true}), 0.5 * 3, 1e-6) << "once for each layer";
+  const double log_sum = std::log(4.0);
+  EXPECT_NEAR(loss_of({.z_loss = 0.5}), 0.5 * 3 * log_sum * log_sum, 1e-6);
+}
+
+TEST(Routers, LossesAreTrainedAndReportedBesideTheLoss) {
+  Mesh mesh({}, {}, {.device = at::kCPU});
+  const auto config = tiny_config(entry_of(kMixtral), fields_of(kMixtral));
+  const Batch batch = batch_of(4, 8);
+  ParallelModel with(entry_of(kMixtral), *config, mesh, {.router = kOverTheStep}, /*seed=*/5),
+      without(entry_of(kMixtral), *config, mesh, {}, /*seed=*/5);
+  const StepResult balanced = with.step({&batch, 1}), plain = without.step({&batch, 1});
+  EXPECT_EQ(balanced.loss, plain.loss);
+  EXPECT_GT(balanced.router_loss, 0.0);
+  EXPECT_EQ(plain.router_loss, 0.0);
+  EXPECT_EQ(balanced.expert_load, plain.expert_load);
+  EXPECT_GE(plain.expert_load, 1.0);
+  EXPECT_EQ(with.evaluate({&batch, 1}).loss, without.evaluate({&batch, 1}).loss);
+  bool differ = false;
+  for (size_t i = 0; i < with.parameters().size(); ++i)
+    differ = differ || !at::equal(with.parameters()[i].grad, without.parameters()[i].grad);
+  EXPECT_TRUE(differ);
+}
+
+// Descending the gradient of the loss evens out what was skewed.
+TEST(Routers, TrainingWithTheLossBalances) {
+  Mesh mesh({}, {}, {.device = at::kCPU});
+  const auto config = tiny_config(entry_of(kMixtral), fields_of(kMixtral));
+  const Batch batch = batch_of(8, 12);
+  const auto load_after = [&](const RouterOptions& options) {
+    ParallelModel model(entry_of(kMixtral), *config, mesh, {.router = options}, /*seed=*/5);
+    double load = 0.0;
+    for (int step = 0; step < 40; ++step) {
+      load = model.step({&batch, 1}).expert_load;
+      for (ShardedParameter& parameter : model.parameters())
+        if (parameter.name.ends_with("gate.weight")) parameter.local.sub_(parameter.grad, /*alpha=*/0.5);
+      model.parameters_changed();
+    }
+    return load;
+  };
+  EXPECT_LT(load_after({.aux_loss = 1.0, .by_sequence = true}), load_after({}));
+}
+
+}  // namespace
+}  // namespace modular::testing
