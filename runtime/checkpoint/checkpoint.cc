@@ -82,8 +82,8 @@ void together(Mesh& mesh, const std::string& what, const Work& work) {
   } catch (const std::exception&) {
     error = std::current_exception();
   }
-  at::Tensor failed = at::full({1}, error ? 1 : 0, at::TensorOptions().dtype(at::kInt).device(mesh.device()));
-  all_reduce(mesh.world(), failed, what, c10d::ReduceOp::MAX).wait();
+  at::Tensor failed = at::full({1}, error ? 1 : 0, at::kInt);
+  all_reduce(mesh.control(), failed, what, c10d::ReduceOp::MAX).wait();
   if (error) std::rethrow_exception(error);
   if (failed.item<int>() != 0) throw std::runtime_error(fmt::format("another rank failed in {}", what));
 }
