@@ -19,6 +19,7 @@
 #include "runtime/model/tasks.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/train/config_field.h"
+#include "runtime/train/deterministic.h"
 #include "runtime/train/folder_lock.h"
 #include "runtime/train/samples.h"
 
