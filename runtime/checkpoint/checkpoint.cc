@@ -82,10 +82,9 @@ void together(Mesh& mesh, const std::string& what, const Work& work) {
   } catch (const std::exception&) {
     error = std::current_exception();
   }
-  at::Tensor failed = at::full({1}, error ? 1 : 0, at::kInt);
-  all_reduce(mesh.control(), failed, what, c10d::ReduceOp::MAX).wait();
+  const bool failed = any_rank(mesh.control(), error != nullptr, what);
   if (error) std::rethrow_exception(error);
-  if (failed.item<int>() != 0) throw std::runtime_error(fmt::format("another rank failed in {}", what));
+  if (failed) throw std::runtime_error(fmt::format("another rank failed in {}", what));
 }
 
 /// The step of a checkpoint's folder name; nothing for other names.

@@ -154,6 +154,12 @@ Pending broadcast(const ProcessGroup& group, at::Tensor tensor, int64_t source, 
                });
 }
 
+bool any_rank(const ProcessGroup& group, bool value, const std::string& what) {
+  const at::Tensor holds = at::full({1}, value ? 1 : 0, at::kInt);
+  all_reduce(group, holds, what, c10d::ReduceOp::MAX).wait();
+  return holds.item<int>() != 0;
+}
+
 std::string broadcast_text(const ProcessGroup& group, const std::string& text, const std::string& what) {
   if (!group) return text;
   const at::Tensor size = at::full({1}, static_cast<int64_t>(text.size()), at::kLong);

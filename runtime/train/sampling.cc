@@ -56,11 +56,7 @@ class Continuation {
     return !((logits - expected).norm() <= 0.1 * (expected - expected.mean()).norm()).item<bool>();
   }
 
-  bool any_rank(bool value) {
-    const at::Tensor count = at::full({1}, value ? 1 : 0, at::kLong);
-    all_reduce(model_.mesh().control(), count, "whether a cache is of use").wait();
-    return count.item<int64_t>() > 0;
-  }
+  bool any_rank(bool value) { return modular::any_rank(model_.mesh().control(), value, "whether a cache is of use"); }
 
   ParallelModel& model_;
   int64_t context_;

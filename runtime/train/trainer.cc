@@ -118,6 +118,10 @@ class Trainer {
     announce(counts.all);
 
     const int64_t steps = config_.train.steps;
+    // The part before may have ended between a step and the evaluation after it, which rank 0 knows.
+    const bool lacks_evaluation = step_ > 0 && due(config_.eval.every, step_ == steps) &&
+                                  any_rank(mesh_.control(), report_ && !report_->has_evaluated(step_), "an evaluation");
+    if (lacks_evaluation) evaluate();
     while (step_ < steps) {
       trace_.begin(step_ + 1);
       std::optional<StepMetrics> metrics = take_step();
@@ -320,12 +324,10 @@ class Trainer {
 
   /// What becomes of a step without finite numbers. Collective: the numbers that led here are the same on all ranks.
   void skip_or_refuse_step(double loss, double norm) {
-    at::Tensor spoiled = at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(mesh_.device()));
+    const at::Tensor spoiled = at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(mesh_.device()));
     for (const auto& parameter : model_.parameters())
       if (parameter.local.numel() > 0) spoiled.add_(parameter.local.isfinite().all().logical_not());
-    spoiled = spoiled.cpu();
-    all_reduce(mesh_.control(), spoiled, "the weights that are not finite").wait();
-    const bool weights = spoiled.item<int>() != 0;
+    const bool weights = any_rank(mesh_.control(), spoiled.item<int>() != 0, "weights that are not finite");
     if (!weights && config_.train.on_nonfinite == "skip")
       return print("step {} is skipped: its loss is {} and its gradient's norm {}\n", step_ + 1, loss, norm);
     throw std::runtime_error(
