@@ -119,7 +119,7 @@ std::optional<SavedCheckpoint> CheckpointSaver::finish() {
   while (stage_ != Stage::idle) {
     work_.wait();
     at::Tensor slowest = at::full({1}, static_cast<int64_t>(progress_.load()), at::kLong);
-    all_reduce(mesh_.world(), slowest, kStages[static_cast<size_t>(stage_)], c10d::ReduceOp::MAX).wait();
+    all_reduce(mesh_.control(), slowest, kStages[static_cast<size_t>(stage_)], c10d::ReduceOp::MAX).wait();
     if (auto saved = go_on(static_cast<SaveProgress>(slowest.item<int64_t>()))) return saved;
   }
   return {};

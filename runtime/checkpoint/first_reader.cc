@@ -18,7 +18,7 @@ std::vector<uint8_t> which_are_stored(const std::vector<ModelParameter>& paramet
                                       const std::exception_ptr& error, const fs::path& folder, Mesh& mesh) {
   std::vector<uint8_t> found(parameters.size() + 1, error ? 0 : 1);  // the last one: whether there is no error
   for (size_t i = 0; i < parameters.size(); ++i) found[i] = stored.contains(parameters[i].name) ? 1 : 0;
-  broadcast(mesh.world(), at::from_blob(found.data(), {static_cast<int64_t>(found.size())}, at::kByte), 0,
+  broadcast(mesh.control(), at::from_blob(found.data(), {static_cast<int64_t>(found.size())}, at::kByte), 0,
             "which parameters the initial weights have")
       .wait();
   if (error) std::rethrow_exception(error);
@@ -49,7 +49,7 @@ void load_parameters_by_first(const fs::path& folder, const ModelConfig& model, 
         at::empty(all[i].global_shape, at::TensorOptions().dtype(all[i].tensor.scalar_type()));  // in host memory
     if (first)
       read_box(all[i].name, stored.at(all[i].name), std::vector<int64_t>(all[i].global_shape.size(), 0), whole);
-    broadcast(mesh.world(), whole, 0, "the initial " + all[i].name).wait();
+    broadcast(mesh.control(), whole, 0, "the initial " + all[i].name).wait();
     for (const TensorBox& box : parameters) {
       if (box.name != all[i].name) continue;
       at::Tensor part = whole;

@@ -87,6 +87,8 @@ Mesh::Mesh(const Environment& environment, const MeshShape& shape, const MeshOpt
     set_phase("joining the job");
     store_ = connect_store(environment, options.rendezvous_timeout);
     if (device_.is_cuda()) claim_device(store_, cuda_library().name_of(device_), environment.rank);
+    const bool data_is_over_gloo = device_.is_cpu() && !options.make_backend;
+    control_ = data_is_over_gloo ? world() : group(kAllAxes, "control", at::kCPU, /*make_backend=*/nullptr);
   }
 }
 
@@ -105,13 +107,18 @@ Mesh::~Mesh() {
 int64_t Mesh::coordinate(Axis axis) const { return shape_.coordinates(rank())[static_cast<size_t>(axis)]; }
 
 ProcessGroup Mesh::group(std::vector<Axis> axes, const std::string& purpose) {
+  return group(axes, purpose, device_, options_.make_backend);
+}
+
+ProcessGroup Mesh::group(const std::vector<Axis>& axes, const std::string& purpose, const at::Device& device,
+                         MakeBackend make_backend) {
   std::string description;
   for (size_t axis = 0; axis < kAxisNames.size(); ++axis)
     if (shape_.size[axis] > 1 && std::ranges::count(axes, static_cast<Axis>(axis)))
       description += fmt::format("{}{}", description.empty() ? "" : " x ", kAxisNames[axis]);
   if (description.empty()) return {};
   if (!purpose.empty()) description += fmt::format(" ({})", purpose);
-  return make(description, shape_.members(rank(), axes));
+  return make(description, shape_.members(rank(), axes), device, make_backend);
 }
 
 ProcessGroup Mesh::neighbours(Axis axis, int64_t count) {
@@ -119,19 +126,21 @@ ProcessGroup Mesh::neighbours(Axis axis, int64_t count) {
   if (count == size(axis)) return group({axis});
   const std::vector<int64_t> all = shape_.members(rank(), {axis});
   const auto first = all.begin() + coordinate(axis) / count * count;
-  return make(fmt::format("{} by {}", kAxisNames[static_cast<size_t>(axis)], count), {first, first + count});
+  return make(fmt::format("{} by {}", kAxisNames[static_cast<size_t>(axis)], count), {first, first + count}, device_,
+              options_.make_backend);
 }
 
-ProcessGroup Mesh::make(const std::string& description, std::vector<int64_t> ranks) {
+ProcessGroup Mesh::make(const std::string& description, std::vector<int64_t> ranks, const at::Device& device,
+                        MakeBackend make_backend) {
   if (const auto known = groups_.find(description); known != groups_.end()) return known->second;
   GroupSpec spec;
   spec.description = description;
   spec.ranks = std::move(ranks);
   spec.rank = static_cast<int>(std::ranges::find(spec.ranks, rank()) - spec.ranks.begin());
   spec.name = fmt::format("{}:{}", spec.description, spec.ranks.front());
-  spec.one_machine = environment_.local_world_size == environment_.world_size;
+  spec.one_machine = environment_.one_machine();
   spec.timeout = options_.collective_timeout;
-  return groups_[description] = make_group(store_, spec, device_);
+  return groups_[description] = make_group(store_, spec, device, make_backend);
 }
 
 }  // namespace modular

@@ -33,6 +33,7 @@ struct ParallelOptions {
   std::vector<std::string> frozen = {};
   PipelineOptions pipeline = {};  // where pp is larger than 1
   RouterOptions router = {};      // in step(), of a model with experts
+  bool initialize = true;         // draw initial values; not where all are loaded next, until when they are undefined
 };
 
 /// What one optimizer step's forward and backward found, over the whole mesh.

@@ -124,6 +124,17 @@ std::vector<Evaluation> read_evaluations(const std::filesystem::path& path) {
   return evaluations;
 }
 
+bool has_ended(const std::filesystem::path& path, int64_t step) {
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const auto json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (json.is_object() && json.value("event", Json()) == "end" && json.value("step", Json()) == step &&
+        !json.contains("stopped_by"))
+      return true;
+  }
+  return false;
+}
+
 std::string as_utf8(const std::string& text) {
   return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
 }

@@ -46,7 +46,7 @@ struct RunSummary {
   std::string checkpoints;               // the folder; empty where none is written
   std::string stopped_by;                // the signal, e.g. "SIGTERM"; empty where all steps were taken
 
-  double tokens_per_second() const { return static_cast<double>(tokens) / seconds_of_steps; }
+  double tokens_per_second() const { return steps > 0 ? static_cast<double>(tokens) / seconds_of_steps : 0.0; }
 };
 
 /// Writes one JSON object a line. Rank 0 has one; a reader may follow the file during the run.
@@ -82,6 +82,9 @@ void forget_after(int64_t step, std::vector<Evaluation>& evaluations);
 
 /// The evaluations of a run whose metrics.jsonl this is, in their order; none where there is no such file.
 std::vector<Evaluation> read_evaluations(const std::filesystem::path& path);
+
+/// Whether the file says that the run took all of its steps, of which `step` was the last.
+bool has_ended(const std::filesystem::path& path, int64_t step);
 
 /// `text` with what is not UTF-8 replaced by U+FFFD.
 std::string as_utf8(const std::string& text);

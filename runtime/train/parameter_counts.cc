@@ -29,7 +29,7 @@ std::vector<std::string> looked_up_tables(const ModelConfig& network) {
 ParameterCounts count_parameters(ParallelModel& model, const ModelConfig& network) {
   const auto looked_up = looked_up_tables(network);
   const int64_t chosen = experts_per_token(network);
-  auto counts = at::zeros({2}, at::TensorOptions().dtype(at::kLong).device(model.mesh().device()));
+  at::Tensor counts = at::zeros({2}, at::kLong);
   for (const auto& parameter : model.parameters()) {
     int64_t owned = 0;
     for (const ParameterBox& box : parameter.boxes) owned += box.owner ? c10::multiply_integers(box.shape) : 0;
@@ -40,7 +40,7 @@ ParameterCounts count_parameters(ParallelModel& model, const ModelConfig& networ
         chosen > 0 && parameter.global_shape.size() == 3 && parameter.name.find(".experts.") != std::string::npos;
     counts[1] += is_of_experts ? owned * chosen / parameter.global_shape[0] : owned;
   }
-  all_reduce(model.mesh().world(), counts, "the number of parameters").wait();
+  all_reduce(model.mesh().control(), counts, "the number of parameters").wait();
   return {counts[0].item<int64_t>(), counts[1].item<int64_t>()};
 }
 

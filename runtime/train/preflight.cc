@@ -19,6 +19,7 @@
 #include "runtime/model/tasks.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/train/config_field.h"
+#include "runtime/train/deterministic.h"
 #include "runtime/train/folder_lock.h"
 #include "runtime/train/samples.h"
 
@@ -323,6 +324,7 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
       !sentence.empty())
     refuse_setting(settings, key, sentence);
   check_dropout(settings);
+  if (settings.train.deterministic) refuse_if(deterministic_refusal());
   refuse_if(ParallelModel::refusal(*settings.network.entry, *settings.network.config, run.mesh, parallel.pipeline));
   check_reading(settings);
   check_targets(settings);

@@ -86,7 +86,7 @@ void RunReport::sample(const std::string& text) {
 }
 
 void RunReport::end(int signal) {
-  if (summary_.steps == 0) return;
+  if (summary_.steps == 0 && (signal != 0 || has_ended(metrics_path(config_), summary_.step))) return;
   summary_.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
   if (signal != 0) summary_.stopped_by = fmt::format("SIG{}", sigabbrev_np(signal));
   if (!evaluations_.empty()) {

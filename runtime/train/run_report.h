@@ -1,6 +1,7 @@
 // All that rank 0 tells of a run: into its files of metrics and onto the terminal.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -25,9 +26,11 @@ class RunReport {
   /// Step `failed` had no finite numbers: the run goes on after `step`.
   void rollback(int64_t failed, int64_t step);
   void evaluation(const Evaluation& evaluation);
+  bool has_evaluated(int64_t step) const { return std::ranges::count(evaluations_, step, &Evaluation::step) > 0; }
   /// Text that the model has written.
   void sample(const std::string& text);
-  /// The summary, where steps were taken. `signal` is that which stopped the run, or 0.
+  /// The summary, where steps were taken or the last part ended before it. `signal` is that which stopped the run, or
+  /// 0.
   void end(int signal);
 
  private:

@@ -45,6 +45,14 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
 
 int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
+/// Draws initial values where no checkpoint has all of them.
+ParallelOptions options_of(const Run& run) {
+  ParallelOptions options = run.config.parallel_options();
+  const std::string& weights = run.config.model.checkpoint;
+  options.initialize = run.checkpoint.empty() && (weights.empty() || find_checkpoint(weights).empty());
+  return options;
+}
+
 class Trainer {
  public:
   Trainer(Run& run, Mesh& mesh, SaveSignals& signals)
@@ -52,7 +60,7 @@ class Trainer {
         config_(run.config),
         mesh_(mesh),
         signals_(signals),
-        model_(*config_.network.entry, *config_.network.config, mesh, config_.parallel_options(),
+        model_(*config_.network.entry, *config_.network.config, mesh, options_of(run),
                static_cast<uint64_t>(config_.train.seed)),
         optimizer_(model_.parameters(), config_.optim, mesh),
         training_(open_samples(config_, run.files.training, config_.train.seed)),
@@ -82,6 +90,10 @@ class Trainer {
     announce(counts.all);
 
     const int64_t steps = config_.train.steps;
+    // The part before may have ended between a step and the evaluation after it, which rank 0 knows.
+    const bool lacks_evaluation = step_ > 0 && due(config_.eval.every, step_ == steps) &&
+                                  any_rank(mesh_.control(), report_ && !report_->has_evaluated(step_), "an evaluation");
+    if (lacks_evaluation) evaluate();
     while (step_ < steps) {
       trace_.begin(step_ + 1);
       std::optional<StepMetrics> metrics = take_step();
@@ -128,7 +140,6 @@ class Trainer {
   }
 
   void load() {
-    run_.checkpoint = of_first_rank(run_.checkpoint.string());
     if (!run_.checkpoint.empty()) {
       position_.samples = restore(run_.checkpoint);
     } else if (!config_.model.checkpoint.empty()) {
@@ -151,17 +162,6 @@ class Trainer {
     optimizer_.set_steps(saved_number(checkpoint, state, "optimizer_steps"));
     model_.parameters_changed();
     return saved_number(checkpoint, state, "samples");
-  }
-
-  /// Rank 0's text, on all ranks. Each has looked for the newest checkpoint by itself, and one may have appeared
-  /// between.
-  std::string of_first_rank(const std::string& text) {
-    at::Tensor size = at::full({1}, static_cast<int64_t>(text.size()), at::kLong);
-    broadcast(mesh_.world(), size, 0, "the length of the checkpoint's name").wait();
-    at::Tensor bytes = at::empty({size.item<int64_t>()}, at::kByte);
-    if (mesh_.rank() == 0) std::ranges::copy(text, bytes.data_ptr<uint8_t>());
-    if (bytes.numel() > 0) broadcast(mesh_.world(), bytes, 0, "the checkpoint's name").wait();
-    return {reinterpret_cast<const char*>(bytes.const_data_ptr<uint8_t>()), static_cast<size_t>(bytes.numel())};
   }
 
   static int64_t saved_number(const fs::path& checkpoint, const TrainingState& state, const std::string& name) {
@@ -323,11 +323,10 @@ class Trainer {
 
   /// What becomes of a step without finite numbers. Collective: the numbers that led here are the same on all ranks.
   void skip_or_refuse_step(double loss, double norm) {
-    at::Tensor spoiled = at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(mesh_.device()));
+    const at::Tensor spoiled = at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(mesh_.device()));
     for (const auto& parameter : model_.parameters())
       if (parameter.local.numel() > 0) spoiled.add_(parameter.local.isfinite().all().logical_not());
-    all_reduce(mesh_.world(), spoiled, "the weights that are not finite").wait();
-    const bool weights = spoiled.item<int>() != 0;
+    const bool weights = any_rank(mesh_.control(), spoiled.item<int>() != 0, "weights that are not finite");
     if (!weights && config_.train.on_nonfinite == "skip")
       return print("step {} is skipped: its loss is {} and its gradient's norm {}\n", step_ + 1, loss, norm);
     finish_save();
@@ -394,6 +393,8 @@ class Trainer {
 int train(Run& run, Mesh& mesh, SaveSignals& signals) {
   // Checkpoints hold the generator's state, and must be the same in every run of a seed.
   at::manual_seed(static_cast<uint64_t>(run.config.train.seed));
+  // Each rank has looked for the newest checkpoint by itself, and one may have appeared between.
+  run.checkpoint = broadcast_text(mesh.control(), run.checkpoint.string(), "the checkpoint's name");
   return Trainer(run, mesh, signals).run();
 }
 

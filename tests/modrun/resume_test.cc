@@ -161,6 +161,33 @@ TEST_F(Resume, OneRankIsStartedAgainToo) {
   EXPECT_EQ(steps("run").size(), 300u);
 }
 
+TEST_F(Resume, MakesUpForTheEvaluationBeforeWhichARunEnded) {
+  const auto lines = [&](const std::string& part) {
+    std::vector<std::string> found;
+    std::ifstream in(run_folder("run") / "metrics.jsonl");
+    for (std::string line; std::getline(in, line);)
+      if (line.find(part) != line.npos) found.push_back(line);
+    return found;
+  };
+  ASSERT_EQ(train("run").status, 0);
+  const auto evaluations = lines("\"event\":\"evaluation\"");
+  ASSERT_EQ(evaluations.size(), 1U);
+  ASSERT_EQ(lines("\"event\":\"end\"").size(), 1U);
+  // As if it had been killed after the last checkpoint.
+  std::string rest;
+  for (const std::string& line : lines(""))
+    if (line.find("\"evaluation\"") == line.npos && line.find("\"end\"") == line.npos) rest += line + "\n";
+  std::ofstream(run_folder("run") / "metrics.jsonl") << rest;
+  for (const char* launcher : {"2", "1"}) {  // the first makes up for it, the second finds nothing to do
+    const auto resumed = train("run", {"--resume"}, {"--nproc-per-node", launcher});
+    ASSERT_EQ(resumed.status, 0) << resumed.output;
+    ASSERT_EQ(lines("\"event\":\"evaluation\"").size(), 1U);
+    const auto made_up = nlohmann::json::parse(lines("\"event\":\"evaluation\"").front());
+    EXPECT_NEAR(made_up["held_out_loss"], nlohmann::json::parse(evaluations.front())["held_out_loss"], 1e-5);
+    EXPECT_EQ(lines("\"event\":\"end\"").size(), 1U);
+  }
+}
+
 TEST_F(Resume, AFolderThatCannotBeWrittenIsRefusedBeforeARankStarts) {
   for (const std::string folder : {"/proc/none", ""}) {
     const auto refused = modrun({"--nproc-per-node", "2", "train", config_.string(), "--set", "train.dir=" + folder});
