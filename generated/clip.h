@@ -476,6 +476,13 @@ class CLIPForImageClassificationImpl : public Module {
 };
 TORCH_MODULE(CLIPForImageClassification);
 
+// The tower of CLIPModel that runs first.
+inline const Tower clip_model_first_tower = {
+    .split_list = "vision_model.encoder.layers",
+    .first = {"vision_model.embeddings", "vision_model.pre_layrnorm"},
+    .last = {"vision_model.post_layernorm", "visual_projection"},
+};
+
 // The parallel plan of CLIPModel.
 inline const Plan clip_model_plan = {
     .units = {"text_model.encoder.layers.*", "vision_model.encoder.layers.*"},
@@ -507,10 +514,7 @@ inline const Plan clip_model_plan = {
     .split_list = "text_model.encoder.layers",
     .first = {"text_model.embeddings"},
     .last = {"text_model.final_layer_norm", "text_projection", "logit_scale"},
-    .first_tower = Tower{.split_list = "vision_model.encoder.layers",
-    .first = {"vision_model.embeddings", "vision_model.pre_layrnorm"},
-    .last = {"vision_model.post_layernorm", "visual_projection"},
-},
+    .first_tower = clip_model_first_tower,
     .divides =
         {
             {"text_config.vocab_size", "tp"},

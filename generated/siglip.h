@@ -551,6 +551,13 @@ class SiglipForImageClassificationImpl : public Module {
 };
 TORCH_MODULE(SiglipForImageClassification);
 
+// The tower of SiglipModel that runs first.
+inline const Tower siglip_model_first_tower = {
+    .split_list = "vision_model.encoder.layers",
+    .first = {"vision_model.embeddings"},
+    .last = {"vision_model.post_layernorm", "vision_model.head"},
+};
+
 // The parallel plan of SiglipModel.
 inline const Plan siglip_model_plan = {
     .units = {"text_model.encoder.layers.*", "vision_model.encoder.layers.*"},
@@ -592,12 +599,7 @@ inline const Plan siglip_model_plan = {
     .split_list = "text_model.encoder.layers",
     .first = {"text_model.embeddings"},
     .last = {"text_model.final_layer_norm", "text_model.head", "logit_scale", "logit_bias"},
-    .first_tower =
-        Tower{
-            .split_list = "vision_model.encoder.layers",
-            .first = {"vision_model.embeddings"},
-            .last = {"vision_model.post_layernorm", "vision_model.head"},
-        },
+    .first_tower = siglip_model_first_tower,
     .divides =
         {
             {"text_config.vocab_size", "tp"},

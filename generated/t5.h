@@ -773,6 +773,13 @@ class T5ForTokenClassificationImpl : public Module {
 };
 TORCH_MODULE(T5ForTokenClassification);
 
+// The tower of T5ForConditionalGeneration that runs first.
+inline const Tower t5_for_conditional_generation_first_tower = {
+    .split_list = "encoder.block",
+    .first = {},
+    .last = {"encoder.final_layer_norm"},
+};
+
 // The parallel plan of T5ForConditionalGeneration.
 inline const Plan t5_for_conditional_generation_plan = {
     .units = {"encoder.block.*", "encoder.block.*.layer.0.SelfAttention.relative_attention_bias", "decoder.block.*",
@@ -810,12 +817,7 @@ inline const Plan t5_for_conditional_generation_plan = {
     .split_list = "decoder.block",
     .first = {},
     .last = {"decoder.final_layer_norm", "lm_head"},
-    .first_tower =
-        Tower{
-            .split_list = "encoder.block",
-            .first = {},
-            .last = {"encoder.final_layer_norm"},
-        },
+    .first_tower = t5_for_conditional_generation_first_tower,
     .everywhere = {"encoder.block.*.layer.0.SelfAttention.relative_attention_bias",
                    "decoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
     .divides =
@@ -862,6 +864,13 @@ inline const Plan t5_for_sentence_embedding_plan = {
 inline const bool t5_for_sentence_embedding_registered = register_entry<T5ForSentenceEmbedding, T5Config>(
     "t5", "T5EncoderModel", "sentence-embedding", "t5", t5_for_sentence_embedding_plan);
 
+// The tower of T5ForSequenceClassification that runs first.
+inline const Tower t5_for_sequence_classification_first_tower = {
+    .split_list = "transformer.encoder.block",
+    .first = {},
+    .last = {"transformer.encoder.final_layer_norm"},
+};
+
 // The parallel plan of T5ForSequenceClassification.
 inline const Plan t5_for_sequence_classification_plan = {
     .units = {"transformer.encoder.block.*",
@@ -900,12 +909,7 @@ inline const Plan t5_for_sequence_classification_plan = {
     .split_list = "transformer.decoder.block",
     .first = {},
     .last = {"transformer.decoder.final_layer_norm", "classification_head"},
-    .first_tower =
-        Tower{
-            .split_list = "transformer.encoder.block",
-            .first = {},
-            .last = {"transformer.encoder.final_layer_norm"},
-        },
+    .first_tower = t5_for_sequence_classification_first_tower,
     .everywhere = {"transformer.encoder.block.*.layer.0.SelfAttention.relative_attention_bias",
                    "transformer.decoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
     .divides =

@@ -133,7 +133,15 @@ void write_plan(llvm::json::OStream& json, const FamilyModel& family, const Entr
 
 PlanSource plan_source(const FamilyModel& family, const EntryPlan& plan) {
   const std::string name = name_of_plan(family, plan.entry);
-  std::string text = "// The parallel plan of " + plan.entry + ".\n";
+  std::string text;
+  if (plan.towers.size() > 1) {
+    const EntryPlan::Tower& first = plan.towers.front();
+    text += "// The tower of " + plan.entry + " that runs first.\n";
+    text += "inline const Tower " + name + "_first_tower = {\n";
+    text += "    .split_list = " + quoted(first.split_list) + ",\n";
+    text += member("first", each(first.first, quoted)) + member("last", each(first.last, quoted)) + "};\n\n";
+  }
+  text += "// The parallel plan of " + plan.entry + ".\n";
   text += "inline const Plan " + name + "_plan = {\n";
   text += member("units", each(plan.units, quoted));
   text += member("tensor_splits", each(plan.tensor_splits, [](const EntryPlan::Split& split) {
@@ -149,11 +157,7 @@ PlanSource plan_source(const FamilyModel& family, const EntryPlan& plan) {
   text += "    .split_list = " + quoted(tower.split_list) + ",\n";
   text += member("first", each(tower.first, quoted));
   text += member("last", each(tower.last, quoted));
-  if (plan.towers.size() > 1) {
-    const EntryPlan::Tower& first = plan.towers.front();
-    text += "    .first_tower = Tower{.split_list = " + quoted(first.split_list) + ",\n";
-    text += member("first", each(first.first, quoted)) + member("last", each(first.last, quoted)) + "},\n";
-  }
+  if (plan.towers.size() > 1) text += "    .first_tower = " + name + "_first_tower,\n";
   if (!plan.everywhere.empty()) text += member("everywhere", each(plan.everywhere, quoted));
   text += member("divides", each(plan.divides, [](const EntryPlan::Divides& divides) {
                    return "{" + quoted(divides.field) + ", " + quoted(divides.axis) + "}";

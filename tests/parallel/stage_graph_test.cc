@@ -2,6 +2,7 @@
 #include "runtime/parallel/stage_graph.h"
 
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <memory>

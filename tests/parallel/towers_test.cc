@@ -91,7 +91,9 @@ TEST_P(CutTowers, Pipeline2) {
 TEST_P(CutTowers, Pipeline3) {
   expect_same_training(GetParam(), mesh(3),
                        {variant("1f1b", 3, 3, 4), variant("1f1b", 3, 3, 2, {3, 4}), variant("gpipe", 3, 3, 2, {4, 5}),
-                        variant("interleaved", 3, 3, 3), variant("zbv", 4, 4, 4, {1, 2, 4, 6, 7})});
+                        variant("interleaved", 3, 3, 3), variant("zbv", 4, 4, 4, {1, 2, 4, 6, 7})},
+                       // AdamW divides by gradients that are near 0, whose rounding differs between schedules.
+                       /*tolerance=*/3e-5);
 }
 
 TEST_P(CutTowers, Pipeline4) {

@@ -239,6 +239,13 @@ class SplitTowersForCausalLMImpl : public Module {
 };
 TORCH_MODULE(SplitTowersForCausalLM);
 
+// The tower of SplitTowersForCausalLM that runs first.
+inline const Tower split_towers_for_causal_lm_first_tower = {
+    .split_list = "model.left.layers",
+    .first = {},
+    .last = {"model.left.norm", "model.bridge"},
+};
+
 // The parallel plan of SplitTowersForCausalLM.
 inline const Plan split_towers_for_causal_lm_plan = {
     .units = {"model.left.layers.*", "model.right.layers.*"},
@@ -272,10 +279,7 @@ inline const Plan split_towers_for_causal_lm_plan = {
     .split_list = "model.right.layers",
     .first = {},
     .last = {"model.right.norm", "model.gate", "lm_head"},
-    .first_tower = Tower{.split_list = "model.left.layers",
-    .first = {},
-    .last = {"model.left.norm", "model.bridge"},
-},
+    .first_tower = split_towers_for_causal_lm_first_tower,
     .divides =
         {
             {"vocab_size", "tp"},

@@ -232,6 +232,13 @@ class TwoTowersForCausalLMImpl : public Module {
 };
 TORCH_MODULE(TwoTowersForCausalLM);
 
+// The tower of TwoTowersForCausalLM that runs first.
+inline const Tower two_towers_for_causal_lm_first_tower = {
+    .split_list = "",
+    .first = {"model.left", "model.bridge"},
+    .last = {},
+};
+
 // The parallel plan of TwoTowersForCausalLM.
 inline const Plan two_towers_for_causal_lm_plan = {
     .units = {"model.left.layers.*", "model.right.layers.*"},
@@ -265,10 +272,7 @@ inline const Plan two_towers_for_causal_lm_plan = {
     .split_list = "",
     .first = {},
     .last = {"model.right", "model.gate", "lm_head"},
-    .first_tower = Tower{.split_list = "",
-    .first = {"model.left", "model.bridge"},
-    .last = {},
-},
+    .first_tower = two_towers_for_causal_lm_first_tower,
     .divides =
         {
             {"vocab_size", "tp"},
