@@ -74,9 +74,9 @@ constexpr size_t kMostInWorker = 32;
 
 /// One parse of some families and all that follows from it. While the specs are read, one after another, other
 /// processes already flatten families whose specs were and make what follows; `jobs` processes at a time.
-class Run {
+class Generation {
  public:
-  Run(const ParseOptions& options, std::vector<std::string> families, size_t jobs, bool keep_models)
+  Generation(const ParseOptions& options, std::vector<std::string> families, size_t jobs, bool keep_models)
       : options_(options), families_(std::move(families)), jobs_(jobs), keep_models_(keep_models), workers_(jobs) {}
 
   GenerateResult make() {
@@ -386,14 +386,14 @@ GenerateResult generate(const GenerateOptions& options) {
     if (!find_spec(where.root, where.shipped, family))
       throw std::runtime_error("there is no spec " + spec_name(family) + " below " + where.root);
   const size_t jobs = options.jobs ? options.jobs : std::max(1u, std::thread::hardware_concurrency());
-  GenerateResult result = Run(where, options.families, jobs, options.keep_models).make();
+  GenerateResult result = Generation(where, options.families, jobs, options.keep_models).make();
   if (result.ok() || options.families.size() == 1) return result;
   // One spec's error may hide another's, or cause it: each is parsed alone.
   Workers workers(jobs);
   for (const std::string& family : options.families) {
     if (!workers.start()) continue;
     try {
-      workers.succeed(to_bytes(Run(where, {family}, 1, false).make()));
+      workers.succeed(to_bytes(Generation(where, {family}, 1, false).make()));
     } catch (const std::exception& error) {
       workers.fail(error.what());
     }

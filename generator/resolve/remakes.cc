@@ -60,7 +60,7 @@ class FieldRegistration : public clang::RecursiveASTVisitor<FieldRegistration> {
   const std::string& field_;
 };
 
-class Checker : public clang::RecursiveASTVisitor<Checker> {
+class RemakeChecker : public clang::RecursiveASTVisitor<RemakeChecker> {
  public:
   std::vector<WrongRemake> found;
 
@@ -131,7 +131,7 @@ std::optional<Registration> remade_registration(const clang::CallExpr& call) {
 }
 
 std::vector<WrongRemake> wrong_remakes(const clang::NamespaceDecl& space) {
-  Checker checker;
+  RemakeChecker checker;
   checker.TraverseDecl(const_cast<clang::NamespaceDecl*>(&space));
   return checker.found;
 }

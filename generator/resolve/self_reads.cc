@@ -49,9 +49,9 @@ class Reads : public clang::ConstEvaluatedExprVisitor<Reads> {
   std::vector<SelfRead>& found_;
 };
 
-class Visitor : public clang::RecursiveASTVisitor<Visitor> {
+class SelfReads : public clang::RecursiveASTVisitor<SelfReads> {
  public:
-  explicit Visitor(const clang::ASTContext& context) : context_(context) {}
+  explicit SelfReads(const clang::ASTContext& context) : context_(context) {}
   std::vector<SelfRead> found;
 
   bool VisitVarDecl(clang::VarDecl* variable) {
@@ -78,7 +78,7 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
 }  // namespace
 
 std::vector<SelfRead> self_reads(const clang::NamespaceDecl& space) {
-  Visitor visitor(space.getASTContext());
+  SelfReads visitor(space.getASTContext());
   visitor.TraverseDecl(const_cast<clang::NamespaceDecl*>(&space));
   return visitor.found;
 }

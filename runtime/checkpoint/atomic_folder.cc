@@ -18,10 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse_system(const fs::path& path, std::string_view verb) {
-  throw std::runtime_error(fmt::format("{} cannot be {}: {}", path.string(), verb, std::strerror(errno)));
-}
-
 /// A path without a trailing slash, whose file name is then the folder's.
 fs::path named(const fs::path& folder) { return folder.has_filename() ? folder : folder.parent_path(); }
 
@@ -54,6 +50,10 @@ void replace_in_two_steps(const fs::path& partial, const fs::path& final) {
 }
 
 }  // namespace
+
+void refuse_system(const fs::path& path, std::string_view verb) {
+  throw std::runtime_error(fmt::format("{} cannot be {}: {}", path.string(), verb, std::strerror(errno)));
+}
 
 fs::path partial_folder(const fs::path& folder) { return beside(folder, ".partial"); }
 

@@ -19,6 +19,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/block_digests.h"
 #include "runtime/checkpoint/json_text.h"
 
@@ -59,10 +60,6 @@ std::string_view type_name(at::ScalarType type) {
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& why) {
   throw std::runtime_error(fmt::format("{} {}", path.string(), why));
-}
-
-[[noreturn]] void refuse_system(const fs::path& path, std::string_view verb) {
-  throw std::runtime_error(fmt::format("{} cannot be {}: {}", path.string(), verb, std::strerror(errno)));
 }
 
 /// Bytes of a tensor, or nothing where the product does not fit in 63 bits. A tensor of no values has strides, too.

@@ -1,0 +1,49 @@
+"""Within a library, no two files give the same name to something of their unnamed namespaces, so that it can be built from
+several files at once (CMAKE_UNITY_BUILD), as scripts/demo does.
+
+    unnamed_names.py PROJECT
+"""
+
+import collections
+import pathlib
+import re
+import sys
+
+# Built file by file (UNITY_BUILD OFF in their CMakeLists.txt): rows of tables, which are called alike on purpose.
+FILE_BY_FILE = {"runtime/optim", "runtime/ops", "generator/weave/rules"}
+
+UNNAMED = re.compile(r"\nnamespace \{\n(.*?)\n\}  // namespace\n", re.S)
+DEFINITION = re.compile(
+    r"(?:class|struct|enum class) (\w+)|(?:\w[\w:<>,&* ]*?[ *&])(k[A-Z]\w*)(?:\[\w*\])?\s*[={(]|(?:\w|\[\[)[\w:<>,&*\[\] ]*?[ *&](\w+)\(([^)]*)"
+)
+
+
+def names(text):
+    for space in UNNAMED.findall(text):
+        for line in space.split("\n"):
+            if not line or not (line[0].isalpha() or line[0] == "[") or line.startswith(("using ", "namespace ", "template ")):
+                continue
+            if found := DEFINITION.match(line):
+                kind, constant, function, parameters = found.groups()
+                types = re.sub(r"\s*\w+(,|$)", r"\1", parameters or "")  # overloads are no clash
+                yield kind or constant or f"{function}({types})"
+
+
+def main(project):
+    places = collections.defaultdict(set)
+    for root in ("runtime", "generator", "checks"):
+        for path in (project / root).rglob("*.cc"):
+            folder = str(path.parent.relative_to(project))
+            if folder in FILE_BY_FILE:
+                continue
+            library = "generator" if folder.startswith("generator") and folder != "generator/tool" else folder
+            for name in names(path.read_text()):
+                places[library, name].add(str(path.relative_to(project)))
+    clashes = {key: paths for key, paths in places.items() if len(paths) > 1}
+    for (_, name), paths in sorted(clashes.items()):
+        print(f"{name} is in the unnamed namespaces of {' and '.join(sorted(paths))}: call one otherwise, or make them one")
+    return 1 if clashes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1])))
