@@ -57,11 +57,11 @@ TEST_F(Bench, TellsTrafficAndTheSameLossForEachStrategy) {
 }
 
 TEST_F(Bench, NamesWhatDoesNotRunAndWhy) {
-  const auto finished = bench("none,tp", {"--set", "model.config.num_key_value_heads=1"});
+  const auto finished = bench("none,tp", {"--set", "model.config.intermediate_size=47"});
   ASSERT_EQ(finished.status, 0) << finished.output;
   EXPECT_THAT(finished.output, HasSubstr("| none |"));
   EXPECT_THAT(finished.output, HasSubstr("tp does not run: "));
-  EXPECT_THAT(finished.output, HasSubstr("num_key_value_heads"));
+  EXPECT_THAT(finished.output, HasSubstr("intermediate_size"));
 }
 
 TEST_F(Bench, CountsWhatAStageReceives) {
