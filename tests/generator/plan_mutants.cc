@@ -122,6 +122,21 @@ constexpr Exception kExceptions[] = {
     {"T5ForConditionalGenerationImpl::decoder: PP_LAST exchanged for PP_ALL", refused},
     {"ModelImpl::vision_model: PP_FIRST exchanged for PP_ALL", refused},
     {"ModelImpl::text_model: PP_LAST exchanged for PP_ALL", refused},
+    // A tower whose list is not marked is one piece, which the stage runs that begins and ends it.
+    {"T5DecoderImpl::block: PP_SPLIT removed", accepted},
+    {"T5DecoderImpl::block: PP_SPLIT exchanged for", accepted},
+    // Which tower runs first is seen from what the second one reads.
+    {"T5ModelImpl::encoder: PP_FIRST removed", accepted},
+    {"T5ForConditionalGenerationImpl::encoder: PP_FIRST removed", accepted},
+    {"SiglipModelImpl::vision_model: PP_FIRST removed", accepted},
+    // What follows the first tower there is a mask of its batch, which each stage makes.
+    {"T5ModelImpl::forward: towers exchanged", accepted},
+    {"T5ForConditionalGenerationImpl::inherited_forward: towers exchanged", accepted},
+    // It lies within a tower that is marked as a whole: the outermost mark decides.
+    {"LlavaEncoderImpl::layers: PP_SPLIT", accepted},
+    {"LlavaVisionModelImpl::embeddings: PP_FIRST", accepted},
+    {"LlavaVisionModelImpl::pre_layrnorm: PP_FIRST", accepted},
+    {"LlavaVisionModelImpl::post_layernorm: PP_LAST", accepted},
 };
 
 Verdict verdict_of(const std::string& name, Verdict verdict) {
