@@ -30,7 +30,9 @@ class SplitLayers : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(SplitLayers, TrainTheSameOverTensorParallelRanks) {
   expect_same_training(GetParam(), mesh(2),
-                       {{.name = "plain"}, {.name = "recomputed", .options = {.recompute = true}}});
+                       {{.name = "plain"}, {.name = "recomputed", .options = {.recompute = true}}},
+                       // AdamW divides by gradients that are near 0, whose rounding differs between meshes.
+                       /*tolerance=*/2e-5);
 }
 
 TEST_P(SplitLayers, TrainTheSameWhereTheirSlicesAreSharded) {
