@@ -32,7 +32,7 @@ double gradient_norm(const std::vector<ShardedParameter>& parameters, Mesh& mesh
     if (parameter.owner && parameter.grad.defined() && parameter.grad.numel() > 0) owned.push_back(parameter.grad);
 
   at::Tensor sum = at::zeros({}, at::TensorOptions().dtype(at::kDouble).device(mesh.device()));
-  if (!owned.empty()) sum = norms_of_pieces(owned).to(at::kDouble).square().sum();
+  if (!owned.empty()) sum = norms_of_pieces(owned).to(at::kDouble).square().sum().to(mesh.device());
   all_reduce(mesh.world(), sum, "the gradient norm").wait();
   return sum.sqrt().item<double>();
 }

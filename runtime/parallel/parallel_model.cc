@@ -17,10 +17,13 @@
 #include "runtime/parallel/contexts.h"
 #include "runtime/parallel/data_parallel_rows.h"
 #include "runtime/parallel/dropout_draws.h"
+#include "runtime/parallel/host_transfers.h"
 #include "runtime/parallel/initialization.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parameter_table.h"
 #include "runtime/parallel/pipeline.h"
+#include "runtime/parallel/recomputed_operations.h"
+#include "runtime/parallel/saved_tensors.h"
 #include "runtime/parallel/tensor_parallel.h"
 #include "runtime/parallel/unit_parameters.h"
 #include "runtime/parallel/unit_runner.h"
@@ -74,12 +77,14 @@ struct ParallelModel::State {
   std::set<int64_t> stages_with_root;             // of this rank's: those that use parameters of the root unit
   // Whether the modules compute with the boxes themselves, so that the backward leaves gradients where they belong.
   bool in_place = false;
+  std::optional<SavedTensors> saved;
   std::optional<UnitRunner> runner;
   std::unique_ptr<tp::TensorParallel> tensor_parallel;
   std::unique_ptr<Pipeline> pipeline;
   std::unique_ptr<dp::DataParallel> rows_of_ranks;
   ProcessGroup data_parallel;  // the ranks whose batches make up a step's
   std::optional<DropoutDraws> dropout;
+  std::vector<at::Tensor> host_gradients;  // beside boxes, where the optimizer is offloaded
 
   State(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options)
       : entry(entry), mesh(mesh), options(options), model(build_on_meta(entry, config)) {}
@@ -103,6 +108,7 @@ struct ParallelModel::State {
   /// Runs `autograd`, which leaves gradients of parameters. The others as UnitRunner has them.
   void backward(const std::function<void()>& autograd, bool last_of_stage, bool last_of_step, bool with_root);
   void end_step();
+  void move_gradients_to_host();
   StageFunctions stage_functions(size_t micro_batches);
   PipelineSums train(std::span<const Batch> micro_batches, double scale);
   PipelineSums evaluate(std::span<const Batch> batches);
@@ -124,7 +130,7 @@ void ParallelModel::State::lay_out() {
   const auto type = options.bf16 ? at::kBFloat16 : at::kFloat;
   for (size_t unit = 0; unit < layouts.size(); ++unit) {
     const std::string name = unit == 0 ? std::string(entry.architecture) : table.units[unit].name;
-    units.emplace_back(name, std::move(layouts[unit]), groups, type, mesh.device());
+    units.emplace_back(name, std::move(layouts[unit]), groups, type, mesh.device(), options.offload);
   }
 }
 
@@ -171,21 +177,32 @@ void ParallelModel::State::lay_out_buffers() {
 
 void ParallelModel::State::choose_reduction() {
   const bool sharded = mesh.size(Axis::dp_shard) > 1, replicated = mesh.size(Axis::dp_replicate) > 1;
-  in_place = !sharded && !replicated && !options.bf16;
-  if (sharded || replicated || options.recompute)
+  in_place = !sharded && !replicated && !options.bf16 && !options.offload.optimizer;
+  if (!options.recompute.operations.empty() || options.offload.activations) {
+    std::vector<at::Tensor> persistent;
+    for (const auto* tensors : {&table.parameters, &table.buffers})
+      for (const ModelParameter& parameter : *tensors)
+        if (parameter.held) persistent.push_back(parameter.tensor);
+    saved.emplace(options.recompute, options.offload, mesh.device(), persistent);
+  }
+  if (sharded || replicated || options.recompute || options.offload.parameters || saved)
     runner.emplace(table.units, units,
                    UnitOptions{.reshard_after_forward = options.zero_stage == 3,
                                .reduce_once = options.zero_stage == 1,
                                .prefetch = static_cast<size_t>(options.prefetch),
                                .recompute = options.recompute,
                                .reduce = !in_place,
-                               .dropout = dropout ? &*dropout : nullptr},
+                               .dropout = dropout ? &*dropout : nullptr,
+                               .saved = saved ? &*saved : nullptr},
                    mesh.device());
 }
 
 ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options,
                              uint64_t seed) {
   if (const std::string reason = refusal(entry, config, mesh.shape(), options.pipeline); !reason.empty())
+    throw std::runtime_error(reason);
+  if (const auto [key, reason] = memory_refusal(entry, config, options.units, options.recompute, options.offload);
+      !reason.empty())
     throw std::runtime_error(reason);
   state_ = std::make_unique<State>(entry, config, mesh, options);
   State& state = *state_;
@@ -198,10 +215,10 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   for (const PlacedStage& stage : stages) {
     own.push_back(&stage);
     const auto of_root = [](const ModelParameter& parameter) { return parameter.held && parameter.unit == 0; };
-    const ParameterTable of_stage = parameter_table(*state.model.module, *entry.plan, config, {&stage});
+    const ParameterTable of_stage = parameter_table(*state.model.module, *entry.plan, config, {&stage}, options.units);
     if (std::ranges::any_of(of_stage.parameters, of_root)) state.stages_with_root.insert(stage.number());
   }
-  state.table = parameter_table(*state.model.module, *entry.plan, config, own);
+  state.table = parameter_table(*state.model.module, *entry.plan, config, own, options.units);
   freeze(state.table.parameters, options.frozen);
   state.model.module->eval();  // what dropout drops is not libtorch's to draw
   if (options.dropout) state.dropout.emplace(*state.model.module, seed);
@@ -237,7 +254,10 @@ void ParallelModel::State::begin_step() {
 Outputs ParallelModel::State::forward(const Batch& batch) {
   RECORD_USER_SCOPE("forward");
   if (dropout) dropout->begin_forward(batch);
-  return model.forward(batch);
+  SavedTensors::Frame frame(saved ? &*saved : nullptr, {});
+  Outputs outputs = model.forward(batch);
+  frame.finish(/*offload=*/false);
+  return outputs;
 }
 
 void ParallelModel::State::backward(const std::function<void()>& autograd, bool last_of_stage, bool last_of_step,
@@ -250,6 +270,19 @@ void ParallelModel::State::backward(const std::function<void()>& autograd, bool 
   } else if (!in_place) {
     for (UnitParameters& unit : units) unit.start_reduction();
   }
+}
+
+/// Complete gradients go where the optimizer updates.
+void ParallelModel::State::move_gradients_to_host() {
+  host_gradients.resize(boxes.size());
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    if (!boxes[i].grad.defined()) continue;
+    at::Tensor& host = host_gradients[i];
+    if (!host.defined()) host = empty_on_host(boxes[i].grad.sizes(), at::kFloat, mesh.device());
+    boxes[i].grad = host.copy_(boxes[i].grad, /*non_blocking=*/true);
+  }
+  wait_for_copies(mesh.device());
+  for (UnitParameters& unit : units) unit.begin_step();  // frees those on the device
 }
 
 void ParallelModel::State::end_step() {
@@ -267,10 +300,12 @@ void ParallelModel::State::end_step() {
     boxes[box].grad = boxes[box].grad.contiguous();
     all_reduce(mesh.group({Axis::pp}), boxes[box].grad, "the gradient of " + boxes[box].name).wait();
   }
-  if (shared_between_stages.empty()) return;
-  std::vector<at::Tensor> shared;
-  for (const size_t box : shared_between_stages) shared.push_back(boxes[box].grad);
-  pipeline->sum_between_ends(shared);
+  if (!shared_between_stages.empty()) {
+    std::vector<at::Tensor> shared;
+    for (const size_t box : shared_between_stages) shared.push_back(boxes[box].grad);
+    pipeline->sum_between_ends(shared);
+  }
+  if (options.offload.optimizer) move_gradients_to_host();
 }
 
 StageFunctions ParallelModel::State::stage_functions(size_t micro_batches) {
@@ -338,6 +373,8 @@ StepResult ParallelModel::step(std::span<const Batch> micro_batches) {
   UnitScopes scopes(state.table.units);
   if (!contexts.units && torch::profiler::impl::profilerEnabled()) contexts.units = &scopes;
   const InstalledContexts installed(contexts);
+  const InstalledSavedTensors installed_saved(state.saved ? &*state.saved : nullptr);
+  const WatchedOperations watched(state.saved ? &*state.saved : nullptr);
   state.begin_step();
 
   int64_t targets = 0;

@@ -10,6 +10,7 @@
 #include "runtime/mesh/mesh.h"
 #include "runtime/model/cache.h"
 #include "runtime/model/registry.h"
+#include "runtime/parallel/memory_options.h"
 #include "runtime/parallel/pipeline_options.h"
 #include "runtime/parallel/sharded_parameter.h"
 
@@ -21,11 +22,14 @@ struct ParallelOptions {
   // between steps; they are gathered once a step, and gradients summed once. 2: gradients too, which are summed after
   // each micro-batch. 3: parameters too, which are gathered for each forward and each backward of a unit.
   int64_t zero_stage = 3;
-  int64_t prefetch = 1;    // FSDP: units that are gathered ahead
-  bool recompute = false;  // run each unit's forward again in the backward instead of keeping its activations
-  bool bf16 = false;       // compute in bfloat16; parameters, optimizer and sums over micro-batches
-                           // and data-parallel ranks stay float32
-  bool dropout = true;     // in step(), as the config says
+  int64_t prefetch = 1;          // FSDP: units that are gathered ahead
+  Recomputation recompute = {};  // what is computed again in the backward instead of being kept
+  Offload offload = {};          // what is in host memory until it is needed
+  // Classes of the plan's units that are units; "*" is all. The others belong to the unit around them.
+  std::vector<std::string> units = {"*"};
+  bool bf16 = false;    // compute in bfloat16; parameters, optimizer and sums over micro-batches
+                        // and data-parallel ranks stay float32
+  bool dropout = true;  // in step(), as the config says
   // Modules and parameters that are not trained, by paths in the module tree, in which "*" is any one component.
   std::vector<std::string> frozen = {};
   PipelineOptions pipeline = {};  // where pp is larger than 1

@@ -53,6 +53,8 @@ ParallelOptions RunConfig::parallel_options() const {
   options.zero_stage = parallel.zero_stage;
   options.prefetch = parallel.prefetch;
   options.recompute = parallel.recompute;
+  options.offload = offload_of(parallel.offload);
+  options.units = parallel.units;
   options.bf16 = parallel.bf16;
   options.frozen = optim.frozen;
   options.pipeline = {parallel.schedule, parallel.stages_per_rank, parallel.cuts};

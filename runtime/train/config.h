@@ -106,7 +106,9 @@ struct ParallelSection {
   int64_t stages_per_rank = 0;
   std::string schedule = "1f1b";
   std::vector<int64_t> cuts;
-  bool recompute = false, bf16 = false;
+  bool bf16 = false;
+  Recomputation recompute;
+  std::vector<std::string> units = {"*"}, offload;
 
   template <class Visitor>
   void fields(Visitor&& visit) {
@@ -122,7 +124,11 @@ struct ParallelSection {
     visit("tp", tp, "tensor-parallel ranks", 1);
     visit("zero_stage", zero_stage, "what dp_shard divides: 1 optimizer state, 2 gradients too, 3 parameters too", 1);
     visit("prefetch", prefetch, "units gathered ahead of use under zero_stage 3", 0);
-    visit("recompute", recompute, "run each unit's forward again in the backward");
+    visit("units", units, "unit classes that are units of FSDP and of recomputation; ['*'] is all, [] none");
+    visit("recompute", recompute,
+          "computed again in the backward: none, full (every unit), n (every n-th), or operations of all units: "
+          "['attention', 'norm', 'activation']");
+    visit("offload", offload, "kept in host memory until needed: some of ['optimizer', 'parameters', 'activations']");
     visit("timeout_minutes", timeout_minutes, "after which a collective that has not ended is an error", 1);
     visit("bf16", bf16,
           "compute in bfloat16, sums over a micro-batch's tokens and over tp included; all else stays float32");

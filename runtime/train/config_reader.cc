@@ -256,6 +256,17 @@ void check_together(const RunConfig& config) {
          "parallel.timeout_minutes must be at most 525600, a year");
   unless(config.parallel.zero_stage <= 3, {"parallel.zero_stage"},
          fmt::format("parallel.zero_stage must be 1, 2 or 3, but is {}", config.parallel.zero_stage));
+  for (const std::string& name : config.parallel.offload)
+    unless(std::ranges::find(offload_names(), name) != offload_names().end(), {"parallel.offload"},
+           fmt::format("parallel.offload has \"{}\": it may hold {}", name, fmt::join(offload_names(), ", ")));
+  const Offload offload = offload_of(config.parallel.offload);
+  unless(!offload.optimizer || (optim.name != "adafactor" && optim.name != "muon"), {"parallel.offload", "optim.name"},
+         fmt::format("parallel.offload keeps the optimizer in host memory, and optim.name = \"{}\" exchanges what it "
+                     "updates between devices: use adamw or sgd, or leave {} out",
+                     optim.name, offload.parameters ? "parameters" : "optimizer"));
+  unless(!offload.activations || config.parallel.recompute.every != 1, {"parallel.offload", "parallel.recompute"},
+         "parallel.offload has activations, and with parallel.recompute = \"full\" units keep none but their inputs: "
+         "leave one of the two out, or recompute every second unit or operations");
   const std::string unknown = unknown_schedule(config.parallel.schedule);
   unless(unknown.empty(), {"parallel.schedule"}, unknown);
   unless(optim.min_lr <= optim.lr, {"optim.min_lr", "optim.lr"},
