@@ -56,13 +56,15 @@ std::pair<std::string, std::string> memory_refusal(const Entry& entry, const Any
     if (!unit.name.empty()) known.insert(class_name(*unit.module));
   for (const std::string& name : units)
     if (name != "*" && !known.contains(name))
-      return {"parallel.units",
-              fmt::format("parallel.units: {} has no unit class {}; its unit classes are {}, and [\"*\"] is all of them",
-                          entry.architecture, name, known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")))};
+      return {
+          "parallel.units",
+          fmt::format("parallel.units: {} has no unit class {}; its unit classes are {}, and [\"*\"] is all of them",
+                      entry.architecture, name, known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")))};
   if (!units.empty()) return {};
   if (recompute.every > 0)
-    return {"parallel.recompute",
-            "parallel.recompute asks for units, and parallel.units is []: name unit classes, or operations to recompute"};
+    return {
+        "parallel.recompute",
+        "parallel.recompute asks for units, and parallel.units is []: name unit classes, or operations to recompute"};
   if (offload.activations)
     return {"parallel.offload",
             "parallel.offload has activations, which are those of units, and parallel.units is []: name unit classes"};

@@ -26,9 +26,9 @@ const std::vector<std::string>& recomputed_operations();
 
 /// What is in host memory and comes to the device when it is needed.
 struct Offload {
-  bool optimizer = false;    // the update, and what it reads and writes: float32 parameters, its state
-  bool parameters = false;   // parameters too, outside of the units at work
-  bool activations = false;  // what units keep for the backward
+  bool optimizer = false;          // the update, and what it reads and writes: float32 parameters, its state
+  bool parameters = false;         // parameters too, outside of the units at work
+  bool activations = false;        // what units keep for the backward
   size_t least_bytes = 64 * 1024;  // of activations: smaller ones stay
 };
 

@@ -22,7 +22,9 @@ struct ParallelOptions {
   // between steps; they are gathered once a step, and gradients summed once. 2: gradients too, which are summed after
   // each micro-batch. 3: parameters too, which are gathered for each forward and each backward of a unit.
   int64_t zero_stage = 3;
-  int64_t prefetch = 1;          // FSDP: units that are gathered ahead
+  int64_t prefetch = 1;  // FSDP: units that are gathered ahead
+  // Replicas on threads of this process, on a mesh of one rank: see thread_replicas.h.
+  int64_t dp_threads = 1;
   Recomputation recompute = {};  // what is computed again in the backward instead of being kept
   Offload offload = {};          // what is in host memory until it is needed
   // Classes of the plan's units that are units; "*" is all. The others belong to the unit around them.

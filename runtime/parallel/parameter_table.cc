@@ -170,7 +170,7 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
   };
   std::ranges::for_each(table.parameters, describe);
   std::ranges::for_each(table.buffers, describe);
-  for (ModelParameter& parameter : table.parameters) 
+  for (ModelParameter& parameter : table.parameters)
     parameter.layer_matrix = is_layer_matrix(parameter, planned, tables);
   return table;
 }

@@ -14,7 +14,7 @@
 namespace modular {
 namespace {
 
-SavedTensors* watching = nullptr;
+thread_local SavedTensors* watching = nullptr;
 FusedFunctions unwatched;  // the program's, in the place of which the functions below are installed
 
 bool watches(const char* operation) {
@@ -54,18 +54,12 @@ struct Watched {
 
 const Watched* find_watched(std::string_view name) {
   static const std::unordered_map<std::string_view, Watched> table = {
-      {"aten::native_layer_norm", {"norm", Part::whole}},
-      {"aten::silu", {"activation", Part::whole}},
-      {"aten::gelu", {"activation", Part::whole}},
-      {"aten::bmm", {"attention", Part::makes_scores}},
-      {"aten::mul", {"attention", Part::on_scores}},
-      {"aten::div", {"attention", Part::on_scores}},
-      {"aten::tanh", {"attention", Part::on_scores}},
-      {"aten::add", {"attention", Part::on_scores}},
-      {"aten::cat", {"attention", Part::on_scores}},
-      {"aten::_softmax", {"attention", Part::on_scores}},
-      {"aten::masked_fill", {"attention", Part::on_scores}},
-      {"aten::_to_copy", {"attention", Part::on_scores}},
+      {"aten::native_layer_norm", {"norm", Part::whole}},    {"aten::silu", {"activation", Part::whole}},
+      {"aten::gelu", {"activation", Part::whole}},           {"aten::bmm", {"attention", Part::makes_scores}},
+      {"aten::mul", {"attention", Part::on_scores}},         {"aten::div", {"attention", Part::on_scores}},
+      {"aten::tanh", {"attention", Part::on_scores}},        {"aten::add", {"attention", Part::on_scores}},
+      {"aten::cat", {"attention", Part::on_scores}},         {"aten::_softmax", {"attention", Part::on_scores}},
+      {"aten::masked_fill", {"attention", Part::on_scores}}, {"aten::_to_copy", {"attention", Part::on_scores}},
       {"aten::clone", {"attention", Part::on_scores}},
   };
   const auto found = table.find(name);
@@ -75,7 +69,7 @@ const Watched* find_watched(std::string_view name) {
 /// Arguments of an operation, its tensors apart.
 struct Call final : at::ObserverContext {
   Part part{};
-  std::vector<c10::IValue> arguments;  // in the place of tensors, nothing; of lists of them, their number
+  std::vector<c10::IValue> arguments;           // in the place of tensors, nothing; of lists of them, their number
   std::vector<std::pair<size_t, bool>> places;  // of tensors among the arguments, and whether they are a list
   std::vector<Tensor> tensors;
 };

@@ -9,7 +9,7 @@
 namespace modular {
 namespace {
 
-SavedTensors* installed = nullptr;
+thread_local SavedTensors* installed = nullptr;
 
 /// What autograd holds in the place of a tensor.
 class Hooks final : public torch::autograd::SavedVariableHooks {
@@ -79,8 +79,8 @@ SavedTensor SavedTensors::keep(const at::Tensor& tensor) {
   Entry& entry = frames_.back().of(tensor);
   if (entry.recipe && entry.version != tensor._version()) return SavedTensor(tensor);  // written in place since
   if (!entry.memory)
-    entry.memory = entry.recipe ? std::make_shared<SavedMemory>(entry.recipe)
-                                : std::make_shared<SavedMemory>(tensor.storage());
+    entry.memory =
+        entry.recipe ? std::make_shared<SavedMemory>(entry.recipe) : std::make_shared<SavedMemory>(tensor.storage());
   return SavedTensor(tensor, entry.memory);
 }
 

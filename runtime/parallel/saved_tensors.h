@@ -1,6 +1,6 @@
-// What becomes of the tensors that autograd saves in a unit's forward: kept, computed again from what is kept (Korthikanti
-// et al., Reducing Activation Recomputation in Large Transformer Models), or moved to host memory until the unit's
-// backward (Rhu et al., vDNN).
+// What becomes of the tensors that autograd saves in a unit's forward: kept, computed again from what is kept
+// (Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models), or moved to host memory until
+// the unit's backward (Rhu et al., vDNN).
 #pragma once
 
 #include <ATen/ATen.h>

@@ -68,7 +68,8 @@ void UnitParameters::prefetch() {
     for (const ParameterPlacement& parameter : layout_.parameters) {
       if (parameter.chunk() == 0) continue;
       gathered.push_back(layout_.chunks(whole_, parameter));
-      gathered.back()[groups_.shard_rank].view(-1).copy_(shard_.narrow(0, parameter.offset, parameter.chunk()), /*non_blocking=*/true);
+      gathered.back()[groups_.shard_rank].view(-1).copy_(shard_.narrow(0, parameter.offset, parameter.chunk()),
+                                                         /*non_blocking=*/true);
     }
   } else {
     gathered_ = at::empty(whole_.sizes(), whole_.options());

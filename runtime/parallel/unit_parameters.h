@@ -68,10 +68,10 @@ class UnitParameters {
   std::string name_;
   UnitLayout layout_;
   DataParallelGroups groups_;
-  bool in_host_memory_;   // where the shard is
+  bool in_host_memory_;          // where the shard is
   at::TensorOptions on_device_;  // float32
-  at::Tensor shard_;   // [shard_size] float32
-  at::Tensor master_;  // the same in host memory, which the optimizer updates; undefined where that is shard_
+  at::Tensor shard_;             // [shard_size] float32
+  at::Tensor master_;            // the same in host memory, which the optimizer updates; undefined where that is shard_
   at::Tensor
       whole_;  // [ranks * shard_size] in the type of the computation; undefined where the modules use shard_ itself
   at::Tensor gradient_;  // [shard_size] float32, summed over the micro-batches so far; undefined before the first

@@ -46,7 +46,7 @@ std::vector<at::Tensor> begin_graph(const std::vector<at::Tensor>& inputs, const
 class UnitNode final : public torch::autograd::Node {
  public:
   UnitNode(UnitRunner& runner, size_t unit, size_t position)
-      : runner_(runner), unit_(unit), order_(runner.orders_.at(runner.stage_)), position_(position) {}
+      : runner_(runner), unit_(unit), order_(runner.orders_.at(runner.stage_)), position_(position), parallel_(bound) {}
 
   std::string name() const override { return "UnitBackward of " + runner_.parameters_[unit_].name(); }
 
@@ -101,6 +101,7 @@ class UnitNode final : public torch::autograd::Node {
 
   void recompute() {
     const at::AutoGradMode with_graph(true);
+    const Binding binding(parallel_);  // this may be autograd's thread for a GPU
     const RandomState now(runner_.device_);
     random_state_->restore();
     DropoutDraws* dropout = runner_.options_.dropout;
@@ -132,6 +133,7 @@ class UnitNode final : public torch::autograd::Node {
   size_t unit_;
   const UnitRunner::Order& order_;  // of the stage that it belongs to
   size_t position_;
+  const Parallel parallel_;  // that the forward was bound to
   bool done_ = false;
   std::vector<size_t> attached_;  // the outputs that have this history, by their number among all
   torch::autograd::edge_list outputs_;

@@ -21,9 +21,9 @@ namespace modular {
 
 struct UnitOptions {
   bool reshard_after_forward =
-      true;                  // free parameters between forward and backward; else they stay until the step ends
-  bool reduce_once = false;  // sum a unit's gradients after the step's last backward of it; else after each
-  size_t prefetch = 1;       // units that are gathered ahead, in the order in which they ran last time
+      true;                      // free parameters between forward and backward; else they stay until the step ends
+  bool reduce_once = false;      // sum a unit's gradients after the step's last backward of it; else after each
+  size_t prefetch = 1;           // units that are gathered ahead, in the order in which they ran last time
   Recomputation recompute = {};  // of units
   bool reduce = true;  // hand gradients to UnitParameters; false where they are complete as the backward leaves them
   DropoutDraws* dropout = nullptr;  // what a unit that is recomputed draws again

@@ -45,8 +45,8 @@ class ActivationMemory : public ::testing::Test {
     counting();
     install_fused_functions();
     at::set_num_threads(1);
-    callback_ = at::addThreadLocalCallback(
-        at::RecordFunctionCallback(note_backward).scopes({at::RecordScope::USER_SCOPE}));
+    callback_ =
+        at::addThreadLocalCallback(at::RecordFunctionCallback(note_backward).scopes({at::RecordScope::USER_SCOPE}));
   }
   void TearDown() override { at::removeCallback(callback_); }
 
@@ -79,8 +79,8 @@ class ActivationMemory : public ::testing::Test {
 
 /// Of a Llama layer beside its input, with fused functions: what the norms read and give and their roots; rotated
 /// queries and keys, values, and what attention gives with a logarithm a head; gate, up and their product.
-constexpr int64_t kOfLayer = kTokens * (3 * kHidden + 2 + 2 * kHeads * kHeadDim + 2 * kKeyHeads * kHeadDim + kHeads +
-                                        3 * kInner);
+constexpr int64_t kOfLayer =
+    kTokens * (3 * kHidden + 2 + 2 * kHeads * kHeadDim + 2 * kKeyHeads * kHeadDim + kHeads + 3 * kInner);
 
 TEST_F(ActivationMemory, FallsByWhatIsComputedAgain) {
   const double all = kept("LlamaForCausalLM", {});

@@ -60,15 +60,14 @@ TEST_P(SameBits, AsWithoutThem) {
     Mesh mesh(environment, shape, {.device = at::kCPU});
     Report all;
     for (const auto& [option, options] : kOptions) {
-      const Report one = train(
-          mesh, entry_of(architecture),
-          {.name = option, .fields = kDropping, .options = options, .micro_batches = count});
+      const Report one = train(mesh, entry_of(architecture),
+                               {.name = option, .fields = kDropping, .options = options, .micro_batches = count});
       all.insert(all.end(), one.begin(), one.end());
     }
     return all;
   };
-  const auto reports = shape.ranks() == 1 ? std::vector<Report>{train_all({})}
-                                          : run_ranks(static_cast<int>(shape.ranks()), train_all);
+  const auto reports =
+      shape.ranks() == 1 ? std::vector<Report>{train_all({})} : run_ranks(static_cast<int>(shape.ranks()), train_all);
   for (const Report& report : reports) {
     const size_t size = report.size() / kOptions.size();
     for (size_t option = 1; option < kOptions.size(); ++option)
@@ -77,18 +76,17 @@ TEST_P(SameBits, AsWithoutThem) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Meshes, SameBits,
-    ::testing::Values(Case{"LlamaAlone", "LlamaForCausalLM", {}, 2},
-                      Case{"LlamaSharded3", "LlamaForCausalLM", {.size = {1, 1, 3, 1, 1, 1}}, 2},
-                      Case{"LlamaTensor2", "LlamaForCausalLM", {.size = {1, 1, 1, 1, 1, 2}}, 1},
-                      Case{"LlamaPipeline2", "LlamaForCausalLM", {.size = {2, 1, 1, 1, 1, 1}}, 4},
-                      Case{"BertAlone", "BertForMaskedLM", {}, 1},
-                      Case{"BertSharded3", "BertForMaskedLM", {.size = {1, 1, 3, 1, 1, 1}}, 1},
-                      Case{"BertTensor2", "BertForMaskedLM", {.size = {1, 1, 1, 1, 1, 2}}, 1},
-                      Case{"Gemma2Alone", "Gemma2ForCausalLM", {}, 1},
-                      Case{"Gemma2Tensor2", "Gemma2ForCausalLM", {.size = {1, 1, 1, 1, 1, 2}}, 1}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Meshes, SameBits,
+                         ::testing::Values(Case{"LlamaAlone", "LlamaForCausalLM", {}, 2},
+                                           Case{"LlamaSharded3", "LlamaForCausalLM", {.size = {1, 1, 3, 1, 1, 1}}, 2},
+                                           Case{"LlamaTensor2", "LlamaForCausalLM", {.size = {1, 1, 1, 1, 1, 2}}, 1},
+                                           Case{"LlamaPipeline2", "LlamaForCausalLM", {.size = {2, 1, 1, 1, 1, 1}}, 4},
+                                           Case{"BertAlone", "BertForMaskedLM", {}, 1},
+                                           Case{"BertSharded3", "BertForMaskedLM", {.size = {1, 1, 3, 1, 1, 1}}, 1},
+                                           Case{"BertTensor2", "BertForMaskedLM", {.size = {1, 1, 1, 1, 1, 2}}, 1},
+                                           Case{"Gemma2Alone", "Gemma2ForCausalLM", {}, 1},
+                                           Case{"Gemma2Tensor2", "Gemma2ForCausalLM", {.size = {1, 1, 1, 1, 1, 2}}, 1}),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(MemoryOptions, RefuseNamesThatDoNotExist) {
   const Entry& entry = entry_of("LlamaForCausalLM");
