@@ -14,4 +14,15 @@ struct DataParallelGroups {
   int64_t replicate_size = 1;
 };
 
+/// Those of a mesh.
+inline DataParallelGroups data_parallel_groups(Mesh& mesh) {
+  DataParallelGroups groups;
+  groups.shard = mesh.group({Axis::dp_shard});
+  groups.shard_size = mesh.size(Axis::dp_shard);
+  groups.shard_rank = mesh.coordinate(Axis::dp_shard);
+  groups.replicate = mesh.group({Axis::dp_replicate});
+  groups.replicate_size = mesh.size(Axis::dp_replicate);
+  return groups;
+}
+
 }  // namespace modular

@@ -16,12 +16,13 @@
 #include "runtime/model/tasks.h"
 #include "runtime/parallel/data_parallel_rows.h"
 #include "runtime/parallel/dropout_draws.h"
-#include "runtime/parallel/host_transfers.h"
+#include "runtime/parallel/host_gradients.h"
 #include "runtime/parallel/initialization.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parameter_table.h"
 #include "runtime/parallel/pipeline.h"
 #include "runtime/parallel/recomputed_operations.h"
+#include "runtime/parallel/running_sum.h"
 #include "runtime/parallel/saved_tensors.h"
 #include "runtime/parallel/tensor_parallel.h"
 #include "runtime/parallel/thread_replicas.h"
@@ -37,28 +38,6 @@ int64_t targets_of(const Entry& entry, const Batch& batch) {
   if (!batch.labels.defined()) return 0;
   return count_targets(find_task(entry.task)->targets(batch.labels)).item<int64_t>();
 }
-
-DataParallelGroups data_parallel_groups(Mesh& mesh) {
-  DataParallelGroups groups;
-  groups.shard = mesh.group({Axis::dp_shard});
-  groups.shard_size = mesh.size(Axis::dp_shard);
-  groups.shard_rank = mesh.coordinate(Axis::dp_shard);
-  groups.replicate = mesh.group({Axis::dp_replicate});
-  groups.replicate_size = mesh.size(Axis::dp_replicate);
-  return groups;
-}
-
-/// The sum of what forwards returned, without waiting for each of them.
-class RunningSum {
- public:
-  void add(const at::Tensor& value) {
-    if (value.defined()) sum_ = sum_.defined() ? sum_ + value.detach() : value.detach().to(at::kDouble);
-  }
-  double value() const { return sum_.defined() ? sum_.item<double>() : 0.0; }
-
- private:
-  at::Tensor sum_;
-};
 
 }  // namespace
 
@@ -84,7 +63,7 @@ struct ParallelModel::State {
   std::unique_ptr<dp::DataParallel> rows_of_ranks;
   ProcessGroup data_parallel;  // the ranks whose batches make up a step's
   std::optional<DropoutDraws> dropout;
-  std::vector<at::Tensor> host_gradients;  // beside boxes, where the optimizer is offloaded
+  HostGradients host_gradients;  // where the optimizer is offloaded
   std::optional<ThreadReplicas> replicas;
 
   State(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options)
@@ -112,7 +91,6 @@ struct ParallelModel::State {
   /// Runs `autograd`, which leaves gradients of parameters. The others as UnitRunner has them.
   void backward(const std::function<void()>& autograd, bool last_of_stage, bool last_of_step, bool with_root);
   void end_step();
-  void move_gradients_to_host();
   StageFunctions stage_functions(size_t micro_batches);
   PipelineSums train(std::span<const Batch> micro_batches, double scale);
   PipelineSums evaluate(std::span<const Batch> batches);
@@ -182,13 +160,8 @@ void ParallelModel::State::lay_out_buffers() {
 void ParallelModel::State::choose_reduction() {
   const bool sharded = mesh.size(Axis::dp_shard) > 1, replicated = mesh.size(Axis::dp_replicate) > 1;
   in_place = !sharded && !replicated && !options.bf16 && !options.offload.optimizer;
-  if (!options.recompute.operations.empty() || options.offload.activations) {
-    std::vector<at::Tensor> persistent;
-    for (const auto* tensors : {&table.parameters, &table.buffers})
-      for (const ModelParameter& parameter : *tensors)
-        if (parameter.held) persistent.push_back(parameter.tensor);
-    saved.emplace(options.recompute, options.offload, mesh.device(), persistent);
-  }
+  if (!options.recompute.operations.empty() || options.offload.activations)
+    saved.emplace(options.recompute, options.offload, mesh.device(), held_tensors(table));
   if (sharded || replicated || options.recompute || options.offload.parameters || saved)
     runner.emplace(table.units, units,
                    UnitOptions{.reshard_after_forward = options.zero_stage == 3,
@@ -279,19 +252,6 @@ void ParallelModel::State::backward(const std::function<void()>& autograd, bool 
   }
 }
 
-/// Complete gradients go where the optimizer updates.
-void ParallelModel::State::move_gradients_to_host() {
-  host_gradients.resize(boxes.size());
-  for (size_t i = 0; i < boxes.size(); ++i) {
-    if (!boxes[i].grad.defined()) continue;
-    at::Tensor& host = host_gradients[i];
-    if (!host.defined()) host = empty_on_host(boxes[i].grad.sizes(), at::kFloat, mesh.device());
-    boxes[i].grad = host.copy_(boxes[i].grad, /*non_blocking=*/true);
-  }
-  wait_for_copies(mesh.device());
-  for (UnitParameters& unit : units) unit.begin_step();  // frees those on the device
-}
-
 void ParallelModel::State::end_step() {
   if (runner) runner->end_step();
   for (size_t i = 0; i < boxes.size(); ++i) {
@@ -312,7 +272,9 @@ void ParallelModel::State::end_step() {
     for (const size_t box : shared_between_stages) shared.push_back(boxes[box].grad);
     pipeline->sum_between_ends(shared);
   }
-  if (options.offload.optimizer) move_gradients_to_host();
+  if (!options.offload.optimizer) return;
+  host_gradients.take(boxes, mesh.device());
+  for (UnitParameters& unit : units) unit.begin_step();  // frees those on the device
 }
 
 StageFunctions ParallelModel::State::stage_functions(size_t micro_batches) {

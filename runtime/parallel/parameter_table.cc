@@ -175,6 +175,14 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
   return table;
 }
 
+std::vector<at::Tensor> held_tensors(const ParameterTable& table) {
+  std::vector<at::Tensor> held;
+  for (const auto* tensors : {&table.parameters, &table.buffers})
+    for (const ModelParameter& tensor : *tensors)
+      if (tensor.held) held.push_back(tensor.tensor);
+  return held;
+}
+
 std::vector<int64_t> local_shape(const ModelParameter& parameter, int64_t tp) {
   std::vector<int64_t> shape = parameter.global_shape;
   if (parameter.tensor_split) shape[static_cast<size_t>(*parameter.tensor_split)] /= tp;

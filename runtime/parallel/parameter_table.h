@@ -59,6 +59,9 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
                                const std::vector<const pp::Stage*>& stages,
                                const std::vector<std::string>& unit_classes = {"*"});
 
+/// Parameters and buffers that this rank's stages have.
+std::vector<at::Tensor> held_tensors(const ParameterTable& table);
+
 /// Takes the gradient from the parameters of which a name lies in one of `patterns`.
 void freeze(std::vector<ModelParameter>& parameters, const std::vector<std::string>& patterns);
 

@@ -15,7 +15,7 @@ at::Tensor bytes_of(const c10::Storage& storage) {
 }
 
 const c10::Storage& SavedMemory::storage() {
-  if (storage_) return storage_;
+  if (is_here()) return storage_;
   const at::NoGradGuard no_grad;
   if (recipe_) {
     std::vector<at::Tensor> inputs;
@@ -30,17 +30,17 @@ const c10::Storage& SavedMemory::storage() {
 
 void SavedMemory::recompute_by(std::shared_ptr<const Recipe> recipe) {
   recipe_ = std::move(recipe);
-  storage_ = {};
+  storage_ = c10::Storage();
 }
 
 void SavedMemory::move_to_host(HostTransfers& transfers) {
   transfers_ = &transfers;
   host_ = transfers.to_host(bytes_of(storage_));
-  storage_ = {};
+  storage_ = c10::Storage();
 }
 
 void SavedMemory::fetch() {
-  if (!storage_ && !arriving_ && host_.defined()) arriving_ = transfers_->to_device(host_);
+  if (!is_here() && !arriving_ && host_.defined()) arriving_ = transfers_->to_device(host_);
 }
 
 void SavedMemory::reader_done() {
@@ -49,7 +49,7 @@ void SavedMemory::reader_done() {
 }
 
 void SavedMemory::trim() {
-  if (readers_ == 0 && (recipe_ || host_.defined())) storage_ = {};
+  if (readers_ == 0 && (recipe_ || host_.defined())) storage_ = c10::Storage();
 }
 
 SavedTensor::SavedTensor(const at::Tensor& tensor) {

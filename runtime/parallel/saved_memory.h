@@ -23,7 +23,7 @@ class SavedMemory {
   explicit SavedMemory(c10::Storage storage) : storage_(std::move(storage)) {}
   explicit SavedMemory(std::shared_ptr<const Recipe> recipe) : recipe_(std::move(recipe)) {}
 
-  bool is_here() const { return storage_; }
+  bool is_here() const { return static_cast<bool>(storage_); }
   const c10::Storage& held() const { return storage_; }
   /// Makes it what it was, where it is not here. Stays here while readers are to come.
   const c10::Storage& storage();

@@ -63,7 +63,7 @@ class SavedTensors {
   /// Whether `tensor` was recorded as made of attention's scores.
   bool is_of_scores(const at::Tensor& tensor);
   bool is_persistent(const at::Tensor& tensor) const {
-    return tensor.defined() && persistent_.contains(tensor.storage().unsafeGetStorageImpl());
+    return tensor.defined() && tensor.has_storage() && persistent_.contains(tensor.storage().unsafeGetStorageImpl());
   }
 
  private:

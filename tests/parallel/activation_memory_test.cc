@@ -94,7 +94,7 @@ TEST_F(ActivationMemory, FallsByWhatIsComputedAgain) {
       {"fused attention keeps no scores", operations({"attention"}), 0},
       {"both", operations({"norm", "activation"}), kTokens * ((2 * kLayers + 1) * kHidden + kLayers * kInner)}};
   for (const auto& [name, recompute, saved] : cases)
-    EXPECT_NEAR(all - kept("LlamaForCausalLM", {.recompute = recompute}), static_cast<double>(saved), 0.02 * kOfLayer)
+    EXPECT_NEAR(all - kept("LlamaForCausalLM", {.recompute = recompute}), static_cast<double>(saved), 0.05 * kOfLayer)
         << name;
 }
 
@@ -111,7 +111,7 @@ TEST_F(ActivationMemory, MovesToTheHostAndIsNotKeptTwice) {
   const double all = kept("LlamaForCausalLM", {});
   Offload offload;
   offload.activations = true;
-  EXPECT_NEAR(kept("LlamaForCausalLM", {.offload = offload}), all, 0.02 * kOfLayer);
+  EXPECT_NEAR(kept("LlamaForCausalLM", {.offload = offload}), all, 0.05 * kOfLayer);
 }
 
 TEST(SavedTensor, IsFreedAndComesBackAsItWas) {
