@@ -256,6 +256,11 @@ void check_together(const RunConfig& config) {
          "parallel.timeout_minutes must be at most 525600, a year");
   unless(config.parallel.zero_stage <= 3, {"parallel.zero_stage"},
          fmt::format("parallel.zero_stage must be 1, 2 or 3, but is {}", config.parallel.zero_stage));
+  const std::string& memory = config.parallel.memory;
+  unless(memory.empty() || bytes_of(memory), {"parallel.memory"},
+         fmt::format("parallel.memory is \"{}\": give bytes, e.g. 16GiB or 500MB", memory));
+  unless(!memory.empty() || config.train.micro_batches > 0, {"train.micro_batches"},
+         "train.micro_batches is 0, for as few as fit into parallel.memory, which is not given: set it, e.g. to 16GiB");
   const std::string unknown = unknown_schedule(config.parallel.schedule);
   unless(unknown.empty(), {"parallel.schedule"}, unknown);
   unless(optim.min_lr <= optim.lr, {"optim.min_lr", "optim.lr"},
