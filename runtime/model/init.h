@@ -7,10 +7,11 @@
 #include <numbers>
 
 #include "runtime/model/module.h"
+#include "runtime/model/parallel.h"
 
 namespace modular::init {
 
-/// What the runtime installs to initialize sharded or not yet materialized parameters.
+/// What a model is bound to that initializes sharded or not yet materialized parameters.
 class Initializer {
  public:
   virtual ~Initializer() = default;
@@ -18,15 +19,12 @@ class Initializer {
   virtual void fill(const Tensor& parameter, const std::function<void(Tensor& whole)>& fill) = 0;
 };
 
-/// Null where parameters are written in place.
-inline Initializer* initializer = nullptr;
-
 /// Has `write` give the parameter its values: all of it, in its global shape, without gradients. What the functions
 /// below are made of; nothing where the parameter is undefined.
 /// - parameter [...]
 inline void fill(const Tensor& parameter, const std::function<void(Tensor& whole)>& write) {
   if (!parameter.defined()) return;
-  if (initializer) return initializer->fill(parameter, write);
+  if (bound.initializer) return bound.initializer->fill(parameter, write);
   at::NoGradGuard no_grad;
   Tensor whole = parameter.detach();
   write(whole);

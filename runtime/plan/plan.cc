@@ -172,6 +172,8 @@ void check(const RunConfig& config, const MeshShape& mesh) {
   const auto pipeline = config.parallel_options().pipeline;
   std::string refusal = pipeline_refusal(pipeline, mesh[Axis::pp], config.train.micro_batches).sentence;
   if (refusal.empty()) refusal = ParallelModel::refusal(*config.network.entry, *config.network.config, mesh, pipeline);
+  if (config.parallel.dp_threads > 1)
+    refusal = "there is no plan of replicas on threads: set parallel.dp_threads to 1, and parallel.memory to \"\"";
   if (!refusal.empty()) throw ConfigError(refusal);
 }
 
