@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "runtime/mesh/cuda_library.h"
+#include "runtime/mesh/group_maker.h"
 #include "runtime/mesh/print.h"
 #include "runtime/mesh/status.h"
 
@@ -83,7 +84,7 @@ Mesh::Mesh(const Environment& environment, const MeshShape& shape, const MeshOpt
     throw std::runtime_error(fmt::format("the mesh {} has {} ranks but {} were started: start {} or change the mesh",
                                          shape.describe(), shape.ranks(), environment.world_size, shape.ranks()));
   device_ = choose_device(environment, options);
-  if (environment.world_size > 1 && !options.groups) {
+  if (environment.world_size > 1 && !group_maker) {
     set_phase("joining the job");
     store_ = connect_store(environment, options.rendezvous_timeout);
     if (device_.is_cuda()) claim_device(store_, cuda_library().name_of(device_), environment.rank);
@@ -118,7 +119,7 @@ ProcessGroup Mesh::group(std::vector<Axis> axes, const std::string& purpose) {
   spec.name = fmt::format("{}:{}", spec.description, spec.ranks.front());
   spec.one_machine = environment_.local_world_size == environment_.world_size;
   spec.timeout = options_.collective_timeout;
-  return groups_[spec.description] = options_.groups ? options_.groups(spec) : make_group(store_, spec, device_);
+  return groups_[spec.description] = group_maker ? group_maker(spec) : make_group(store_, spec, device_);
 }
 
 }  // namespace modular

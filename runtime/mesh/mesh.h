@@ -7,7 +7,6 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -44,8 +43,6 @@ struct MeshOptions {
   std::optional<at::Device> device;  // not given: this rank's GPU where there are GPUs, else the CPU
   std::chrono::milliseconds rendezvous_timeout = std::chrono::minutes(5);   // for all ranks to come
   std::chrono::milliseconds collective_timeout = std::chrono::minutes(10);  // for each collective after that
-  // Makes the process groups, where no other rank is there and nothing is to be exchanged; else empty.
-  std::function<ProcessGroup(const GroupSpec&)> groups = {};
 };
 
 /// The mesh of a running job. Collective: every rank constructs it with the same shape. A world of one needs no

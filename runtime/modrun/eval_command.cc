@@ -3,7 +3,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/run_plan.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/preflight.h"
 #include "runtime/train/samples.h"

@@ -10,7 +10,7 @@
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parameter_table.h"
 #include "runtime/parallel/schedule_play.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/run_plan.h"
 
 namespace modular {
 namespace {
@@ -42,7 +42,7 @@ std::vector<UnitSizes> sizes_of_units(const RunConfig& config, const MeshShape& 
   return units;
 }
 
-std::string name_of(const RankPlan& rank, const Plan& plan) {
+std::string name_of(const RankPlan& rank, const RunPlan& plan) {
   if (plan.mesh[Axis::pp] == 1) return "each";
   return fmt::format("pp {} (stage{} {})", &rank - plan.ranks.data(), rank.stages.size() > 1 ? "s" : "",
                      fmt::join(rank.stages, ", "));
@@ -54,7 +54,7 @@ Json as_json(const HeldBytes& held) {
   return json;
 }
 
-Json as_json(const Plan& plan, const std::vector<UnitSizes>& units) {
+Json as_json(const RunPlan& plan, const std::vector<UnitSizes>& units) {
   Json ranks = Json::array(), of_units = Json::array();
   for (const RankPlan& rank : plan.ranks) {
     Json traffic = Json::object();
@@ -99,7 +99,7 @@ std::string table_of(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-std::string memory_table(const Plan& plan) {
+std::string memory_table(const RunPlan& plan) {
   std::vector<std::vector<std::string>> rows = {{"rank, MiB at the peak"}};
   rows[0].insert(rows[0].end(), kHeldNames.begin(), kHeldNames.end());
   for (const char* further : {"peak", "in the", "of a micro-batch", "stored"}) rows[0].emplace_back(further);
@@ -115,7 +115,7 @@ std::string memory_table(const Plan& plan) {
   return table_of(rows);
 }
 
-std::string traffic_table(const Plan& plan) {
+std::string traffic_table(const RunPlan& plan) {
   std::vector<std::vector<std::string>> rows = {{"rank, received in a step", "over", "exchanges", "MiB"}};
   for (const RankPlan& rank : plan.ranks)
     for (const auto& [axes, exchanged] : rank.traffic)
@@ -138,7 +138,7 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
   auto config = read_config_of(arguments);
   const bool chooses = config.train.micro_batches == 0;
   if (chooses) fit_memory(config, ranks);
-  const Plan plan = plan_of(config, ranks);
+  const RunPlan plan = plan_of(config, ranks);
   const auto units = sizes_of_units(config, plan.mesh);
   if (arguments.format == "json") return fmt::print("{}\n", as_json(plan, units).dump(2));
 

@@ -6,7 +6,7 @@
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/run_plan.h"
 #include "runtime/train/job_mark.h"
 #include "runtime/train/trainer.h"
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/mesh/group_maker.h"
+
 namespace modular {
 namespace {
 
@@ -73,8 +75,8 @@ bool FakePeers::guessed_right() const {
   return std::ranges::all_of(guessed, [&](const auto& guess) { return shapes.at(guess.first) == guess.second; });
 }
 
-std::function<ProcessGroup(const GroupSpec&)> fake_groups(std::shared_ptr<FakePeers> peers) {
-  return [peers = std::move(peers)](const GroupSpec& spec) {
+FakeGroups::FakeGroups(std::shared_ptr<FakePeers> peers) {
+  group_maker = [peers = std::move(peers)](const GroupSpec& spec) {
     auto group = c10::make_intrusive<c10d::ProcessGroup>(spec.rank, static_cast<int>(spec.ranks.size()));
     group->setBackend(at::kCPU, c10d::ProcessGroup::CUSTOM, c10::make_intrusive<FakeBackend>(spec, peers));
     group->setDefaultBackend(c10d::ProcessGroup::CUSTOM);
@@ -83,5 +85,7 @@ std::function<ProcessGroup(const GroupSpec&)> fake_groups(std::shared_ptr<FakePe
     return group;
   };
 }
+
+FakeGroups::~FakeGroups() { group_maker = nullptr; }
 
 }  // namespace modular

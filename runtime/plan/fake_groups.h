@@ -6,8 +6,6 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/mesh/mesh.h"
-
 namespace modular {
 
 /// What ranks of a pipeline, which are run one after another, have to know of one another.
@@ -20,7 +18,14 @@ struct FakePeers {
   bool guessed_right() const;
 };
 
-/// Groups whose collectives and messages are done at once and leave their tensors as they are.
-std::function<ProcessGroup(const GroupSpec&)> fake_groups(std::shared_ptr<FakePeers> peers);
+/// While one lives, this thread's meshes have groups whose collectives and messages are done at once and leave their
+/// tensors as they are.
+class FakeGroups {
+ public:
+  explicit FakeGroups(std::shared_ptr<FakePeers> peers);
+  ~FakeGroups();
+  FakeGroups(const FakeGroups&) = delete;
+  FakeGroups& operator=(const FakeGroups&) = delete;
+};
 
 }  // namespace modular

@@ -100,7 +100,7 @@ Held MemoryLog::held(const Block& block) const {
   const Span& span = spans_[block.span];
   if (span.what == "construction") return Held::parameters;
   if (span.what == "state") return Held::optimizer;
-  const bool stays = block.freed > span.end;
+  const bool stays = block.freed >= span.end;
   // The first half of a cut backward leaves what the second half starts from.
   if (span.what == "forward" || span.what == "backward of inputs") return stays ? Held::activations : Held::working;
   if (span.what == "backward") return stays ? Held::gradients : Held::working;

@@ -1,6 +1,7 @@
 // The plan of a run against the run: live bytes of tensors at the peak of a step, and what traffic() counted.
 #include <ATen/Parallel.h>
 #include <c10/core/CPUAllocator.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +15,7 @@
 #include "runtime/ops/fused.h"
 #include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/run_plan.h"
 #include "tests/support/ranks.h"
 
 namespace modular::testing {
@@ -128,7 +129,7 @@ TEST_P(PlanOf, IsWhatTheRunTakes) {
   const RunConfig config = read_run_config({}, settings);
   const auto reports = run_ranks(ranks, [&](const Environment& environment) { return measured(environment, config); });
 
-  const Plan plan = plan_of(config, ranks);
+  const RunPlan plan = plan_of(config, ranks);
   const auto of_stage = static_cast<size_t>(ranks / plan.mesh[Axis::pp]);
   for (size_t rank = 0; rank < reports.size(); ++rank) {
     SCOPED_TRACE(fmt::format("rank {}", rank));
@@ -220,7 +221,7 @@ TEST(Plan, OfALargeModelNeedsNoMemory) {
       {"model.entry=LlamaForCausalLM", "model.config.hidden_size=8192", "model.config.intermediate_size=28672",
        "model.config.num_hidden_layers=80", "model.config.num_attention_heads=64", "model.config.num_key_value_heads=8",
        "model.config.vocab_size=128256", "train.seq_len=4096", "train.batch_size=64", "parallel.bf16=true"});
-  const Plan plan = plan_of(config, 64);
+  const RunPlan plan = plan_of(config, 64);
   // 70.6e9 parameters: their share of parameters and AdamW's state in float32.
   const RankPlan& rank = plan.ranks.front();
   EXPECT_NEAR(static_cast<double>(rank.step.held[static_cast<size_t>(Held::parameters)]), 4 * 70.6e9 / 64, 2e7);

@@ -1,4 +1,4 @@
-#include "runtime/plan/plan.h"
+#include "runtime/plan/run_plan.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/record_function.h>
@@ -122,10 +122,11 @@ RankPlan plan_rank(const RunConfig& config, const MeshShape& shape, const BatchS
   const auto log = std::make_shared<MemoryLog>();
   const LoggedMemory memory(log);
   const FakeKernels kernels;
+  const FakeGroups groups(peers);
   const LoggedSpans spans(*log);
 
   log->begin("construction");
-  Mesh mesh(environment_of(rank, shape), shape, {.device = at::kCPU, .groups = fake_groups(peers)});
+  Mesh mesh(environment_of(rank, shape), shape, {.device = at::kCPU});
   ParallelModel model(*config.network.entry, *config.network.config, mesh, config.parallel_options(), 1);
   log->end();
   plan.start = log->peak(0, log->now());
@@ -181,19 +182,10 @@ std::string mebibytes(int64_t bytes) { return fmt::format("{:.0f} MiB", static_c
 
 }  // namespace
 
-int64_t Plan::peak() const { return std::ranges::max(ranks, {}, &RankPlan::peak).peak(); }
+int64_t RunPlan::peak() const { return std::ranges::max(ranks, {}, &RankPlan::peak).peak(); }
 
-int64_t Plan::peak_of_machine(int64_t count) const {
-  std::vector<int64_t> peaks;
-  for (const RankPlan& rank : ranks)
-    peaks.insert(peaks.end(), static_cast<size_t>(mesh.ranks() / mesh[Axis::pp]), rank.peak());
-  std::ranges::sort(peaks, std::greater{});
-  peaks.resize(std::min(peaks.size(), static_cast<size_t>(count)));
-  return std::reduce(peaks.begin(), peaks.end());
-}
-
-Plan plan_of(const RunConfig& config, int64_t world_size) {
-  Plan plan;
+RunPlan plan_of(const RunConfig& config, int64_t world_size) {
+  RunPlan plan;
   plan.mesh = config.mesh_shape(world_size);
   check(config, plan.mesh);
   plan.batch = config.batch_shape(plan.mesh, 0);

@@ -28,14 +28,12 @@ struct RankPlan {
   int64_t peak() const { return std::max(start.bytes, step.bytes); }
 };
 
-struct Plan {
+struct RunPlan {
   MeshShape mesh;
   BatchShape batch;
   std::vector<RankPlan> ranks;  // one for each coordinate on pp
 
   int64_t peak() const;  // of the fullest rank
-  /// Of the ranks of a machine that has so many of all, at the most.
-  int64_t peak_of_machine(int64_t ranks) const;
 };
 
 /// The plan of a run on CPUs, with train.micro_batches as they are. Needs little memory and no process group. Not
@@ -43,7 +41,7 @@ struct Plan {
 /// number of threads. Mixtures of experts are taken to send every expert the same number of tokens, and what `muon`
 /// exchanges is left out. Throws ConfigError where the mesh or the batch cannot be, and DataError where data.format is
 /// "examples", whose shapes come from the files, and these cannot be read.
-Plan plan_of(const RunConfig& config, int64_t world_size);
+RunPlan plan_of(const RunConfig& config, int64_t world_size);
 
 /// Where train.micro_batches is 0, sets it to the fewest with which no rank needs more than parallel.memory. Where that
 /// is given, throws ConfigError in one sentence if the run needs more.
