@@ -39,8 +39,8 @@ struct RunPlan {
 /// The plan of a run on CPUs, with train.micro_batches as they are. Needs little memory and no process group. Not
 /// counted: what libtorch and Gloo keep beside tensors, scratch memory of single operations, and what grows with the
 /// number of threads. Mixtures of experts are taken to send every expert the same number of tokens, and what `muon`
-/// exchanges is left out. Throws ConfigError where the mesh or the batch cannot be, and DataError where data.format is
-/// "examples", whose shapes come from the files, and these cannot be read.
+/// exchanges of matrices is counted too low. Throws ConfigError where the mesh or the batch cannot be, and DataError
+/// where data.format is "examples", whose shapes come from the files, and these cannot be read.
 RunPlan plan_of(const RunConfig& config, int64_t world_size);
 
 /// Where train.micro_batches is 0, sets it to the fewest with which no rank needs more than parallel.memory. Where that
