@@ -50,13 +50,13 @@ std::vector<std::pair<std::string, std::string>> config_field_types(const clang:
   std::vector<std::pair<std::string, std::string>> types;
   clang::PrintingPolicy as_written(context.getLangOpts());
   as_written.adjustForCPlusPlus();
-  const auto* visitor = find<clang::CXXRecordDecl>(context, "FieldVisitor");
-  if (!visitor || !visitor->hasDefinition()) return types;
-  for (const clang::CXXMethodDecl* method : visitor->getDefinition()->methods())
-    if (method->getOverloadedOperator() == clang::OO_Call && method->getNumParams() == 2) {
-      const clang::QualType type = method->getParamDecl(1)->getType();
-      types.emplace_back(declarations.type_name(type), type.getNonReferenceType().getAsString(as_written));
-    }
+  const auto* alias = find<clang::TypeAliasDecl>(context, "ConfigValue");
+  const auto* variant = alias ? alias->getUnderlyingType()->getAs<clang::TemplateSpecializationType>() : nullptr;
+  if (!variant) return types;
+  for (const clang::TemplateArgument& argument : variant->template_arguments())
+    if (const clang::QualType type = argument.getAsType()->getPointeeType();
+        !type.isNull() && type.getAsString(as_written) != "NestedConfig")
+      types.emplace_back(declarations.type_name(type), type.getAsString(as_written));
   return types;
 }
 

@@ -12,8 +12,8 @@ namespace modgen {
 /// The tasks that runtime/model/tasks.h knows, in its order.
 std::vector<std::string> known_tasks(const clang::ASTContext& context);
 
-/// Types that a config's field can have, those that runtime/model/config.h has a visitor's function for: canonical, and
-/// as it writes them.
+/// Types that a config's field can have, those that ConfigValue of runtime/model/config.h points to: canonical, and as
+/// it writes them.
 std::vector<std::pair<std::string, std::string>> config_field_types(const clang::ASTContext& context,
                                                                     Declarations& declarations);
 

@@ -32,11 +32,12 @@ constexpr int64_t kWarmUp = 3;  // steps of each turn that are not counted
 /// How a strategy lays a run over `ranks` ranks.
 struct Strategy {
   std::string_view name;
-  std::string_view axis;  // that takes all ranks; empty: one rank
+  std::string_view axis;  // that takes all ranks; empty: one rank, whose threads "dp" is
   int64_t zero_stage = 0;
 };
 constexpr Strategy kStrategies[] = {
     {"none", ""},
+    {"dp", ""},
     {"ddp", "dp_replicate"},
     {"zero1", "dp_shard", 1},
     {"zero2", "dp_shard", 2},
@@ -60,6 +61,7 @@ std::vector<std::string> settings_of(const Strategy& strategy, int64_t ranks, in
   for (const std::string_view axis : {"pp", "dp_replicate", "dp_shard", "tp"})
     settings.push_back(fmt::format("parallel.{}={}", axis, axis == strategy.axis ? ranks : 1));
   if (strategy.zero_stage > 0) settings.push_back(fmt::format("parallel.zero_stage={}", strategy.zero_stage));
+  settings.push_back(fmt::format("parallel.dp_threads={}", strategy.name == "dp" ? ranks : 1));
   if (strategy.axis != "pp") settings.emplace_back("parallel.cuts=[]");
   // Stages wait for one another less the more micro-batches there are.
   if (strategy.axis == "pp")
@@ -131,8 +133,9 @@ double samples_per_second(const Entrant& entrant) {
 /// own lay the run over several ranks already.
 std::string launch_line(const Arguments& arguments, const ParallelSection& given, const Entrant& entrant) {
   static const std::set<std::string> by_default = {"parallel.pp=1", "parallel.dp_replicate=1", "parallel.dp_shard=1",
-                                                   "parallel.tp=1", "parallel.cuts=[]"};
-  const bool says_all = given.pp > 1 || given.dp_replicate > 1 || given.dp_shard > 1 || given.tp > 1;
+                                                   "parallel.tp=1", "parallel.cuts=[]",        "parallel.dp_threads=1"};
+  const bool says_all =
+      given.pp > 1 || given.dp_replicate > 1 || given.dp_shard > 1 || given.tp > 1 || given.dp_threads > 1;
   std::vector<std::string> words = {"modrun"};
   if (entrant.ranks > 1) words.insert(words.end(), {"--nproc-per-node", std::to_string(entrant.ranks)});
   words.emplace_back("train");
@@ -236,6 +239,7 @@ void run_bench(const Arguments& arguments) {
 
   // The same cores for ranks of every strategy.
   setenv("OMP_NUM_THREADS", std::to_string(threads_per_rank(ranks)).c_str(), /*overwrite=*/0);
+  const std::string threads = getenv("OMP_NUM_THREADS");
   at::set_num_threads(1);                            // the launcher handles signals on its only thread
   setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);  // what is checked once a job has been
   const TemporaryFolder folder("name another by TMPDIR");
@@ -245,6 +249,9 @@ void run_bench(const Arguments& arguments) {
       if (!entrant.refusal.empty()) continue;
       // As many steps as --steps says, over all rounds.
       const int64_t steps = arguments.steps * (round + 1) / rounds - arguments.steps * round / rounds;
+      // A process of several replicas has the threads of as many ranks.
+      const int64_t replicas = entrant.strategy.name == "dp" ? ranks : 1;
+      setenv("OMP_NUM_THREADS", std::to_string(replicas * std::atoll(threads.c_str())).c_str(), /*overwrite=*/1);
       entrant.turns.push_back(take_turn(arguments, entrant, steps, folder.path() / "report.json"));
       print_to(stderr, "round {} of {}: {} {:.1f} samples/s\n", round + 1, rounds, entrant.strategy.name,
                samples_per_second(entrant));
@@ -252,8 +259,8 @@ void run_bench(const Arguments& arguments) {
 
   if (arguments.format == "json") return fmt::print("{}\n", as_json(entrants).dump(2));
   fmt::print("{}, {} samples a step, {} ranks with OMP_NUM_THREADS={}, the median of {} steps in {} turns\n\n{}",
-             config.network.entry->architecture, config.train.batch_size, ranks, getenv("OMP_NUM_THREADS"),
-             arguments.steps, rounds, as_markdown(entrants));
+             config.network.entry->architecture, config.train.batch_size, ranks, threads, arguments.steps, rounds,
+             as_markdown(entrants));
 }
 
 }  // namespace modular

@@ -115,7 +115,10 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   auto* bench = app.add_subcommand("bench", "Measure strategies of parallelism side by side on this machine");
   add_run_options(bench, arguments);
   bench->add_option("--ranks", arguments.ranks, "ranks of each strategy; 2 when not given")->check(CLI::PositiveNumber);
-  bench->add_option("--strategies", arguments.strategies, "of none (one rank), ddp, zero1, zero2, fsdp, tp and pp")
+  bench
+      ->add_option(
+          "--strategies", arguments.strategies,
+          "of none (one rank), dp (one process, a thread for each replica), ddp, zero1, zero2, fsdp, tp and pp")
       ->delimiter(',');
   bench->add_option("--steps", arguments.steps, "measured steps of each, over all rounds")
       ->check(CLI::PositiveNumber)

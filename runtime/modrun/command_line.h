@@ -29,7 +29,7 @@ struct Arguments {
   bool json = false;                             // entries
   int64_t steps = 50, warm_up = 3;               // bench (of all rounds), measure
   int64_t rounds = 5;                            // bench
-  std::vector<std::string> strategies = {"none", "ddp", "zero1", "zero2", "fsdp", "tp", "pp"};  // bench
+  std::vector<std::string> strategies = {"none", "dp", "ddp", "zero1", "zero2", "fsdp", "tp", "pp"};  // bench
   std::string format = "markdown";                                                              // bench
   std::filesystem::path report;                                                                 // measure
 };

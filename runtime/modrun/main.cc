@@ -11,6 +11,7 @@
 
 #include "runtime/launch/failure.h"
 #include "runtime/launch/launcher.h"
+#include "runtime/mesh/cuda_library.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/ops/fused.h"
 
@@ -75,6 +76,8 @@ Start start(const std::vector<std::string>& words) {
       local();
       return result;
     }
+    // ATen keeps what it finds at its first look for a GPU, and preparing looks: the library comes before.
+    if (!launches) gpu_count();
     result.command = prepare(arguments, world_size);
     // A rank of our own launcher need not say or ask this again, and must not: rank 0 may have begun to write.
     if (result.environment.rank == 0 && !std::getenv("MODULAR_LAUNCHED")) {

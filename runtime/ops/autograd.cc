@@ -169,6 +169,23 @@ Tensor fused_cross_entropy(const Tensor& logits, const Tensor& targets) {
   return CrossEntropy::apply(logits.flatten(0, -2), targets.flatten());
 }
 
+/// Keeps cuDNN's attention away for a scope: with a mask, its gradient of the query can be NaN where a row's scores are
+/// all very small, as those of padding are (pytorch issue 196678 of torch 2.11).
+class WithoutCudnnAttention {
+ public:
+  explicit WithoutCudnnAttention(bool active) : restore_(active && at::globalContext().userEnabledCuDNNSDP()) {
+    if (restore_) at::globalContext().setSDPUseCuDNN(false);
+  }
+  ~WithoutCudnnAttention() {
+    if (restore_) at::globalContext().setSDPUseCuDNN(true);
+  }
+  WithoutCudnnAttention(const WithoutCudnnAttention&) = delete;
+  WithoutCudnnAttention& operator=(const WithoutCudnnAttention&) = delete;
+
+ private:
+  bool restore_;
+};
+
 Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
                        const DropoutDraw* drawn) {
   const Operations* operations = operations_for(query.device());
@@ -182,9 +199,11 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
              mask.size(3) == seq && (mask.size(0) == 1 || mask.size(0) == query.size(0))));
   };
   if (!operations || !operations->attention || !is_fusable(query) || !same_type_and_device(query, key) ||
-      !same_type_and_device(query, value) || !fits())
+      !same_type_and_device(query, value) || !fits()) {
+    const WithoutCudnnAttention without(query.is_cuda() && mask.defined());
     return drawn ? plain::attention_dropping(query, key, value, mask, scale, std::nullopt, *drawn)
                  : plain::attention(query, key, value, mask, scale);
+  }
   RECORD_USER_SCOPE("modular::Attention");
   return Attention::apply(query, key, value, mask.defined() ? std::optional<Tensor>(mask) : std::nullopt, scale, drawn);
 }

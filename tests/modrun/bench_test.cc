@@ -31,10 +31,10 @@ nlohmann::json json_of(const Finished& finished) {
 }
 
 TEST_F(Bench, TellsTrafficAndTheSameLossForEachStrategy) {
-  const auto finished = bench("none,ddp,zero1,zero2,fsdp,tp,pp", {"--format", "json"});
+  const auto finished = bench("none,dp,ddp,zero1,zero2,fsdp,tp,pp", {"--format", "json"});
   ASSERT_EQ(finished.status, 0) << finished.output;
   const auto rows = json_of(finished);
-  ASSERT_EQ(rows.size(), 7U);
+  ASSERT_EQ(rows.size(), 8U);
   // Table and head, and two layers of attention 4 x 32 x 32, network 3 x 32 x 48 and two norms; the last norm.
   const double parameters = 2 * 256 * 32 + 2 * (4 * 32 * 32 + 3 * 32 * 48 + 2 * 32) + 32;
   for (const auto& row : rows) {
@@ -46,6 +46,9 @@ TEST_F(Bench, TellsTrafficAndTheSameLossForEachStrategy) {
     // The loss and the targets, the norm's squares, and what the strategy itself exchanges.
     if (strategy == "none") {
       EXPECT_EQ(row.at("exchanges_per_step"), 0.0);
+    } else if (strategy == "dp") {
+      EXPECT_EQ(row.at("exchanges_per_step"), 5.0);  // rows, parameters, losses, their gradients, gradients
+      EXPECT_NEAR(row.at("bytes_per_step").get<double>(), 2 * parameters * 4, parameters * 4 * 0.05);
     } else if (strategy == "ddp" || strategy == "zero1" || strategy == "zero2") {
       EXPECT_NEAR(row.at("bytes_per_step").get<double>(), parameters * 4, parameters * 4 * 0.02);
     }
@@ -78,7 +81,7 @@ TEST_F(Bench, RefusesAStrategyThatIsNotKnown) {
   const auto finished = bench("none,fsdp2");
   EXPECT_EQ(finished.status, 2);
   EXPECT_THAT(finished.output,
-              HasSubstr("--strategies: there is no \"fsdp2\": choose of none, ddp, zero1, zero2, fsdp, tp, pp"));
+              HasSubstr("--strategies: there is no \"fsdp2\": choose of none, dp, ddp, zero1, zero2, fsdp, tp, pp"));
 }
 
 }  // namespace

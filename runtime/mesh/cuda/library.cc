@@ -1,4 +1,5 @@
 // libmodular_cuda's entry: NCCL's backend and the choice of a GPU.
+#include <ATen/Context.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime.h>
 #include <fmt/format.h>
@@ -13,7 +14,12 @@ class NvidiaLibrary final : public CudaLibrary {
  public:
   int64_t device_count() const override { return c10::cuda::device_count(); }
 
-  void use_device(const at::Device& device) const override { c10::cuda::set_device(device.index()); }
+  void use_device(const at::Device& device) const override {
+    c10::cuda::set_device(device.index());
+    // float32 means float32 in convolutions too, and products in bfloat16 are summed in float32.
+    at::globalContext().setAllowTF32CuDNN(false);
+    at::globalContext().setAllowBF16ReductionCuBLAS(false);
+  }
 
   std::string name_of(const at::Device& device) const override {
     cudaDeviceProp properties;

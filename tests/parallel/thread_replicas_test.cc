@@ -1,0 +1,89 @@
+// Replicas on threads of one process (parallel.dp_threads) train what one model trains, and exchange five times a step.
+#include <gtest/gtest.h>
+
+#include "generated/bert.h"
+#include "generated/llama.h"
+#include "runtime/mesh/traffic.h"
+#include "tests/parallel/training_runs.h"
+
+namespace modular::testing {
+namespace {
+
+Variant on_threads(int64_t threads, int64_t micro_batches, Fields fields, std::vector<std::string> frozen = {}) {
+  ParallelOptions options;
+  options.dp_threads = threads;
+  options.frozen = std::move(frozen);
+  return {.name = std::to_string(threads) + " threads",
+          .fields = std::move(fields),
+          .options = options,
+          .micro_batches = micro_batches};
+}
+
+/// Losses, norms, an evaluation and sums over the parameters of runs with threads against those of one without.
+void expect_same_training(const std::string& architecture, const std::vector<Variant>& variants) {
+  const Entry& entry = entry_of(architecture);
+  Mesh alone({}, {}, {.device = at::kCPU});
+  for (const Variant& variant : variants) {
+    SCOPED_TRACE(architecture + ", " + variant.name);
+    ParallelOptions one = variant.options;
+    one.dp_threads = 1;
+    const Report expected = train(alone, entry, {.name = "one", .fields = variant.fields, .options = one});
+    const Report found = train(alone, entry, variant);
+    ASSERT_EQ(found.size(), expected.size());
+    double scale = 0.0;
+    for (size_t sum = 2 * kSteps + 2; sum < expected.size(); ++sum) scale = std::max(scale, std::abs(expected[sum]));
+    for (size_t i = 0; i < expected.size(); ++i)
+      ASSERT_NEAR(found[i], expected[i], i < 2 * kSteps + 2 ? 1e-5 * std::abs(expected[i]) : 1e-4 * scale)
+          << "number " << i;
+  }
+}
+
+/// Dropout among them: each replica drops what the one model drops of its rows.
+TEST(ThreadReplicas, TrainWhatOneModelTrains) {
+  const Fields bert = {{"hidden_dropout_prob", 0.1}, {"attention_probs_dropout_prob", 0.1}};
+  // Of 8 rows a micro-batch, three replicas have 2, 3 and 3, and of 24 replicas 8 have one.
+  expect_same_training("LlamaForCausalLM", {on_threads(2, 1, {{"attention_dropout", 0.1}}), on_threads(3, 3, {}),
+                                            on_threads(24, 3, {}), on_threads(3, 1, {}, {"model.layers.1"})});
+  expect_same_training("BertForMaskedLM", {on_threads(2, 2, bert), on_threads(3, 3, bert)});
+}
+
+/// Rows out, parameters out, losses back, their gradients out, and gradients of parameters back.
+TEST(ThreadReplicas, ExchangeFiveTimesAStep) {
+  const Entry& entry = entry_of("LlamaForCausalLM");
+  const auto config = tiny_config(entry);
+  Mesh alone({}, {}, {.device = at::kCPU});
+  ParallelOptions options;
+  options.dp_threads = 3;
+  ParallelModel model(entry, *config, alone, options, /*seed=*/1);
+  double parameters = 0.0;
+  for (const ShardedParameter& parameter : model.parameters())
+    parameters += static_cast<double>(parameter.local.nbytes());
+  Batch batch;
+  batch.input_ids = at::zeros({6, 12}, at::kLong);
+  batch.labels = batch.input_ids;
+  const Traffic before = traffic();
+  model.step(std::vector{batch});
+  EXPECT_EQ(traffic().exchanges - before.exchanges, 5);
+  const double rows = 4 * (2 * 12 + 1) * 8;  // ids, labels, and which samples they are, of the two other replicas
+  const double losses = 2 * (4 + 8), gradients_of_losses = 2 * 4;
+  EXPECT_EQ(traffic().bytes - before.bytes, 2 * 2 * parameters + rows + losses + gradients_of_losses);
+}
+
+/// An error on a thread is the step's, whichever replica met it.
+TEST(ThreadReplicas, ThrowWhatOneOfThemThrows) {
+  const Entry& entry = entry_of("LlamaForCausalLM");
+  Mesh alone({}, {}, {.device = at::kCPU});
+  ParallelOptions options;
+  options.dp_threads = 2;
+  ParallelModel model(entry, *tiny_config(entry), alone, options, /*seed=*/1);
+  Batch batch;
+  batch.input_ids = at::zeros({4, 12}, at::kLong);
+  batch.input_ids[3][0] = 1'000'000;
+  batch.labels = at::zeros({4, 12}, at::kLong);
+  EXPECT_THROW(model.step(std::vector{batch}), c10::Error);
+  batch.input_ids[3][0] = 0;
+  EXPECT_GT(model.step(std::vector{batch}).loss, 0.0);
+}
+
+}  // namespace
+}  // namespace modular::testing
