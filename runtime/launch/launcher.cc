@@ -273,7 +273,7 @@ class Attempt {
   }
 
   int report(const Rank& rank) {
-    job_.folder.keep();
+    if (rank.has_log()) job_.folder.keep();  // the summary names it
     const std::string summary = rank.summary(options_.world_size(), ranks_);
     print_to(stderr, "{}{}", rank.last_output(), summary);
     return rank.exit_status();

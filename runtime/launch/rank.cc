@@ -44,7 +44,7 @@ void Rank::start(const std::vector<std::string>& command, std::vector<std::strin
   variables.push_back("TORCHELASTIC_ERROR_FILE=" + failure_file_.string());
   variables.push_back("MODULAR_STATUS_FILE=" + status_file_.string());
   int output = -1, pipe_ends[2] = {-1, -1};
-  if (output_ != Output::inherited) {
+  if (has_log()) {
     log_descriptor_ = open(log_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
     if (log_descriptor_ < 0)
       throw std::runtime_error(fmt::format("cannot write the log {}: {}", log_.string(), std::strerror(errno)));
@@ -164,7 +164,7 @@ std::string Rank::why() const {
 std::string Rank::summary(int64_t world_size, const std::vector<Rank>& all) const {
   std::string text = fmt::format("modrun: rank {} of {} failed{}\n", number_, world_size,
                                  world_size > 1 ? "; the job was stopped" : "");
-  if (output_ != Output::inherited) text += fmt::format("  log:   {}\n", log_.string());
+  if (has_log()) text += fmt::format("  log:   {}\n", log_.string());
   // A broken collective is seldom the cause: say what its peers were doing.
   if (is_consequence())
     for (const Rank& rank : all)

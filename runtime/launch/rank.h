@@ -28,6 +28,8 @@ class Rank {
   int64_t number() const { return number_; }
   bool running() const { return pid_ > 0 && !ended_; }
   int end_descriptor() const { return end_; }
+  /// Whether its output goes to a file.
+  bool has_log() const { return output_ != Output::inherited; }
   /// Readable when there is output to show; -1 where the launcher shows none.
   int output_descriptor() const { return output_pipe_; }
 

@@ -14,7 +14,6 @@ namespace modular {
 struct PreparedCommand {
   MeshShape mesh;
   MeshOptions options;
-  std::function<void()> in_rank = {};  // done by each rank before it joins the job; may be empty
   std::function<int(Mesh&)> run;       // collective; returns the exit status
   std::function<void()> before_ranks;  // asked once a job, before its first rank runs; may be empty
   std::string note;                    // worth knowing, printed once a job; may be empty

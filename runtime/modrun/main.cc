@@ -98,7 +98,6 @@ int run(const std::vector<std::string>& words) {
   }
   install_fused_functions();
   return run_rank([&, &environment = environment, &command = command] {
-    if (command.in_rank) command.in_rank();
     Mesh mesh(environment, command.mesh, command.options);
     return command.run(mesh);
   });

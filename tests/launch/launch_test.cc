@@ -218,6 +218,18 @@ TEST_F(LaunchTest, KeepsTheLogsOfAFailedRunAndWhereItWasTold) {
   EXPECT_EQ(report->message, "the data file is cut off");
 }
 
+TEST_F(LaunchTest, LeavesNoFolderThatItDoesNotName) {
+  const auto left = [&] {
+    return std::ranges::count_if(std::filesystem::directory_iterator(folder_),
+                                 [](const auto& entry) { return entry.is_directory(); });
+  };
+  end(probe({"--nproc-per-node", "2", "throw", "0"}));
+  end(probe({"--nproc-per-node", "2", "--max-restarts", "1", "throw-once", "0"}));
+  EXPECT_EQ(left(), 0) << "rank 0 writes to the terminal";
+  end(probe({"--nproc-per-node", "2", "throw", "1"}));
+  EXPECT_EQ(left(), 1);
+}
+
 TEST_F(LaunchTest, SaysThatAProgramCannotBeStarted) {
   EXPECT_THROW(start_process({"/no/such/program"}, {}, -1), std::runtime_error);
 }
