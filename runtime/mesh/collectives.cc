@@ -159,6 +159,17 @@ Pending broadcast(const ProcessGroup& group, at::Tensor tensor, int64_t source, 
                });
 }
 
+std::string broadcast_text(const ProcessGroup& group, const std::string& text, const std::string& what) {
+  if (!group) return text;
+  const at::Tensor size = at::full({1}, static_cast<int64_t>(text.size()), at::kLong);
+  broadcast(group, size, 0, "the length of " + what).wait();
+  std::string result = text;
+  result.resize(static_cast<size_t>(size.item<int64_t>()));
+  if (!result.empty())
+    broadcast(group, at::from_blob(result.data(), {size.item<int64_t>()}, at::kByte), 0, what).wait();
+  return result;
+}
+
 Pending send(const ProcessGroup& group, at::Tensor tensor, int64_t peer, int tag, const std::string& what) {
   return start("send", group, fmt::format("{} to rank {}", what, peer), 0.0, [&]() -> Works {
     auto tensors = data_of(tensor);

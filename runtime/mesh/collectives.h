@@ -62,6 +62,9 @@ Pending all_to_all(const ProcessGroup& group, const at::Tensor& output, std::vec
 /// `tensor` becomes that of the group's rank `source`.
 Pending broadcast(const ProcessGroup& group, at::Tensor tensor, int64_t source, const std::string& what);
 
+/// The text of the group's rank 0. The group moves host memory.
+std::string broadcast_text(const ProcessGroup& group, const std::string& text, const std::string& what);
+
 /// Sends to, or receives from, the group's rank `peer`. Messages between two ranks with the same tag keep their order.
 Pending send(const ProcessGroup& group, at::Tensor tensor, int64_t peer, int tag, const std::string& what);
 Pending receive(const ProcessGroup& group, at::Tensor tensor, int64_t peer, int tag, const std::string& what);

@@ -118,10 +118,9 @@ Environment Environment::from_process() {
     return environment;
   }
 
-  const bool one_machine = environment.local_world_size == environment.world_size;
   if (const auto address = variable("MASTER_ADDR")) {
     environment.master_addr = *address;
-  } else if (!one_machine && environment.master_addr == "127.0.0.1") {
+  } else if (!environment.one_machine() && environment.master_addr == "127.0.0.1") {
     throw std::runtime_error("the job spans machines but MASTER_ADDR is not set: set it to the host name of rank 0");
   }
   if (const auto port = number("MASTER_PORT", 1, std::numeric_limits<uint16_t>::max()))

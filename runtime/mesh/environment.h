@@ -17,6 +17,9 @@ struct Environment {
   bool launcher_hosts_store = false;  // torchrun's agent and modrun's launcher do; otherwise rank 0 hosts it
   int64_t attempt = 0;  // how often torchrun restarted the job: each attempt has its own keys in the store
 
+  /// Whether all ranks of the job are on one machine.
+  bool one_machine() const { return local_world_size == world_size; }
+
   /// Reads RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT; without RANK, what Slurm's srun
   /// or Open MPI's mpirun set. None of them set: a world of one. Throws std::runtime_error naming the variable that is
   /// missing or wrong.

@@ -87,6 +87,8 @@ Mesh::Mesh(const Environment& environment, const MeshShape& shape, const MeshOpt
     set_phase("joining the job");
     store_ = connect_store(environment, options.rendezvous_timeout);
     if (device_.is_cuda()) claim_device(store_, cuda_library().name_of(device_), environment.rank);
+    const bool data_is_over_gloo = device_.is_cpu() && !options.make_backend;
+    control_ = data_is_over_gloo ? world() : group(kAllAxes, "control", at::kCPU, /*make_backend=*/nullptr);
   }
 }
 
@@ -105,6 +107,11 @@ Mesh::~Mesh() {
 int64_t Mesh::coordinate(Axis axis) const { return shape_.coordinates(rank())[static_cast<size_t>(axis)]; }
 
 ProcessGroup Mesh::group(std::vector<Axis> axes, const std::string& purpose) {
+  return group(axes, purpose, device_, options_.make_backend);
+}
+
+ProcessGroup Mesh::group(const std::vector<Axis>& axes, const std::string& purpose, const at::Device& device,
+                         MakeBackend make_backend) {
   GroupSpec spec;
   for (size_t axis = 0; axis < kAxisNames.size(); ++axis)
     if (shape_.size[axis] > 1 && std::ranges::count(axes, static_cast<Axis>(axis)))
@@ -116,9 +123,9 @@ ProcessGroup Mesh::group(std::vector<Axis> axes, const std::string& purpose) {
   spec.ranks = shape_.members(rank(), axes);
   spec.rank = static_cast<int>(std::ranges::find(spec.ranks, rank()) - spec.ranks.begin());
   spec.name = fmt::format("{}:{}", spec.description, spec.ranks.front());
-  spec.one_machine = environment_.local_world_size == environment_.world_size;
+  spec.one_machine = environment_.one_machine();
   spec.timeout = options_.collective_timeout;
-  return groups_[spec.description] = make_group(store_, spec, device_);
+  return groups_[spec.description] = make_group(store_, spec, device, make_backend);
 }
 
 }  // namespace modular

@@ -22,6 +22,8 @@ namespace modular {
 enum class Axis { pp, dp_replicate, dp_shard, cp, ep, tp };
 inline constexpr std::array<std::string_view, 6> kAxisNames = {"pp", "dp_replicate", "dp_shard", "cp", "ep", "tp"};
 
+inline const std::vector<Axis> kAllAxes = {Axis::pp, Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::ep, Axis::tp};
+
 /// The size of every axis. Their product is the number of ranks.
 struct MeshShape {
   std::array<int64_t, 6> size = {1, 1, 1, 1, 1, 1};
@@ -40,7 +42,8 @@ struct MeshShape {
 };
 
 struct MeshOptions {
-  std::optional<at::Device> device;  // not given: this rank's GPU where there are GPUs, else the CPU
+  std::optional<at::Device> device;    // not given: this rank's GPU where there are GPUs, else the CPU
+  MakeBackend make_backend = nullptr;  // of the device's memory; not given: Gloo on CPUs, NCCL on GPUs
   std::chrono::milliseconds rendezvous_timeout = std::chrono::minutes(5);   // for all ranks to come
   std::chrono::milliseconds collective_timeout = std::chrono::minutes(10);  // for each collective after that
 };
@@ -49,8 +52,9 @@ struct MeshOptions {
 /// network.
 class Mesh {
  public:
-  /// Joins the job that `environment` describes. Throws std::runtime_error where the shape's ranks are not the world's,
-  /// where the ranks of a machine outnumber its GPUs, or where the job's store cannot be reached.
+  /// Joins the job that `environment` describes, and returns when all ranks have. Throws std::runtime_error where the
+  /// shape's ranks are not the world's, where the ranks of a machine outnumber its GPUs, or where the job's store
+  /// cannot be reached.
   Mesh(const Environment& environment, const MeshShape& shape, const MeshOptions& options = {});
   /// Where rank 0 hosts the job's store, it waits here until the other ranks have left too.
   ~Mesh();
@@ -69,12 +73,18 @@ class Mesh {
   /// over the same ranks, whose collectives need no order relative to those of the others.
   ProcessGroup group(std::vector<Axis> axes, const std::string& purpose = "");
   /// All ranks; null in a world of one.
-  ProcessGroup world() { return group({Axis::pp, Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::ep, Axis::tp}); }
+  ProcessGroup world() { return group(kAllAxes); }
+  /// All ranks, for what the host decides: over Gloo, for tensors in host memory, whatever moves the data, so that no
+  /// device is waited for. Null in a world of one.
+  const ProcessGroup& control() const { return control_; }
 
   /// The job's key-value store; null in a world of one.
   const Store& store() const { return store_; }
 
  private:
+  ProcessGroup group(const std::vector<Axis>& axes, const std::string& purpose, const at::Device& device,
+                     MakeBackend make_backend);
+
   Environment environment_;
   MeshShape shape_;
   MeshOptions options_;
@@ -82,6 +92,7 @@ class Mesh {
   Store store_;
   int exceptions_at_start_ = 0;
   std::map<std::string, ProcessGroup> groups_;
+  ProcessGroup control_;
 };
 
 }  // namespace modular

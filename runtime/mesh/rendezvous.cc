@@ -43,9 +43,8 @@ c10d::TCPStoreOptions loopback_store(uint16_t port) {
 
 Store connect_store(const Environment& environment, std::chrono::milliseconds timeout) {
   const bool hosts = environment.rank == 0 && !environment.launcher_hosts_store;
-  const bool one_machine =
-      environment.local_world_size == environment.world_size && environment.master_addr == "127.0.0.1";
-  auto options = hosts && one_machine ? loopback_store(environment.master_port) : c10d::TCPStoreOptions();
+  const bool is_local = environment.one_machine() && environment.master_addr == "127.0.0.1";
+  auto options = hosts && is_local ? loopback_store(environment.master_port) : c10d::TCPStoreOptions();
   options.port = environment.master_port;
   options.isServer = hosts;
   options.numWorkers = static_cast<size_t>(environment.world_size);
@@ -79,20 +78,33 @@ void claim_device(const Store& store, const std::string& device, int64_t rank) {
         holder, rank, device));
 }
 
-ProcessGroup make_group(const Store& store, const GroupSpec& spec, const at::Device& device) {
+namespace {
+
+c10::intrusive_ptr<c10d::Backend> make_backend_of(MakeBackend make, const Store& store, const GroupSpec& spec) {
+  c10::intrusive_ptr<c10d::Backend> backend;
+  make(store, spec.rank, static_cast<int>(spec.ranks.size()), spec.timeout, backend);
+  if (!backend) throw std::runtime_error("the library of parallel.backend made none");
+  return backend;
+}
+
+}  // namespace
+
+ProcessGroup make_group(const Store& store, const GroupSpec& spec, const at::Device& device, MakeBackend make) {
   const int size = static_cast<int>(spec.ranks.size());
   auto group_store = c10::make_intrusive<c10d::PrefixStore>(spec.name, store);
   auto group = c10::make_intrusive<c10d::ProcessGroup>(group_store, spec.rank, size);
   try {
-    group->setBackend(at::kCPU, c10d::ProcessGroup::GLOO,
-                      make_gloo_backend(c10::make_intrusive<c10d::PrefixStore>("cpu", group_store), spec));
-    group->setDefaultBackend(c10d::ProcessGroup::GLOO);
-    if (device.is_cuda()) {
-      group->setBackend(
-          at::kCUDA, c10d::ProcessGroup::NCCL,
-          cuda_library().make_nccl_backend(c10::make_intrusive<c10d::PrefixStore>("cuda", group_store), spec, device));
-      group->setDefaultBackend(c10d::ProcessGroup::NCCL);
-    }
+    const auto set = [&](at::DeviceType type, c10d::ProcessGroup::BackendType kind, const auto& backend) {
+      group->setBackend(type, kind, backend);
+      group->setDefaultBackend(kind);
+    };
+    const Store host_store = c10::make_intrusive<c10d::PrefixStore>("cpu", group_store),
+                device_store = c10::make_intrusive<c10d::PrefixStore>("device", group_store);
+    if (device.is_cuda() || !make) set(at::kCPU, c10d::ProcessGroup::GLOO, make_gloo_backend(host_store, spec));
+    if (make)
+      set(device.type(), c10d::ProcessGroup::CUSTOM, make_backend_of(make, device_store, spec));
+    else if (device.is_cuda())
+      set(at::kCUDA, c10d::ProcessGroup::NCCL, cuda_library().make_nccl_backend(device_store, spec, device));
     // A rank that went on alone and left, as one does that has nothing to exchange, would close connections that others
     // have not finished making. c10d's init_process_group waits in the same way, in its _store_based_barrier.
     group_store->wait({arrive(group_store, "joined", size)}, spec.timeout);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/mesh/backend_library.h"
 #include "runtime/mesh/environment.h"
 
 namespace modular {
@@ -47,7 +48,9 @@ struct GroupSpec {
 /// Gloo's backend for tensors in host memory. Collective over the members.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const Store& store, const GroupSpec& spec);
 
-/// A group with Gloo for host memory and, where `device` is a GPU, NCCL for its memory. Collective over the members.
-ProcessGroup make_group(const Store& store, const GroupSpec& spec, const at::Device& device);
+/// A group with Gloo for host memory and, where `device` is a GPU, NCCL for its memory; for the memory of `device` what
+/// `make` makes instead, where it is given. Collective over the members.
+ProcessGroup make_group(const Store& store, const GroupSpec& spec, const at::Device& device,
+                        MakeBackend make = nullptr);
 
 }  // namespace modular

@@ -31,8 +31,10 @@ TrainedModel prepare_model(const Arguments& arguments, int64_t world_size) {
 }
 
 std::unique_ptr<ParallelModel> load_model(const RunConfig& config, Mesh& mesh) {
-  auto model = std::make_unique<ParallelModel>(*config.network.entry, *config.network.config, mesh,
-                                               config.parallel_options(), static_cast<uint64_t>(config.train.seed));
+  ParallelOptions options = config.parallel_options();
+  options.initialize = false;
+  auto model = std::make_unique<ParallelModel>(*config.network.entry, *config.network.config, mesh, options,
+                                               static_cast<uint64_t>(config.train.seed));
   load_parameters(config.model.checkpoint, config.network, boxes_of(*model));
   model->parameters_changed();
   return model;

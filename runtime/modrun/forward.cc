@@ -85,7 +85,9 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
     if (tensor.defined()) tensor = tensor.to(mesh.device());
   });
 
-  ParallelModel model(*source.model.entry, *source.model.config, mesh, options.parallel, /*seed=*/0);
+  ParallelOptions parallel = options.parallel;
+  parallel.initialize = false;
+  ParallelModel model(*source.model.entry, *source.model.config, mesh, parallel, /*seed=*/0);
   load_parameters(source.folder, source.model, boxes_of(model));
   model.parameters_changed();
 
@@ -110,7 +112,7 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
     if (result) writer.write("loss", at::full({}, result->loss, at::kDouble));
     writer.close();
   }
-  barrier(mesh.world(), "the creation of the outputs' file");
+  barrier(mesh.control(), "the creation of the outputs' file");
   auto writer = SafetensorsWriter::open(partial);
   std::vector<int64_t> offset(static_cast<size_t>(logits.dim()), 0);
   offset[0] = first_row;
@@ -121,7 +123,7 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
         for (const ParameterBox& box : parameter.boxes)
           writer.write("gradients." + parameter.name, box.offset, box.in_local(parameter.grad));
   writer.close();
-  barrier(mesh.world(), "the outputs");
+  barrier(mesh.control(), "the outputs");
   if (mesh.rank() == 0) fs::rename(partial, options.outputs);
 }
 

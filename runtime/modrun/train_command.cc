@@ -6,6 +6,7 @@
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
+#include "runtime/train/deterministic.h"
 #include "runtime/train/job_mark.h"
 #include "runtime/train/trainer.h"
 
@@ -49,8 +50,10 @@ PreparedCommand prepare_train(const Arguments& arguments, int64_t world_size) {
     make_run_folder(*run);
   };
   const auto signals = std::make_shared<std::optional<SaveSignals>>();
-  command.in_rank = [signals] { signals->emplace(); };
   command.run = [run, signals](Mesh& mesh) {
+    // Not before all ranks are here: one that is told to end while it waits for others has nothing to save.
+    signals->emplace();
+    if (run->config.train.deterministic) be_deterministic(mesh.device());
     if (mesh.rank() == 0) print_to(stdout, "{}", format_table(run->config));
     const int signal = train(*run, mesh, **signals);
     return signal == 0 ? 0 : 128 + signal;

@@ -210,6 +210,7 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   state.lay_out_buffers();
   state.choose_reduction();
 
+  if (!options.initialize) return;
   BoxInitializer initializer(seed);
   for (size_t i = 0; i < state.boxes.size(); ++i) initializer.add(state.placement(i).registered, state.boxes[i]);
   for (ShardedParameter& buffer : state.buffers) initializer.add(buffer.local, buffer);
@@ -325,10 +326,11 @@ PipelineSums ParallelModel::State::evaluate(std::span<const Batch> batches) {
 
 std::vector<double> ParallelModel::State::sum(std::vector<double> values, const char* what) {
   if (!data_parallel) return values;
-  at::Tensor total = at::tensor(values, at::kDouble).to(mesh.device());
+  // In host memory, so that no GPU is waited for.
+  const at::Tensor total =
+      at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::TensorOptions().dtype(at::kDouble));
   all_reduce(data_parallel, total, what).wait();
-  total = total.cpu();
-  return {total.data_ptr<double>(), total.data_ptr<double>() + total.numel()};
+  return values;
 }
 
 StepResult ParallelModel::step(std::span<const Batch> micro_batches) {

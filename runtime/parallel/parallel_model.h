@@ -29,6 +29,7 @@ struct ParallelOptions {
   // Modules and parameters that are not trained, by paths in the module tree, in which "*" is any one component.
   std::vector<std::string> frozen = {};
   PipelineOptions pipeline = {};  // where pp is larger than 1
+  bool initialize = true;         // draw initial values; not where all are loaded next, until when they are undefined
 };
 
 /// What one optimizer step's forward and backward found, over the whole mesh.

@@ -43,7 +43,16 @@ Schedule RunConfig::schedule() const {
 
 MeshOptions RunConfig::mesh_options() const {
   MeshOptions options;
-  if (train.device != "auto") options.device = at::Device(train.device);
+  const std::string device = train.device != "auto"       ? train.device
+                             : parallel.backend == "gloo" ? "cpu"
+                             : parallel.backend == "nccl" ? "cuda"
+                                                          : "";
+  if (!device.empty()) options.device = at::Device(device);
+  try {
+    if (has_backend_library()) options.make_backend = load_backend(parallel.backend);
+  } catch (const std::runtime_error& error) {
+    throw ConfigError(fmt::format("parallel.backend: {}", error.what()));
+  }
   options.collective_timeout = std::chrono::minutes(parallel.timeout_minutes);
   return options;
 }

@@ -47,6 +47,7 @@ struct DataSection : DataOptions {
 struct TrainSection {
   std::string dir = "runs/default", device = "auto", on_nonfinite = "stop";
   int64_t steps = 1000, batch_size = 16, batch_size_per_rank = 0, micro_batches = 1, seq_len = 256, seed = 1;
+  bool deterministic = false;
 
   template <class Visitor>
   void fields(Visitor&& visit) {
@@ -58,6 +59,7 @@ struct TrainSection {
     visit("micro_batches", micro_batches, "forwards that a rank's share of a step is cut into", 1);
     visit("seq_len", seq_len, "tokens of a sample that is cut out of a text", 2);
     visit("seed", seed, "of the initial weights, the data's order and sampling", 0);
+    visit("deterministic", deterministic, "on GPUs: take only operations whose results are the same in every run");
     visit("device", device, "auto (a GPU for each rank where there are GPUs), cpu or cuda");
     visit(
         "on_nonfinite", on_nonfinite,
@@ -104,7 +106,7 @@ struct OptimSection : OptimizerOptions {
 struct ParallelSection {
   int64_t pp = 1, dp_replicate = 1, dp_shard = -1, tp = 1, zero_stage = 3, prefetch = 1, timeout_minutes = 10;
   int64_t stages_per_rank = 0;
-  std::string schedule = "1f1b";
+  std::string schedule = "1f1b", backend = "auto";
   std::vector<int64_t> cuts;
   bool recompute = false, bf16 = false;
 
@@ -123,6 +125,10 @@ struct ParallelSection {
     visit("zero_stage", zero_stage, "what dp_shard divides: 1 optimizer state, 2 gradients too, 3 parameters too", 1);
     visit("prefetch", prefetch, "units gathered ahead of use under zero_stage 3", 0);
     visit("recompute", recompute, "run each unit's forward again in the backward");
+    visit(
+        "backend", backend,
+        "what moves the data between ranks: gloo (on CPUs), nccl (on GPUs), auto (what suits the device), or the path "
+        "of a shared library");
     visit("timeout_minutes", timeout_minutes, "after which a collective that has not ended is an error", 1);
     visit("bf16", bf16,
           "compute in bfloat16, sums over a micro-batch's tokens and over tp included; all else stays float32");
@@ -204,7 +210,9 @@ struct RunConfig {
 
   Schedule schedule() const;
   ParallelOptions parallel_options() const;
+  /// Loads the library of parallel.backend, where that is one. Throws ConfigError where it cannot be used.
   MeshOptions mesh_options() const;
+  bool has_backend_library() const { return parallel.backend.find('/') != std::string::npos; }
   std::filesystem::path checkpoints() const { return std::filesystem::path(train.dir) / "checkpoints"; }
   std::filesystem::path event_files() const { return std::filesystem::path(train.dir) / "tensorboard"; }
   std::filesystem::path traces() const { return std::filesystem::path(train.dir) / "trace"; }

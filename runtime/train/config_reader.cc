@@ -256,6 +256,16 @@ void check_together(const RunConfig& config) {
          "parallel.timeout_minutes must be at most 525600, a year");
   unless(config.parallel.zero_stage <= 3, {"parallel.zero_stage"},
          fmt::format("parallel.zero_stage must be 1, 2 or 3, but is {}", config.parallel.zero_stage));
+  const auto& [backend, device] = std::tie(config.parallel.backend, config.train.device);
+  unless(config.has_backend_library() || backend == "auto" || backend == "gloo" || backend == "nccl",
+         {"parallel.backend"},
+         fmt::format("parallel.backend is \"{}\": it must be auto, gloo, nccl, or the path of a shared library, with a "
+                     "slash in it",
+                     backend));
+  unless(backend != "gloo" || device != "cuda", {"parallel.backend", "train.device"},
+         "parallel.backend is gloo, which moves host memory, and train.device is cuda: set it to auto or nccl");
+  unless(backend != "nccl" || device != "cpu", {"parallel.backend", "train.device"},
+         "parallel.backend is nccl, which moves the memory of GPUs, and train.device is cpu: set it to auto or gloo");
   const std::string unknown = unknown_schedule(config.parallel.schedule);
   unless(unknown.empty(), {"parallel.schedule"}, unknown);
   unless(optim.min_lr <= optim.lr, {"optim.min_lr", "optim.lr"},
@@ -349,6 +359,7 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
   make_absolute("train.dir", config.train.dir);
   if (!config.model.checkpoint.empty()) make_absolute("model.checkpoint", config.model.checkpoint);
   for (auto& path : config.data.paths) make_absolute("data.paths", path);
+  if (config.has_backend_library()) make_absolute("parallel.backend", config.parallel.backend);
   if (is_schedule_file(config.parallel.schedule)) make_absolute("parallel.schedule", config.parallel.schedule);
   return config;
 }

@@ -27,8 +27,8 @@ Clock::time_point now_on(const at::Device& device) {
 
 /// The largest of the ranks' values.
 double largest(Mesh& mesh, double value, const char* what) {
-  at::Tensor all = at::full({1}, value, at::TensorOptions().dtype(at::kDouble).device(mesh.device()));
-  all_reduce(mesh.world(), all, what, c10d::ReduceOp::MAX).wait();
+  at::Tensor all = at::full({1}, value, at::kDouble);
+  all_reduce(mesh.control(), all, what, c10d::ReduceOp::MAX).wait();
   return all.item<double>();
 }
 
@@ -49,7 +49,7 @@ Measurement measure(const Run& run, Mesh& mesh, int64_t warm_up, int64_t steps) 
     set_phase(fmt::format("step {} of the measurement", step + 1));
     auto batches = source.at({step * shape.global()});
     to_device(batches, mesh.device());
-    barrier(mesh.world(), "the ranks before a step");
+    barrier(mesh.control(), "the ranks before a step");
     if (step == warm_up) before = traffic();
     const auto begin = now_on(mesh.device());
     measured.loss = model.step(batches).loss;

@@ -289,6 +289,7 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
       !sentence.empty())
     refuse_setting(settings, key, sentence);
   check_dropout(settings);
+  if (settings.train.deterministic) refuse_if(deterministic_refusal());
   refuse_if(ParallelModel::refusal(*settings.network.entry, *settings.network.config, run.mesh, parallel.pipeline));
   check_reading(settings);
   check_targets(settings);

@@ -57,9 +57,8 @@ class Continuation {
   }
 
   bool any_rank(bool value) {
-    Mesh& mesh = model_.mesh();
-    const at::Tensor count = at::full({1}, value ? 1 : 0, at::TensorOptions().dtype(at::kLong).device(mesh.device()));
-    all_reduce(mesh.world(), count, "whether a cache is of use").wait();
+    const at::Tensor count = at::full({1}, value ? 1 : 0, at::kLong);
+    all_reduce(model_.mesh().control(), count, "whether a cache is of use").wait();
     return count.item<int64_t>() > 0;
   }
 
@@ -84,9 +83,9 @@ std::vector<int64_t> sample(ParallelModel& model, std::vector<int64_t> prompt, c
   for (int64_t i = 0; i < options.tokens; ++i) {
     const at::Tensor logits = continuation.logits(tokens);
     // Rank 0 decides, and all ranks continue with the same token.
-    at::Tensor next = at::zeros({1}, at::TensorOptions().dtype(at::kLong).device(mesh.device()));
+    at::Tensor next = at::zeros({1}, at::kLong);
     if (mesh.rank() == 0) next.fill_(choose_token(logits, options, generator));
-    broadcast(mesh.world(), next, 0, "the sampled token").wait();
+    broadcast(mesh.control(), next, 0, "the sampled token").wait();
     tokens.push_back(next.item<int64_t>());
     if (written) written(tokens.back());
   }

@@ -65,9 +65,8 @@ SaveRequest SaveSignals::agree(Mesh& mesh, bool also_save, std::span<int64_t> la
     values[0] = 1;
   }
   values.insert(values.end(), largest.begin(), largest.end());
-  // In host memory, so that no GPU is waited for.
   const auto tensor = at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kLong);
-  all_reduce(mesh.world(), tensor, "what signals ask of the run", c10d::ReduceOp::MAX).wait();
+  all_reduce(mesh.control(), tensor, "what signals ask of the run", c10d::ReduceOp::MAX).wait();
   std::copy(values.begin() + 2, values.end(), largest.begin());
   return {values[0] != 0, static_cast<int>(values[1])};
 }

@@ -64,7 +64,7 @@ struct ParameterCounts {
 ParameterCounts count_parameters(ParallelModel& model, const ModelConfig& network) {
   const auto looked_up = looked_up_tables(network);
   const int64_t chosen = experts_per_token(network);
-  auto counts = at::zeros({2}, at::TensorOptions().dtype(at::kLong).device(model.mesh().device()));
+  at::Tensor counts = at::zeros({2}, at::kLong);
   for (const auto& parameter : model.parameters()) {
     if (!parameter.owner) continue;
     counts[0] += parameter.local.numel();
@@ -74,8 +74,16 @@ ParameterCounts count_parameters(ParallelModel& model, const ModelConfig& networ
         chosen > 0 && parameter.global_shape.size() == 3 && parameter.name.find(".experts.") != std::string::npos;
     counts[1] += is_of_experts ? parameter.local.numel() * chosen / parameter.global_shape[0] : parameter.local.numel();
   }
-  all_reduce(model.mesh().world(), counts, "the number of parameters").wait();
+  all_reduce(model.mesh().control(), counts, "the number of parameters").wait();
   return {counts[0].item<int64_t>(), counts[1].item<int64_t>()};
+}
+
+/// Draws initial values where no checkpoint has all of them.
+ParallelOptions options_of(const Run& run) {
+  ParallelOptions options = run.config.parallel_options();
+  const std::string& weights = run.config.model.checkpoint;
+  options.initialize = run.checkpoint.empty() && (weights.empty() || find_checkpoint(weights).empty());
+  return options;
 }
 
 class Trainer {
@@ -85,7 +93,7 @@ class Trainer {
         config_(run.config),
         mesh_(mesh),
         signals_(signals),
-        model_(*config_.network.entry, *config_.network.config, mesh, config_.parallel_options(),
+        model_(*config_.network.entry, *config_.network.config, mesh, options_of(run),
                static_cast<uint64_t>(config_.train.seed)),
         optimizer_(model_.parameters(), config_.optim, mesh),
         training_(open_samples(config_, run.files.training, config_.train.seed)),
@@ -152,7 +160,6 @@ class Trainer {
   }
 
   void load() {
-    run_.checkpoint = of_first_rank(run_.checkpoint.string());
     if (!run_.checkpoint.empty()) {
       position_.samples = restore(run_.checkpoint);
     } else if (!config_.model.checkpoint.empty()) {
@@ -175,17 +182,6 @@ class Trainer {
     optimizer_.set_steps(saved_number(checkpoint, state, "optimizer_steps"));
     model_.parameters_changed();
     return saved_number(checkpoint, state, "samples");
-  }
-
-  /// Rank 0's text, on all ranks. Each has looked for the newest checkpoint by itself, and one may have appeared
-  /// between.
-  std::string of_first_rank(const std::string& text) {
-    at::Tensor size = at::full({1}, static_cast<int64_t>(text.size()), at::kLong);
-    broadcast(mesh_.world(), size, 0, "the length of the checkpoint's name").wait();
-    at::Tensor bytes = at::empty({size.item<int64_t>()}, at::kByte);
-    if (mesh_.rank() == 0) std::ranges::copy(text, bytes.data_ptr<uint8_t>());
-    if (bytes.numel() > 0) broadcast(mesh_.world(), bytes, 0, "the checkpoint's name").wait();
-    return {reinterpret_cast<const char*>(bytes.const_data_ptr<uint8_t>()), static_cast<size_t>(bytes.numel())};
   }
 
   static int64_t saved_number(const fs::path& checkpoint, const TrainingState& state, const std::string& name) {
@@ -327,7 +323,8 @@ class Trainer {
     at::Tensor spoiled = at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(mesh_.device()));
     for (const auto& parameter : model_.parameters())
       if (parameter.local.numel() > 0) spoiled.add_(parameter.local.isfinite().all().logical_not());
-    all_reduce(mesh_.world(), spoiled, "the weights that are not finite").wait();
+    spoiled = spoiled.cpu();
+    all_reduce(mesh_.control(), spoiled, "the weights that are not finite").wait();
     const bool weights = spoiled.item<int>() != 0;
     if (!weights && config_.train.on_nonfinite == "skip")
       return print("step {} is skipped: its loss is {} and its gradient's norm {}\n", step_ + 1, loss, norm);
@@ -392,6 +389,8 @@ class Trainer {
 int train(Run& run, Mesh& mesh, SaveSignals& signals) {
   // Checkpoints hold the generator's state, and must be the same in every run of a seed.
   at::manual_seed(static_cast<uint64_t>(run.config.train.seed));
+  // Each rank has looked for the newest checkpoint by itself, and one may have appeared between.
+  run.checkpoint = broadcast_text(mesh.control(), run.checkpoint.string(), "the checkpoint's name");
   return Trainer(run, mesh, signals).run();
 }
 

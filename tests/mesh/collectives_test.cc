@@ -78,6 +78,15 @@ TEST(Collectives, SendsAndReceivesInOrder) {
   });
 }
 
+TEST(Collectives, ATextIsThatOfTheFirstRank) {
+  run_ranks(3, [](const Environment& environment) {
+    Mesh mesh = all_on_one_axis(environment);
+    const std::string own = mesh.rank() == 0 ? "step-00000100" : std::string(static_cast<size_t>(mesh.rank() - 1), 'x');
+    EXPECT_EQ(broadcast_text(mesh.control(), own, "a name"), "step-00000100");
+    EXPECT_EQ(broadcast_text(mesh.control(), mesh.rank() == 0 ? "" : own, "a name"), "");
+  });
+}
+
 TEST(Collectives, AreDoneAtOnceInAWorldOfOne) {
   const ProcessGroup none;
   at::Tensor value = at::ones({2}), copy = at::zeros({2});
@@ -88,6 +97,7 @@ TEST(Collectives, AreDoneAtOnceInAWorldOfOne) {
   EXPECT_TRUE(value.eq(1).all().item<bool>());
   reduce_scatter(none, copy, value * 3, "parts").wait();
   EXPECT_TRUE(copy.eq(3).all().item<bool>());
+  EXPECT_EQ(broadcast_text(none, "a name", "a name"), "a name");
   barrier(none, "the end");
 }
 

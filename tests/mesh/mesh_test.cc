@@ -30,6 +30,7 @@ TEST(MeshShape, TheLastAxisIsInnermost) {
 TEST(Mesh, AWorldOfOneNeedsNoNetwork) {
   Mesh mesh{Environment(), MeshShape()};
   EXPECT_FALSE(mesh.world());
+  EXPECT_FALSE(mesh.control());
   EXPECT_FALSE(mesh.group({Axis::tp}));
   EXPECT_FALSE(mesh.store());
 }
@@ -68,6 +69,36 @@ TEST(Mesh, NobodyLeavesAGroupThatOthersAreStillJoining) {
       Mesh mesh(environment, shape({{Axis::dp_shard, 4}}), {.device = at::kCPU});
       mesh.group({Axis::dp_shard});
     }
+  });
+}
+
+int made = 0;  // by the function below, in this process
+
+void make_counted(const Store& store, int rank, int size, std::chrono::milliseconds timeout,
+                  c10::intrusive_ptr<c10d::Backend>& backend) {
+  ++made;
+  GroupSpec spec{.name = "counted", .description = "counted", .ranks = {}, .rank = rank, .one_machine = true};
+  for (int member = 0; member < size; ++member) spec.ranks.push_back(member);
+  spec.timeout = timeout;
+  backend = make_gloo_backend(store, spec);
+}
+
+TEST(Mesh, TheHostsGroupIsOfGlooWhateverMovesTheData) {
+  run_ranks(2, [](const Environment& environment) {
+    const MeshShape two = shape({{Axis::tp, 2}});
+    const Mesh plain(environment, two, {.device = at::kCPU});
+    ASSERT_TRUE(plain.control());
+    Environment again = environment;
+    again.attempt = 1;
+    Mesh mesh(again, two, {.device = at::kCPU, .make_backend = make_counted});
+    EXPECT_EQ(made, 0) << "all ranks have met over Gloo";
+    barrier(mesh.control(), "the host's decision");
+    EXPECT_NE(mesh.world(), mesh.control());
+    EXPECT_EQ(made, 1);
+    at::Tensor value = at::ones({1});
+    all_reduce(mesh.world(), value, "a test value").wait();
+    EXPECT_EQ(value.item<float>(), 2.0F);
+    barrier(mesh.control(), "the end");
   });
 }
 

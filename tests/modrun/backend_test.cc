@@ -1,0 +1,93 @@
+// parallel.backend: the data's collectives through a library of the user's, and what is refused.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+
+#include "tests/modrun/modrun_process.h"
+
+namespace modular {
+namespace {
+
+using ::testing::HasSubstr;
+
+class BackendTest : public ModrunTest {
+ protected:
+  std::string calls() const {
+    const auto file = folder_.path() / "calls";
+    return std::filesystem::exists(file) ? bytes_of(file) : "";
+  }
+  /// Sets a variable of the programs that the test starts.
+  struct Variable {
+    Variable(const char* name, const std::string& value) : name(name) { setenv(name, value.c_str(), 1); }
+    ~Variable() { unsetenv(name); }
+    const char* name;
+  };
+};
+
+TEST_F(BackendTest, ALibraryMovesTheDataAndTrainsTheSame) {
+  const Variable file("COUNTING_BACKEND", folder_.path() / "calls");
+  const std::vector<std::string> meshes[] = {
+      {},                                               // FSDP: broadcasts and exchanges
+      {"--dp-replicate", "2"},                          // sums
+      {"--tp", "2"},                                    // sums
+      {"--pp", "2", "--set", "train.micro_batches=2"},  // messages
+  };
+  const char* const expected[] = {"ba", "r", "r", "s"};
+  for (size_t i = 0; i < std::size(meshes); ++i) {
+    const std::string name = "mesh" + std::to_string(i);
+    const std::vector<std::string> launcher = {"--nproc-per-node", "2"};
+    ASSERT_EQ(train(name, meshes[i], launcher).status, 0);
+    EXPECT_EQ(calls(), "") << "without being asked for";
+    auto options = meshes[i];
+    options.insert(options.end(), {"--set", "parallel.backend=" COUNTING_BACKEND});
+    const auto counted = train(name + "-counted", options, launcher);
+    ASSERT_EQ(counted.status, 0) << counted.output;
+    expect_same_checkpoint(name, name + "-counted", "step-00000010");
+    for (const char call : std::string(expected[i])) {
+      const std::string made = calls();
+      EXPECT_GE(std::count(made.begin(), made.end(), call), 20) << call << " on mesh " << i << ", two ranks, ten steps";
+    }
+    std::filesystem::remove(folder_.path() / "calls");
+  }
+}
+
+TEST_F(BackendTest, GlooIsWhatCpusHaveInAnyCase) {
+  const auto run = train("run", {"--set", "parallel.backend=gloo"}, {"--nproc-per-node", "2"});
+  EXPECT_EQ(run.status, 0) << run.output;
+}
+
+TEST_F(BackendTest, WhatCannotBeUsedIsRefusedBeforeARankStarts) {
+  const auto refusal = [&](const std::vector<std::string>& settings) {
+    const auto refused = train("run", settings, {"--nproc-per-node", "2"});
+    EXPECT_EQ(refused.status, 2) << refused.output;
+    EXPECT_EQ(std::count(refused.output.begin(), refused.output.end(), '\n'), 1) << refused.output;
+    return refused.output;
+  };
+  EXPECT_THAT(refusal({"--set", "parallel.backend=./none.so"}), HasSubstr("parallel.backend: the library cannot be "));
+  EXPECT_THAT(refusal({"--set", "parallel.backend=" LIBC10}),
+              HasSubstr("libc10.so lacks modular_make_backend: define"));
+  EXPECT_THAT(refusal({"--set", "parallel.backend=mpi"}), HasSubstr("parallel.backend is \"mpi\": it must be auto, "));
+  EXPECT_THAT(refusal({"--set", "parallel.backend=nccl", "--set", "train.device=cpu"}),
+              HasSubstr("parallel.backend is nccl, which moves the memory of GPUs, and train.device is cpu"));
+  EXPECT_THAT(refusal({"--set", "parallel.backend=gloo", "--set", "train.device=cuda"}),
+              HasSubstr("parallel.backend is gloo, which moves host memory, and train.device is cuda"));
+}
+
+TEST_F(BackendTest, WhatALibraryThrowsIsTheReason) {
+  const Variable fails("COUNTING_BACKEND_FAILS", "1");
+  const auto failed = train("run", {"--set", "parallel.backend=" COUNTING_BACKEND}, {"--nproc-per-node", "2"});
+  EXPECT_EQ(failed.status, 1) << failed.output;
+  EXPECT_THAT(failed.output, HasSubstr("why:   rank"));
+  EXPECT_THAT(failed.output, HasSubstr("cannot join the process group dp_shard: the switch is off"));
+}
+
+TEST_F(BackendTest, DeterminismRefusesWhatKeepsCublasFromIt) {
+  EXPECT_EQ(train("run", {"--set", "train.deterministic=true"}).status, 0);
+  const Variable workspace("CUBLAS_WORKSPACE_CONFIG", ":0:0");
+  const auto refused = train("other", {"--set", "train.deterministic=true"});
+  EXPECT_EQ(refused.status, 2) << refused.output;
+  EXPECT_THAT(refused.output, HasSubstr("train.deterministic: CUBLAS_WORKSPACE_CONFIG is \":0:0\", with which cuBLAS"));
+}
+
+}  // namespace
+}  // namespace modular
