@@ -180,39 +180,20 @@ json take_rope_by_layer_type(json& object, const Converter& convert) {
   return rope;
 }
 
-class Reader final : public FieldVisitor {
+class Reader {
  public:
   Reader(json& object, const std::string& where) : object_(object), convert_{where} {}
 
-  void operator()(std::string_view name, bool& value) override { read(name, value); }
-  void operator()(std::string_view name, int64_t& value) override { read(name, value); }
-  void operator()(std::string_view name, double& value) override { read(name, value); }
-  void operator()(std::string_view name, std::string& value) override { read(name, value); }
-  void operator()(std::string_view name, std::optional<bool>& value) override { read(name, value); }
-  void operator()(std::string_view name, std::optional<int64_t>& value) override { read(name, value); }
-  void operator()(std::string_view name, std::optional<double>& value) override { read(name, value); }
-  void operator()(std::string_view name, std::optional<std::string>& value) override { read(name, value); }
-  void operator()(std::string_view name, std::vector<int64_t>& value) override { read(name, value); }
-  void operator()(std::string_view name, std::vector<std::string>& value) override { read(name, value); }
-  void operator()(std::string_view name, std::optional<std::vector<int64_t>>& value) override { read(name, value); }
-  void operator()(std::string_view name, std::optional<std::vector<double>>& value) override { read(name, value); }
-  void operator()(std::string_view name, IntegerOrString& value) override { read(name, value); }
-  void operator()(std::string_view name, std::optional<IntegerOrString>& value) override { read(name, value); }
-  void operator()(std::string_view name, RopeParameters& value) override {
-    rope_name_ = name;
-    rope_ = &value;
-  }
-  void operator()(std::string_view name, LayerRopeParameters& value) override {
-    rope_name_ = name;
-    layer_rope_ = &value;
-  }
-  void nested(std::string_view name, NestedConfig& config) override {
-    // CLIP's first releases wrote "text_config_dict", which wins as a whole.
-    json rest = read_nested(name, std::string(name), config);
-    rest.update(read_nested(name, std::string(name) + "_dict", config));
-    if (!rest.empty()) object_[std::string(name)] = std::move(rest);
+  /// Takes what the fields of `config`, of one of the types AnyConfig and NestedConfig, are given.
+  template <class Config>
+  void read_all(Config& config) {
+    config.fields(FieldVisitor([this](std::string_view name, const ConfigValue& field) {
+      std::visit([&](auto* value) { read(name, *value); }, field);
+    }));
+    finish();
   }
 
+ private:
   /// Rotary settings come last: their old names may be those of fields that the config has itself.
   void finish() {
     json rest;
@@ -227,13 +208,27 @@ class Reader final : public FieldVisitor {
     if (!rest.empty()) object_[std::string(rope_name_)] = std::move(rest);
   }
 
- private:
   template <class T>
   void read(std::string_view name, T& value) {
     for (const auto& [field, other] : kOtherNames)
       if (field == name && !object_.contains(name) && object_.contains(other))
         return take(object_, other, std::string(other), convert_, value);
     take(object_, name, std::string(name), convert_, value);
+  }
+
+  void read(std::string_view name, RopeParameters& value) {
+    rope_name_ = name;
+    rope_ = &value;
+  }
+  void read(std::string_view name, LayerRopeParameters& value) {
+    rope_name_ = name;
+    layer_rope_ = &value;
+  }
+  void read(std::string_view name, NestedConfig& config) {
+    // CLIP's first releases wrote "text_config_dict", which wins as a whole.
+    json rest = read_nested(name, std::string(name), config);
+    rest.update(read_nested(name, std::string(name) + "_dict", config));
+    if (!rest.empty()) object_[std::string(name)] = std::move(rest);
   }
 
   /// Reads the config inside of this one where `key` holds one; what it does not give has the inner type's defaults.
@@ -248,9 +243,7 @@ class Reader final : public FieldVisitor {
     json inner = std::move(*found);
     object_.erase(key);
     config.reset();
-    Reader reader(inner, fmt::format("{}: {}", convert_.where, name));
-    config.fields(reader);
-    reader.finish();
+    Reader(inner, fmt::format("{}: {}", convert_.where, name)).read_all(config);
     return inner;
   }
 
@@ -268,70 +261,48 @@ class Reader final : public FieldVisitor {
   LayerRopeParameters* layer_rope_ = nullptr;
 };
 
-class Printer final : public FieldVisitor {
- public:
-  json object = json::object();
-
-  void operator()(std::string_view name, bool& value) override { print(object, name, value); }
-  void operator()(std::string_view name, int64_t& value) override { print(object, name, value); }
-  void operator()(std::string_view name, double& value) override { print(object, name, value); }
-  void operator()(std::string_view name, std::string& value) override { print(object, name, value); }
-  void operator()(std::string_view name, std::optional<bool>& value) override { print(object, name, value); }
-  void operator()(std::string_view name, std::optional<int64_t>& value) override { print(object, name, value); }
-  void operator()(std::string_view name, std::optional<double>& value) override { print(object, name, value); }
-  void operator()(std::string_view name, std::optional<std::string>& value) override { print(object, name, value); }
-  void operator()(std::string_view name, std::vector<int64_t>& value) override { print(object, name, value); }
-  void operator()(std::string_view name, std::vector<std::string>& value) override { print(object, name, value); }
-  void operator()(std::string_view name, std::optional<std::vector<int64_t>>& value) override {
-    print(object, name, value);
+template <class T>
+void print(json& into, std::string_view name, const T& value) {
+  json& place = into[std::string(name)];
+  if constexpr (is_optional<T>) {
+    if (value) print(into, name, *value);
+  } else if constexpr (std::is_same_v<T, IntegerOrString>) {
+    std::visit([&](const auto& held) { place = held; }, value);
+  } else if constexpr (std::is_same_v<T, double>) {
+    place = from_double(value);
+  } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+    place = json::array();
+    for (const double element : value) place.push_back(from_double(element));
+  } else {
+    place = value;
   }
-  void operator()(std::string_view name, std::optional<std::vector<double>>& value) override {
-    print(object, name, value);
-  }
-  void operator()(std::string_view name, IntegerOrString& value) override { print(object, name, value); }
-  void operator()(std::string_view name, std::optional<IntegerOrString>& value) override { print(object, name, value); }
-  void operator()(std::string_view name, RopeParameters& value) override {
-    object[std::string(name)] = settings(value);
-  }
-  void operator()(std::string_view name, LayerRopeParameters& value) override {
-    json& sets = object[std::string(name)];
-    value.fields([&](const char* type, RopeParameters& rope) { sets[type] = settings(rope); });
-  }
-  void nested(std::string_view name, NestedConfig& config) override {
-    Printer inner;
-    config.fields(inner);
-    object[std::string(name)] = std::move(inner.object);
-  }
-
- private:
-  static json settings(RopeParameters& value) {
-    json rope = json::object();
-    value.fields([&](std::string_view key, auto& setting) {
-      if constexpr (is_optional<std::decay_t<decltype(setting)>>) {
-        if (!setting) return;
-      }
-      print(rope, key, setting);
-    });
-    return rope;
-  }
-
-  template <class T>
-  static void print(json& into, std::string_view name, const T& value) {
-    json& place = into[std::string(name)];
-    if constexpr (is_optional<T>) {
-      if (value) print(into, name, *value);
-    } else if constexpr (std::is_same_v<T, IntegerOrString>) {
-      std::visit([&](const auto& held) { place = held; }, value);
-    } else if constexpr (std::is_same_v<T, double>) {
-      place = from_double(value);
-    } else if constexpr (std::is_same_v<T, std::vector<double>>) {
-      place = json::array();
-      for (const double element : value) place.push_back(from_double(element));
-    } else {
-      place = value;
+}
+void print(json& into, std::string_view name, RopeParameters& value) {
+  json rope = json::object();
+  value.fields([&](std::string_view key, auto& setting) {
+    if constexpr (is_optional<std::decay_t<decltype(setting)>>) {
+      if (!setting) return;
     }
-  }
-};
+    print(rope, key, setting);
+  });
+  into[std::string(name)] = std::move(rope);
+}
+void print(json& into, std::string_view name, LayerRopeParameters& value) {
+  json& sets = into[std::string(name)];
+  value.fields([&](const char* type, RopeParameters& rope) { print(sets, type, rope); });
+}
+FieldVisitor printer_into(json& object);
+void print(json& into, std::string_view name, NestedConfig& config) {
+  json inner = json::object();
+  config.fields(printer_into(inner));
+  into[std::string(name)] = std::move(inner);
+}
+
+FieldVisitor printer_into(json& object) {
+  return FieldVisitor([&object](std::string_view name, const ConfigValue& field) {
+    std::visit([&](auto* value) { print(object, name, *value); }, field);
+  });
+}
 
 }  // namespace
 
@@ -354,16 +325,12 @@ std::string with_named_special_floats(std::string_view text) {
   return result;
 }
 
-void take_fields(AnyConfig& config, json& object, const std::string& where) {
-  Reader reader(object, where);
-  config.fields(reader);
-  reader.finish();
-}
+void take_fields(AnyConfig& config, json& object, const std::string& where) { Reader(object, where).read_all(config); }
 
 json fields_as_json(AnyConfig& config) {
-  Printer printer;
-  config.fields(printer);
-  return std::move(printer.object);
+  json object = json::object();
+  config.fields(printer_into(object));
+  return object;
 }
 
 }  // namespace modular

@@ -74,31 +74,14 @@ void check_values(const json& fields, const std::string& where) {
 
 /// Finds a config's rotary settings and what they depend on, and computes the frequencies once, so that a mistake shows
 /// here.
-class RopeCheck final : public FieldVisitor {
+class RopeCheck {
  public:
-  void operator()(std::string_view name, int64_t& value) override { size(name, value); }
-  void operator()(std::string_view name, std::optional<int64_t>& value) override {
-    if (value) size(name, *value);
+  template <class Config>
+  explicit RopeCheck(Config& config) {
+    config.fields(FieldVisitor([this](std::string_view name, const ConfigValue& field) {
+      std::visit([&](auto* value) { see(name, *value); }, field);
+    }));
   }
-  void operator()(std::string_view, RopeParameters& value) override { sets_.push_back(&value); }
-  void operator()(std::string_view, LayerRopeParameters& value) override {
-    value.fields([&](std::string_view name, RopeParameters& rope) { (*this)(name, rope); });
-  }
-  void nested(std::string_view name, NestedConfig& config) override {
-    config.fields(inner_.emplace_back(std::string(name), RopeCheck()).second);
-  }
-  void operator()(std::string_view, bool&) override {}
-  void operator()(std::string_view, double&) override {}
-  void operator()(std::string_view, std::string&) override {}
-  void operator()(std::string_view, std::optional<bool>&) override {}
-  void operator()(std::string_view, std::optional<double>&) override {}
-  void operator()(std::string_view, std::optional<std::string>&) override {}
-  void operator()(std::string_view, std::vector<int64_t>&) override {}
-  void operator()(std::string_view, std::vector<std::string>&) override {}
-  void operator()(std::string_view, std::optional<std::vector<int64_t>>&) override {}
-  void operator()(std::string_view, std::optional<std::vector<double>>&) override {}
-  void operator()(std::string_view, IntegerOrString&) override {}
-  void operator()(std::string_view, std::optional<IntegerOrString>&) override {}
 
   void run(const std::string& where) const {
     if (head_dim_ != 0)
@@ -138,7 +121,16 @@ class RopeCheck final : public FieldVisitor {
     }
   }
 
-  void size(std::string_view name, int64_t value) {
+  void see(std::string_view, const auto&) {}
+  void see(std::string_view name, const std::optional<int64_t>& value) {
+    if (value) see(name, *value);
+  }
+  void see(std::string_view, RopeParameters& rope) { sets_.push_back(&rope); }
+  void see(std::string_view, LayerRopeParameters& layers) {
+    layers.fields([&](const char*, RopeParameters& rope) { sets_.push_back(&rope); });
+  }
+  void see(std::string_view name, NestedConfig& config) { inner_.emplace_back(std::string(name), RopeCheck(config)); }
+  void see(std::string_view name, const int64_t& value) {
     if (name == "head_dim") head_dim_ = value;
     if (name == "max_position_embeddings") positions_ = value;
   }
@@ -158,9 +150,7 @@ void finish_config(AnyConfig& config, const std::string& where) {
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format("{}: {}", where, error.what()));
   }
-  RopeCheck rope;
-  config.fields(rope);
-  rope.run(where);
+  RopeCheck(config).run(where);
 }
 
 }  // namespace modular

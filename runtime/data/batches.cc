@@ -1,6 +1,7 @@
 #include "runtime/data/batches.h"
 
 #include "runtime/data/permutation.h"
+#include "runtime/parallel/mixed_bits.h"
 
 namespace modular {
 

@@ -3,14 +3,9 @@
 #include <bit>
 #include <cassert>
 
-namespace modular {
+#include "runtime/parallel/mixed_bits.h"
 
-uint64_t mixed(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
+namespace modular {
 
 int64_t permuted(int64_t index, int64_t count, uint64_t key) {
   assert(index >= 0 && index < count);

@@ -7,10 +7,6 @@
 
 namespace modular {
 
-/// Random bits that `x` alone decides: splitmix64's finalizer (Steele et al., Fast splittable pseudorandom number
-/// generators).
-uint64_t mixed(uint64_t x);
-
 /// The element at `index` of the order that `key` chooses. For 0 <= index < count.
 int64_t permuted(int64_t index, int64_t count, uint64_t key);
 

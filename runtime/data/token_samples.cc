@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/data/permutation.h"
+#include "runtime/parallel/mixed_bits.h"
 
 namespace modular {
 

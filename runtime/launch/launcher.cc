@@ -19,6 +19,7 @@
 #include "runtime/launch/job_store.h"
 #include "runtime/launch/process.h"
 #include "runtime/launch/rank.h"
+#include "runtime/launch/temporary_folder.h"
 #include "runtime/mesh/print.h"
 
 namespace modular {
@@ -75,41 +76,22 @@ class Signals {
   int descriptor_ = -1;
 };
 
-/// Where the ranks' logs and error files go; a temporary folder is removed unless it is kept.
+/// Where the ranks' logs and error files go.
 class LogFolder {
  public:
-  explicit LogFolder(const std::string& given) : path_(given), temporary_(given.empty()) {
-    if (temporary_) {
-      std::string pattern = (fs::temp_directory_path() / "modrun-XXXXXX").string();
-      if (!mkdtemp(pattern.data()))
-        throw std::runtime_error(fmt::format("cannot make a folder for logs in {}: {}; give one by --log-dir",
-                                             fs::temp_directory_path().string(), std::strerror(errno)));
-      path_ = pattern;
-    } else {
-      fs::create_directories(path_);
-    }
+  explicit LogFolder(const std::string& given) : path_(given) {
+    if (given.empty()) path_ = temporary_.emplace("give one for logs by --log-dir").path();
+    fs::create_directories(path_);
   }
-  ~LogFolder() {
-    std::error_code ignored;
-    if (temporary_) fs::remove_all(path_, ignored);
+  void keep() {
+    if (temporary_) temporary_->keep();
   }
-  LogFolder(const LogFolder&) = delete;
-  LogFolder& operator=(const LogFolder&) = delete;
-  void keep() { temporary_ = false; }
   const fs::path& path() const { return path_; }
 
  private:
   fs::path path_;
-  bool temporary_;
+  std::optional<TemporaryFolder> temporary_;
 };
-
-/// Threads for each rank: the cores of this machine that this process may use, shared out.
-int64_t threads_per_rank(int64_t ranks) {
-  cpu_set_t usable;
-  CPU_ZERO(&usable);
-  if (sched_getaffinity(0, sizeof(usable), &usable) != 0) return 1;
-  return std::max<int64_t>(1, CPU_COUNT(&usable) / ranks);
-}
 
 /// A signal that came before there was a rank to pass it on to.
 struct Interrupted {
@@ -313,6 +295,13 @@ int launch(const LaunchOptions& options, const std::vector<std::string>& command
     print_to(stderr, "modrun: {}\n", error.what());
     return kCannotStart;
   }
+}
+
+int64_t threads_per_rank(int64_t ranks) {
+  cpu_set_t usable;
+  CPU_ZERO(&usable);
+  if (sched_getaffinity(0, sizeof(usable), &usable) != 0) return 1;
+  return std::max<int64_t>(1, CPU_COUNT(&usable) / ranks);
 }
 
 int launch_self(const LaunchOptions& options, const std::vector<std::string>& arguments) {

@@ -4,7 +4,6 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "runtime/mesh/status.h"
@@ -137,12 +136,8 @@ Pending all_to_all(const ProcessGroup& group, const at::Tensor& output, std::vec
     output.copy_(input);
     return {};
   }
-  // Sizes are along the first dimension; none for equal parts.
-  const double rows = static_cast<double>(std::max<int64_t>(1, output.dim() ? output.size(0) : 1));
-  const double own = output_sizes.empty()
-                         ? 1.0 / group->getSize()
-                         : static_cast<double>(output_sizes[static_cast<size_t>(group->getRank())]) / rows;
-  const double bytes = static_cast<double>(output.nbytes()) * (1.0 - own);
+  const int64_t own = output_sizes.at(static_cast<size_t>(group->getRank()));
+  const auto bytes = static_cast<double>(output.numel() - own) * static_cast<double>(output.element_size());
   return start("all_to_all", group, what, bytes, [&, to = output, from = input]() mutable -> Works {
     return {group->alltoall_base(to, from, output_sizes, input_sizes)};
   });

@@ -8,12 +8,13 @@
 #include <algorithm>
 #include <deque>
 
+#include "runtime/model/parallel.h"
 #include "runtime/model/tensors.h"
 
 namespace modular::cache {
 
-/// What one sequence, or a batch of equally long ones, has left in a model's layers. A forward without gradients, run
-/// while the cache is installed, goes on after the tokens seen; each call that keeps something finds it again by its
+/// What one sequence, or a batch of equally long ones, has left in a model's layers. A forward without gradients that
+/// is bound to it goes on after the tokens seen; each call that keeps something finds it again by its
 /// place among such calls of a forward. It holds what this rank computes: its heads, its stage.
 class Cache {
  public:
@@ -69,15 +70,12 @@ class Cache {
   bool spoiled_ = false;
 };
 
-/// What the runtime installs while a forward is to continue from what another kept.
-inline Cache* context = nullptr;
-
 /// The number of tokens before those of the forward that runs.
-inline int64_t seen() { return context ? context->seen() : 0; }
+inline int64_t seen() { return bound.cache ? bound.cache->seen() : 0; }
 
 /// For functions under which a position sees what comes after it, or not all that a cache keeps.
 inline void spoil() {
-  if (context) context->spoil();
+  if (bound.cache) bound.cache->spoil();
 }
 
 }  // namespace modular::cache

@@ -11,6 +11,8 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -115,46 +117,42 @@ class FieldVisitor;
 class NestedConfig {
  public:
   virtual ~NestedConfig() = default;
-  virtual void fields(FieldVisitor& visit) = 0;
+  virtual void fields(const FieldVisitor& visit) = 0;
   /// Gives it the defaults of its own type, which may be others than those of the config that it is in.
   virtual void reset() = 0;
 };
 
-/// Sees every field of a config by name. One overload for each type that a field may have.
+/// A field of a config. One alternative for each type that a field may have.
+using ConfigValue =
+    std::variant<bool*, int64_t*, double*, std::string*, std::optional<bool>*, std::optional<int64_t>*,
+                 std::optional<double>*, std::optional<std::string>*, std::vector<int64_t>*, std::vector<std::string>*,
+                 std::optional<std::vector<int64_t>>*, std::optional<std::vector<double>>*, IntegerOrString*,
+                 std::optional<IntegerOrString>*, RopeParameters*, LayerRopeParameters*, NestedConfig*>;
+
+/// Sees every field of a config by name.
 class FieldVisitor {
  public:
-  virtual ~FieldVisitor() = default;
-  virtual void operator()(std::string_view name, bool& value) = 0;
-  virtual void operator()(std::string_view name, int64_t& value) = 0;
-  virtual void operator()(std::string_view name, double& value) = 0;
-  virtual void operator()(std::string_view name, std::string& value) = 0;
-  virtual void operator()(std::string_view name, std::optional<bool>& value) = 0;
-  virtual void operator()(std::string_view name, std::optional<int64_t>& value) = 0;
-  virtual void operator()(std::string_view name, std::optional<double>& value) = 0;
-  virtual void operator()(std::string_view name, std::optional<std::string>& value) = 0;
-  virtual void operator()(std::string_view name, std::vector<int64_t>& value) = 0;
-  virtual void operator()(std::string_view name, std::vector<std::string>& value) = 0;
-  virtual void operator()(std::string_view name, std::optional<std::vector<int64_t>>& value) = 0;
-  virtual void operator()(std::string_view name, std::optional<std::vector<double>>& value) = 0;
-  virtual void operator()(std::string_view name, IntegerOrString& value) = 0;
-  virtual void operator()(std::string_view name, std::optional<IntegerOrString>& value) = 0;
-  virtual void operator()(std::string_view name, RopeParameters& value) = 0;
-  virtual void operator()(std::string_view name, LayerRopeParameters& value) = 0;
-  /// A config inside of this one.
-  virtual void nested(std::string_view name, NestedConfig& config) = 0;
+  using Visit = std::function<void(std::string_view name, const ConfigValue& field)>;
+  explicit FieldVisitor(Visit visit) : visit_(std::move(visit)) {}
 
-  template <class Config>
-    requires requires(Config& config, FieldVisitor& visit) { config.fields(visit); }
-  void operator()(std::string_view name, Config& value) {
-    struct Inner final : NestedConfig {
-      explicit Inner(Config& value) : value(value) {}
-      void fields(FieldVisitor& visit) override { value.fields(visit); }
-      void reset() override { value = Config(); }
-      Config& value;
-    };
-    Inner inner(value);
-    nested(name, inner);
+  template <class T>
+  void operator()(std::string_view name, T& value) const {
+    if constexpr (std::is_constructible_v<ConfigValue, T*>) {
+      visit_(name, &value);
+    } else {
+      struct Inner final : NestedConfig {
+        explicit Inner(T& value) : value(value) {}
+        void fields(const FieldVisitor& visit) override { value.fields(visit); }
+        void reset() override { value = T(); }
+        T& value;
+      };
+      Inner inner(value);
+      visit_(name, &inner);
+    }
   }
+
+ private:
+  Visit visit_;
 };
 
 /// A config whose type is not known. Copied by clone().
@@ -162,7 +160,7 @@ class AnyConfig {
  public:
   virtual ~AnyConfig() = default;
   virtual std::unique_ptr<AnyConfig> clone() const = 0;
-  virtual void fields(FieldVisitor& visit) = 0;
+  virtual void fields(const FieldVisitor& visit) = 0;
   /// Fills what depends on other fields and was not given. Throws ConfigError where values contradict each other.
   virtual void finish() = 0;
 };
@@ -173,7 +171,7 @@ class ConfigOf final : public AnyConfig {
  public:
   Config value;
   std::unique_ptr<AnyConfig> clone() const override { return std::make_unique<ConfigOf>(*this); }
-  void fields(FieldVisitor& visit) override { value.fields(visit); }
+  void fields(const FieldVisitor& visit) override { value.fields(visit); }
   void finish() override {
     if constexpr (requires { value.finish(); }) value.finish();
   }

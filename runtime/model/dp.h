@@ -2,11 +2,12 @@
 // rows meet those of all. Without a mesh each call is the identity.
 #pragma once
 
+#include "runtime/model/parallel.h"
 #include "runtime/model/tensors.h"
 
 namespace modular::dp {
 
-/// What the runtime installs where several ranks share a batch's rows, equally many each.
+/// What a model is bound to where several ranks share a batch's rows, equally many each.
 class DataParallel {
  public:
   virtual ~DataParallel() = default;
@@ -16,15 +17,12 @@ class DataParallel {
   virtual Tensor gather(const Tensor& rows) = 0;
 };
 
-/// Null where rows are not shared.
-inline DataParallel* context = nullptr;
-
 /// The rows of all data-parallel ranks, for a loss that compares rows with one another. Without a mesh, `rows`.
 /// - rows [rows, hidden]
 /// - returns [all rows, hidden]
-inline Tensor gather(const Tensor& rows) { return context ? context->gather(rows) : rows; }
+inline Tensor gather(const Tensor& rows) { return bound.dp ? bound.dp->gather(rows) : rows; }
 
 /// The number of this rank's first row among those of all data-parallel ranks, where each has `rows`.
-inline int64_t first_row(int64_t rows) { return context ? context->rank() * rows : 0; }
+inline int64_t first_row(int64_t rows) { return bound.dp ? bound.dp->rank() * rows : 0; }
 
 }  // namespace modular::dp

@@ -13,6 +13,7 @@
 
 #include "runtime/model/fused.h"
 #include "runtime/model/module.h"
+#include "runtime/model/parallel.h"
 
 namespace modular {
 
@@ -22,11 +23,10 @@ namespace modular {
 /// columns take 16 counters, of whose four words the first are those of columns 0 … 15, the second those of 16 … 31,
 /// and so on. Rows, planes and samples that are 2^32 apart are dropped alike.
 struct DropoutDraw {
-  Tensor samples;     // [batch] int64, on the values' device: which sample each row of a batch is
-  uint64_t key = 0;   // of the seed, the layer, and how many times it ran before in this forward
-  double p = 0.0;     // the probability that an element is dropped; the others are divided by 1 - p
-  int64_t part = 0;   // of a value whose columns or heads are split over tp: which part this is
-  int64_t parts = 1;  // how many there are
+  Tensor samples;    // [batch] int64, on the values' device: which sample each row of a batch is
+  uint64_t key = 0;  // of the seed, the layer, and how many times it ran before in this forward
+  double p = 0.0;    // the probability that an element is dropped; the others are divided by 1 - p
+  int64_t part = 0;  // of a value whose columns or heads are split over tp: which part this is
 };
 
 namespace nn {
@@ -35,7 +35,7 @@ class DropoutImpl;
 
 namespace dropout {
 
-/// What the runtime installs in training.
+/// What a model is bound to in training.
 class Draws {
  public:
   virtual ~Draws() = default;
@@ -43,13 +43,10 @@ class Draws {
   virtual DropoutDraw draw(const nn::DropoutImpl& layer) = 0;
 };
 
-/// Null where nothing is dropped, or libtorch draws.
-inline Draws* context = nullptr;
-
 }  // namespace dropout
 
 namespace detail {
-inline Tensor drop(const nn::DropoutImpl& layer, const Tensor& x);
+inline Tensor drop(const nn::DropoutImpl& layer, const Tensor& x, int64_t part = 0);
 }
 
 namespace nn {
@@ -63,7 +60,7 @@ class DropoutImpl : public torch::nn::Module {
   }
   Tensor forward(const Tensor& x) { return drops() ? detail::drop(*this, x) : x; }
   /// Whether a call now drops anything.
-  bool drops() const { return p > 0.0 && (dropout::context || is_training()); }
+  bool drops() const { return p > 0.0 && (bound.dropout || is_training()); }
 
   double p;
 };
@@ -144,10 +141,11 @@ inline Tensor dropout_of_shares(const Tensor& shares, const DropoutDraw& draw) {
 }  // namespace plain
 
 namespace detail {
-/// What a layer that drops makes of x.
-inline Tensor drop(const nn::DropoutImpl& layer, const Tensor& x) {
-  if (!dropout::context) return at::dropout(x, layer.p, /*train=*/true);
-  const DropoutDraw drawn = dropout::context->draw(layer);
+/// What a layer that drops makes of x, or of this part of its columns.
+inline Tensor drop(const nn::DropoutImpl& layer, const Tensor& x, int64_t part) {
+  if (!bound.dropout) return at::dropout(x, layer.p, /*train=*/true);
+  DropoutDraw drawn = bound.dropout->draw(layer);
+  drawn.part = part;
   return fused.dropout ? fused.dropout(x, drawn) : plain::dropout(x, drawn);
 }
 }  // namespace detail

@@ -10,10 +10,11 @@
 #include <vector>
 
 #include "runtime/model/module.h"
+#include "runtime/model/parallel.h"
 
 namespace modular::fsdp {
 
-/// What the runtime installs to gather a unit's parameters around its forward and backward, and to recompute it.
+/// What a model is bound to that gathers a unit's parameters around its forward and backward, and may recompute it.
 class Units {
  public:
   using Body = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
@@ -23,14 +24,11 @@ class Units {
   virtual std::vector<Tensor> run(nn::Module& unit, const std::vector<Tensor>& inputs, const Body& body) = 0;
 };
 
-/// Null where units are plain calls.
-inline Units* units = nullptr;
-
 /// Calls `(self.*forward)(arguments…)` as one unit. Arguments are held by value; tensors inside them (Batch, tuples)
 /// count as inputs.
 template <class Self, class Result, class... Parameters, class... Arguments>
 Result unit(Self& self, Result (Self::*forward)(Parameters...), Arguments&&... arguments) {
-  if (!units) return (self.*forward)(std::forward<Arguments>(arguments)...);
+  if (!bound.units) return (self.*forward)(std::forward<Arguments>(arguments)...);
 
   auto held = std::make_shared<std::tuple<std::decay_t<Parameters>...>>(std::forward<Arguments>(arguments)...);
   std::vector<Tensor> inputs;
@@ -46,7 +44,7 @@ Result unit(Self& self, Result (Self::*forward)(Parameters...), Arguments&&... a
     std::vector<bool> defined;
   };
   auto shell = std::make_shared<Shell>();
-  auto outputs = units->run(self, inputs, [&self, forward, held, shell](const std::vector<Tensor>& given) {
+  auto outputs = bound.units->run(self, inputs, [&self, forward, held, shell](const std::vector<Tensor>& given) {
     auto call = *held;
     size_t next = 0;
     for_each_tensor(call, [&](Tensor& tensor) {

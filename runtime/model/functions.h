@@ -261,36 +261,19 @@ inline Tensor alibi_mask(const Batch& batch, const Tensor& slopes, at::ScalarTyp
 
 namespace detail {
 
-/// Which part of all heads a tensor-parallel rank has.
-struct Heads {
-  int64_t part = 0, parts = 1;
-};
-
-/// attention() with a dropout layer that drops.
+/// attention() and attention_with_biases() with a dropout layer that drops; `part` says which of all heads these are.
 inline Tensor attention_dropping(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
                                  double scale, const nn::DropoutImpl& dropout, std::optional<double> softcap,
-                                 const Heads& heads) {
-  TORCH_CHECK(!cache::context, "a cache is not for training");
-  if (!dropout::context) {
+                                 int64_t part = 0) {
+  TORCH_CHECK(!bound.cache, "a cache is not for training");
+  if (!bound.dropout) {
     const Tensor shares = plain::attention_shares(query, key, mask, scale, softcap);
     return plain::mix_values(at::dropout(shares, dropout.p, /*train=*/true), value);
   }
-  DropoutDraw drawn = dropout::context->draw(dropout);
-  drawn.part = heads.part, drawn.parts = heads.parts;
+  DropoutDraw drawn = bound.dropout->draw(dropout);
+  drawn.part = part;
   if (fused.attention && !softcap) return fused.attention(query, key, value, mask, scale, &drawn);
   return plain::attention_dropping(query, key, value, mask, scale, softcap, drawn);
-}
-
-/// attention_with_biases() with a dropout layer that drops.
-inline Tensor biased_attention_dropping(const Tensor& query, const Tensor& key, const Tensor& value,
-                                        const Tensor& biases, double scale, const nn::DropoutImpl& dropout,
-                                        const Heads& heads) {
-  TORCH_CHECK(!cache::context, "a cache is not for training");
-  const Tensor shares = plain::attention_shares(query, key, biases, scale, std::nullopt);
-  if (!dropout::context) return plain::mix_values(at::dropout(shares, dropout.p, /*train=*/true), value);
-  DropoutDraw drawn = dropout::context->draw(dropout);
-  drawn.part = heads.part, drawn.parts = heads.parts;
-  return plain::mix_values(plain::dropout_of_shares(shares, drawn), value);
 }
 
 }  // namespace detail
@@ -306,8 +289,8 @@ inline Tensor biased_attention_dropping(const Tensor& query, const Tensor& key, 
 /// - returns [batch, seq, heads * head_dim]
 inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
                         std::optional<double> softcap = std::nullopt) {
-  const Tensor keys = cache::context ? cache::context->append(key) : key;
-  const Tensor values = cache::context ? cache::context->append(value) : value;
+  const Tensor keys = bound.cache ? bound.cache->append(key) : key;
+  const Tensor values = bound.cache ? bound.cache->append(value) : value;
   if (softcap) return plain::capped_attention(query, keys, values, mask, scale, *softcap);
   return fused.attention ? fused.attention(query, keys, values, mask, scale, nullptr)
                          : plain::attention(query, keys, values, mask, scale);
@@ -321,7 +304,7 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
 inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
                         const nn::Dropout& dropout, std::optional<double> softcap = std::nullopt) {
   if (!dropout->drops()) return attention(query, key, value, mask, scale, softcap);
-  return detail::attention_dropping(query, key, value, mask, scale, *dropout, softcap, {});
+  return detail::attention_dropping(query, key, value, mask, scale, *dropout, softcap);
 }
 
 /// attention() with a logit for each head that takes part in every query's softmax and adds nothing to what it mixes
@@ -333,8 +316,8 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
 /// - returns [batch, seq, heads * head_dim]
 inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
                                    double scale, const Tensor& sinks) {
-  const Tensor keys = cache::context ? cache::context->append(key) : key;
-  const Tensor values = cache::context ? cache::context->append(value) : value;
+  const Tensor keys = bound.cache ? bound.cache->append(key) : key;
+  const Tensor values = bound.cache ? bound.cache->append(value) : value;
   return plain::attention_with_sinks(query, keys, values, mask, scale, sinks);
 }
 
@@ -347,10 +330,9 @@ inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const
 /// - returns [batch, seq, heads * head_dim]
 inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& biases,
                                     double scale) {
-  const Tensor keys = cache::context ? cache::context->append(key) : key;
-  const Tensor values = cache::context ? cache::context->append(value) : value;
-  const Tensor scores = plain::attention_scores(query, keys, scale) + biases;
-  return plain::mix_values(scores.softmax(-1, plain::wide(scores.scalar_type())), values);
+  const Tensor keys = bound.cache ? bound.cache->append(key) : key;
+  const Tensor values = bound.cache ? bound.cache->append(value) : value;
+  return plain::mix_values(plain::attention_shares(query, keys, biases, scale, std::nullopt), values);
 }
 
 /// The same with some of the shares dropped, which keys have in what a query mixes.
@@ -361,7 +343,7 @@ inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, cons
 inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& biases,
                                     double scale, const nn::Dropout& dropout) {
   if (!dropout->drops()) return attention_with_biases(query, key, value, biases, scale);
-  return detail::biased_attention_dropping(query, key, value, biases, scale, *dropout, {});
+  return detail::attention_dropping(query, key, value, biases, scale, *dropout, std::nullopt);
 }
 
 /// Keeps values within ±cap, smoothly: cap * tanh(x / cap). Without a cap, x.

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "runtime/model/module.h"
+#include "runtime/model/parallel.h"
 
 namespace modular::init {
 
@@ -22,7 +23,7 @@ struct Distribution {
   std::optional<int64_t> zero_row = {};                     // along the first dimension: 0 instead
 };
 
-/// What the runtime installs to initialize sharded or not yet materialized parameters.
+/// What a model is bound to that initializes sharded or not yet materialized parameters.
 class Initializer {
  public:
   virtual ~Initializer() = default;
@@ -32,15 +33,12 @@ class Initializer {
   virtual void fill(const Tensor& parameter, const std::function<void(Tensor& whole)>& fill) = 0;
 };
 
-/// Null where parameters are written in place.
-inline Initializer* initializer = nullptr;
-
 /// Draws each element from the distribution that `of` gives for the shape of the whole parameter, without gradients;
 /// nothing where the parameter is undefined. What most of the functions below are made of.
 /// - parameter [...]
 inline void draw(const Tensor& parameter, const std::function<Distribution(at::IntArrayRef shape)>& of) {
   if (!parameter.defined()) return;
-  if (initializer) return initializer->draw(parameter, of);
+  if (bound.initializer) return bound.initializer->draw(parameter, of);
   at::NoGradGuard no_grad;
   Tensor whole = parameter.detach();
   const Distribution from = of(whole.sizes());
@@ -63,7 +61,7 @@ inline void draw(const Tensor& parameter, const std::function<Distribution(at::I
 /// - parameter [...]
 inline void fill(const Tensor& parameter, const std::function<void(Tensor& whole)>& write) {
   if (!parameter.defined()) return;
-  if (initializer) return initializer->fill(parameter, write);
+  if (bound.initializer) return bound.initializer->fill(parameter, write);
   at::NoGradGuard no_grad;
   Tensor whole = parameter.detach();
   write(whole);

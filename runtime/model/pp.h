@@ -6,10 +6,11 @@
 #include <utility>
 
 #include "runtime/model/module.h"
+#include "runtime/model/parallel.h"
 
 namespace modular::pp {
 
-/// What the runtime installs on a mesh whose `pp` axis is larger than 1.
+/// What a model is bound to on a mesh whose `pp` axis is larger than 1.
 class Stage {
  public:
   virtual ~Stage() = default;
@@ -21,21 +22,18 @@ class Stage {
   virtual std::pair<int64_t, int64_t> span(int64_t list_size) const = 0;
 };
 
-/// Null where there is one stage.
-inline Stage* stage = nullptr;
-
 /// Whether this stage runs what is PP_FIRST.
-inline bool is_first() { return !stage || stage->is_first(); }
+inline bool is_first() { return !bound.stage || bound.stage->is_first(); }
 /// Whether this stage runs what is PP_LAST.
-inline bool is_last() { return !stage || stage->is_last(); }
+inline bool is_last() { return !bound.stage || bound.stage->is_last(); }
 /// What the stage before sent; only in a stage that is not the first.
-inline Tensor received() { return stage->received(); }
+inline Tensor received() { return bound.stage->received(); }
 
 /// The elements of a list, split between stages, that this stage runs, in order.
 template <class List>
 auto local(List& list) {
   const auto size = static_cast<int64_t>(list->size());
-  const auto [first, last] = stage ? stage->span(size) : std::pair<int64_t, int64_t>{0, size};
+  const auto [first, last] = bound.stage ? bound.stage->span(size) : std::pair<int64_t, int64_t>{0, size};
   return std::ranges::subrange(list->begin() + first, list->begin() + last);
 }
 

@@ -33,13 +33,13 @@ inline Tensor causal_conv1d(const Tensor& x, const Tensor& weight, const Tensor&
   const auto opt_bias = bias.defined() ? std::optional<Tensor>(bias) : std::nullopt;
   const int64_t seq = x.size(1), before = weight.size(-1) - 1;
   Tensor read = x;
-  if (cache::context) {
-    Tensor& kept = cache::context->next();
+  if (bound.cache) {
+    Tensor& kept = bound.cache->next();
     read = kept.defined() ? at::cat({kept, x}, 1) : at::constant_pad_nd(x, {0, 0, before, 0});
     kept = read.narrow(1, seq, before).clone();
   }
   const Tensor mixed = at::conv1d(read.transpose(1, 2).to(weight.scalar_type()), weight, opt_bias, /*stride=*/1,
-                                  /*padding=*/cache::context ? 0 : before, /*dilation=*/1, /*groups=*/weight.size(0));
+                                  /*padding=*/bound.cache ? 0 : before, /*dilation=*/1, /*groups=*/weight.size(0));
   return mixed.narrow(-1, 0, seq).transpose(1, 2).to(x.scalar_type());
 }
 
@@ -98,11 +98,11 @@ inline Tensor state_space_duality(const Tensor& x, const Tensor& dt, const Tenso
 
   const Tensor scores = at::einsum("bclgn,bcsgn->bgcls", {read, write}).unsqueeze(2) * detail::decay_between(decay);
   Tensor output = at::einsum("bghcls,bcsghp->bclghp", {scores, input});
-  if (chunks > 1 || cache::context) {
+  if (chunks > 1 || bound.cache) {
     const Tensor until_end = by_position(since_start.narrow(-1, length - 1, 1) - since_start);
     const Tensor added = at::einsum("bclgn,bclghp->bcghpn", {write, input * until_end});
     // The state before the first chunk counts as one more chunk's, so that there are states at chunks + 1 places.
-    Tensor* const cached = cache::context ? &cache::context->next() : nullptr;
+    Tensor* const cached = bound.cache ? &bound.cache->next() : nullptr;
     const Tensor before = cached && cached->defined() ? *cached : at::zeros_like(added.narrow(1, 0, 1));
     const Tensor kept =
         detail::decay_between(at::constant_pad_nd(since_start.select(-1, length - 1), {1, 0}));  // [b, g, h, c, z]
@@ -128,7 +128,7 @@ inline Tensor selective_scan(const Tensor& x, const Tensor& dt, const Tensor& A,
   const Tensor step = dt.unsqueeze(-1);
   const auto kept = at::exp(A * step).unbind(1);
   const auto added = (step * B.unsqueeze(2).to(at::kFloat) * x.unsqueeze(-1).to(at::kFloat)).unbind(1);
-  Tensor* const cached = cache::context ? &cache::context->next() : nullptr;
+  Tensor* const cached = bound.cache ? &bound.cache->next() : nullptr;
   Tensor state = cached ? *cached : Tensor();  // [batch, channels, state]; undefined before the first position
   std::vector<Tensor> states;                  // after each position
   for (size_t position = 0; position < added.size(); ++position) {

@@ -4,10 +4,11 @@
 
 #include "runtime/model/functions.h"
 #include "runtime/model/module.h"
+#include "runtime/model/parallel.h"
 
 namespace modular::tp {
 
-/// What the runtime installs on a mesh whose `tp` axis is larger than 1. All parameters that the plan splits have their
+/// What a model is bound to on a mesh whose `tp` axis is larger than 1. All parameters that the plan splits have their
 /// local shapes.
 class TensorParallel {
  public:
@@ -27,16 +28,16 @@ class TensorParallel {
   virtual Tensor cross_entropy(const Tensor& logits_shard, const Tensor& targets) = 0;
 };
 
-/// Null where tp is 1: each call is then the identity.
-inline TensorParallel* context = nullptr;
+/// Which of the parts of a split value this rank has.
+inline int64_t part() { return bound.tp ? bound.tp->rank() : 0; }
 
 /// This rank's share of a count that is split over tp. The plan has proven that it divides.
-inline int64_t local(int64_t count) { return context ? count / context->size() : count; }
+inline int64_t local(int64_t count) { return bound.tp ? count / bound.tp->size() : count; }
 
 /// Stands where a replicated value flows into layers that are split by output feature.
 /// - x [..., features]
 /// - returns [..., features]
-inline Tensor enter(const Tensor& x) { return context ? context->enter(x) : x; }
+inline Tensor enter(const Tensor& x) { return bound.tp ? bound.tp->enter(x) : x; }
 
 /// A linear layer without its bias.
 inline Tensor without_bias(const nn::LinearImpl& layer, const Tensor& x) { return at::linear(x, layer.weight); }
@@ -46,8 +47,8 @@ inline Tensor without_bias(const TransposedLinearImpl& layer, const Tensor& x) {
 /// Applies a layer that is split by input feature to this rank's features, sums over tp, and adds the bias once.
 template <class Linear>
 Tensor exit(Linear& row_wise, const Tensor& x) {
-  if (!context) return row_wise->forward(x);
-  const Tensor sum = context->reduce(without_bias(*row_wise, x));
+  if (!bound.tp) return row_wise->forward(x);
+  const Tensor sum = bound.tp->reduce(without_bias(*row_wise, x));
   return row_wise->bias.defined() ? sum + row_wise->bias : sum;
 }
 
@@ -55,26 +56,26 @@ Tensor exit(Linear& row_wise, const Tensor& x) {
 /// holds the bias. The bias has its whole gradient on every rank.
 template <class Linear>
 Tensor partial(Linear& row_wise, const Tensor& x) {
-  if (!context) return row_wise->forward(x);
+  if (!bound.tp) return row_wise->forward(x);
   const Tensor part = without_bias(*row_wise, x);
   if (!row_wise->bias.defined()) return part;
-  return part + (context->rank() == 0 ? row_wise->bias : row_wise->bias - row_wise->bias.detach());
+  return part + (bound.tp->rank() == 0 ? row_wise->bias : row_wise->bias - row_wise->bias.detach());
 }
 
 /// The sum over tp of values of which each rank has a part.
-inline Tensor exit(const Tensor& part) { return context ? context->reduce(part) : part; }
+inline Tensor exit(const Tensor& part) { return bound.tp ? bound.tp->reduce(part) : part; }
 
 /// Looks up an embedding whose table is split by vocabulary.
 template <class Embedding>
 Tensor embedding(Embedding& table, const Tensor& ids) {
-  return context ? context->embedding(ids, table->weight, table->options.padding_idx()) : table->forward(ids);
+  return bound.tp ? bound.tp->embedding(ids, table->weight, table->options.padding_idx()) : table->forward(ids);
 }
 
 /// Normalizes values that are split along another dimension than the last: each rank has a part of the gradients of the
 /// layer's parameters, which are summed.
 template <class LayerNorm>
 Tensor layer_norm(LayerNorm& norm, const Tensor& x) {
-  if (!context) return norm->forward(x);
+  if (!bound.tp) return norm->forward(x);
   const auto entered = [](const Tensor& parameter) { return parameter.defined() ? enter(parameter) : parameter; };
   return at::layer_norm(x, norm->weight.sizes(), entered(norm->weight), entered(norm->bias), norm->eps);
 }
@@ -82,52 +83,47 @@ Tensor layer_norm(LayerNorm& norm, const Tensor& x) {
 /// Root mean square norm of values that are split along their last dimension, as `weight` is: the squares are summed
 /// over tp.
 inline Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  if (!context) return modular::rms_norm(x, weight, eps);
+  if (!bound.tp) return modular::rms_norm(x, weight, eps);
   const Tensor values = x.to(plain::wide(x.scalar_type()));
   // What every rank divides its slice by: a part of its gradient comes from each.
-  const Tensor squares = context->enter(context->reduce(values.pow(2).sum(-1, /*keepdim=*/true)));
-  const Tensor normalized = values * at::rsqrt(squares / (x.size(-1) * context->size()) + eps);
+  const Tensor squares = bound.tp->enter(bound.tp->reduce(values.pow(2).sum(-1, /*keepdim=*/true)));
+  const Tensor normalized = values * at::rsqrt(squares / (x.size(-1) * bound.tp->size()) + eps);
   return (weight * normalized.to(weight.scalar_type())).to(x.scalar_type());
 }
 
 /// ALiBi's slopes of this rank's heads, of which there are `heads`.
 inline Tensor alibi_slopes(int64_t heads, const at::Device& device) {
-  if (!context) return modular::alibi_slopes(heads, device);
-  return modular::alibi_slopes(heads * context->size(), device).narrow(0, context->rank() * heads, heads);
+  if (!bound.tp) return modular::alibi_slopes(heads, device);
+  return modular::alibi_slopes(heads * bound.tp->size(), device).narrow(0, bound.tp->rank() * heads, heads);
 }
 
 /// Cross entropy over logits that are split by vocabulary: the sum over all targets, float32.
 inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
-  return context ? context->cross_entropy(logits, targets) : modular::cross_entropy(logits, targets);
+  return bound.tp ? bound.tp->cross_entropy(logits, targets) : modular::cross_entropy(logits, targets);
 }
 
 /// Dropout of features of which this rank has a slice.
 template <class Dropout>
 Tensor dropout(Dropout& layer, const Tensor& x) {
-  if (!context || !modular::dropout::context || !layer->drops()) return layer->forward(x);
-  DropoutDraw drawn = modular::dropout::context->draw(*layer);
-  drawn.part = context->rank(), drawn.parts = context->size();
-  return fused.dropout ? fused.dropout(x, drawn) : plain::dropout(x, drawn);
+  return layer->drops() ? modular::detail::drop(*layer, x, part()) : x;
 }
 
 /// Attention with dropout over this rank's heads.
 inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
                         const nn::Dropout& dropout, std::optional<double> softcap = std::nullopt) {
-  if (!context || !dropout->drops()) return modular::attention(query, key, value, mask, scale, dropout, softcap);
-  return detail::attention_dropping(query, key, value, mask, scale, *dropout, softcap,
-                                    {context->rank(), context->size()});
+  if (!dropout->drops()) return modular::attention(query, key, value, mask, scale, softcap);
+  return modular::detail::attention_dropping(query, key, value, mask, scale, *dropout, softcap, part());
 }
 /// The same of attention_with_biases().
 inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& biases,
                                     double scale, const nn::Dropout& dropout) {
-  if (!context || !dropout->drops()) return modular::attention_with_biases(query, key, value, biases, scale, dropout);
-  return detail::biased_attention_dropping(query, key, value, biases, scale, *dropout,
-                                           {context->rank(), context->size()});
+  if (!dropout->drops()) return modular::attention_with_biases(query, key, value, biases, scale);
+  return attention(query, key, value, biases, scale, dropout);
 }
 
 /// The whole of a value that is split along its last dimension, on every rank.
 /// - shard [..., features]
 /// - returns [..., features]
-inline Tensor gather(const Tensor& shard) { return context ? context->gather(shard, -1) : shard; }
+inline Tensor gather(const Tensor& shard) { return bound.tp ? bound.tp->gather(shard, -1) : shard; }
 
 }  // namespace modular::tp

@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -12,9 +11,10 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <numeric>
+#include <set>
 
 #include "runtime/launch/launcher.h"
+#include "runtime/launch/temporary_folder.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
@@ -50,7 +50,7 @@ struct Entrant {
   int64_t ranks = 1;
   std::vector<std::string> settings;  // beside the user's
   std::string refusal;                // why it does not run; empty where it does
-  bool config_differs = false;        // the user's own settings lay the run over several ranks already
+  std::string launch;                 // what a user types to train in that way
   std::vector<Measurement> turns;
 };
 
@@ -126,26 +126,23 @@ double samples_per_second(const Entrant& entrant) {
   return entrant.turns.front().samples_per_step / median;
 }
 
-/// What need not be said, as it is so by itself.
-std::vector<std::string> settings_at_defaults() {
-  return {"parallel.pp=1", "parallel.dp_replicate=1", "parallel.dp_shard=1", "parallel.tp=1", "parallel.cuts=[]"};
-}
-
-/// What a user types to train in that way.
-std::string launch_line(const Arguments& arguments, const Entrant& entrant) {
+/// What a user types to train in that way. Settings need not be said that are so by themselves, unless the user's
+/// own lay the run over several ranks already.
+std::string launch_line(const Arguments& arguments, const ParallelSection& given, const Entrant& entrant) {
+  static const std::set<std::string> by_default = {"parallel.pp=1", "parallel.dp_replicate=1", "parallel.dp_shard=1",
+                                                   "parallel.tp=1", "parallel.cuts=[]"};
+  const bool says_all = given.pp > 1 || given.dp_replicate > 1 || given.dp_shard > 1 || given.tp > 1;
   std::vector<std::string> words = {"modrun"};
   if (entrant.ranks > 1) words.insert(words.end(), {"--nproc-per-node", std::to_string(entrant.ranks)});
   words.emplace_back("train");
   if (!arguments.config.empty()) words.push_back(arguments.config.string());
-  const auto plain = settings_at_defaults();
   for (const auto& setting : arguments.settings) words.insert(words.end(), {"--set", fmt::format("'{}'", setting)});
   for (const auto& setting : entrant.settings)
-    if (std::ranges::find(plain, setting) == plain.end() || entrant.config_differs)
-      words.insert(words.end(), {"--set", setting});
+    if (says_all || !by_default.contains(setting)) words.insert(words.end(), {"--set", setting});
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-nlohmann::ordered_json as_json(const Arguments& arguments, const std::vector<Entrant>& entrants) {
+nlohmann::ordered_json as_json(const std::vector<Entrant>& entrants) {
   auto rows = nlohmann::ordered_json::array();
   for (const Entrant& entrant : entrants) {
     nlohmann::ordered_json row = {{"strategy", entrant.strategy.name}};
@@ -153,7 +150,7 @@ nlohmann::ordered_json as_json(const Arguments& arguments, const std::vector<Ent
       row["refused"] = entrant.refusal;
     } else {
       const Measurement& last = entrant.turns.back();
-      row["launch"] = launch_line(arguments, entrant);
+      row["launch"] = entrant.launch;
       row["ranks"] = entrant.ranks;
       row["samples_per_second"] = samples_per_second(entrant);
       row["memory_bytes"] = last.memory_peak;
@@ -166,7 +163,7 @@ nlohmann::ordered_json as_json(const Arguments& arguments, const std::vector<Ent
   return rows;
 }
 
-std::string as_markdown(const Arguments& arguments, const std::vector<Entrant>& entrants) {
+std::string as_markdown(const std::vector<Entrant>& entrants) {
   const auto alone = std::ranges::find_if(
       entrants, [](const Entrant& entrant) { return entrant.strategy.name == "none" && entrant.refusal.empty(); });
   std::string text =
@@ -184,38 +181,11 @@ std::string as_markdown(const Arguments& arguments, const std::vector<Entrant>& 
         alone == entrants.end() ? "" : fmt::format("{:.2f}", rate / samples_per_second(*alone));
     text += fmt::format("| {} | {:.1f} | {} | {:.0f} MiB | {:.0f} | {:.2f} MiB | {:.4f} | `{}` |\n",
                         entrant.strategy.name, rate, speed_up, last.memory_peak / (1 << 20), last.exchanges,
-                        last.bytes / (1 << 20), last.loss, launch_line(arguments, entrant));
+                        last.bytes / (1 << 20), last.loss, entrant.launch);
   }
   if (!refused.empty()) text.append("\n").append(refused);
   return text;
 }
-
-/// The cores of this machine that each of `ranks` ranks has, given to ranks of every strategy alike.
-void give_cores(int64_t ranks) {
-  cpu_set_t usable;
-  CPU_ZERO(&usable);
-  if (sched_getaffinity(0, sizeof(usable), &usable) != 0) return;
-  setenv("OMP_NUM_THREADS", std::to_string(std::max<int64_t>(1, CPU_COUNT(&usable) / ranks)).c_str(), /*overwrite=*/0);
-}
-
-/// A folder that goes when the bench ends.
-class TemporaryFolder {
- public:
-  TemporaryFolder() : path_((fs::temp_directory_path() / "modrun-bench-XXXXXX").string()) {
-    if (!mkdtemp(path_.data()))
-      throw std::runtime_error(fmt::format("cannot make a folder in {}", fs::temp_directory_path().string()));
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  fs::path operator/(const std::string& name) const { return fs::path(path_) / name; }
-
- private:
-  std::string path_;
-};
 
 }  // namespace
 
@@ -252,8 +222,7 @@ void run_bench(const Arguments& arguments) {
     const Strategy& strategy = strategy_named(name);
     Entrant& entrant = entrants.emplace_back(Entrant{strategy, strategy.axis.empty() ? 1 : ranks});
     entrant.settings = settings_of(strategy, ranks, config.train.micro_batches);
-    const auto& parallel = config.parallel;
-    entrant.config_differs = parallel.pp > 1 || parallel.dp_replicate > 1 || parallel.dp_shard > 1 || parallel.tp > 1;
+    entrant.launch = launch_line(arguments, config.parallel, entrant);
     entrant.refusal = refusal_of(with(arguments, entrant.settings), entrant.ranks);
   }
   if (std::ranges::none_of(entrants, [](const Entrant& entrant) { return entrant.refusal.empty(); }))
@@ -262,25 +231,26 @@ void run_bench(const Arguments& arguments) {
   const auto first = std::ranges::find_if(entrants, [](const Entrant& entrant) { return entrant.refusal.empty(); });
   prepare_measure(with(arguments, first->settings), first->ranks).before_ranks();
 
-  give_cores(ranks);
+  // The same cores for ranks of every strategy.
+  setenv("OMP_NUM_THREADS", std::to_string(threads_per_rank(ranks)).c_str(), /*overwrite=*/0);
   at::set_num_threads(1);                            // the launcher handles signals on its only thread
   setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);  // what is checked once a job has been
-  const TemporaryFolder folder;
+  const TemporaryFolder folder("name another by TMPDIR");
   const int64_t rounds = std::min(arguments.rounds, arguments.steps);
   for (int64_t round = 0; round < rounds; ++round)
     for (Entrant& entrant : entrants) {
       if (!entrant.refusal.empty()) continue;
       // As many steps as --steps says, over all rounds.
       const int64_t steps = arguments.steps * (round + 1) / rounds - arguments.steps * round / rounds;
-      entrant.turns.push_back(take_turn(arguments, entrant, steps, folder / "report.json"));
+      entrant.turns.push_back(take_turn(arguments, entrant, steps, folder.path() / "report.json"));
       print_to(stderr, "round {} of {}: {} {:.1f} samples/s\n", round + 1, rounds, entrant.strategy.name,
                samples_per_second(entrant));
     }
 
-  if (arguments.format == "json") return fmt::print("{}\n", as_json(arguments, entrants).dump(2));
+  if (arguments.format == "json") return fmt::print("{}\n", as_json(entrants).dump(2));
   fmt::print("{}, {} samples a step, {} ranks with OMP_NUM_THREADS={}, the median of {} steps in {} turns\n\n{}",
              config.network.entry->architecture, config.train.batch_size, ranks, getenv("OMP_NUM_THREADS"),
-             arguments.steps, rounds, as_markdown(arguments, entrants));
+             arguments.steps, rounds, as_markdown(entrants));
 }
 
 }  // namespace modular

@@ -90,12 +90,11 @@ struct CrossEntropy : Function<CrossEntropy> {
 
 /// A draw as a node keeps it: its tensor, and its numbers.
 c10::IValue numbers_of(const DropoutDraw& drawn) {
-  return c10::ivalue::Tuple::create({static_cast<int64_t>(drawn.key), drawn.p, drawn.part, drawn.parts});
+  return c10::ivalue::Tuple::create({static_cast<int64_t>(drawn.key), drawn.p, drawn.part});
 }
 DropoutDraw draw_of(const Tensor& samples, const c10::IValue& numbers) {
   const auto& element = numbers.toTupleRef().elements();
-  return {samples, static_cast<uint64_t>(element[0].toInt()), element[1].toDouble(), element[2].toInt(),
-          element[3].toInt()};
+  return {samples, static_cast<uint64_t>(element[0].toInt()), element[1].toDouble(), element[2].toInt()};
 }
 
 struct Attention : Function<Attention> {

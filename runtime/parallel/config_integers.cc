@@ -7,50 +7,30 @@
 namespace modular {
 namespace {
 
-class IntegerFields final : public FieldVisitor {
- public:
-  ConfigIntegers values;
-  explicit IntegerFields(std::string prefix = {}) : prefix_(std::move(prefix)) {}
-  void operator()(std::string_view name, int64_t& value) override {
-    values.emplace(prefix_ + std::string(name), value);
-  }
-  void operator()(std::string_view name, std::optional<int64_t>& value) override {
-    if (value) (*this)(name, *value);
-  }
-  void operator()(std::string_view name, IntegerOrString& value) override {
-    if (auto* integer = std::get_if<int64_t>(&value)) (*this)(name, *integer);
-  }
-  void operator()(std::string_view name, std::optional<IntegerOrString>& value) override {
-    if (value) (*this)(name, *value);
-  }
-  void nested(std::string_view name, NestedConfig& config) override {
-    IntegerFields inner(prefix_ + std::string(name) + ".");
-    config.fields(inner);
-    values.merge(inner.values);
-  }
-  void operator()(std::string_view, bool&) override {}
-  void operator()(std::string_view, double&) override {}
-  void operator()(std::string_view, std::string&) override {}
-  void operator()(std::string_view, std::optional<bool>&) override {}
-  void operator()(std::string_view, std::optional<double>&) override {}
-  void operator()(std::string_view, std::optional<std::string>&) override {}
-  void operator()(std::string_view, std::vector<int64_t>&) override {}
-  void operator()(std::string_view, std::vector<std::string>&) override {}
-  void operator()(std::string_view, std::optional<std::vector<int64_t>>&) override {}
-  void operator()(std::string_view, std::optional<std::vector<double>>&) override {}
-  void operator()(std::string_view, RopeParameters&) override {}
-  void operator()(std::string_view, LayerRopeParameters&) override {}
-
- private:
-  std::string prefix_;
-};
+/// Adds the integers among the fields that it sees, each by the path that `prefix` begins.
+FieldVisitor integers_into(ConfigIntegers& values, const std::string& prefix) {
+  return FieldVisitor([&values, prefix](std::string_view name, const ConfigValue& field) {
+    const std::string path = prefix + std::string(name);
+    if (const auto* value = std::get_if<int64_t*>(&field)) {
+      values.emplace(path, **value);
+    } else if (const auto* given = std::get_if<std::optional<int64_t>*>(&field); given && **given) {
+      values.emplace(path, ***given);
+    } else if (const auto* either = std::get_if<IntegerOrString*>(&field)) {
+      if (const auto* integer = std::get_if<int64_t>(*either)) values.emplace(path, *integer);
+    } else if (const auto* some = std::get_if<std::optional<IntegerOrString>*>(&field); some && **some) {
+      if (const auto* integer = std::get_if<int64_t>(&***some)) values.emplace(path, *integer);
+    } else if (const auto* nested = std::get_if<NestedConfig*>(&field)) {
+      (*nested)->fields(integers_into(values, path + "."));
+    }
+  });
+}
 
 }  // namespace
 
 ConfigIntegers config_integers(const AnyConfig& config) {
-  IntegerFields fields;
-  config.clone()->fields(fields);
-  return std::move(fields.values);
+  ConfigIntegers integers;
+  config.clone()->fields(integers_into(integers, ""));
+  return integers;
 }
 
 int64_t evaluate_product(std::string_view product, const ConfigIntegers& integers) {

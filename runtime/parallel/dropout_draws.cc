@@ -2,18 +2,9 @@
 
 #include <c10/util/ConstexprCrc.h>
 
+#include "runtime/parallel/mixed_bits.h"
+
 namespace modular {
-namespace {
-
-/// Spreads each bit over all others (Steele et al., SplitMix).
-uint64_t mixed(uint64_t value) {
-  value += 0x9e3779b97f4a7c15;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
-  return value ^ (value >> 31);
-}
-
-}  // namespace
 
 DropoutDraws::DropoutDraws(const nn::Module& model, uint64_t seed) : seed_(mixed(seed)) {
   for (const auto& item : model.named_modules())

@@ -2,7 +2,6 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <c10/util/ConstexprCrc.h>
-#include <c10/util/ScopeExit.h>
 
 #include <mutex>
 #include <utility>
@@ -39,8 +38,7 @@ void BoxInitializer::add(const at::Tensor& registered, ShardedParameter& box) {
 }
 
 void BoxInitializer::run(nn::Module& root) {
-  init::Initializer* const outer = std::exchange(init::initializer, this);
-  const auto restore = c10::make_scope_exit([&] { init::initializer = outer; });
+  const Binding binding({.initializer = this});
   init::reset(root);
   for (const auto& [registered, box] : boxes_) {
     if (!filled_.contains(box))

@@ -14,7 +14,6 @@
 
 #include "runtime/mesh/collectives.h"
 #include "runtime/model/tasks.h"
-#include "runtime/parallel/contexts.h"
 #include "runtime/parallel/data_parallel_rows.h"
 #include "runtime/parallel/dropout_draws.h"
 #include "runtime/parallel/initialization.h"
@@ -22,6 +21,7 @@
 #include "runtime/parallel/parameter_table.h"
 #include "runtime/parallel/pipeline.h"
 #include "runtime/parallel/tensor_parallel.h"
+#include "runtime/parallel/thread_replicas.h"
 #include "runtime/parallel/unit_parameters.h"
 #include "runtime/parallel/unit_runner.h"
 #include "runtime/parallel/unit_scopes.h"
@@ -80,6 +80,7 @@ struct ParallelModel::State {
   std::unique_ptr<dp::DataParallel> rows_of_ranks;
   ProcessGroup data_parallel;  // the ranks whose batches make up a step's
   std::optional<DropoutDraws> dropout;
+  std::optional<ThreadReplicas> replicas;
 
   State(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options)
       : entry(entry), mesh(mesh), options(options), model(build_on_meta(entry, config)) {}
@@ -89,8 +90,11 @@ struct ParallelModel::State {
   const ParameterPlacement& placement(size_t box) const {
     return units[places[box].first].layout().parameters[places[box].second];
   }
-  Contexts contexts() {
-    return {runner ? &*runner : nullptr, tensor_parallel.get(), pipeline.get(), rows_of_ranks.get()};
+  Parallel parallel() {
+    return {.units = runner ? &*runner : nullptr,
+            .tp = tensor_parallel.get(),
+            .stage = pipeline.get(),
+            .dp = rows_of_ranks.get()};
   }
 
   void lay_out();
@@ -210,12 +214,16 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   state.lay_out_buffers();
   state.choose_reduction();
 
-  if (!options.initialize) return;
-  BoxInitializer initializer(seed);
-  for (size_t i = 0; i < state.boxes.size(); ++i) initializer.add(state.placement(i).registered, state.boxes[i]);
-  for (ShardedParameter& buffer : state.buffers) initializer.add(buffer.local, buffer);
-  initializer.run(*state.model.module);
-  parameters_changed();
+  if (options.initialize) {
+    BoxInitializer initializer(seed);
+    for (size_t i = 0; i < state.boxes.size(); ++i) initializer.add(state.placement(i).registered, state.boxes[i]);
+    for (ShardedParameter& buffer : state.buffers) initializer.add(buffer.local, buffer);
+    initializer.run(*state.model.module);
+    parameters_changed();
+  }
+  if (options.dp_threads > 1)
+    state.replicas.emplace(entry, config, state.model, options.dp_threads,
+                           options.dropout ? std::optional(seed) : std::nullopt);
 }
 
 ParallelModel::~ParallelModel() = default;
@@ -298,10 +306,16 @@ StageFunctions ParallelModel::State::stage_functions(size_t micro_batches) {
 PipelineSums ParallelModel::State::train(std::span<const Batch> micro_batches, double scale) {
   if (pipeline) return pipeline->train(micro_batches, stage_functions(micro_batches.size()), scale);
   RunningSum loss, count;
+  const auto add = [&](const Outputs& outputs) { loss.add(outputs.loss_sum), count.add(outputs.token_count); };
+  if (replicas) {
+    replicas->begin_step();
+    for (const Batch& batch : micro_batches) add(replicas->run(batch, scale));
+    replicas->end_step();
+    return {loss.value(), static_cast<int64_t>(count.value())};
+  }
   for (const Batch& batch : micro_batches) {
     const Outputs outputs = forward(batch);
-    loss.add(outputs.loss_sum);
-    count.add(outputs.token_count);
+    add(outputs);
     const bool last = &batch == &micro_batches.back();
     const auto autograd = [&] {
       // Of a model that is frozen whole, nothing has a gradient.
@@ -335,11 +349,11 @@ std::vector<double> ParallelModel::State::sum(std::vector<double> values, const 
 
 StepResult ParallelModel::step(std::span<const Batch> micro_batches) {
   State& state = *state_;
-  Contexts contexts = state.contexts();
-  contexts.dropout = state.dropout ? &*state.dropout : nullptr;
+  Parallel parallel = state.parallel();
+  parallel.dropout = state.dropout ? &*state.dropout : nullptr;
   UnitScopes scopes(state.table.units);
-  if (!contexts.units && torch::profiler::impl::profilerEnabled()) contexts.units = &scopes;
-  const InstalledContexts installed(contexts);
+  if (!parallel.units && torch::profiler::impl::profilerEnabled()) parallel.units = &scopes;
+  const Binding binding(parallel);
   state.begin_step();
 
   int64_t targets = 0;
@@ -355,7 +369,7 @@ StepResult ParallelModel::step(std::span<const Batch> micro_batches) {
 
 StepResult ParallelModel::evaluate(std::span<const Batch> batches) {
   State& state = *state_;
-  const InstalledContexts installed(state.contexts());
+  const Binding binding(state.parallel());
   const at::NoGradGuard no_grad;
   const PipelineSums own = state.evaluate(batches);
   if (state.runner) state.runner->release_all();
@@ -372,9 +386,9 @@ at::Tensor ParallelModel::logits(const Batch& batch, cache::Cache* cache) {
   TORCH_CHECK(!cache || (!batch.attention_mask.defined() && !batch.position_ids.defined()),
               "a cache counts positions itself and knows no padding: leave out attention_mask and position_ids, or "
               "give whole sequences without a cache");
-  Contexts contexts = state.contexts();
-  contexts.cache = cache;
-  const InstalledContexts installed(contexts);
+  Parallel parallel = state.parallel();
+  parallel.cache = cache;
+  const Binding binding(parallel);
   const at::NoGradGuard no_grad;
   Batch asked = batch;
   asked.want_logits = true;

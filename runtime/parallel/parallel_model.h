@@ -21,7 +21,9 @@ struct ParallelOptions {
   // between steps; they are gathered once a step, and gradients summed once. 2: gradients too, which are summed after
   // each micro-batch. 3: parameters too, which are gathered for each forward and each backward of a unit.
   int64_t zero_stage = 3;
-  int64_t prefetch = 1;    // FSDP: units that are gathered ahead
+  int64_t prefetch = 1;  // FSDP: units that are gathered ahead
+  // Replicas on threads of this process, on a mesh of one rank: see thread_replicas.h.
+  int64_t dp_threads = 1;
   bool recompute = false;  // run each unit's forward again in the backward instead of keeping its activations
   bool bf16 = false;       // compute in bfloat16; parameters, optimizer and sums over micro-batches
                            // and data-parallel ranks stay float32

@@ -40,8 +40,8 @@ struct PipelineSums {
 };
 
 /// One rank's part of a pipeline. Collective over the `pp` axis: all ranks construct and call it in the same way, with
-/// the same micro-batches. It is to be installed (pp::stage) while the functions that it is given run, and answers for
-/// the stage that they run for.
+/// the same micro-batches. It is to be bound (Parallel::stage) while the functions that it is given run, and answers
+/// for the stage that they run for.
 class Pipeline final : public pp::Stage {
  public:
   /// `mesh` has a `pp` axis larger than 1, for which pipeline_refusal(options) says nothing.

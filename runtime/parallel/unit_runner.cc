@@ -33,6 +33,7 @@ class UnitNode final : public torch::autograd::Node {
         unit_(unit),
         order_(runner.orders_.at(runner.stage_)),
         position_(position),
+        parallel_(bound),
         leaves_(std::move(leaves)) {}
 
   std::string name() const override { return "UnitBackward of " + runner_.parameters_[unit_].name(); }
@@ -67,6 +68,7 @@ class UnitNode final : public torch::autograd::Node {
  private:
   std::vector<at::Tensor> recompute() {
     const at::AutoGradMode with_graph(true);
+    const Binding binding(parallel_);  // this may be autograd's thread for a GPU
     const RandomState now(runner_.device_);
     random_state_->restore();
     DropoutDraws* dropout = runner_.options_.dropout;
@@ -94,6 +96,7 @@ class UnitNode final : public torch::autograd::Node {
   size_t unit_;
   const UnitRunner::Order& order_;  // of the stage that it belongs to
   size_t position_;
+  const Parallel parallel_;  // that the forward was bound to
   bool done_ = false;
   std::vector<size_t> attached_;  // the outputs that have this history, by their number among all
   std::vector<at::Tensor> leaves_;

@@ -61,6 +61,7 @@ ParallelOptions RunConfig::parallel_options() const {
   ParallelOptions options;
   options.zero_stage = parallel.zero_stage;
   options.prefetch = parallel.prefetch;
+  options.dp_threads = parallel.dp_threads;
   options.recompute = parallel.recompute;
   options.bf16 = parallel.bf16;
   options.frozen = optim.frozen;
@@ -69,6 +70,11 @@ ParallelOptions RunConfig::parallel_options() const {
 }
 
 MeshShape RunConfig::mesh_shape(int64_t world_size) const {
+  if (parallel.dp_threads > 1 && world_size > 1)
+    throw ConfigError(
+        fmt::format("parallel.dp_threads = {} puts replicas on threads of one process, and the job has "
+                    "{} ranks: set it to 1, or start without --nproc-per-node",
+                    parallel.dp_threads, world_size));
   MeshShape shape;
   shape[Axis::pp] = parallel.pp;
   shape[Axis::dp_replicate] = parallel.dp_replicate;

@@ -105,7 +105,7 @@ struct OptimSection : OptimizerOptions {
 
 struct ParallelSection {
   int64_t pp = 1, dp_replicate = 1, dp_shard = -1, tp = 1, zero_stage = 3, prefetch = 1, timeout_minutes = 10;
-  int64_t stages_per_rank = 0;
+  int64_t stages_per_rank = 0, dp_threads = 1;
   std::string schedule = "1f1b", backend = "auto";
   std::vector<int64_t> cuts;
   bool recompute = false, bf16 = false;
@@ -124,6 +124,8 @@ struct ParallelSection {
     visit("tp", tp, "tensor-parallel ranks", 1);
     visit("zero_stage", zero_stage, "what dp_shard divides: 1 optimizer state, 2 gradients too, 3 parameters too", 1);
     visit("prefetch", prefetch, "units gathered ahead of use under zero_stage 3", 0);
+    visit("dp_threads", dp_threads,
+          "replicas on threads of one process instead of ranks, to compare with (DataParallel)", 1);
     visit("recompute", recompute, "run each unit's forward again in the backward");
     visit(
         "backend", backend,

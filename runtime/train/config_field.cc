@@ -9,43 +9,20 @@ namespace modular {
 
 namespace {
 
-class Collector final : public FieldVisitor {
- public:
-  Collector(std::string prefix, std::vector<ConfigField>& fields) : prefix_(std::move(prefix)), fields_(fields) {}
-
-  template <class T>
-  void add(std::string_view name, T& value) {
-    fields_.push_back({prefix_ + std::string(name), &value, {}, {}});
-  }
-  void operator()(std::string_view name, bool& value) override { add(name, value); }
-  void operator()(std::string_view name, int64_t& value) override { add(name, value); }
-  void operator()(std::string_view name, double& value) override { add(name, value); }
-  void operator()(std::string_view name, std::string& value) override { add(name, value); }
-  void operator()(std::string_view name, std::optional<bool>& value) override { add(name, value); }
-  void operator()(std::string_view name, std::optional<int64_t>& value) override { add(name, value); }
-  void operator()(std::string_view name, std::optional<double>& value) override { add(name, value); }
-  void operator()(std::string_view name, std::optional<std::string>& value) override { add(name, value); }
-  void operator()(std::string_view name, std::vector<int64_t>& value) override { add(name, value); }
-  void operator()(std::string_view name, std::vector<std::string>& value) override { add(name, value); }
-  void operator()(std::string_view name, std::optional<std::vector<int64_t>>& value) override { add(name, value); }
-  void operator()(std::string_view name, std::optional<std::vector<double>>& value) override { add(name, value); }
-  void operator()(std::string_view name, IntegerOrString& value) override { add(name, value); }
-  void operator()(std::string_view name, std::optional<IntegerOrString>& value) override { add(name, value); }
-  void operator()(std::string_view name, RopeParameters& value) override {
-    value.fields(Collector(prefix_ + std::string(name) + ".", fields_));
-  }
-  void operator()(std::string_view name, LayerRopeParameters& value) override {
-    value.fields(Collector(prefix_ + std::string(name) + ".", fields_));
-  }
-  void nested(std::string_view name, NestedConfig& config) override {
-    Collector inner(prefix_ + std::string(name) + ".", fields_);
-    config.fields(inner);
-  }
-
- private:
-  std::string prefix_;
-  std::vector<ConfigField>& fields_;
-};
+/// Adds the fields that it sees, each by the path that `prefix` begins.
+FieldVisitor collector(const std::string& prefix, std::vector<ConfigField>& fields) {
+  return FieldVisitor([prefix, &fields](std::string_view name, const ConfigValue& field) {
+    const std::string path = prefix + std::string(name);
+    std::visit(
+        [&](auto* value) {
+          if constexpr (std::is_constructible_v<FieldPointer, decltype(value)>)
+            fields.push_back({path, value, {}, {}});
+          else
+            value->fields(collector(path + ".", fields));
+        },
+        field);
+  });
+}
 
 std::string toml_text(bool value) { return value ? "true" : "false"; }
 std::string toml_text(int64_t value) { return fmt::format("{}", value); }
@@ -117,8 +94,7 @@ std::vector<ConfigField> section_fields(RunConfig& config) {
 
 std::vector<ConfigField> model_fields(AnyConfig& config) {
   std::vector<ConfigField> fields;
-  Collector collector("model.config.", fields);
-  config.fields(collector);
+  config.fields(collector("model.config.", fields));
   return fields;
 }
 

@@ -271,6 +271,16 @@ void check_together(const RunConfig& config) {
   unless(optim.min_lr <= optim.lr, {"optim.min_lr", "optim.lr"},
          fmt::format("optim.min_lr ({}) must not be above optim.lr ({})", optim.min_lr, optim.lr));
   unless(config.parallel.dp_shard != 0, {"parallel.dp_shard"}, "parallel.dp_shard must be -1 or at least 1, but is 0");
+  const auto& parallel = config.parallel;
+  const auto with_threads = [&](bool fine, const char* key, std::string_view why) {
+    unless(parallel.dp_threads == 1 || fine, {"parallel.dp_threads", key},
+           fmt::format("parallel.dp_threads = {}, {}: set it to 1, or use ranks (--nproc-per-node)",
+                       parallel.dp_threads, why));
+  };
+  with_threads(!parallel.bf16, "parallel.bf16", "and parallel.bf16 is true, which replicas on threads do not know");
+  with_threads(!parallel.recompute, "parallel.recompute", "and replicas on threads recompute nothing");
+  with_threads(!find_task(config.network.entry->task)->label_count.empty(), "model.entry",
+               fmt::format("and {} compares the rows of a batch, which threads deal out", config.model.entry));
   const auto& format = config.data.format;
   unless(format == "bytes" || format == "tokens" || format == "examples", {"data.format"},
          fmt::format("data.format must be \"bytes\", \"tokens\" or \"examples\", but is \"{}\"", format));

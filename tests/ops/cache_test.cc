@@ -18,9 +18,11 @@ constexpr int64_t kBatch = 2, kSeq = 19;
 
 class Installed {
  public:
-  explicit Installed(cache::Cache& cache) { cache::context = &cache; }
-  ~Installed() { cache::context = nullptr; }
-  at::NoGradGuard no_grad;
+  explicit Installed(cache::Cache& cache) : binding_({.cache = &cache}) {}
+
+ private:
+  Binding binding_;
+  at::NoGradGuard no_grad_;
 };
 
 /// Computes positions [first, first + size) of a sequence.

@@ -72,7 +72,6 @@ TEST_P(DropoutForms, PartsOfTheColumnsDropWhatTheWholeDoes) {
   DropoutDraw draw = draw_of(2, 0.4);
   const WithFused installed;
   const Tensor whole = fused.dropout(x, draw);
-  draw.parts = 3;
   for (draw.part = 0; draw.part < 3; ++draw.part) {
     const Tensor part = x.narrow(-1, draw.part * columns, columns);
     EXPECT_TRUE(fused.dropout(part, draw).equal(whole.narrow(-1, draw.part * columns, columns)));
@@ -203,7 +202,6 @@ TEST(DroppingAttention, PartsOfTheHeadsDropWhatTheWholeDoes) {
   DropoutDraw draw = draw_of(2, 0.3);
   const Tensor query = at::randn({2, 6, 40, 16}), key = at::randn({2, 6, 40, 16}), value = at::randn({2, 6, 40, 16});
   const Tensor whole = fused.attention(query, key, value, {}, 0.25, &draw);
-  draw.parts = 3;
   for (draw.part = 0; draw.part < 3; ++draw.part) {
     const auto heads = [&](const Tensor& all) { return all.narrow(1, 2 * draw.part, 2); };
     const Tensor part = fused.attention(heads(query), heads(key), heads(value), {}, 0.25, &draw);

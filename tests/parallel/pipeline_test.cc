@@ -27,8 +27,8 @@ struct TinyModel {
 
   Outputs forward(const Batch& batch) const {
     Tensor x = pp::is_first() ? at::embedding(table, batch.input_ids) : pp::received();
-    const auto [first, last] = pp::stage ? pp::stage->span(static_cast<int64_t>(layers.size()))
-                                         : std::pair<int64_t, int64_t>(0, layers.size());
+    const auto [first, last] = bound.stage ? bound.stage->span(static_cast<int64_t>(layers.size()))
+                                           : std::pair<int64_t, int64_t>(0, layers.size());
     for (int64_t i = first; i < last; ++i) x = at::tanh(at::matmul(x, layers[static_cast<size_t>(i)]));
     if (!pp::is_last()) return pp::pass_on(x);
     Outputs outputs;
@@ -60,11 +60,6 @@ std::vector<Batch> micro_batches(int64_t count) {
   }
   return result;
 }
-
-struct Installed {
-  explicit Installed(pp::Stage& stage) { pp::stage = &stage; }
-  ~Installed() { pp::stage = nullptr; }
-};
 
 Mesh pipeline_mesh(const Environment& environment) {
   MeshShape shape;
@@ -109,7 +104,7 @@ void expect_same_gradients(const Environment& environment, const Case& given) {
 
     PipelineSums sums;
     {
-      const Installed installed(pipeline);
+      const Binding binding({.stage = &pipeline});
       sums = pipeline.train(batches, functions, 0.5);
     }
     EXPECT_NEAR(sums.loss_sum, expected_loss, 1e-5 * expected_loss);
@@ -182,7 +177,7 @@ TEST_P(PipelineEvaluation, GivesTheLogitsToAllRanks) {
     }
     Mesh mesh = pipeline_mesh(environment);
     Pipeline pipeline(mesh, {.schedule = schedule});
-    const Installed installed(pipeline);
+    const Binding binding({.stage = &pipeline});
     EXPECT_NEAR(pipeline.evaluate(batches, model.functions()).loss_sum, expected_loss, 1e-5 * expected_loss);
     Batch unlabelled = batches[0];
     unlabelled.labels.reset();
@@ -199,7 +194,7 @@ TEST(Pipeline, SendsFeaturesOfAnyNumberOfImagesBesideTheSameTokens) {
   run_ranks(2, [](const Environment& environment) {
     Mesh mesh = pipeline_mesh(environment);
     Pipeline pipeline(mesh, {});
-    const Installed installed(pipeline);
+    const Binding binding({.stage = &pipeline});
     std::vector<Batch> batches(3);
     for (size_t i = 0; i < batches.size(); ++i) {
       batches[i].input_ids = at::zeros({2, 3}, at::kLong);

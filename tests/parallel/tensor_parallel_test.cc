@@ -143,15 +143,6 @@ TEST(TensorParallel, AVocabularySplitCrossEntropyIsTheWholeOne) {
   });
 }
 
-/// Has the woven calls of this process run on `parallel` for a scope.
-class Woven {
- public:
-  explicit Woven(tp::TensorParallel& parallel) { tp::context = &parallel; }
-  ~Woven() { tp::context = nullptr; }
-  Woven(const Woven&) = delete;
-  Woven& operator=(const Woven&) = delete;
-};
-
 TEST(TensorParallel, ANormOverSplitValuesIsTheWholeOne) {
   on_2_and_4_ranks([](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
     for (const auto type : {at::kDouble, at::kFloat, at::kBFloat16}) {
@@ -163,7 +154,7 @@ TEST(TensorParallel, ANormOverSplitValuesIsTheWholeOne) {
 
       Tensor x = shard_of(values, -1, rank, size).requires_grad_(),
              weight = shard_of(scale, 0, rank, size).requires_grad_();
-      const Woven woven(parallel);
+      const Binding woven({.tp = &parallel});
       const Tensor result = tp::rms_norm(x, weight, 1e-3);
       const double tolerance = type == at::kDouble ? 1e-12 : type == at::kFloat ? 1e-6 : 1e-2;
       expect_close(result, shard_of(expected, -1, rank, size), tolerance, "result");
@@ -194,7 +185,7 @@ TEST(TensorParallel, SinksAndAlibiOfARanksHeadsAreItsPartOfTheWhole) {
       const Tensor expected = attend(whole, alibi_slopes(heads, at::kCPU)), upstream = at::randn_like(expected);
       expected.backward(upstream);
 
-      const Woven woven(parallel);
+      const Binding woven({.tp = &parallel});
       const Tensor result = attend(own, tp::alibi_slopes(heads / size, at::kCPU));
       expect_close(result, shard_of(expected, -1, rank, size), 1e-12, "result");
       result.backward(shard_of(upstream, -1, rank, size));

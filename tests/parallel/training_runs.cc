@@ -16,40 +16,22 @@
 namespace modular::testing {
 namespace {
 
-class SetFields final : public FieldVisitor {
- public:
-  explicit SetFields(const Fields& fields) : fields_(fields) {}
-  void operator()(std::string_view name, bool& value) override { set(name, value); }
-  void operator()(std::string_view name, int64_t& value) override { set(name, value); }
-  void operator()(std::string_view name, double& value) override { set(name, value); }
-  void operator()(std::string_view name, std::optional<bool>& value) override { set(name, value); }
-  void operator()(std::string_view name, std::optional<int64_t>& value) override { set(name, value); }
-  void operator()(std::string_view name, std::optional<double>& value) override { set(name, value); }
-  void operator()(std::string_view, std::string&) override {}
-  void operator()(std::string_view, std::optional<std::string>&) override {}
-  void operator()(std::string_view, std::vector<int64_t>&) override {}
-  void operator()(std::string_view, std::vector<std::string>&) override {}
-  void operator()(std::string_view, std::optional<std::vector<int64_t>>&) override {}
-  void operator()(std::string_view, std::optional<std::vector<double>>&) override {}
-  void operator()(std::string_view, IntegerOrString&) override {}
-  void operator()(std::string_view, std::optional<IntegerOrString>&) override {}
-  void operator()(std::string_view, RopeParameters&) override {}
-  void operator()(std::string_view, LayerRopeParameters&) override {}
-  void nested(std::string_view, NestedConfig&) override {}
+template <class T>
+constexpr bool is_number = std::is_arithmetic_v<T>;
+template <class T>
+constexpr bool is_number<std::optional<T>> = std::is_arithmetic_v<T>;
 
- private:
-  template <class T>
-  void set(std::string_view name, T& value) {
-    if (const auto found = fields_.find(name); found != fields_.end())
-      std::visit([&](auto given) { value = static_cast<T>(given); }, found->second);
-  }
-  template <class T>
-  void set(std::string_view name, std::optional<T>& value) {
-    if (!fields_.contains(name)) return;
-    set(name, value.emplace());
-  }
-  const Fields& fields_;
-};
+FieldVisitor setter_of(const Fields& fields) {
+  return FieldVisitor([&fields](std::string_view name, const ConfigValue& field) {
+    const auto found = fields.find(name);
+    if (found == fields.end()) return;
+    std::visit(
+        [](auto* value, auto given) {
+          if constexpr (is_number<std::remove_pointer_t<decltype(value)>>) *value = given;
+        },
+        field, found->second);
+  });
+}
 
 constexpr int64_t kRows = 24, kSequence = 12, kVocab = 62;
 constexpr size_t kSums = 16;
@@ -119,8 +101,7 @@ std::unique_ptr<AnyConfig> tiny_config(const Entry& entry, const Fields& changed
                    {"max_position_embeddings", int64_t{64}}};
   for (const auto& [name, value] : changed) fields[name] = value;
   auto config = entry.make_config();
-  SetFields set(fields);
-  config->fields(set);
+  config->fields(setter_of(fields));
   config->finish();
   return config;
 }

@@ -146,12 +146,14 @@ void on_simulated_ranks(int64_t size, const std::function<void(int64_t rank)>& b
   SimulatedTensorParallel tensor_parallel;
   Meeting ranks(size);
   meeting = &ranks;
-  tp::context = &tensor_parallel;
+  Parallel parallel = bound;
+  parallel.tp = &tensor_parallel;
   std::mutex order;
   std::exception_ptr first;
   std::vector<std::thread> threads;
   for (int64_t rank = 0; rank < size; ++rank)
     threads.emplace_back([&, rank] {
+      const Binding binding(parallel);
       current_rank = rank;
       at::set_num_threads(1);
       try {
@@ -163,7 +165,6 @@ void on_simulated_ranks(int64_t size, const std::function<void(int64_t rank)>& b
       ranks.leave();
     });
   for (std::thread& thread : threads) thread.join();
-  tp::context = nullptr;
   meeting = nullptr;
   if (first) std::rethrow_exception(first);
 }

@@ -7,7 +7,7 @@
 
 namespace modular::testing {
 
-/// Runs `body(rank)` on `size` ranks at once, with tp::context installed for them. Throws what the first of them threw;
+/// Runs `body(rank)` on `size` ranks at once, each bound to its part. Throws what the first of them threw;
 /// ranks that wait for one that has ended, or that meet in different collectives, throw too.
 void on_simulated_ranks(int64_t size, const std::function<void(int64_t rank)>& body);
 

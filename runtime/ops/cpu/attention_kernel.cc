@@ -283,16 +283,19 @@ void backward(const AttentionShape& shape, const T* query, const T* key, const T
           for (int64_t d = 0; d < dim; ++d)
             dot += load(given + i * shape.output.row + d) * load(mixed + i * shape.output.row + d);
           const float normalizer = log_sum_exp[head * shape.seq + start + i];
-          for (int64_t j = first; j < end; j += kVector)
-#pragma omp simd
-            for (int64_t v = 0; v < kVector; ++v) weight[j + v] = exponential(weight[j + v] - normalizer);
           if (shape.drop) {
+            for (int64_t j = first; j < end; j += kVector)
+#pragma omp simd
+              for (int64_t v = 0; v < kVector; ++v) weight[j + v] = exponential(weight[j + v] - normalizer);
             drop(block, head, i, weight,
                  [&](int64_t j, float factor) { dweight[j] = weight[j] * (dweight[j] * factor - dot); });
           } else {
             for (int64_t j = first; j < end; j += kVector)
 #pragma omp simd
-              for (int64_t v = 0; v < kVector; ++v) dweight[j + v] = weight[j + v] * (dweight[j + v] - dot);
+              for (int64_t v = 0; v < kVector; ++v) {
+                weight[j + v] = exponential(weight[j + v] - normalizer);
+                dweight[j + v] = weight[j + v] * (dweight[j + v] - dot);
+              }
           }
         }
         const int64_t filled = block.last_key_of_tile(i / kTileRows * kTileRows);

@@ -198,7 +198,7 @@ class OneDraw final : public modular::dropout::Draws {
 
 Operand dropping_layer() {
   static OneDraw draws;
-  modular::dropout::context = &draws;
+  modular::bound.dropout = &draws;
   return layer(kInvariant, {});
 }
 

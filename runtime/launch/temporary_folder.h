@@ -1,0 +1,41 @@
+// A folder for what a job needs while it runs.
+#pragma once
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+
+namespace modular {
+
+/// A new folder among the system's temporary ones, which goes with this object unless it is kept.
+class TemporaryFolder {
+ public:
+  /// Throws std::runtime_error where none can be made; `remedy` ends its sentence.
+  explicit TemporaryFolder(const std::string& remedy) {
+    const auto parent = std::filesystem::temp_directory_path();
+    std::string pattern = (parent / "modrun-XXXXXX").string();
+    if (!mkdtemp(pattern.data()))
+      throw std::runtime_error(
+          fmt::format("cannot make a folder in {}: {}; {}", parent.string(), std::strerror(errno), remedy));
+    path_ = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!kept_) std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  void keep() { kept_ = true; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  bool kept_ = false;
+};
+
+}  // namespace modular
