@@ -94,7 +94,7 @@ void CheckpointSaver::work() {
       if (!first) break;
       write_file(partial / "config.json", format_config(model_, "float32"));
       write_index(partial, state_, mesh_.shape(), mesh_.world_size());
-      if (options_.full) write_pretrained(partial, model_, partial, {});
+      if (options_.full) write_pretrained(open_parameters(partial, model_), model_, partial, {});
       publish_folder(checkpoint);
       list_newest(options_.folder, checkpoint, options_.keep_last);
       break;

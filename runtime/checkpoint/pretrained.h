@@ -52,10 +52,10 @@ struct ExportOptions {
   int64_t max_shard_bytes = int64_t{5} << 30;  // a larger model is written as several files with an index
 };
 
-/// Writes the parameters of `source` (as open_parameters reads it) as model.safetensors, or as several files with an
+/// Writes the parameters `stored` (as open_parameters finds them) as model.safetensors, or as several files with an
 /// index, into `folder`, one tensor in memory at a time. Tied tensors are left out.
-void write_pretrained(const std::filesystem::path& source, const ModelConfig& model,
-                      const std::filesystem::path& folder, const ExportOptions& options);
+void write_pretrained(const StoredTensors& stored, const ModelConfig& model, const std::filesystem::path& folder,
+                      const ExportOptions& options);
 
 /// Writes the parameters of a checkpoint (or of the latest in a folder of them, or of another Hugging Face folder) as a
 /// Hugging Face folder: write_pretrained, and config.json. The folder appears only when it is complete. Throws

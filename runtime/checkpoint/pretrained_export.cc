@@ -72,9 +72,8 @@ void refuse_existing(const fs::path& folder) {
 
 }  // namespace
 
-void write_pretrained(const fs::path& source, const ModelConfig& model, const fs::path& folder,
+void write_pretrained(const StoredTensors& stored, const ModelConfig& model, const fs::path& folder,
                       const ExportOptions& options) {
-  const StoredTensors stored = open_parameters(source, model);
   const std::vector<ModelParameter> parameters = model_parameters(model);
   const auto files = plan_files(*model.entry, parameters, options.dtype, options.max_shard_bytes);
   json weight_map = json::object();
@@ -105,10 +104,10 @@ void export_pretrained(const fs::path& path, const fs::path& folder, const Expor
   const fs::path checkpoint = find_checkpoint(path), source = checkpoint.empty() ? path : checkpoint;
   const ModelConfig model = read_pretrained_config(source);
   const std::string_view dtype = dtype_name(options.dtype);
-  open_parameters(source, model);  // refuses what it cannot export before it makes a folder
+  const StoredTensors stored = open_parameters(source, model);
   refuse_existing(folder);
   const fs::path partial = begin_folder(folder);
-  write_pretrained(source, model, partial, options);
+  write_pretrained(stored, model, partial, options);
   write_file(partial / "config.json", format_config(model, dtype));
   publish_folder(folder);
 }

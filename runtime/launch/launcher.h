@@ -52,11 +52,11 @@ const char* launch_flags_help();
 /// time; a second one that asks to end kills them. A rank that exits with 128 + such a signal has not failed.
 int launch(const LaunchOptions& options, const std::vector<std::string>& command);
 
+/// The same with this program and `arguments` as the command.
+int launch_self(const LaunchOptions& options, const std::vector<std::string>& arguments);
+
 /// The cores of this machine that this process may use, shared out between `ranks` ranks: the threads that the launcher
 /// gives to each by OMP_NUM_THREADS, where that is not set.
 int64_t threads_per_rank(int64_t ranks);
-
-/// The same with this program and `arguments` as the command.
-int launch_self(const LaunchOptions& options, const std::vector<std::string>& arguments);
 
 }  // namespace modular

@@ -31,12 +31,13 @@ constexpr int64_t kWarmUp = 3;  // steps of each turn that are not counted
 /// How a strategy lays a run over `ranks` ranks.
 struct Strategy {
   std::string_view name;
-  std::string_view axis;  // that takes all ranks; empty: one rank, whose threads "dp" is
+  std::string_view axis;  // that takes all ranks; empty: one rank
   int64_t zero_stage = 0;
+  bool threads = false;  // as many replicas on threads of that one rank
 };
 constexpr Strategy kStrategies[] = {
     {"none", ""},
-    {"dp", ""},
+    {"dp", "", 0, /*threads=*/true},
     {"ddp", "dp_replicate"},
     {"zero1", "dp_shard", 1},
     {"zero2", "dp_shard", 2},
@@ -60,7 +61,7 @@ std::vector<std::string> settings_of(const Strategy& strategy, int64_t ranks, in
   for (const std::string_view axis : {"pp", "dp_replicate", "dp_shard", "tp"})
     settings.push_back(fmt::format("parallel.{}={}", axis, axis == strategy.axis ? ranks : 1));
   if (strategy.zero_stage > 0) settings.push_back(fmt::format("parallel.zero_stage={}", strategy.zero_stage));
-  settings.push_back(fmt::format("parallel.dp_threads={}", strategy.name == "dp" ? ranks : 1));
+  settings.push_back(fmt::format("parallel.dp_threads={}", strategy.threads ? ranks : 1));
   if (strategy.axis != "pp") settings.emplace_back("parallel.cuts=[]");
   // Stages wait for one another less the more micro-batches there are.
   if (strategy.axis == "pp")
@@ -247,7 +248,7 @@ void run_bench(const Arguments& arguments) {
       // As many steps as --steps says, over all rounds.
       const int64_t steps = arguments.steps * (round + 1) / rounds - arguments.steps * round / rounds;
       // A process of several replicas has the threads of as many ranks.
-      const int64_t replicas = entrant.strategy.name == "dp" ? ranks : 1;
+      const int64_t replicas = entrant.strategy.threads ? ranks : 1;
       setenv("OMP_NUM_THREADS", std::to_string(replicas * std::atoll(threads.c_str())).c_str(), /*overwrite=*/1);
       entrant.turns.push_back(take_turn(arguments, entrant, steps, folder.path() / "report.json"));
       print_to(stderr, "round {} of {}: {} {:.1f} samples/s\n", round + 1, rounds, entrant.strategy.name,

@@ -77,16 +77,12 @@ size_t smallest_common_unit(const std::vector<std::string>& names, const std::ve
   TORCH_INTERNAL_ASSERT(false, "the root unit holds every parameter");
 }
 
-bool is_of_experts(const ModelParameter& parameter) {
-  return parameter.global_shape.size() == 3 && parameter.names.front().find(".experts.") != std::string::npos;
-}
-
 /// Whether a layer multiplies by it: not a table that it looks up rows of, as that of T5's relative biases is, a
 /// convolution's filters or a state space's rates. What is tied to something outside of its layer is in the root unit.
 bool is_layer_matrix(const ModelParameter& parameter, const std::unordered_set<const at::TensorImpl*>& tables) {
   const std::string& name = parameter.names.front();
   const size_t dims = parameter.global_shape.size();
-  return parameter.unit > 0 && (dims == 2 || is_of_experts(parameter)) && !name.ends_with("A_log") &&
+  return parameter.unit > 0 && (dims == 2 || is_of_experts(name, parameter.global_shape)) && !name.ends_with("A_log") &&
          name.find("bias") == std::string::npos && !tables.contains(parameter.tensor.unsafeGetTensorImpl());
 }
 
@@ -118,8 +114,14 @@ bool matches(std::string_view pattern, std::string_view name) {
   return pattern.empty() && name.empty();
 }
 
+bool is_of_experts(std::string_view name, const std::vector<int64_t>& global_shape) {
+  return global_shape.size() == 3 && name.find(".experts.") != std::string_view::npos;
+}
+
 int64_t expert_count(const std::vector<ModelParameter>& parameters) {
-  const auto found = std::ranges::find_if(parameters, is_of_experts);
+  const auto found = std::ranges::find_if(parameters, [](const ModelParameter& parameter) {
+    return is_of_experts(parameter.names.front(), parameter.global_shape);
+  });
   return found == parameters.end() ? 0 : found->global_shape[0];
 }
 

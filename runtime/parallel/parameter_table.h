@@ -56,8 +56,11 @@ struct ParameterTable {
 ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConfig& config,
                                const std::vector<const PlacedStage*>& stages);
 
-/// How many experts there are in each of the model's mixtures, whose parameters [experts, rows, columns] lie in modules
-/// called "experts"; 0 without.
+/// Whether a parameter holds a matrix of each expert of a mixture: [experts, rows, columns], in a module called
+/// "experts".
+bool is_of_experts(std::string_view name, const std::vector<int64_t>& global_shape);
+
+/// How many experts there are in each of the model's mixtures; 0 without.
 int64_t expert_count(const std::vector<ModelParameter>& parameters);
 
 /// Takes the gradient from the parameters of which a name lies in one of `patterns`.

@@ -7,9 +7,10 @@
 
 #include <algorithm>
 #include <exception>
-#include <functional>
 #include <set>
 #include <thread>
+#include <tuple>
+#include <utility>
 
 #include "runtime/mesh/traffic.h"
 #include "runtime/parallel/meta_construction.h"

@@ -3,6 +3,7 @@
 // There to be compared with: each exchange passes through the first device, and no rank is left to overlap it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>

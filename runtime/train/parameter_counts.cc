@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/mesh/collectives.h"
+#include "runtime/parallel/parameter_table.h"
 #include "runtime/train/config_field.h"
 #include "runtime/train/device_usage.h"
 
@@ -36,9 +37,8 @@ ParameterCounts count_parameters(ParallelModel& model, const ModelConfig& networ
     counts[0] += owned;
     const auto is_prefix = [&](const std::string& module) { return parameter.name.starts_with(module + "."); };
     if (std::ranges::any_of(looked_up, is_prefix)) continue;
-    const bool is_of_experts =
-        chosen > 0 && parameter.global_shape.size() == 3 && parameter.name.find(".experts.") != std::string::npos;
-    counts[1] += is_of_experts ? owned * chosen / parameter.global_shape[0] : owned;
+    const bool is_mixed = chosen > 0 && is_of_experts(parameter.name, parameter.global_shape);
+    counts[1] += is_mixed ? owned * chosen / parameter.global_shape[0] : owned;
   }
   all_reduce(model.mesh().control(), counts, "the number of parameters").wait();
   return {counts[0].item<int64_t>(), counts[1].item<int64_t>()};
