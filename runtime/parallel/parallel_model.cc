@@ -215,7 +215,8 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   describe_uneven_splits(state.table, entry, config, mesh.size(Axis::tp));
   state.shared_slices = SharedSlices(state.table, mesh);
   if (mesh.size(Axis::tp) > 1)
-    state.tensor_parallel = make_tensor_parallel(mesh.group({Axis::tp}), state.shared_slices.groups());
+    state.tensor_parallel = make_tensor_parallel(mesh.group({Axis::tp}), state.shared_slices.groups(),
+                                                 uneven_sizes(state.table, mesh.size(Axis::tp)));
   freeze(state.table.parameters, options.frozen);
   state.model.module->eval();  // what dropout drops is not libtorch's to draw
   if (options.dropout) state.dropout.emplace(*state.model.module, seed);
