@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -25,6 +26,19 @@ int64_t elements(const ModelParameter& parameter) {
 int64_t kept(const ModelParameter& parameter, const MeshShape& mesh) {
   const int64_t of_tp = c10::multiply_integers(local_shape(parameter, mesh[Axis::tp], /*tp_rank=*/0));
   return (of_tp + mesh[Axis::dp_shard] - 1) / mesh[Axis::dp_shard];
+}
+
+/// What the costliest stage costs, over the mean of all.
+double costliest_stage(const std::vector<int64_t>& costs, const std::vector<int64_t>& begins) {
+  int64_t most = 0, all = 0;
+  for (size_t stage = 0; stage < begins.size(); ++stage) {
+    const auto end = stage + 1 == begins.size() ? costs.end() : costs.begin() + begins[stage + 1];
+    const int64_t cost = std::accumulate(costs.begin() + begins[stage], end, int64_t{0});
+    most = std::max(most, cost);
+    all += cost;
+  }
+  return static_cast<double>(most) * static_cast<double>(begins.size()) /
+         static_cast<double>(std::max<int64_t>(all, 1));
 }
 
 std::string mebibytes(int64_t floats) { return fmt::format("{:.1f} MiB", static_cast<double>(floats) * 4 / (1 << 20)); }
@@ -67,6 +81,11 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
         "  pipeline      {} stages in the order of {}: a rank waits for {:.1f} % of a step, and stores {} "
         "micro-batches of a stage at most\n",
         schedule.stages(), pipeline.schedule, 100.0 * played.idle_share, std::ranges::max(played.most_stored));
+    const auto costs = layer_costs(table, *network.entry->plan, tower_sizes(*model.module, *network.entry->plan));
+    auto begins = stage_cuts(pipeline, mesh[Axis::pp], costs);
+    begins.insert(begins.begin(), 0);
+    fmt::print("  stages        begin at layers {}: the costliest multiplies by {:.2f} times the mean's parameters\n",
+               fmt::join(begins, ", "), costliest_stage(costs, begins));
   }
   if (mesh[Axis::pp] == 1)
     fmt::print("  a rank keeps  {} of parameters, {} of gradients, {} of {}'s state\n", mebibytes(per_rank),

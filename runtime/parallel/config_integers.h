@@ -15,6 +15,9 @@ using ConfigIntegers = std::map<std::string, int64_t, std::less<>>;
 /// What is not given is left out. Those of a config inside of this one are "text_config.hidden_size".
 ConfigIntegers config_integers(const AnyConfig& config);
 
+/// How many experts a token passes through; 0 for a model without.
+int64_t experts_per_token(const ConfigIntegers& integers);
+
 /// Gives a field among them another value, unchecked.
 void set_config_integer(AnyConfig& config, std::string_view field, int64_t value);
 

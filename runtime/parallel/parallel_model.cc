@@ -202,8 +202,13 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
     throw std::runtime_error(reason);
   state_ = std::make_unique<State>(entry, config, mesh, options);
   State& state = *state_;
-  if (mesh.size(Axis::pp) > 1)
-    state.pipeline = std::make_unique<Pipeline>(mesh, options.pipeline, tower_sizes(*state.model.module, *entry.plan));
+  if (mesh.size(Axis::pp) > 1) {
+    const std::vector<int64_t> sizes = tower_sizes(*state.model.module, *entry.plan);
+    const ParameterTable whole = parameter_table(*state.model.module, *entry.plan, config, /*stages=*/{});
+    PipelineOptions pipeline = options.pipeline;
+    pipeline.cuts = stage_cuts(pipeline, mesh.size(Axis::pp), layer_costs(whole, *entry.plan, sizes));
+    state.pipeline = std::make_unique<Pipeline>(mesh, pipeline, sizes);
+  }
   state.data_parallel = mesh.group({Axis::dp_replicate, Axis::dp_shard});
   if (state.data_parallel) state.rows_of_ranks = make_data_parallel(state.data_parallel);
   const std::vector<PlacedStage> stages = state.pipeline ? state.pipeline->own_stages() : std::vector<PlacedStage>();

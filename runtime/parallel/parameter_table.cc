@@ -36,29 +36,26 @@ std::vector<Tower> towers_of(const Plan& plan) {
   return towers;
 }
 
-bool every_stage_uses(std::string_view name, const Plan& plan) {
+/// The layer, counted over the lists of both towers, with which a stage has what is called so; none where every stage
+/// has it. `sizes`: of the lists.
+std::optional<int64_t> layer_of(std::string_view name, const Plan& plan, const std::vector<int64_t>& sizes) {
+  if (sizes.empty() || any_holds(plan.everywhere, name)) return {};
   const std::vector<Tower> towers = towers_of(plan);
-  return any_holds(plan.everywhere, name) || std::ranges::none_of(towers, [&](const Tower& tower) {
-           return any_holds(tower.first, name) || any_holds(tower.last, name) || in_list(name, tower.split_list);
-         });
-}
-
-/// `sizes`: of the towers' lists.
-bool stage_uses(std::string_view name, const Plan& plan, const PlacedStage& stage, const std::vector<int64_t>& sizes) {
-  if (every_stage_uses(name, plan)) return true;
-  const std::vector<Tower> towers = towers_of(plan);
+  int64_t begin = 0;
   for (size_t number = 0; number < towers.size(); ++number) {
     const Tower& tower = towers[number];
-    if (any_holds(tower.first, name)) return stage.begins(number);
-    if (any_holds(tower.last, name)) return stage.ends(number);
-    if (!in_list(name, tower.split_list)) continue;
-    const std::string_view rest = name.substr(tower.split_list.size() + 1);
-    int64_t index = 0;
-    std::from_chars(rest.data(), rest.data() + rest.size(), index);
-    const auto [first, last] = stage.layers(number, sizes[number]);
-    return first <= index && index < last;
+    const int64_t end = begin + sizes[number];
+    if (any_holds(tower.first, name)) return begin;
+    if (any_holds(tower.last, name)) return end - 1;
+    if (in_list(name, tower.split_list)) {
+      const std::string_view rest = name.substr(tower.split_list.size() + 1);
+      int64_t index = 0;
+      std::from_chars(rest.data(), rest.data() + rest.size(), index);
+      return begin + index;
+    }
+    begin = end;
   }
-  return true;
+  return {};
 }
 
 std::string canonical_name(const std::vector<std::string>& names, const Plan& plan) {
@@ -79,11 +76,23 @@ size_t smallest_common_unit(const std::vector<std::string>& names, const std::ve
 
 /// Whether a layer multiplies by it: not a table that it looks up rows of, as that of T5's relative biases is, a
 /// convolution's filters or a state space's rates. What is tied to something outside of its layer is in the root unit.
-bool is_layer_matrix(const ModelParameter& parameter, const std::unordered_set<const at::TensorImpl*>& tables) {
+bool is_layer_matrix(const ModelParameter& parameter, const std::unordered_set<std::string>& tables) {
   const std::string& name = parameter.names.front();
   const size_t dims = parameter.global_shape.size();
   return parameter.unit > 0 && (dims == 2 || is_of_experts(name, parameter.global_shape)) && !name.ends_with("A_log") &&
-         name.find("bias") == std::string::npos && !tables.contains(parameter.tensor.unsafeGetTensorImpl());
+         name.find("bias") == std::string::npos &&
+         std::ranges::none_of(parameter.names, [&](const std::string& one) { return tables.contains(one); });
+}
+
+/// As ModelParameter::multiplied. `chosen`: experts of a token.
+std::vector<int64_t> multiplied_by_name(const ModelParameter& parameter, int64_t chosen,
+                                        const std::unordered_set<std::string>& tables) {
+  int64_t elements = c10::multiply_integers(parameter.global_shape);
+  if (chosen > 0 && is_of_experts(parameter.names.front(), parameter.global_shape))
+    elements = elements / parameter.global_shape[0] * chosen;
+  std::vector<int64_t> multiplied;
+  for (const std::string& name : parameter.names) multiplied.push_back(tables.contains(name) ? 0 : elements);
+  return multiplied;
 }
 
 /// Each tensor once, with all its names.
@@ -131,17 +140,25 @@ bool lies_in(std::string_view pattern, std::string_view name) {
   return matches(pattern, name);
 }
 
+std::vector<int64_t> layer_costs(const ParameterTable& table, const Plan& plan, const std::vector<int64_t>& sizes) {
+  std::vector<int64_t> costs(static_cast<size_t>(std::accumulate(sizes.begin(), sizes.end(), int64_t{0})));
+  for (const ModelParameter& parameter : table.parameters)
+    for (size_t name = 0; name < parameter.names.size(); ++name)
+      if (const auto layer = layer_of(parameter.names[name], plan, sizes))
+        costs[static_cast<size_t>(*layer)] += parameter.multiplied[name];
+  return costs;
+}
+
 ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConfig& config,
                                const std::vector<const PlacedStage*>& stages) {
   ParameterTable table;
   table.units.push_back({"", &root});
   const std::vector<int64_t> sizes = tower_sizes(root, plan);
-  std::unordered_set<const at::TensorImpl*> tables;
+  std::unordered_set<std::string> tables;  // by name
   for (const auto& item : root.named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
     if (std::ranges::any_of(plan.units, [&](std::string_view pattern) { return matches(pattern, item.key()); }))
       table.units.push_back({item.key(), item.value().get()});
-    if (const auto* table = item.value()->as<torch::nn::Embedding>())
-      tables.insert(table->weight.unsafeGetTensorImpl());
+    if (item.value()->as<torch::nn::Embedding>()) tables.insert(item.key() + ".weight");
   }
 
   table.parameters = distinct(root.named_parameters(), /*trainable=*/true);
@@ -163,21 +180,26 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
       parameter.parts = {{.size = parameter.global_shape[static_cast<size_t>(*parameter.tensor_split)]}};
     if (!stages.empty()) {
       parameter.held = std::ranges::any_of(stages, [&](const PlacedStage* stage) {
-        return std::ranges::any_of(parameter.names,
-                                   [&](const std::string& name) { return stage_uses(name, plan, *stage, sizes); });
+        return std::ranges::any_of(parameter.names, [&](const std::string& name) {
+          const auto layer = layer_of(name, plan, sizes);
+          return !layer || stage->holds(*layer);
+        });
       });
       const auto used_by = [&](const std::vector<std::string_view>& patterns) {
         return std::ranges::any_of(parameter.names, [&](const std::string& name) { return any_holds(patterns, name); });
       };
       parameter.in_every_stage =
-          std::ranges::any_of(parameter.names, [&](const std::string& name) { return every_stage_uses(name, plan); });
+          std::ranges::any_of(parameter.names, [&](const std::string& name) { return !layer_of(name, plan, sizes); });
       parameter.shared_between_stages =
           !parameter.in_every_stage && used_by(towers_of(plan).front().first) && used_by(plan.last);
     }
   };
   std::ranges::for_each(table.parameters, describe);
   std::ranges::for_each(table.buffers, describe);
-  for (ModelParameter& parameter : table.parameters) parameter.layer_matrix = is_layer_matrix(parameter, tables);
+  for (ModelParameter& parameter : table.parameters) {
+    parameter.layer_matrix = is_layer_matrix(parameter, tables);
+    parameter.multiplied = multiplied_by_name(parameter, experts_per_token(integers), tables);
+  }
   return table;
 }
 

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,10 +32,12 @@ struct ModelUnit {
 
 /// One parameter, whatever the number of its names; or one buffer.
 struct ModelParameter {
-  std::string name;                     // canonical: the one that checkpoints use
-  std::vector<std::string> names;       // all, in the order of the module tree
-  at::Tensor tensor;                    // as registered; on meta until made real
-  std::vector<int64_t> global_shape;    // of the whole parameter
+  std::string name;                   // canonical: the one that checkpoints use
+  std::vector<std::string> names;     // all, in the order of the module tree
+  std::vector<int64_t> multiplied;    // beside them: how many of its elements a token is multiplied by where it is used
+                                      // by that name; none where rows are looked up, and of experts those of the chosen
+  at::Tensor tensor;                  // as registered; on meta until made real
+  std::vector<int64_t> global_shape;  // of the whole parameter
   std::optional<int64_t> tensor_split;  // the dimension that tp splits
   std::vector<SplitPart> parts;         // along it, each of which is split on its own; one where it is split as a whole
   size_t unit = 0;                      // index in ParameterTable::units of the smallest unit that holds all its uses
@@ -55,6 +58,11 @@ struct ParameterTable {
 /// without one.
 ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConfig& config,
                                const std::vector<const PlacedStage*>& stages);
+
+/// What each layer costs, counted over the lists of both towers: how many elements a token is multiplied by in it, and
+/// in what only the stage that runs it has, as a head's on the last one. `table` and `sizes` are those of the model,
+/// the latter as tower_sizes() has them.
+std::vector<int64_t> layer_costs(const ParameterTable& table, const Plan& plan, const std::vector<int64_t>& sizes);
 
 /// Whether a parameter holds a matrix of each expert of a mixture: [experts, rows, columns], in a module called
 /// "experts".

@@ -14,8 +14,9 @@ Pipeline::Pipeline(Mesh& mesh, const PipelineOptions& options, const std::vector
       rank_of_(stage_placement(options, mesh.size(Axis::pp))),
       messages_(mesh, rank_of_) {
   TORCH_INTERNAL_ASSERT(mesh.size(Axis::pp) > 1, "a pipeline needs a pp axis");
+  TORCH_INTERNAL_ASSERT(static_cast<int64_t>(options.cuts.size()) == stages() - 1, "a pipeline needs its cuts");
   backwards_ = mesh.group({Axis::pp}, "gradients");
-  for (int64_t stage = 0; stage < stages(); ++stage) placed_.emplace_back(stage, stages(), options.cuts, sizes);
+  for (int64_t stage = 0; stage < stages(); ++stage) placed_.emplace_back(stage, options.cuts, sizes);
 }
 
 Tensor Pipeline::received() {

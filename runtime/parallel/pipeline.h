@@ -45,8 +45,8 @@ struct PipelineSums {
 /// for the stage that they run for.
 class Pipeline final : public pp::Stage {
  public:
-  /// `mesh` has a `pp` axis larger than 1, for which pipeline_refusal(options) says nothing. `sizes`: tower_sizes() of
-  /// the model.
+  /// `mesh` has a `pp` axis larger than 1, for which pipeline_refusal(options) says nothing; `options.cuts` are given.
+  /// `sizes`: tower_sizes() of the model.
   Pipeline(Mesh& mesh, const PipelineOptions& options, const std::vector<int64_t>& sizes = {});
 
   bool is_first() const override { return placed().is_first(); }

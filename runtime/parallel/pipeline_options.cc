@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/parallel/known_schedules.h"
+#include "runtime/parallel/pipeline_stages.h"
 #include "runtime/parallel/schedule_file.h"
 
 namespace modular {
@@ -118,6 +119,11 @@ std::vector<int64_t> stage_placement(const PipelineOptions& options, int64_t ran
   const KnownSchedule* const known = find_known(options.schedule);
   if (!known) return read_schedule(options.schedule).rank_of;
   return known->is_v ? placed_as_v(ranks) : placed_in_loops(ranks, stages_per_rank(*known, options));
+}
+
+std::vector<int64_t> stage_cuts(const PipelineOptions& options, int64_t ranks, const std::vector<int64_t>& costs) {
+  if (!options.cuts.empty()) return options.cuts;
+  return balanced_cuts(costs, static_cast<int64_t>(stage_placement(options, ranks).size()));
 }
 
 PipelineSchedule training_schedule(const PipelineOptions& options, int64_t ranks, int64_t micro_batches) {

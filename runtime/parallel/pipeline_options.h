@@ -12,7 +12,7 @@ namespace modular {
 struct PipelineOptions {
   std::string schedule = "1f1b";   // a name of known_schedules(), or a path that ends in .csv
   int64_t stages_per_rank = 0;     // 0: as many as the schedule usually has
-  std::vector<int64_t> cuts = {};  // which element of the list begins each stage but the first; empty: evenly
+  std::vector<int64_t> cuts = {};  // which element of the list begins each stage but the first; empty: by cost
 };
 
 /// A setting that cannot be, and why in one sentence. Both are empty where there is none.
@@ -26,6 +26,9 @@ PipelineRefusal pipeline_refusal(const PipelineOptions& options, int64_t ranks, 
 
 /// The pp rank of each stage. The options were checked.
 std::vector<int64_t> stage_placement(const PipelineOptions& options, int64_t ranks);
+
+/// Where the stages but the first begin, of layers of such costs. The options were checked.
+std::vector<int64_t> stage_cuts(const PipelineOptions& options, int64_t ranks, const std::vector<int64_t>& costs);
 
 /// The schedule of a training step. The options were checked.
 PipelineSchedule training_schedule(const PipelineOptions& options, int64_t ranks, int64_t micro_batches);

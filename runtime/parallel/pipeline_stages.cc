@@ -1,17 +1,49 @@
 #include "runtime/parallel/pipeline_stages.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 namespace modular {
+namespace {
 
-std::pair<int64_t, int64_t> stage_span(int64_t layers, int64_t stage, int64_t stages,
-                                       const std::vector<int64_t>& cuts) {
-  if (!cuts.empty())
-    return {stage == 0 ? 0 : cuts[static_cast<size_t>(stage - 1)],
-            stage + 1 == stages ? layers : cuts[static_cast<size_t>(stage)]};
-  const int64_t share = layers / stages, longer = layers % stages;
-  const int64_t first = stage * share + std::min(stage, longer);
-  return {first, first + share + (stage < longer ? 1 : 0)};
+/// Of the layers from one on between the stages from one on.
+struct Division {
+  std::vector<int64_t> costs;  // of these stages, descending
+  size_t end = 0;              // of the first of them
+};
+
+}  // namespace
+
+std::vector<int64_t> balanced_cuts(const std::vector<int64_t>& costs, int64_t stages) {
+  const size_t layers = costs.size(), count = static_cast<size_t>(stages);
+  TORCH_INTERNAL_ASSERT(0 < count && count <= layers, stages, " stages of ", layers, " layers");
+  std::vector<int64_t> before(layers + 1);  // what the layers before each cost
+  std::partial_sum(costs.begin(), costs.end(), before.begin() + 1);
+
+  // The best division of the later layers stays the best whatever the stage before them costs.
+  std::vector<std::vector<Division>> best(count, std::vector<Division>(layers));
+  for (size_t stage = count; stage-- > 0;) {
+    const size_t later = count - 1 - stage;
+    for (size_t first = stage; first + later < layers; ++first) {
+      Division& division = best[stage][first];
+      for (size_t end = later == 0 ? layers : first + 1; end + later <= layers; ++end) {
+        const int64_t own = before[end] - before[first];
+        if (!division.costs.empty() && own > division.costs.front()) break;
+        std::vector<int64_t> found;
+        if (later > 0) found = best[stage + 1][end].costs;
+        found.insert(std::ranges::lower_bound(found, own, std::greater<>()), own);
+        if (division.costs.empty() || found <= division.costs) division = {std::move(found), end};
+      }
+    }
+  }
+
+  std::vector<int64_t> cuts;
+  for (size_t stage = 0, first = 0; stage + 1 < count; ++stage) {
+    first = best[stage][first].end;
+    cuts.push_back(static_cast<int64_t>(first));
+  }
+  return cuts;
 }
 
 std::vector<int64_t> tower_sizes(const nn::Module& root, const Plan& plan) {
@@ -27,9 +59,19 @@ std::vector<int64_t> tower_sizes(const nn::Module& root, const Plan& plan) {
   return {size(plan.split_list)};
 }
 
+std::pair<int64_t, int64_t> PlacedStage::span_of(int64_t layers) const {
+  return {stage_ == 0 ? 0 : cuts_[static_cast<size_t>(stage_ - 1)],
+          is_final() ? layers : cuts_[static_cast<size_t>(stage_)]};
+}
+
+bool PlacedStage::holds(int64_t layer) const {
+  const auto [first, last] = span_of(/*layers=*/layer + 1);
+  return first <= layer && layer < last;
+}
+
 std::pair<int64_t, int64_t> PlacedStage::layers(size_t tower, int64_t list_size) const {
-  if (!has_towers()) return stage_span(list_size, stage_, stages_, cuts_);
-  const auto [first, last] = stage_span(sizes_[0] + sizes_[1], stage_, stages_, cuts_);
+  if (!has_towers()) return span_of(list_size);
+  const auto [first, last] = span_of(sizes_[0] + sizes_[1]);
   const int64_t begin = tower == 0 ? 0 : sizes_[0], size = sizes_[tower];
   return {std::clamp(first - begin, int64_t{0}, size), std::clamp(last - begin, int64_t{0}, size)};
 }
@@ -41,7 +83,7 @@ bool PlacedStage::begins(size_t tower) const {
 }
 
 bool PlacedStage::ends(size_t tower) const {
-  if (!has_towers()) return stage_ == stages_ - 1;
+  if (!has_towers()) return is_final();
   const auto [first, last] = layers(tower, sizes_[tower]);
   return first < last && last == sizes_[tower];
 }

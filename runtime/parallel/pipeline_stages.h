@@ -10,11 +10,10 @@
 
 namespace modular {
 
-/// First and one past the last of `layers` that `stage` runs. `cuts` says which of them begins each stage but the
-/// first; without, they are divided as evenly as can be, the longer shares on earlier stages, as the last one also
-/// computes the logits.
-std::pair<int64_t, int64_t> stage_span(int64_t layers, int64_t stage, int64_t stages,
-                                       const std::vector<int64_t>& cuts = {});
+/// Which layers begin the stages but the first so that the costliest stage costs the least, then the second costliest,
+/// and so on; of equals the one whose earlier stages are longer. There are at least as many layers, of these costs, as
+/// stages.
+std::vector<int64_t> balanced_cuts(const std::vector<int64_t>& costs, int64_t stages);
 
 /// The sizes of the lists that `plan` cuts between stages, in the order in which they run: one, or those of two towers,
 /// of which one that is a single piece counts 1. None where it cuts none.
@@ -24,11 +23,14 @@ std::vector<int64_t> tower_sizes(const nn::Module& root, const Plan& plan);
 /// first.
 class PlacedStage final : public pp::Stage {
  public:
-  /// `sizes` as tower_sizes() has them; of one list they may be left out.
-  PlacedStage(int64_t stage, int64_t stages, std::vector<int64_t> cuts, std::vector<int64_t> sizes = {})
-      : stage_(stage), stages_(stages), cuts_(std::move(cuts)), sizes_(std::move(sizes)) {}
+  /// `cuts` are the layers that begin the stages but the first. `sizes` as tower_sizes() has them; of one list they may
+  /// be left out.
+  PlacedStage(int64_t stage, std::vector<int64_t> cuts, std::vector<int64_t> sizes = {})
+      : stage_(stage), cuts_(std::move(cuts)), sizes_(std::move(sizes)) {}
 
   int64_t number() const { return stage_; }
+  /// Whether it runs this layer, counted over both towers.
+  bool holds(int64_t layer) const;
   /// First and one past the last of a tower's layers that the stage runs; equal where it runs none.
   std::pair<int64_t, int64_t> layers(size_t tower, int64_t list_size) const;
   /// Whether the stage runs the first, or the last, of a tower's layers.
@@ -49,9 +51,11 @@ class PlacedStage final : public pp::Stage {
 
  private:
   bool has_towers() const { return sizes_.size() == 2; }
+  bool is_final() const { return stage_ == static_cast<int64_t>(cuts_.size()); }
+  /// First and one past the last that it runs of so many layers.
+  std::pair<int64_t, int64_t> span_of(int64_t layers) const;
 
   int64_t stage_;
-  int64_t stages_;
   std::vector<int64_t> cuts_;
   std::vector<int64_t> sizes_;
   size_t tower_ = 0;  // that is being run

@@ -137,7 +137,7 @@ struct ParallelSection {
         "order of a pipeline's work: gpipe, 1f1b, interleaved, looped-bfs, interleaved-zero-bubble, zbv, dualpipev, or "
         "a .csv file");
     visit("stages_per_rank", stages_per_rank, "pipeline stages of a pp rank; 0 for what the schedule usually has", 0);
-    visit("cuts", cuts, "the layers at which the later pipeline stages begin, e.g. [12, 20]; evenly when empty");
+    visit("cuts", cuts, "the layers at which the later pipeline stages begin, e.g. [12, 20]; by cost when empty");
     visit("dp_replicate", dp_replicate, "data-parallel replicas (DDP; HSDP with dp_shard)", 1);
     visit("dp_shard", dp_shard, "ranks that shard the parameters (FSDP); -1 for all that the other axes leave", -1);
     visit("tp", tp, "tensor-parallel ranks", 1);

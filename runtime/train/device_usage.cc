@@ -66,8 +66,6 @@ double flops_per_token(const ModelConfig& model, int64_t parameters, int64_t seq
   return 6.0 * static_cast<double>(parameters) + 12.0 * static_cast<double>(layers * width * seq_len);
 }
 
-int64_t experts_per_token(const ModelConfig& model) { return count_of(model, {"num_experts_per_tok"}); }
-
 std::optional<double> device_peak(const at::Device& device, bool bf16) {
   if (device.is_cpu()) return {};
   const auto name = gpu_name();

@@ -19,9 +19,6 @@ int64_t memory_peak(const at::Device& device);
 /// model without an embedding table that is only looked up, and of experts the share that a token passes through.
 double flops_per_token(const ModelConfig& model, int64_t parameters, int64_t seq_len);
 
-/// How many experts a token passes through; 0 for a model without.
-int64_t experts_per_token(const ModelConfig& model);
-
 /// The peak of one device in operations per second for the type that is computed in, from NVIDIA's data sheets (dense);
 /// nothing where the device is not known.
 std::optional<double> device_peak(const at::Device& device, bool bf16);

@@ -1,10 +1,9 @@
-// How many parameters a model has, over all ranks.
+// How many parameters a model has.
 #pragma once
 
 #include <cstdint>
 
 #include "runtime/checkpoint/model_config.h"
-#include "runtime/parallel/parallel_model.h"
 
 namespace modular {
 
@@ -13,7 +12,6 @@ struct ParameterCounts {
   int64_t all = 0, multiplied = 0;
 };
 
-/// Collective over the model's mesh.
-ParameterCounts count_parameters(ParallelModel& model, const ModelConfig& network);
+ParameterCounts count_parameters(const ModelConfig& network);
 
 }  // namespace modular

@@ -81,8 +81,9 @@ class Trainer {
   /// Returns the signal that ended it before its last step, or 0.
   int run() {
     load();
-    const auto counts = count_parameters(model_, config_.network);
-    if (mesh_.rank() == 0) open_folder();  // all ranks have read what it may replace: the count waits for them
+    const auto counts = count_parameters(config_.network);
+    barrier(mesh_.control(), "what ranks load");
+    if (mesh_.rank() == 0) open_folder();  // all ranks have read what it may replace
     const auto peak = config_.metrics.peak_tflops > 0.0 ? std::optional(config_.metrics.peak_tflops * 1e12)
                                                         : device_peak(mesh_.device(), config_.parallel.bf16);
     flops_per_token_ = flops_per_token(config_.network, counts.multiplied, training_->tokens());

@@ -8,9 +8,12 @@
 
 #include "generated/jamba.h"
 #include "generated/llama.h"
+#include "generated/mixtral.h"
 #include "generated/t5.h"
+#include "runtime/parallel/config_integers.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parameter_table.h"
+#include "runtime/parallel/pipeline_options.h"
 #include "runtime/parallel/unit_layout.h"
 #include "tests/parallel/training_runs.h"
 
@@ -100,7 +103,7 @@ TEST(ParameterTable, KnowsTheMatricesOfLayers) {
 }
 
 TEST(ParameterTable, GivesEachStageItsParameters) {
-  const PlacedStage stage(1, 2, {});
+  const PlacedStage stage(1, {2});
   for (const bool tied : {false, true}) {
     const auto config = tiny_config(llama(), {{"tie_word_embeddings", tied}});
     const Model model = build_on_meta(llama(), *config);
@@ -113,6 +116,47 @@ TEST(ParameterTable, GivesEachStageItsParameters) {
     EXPECT_EQ(held.contains("lm_head.weight"), !tied);
     EXPECT_EQ(held.contains("model.embed_tokens.weight"), tied) << "the last stage needs the tied table";
   }
+}
+
+std::vector<int64_t> costs_of(const Entry& entry, const Fields& fields) {
+  const auto config = tiny_config(entry, fields);
+  const Model model = build_on_meta(entry, *config);
+  const ParameterTable table = parameter_table(*model.module, *entry.plan, *config, {});
+  return layer_costs(table, *entry.plan, tower_sizes(*model.module, *entry.plan));
+}
+
+TEST(LayerCosts, AreTheParametersOfALayerAndOfTheHeadBehindTheLast) {
+  // Queries and outputs of 4 heads of 8, keys and values of 2; gate, up and down; two norms.
+  constexpr int64_t kLayer = 2 * 36 * 32 + 2 * 36 * 16 + 3 * 36 * 50 + 2 * 36, kNorm = 36;
+  for (const bool tied : {false, true})
+    for (const int64_t words : {62, 1000}) {
+      const auto costs = costs_of(llama(), {{"tie_word_embeddings", tied}, {"vocab_size", words}});
+      EXPECT_EQ(costs, (std::vector<int64_t>{kLayer, kLayer, kLayer, kLayer + kNorm + 36 * words}))
+          << "looking a token up costs nothing; tied: " << tied;
+      EXPECT_EQ(stage_cuts({}, 2, costs), std::vector<int64_t>{words == 62 ? 2 : 3}) << "a head of four layers' cost";
+    }
+}
+
+TEST(LayerCosts, OfExpertsAreThoseThatATokenIsSentTo) {
+  const auto costs_with = [](int64_t chosen) {
+    return costs_of(entry_of("MixtralForCausalLM"),
+                    {{"num_local_experts", int64_t{8}}, {"num_experts_per_tok", chosen}});
+  };
+  const auto two = costs_with(2), three = costs_with(3);
+  for (size_t layer = 0; layer < two.size(); ++layer) EXPECT_EQ(three[layer] - two[layer], 3 * 36 * 50);
+}
+
+TEST(LayerCosts, OfTowersAreOneAfterTheOther) {
+  const Entry& t5 = entry_of("T5ForConditionalGeneration");
+  const Fields fields = {{"num_layers", int64_t{3}}, {"num_decoder_layers", int64_t{2}}};
+  const auto integers = config_integers(*tiny_config(t5, fields));
+  const int64_t width = integers.at("d_model"), heads = integers.at("num_heads") * integers.at("d_kv");
+  const auto costs = costs_of(t5, fields);
+  ASSERT_EQ(costs.size(), 5u);
+  EXPECT_EQ(costs[0], costs[1]) << "tables of tokens and of relative biases are looked up";
+  EXPECT_EQ(costs[2], costs[1] + width) << "the norm behind the encoder";
+  EXPECT_EQ(costs[3], costs[1] + 4 * width * heads + width) << "a decoder's layer looks at the encoder, too";
+  EXPECT_EQ(costs[4], costs[3] + width + width * integers.at("vocab_size")) << "norm and head";
 }
 
 TEST(UnitLayout, DividesAnotherDimensionWhereRanksOutnumberRows) {

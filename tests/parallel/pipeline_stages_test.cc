@@ -1,43 +1,105 @@
-// How layers are divided between stages, and which settings of a pipeline are refused.
+// Between which layers stages are cut, and which settings of a pipeline are refused.
 #include "runtime/parallel/pipeline_stages.h"
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <fstream>
+#include <functional>
+#include <numeric>
+#include <random>
 
 #include "runtime/parallel/pipeline_options.h"
 
 namespace modular {
 namespace {
 
-TEST(StageSpan, SplitsLayersAsEvenlyAsCanBe) {
-  EXPECT_EQ(stage_span(4, 0, 2), (std::pair<int64_t, int64_t>(0, 2)));
-  EXPECT_EQ(stage_span(4, 1, 2), (std::pair<int64_t, int64_t>(2, 4)));
-  EXPECT_EQ(stage_span(7, 0, 3), (std::pair<int64_t, int64_t>(0, 3)));
-  EXPECT_EQ(stage_span(7, 1, 3), (std::pair<int64_t, int64_t>(3, 5)));
-  EXPECT_EQ(stage_span(7, 2, 3), (std::pair<int64_t, int64_t>(5, 7)));
-}
+using Numbers = std::vector<int64_t>;
 
-TEST(StageSpan, SplitsLayersAtTheCuts) {
-  EXPECT_EQ(stage_span(7, 0, 3, {1, 6}), (std::pair<int64_t, int64_t>(0, 1)));
-  EXPECT_EQ(stage_span(7, 1, 3, {1, 6}), (std::pair<int64_t, int64_t>(1, 6)));
-  EXPECT_EQ(stage_span(7, 2, 3, {1, 6}), (std::pair<int64_t, int64_t>(6, 7)));
-}
+Numbers equal_layers(size_t count) { return Numbers(count, 1); }
 
-TEST(StageSpan, CoversEveryLayerOnceForAllSizes) {
-  for (int64_t layers = 0; layers < 20; ++layers) {
-    for (int64_t stages = 1; stages < 8; ++stages) {
-      int64_t next = 0;
-      for (int64_t stage = 0; stage < stages; ++stage) {
-        const auto [first, last] = stage_span(layers, stage, stages);
-        EXPECT_EQ(first, next);
-        EXPECT_LE(std::abs((last - first) * stages - layers), stages - 1) << "within one of the mean";
-        next = last;
-      }
-      EXPECT_EQ(next, layers);
+TEST(BalancedCuts, OfEqualLayersAreEvenWithTheLongerStagesFirst) {
+  EXPECT_EQ(balanced_cuts(equal_layers(4), 2), Numbers({2}));
+  EXPECT_EQ(balanced_cuts(equal_layers(7), 3), Numbers({3, 5}));
+  EXPECT_EQ(balanced_cuts(equal_layers(8), 3), Numbers({3, 6}));
+  EXPECT_EQ(balanced_cuts(equal_layers(5), 1), Numbers());
+  for (int64_t layers = 1; layers < 20; ++layers)
+    for (int64_t stages = 1; stages <= layers; ++stages) {
+      Numbers expected;
+      for (int64_t stage = 1; stage < stages; ++stage)
+        expected.push_back(stage * (layers / stages) + std::min(stage, layers % stages));
+      EXPECT_EQ(balanced_cuts(equal_layers(static_cast<size_t>(layers)), stages), expected);
     }
+}
+
+TEST(BalancedCuts, GiveTheStageWithTheHeadFewerLayers) {
+  // Eight layers of 1, and a head worth 2 of them with the last.
+  const Numbers costs = {1, 1, 1, 1, 1, 1, 1, 3};
+  EXPECT_EQ(balanced_cuts(costs, 2), Numbers({5})) << "5 and 3 + 2";
+  EXPECT_EQ(balanced_cuts(costs, 5), Numbers({2, 4, 6, 7})) << "2, 2, 2, 1 and 1 + 2";
+  EXPECT_EQ(balanced_cuts(costs, 8), Numbers({1, 2, 3, 4, 5, 6, 7})) << "each has one, whatever it costs";
+  // What lies before the layers costs with the first one.
+  EXPECT_EQ(balanced_cuts({3, 1, 1, 1, 1, 1}, 2), Numbers({2})) << "3 + 1 and 4";
+}
+
+TEST(BalancedCuts, OfTowersWhoseLayersCostUnlike) {
+  EXPECT_EQ(balanced_cuts({2, 2, 2, 3, 3, 3}, 2), Numbers({4})) << "9 and 6 rather than 6 and 9";
+  EXPECT_EQ(balanced_cuts({1, 1, 1, 1, 4, 4, 4}, 4), Numbers({4, 5, 6}))
+      << "the whole small tower, then one layer each";
+  EXPECT_EQ(balanced_cuts({9, 1, 1, 1}, 3), Numbers({1, 3})) << "beside what cannot be shared, the others are even";
+}
+
+/// Calls `found` with each way to cut so many layers into so many stages.
+void each_cut(int64_t layers, int64_t stages, Numbers& cuts, const std::function<void()>& found) {
+  if (static_cast<int64_t>(cuts.size()) == stages - 1) return found();
+  for (int64_t cut = cuts.empty() ? 1 : cuts.back() + 1; cut < layers; ++cut) {
+    cuts.push_back(cut);
+    each_cut(layers, stages, cuts, found);
+    cuts.pop_back();
   }
+}
+
+/// What the stages cost, the costliest first.
+Numbers costs_of_stages(const Numbers& costs, const Numbers& cuts) {
+  Numbers of_stages(cuts.size() + 1);
+  for (size_t layer = 0; layer < costs.size(); ++layer) {
+    const auto stage = std::ranges::upper_bound(cuts, static_cast<int64_t>(layer)) - cuts.begin();
+    of_stages[static_cast<size_t>(stage)] += costs[layer];
+  }
+  std::ranges::sort(of_stages, std::greater<>());
+  return of_stages;
+}
+
+TEST(BalancedCuts, AreTheBestOfAll) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 300; ++round) {
+    Numbers costs(1 + random() % 8);
+    for (int64_t& cost : costs) cost = static_cast<int64_t>(random() % (round % 2 == 0 ? 3 : 100));
+    const auto layers = static_cast<int64_t>(costs.size()), stages = 1 + static_cast<int64_t>(random() % costs.size());
+    Numbers best, cuts;
+    bool is_first = true;
+    each_cut(layers, stages, cuts, [&] {
+      // Cuts come in ascending order, so of equals the last one has the longer earlier stages.
+      if (!is_first && costs_of_stages(costs, cuts) > costs_of_stages(costs, best)) return;
+      is_first = false;
+      best = cuts;
+    });
+    EXPECT_EQ(balanced_cuts(costs, stages), best) << ::testing::PrintToString(costs);
+  }
+}
+
+TEST(StageCuts, AreThoseOfTheSettingsOrBalanced) {
+  EXPECT_EQ(stage_cuts({.cuts = {1, 6}}, 3, equal_layers(7)), Numbers({1, 6}));
+  EXPECT_EQ(stage_cuts({}, 3, equal_layers(7)), Numbers({3, 5}));
+  EXPECT_EQ(stage_cuts({.schedule = "zbv"}, 2, {1, 1, 1, 1, 4}), Numbers({2, 3, 4})) << "four stages of two ranks";
+}
+
+TEST(PlacedStage, RunsTheLayersBetweenItsCuts) {
+  EXPECT_EQ(PlacedStage(0, {1, 6}).span(7), (std::pair<int64_t, int64_t>(0, 1)));
+  EXPECT_EQ(PlacedStage(1, {1, 6}).span(7), (std::pair<int64_t, int64_t>(1, 6)));
+  EXPECT_EQ(PlacedStage(2, {1, 6}).span(7), (std::pair<int64_t, int64_t>(6, 7)));
+  for (int64_t layer = 0; layer < 7; ++layer) EXPECT_EQ(PlacedStage(1, {1, 6}).holds(layer), 1 <= layer && layer < 6);
+  EXPECT_TRUE(PlacedStage(2, {1, 6}).holds(6));
 }
 
 std::string refusal(const PipelineOptions& options, int64_t ranks, int64_t micro_batches) {
@@ -49,8 +111,7 @@ std::string refusal(const PipelineOptions& options, int64_t ranks, int64_t micro
 TEST(PlacedStage, KnowsWhereTwoTowersBeginAndEnd) {
   // Of 3 and 4 layers, in stages [0, 2), [2, 3), [3, 5), [5, 7) and, cut elsewhere, of both towers.
   const auto stage = [](int64_t number, std::vector<int64_t> cuts) {
-    const auto stages = static_cast<int64_t>(cuts.size()) + 1;
-    return PlacedStage(number, stages, std::move(cuts), {3, 4});
+    return PlacedStage(number, std::move(cuts), {3, 4});
   };
   const auto ends = [](const PlacedStage& one) {
     std::string text;

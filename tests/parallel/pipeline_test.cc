@@ -82,6 +82,13 @@ struct Case {
   bool can_cut = true;
 };
 
+/// Of so many layers that cost the same.
+PipelineOptions options_of(const Case& given, int64_t layers) {
+  PipelineOptions options = {.schedule = given.schedule, .stages_per_rank = given.stages_per_rank, .cuts = given.cuts};
+  options.cuts = stage_cuts(options, given.ranks, std::vector<int64_t>(static_cast<size_t>(layers), 1));
+  return options;
+}
+
 constexpr int64_t kLayers = 9;
 
 /// Trains two steps and compares loss and gradients with one process's.
@@ -93,7 +100,7 @@ void expect_same_gradients(const Environment& environment, const Case& given) {
   for (Tensor& layer : whole.layers) layer = layer.detach().clone().requires_grad_();
 
   Mesh mesh = pipeline_mesh(environment);
-  Pipeline pipeline(mesh, {.schedule = given.schedule, .stages_per_rank = given.stages_per_rank, .cuts = given.cuts});
+  Pipeline pipeline(mesh, options_of(given, kLayers));
   StageFunctions functions = model.functions();
   functions.can_cut = given.can_cut;
   const std::vector<PlacedStage> stages = pipeline.own_stages();
@@ -206,8 +213,7 @@ void expect_same_towers(const Environment& environment, const Case& given, int64
   for (auto* layers : {&whole.first, &whole.second})
     for (Tensor& layer : *layers) layer = layer.detach().clone().requires_grad_();
   Mesh mesh = pipeline_mesh(environment);
-  Pipeline pipeline(mesh, {.schedule = given.schedule, .stages_per_rank = given.stages_per_rank, .cuts = given.cuts},
-                    {of_first, of_second});
+  Pipeline pipeline(mesh, options_of(given, of_first + of_second), {of_first, of_second});
   StageFunctions functions = {[&](const Batch& batch) { return model.forward(batch); },
                               [](const PipelineAction&, const std::function<void()>& autograd) { autograd(); }};
   functions.can_cut = given.can_cut;
@@ -270,7 +276,7 @@ TEST_P(PipelineEvaluation, GivesTheLogitsToAllRanks) {
   const std::string schedule = GetParam();
   run_ranks(3, [schedule](const Environment& environment) {
     at::manual_seed(3);
-    const TinyModel model(7);
+    const TinyModel model(/*count=*/7);
     auto batches = micro_batches(20);  // more than may be under way at once
     double expected_loss = 0.0;
     Tensor expected_logits;
@@ -282,7 +288,7 @@ TEST_P(PipelineEvaluation, GivesTheLogitsToAllRanks) {
       expected_logits = model.forward(asked).logits;
     }
     Mesh mesh = pipeline_mesh(environment);
-    Pipeline pipeline(mesh, {.schedule = schedule});
+    Pipeline pipeline(mesh, options_of({.ranks = 3, .schedule = schedule, .micro_batches = 20}, /*layers=*/7));
     const Binding binding({.stage = &pipeline});
     const PipelineSums sums = over_stages(pipeline, pipeline.evaluate(batches, model.functions()));
     EXPECT_NEAR(sums.loss_sum, expected_loss, 1e-5 * expected_loss);
@@ -300,7 +306,7 @@ INSTANTIATE_TEST_SUITE_P(Placements, PipelineEvaluation, ::testing::Values("1f1b
 TEST(Pipeline, SendsFeaturesOfAnyNumberOfImagesBesideTheSameTokens) {
   run_ranks(2, [](const Environment& environment) {
     Mesh mesh = pipeline_mesh(environment);
-    Pipeline pipeline(mesh, {});
+    Pipeline pipeline(mesh, {.cuts = {1}});
     const Binding binding({.stage = &pipeline});
     std::vector<Batch> batches(3);
     for (size_t i = 0; i < batches.size(); ++i) {

@@ -159,7 +159,7 @@ TEST(TowersTable, GivesEachStageItsLayersAndAllWhatEachReads) {
     const auto config = tiny_config(t5, small(tied));
     for (const int64_t number : {0, 1, 2}) {
       const Model model = build_on_meta(t5, *config);
-      const PlacedStage stage(number, 3, {2, 4}, tower_sizes(*model.module, *t5.plan));
+      const PlacedStage stage(number, {2, 4}, tower_sizes(*model.module, *t5.plan));
       EXPECT_EQ(stage.receives(), number == 0 ? 0u : number == 1 ? 1u : 2u);
       for (const ModelParameter& parameter : parameter_table(*model.module, *t5.plan, *config, {&stage}).parameters) {
         const bool is_shared =

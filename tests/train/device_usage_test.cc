@@ -9,6 +9,7 @@
 #include "generated/gpt2.h"
 #include "generated/llama.h"
 #include "generated/mixtral.h"
+#include "runtime/train/parameter_counts.h"
 
 namespace modular {
 namespace {
@@ -27,10 +28,21 @@ TEST(FlopsPerToken, CountAttentionWhateverAFamilyCallsItsSizes) {
             12 * 3 * 64 * 16);
 }
 
-TEST(ExpertsPerToken, AreThoseThatTheRouterChooses) {
-  EXPECT_EQ(experts_per_token(parse_config(R"({"model_type": "mixtral", "num_experts_per_tok": 3})", "config.json")),
-            3);
-  EXPECT_EQ(experts_per_token(parse_config(R"({"model_type": "llama"})", "config.json")), 0);
+TEST(ParameterCounts, TellWhatATokenIsMultipliedBy) {
+  const auto counts = [](const std::string& own) {
+    return count_parameters(parse_config(R"({"vocab_size": 100, "hidden_size": 32, "intermediate_size": 64,
+                                             "num_hidden_layers": 3, "num_attention_heads": 4, )" +
+                                             own + "}",
+                                         "config.json"));
+  };
+  const auto tied = counts(R"("model_type": "llama", "tie_word_embeddings": true)"),
+             untied = counts(R"("model_type": "llama", "tie_word_embeddings": false)"),
+             mixed = counts(R"("model_type": "mixtral", "tie_word_embeddings": true, "num_local_experts": 8,
+                               "num_experts_per_tok": 3)");
+  EXPECT_EQ(tied.all, tied.multiplied) << "the table of tokens is the head";
+  EXPECT_EQ(untied.all, tied.all + 100 * 32);
+  EXPECT_EQ(untied.multiplied, tied.all) << "a token is looked up in one of two tables";
+  EXPECT_EQ(mixed.all - mixed.multiplied, 3 * 5 * 3 * 32 * 64) << "five experts a layer are not chosen";
 }
 
 }  // namespace
