@@ -43,7 +43,8 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
   if (!refusal.empty()) throw ConfigError(refusal);
   const auto batch = config.batch_shape(mesh, 0);
   const auto model = build_on_meta(*network.entry, *network.config);
-  auto table = parameter_table(*model.module, *network.entry->plan, *network.config, /*stages=*/{});
+  auto table =
+      parameter_table(*model.module, *network.entry->plan, *network.config, /*stages=*/{}, config.parallel.units);
   describe_uneven_splits(table, *network.entry, *network.config, mesh[Axis::tp]);
   freeze(table.parameters, config.optim.frozen);
 

@@ -97,7 +97,8 @@ Optimizer::Optimizer(std::vector<ShardedParameter>& parameters, const OptimizerO
     bucket.holders = holders_of(members, mesh.group(bucket.rule->axes), mesh.device());
     for (size_t i = 0; i < members.size(); ++i) bucket.members[i].holders = &bucket.holders[i];
   }
-  steps_on_device_ = at::zeros({}, at::TensorOptions().dtype(at::kFloat).device(mesh.device()));
+  const at::Device device = parameters.empty() ? mesh.device() : parameters.front().local.device();
+  steps_on_device_ = at::zeros({}, at::TensorOptions().dtype(at::kFloat).device(device));
 }
 
 void Optimizer::step(double lr) {

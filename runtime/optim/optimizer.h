@@ -65,7 +65,7 @@ class Optimizer {
   std::vector<ShardedParameter> state_;
   std::vector<Bucket> buckets_;
   int64_t steps_ = 0;
-  at::Tensor steps_on_device_;  // [] float32, as fused kernels want it
+  at::Tensor steps_on_device_;  // [] float32, as fused kernels want it, where the parameters are
 };
 
 /// The group of a parameter with these names: the last one that matches. Null where none does.

@@ -25,7 +25,7 @@ struct Updated {
 /// One update of parameters that are treated alike.
 struct Step {
   int64_t number;                  // counted from 1
-  const at::Tensor& number_there;  // the same on the device, [] float32
+  const at::Tensor& number_there;  // the same where the parameters are, [] float32
   double lr, weight_decay;
   const OptimizerOptions& options;
   Mesh& mesh;

@@ -45,6 +45,9 @@ struct ModelParameter {
   bool trainable = true;                // false for a buffer, and a parameter that is frozen: they have no gradient
 };
 
+/// The class of a module as specs call it: "LlamaDecoderLayer".
+std::string class_name(const nn::Module& module);
+
 struct ParameterTable {
   std::vector<ModelUnit> units;  // the root first, then as in the module tree
   std::vector<ModelParameter> parameters;
@@ -52,9 +55,13 @@ struct ParameterTable {
 };
 
 /// Reads the table of a model that was built on meta from `config`. `stages` are this rank's stages of a pipeline; none
-/// without one.
+/// without one. Of the plan's units those are units whose class is one of `unit_classes`; "*" is any.
 ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConfig& config,
-                               const std::vector<const PlacedStage*>& stages);
+                               const std::vector<const PlacedStage*>& stages,
+                               const std::vector<std::string>& unit_classes = {"*"});
+
+/// Parameters and buffers that this rank's stages have.
+std::vector<at::Tensor> held_tensors(const ParameterTable& table);
 
 /// Whether a parameter holds a matrix of each expert of a mixture: [experts, rows, columns], in a module called
 /// "experts".

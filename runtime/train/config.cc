@@ -63,6 +63,8 @@ ParallelOptions RunConfig::parallel_options() const {
   options.prefetch = parallel.prefetch;
   options.dp_threads = parallel.dp_threads;
   options.recompute = parallel.recompute;
+  options.offload = offload_of(parallel.offload);
+  options.units = parallel.units;
   options.bf16 = parallel.bf16;
   options.frozen = optim.frozen;
   options.pipeline = {parallel.schedule, parallel.stages_per_rank, parallel.cuts};

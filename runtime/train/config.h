@@ -127,7 +127,9 @@ struct ParallelSection {
   int64_t stages_per_rank = 0, dp_threads = 1;
   std::string schedule = "1f1b", backend = "auto";
   std::vector<int64_t> cuts;
-  bool recompute = false, bf16 = false;
+  bool bf16 = false;
+  Recomputation recompute;
+  std::vector<std::string> units = {"*"}, offload;
 
   template <class Visitor>
   void fields(Visitor&& visit) {
@@ -145,7 +147,11 @@ struct ParallelSection {
     visit("prefetch", prefetch, "units gathered ahead of use under zero_stage 3", 0);
     visit("dp_threads", dp_threads,
           "replicas on threads of one process instead of ranks, to compare with (DataParallel)", 1);
-    visit("recompute", recompute, "run each unit's forward again in the backward");
+    visit("units", units, "unit classes that are units of FSDP and of recomputation; ['*'] is all, [] none");
+    visit("recompute", recompute,
+          "computed again in the backward: none, full (every unit), n (every n-th), or operations of all units: "
+          "['attention', 'norm', 'activation']");
+    visit("offload", offload, "kept in host memory until needed: some of ['optimizer', 'parameters', 'activations']");
     visit(
         "backend", backend,
         "what moves the data between ranks: gloo (on CPUs), nccl (on GPUs), auto (what suits the device), or the path "
