@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/parallel/memory_purpose.h"
 #include "runtime/parallel/meta_construction.h"
 
 namespace modular {
@@ -51,6 +52,7 @@ bool UnitParameters::straight_to_their_places() const {
 
 void UnitParameters::prefetch() {
   if (is_whole() || gathering_.active()) return;
+  const AllocatesFor purpose(MemoryPurpose::gathered);
   std::vector<at::Tensor> gathered;
   if (straight_to_their_places()) {
     allocate_storage(whole_);
@@ -71,6 +73,7 @@ void UnitParameters::gather() {
   prefetch();
   gathering_.wait();
   if (!gathered_.defined()) return;
+  const AllocatesFor purpose(MemoryPurpose::gathered);
   allocate_storage(whole_);
   const at::Tensor by_rank = gathered_.view({layout_.ranks, layout_.shard_size});
   for (const ParameterPlacement& parameter : layout_.parameters)
@@ -98,6 +101,7 @@ void UnitParameters::begin_step() {
 
 void UnitParameters::keep_gradients() {
   if (!sharded()) return accumulate_gradients();
+  const AllocatesFor purpose(MemoryPurpose::unreduced_gradients);
   if (!kept_.defined()) kept_ = at::zeros({layout_.ranks * layout_.shard_size}, shard_.options());
   for (ParameterPlacement& parameter : layout_.parameters)
     if (const at::Tensor grad = std::exchange(parameter.registered.mutable_grad(), {}); grad.defined())
@@ -107,6 +111,7 @@ void UnitParameters::keep_gradients() {
 void UnitParameters::start_reduction() {
   if (!sharded()) return accumulate_gradients();
   if (kept_.defined()) keep_gradients();
+  const AllocatesFor purpose(MemoryPurpose::unreduced_gradients);
   TORCH_INTERNAL_ASSERT(!reducing_.active());
   unreduced_ = at::empty({layout_.ranks * layout_.shard_size}, shard_.options());
   const at::Tensor by_rank = unreduced_.view({layout_.ranks, layout_.shard_size});
@@ -125,11 +130,15 @@ void UnitParameters::start_reduction() {
     }
   }
   if (kept_.defined()) free_storage(std::exchange(kept_, {}));
-  reduced_ = at::empty_like(shard_);
+  {
+    const AllocatesFor stays(MemoryPurpose::gradients);
+    reduced_ = at::empty_like(shard_);
+  }
   reducing_ = reduce_scatter(groups_.shard, reduced_, unreduced_, "the gradients of " + name_);
 }
 
 void UnitParameters::accumulate_gradients() {
+  const AllocatesFor purpose(MemoryPurpose::gradients);
   const bool first = !gradient_.defined();
   if (first) gradient_ = at::zeros_like(shard_);
   for (ParameterPlacement& parameter : layout_.parameters) {
@@ -152,6 +161,7 @@ void UnitParameters::finish_reduction(bool last) {
     free_storage(std::exchange(unreduced_, {}));
   }
   if (!last || replicas_started_) return;
+  const AllocatesFor purpose(MemoryPurpose::gradients);
   replicas_started_ = true;
   if (!gradient_.defined()) gradient_ = at::zeros_like(shard_);
   if (groups_.replicate && layout_.shard_size > 0)

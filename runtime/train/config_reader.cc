@@ -271,6 +271,11 @@ void check_together(const RunConfig& config) {
          "parallel.backend is gloo, which moves host memory, and train.device is cuda: set it to auto or nccl");
   unless(backend != "nccl" || device != "cpu", {"parallel.backend", "train.device"},
          "parallel.backend is nccl, which moves the memory of GPUs, and train.device is cpu: set it to auto or gloo");
+  const std::string& memory = config.parallel.memory;
+  unless(memory.empty() || bytes_of(memory), {"parallel.memory"},
+         fmt::format("parallel.memory is \"{}\": give bytes, e.g. 16GiB or 500MB", memory));
+  unless(!memory.empty() || config.train.micro_batches > 0, {"train.micro_batches"},
+         "train.micro_batches is 0, for as few as fit into parallel.memory, which is not given: set it, e.g. to 16GiB");
   const std::string unknown = unknown_schedule(config.parallel.schedule);
   unless(unknown.empty(), {"parallel.schedule"}, unknown);
   unless(optim.min_lr <= optim.lr, {"optim.min_lr", "optim.lr"},
