@@ -72,7 +72,10 @@ class FakeBackend final : public c10d::Backend {
 }  // namespace
 
 bool FakePeers::guessed_right() const {
-  return std::ranges::all_of(guessed, [&](const auto& guess) { return shapes.at(guess.first) == guess.second; });
+  return std::ranges::all_of(guessed, [&](const auto& guess) {
+    const auto known = shapes.find(guess.first);
+    return known != shapes.end() && known->second == guess.second;
+  });
 }
 
 FakeGroups::FakeGroups(std::shared_ptr<FakePeers> peers) {
