@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "runtime/ops/cpu/kernels.h"
+#include "runtime/parallel/known_values.h"
 
 namespace modular {
 namespace {
@@ -32,6 +33,16 @@ constexpr int64_t kFew = 4096;
 
 bool is_real(const Tensor& tensor) {
   return !at::isFloatingType(tensor.scalar_type()) || (tensor.scalar_type() == at::kDouble && tensor.numel() <= kFew);
+}
+
+/// Whether the operator's results on integers and booleans are read by nothing but arithmetic: the words that say what
+/// dropout drops, and masks of attention.
+bool is_of_many(const c10::OperatorHandle& op, const std::vector<Tensor>& operands) {
+  constexpr int64_t kManyWords = int64_t{1} << 16, kMany = int64_t{1} << 24;
+  const bool is_of_words = std::string_view(op.schema().name()).starts_with("aten::bitwise_");
+  return op.hasTag(at::Tag::pointwise) && std::ranges::any_of(operands, [=](const Tensor& tensor) {
+           return tensor.numel() >= (is_of_words && tensor.scalar_type() == at::kLong ? kManyWords : kMany);
+         });
 }
 
 /// Calls visit(tensor) for each defined tensor of `value`.
@@ -251,9 +262,9 @@ void run_without_numbers(const c10::OperatorHandle& op, Stack* stack) {
   const std::string_view name = schema.name();
   if (!name.starts_with("aten::") || (is_metadata_only(schema) && op.hasKernelForDispatchKey(c10::DispatchKey::CPU)))
     return compute(op, stack);
-  // What is made of other operations is so here too.
+  // What is made of other operations is so here too; copy_ has one kernel for all devices, which computes.
   const bool has_shapes = kShapes.contains(name);
-  if (!has_shapes && !op.hasKernelForDispatchKey(c10::DispatchKey::CPU))
+  if (!has_shapes && name != "aten::copy_" && !op.hasKernelForDispatchKey(c10::DispatchKey::CPU))
     for (const auto key : {c10::DispatchKey::CompositeExplicitAutograd, c10::DispatchKey::CompositeImplicitAutograd})
       if (op.hasKernelForDispatchKey(key)) return op.callBoxedForDispatchKey(key, *stack);
 
@@ -262,8 +273,8 @@ void run_without_numbers(const c10::OperatorHandle& op, Stack* stack) {
     each_tensor(argument, [&](const Tensor& tensor) { operands.push_back(tensor); });
   const auto is_on_meta = [](const Tensor& tensor) { return tensor.is_meta(); };
   const bool writes = schema.is_mutable();
-  if (std::ranges::any_of(operands, is_on_meta) || std::ranges::all_of(operands, is_real) ||
-      (!writes && gives_no_tensor(schema)))
+  const bool is_computed = std::ranges::all_of(operands, is_real) && !is_of_many(op, operands);
+  if (std::ranges::any_of(operands, is_on_meta) || is_computed || (!writes && gives_no_tensor(schema)))
     return compute(op, stack);
 
   const Stack arguments = torch::jit::pop(*stack, count);
@@ -292,7 +303,14 @@ TORCH_LIBRARY_IMPL(_, Fake, library) {
 
 }  // namespace
 
-FakeKernels::FakeKernels() : included_(kFake) { cpu::skip_loops(true); }
-FakeKernels::~FakeKernels() { cpu::skip_loops(false); }
+FakeKernels::FakeKernels() : included_(kFake) {
+  cpu::skip_loops(true);
+  values_are_known = false;
+}
+
+FakeKernels::~FakeKernels() {
+  values_are_known = true;
+  cpu::skip_loops(false);
+}
 
 }  // namespace modular
