@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <utility>
 
 namespace modular {
@@ -104,7 +105,7 @@ Held MemoryLog::held(const Block& block) const {
   // The first half of a cut backward leaves what the second half starts from.
   if (span.what == "forward" || span.what == "backward of inputs") return stays ? Held::activations : Held::working;
   if (span.what == "backward") return stays ? Held::gradients : Held::working;
-  return span.what == "messages" ? Held::other : Held::working;
+  return Held::working;
 }
 
 MemoryLog::Peak MemoryLog::peak(size_t first, size_t last) const {
@@ -129,12 +130,12 @@ MemoryLog::Peak MemoryLog::peak(size_t first, size_t last) const {
     peak.held = live;
     peak.during = span == SIZE_MAX ? "" : spans_[span].what;
   }
-  const auto is_forward = [&](const Span& span) { return span.what == "forward" && span.begin >= first; };
-  const auto forward = std::ranges::find_if(spans_, is_forward);
-  for (size_t i = 0; i < blocks_.size(); ++i)
-    if (forward != spans_.end() && blocks_[i].span == static_cast<size_t>(forward - spans_.begin()) &&
-        kinds[i] == Held::activations)
-      peak.one_forward += blocks_[i].bytes;
+  std::map<size_t, int64_t> of_forwards;  // by span
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const size_t span = blocks_[i].span;
+    if (kinds[i] != Held::activations || spans_[span].what != "forward" || spans_[span].begin < first) continue;
+    peak.one_forward = std::max(peak.one_forward, of_forwards[span] += blocks_[i].bytes);
+  }
   return peak;
 }
 

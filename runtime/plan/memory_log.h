@@ -34,8 +34,7 @@ using HeldBytes = std::array<int64_t, kHeldNames.size()>;
 /// The events of one thread of work, in its order.
 class MemoryLog {
  public:
-  /// What is done from here on, until the next mark: "construction", "optimizer", "forward", "backward", … An inner
-  /// span returns to the outer one with end().
+  /// What is done from here on, until end(): "construction", "state", "forward", "backward", … Spans may lie in others.
   void begin(std::string what);
   void end();
 
@@ -51,7 +50,7 @@ class MemoryLog {
     HeldBytes held = {};      // of it
     HeldBytes most = {};      // of each, at its own peak
     std::string during;       // the span in which it lay
-    int64_t one_forward = 0;  // what the first forward left for its backward
+    int64_t one_forward = 0;  // the most that a forward left for its backward
   };
   Peak peak(size_t first, size_t last) const;
 
