@@ -10,6 +10,7 @@
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parameter_table.h"
 #include "runtime/parallel/schedule_play.h"
+#include "runtime/parallel/uneven_splits.h"
 #include "runtime/plan/run_plan.h"
 
 namespace modular {
@@ -19,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 double mebibytes(double bytes) { return bytes / (1 << 20); }
 
-/// Parameters of a unit: all, those that tp splits, and what a rank keeps.
+/// Parameters of a unit: all, those that tp splits, and what the rank keeps that keeps most.
 struct UnitSizes {
   std::string name;
   int64_t all = 0, split = 0, kept = 0;
@@ -28,12 +29,13 @@ struct UnitSizes {
 std::vector<UnitSizes> sizes_of_units(const RunConfig& config, const MeshShape& mesh) {
   const auto& network = config.network;
   const Model model = build_on_meta(*network.entry, *network.config);
-  const auto table = parameter_table(*model.module, *network.entry->plan, *network.config, /*stages=*/{});
+  auto table = parameter_table(*model.module, *network.entry->plan, *network.config, /*stages=*/{});
+  describe_uneven_splits(table, *network.entry, *network.config, mesh[Axis::tp]);
   std::vector<UnitSizes> units;
   for (const ModelUnit& unit : table.units) units.push_back({unit.name.empty() ? "(root)" : unit.name});
   for (const ModelParameter& parameter : table.parameters) {
     const int64_t elements = c10::multiply_integers(parameter.global_shape);
-    const int64_t of_tp = parameter.tensor_split ? elements / mesh[Axis::tp] : elements;
+    const int64_t of_tp = c10::multiply_integers(local_shape(parameter, mesh[Axis::tp], /*tp_rank=*/0));
     UnitSizes& unit = units[parameter.unit];
     unit.all += elements;
     if (parameter.tensor_split) unit.split += elements;
@@ -67,6 +69,7 @@ Json as_json(const RunPlan& plan, const std::vector<UnitSizes>& units) {
                      {"at_peak", as_json(rank.step.held)},
                      {"at_most", as_json(rank.step.most)},
                      {"peak_of_start", rank.start.bytes},
+                     {"copy_for_checkpoints", rank.checkpoint_copy},
                      {"activations_of_micro_batch", rank.step.one_forward},
                      {"micro_batches_stored", rank.stored},
                      {"received", traffic}});
@@ -150,6 +153,9 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
              batch.micro_batch, batch.micro_batches, chooses ? " (as few as fit)" : "", batch.dp_size);
   fmt::print("  parameters  {} ({:.1f} MiB in float32)\n", parameters,
              mebibytes(4.0 * static_cast<double>(parameters)));
+  if (const int64_t copy = std::ranges::max(plan.ranks, {}, &RankPlan::checkpoint_copy).checkpoint_copy; copy > 0)
+    fmt::print("  checkpoints are written from a copy, beside the peak: {:.1f} MiB in host memory\n",
+               mebibytes(static_cast<double>(copy)));
   if (const int64_t pp = plan.mesh[Axis::pp]; pp > 1) {
     const auto schedule = training_schedule(config.parallel_options().pipeline, pp, batch.micro_batches);
     fmt::print("  pipeline    {} stages in the order of {}: a rank waits for {:.1f} % of a step\n", schedule.stages(),
@@ -157,7 +163,9 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
   }
   fmt::print("\n{}{}\n{}\n", memory_table(plan), traffic_table(plan), units_table(units));
   for (const auto& [field, axis] : config.network.entry->plan->divides)
-    fmt::print("  {} must divide model.config.{}\n", axis, field);
+    if (!may_be_uneven(field))
+      fmt::print("  {} must divide model.config.{}{}\n", axis, field,
+                 may_be_shared(field) ? " or be a multiple of it" : "");
 }
 
 }  // namespace modular

@@ -5,13 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <numeric>
-#include <optional>
-#include <set>
 #include <utility>
 
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/model/tasks.h"
 #include "runtime/ops/fused.h"
 #include "runtime/optim/clip.h"
@@ -111,6 +111,16 @@ class TrafficSince {
   Traffic before_ = traffic();
 };
 
+/// What CheckpointSaver copies before it writes.
+int64_t copied_for_checkpoints(const RunConfig& config, ParallelModel& model, Optimizer& optimizer) {
+  if (!config.checkpoint.background || config.checkpoint.every < 0) return 0;
+  int64_t bytes = 0;
+  for (const std::vector<TensorBox>& boxes : {boxes_of(model), boxes_of(optimizer.state())})
+    for (const TensorBox& box : boxes)
+      if (box.owner) bytes += static_cast<int64_t>(box.local.nbytes());
+  return bytes;
+}
+
 /// Without a pipeline, what a step exchanges is linear in its micro-batches, and the third finds memory as the second
 /// left it: a few of them tell the rest.
 constexpr int64_t kFewMicroBatches = 3;
@@ -133,6 +143,7 @@ RankPlan plan_rank(const RunConfig& config, const MeshShape& shape, const BatchS
   log->begin("state");
   Optimizer optimizer(model.parameters(), config.optim, mesh);
   log->end();
+  plan.checkpoint_copy = copied_for_checkpoints(config, model, optimizer);
 
   const auto step = [&](int64_t micro_batches) {
     std::vector<Batch> batches;
@@ -169,6 +180,32 @@ RankPlan plan_rank(const RunConfig& config, const MeshShape& shape, const BatchS
 /// The global rank at each place on pp and the first place on all other axes.
 int64_t rank_at(const MeshShape& shape, int64_t pp) { return pp * (shape.ranks() / shape[Axis::pp]); }
 
+/// The plans of the pipeline's ranks, which are run in `order`. Those of the others than the first may receive what has
+/// not been sent yet, and guess its shape. Two towers have activations of two shapes, of which one is no guess for the
+/// other: a rank that fails by that is run again, when more is known.
+std::vector<RankPlan> plan_ranks(const RunConfig& config, const RunPlan& plan, const Rows& rows,
+                                 const std::vector<int64_t>& order) {
+  std::vector<RankPlan> ranks(order.size());
+  const auto peers = std::make_shared<FakePeers>();
+  std::exception_ptr failure;
+  do {
+    const size_t known = peers->shapes.size();
+    failure = nullptr;
+    peers->guessed.clear();
+    for (const int64_t place : order) {
+      try {
+        ranks[static_cast<size_t>(place)] =
+            plan_rank(config, plan.mesh, plan.batch, rows, rank_at(plan.mesh, place), peers);
+      } catch (const std::exception&) {
+        if (peers->guessed_right()) throw;
+        failure = std::current_exception();
+      }
+    }
+    if (failure && peers->shapes.size() == known) std::rethrow_exception(failure);
+  } while (failure || !peers->guessed_right());
+  return ranks;
+}
+
 void check(const RunConfig& config, const MeshShape& mesh) {
   const auto pipeline = config.parallel_options().pipeline;
   std::string refusal = pipeline_refusal(pipeline, mesh[Axis::pp], config.train.micro_batches).sentence;
@@ -203,14 +240,7 @@ RunPlan plan_of(const RunConfig& config, int64_t world_size) {
     stored = play(training_schedule(pipeline, pp, plan.batch.micro_batches)).most_stored;
     std::swap(order[0], order[static_cast<size_t>(stages[0])]);  // whose activations have known shapes
   }
-  const auto peers = std::make_shared<FakePeers>();
-  do {
-    peers->guessed.clear();
-    plan.ranks.assign(static_cast<size_t>(pp), {});
-    for (const int64_t place : order)
-      plan.ranks[static_cast<size_t>(place)] =
-          plan_rank(config, plan.mesh, plan.batch, rows, rank_at(plan.mesh, place), peers);
-  } while (!peers->guessed_right());
+  plan.ranks = plan_ranks(config, plan, rows, order);
   for (size_t place = 0; place < plan.ranks.size(); ++place) plan.ranks[place].stored = stored[place];
   if (pp > 1)
     for (size_t stage = 0; stage < stages.size(); ++stage)

@@ -3,6 +3,7 @@
 // are not there.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -21,11 +22,12 @@ struct RankPlan {
   int64_t stored = 1;           // micro-batches that wait for their backward at most
   MemoryLog::Peak start;        // while the model is built
   MemoryLog::Peak step;         // of a training step, with its update
+  int64_t checkpoint_copy = 0;  // bytes of the copy from which checkpoints are written in the background
   /// That it receives in a step, with the groups that they go over; as runtime/mesh/traffic.h counts.
   std::map<std::string, Exchanged> traffic;
 
-  /// The most bytes of tensors that it holds at once.
-  int64_t peak() const { return std::max(start.bytes, step.bytes); }
+  /// The most bytes of tensors, and of that copy, that it holds at once.
+  int64_t peak() const { return std::max(start.bytes, step.bytes + checkpoint_copy); }
 };
 
 struct RunPlan {
@@ -37,10 +39,11 @@ struct RunPlan {
 };
 
 /// The plan of a run on CPUs, with train.micro_batches as they are. Needs little memory and no process group. Not
-/// counted: what libtorch and Gloo keep beside tensors, scratch memory of single operations, and what grows with the
-/// number of threads. Mixtures of experts are taken to send every expert the same number of tokens, and what `muon`
-/// exchanges of matrices is counted too low. Throws ConfigError where the mesh or the batch cannot be, and DataError
-/// where data.format is "examples", whose shapes come from the files, and these cannot be read.
+/// counted: what libtorch and Gloo keep beside tensors, scratch memory of single operations, what grows with the number
+/// of threads, the batches of the next step, evaluations, and what loading a checkpoint takes. Mixtures of experts are
+/// taken to send every expert the same number of tokens, and what `muon` exchanges of matrices is counted too low.
+/// Throws ConfigError where the mesh or the batch cannot be, and DataError where data.format is "examples", whose
+/// shapes come from the files, and these cannot be read.
 RunPlan plan_of(const RunConfig& config, int64_t world_size);
 
 /// Where train.micro_batches is 0, sets it to the fewest with which no rank needs more than parallel.memory. Where that
