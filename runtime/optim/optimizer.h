@@ -71,8 +71,4 @@ class Optimizer {
 /// The group of a parameter with these names: the last one that matches. Null where none does.
 const ParameterGroup* group_of(const std::vector<ParameterGroup>& groups, const std::vector<std::string>& names);
 
-/// Elements that an optimizer keeps on a rank beside `kept` elements of a parameter of `shape`.
-int64_t state_elements(const OptimizerOptions& options, const std::vector<int64_t>& shape, bool layer_matrix,
-                       int64_t kept);
-
 }  // namespace modular

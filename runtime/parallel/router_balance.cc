@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/mesh/collectives.h"
+#include "runtime/parallel/known_values.h"
 
 namespace modular {
 namespace {
@@ -141,7 +142,7 @@ RouterReport RouterBalance::finish() {
   all_reduce(data_parallel_and_stages_, sums, "the routers' losses").wait();
   sums = sums.cpu();
   const double loss = sums[0].item<double>(), load = sums[1].item<double>(), routers = sums[2].item<double>();
-  if (routers == 0.0 && options_.does_anything())
+  if (routers == 0.0 && options_.does_anything() && values_are_known)
     throw std::runtime_error(
         "the settings of [router] have no effect on this model, as none of its routers calls balance_experts(): leave "
         "them out");

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/parallel/host_transfers.h"
+#include "runtime/parallel/memory_purpose.h"
 #include "runtime/parallel/meta_construction.h"
 
 namespace modular {
@@ -57,6 +58,7 @@ bool UnitParameters::straight_to_their_places() const {
 
 void UnitParameters::prefetch() {
   if (is_whole() || gathering_.active()) return;
+  const AllocatesFor purpose(MemoryPurpose::gathered);
   if (!sharded()) {  // laid out as the shard is
     allocate_storage(whole_);
     whole_.copy_(shard_, /*non_blocking=*/true);
@@ -84,6 +86,7 @@ void UnitParameters::gather() {
   prefetch();
   gathering_.wait();
   if (!gathered_.defined()) return;
+  const AllocatesFor purpose(MemoryPurpose::gathered);
   allocate_storage(whole_);
   const at::Tensor by_rank = gathered_.view({layout_.ranks, layout_.shard_size});
   for (const ParameterPlacement& parameter : layout_.parameters)
@@ -112,6 +115,7 @@ void UnitParameters::begin_step() {
 
 void UnitParameters::keep_gradients() {
   if (!sharded()) return accumulate_gradients();
+  const AllocatesFor purpose(MemoryPurpose::unreduced_gradients);
   if (!kept_.defined()) kept_ = at::zeros({layout_.ranks * layout_.shard_size}, on_device_);
   for (ParameterPlacement& parameter : layout_.parameters)
     if (const at::Tensor grad = std::exchange(parameter.registered.mutable_grad(), {}); grad.defined())
@@ -121,6 +125,7 @@ void UnitParameters::keep_gradients() {
 void UnitParameters::start_reduction() {
   if (!sharded()) return accumulate_gradients();
   if (kept_.defined()) keep_gradients();
+  const AllocatesFor purpose(MemoryPurpose::unreduced_gradients);
   TORCH_INTERNAL_ASSERT(!reducing_.active());
   unreduced_ = at::empty({layout_.ranks * layout_.shard_size}, on_device_);
   const at::Tensor by_rank = unreduced_.view({layout_.ranks, layout_.shard_size});
@@ -139,11 +144,15 @@ void UnitParameters::start_reduction() {
     }
   }
   if (kept_.defined()) free_storage(std::exchange(kept_, {}));
-  reduced_ = at::empty({layout_.shard_size}, on_device_);
+  {
+    const AllocatesFor stays(MemoryPurpose::gradients);
+    reduced_ = at::empty({layout_.shard_size}, on_device_);
+  }
   reducing_ = reduce_scatter(groups_.shard, reduced_, unreduced_, "the gradients of " + name_);
 }
 
 void UnitParameters::accumulate_gradients() {
+  const AllocatesFor purpose(MemoryPurpose::gradients);
   const bool first = !gradient_.defined();
   if (first) gradient_ = at::zeros({layout_.shard_size}, on_device_);
   for (ParameterPlacement& parameter : layout_.parameters) {
@@ -166,6 +175,7 @@ void UnitParameters::finish_reduction(bool last) {
     free_storage(std::exchange(unreduced_, {}));
   }
   if (!last || replicas_started_) return;
+  const AllocatesFor purpose(MemoryPurpose::gradients);
   replicas_started_ = true;
   if (!gradient_.defined()) gradient_ = at::zeros({layout_.shard_size}, on_device_);
   if (groups_.replicate && layout_.shard_size > 0)

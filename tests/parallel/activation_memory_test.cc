@@ -11,8 +11,8 @@
 #include "runtime/ops/fused.h"
 #include "runtime/parallel/recomputed_operations.h"
 #include "runtime/parallel/saved_tensors.h"
-#include "tests/parallel/counting_allocator.h"
 #include "tests/parallel/training_runs.h"
+#include "tests/support/counting_allocator.h"
 
 namespace modular::testing {
 namespace {
@@ -20,11 +20,7 @@ namespace {
 constexpr int64_t kLayers = 6, kHidden = 64, kInner = 160, kHeads = 4, kKeyHeads = 2, kHeadDim = 16;
 constexpr int64_t kRows = 4, kSequence = 128, kTokens = kRows * kSequence;
 
-CountingAllocator& counting() {
-  static CountingAllocator counting(c10::GetCPUAllocator());
-  c10::SetCPUAllocator(&counting, /*priority=*/1);
-  return counting;
-}
+CountingAllocator& counting() { return CountingAllocator::installed(); }
 
 int64_t when_backward_began = 0;
 

@@ -4,8 +4,8 @@
 #include <array>
 
 #include "generated/llama.h"
-#include "tests/parallel/counting_allocator.h"
 #include "tests/parallel/training_runs.h"
+#include "tests/support/counting_allocator.h"
 
 namespace modular::testing {
 namespace {
@@ -68,8 +68,7 @@ TEST_P(ParameterMemory, IsTheShardTheRootAndTheUnitsAtWork) {
   mesh_shape[Axis::dp_shard] = kRanks;
   const auto reports = run_ranks(kRanks, [&, layers = layers, width = width](const Environment& environment) {
     at::set_num_threads(1);
-    static CountingAllocator counting(c10::GetCPUAllocator());
-    c10::SetCPUAllocator(&counting, /*priority=*/1);
+    CountingAllocator& counting = CountingAllocator::installed();
     Mesh mesh(environment, mesh_shape, {.device = at::kCPU});
     const Entry& entry = entry_of("LlamaForCausalLM");
     const auto config = tiny_config(entry, {{"num_hidden_layers", layers},
