@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -18,6 +19,7 @@
 #include "runtime/parallel/dropout_draws.h"
 #include "runtime/parallel/host_gradients.h"
 #include "runtime/parallel/initialization.h"
+#include "runtime/parallel/known_values.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parameter_table.h"
 #include "runtime/parallel/pipeline.h"
@@ -107,6 +109,8 @@ struct ParallelModel::State {
   PipelineSums evaluate(std::span<const Batch> batches);
   /// Sums over the ranks whose batches make up a step.
   std::vector<double> sum(std::vector<double> values, const char* what);
+  /// Sums over the stages.
+  std::vector<double> sum_over_stages(std::vector<double> values, const char* what);
 };
 
 /// Divides every unit's parameters and allocates this rank's part of them.
@@ -215,7 +219,8 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   describe_uneven_splits(state.table, entry, config, mesh.size(Axis::tp));
   state.shared_slices = SharedSlices(state.table, mesh);
   if (mesh.size(Axis::tp) > 1)
-    state.tensor_parallel = make_tensor_parallel(mesh.group({Axis::tp}), state.shared_slices.groups());
+    state.tensor_parallel = make_tensor_parallel(mesh.group({Axis::tp}), state.shared_slices.groups(),
+                                                 uneven_sizes(state.table, mesh.size(Axis::tp)));
   freeze(state.table.parameters, options.frozen);
   state.model.module->eval();  // what dropout drops is not libtorch's to draw
   if (options.dropout) state.dropout.emplace(*state.model.module, seed);
@@ -381,6 +386,10 @@ std::vector<double> ParallelModel::State::sum(std::vector<double> values, const 
   return values;
 }
 
+std::vector<double> ParallelModel::State::sum_over_stages(std::vector<double> values, const char* what) {
+  return pipeline ? pipeline->sum(std::move(values), what) : values;
+}
+
 StepResult ParallelModel::step(std::span<const Batch> micro_batches) {
   State& state = *state_;
   Parallel parallel = state.parallel();
@@ -409,10 +418,19 @@ StepResult ParallelModel::step(std::span<const Batch> micro_batches) {
   state.begin_step();
   const PipelineSums sums = state.train(micro_batches, scale);
   state.end_step();
-  TORCH_INTERNAL_ASSERT(sums.token_count == targets, "the model counts other targets than the runtime");
-  StepResult result{state.sum({sums.loss_sum}, "the loss").front() * scale, static_cast<int64_t>(total)};
+  std::vector<double> found = {sums.loss_sum, static_cast<double>(sums.token_count)};
+  if (state.routers) std::ranges::copy(state.routers->finish(), std::back_inserter(found));
+  found = state.sum(std::move(found), "the loss");
   if (state.routers) {
-    const RouterReport report = state.routers->finish();
+    const std::vector<double> of_stages = state.routers->take_counts(std::span(found).subspan(2));
+    found.resize(2);
+    found.insert(found.end(), of_stages.begin(), of_stages.end());
+  }
+  found = state.sum_over_stages(std::move(found), "the pipeline's loss");
+  TORCH_INTERNAL_ASSERT(found[1] == total || !values_are_known, "the model counts other targets than the runtime");
+  StepResult result{found[0] * scale, static_cast<int64_t>(total)};
+  if (state.routers) {
+    const RouterReport report = state.routers->report(std::span(found).subspan(2));
     result.router_loss = report.loss, result.expert_load = report.load;
   }
   return result;
@@ -428,7 +446,9 @@ StepResult ParallelModel::evaluate(std::span<const Batch> batches) {
   const at::NoGradGuard no_grad;
   const PipelineSums own = state.evaluate(batches);
   if (state.runner) state.runner->release_all();
-  const auto sums = state.sum({own.loss_sum, static_cast<double>(own.token_count)}, "the evaluation's loss");
+  constexpr const char* kWhat = "the evaluation's loss";
+  const auto sums =
+      state.sum_over_stages(state.sum({own.loss_sum, static_cast<double>(own.token_count)}, kWhat), kWhat);
   return {sums[1] > 0 ? sums[0] / sums[1] : 0.0, static_cast<int64_t>(sums[1])};
 }
 

@@ -78,13 +78,8 @@ class Pipeline::Run {
     }
     messages_.release_all();
 
-    Tensor totals = at::zeros({2}, at::kDouble);
-    if (loss_sum_.defined()) {
-      totals[0] = loss_sum_.cpu();
-      totals[1] = token_count_.cpu();
-    }
-    all_reduce(messages_.ranks(), totals, "the pipeline's loss").wait();
-    return {totals[0].item<double>(), static_cast<int64_t>(totals[1].item<double>())};
+    if (!loss_sum_.defined()) return {};
+    return {loss_sum_.item<double>(), token_count_.item<int64_t>()};
   }
 
  private:
@@ -224,6 +219,12 @@ PipelineSums Pipeline::evaluate(std::span<const Batch> batches, const StageFunct
   at::NoGradGuard no_grad;
   const Prepared& schedule = prepared(/*trains=*/false, static_cast<int64_t>(batches.size()));
   return Run(*this, schedule, batches, functions, /*loss_scale=*/0.0).run();
+}
+
+std::vector<double> Pipeline::sum(std::vector<double> values, const std::string& what) const {
+  all_reduce(messages_.ranks(), at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kDouble), what)
+      .wait();
+  return values;
 }
 
 Tensor Pipeline::logits(const Batch& batch, const StageFunctions& functions) {

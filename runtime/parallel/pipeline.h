@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,7 +34,7 @@ struct StageFunctions {
   bool can_cut = true;
 };
 
-/// Sums over the micro-batches of one run, the same on all ranks.
+/// Sums over the micro-batches of one run, on the rank of the last stage; 0 on the others.
 struct PipelineSums {
   double loss_sum = 0.0;
   int64_t token_count = 0;
@@ -69,6 +70,9 @@ class Pipeline final : public pp::Stage {
 
   /// Forwards only, without gradients. Batches without labels add nothing.
   PipelineSums evaluate(std::span<const Batch> batches, const StageFunctions& functions);
+
+  /// The sums over the ranks of what each found.
+  std::vector<double> sum(std::vector<double> values, const std::string& what) const;
 
   /// The logits of one batch, on every rank.
   Tensor logits(const Batch& batch, const StageFunctions& functions);

@@ -34,9 +34,9 @@ RouterBalance::RouterBalance(const RouterOptions& options, int64_t experts, Mesh
     : options_(options),
       numbers_(at::TensorOptions().dtype(at::kDouble).device(mesh.device())),
       experts_(experts),
-      data_parallel_(mesh.group({Axis::dp_replicate, Axis::dp_shard})),
-      data_parallel_and_stages_(mesh.group({Axis::pp, Axis::dp_replicate, Axis::dp_shard})),
-      pull_(at::zeros({experts}, numbers_)) {}
+      pull_(at::zeros({experts}, numbers_)) {
+  if (needs_counts()) data_parallel_and_stages_ = mesh.group({Axis::pp, Axis::dp_replicate, Axis::dp_shard});
+}
 
 void RouterBalance::begin_step(double positions, double sequences) {
   positions_ = std::max(positions, 1.0);
@@ -124,24 +124,29 @@ void RouterBalance::settle() {
   pull_.copy_(sums.narrow(0, 0, experts_) * (options_.aux_loss * static_cast<double>(experts_)) / rows.square());
 }
 
-RouterReport RouterBalance::finish() {
+std::vector<double> RouterBalance::finish() {
   settle();
   if (needs_counts()) loss_.add_((pull_ * shares_).sum());
-  Tensor loads = at::zeros({2}, numbers_);  // their sum, and the number of routers
-  if (!routers_.empty()) {
-    std::vector<Tensor> counts;
-    for (const auto& [place, router] : routers_) counts.push_back(router.counts);
-    Tensor all = at::stack(counts);
-    all_reduce(data_parallel_, all, "the experts' loads").wait();
+  std::vector<Tensor> numbers = {loss_.view({1})};
+  for (const auto& [place, router] : routers_) numbers.push_back(router.counts);
+  const Tensor all = at::cat(numbers).cpu();
+  return {all.const_data_ptr<double>(), all.const_data_ptr<double>() + all.numel()};
+}
+
+std::vector<double> RouterBalance::take_counts(std::span<const double> sums) {
+  const at::Tensor all = at::tensor(at::ArrayRef<double>(sums.data(), sums.size()), at::kDouble);
+  const Tensor counts = all.narrow(0, 1, all.numel() - 1).view({-1, experts_});  // [routers, experts]
+  const double load = (counts.amax(-1) / counts.mean(-1).clamp_min(1e-9)).sum().item<double>();
+  if (options_.bias_speed > 0.0) {
+    const Tensor own = counts.to(numbers_.device());
     int64_t number = 0;
-    for (auto& [place, router] : routers_) router.counts = all[number++];
-    loads[0] = (all.amax(-1) / all.mean(-1).clamp_min(1e-9)).sum();
-    loads[1] = number;
+    for (auto& [place, router] : routers_) router.counts = own[number++];
   }
-  Tensor sums = at::cat({loss_.view({1}), loads});
-  all_reduce(data_parallel_and_stages_, sums, "the routers' losses").wait();
-  sums = sums.cpu();
-  const double loss = sums[0].item<double>(), load = sums[1].item<double>(), routers = sums[2].item<double>();
+  return {sums[0], load, static_cast<double>(counts.size(0))};
+}
+
+RouterReport RouterBalance::report(std::span<const double> sums) const {
+  const double loss = sums[0], load = sums[1], routers = sums[2];
   if (routers == 0.0 && options_.does_anything() && values_are_known)
     throw std::runtime_error(
         "the settings of [router] have no effect on this model, as none of its routers calls balance_experts(): leave "

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "runtime/mesh/mesh.h"
 #include "runtime/model/experts.h"
@@ -22,7 +24,8 @@ struct RouterReport {
 
 /// A step is begin_step(), its forwards, each after begin_forward(), and finish(); where needs_counts(), the gradients
 /// of the balance loss are only there after settle(), which comes between the step's last forward that counts and its
-/// first backward. Positions that are padding count for nothing.
+/// first backward. What finish() gives is for the caller to sum, with numbers of its own, and to hand on as sums:
+/// to take_counts(), and what that gives to report(). Positions that are padding count for nothing.
 class RouterBalance final : public routing::Balance {
  public:
   /// For `experts` in each mixture. Collective.
@@ -36,9 +39,14 @@ class RouterBalance final : public routing::Balance {
   void only_count(bool only) { only_counts_ = only; }
   /// Sums counts over the mesh; forwards that follow in this step do not count. Collective where needs_counts().
   void settle();
-  /// Collective. Throws std::runtime_error where losses were asked for and no router knows of them.
-  RouterReport finish();
-  /// Moves the biases of routers by what the step's counts say. After finish().
+  /// This rank's numbers, to be summed over the ranks whose batches make up a step: what it has added to the loss, and
+  /// what each router of its stages chose. Collective where needs_counts() and nothing settled.
+  std::vector<double> finish();
+  /// Takes these sums. Returns numbers of this rank's stages, to be summed over the stages.
+  std::vector<double> take_counts(std::span<const double> sums);
+  /// Of those sums. Throws std::runtime_error where losses were asked for and no router knows of them.
+  RouterReport report(std::span<const double> sums) const;
+  /// Moves the biases of routers by what the step's counts say. After take_counts().
   void move_biases();
 
   /// Where a forward is.
@@ -67,7 +75,7 @@ class RouterBalance final : public routing::Balance {
   RouterOptions options_;
   at::TensorOptions numbers_;  // of float64 on the mesh's device
   int64_t experts_;
-  ProcessGroup data_parallel_, data_parallel_and_stages_;
+  ProcessGroup data_parallel_and_stages_;     // where needs_counts()
   double positions_ = 0.0, sequences_ = 0.0;  // of the step
   bool counts_ = true, only_counts_ = false;
   Position position_;

@@ -2,6 +2,8 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "runtime/mesh/collectives.h"
@@ -71,31 +73,49 @@ struct SumBothWays : torch::autograd::Function<SumBothWays> {
   }
 };
 
+/// How much each rank has of what this one has `own` elements of.
+std::vector<int64_t> known_lengths(const Group& group, int64_t own, const std::vector<int64_t>& uneven) {
+  const int64_t ranks = group->getSize(), rank = group->getRank();
+  std::vector<int64_t> lengths(static_cast<size_t>(ranks), own);
+  const auto size = std::ranges::find_if(
+      uneven, [&](int64_t candidate) { return slice_of({.size = candidate}, ranks, rank).size == own; });
+  if (size != uneven.end())
+    for (int64_t other = 0; other < ranks; ++other)
+      lengths[static_cast<size_t>(other)] = slice_of({.size = *size}, ranks, other).size;
+  return lengths;
+}
+
+/// The same, told by each.
+std::vector<int64_t> told_lengths(const Group& group, int64_t own, const at::TensorOptions& options) {
+  Tensor lengths = at::zeros({group->getSize()}, options.dtype(at::kLong));
+  lengths[group->getRank()].fill_(own);
+  all_gather(group, {lengths}, "the sizes of shards").wait();
+  lengths = lengths.cpu();
+  return {lengths.const_data_ptr<int64_t>(), lengths.const_data_ptr<int64_t>() + lengths.numel()};
+}
+
 struct Gather : torch::autograd::Function<Gather> {
-  static Tensor forward(AutogradContext* context, const Tensor& shard, const Group& group, int64_t dim) {
-    dim = dim < 0 ? dim + shard.dim() : dim;
+  static Tensor forward(AutogradContext* context, const Tensor& shard, const Group& group, int64_t dim,
+                        const std::vector<int64_t>& lengths) {
     const int64_t own = shard.size(dim), rank = group->getRank();
-    Tensor sizes = at::zeros({group->getSize()}, shard.options().dtype(at::kLong));
-    sizes[rank].fill_(own);
-    all_gather(group, {sizes}, "the sizes of shards").wait();
-    sizes = sizes.cpu();
     context->saved_data["dim"] = dim;
-    context->saved_data["start"] = sizes.narrow(0, 0, rank).sum().item<int64_t>();
+    context->saved_data["start"] = std::accumulate(lengths.begin(), lengths.begin() + rank, int64_t{0});
     context->saved_data["length"] = own;
     // The group concatenates along a new first dimension; moving that before `dim` makes the two one. The last ranks'
     // may be shorter: what stands after them is cut off.
     auto shape = shard.sizes().vec();
-    shape[static_cast<size_t>(dim)] = sizes.max().item<int64_t>();
+    shape[static_cast<size_t>(dim)] = std::ranges::max(lengths);
     shape.insert(shape.begin(), group->getSize());
     Tensor all = at::empty(shape, shard.options());
     all[rank].narrow(dim, 0, own).copy_(shard.detach());
     all_gather(group, {all}, "shards").wait();
-    return all.movedim(0, dim).flatten(dim, dim + 1).narrow(dim, 0, sizes.sum().item<int64_t>()).contiguous();
+    const int64_t whole = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+    return all.movedim(0, dim).flatten(dim, dim + 1).narrow(dim, 0, whole).contiguous();
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Tensor own = gradients[0].narrow(context->saved_data["dim"].toInt(), context->saved_data["start"].toInt(),
                                            context->saved_data["length"].toInt());
-    return {own, Tensor(), Tensor()};
+    return {own, Tensor(), Tensor(), Tensor()};
   }
 };
 
@@ -158,8 +178,8 @@ struct VocabularyCrossEntropy : torch::autograd::Function<VocabularyCrossEntropy
 
 class GroupTensorParallel final : public tp::TensorParallel {
  public:
-  GroupTensorParallel(Group group, std::map<int64_t, Group> neighbours)
-      : group_(std::move(group)), neighbours_(std::move(neighbours)) {}
+  GroupTensorParallel(Group group, std::map<int64_t, Group> neighbours, std::optional<std::vector<int64_t>> uneven)
+      : group_(std::move(group)), neighbours_(std::move(neighbours)), uneven_(std::move(uneven)) {}
   int64_t size() const override { return group_->getSize(); }
   int64_t rank() const override { return group_->getRank(); }
   Tensor enter(const Tensor& x) override { return Enter::apply(x, group_); }
@@ -167,7 +187,12 @@ class GroupTensorParallel final : public tp::TensorParallel {
   Tensor sum_of_neighbours(const Tensor& partial, int64_t ranks) override {
     return SumBothWays::apply(partial, neighbours_.at(ranks));
   }
-  Tensor gather(const Tensor& shard, int64_t dim) override { return Gather::apply(shard, group_, dim); }
+  Tensor gather(const Tensor& shard, int64_t dim) override {
+    dim = dim < 0 ? dim + shard.dim() : dim;
+    const int64_t own = shard.size(dim);
+    return Gather::apply(shard, group_, dim,
+                         uneven_ ? known_lengths(group_, own, *uneven_) : told_lengths(group_, own, shard.options()));
+  }
 
   Tensor embedding(const Tensor& ids, const Tensor& table_shard, int64_t rows,
                    std::optional<int64_t> padding_idx) override {
@@ -191,13 +216,14 @@ class GroupTensorParallel final : public tp::TensorParallel {
  private:
   Group group_;
   std::map<int64_t, Group> neighbours_;
+  std::optional<std::vector<int64_t>> uneven_;
 };
 
 }  // namespace
 
-std::unique_ptr<tp::TensorParallel> make_tensor_parallel(ProcessGroup group,
-                                                         std::map<int64_t, ProcessGroup> neighbours) {
-  return std::make_unique<GroupTensorParallel>(std::move(group), std::move(neighbours));
+std::unique_ptr<tp::TensorParallel> make_tensor_parallel(ProcessGroup group, std::map<int64_t, ProcessGroup> neighbours,
+                                                         std::optional<std::vector<int64_t>> uneven) {
+  return std::make_unique<GroupTensorParallel>(std::move(group), std::move(neighbours), std::move(uneven));
 }
 
 }  // namespace modular

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "runtime/mesh/collectives.h"
@@ -67,6 +68,21 @@ std::string describe_uneven_splits(ParameterTable& table, const Entry& entry, co
     if (std::string reason = describe(table.buffers, grown.buffers); !reason.empty()) return reason;
   }
   return "";
+}
+
+std::optional<std::vector<int64_t>> uneven_sizes(const ParameterTable& table, int64_t tp) {
+  std::set<int64_t> sizes;  // of all that is split
+  for (const ModelParameter& parameter : table.parameters)
+    for (const SplitPart& part : parameter.parts)
+      if (part.slices == 0) sizes.insert(part.size);
+  std::vector<int64_t> uneven;
+  std::ranges::copy_if(sizes, std::back_inserter(uneven), [&](int64_t size) { return size % tp != 0; });
+  for (const int64_t one : uneven)
+    for (const int64_t other : sizes)
+      for (int64_t rank = 0; rank < tp; ++rank)
+        if (one != other && slice_of({.size = one}, tp, rank).size == slice_of({.size = other}, tp, rank).size)
+          return {};
+  return uneven;
 }
 
 SharedSlices::SharedSlices(const ParameterTable& table, Mesh& mesh) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,11 @@ bool may_be_uneven(std::string_view field);
 /// Finds the parts of `table`, of `entry` built from `config`, that `tp` ranks split in such a way, and writes that
 /// into them. Returns in one sentence why they cannot, or nothing.
 std::string describe_uneven_splits(ParameterTable& table, const Entry& entry, const AnyConfig& config, int64_t tp);
+
+/// The sizes that `tp` ranks do not divide of what they split, each once; nothing where the length of a rank's slice
+/// may not tell of which of them, or of what is split evenly, it is one. `table` is described by
+/// describe_uneven_splits().
+std::optional<std::vector<int64_t>> uneven_sizes(const ParameterTable& table, int64_t tp);
 
 /// Sums the gradients of slices that several tp ranks keep, of which each has found a part.
 class SharedSlices {

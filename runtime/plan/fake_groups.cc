@@ -22,19 +22,11 @@ class FakeBackend final : public c10d::Backend {
  public:
   using Done = c10::intrusive_ptr<c10d::Work>;
   FakeBackend(const GroupSpec& spec, std::shared_ptr<FakePeers> peers)
-      : Backend(spec.rank, static_cast<int>(spec.ranks.size())),
-        is_pipeline_(spec.description == "pp"),
-        peers_(std::move(peers)) {}
+      : Backend(spec.rank, static_cast<int>(spec.ranks.size())), peers_(std::move(peers)) {}
 
   const std::string getBackendName() const override { return "fake"; }
 
-  Done allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions&) override {
-    // The sums over a pipeline, of which the last stage knows the targets.
-    const at::Tensor& sums = tensors[0];
-    if (is_pipeline_ && sums.scalar_type() == at::kDouble && sums.numel() == 2)
-      sums.mutable_data_ptr<double>()[1] = static_cast<double>(peers_->targets);
-    return done();
-  }
+  Done allreduce(std::vector<at::Tensor>&, const c10d::AllreduceOptions&) override { return done(); }
   Done broadcast(std::vector<at::Tensor>&, const c10d::BroadcastOptions&) override { return done(); }
   Done allgather_into_tensor_coalesced(std::vector<at::Tensor>&, std::vector<at::Tensor>&,
                                        const c10d::AllgatherOptions&) override {
@@ -65,7 +57,6 @@ class FakeBackend final : public c10d::Backend {
 
  private:
   static Done done() { return c10::make_intrusive<DoneWork>(); }
-  bool is_pipeline_;
   std::shared_ptr<FakePeers> peers_;
 };
 

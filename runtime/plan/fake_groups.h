@@ -12,7 +12,6 @@ namespace modular {
 struct FakePeers {
   std::map<int, std::vector<int64_t>> shapes;   // of activations by tag, as their senders described them
   std::map<int, std::vector<int64_t>> guessed;  // described before their sender had run: as those of another stage
-  int64_t targets = 0;                          // of a step
 
   /// Whether all that was guessed was right.
   bool guessed_right() const;

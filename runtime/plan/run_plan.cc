@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/model/tasks.h"
 #include "runtime/ops/fused.h"
 #include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
@@ -147,12 +146,9 @@ RankPlan plan_rank(const RunConfig& config, const MeshShape& shape, const BatchS
 
   const auto step = [&](int64_t micro_batches) {
     std::vector<Batch> batches;
-    peers->targets = 0;
     for (int64_t i = 0; i < micro_batches; ++i) {
       batches.push_back(rows(batch.micro_batch));
       batches.back().samples = at::arange(batch.micro_batch, at::kLong);
-      const Tensor targets = find_task(config.network.entry->task)->targets(batches.back().labels);
-      peers->targets += count_targets(targets).item<int64_t>();
     }
     const TrafficSince before;
     model.step(batches);

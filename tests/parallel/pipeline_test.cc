@@ -67,6 +67,12 @@ Mesh pipeline_mesh(const Environment& environment) {
   return Mesh(environment, shape, {.device = at::kCPU});
 }
 
+/// What all stages found together.
+PipelineSums over_stages(const Pipeline& pipeline, const PipelineSums& own) {
+  const auto sums = pipeline.sum({own.loss_sum, static_cast<double>(own.token_count)}, "the sums");
+  return {sums[0], static_cast<int64_t>(sums[1])};
+}
+
 struct Case {
   int ranks;
   std::string schedule;
@@ -105,7 +111,7 @@ void expect_same_gradients(const Environment& environment, const Case& given) {
     PipelineSums sums;
     {
       const Binding binding({.stage = &pipeline});
-      sums = pipeline.train(batches, functions, 0.5);
+      sums = over_stages(pipeline, pipeline.train(batches, functions, 0.5));
     }
     EXPECT_NEAR(sums.loss_sum, expected_loss, 1e-5 * expected_loss);
     EXPECT_EQ(sums.token_count, expected_count);
@@ -216,7 +222,7 @@ void expect_same_towers(const Environment& environment, const Case& given, int64
     PipelineSums sums;
     {
       const Binding binding({.stage = &pipeline});
-      sums = pipeline.train(batches, functions, 0.5);
+      sums = over_stages(pipeline, pipeline.train(batches, functions, 0.5));
     }
     EXPECT_NEAR(sums.loss_sum, expected_loss, 1e-10 * expected_loss);
   }
@@ -278,7 +284,8 @@ TEST_P(PipelineEvaluation, GivesTheLogitsToAllRanks) {
     Mesh mesh = pipeline_mesh(environment);
     Pipeline pipeline(mesh, {.schedule = schedule});
     const Binding binding({.stage = &pipeline});
-    EXPECT_NEAR(pipeline.evaluate(batches, model.functions()).loss_sum, expected_loss, 1e-5 * expected_loss);
+    const PipelineSums sums = over_stages(pipeline, pipeline.evaluate(batches, model.functions()));
+    EXPECT_NEAR(sums.loss_sum, expected_loss, 1e-5 * expected_loss);
     Batch unlabelled = batches[0];
     unlabelled.labels.reset();
     EXPECT_TRUE(pipeline.logits(unlabelled, model.functions()).allclose(expected_logits, 1e-5, 1e-6));
@@ -309,7 +316,7 @@ TEST(Pipeline, SendsFeaturesOfAnyNumberOfImagesBesideTheSameTokens) {
       outputs.token_count = at::ones({}, at::kLong);
       return outputs;
     };
-    EXPECT_EQ(pipeline.evaluate(batches, {forward, nullptr}).loss_sum, (2 + 3 + 2) * 16);
+    EXPECT_EQ(over_stages(pipeline, pipeline.evaluate(batches, {forward, nullptr})).loss_sum, (2 + 3 + 2) * 16);
     barrier(mesh.world(), "the end");
   });
 }

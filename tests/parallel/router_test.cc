@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "generated/deepseek_v3.h"
+#include "generated/llama.h"
 #include "generated/mixtral.h"
+#include "runtime/mesh/traffic.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {
@@ -146,6 +148,31 @@ TEST(Routers, LossesAreTrainedAndReportedBesideTheLoss) {
   for (size_t i = 0; i < with.parameters().size(); ++i)
     differ = differ || !at::equal(with.parameters()[i].grad, without.parameters()[i].grad);
   EXPECT_TRUE(differ);
+}
+
+TEST(Routers, ExchangeNothingForTheLoadOfExpertsAlone) {
+  const std::vector<MeshShape> shapes = {{.size = {1, 2, 1, 1, 1, 1}},
+                                         {.size = {1, 1, 2, 1, 1, 1}},
+                                         {.size = {2, 1, 1, 1, 1, 1}},
+                                         {.size = {2, 1, 2, 1, 1, 1}}};
+  for (const MeshShape& shape : shapes) {
+    run_ranks(static_cast<int>(shape.ranks()), [&](const Environment& environment) {
+      Mesh mesh(environment, shape, {.device = at::kCPU});
+      const auto exchanges_of_a_step = [&](const std::string& architecture) {
+        ParallelOptions options;
+        if (shape[Axis::pp] > 1) options.pipeline.cuts = {2};
+        const auto config = tiny_config(entry_of(architecture), kFields);
+        ParallelModel model(entry_of(architecture), *config, mesh, options, /*seed=*/5);
+        const std::vector<Batch> micro_batches(2, batch_of(4, 8));
+        model.step(micro_batches);  // after which shapes and the order of units are known
+        const int64_t before = traffic().exchanges;
+        const StepResult result = model.step(micro_batches);
+        EXPECT_EQ(result.expert_load > 0.0, architecture == kMixtral);
+        return traffic().exchanges - before;
+      };
+      EXPECT_EQ(exchanges_of_a_step(kMixtral), exchanges_of_a_step("LlamaForCausalLM")) << shape.describe();
+    });
+  }
 }
 
 // Descending the gradient of the loss evens out what was skewed.

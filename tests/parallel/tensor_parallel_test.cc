@@ -5,6 +5,7 @@
 
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/mesh.h"
+#include "runtime/mesh/traffic.h"
 #include "tests/support/ranks.h"
 
 namespace modular {
@@ -13,15 +14,16 @@ namespace {
 using testing::run_ranks;
 
 using Body = std::function<void(tp::TensorParallel&, int64_t rank, int64_t size)>;
+using Sizes = std::optional<std::vector<int64_t>>;
 
 /// Runs `body` on `ranks` ranks. The same seed on all: values made by random functions are replicated.
-void on_ranks(int ranks, const Body& body) {
+void on_ranks(int ranks, const Body& body, const Sizes& uneven = {}) {
   run_ranks(ranks, [&](const Environment& environment) {
     MeshShape shape;
     shape[Axis::tp] = environment.world_size;
     Mesh mesh(environment, shape, {.device = at::kCPU});
     at::manual_seed(7);
-    const auto parallel = make_tensor_parallel(mesh.group({Axis::tp}));
+    const auto parallel = make_tensor_parallel(mesh.group({Axis::tp}), {}, uneven);
     body(*parallel, mesh.rank(), environment.world_size);
     barrier(mesh.world(), "the end");
   });
@@ -85,21 +87,44 @@ TEST(TensorParallel, ReduceLeavesItsInputAlone) {
   });
 }
 
+/// Gathers slices of so many elements along a dimension, in so many exchanges.
+void expect_gathered(tp::TensorParallel& parallel, int64_t rank, int64_t size, int64_t dim, int64_t length,
+                     int64_t exchanges) {
+  std::vector<int64_t> shape = {4, 8, 12};
+  shape[static_cast<size_t>(dim < 0 ? dim + 3 : dim)] = length;
+  const Tensor whole = at::randn(shape), weight = at::randn(shape);
+  Tensor shard = shard_of(whole, dim, rank, size).requires_grad_();
+  const int64_t before = traffic().exchanges;
+  const Tensor gathered = parallel.gather(shard, dim);
+  EXPECT_EQ(traffic().exchanges - before, exchanges) << length << " elements along " << dim;
+  EXPECT_TRUE(gathered.equal(whole)) << dim;
+  (gathered * weight).sum().backward();
+  EXPECT_EQ(traffic().exchanges - before, exchanges) << "its backward needs none";
+  EXPECT_TRUE(shard.grad().equal(shard_of(weight, dim, rank, size))) << dim;
+}
+
+constexpr std::pair<int64_t, int64_t> kGathered[] = {{0, 12}, {1, 12}, {-1, 12}, {0, 5}, {1, 7}, {-1, 5}, {-1, 3}};
+
 TEST(TensorParallel, GatherConcatenatesAlongAnyDimension) {
   on_2_and_4_ranks([](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
-    for (const auto& [dim, length] : {std::pair(0, 12), std::pair(1, 12), std::pair(-1, 12), std::pair(0, 5),
-                                      std::pair(1, 7), std::pair(-1, 5), std::pair(-1, 3)}) {
-      std::vector<int64_t> shape = {4, 8, 12};
-      shape[static_cast<size_t>(dim < 0 ? dim + 3 : dim)] = length;
-      const Tensor whole = at::randn(shape);
-      const Tensor weight = at::randn(shape);
-      Tensor shard = shard_of(whole, dim, rank, size).requires_grad_();
-      const Tensor gathered = parallel.gather(shard, dim);
-      EXPECT_TRUE(gathered.equal(whole)) << dim;
-      (gathered * weight).sum().backward();
-      EXPECT_TRUE(shard.grad().equal(shard_of(weight, dim, rank, size))) << dim;
-    }
+    for (const auto& [dim, length] : kGathered)
+      expect_gathered(parallel, rank, size, dim, length, /*exchanges=*/2);  // what they are, and how long
   });
+}
+
+TEST(TensorParallel, GatherAsksNoRankForLengthsThatAreKnown) {
+  for (const int ranks : {2, 4}) {
+    for (const int64_t uneven : {3, 5, 7}) {
+      on_ranks(
+          ranks,
+          [&](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
+            for (const auto& [dim, length] : kGathered)
+              if (length == uneven || length % size == 0)
+                expect_gathered(parallel, rank, size, dim, length, /*exchanges=*/1);
+          },
+          std::vector<int64_t>{uneven});
+    }
+  }
 }
 
 TEST(TensorParallel, AVocabularySplitEmbeddingIsTheWholeOne) {

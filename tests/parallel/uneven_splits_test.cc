@@ -194,6 +194,21 @@ TEST(UnevenSplits, SharedHeadsAreThoseOfOneProcessInDoublePrecision) {
   });
 }
 
+TEST(UnevenSplits, AreKnownByTheLengthOfASliceWhereNoOtherHasIt) {
+  const auto sizes = [](std::vector<SplitPart> parts, int64_t tp) {
+    ParameterTable table;
+    for (const SplitPart& part : parts) table.parameters.emplace_back().parts = {part};
+    return uneven_sizes(table, tp);
+  };
+  using Sizes = std::vector<int64_t>;
+  EXPECT_EQ(sizes({{.size = 64}, {.size = 32}}, 2), Sizes{}) << "all are split evenly";
+  EXPECT_EQ(sizes({{.size = 63}, {.size = 63}, {.size = 32}}, 2), Sizes{63});
+  EXPECT_EQ(sizes({{.size = 63}, {.size = 48}, {.size = 6, .slices = 1}}, 4), Sizes{63}) << "16 of 63, 12 of 48";
+  EXPECT_EQ(sizes({{.size = 63}, {.size = 64}}, 4), std::nullopt) << "the first ranks have 16 of either";
+  EXPECT_EQ(sizes({{.size = 63}, {.size = 60}}, 4), std::nullopt) << "the last one has 15 of either";
+  EXPECT_EQ(sizes({{.size = 5}, {.size = 3}}, 4), std::nullopt) << "the last one has nothing of either";
+}
+
 TEST(UnevenSplits, WhatCannotBeSharedIsRefused) {
   const auto refusal = [](const std::string& architecture, const Fields& fields, int64_t tp,
                           const Plan* plan = nullptr) {
