@@ -36,8 +36,12 @@ double others(const ProcessGroup& group, const at::Tensor& tensor) {
 template <class Start>
 Pending start(const char* operation, const ProcessGroup& group, const std::string& what, double bytes, Start&& run,
               std::function<void()> finish = {}) {
-  traffic().exchanges += bytes > 0.0;
-  traffic().bytes += bytes;
+  const std::string& group_name = group->getGroupDesc();
+  for (Exchanged* counted :
+       {static_cast<Exchanged*>(&traffic()), &traffic().over[group_name.substr(0, group_name.find(" ("))]}) {
+    counted->exchanges += bytes > 0.0;
+    counted->bytes += bytes;
+  }
   std::string description = describe(operation, group, what);
   RECORD_USER_SCOPE(description);
   try {

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "runtime/mesh/cuda_library.h"
+#include "runtime/mesh/group_maker.h"
 #include "runtime/mesh/print.h"
 #include "runtime/mesh/status.h"
 
@@ -83,13 +84,14 @@ Mesh::Mesh(const Environment& environment, const MeshShape& shape, const MeshOpt
     throw std::runtime_error(fmt::format("the mesh {} has {} ranks but {} were started: start {} or change the mesh",
                                          shape.describe(), shape.ranks(), environment.world_size, shape.ranks()));
   device_ = choose_device(environment, options);
-  if (environment.world_size > 1) {
+  if (environment.world_size == 1) return;
+  if (!group_maker) {
     set_phase("joining the job");
     store_ = connect_store(environment, options.rendezvous_timeout);
     if (device_.is_cuda()) claim_device(store_, cuda_library().name_of(device_), environment.rank);
-    const bool data_is_over_gloo = device_.is_cpu() && !options.make_backend;
-    control_ = data_is_over_gloo ? world() : group(kAllAxes, "control", at::kCPU, /*make_backend=*/nullptr);
   }
+  const bool data_is_over_gloo = device_.is_cpu() && !options.make_backend;
+  control_ = data_is_over_gloo ? world() : group(kAllAxes, "control", at::kCPU, /*make_backend=*/nullptr);
 }
 
 Mesh::~Mesh() {
@@ -140,7 +142,7 @@ ProcessGroup Mesh::make(const std::string& description, std::vector<int64_t> ran
   spec.name = fmt::format("{}:{}", spec.description, spec.ranks.front());
   spec.one_machine = environment_.one_machine();
   spec.timeout = options_.collective_timeout;
-  return groups_[description] = make_group(store_, spec, device, make_backend);
+  return groups_[description] = group_maker ? group_maker(spec) : make_group(store_, spec, device, make_backend);
 }
 
 }  // namespace modular

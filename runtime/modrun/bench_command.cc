@@ -18,6 +18,7 @@
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
+#include "runtime/plan/run_plan.h"
 #include "runtime/train/config_field.h"
 #include "runtime/train/measure.h"
 
@@ -194,7 +195,9 @@ std::string as_markdown(const std::vector<Entrant>& entrants) {
 }  // namespace
 
 PreparedCommand prepare_measure(const Arguments& arguments, int64_t world_size) {
-  const auto run = std::make_shared<Run>(prepare_run(read_config_of(arguments), {.measured = true}, world_size));
+  auto config = read_config_of(arguments);
+  fit_memory(config, world_size);
+  const auto run = std::make_shared<Run>(prepare_run(std::move(config), {.measured = true}, world_size));
   PreparedCommand command;
   command.mesh = run->mesh;
   command.options = run->config.mesh_options();

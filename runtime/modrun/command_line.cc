@@ -105,10 +105,12 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   import_command->add_option("FOLDER", arguments.source, "Hugging Face folder")->required();
   import_command->add_option("CHECKPOINT", arguments.target, "checkpoint to write")->required();
 
-  auto* plan = app.add_subcommand("plan", "Show how a run is laid over its ranks, without starting any");
+  auto* plan = app.add_subcommand(
+      "plan", "Show how a run is laid over its ranks, and what they will hold and exchange, without starting any");
   add_run_options(plan, arguments);
   plan->add_option("--ranks", arguments.ranks, "number of ranks; those of the launcher's flags when not given")
       ->check(CLI::PositiveNumber);
+  plan->add_option("--format", arguments.format, "text or json")->check(CLI::IsMember({"text", "json"}));
 
   auto* bench = app.add_subcommand("bench", "Measure strategies of parallelism side by side on this machine");
   add_run_options(bench, arguments);

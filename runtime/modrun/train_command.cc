@@ -6,6 +6,7 @@
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
+#include "runtime/plan/run_plan.h"
 #include "runtime/train/deterministic.h"
 #include "runtime/train/job_mark.h"
 #include "runtime/train/trainer.h"
@@ -34,6 +35,7 @@ void add_line(std::string& text, const std::string& line) {
 
 PreparedCommand prepare_train(const Arguments& arguments, int64_t world_size) {
   auto config = read_config_of(arguments);
+  fit_memory(config, world_size);
   const RunRequest request = request_of(arguments, config.train.dir);
   auto run = std::make_shared<Run>(prepare_run(std::move(config), request, world_size));
   PreparedCommand command;

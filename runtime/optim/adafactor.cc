@@ -177,12 +177,8 @@ void update(std::span<const Updated> parameters, const Step& step) {
   }
 }
 
-int64_t kept(const std::vector<int64_t>& shape, int64_t kept, const OptimizerOptions&) {
-  return is_factored(shape) ? elements(collapsed(shape, 0)) + elements(collapsed(shape, 1)) : kept;
-}
-
 }  // namespace
 
-const UpdateRule kAdafactor = {.state = state, .update = update, .kept = kept, .axes = kAxes};
+const UpdateRule kAdafactor = {.state = state, .update = update, .axes = kAxes};
 
 }  // namespace modular

@@ -27,9 +27,6 @@ void update(std::span<const Updated> parameters, const Step& step) {
 
 }  // namespace
 
-const UpdateRule kAdamW = {
-    .state = state, .update = update, .kept = [](const std::vector<int64_t>&, int64_t kept, const OptimizerOptions&) {
-      return 2 * kept;
-    }};
+const UpdateRule kAdamW = {.state = state, .update = update};
 
 }  // namespace modular

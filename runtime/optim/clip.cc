@@ -43,7 +43,7 @@ double gradient_norm(const std::vector<ShardedParameter>& parameters, Mesh& mesh
   }
 
   at::Tensor sum = at::zeros({}, at::TensorOptions().dtype(at::kDouble).device(mesh.device()));
-  if (!owned.empty()) sum = norms_of_pieces(owned).to(at::kDouble).square().sum();
+  if (!owned.empty()) sum = norms_of_pieces(owned).to(at::kDouble).square().sum().to(mesh.device());
   all_reduce(mesh.world(), sum, "the gradient norm").wait();
   return sum.sqrt().item<double>();
 }

@@ -191,10 +191,6 @@ void update(std::span<const Updated> parameters, const Step& step) {
 
 }  // namespace
 
-const UpdateRule kMuon = {
-    .state = state,
-    .update = update,
-    .kept = [](const std::vector<int64_t>&, int64_t kept, const OptimizerOptions&) { return kept; },
-    .axes = kAxes};
+const UpdateRule kMuon = {.state = state, .update = update, .axes = kAxes};
 
 }  // namespace modular

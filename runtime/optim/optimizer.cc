@@ -55,11 +55,6 @@ const ParameterGroup* group_of(const std::vector<ParameterGroup>& groups, const 
   return last == groups.rend() ? nullptr : &*last;
 }
 
-int64_t state_elements(const OptimizerOptions& options, const std::vector<int64_t>& shape, bool layer_matrix,
-                       int64_t kept) {
-  return rule_of(optimizer_kind(options.name), layer_matrix).kept(shape, kept, options);
-}
-
 Optimizer::Optimizer(std::vector<ShardedParameter>& parameters, const OptimizerOptions& options, Mesh& mesh)
     : options_(options), mesh_(mesh) {
   const OptimizerKind& kind = optimizer_kind(options.name);
@@ -97,7 +92,8 @@ Optimizer::Optimizer(std::vector<ShardedParameter>& parameters, const OptimizerO
     bucket.holders = holders_of(members, mesh.group(bucket.rule->axes), mesh.device());
     for (size_t i = 0; i < members.size(); ++i) bucket.members[i].holders = &bucket.holders[i];
   }
-  steps_on_device_ = at::zeros({}, at::TensorOptions().dtype(at::kFloat).device(mesh.device()));
+  const at::Device device = parameters.empty() ? mesh.device() : parameters.front().local.device();
+  steps_on_device_ = at::zeros({}, at::TensorOptions().dtype(at::kFloat).device(device));
 }
 
 void Optimizer::step(double lr) {

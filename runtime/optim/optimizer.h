@@ -65,14 +65,10 @@ class Optimizer {
   std::vector<ShardedParameter> state_;
   std::vector<Bucket> buckets_;
   int64_t steps_ = 0;
-  at::Tensor steps_on_device_;  // [] float32, as fused kernels want it
+  at::Tensor steps_on_device_;  // [] float32, as fused kernels want it, where the parameters are
 };
 
 /// The group of a parameter with these names: the last one that matches. Null where none does.
 const ParameterGroup* group_of(const std::vector<ParameterGroup>& groups, const std::vector<std::string>& names);
-
-/// Elements that an optimizer keeps on a rank beside `kept` elements of a parameter of `shape`.
-int64_t state_elements(const OptimizerOptions& options, const std::vector<int64_t>& shape, bool layer_matrix,
-                       int64_t kept);
 
 }  // namespace modular

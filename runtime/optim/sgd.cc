@@ -27,10 +27,6 @@ void update(std::span<const Updated> parameters, const Step& step) {
 
 }  // namespace
 
-const UpdateRule kSgd = {.state = state,
-                         .update = update,
-                         .kept = [](const std::vector<int64_t>&, int64_t kept, const OptimizerOptions& options) {
-                           return options.momentum == 0.0 ? 0 : kept;
-                         }};
+const UpdateRule kSgd = {.state = state, .update = update};
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// The form that each way of updating parameters takes: two or three functions in a table, without state of their own.
+// The form that each way of updating parameters takes: two functions in a table, without state of their own.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -25,7 +25,7 @@ struct Updated {
 /// One update of parameters that are treated alike.
 struct Step {
   int64_t number;                  // counted from 1
-  const at::Tensor& number_there;  // the same on the device, [] float32
+  const at::Tensor& number_there;  // the same where the parameters are, [] float32
   double lr, weight_decay;
   const OptimizerOptions& options;
   Mesh& mesh;
@@ -38,8 +38,6 @@ struct UpdateRule {
   /// Updates the parameters' `local` and their state. All have gradients. Collective along `axes`: some ranks may hold
   /// nothing of some of them.
   void (*update)(std::span<const Updated> parameters, const Step& step);
-  /// Elements that a rank keeps beside `kept` elements of a parameter of `shape`.
-  int64_t (*kept)(const std::vector<int64_t>& shape, int64_t kept, const OptimizerOptions& options);
   /// The ranks along these see more of a parameter than their own boxes. Empty: every element is updated on its own.
   std::vector<Axis> axes = {};
 };

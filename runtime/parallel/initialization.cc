@@ -6,6 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "runtime/parallel/draws.h"
+
 namespace modular {
 namespace {
 
@@ -45,17 +47,35 @@ void BoxInitializer::run(nn::Module& root) {
   }
 }
 
-void BoxInitializer::fill(const at::Tensor& parameter, const std::function<void(at::Tensor& whole)>& write) {
+ShardedParameter* BoxInitializer::take(const at::Tensor& parameter) {
   const auto found = boxes_.find(parameter.unsafeGetTensorImpl());
-  if (found == boxes_.end()) return;
-  ShardedParameter& box = *found->second;
-  at::NoGradGuard no_grad;
-  const auto name = std::to_string(seed_) + "/" + box.name;
-  const SeededCpuGenerator seeded(c10::util::crc64(name).checksum());
-  at::Tensor whole = at::empty(box.global_shape, at::kFloat);
+  if (found == boxes_.end()) return nullptr;
+  filled_.insert(found->second);
+  return found->second;
+}
+
+uint64_t BoxInitializer::key_of(const ShardedParameter& box) const {
+  return c10::util::crc64(std::to_string(seed_) + "/" + box.name).checksum();
+}
+
+void BoxInitializer::draw(const at::Tensor& parameter,
+                          const std::function<init::Distribution(at::IntArrayRef shape)>& of) {
+  ShardedParameter* const box = take(parameter);
+  if (!box) return;
+  const at::NoGradGuard no_grad;
+  const init::Distribution from = of(box->global_shape);
+  for (const ParameterBox& part : box->boxes)
+    draw_part(from, key_of(*box), box->global_shape, part.offset, part.in_local(box->local));
+}
+
+void BoxInitializer::fill(const at::Tensor& parameter, const std::function<void(at::Tensor& whole)>& write) {
+  ShardedParameter* const box = take(parameter);
+  if (!box || box->local.numel() == 0) return;
+  const at::NoGradGuard no_grad;
+  const SeededCpuGenerator seeded(key_of(*box));
+  at::Tensor whole = at::empty(box->global_shape, at::kFloat);
   write(whole);
-  for (const ParameterBox& part : box.boxes) part.in_local(box.local).copy_(part.in_global(whole));
-  filled_.insert(&box);
+  for (const ParameterBox& part : box->boxes) part.in_local(box->local).copy_(part.in_global(whole));
 }
 
 }  // namespace modular

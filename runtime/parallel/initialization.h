@@ -12,8 +12,8 @@
 
 namespace modular {
 
-/// Fills one parameter at a time, whole, on the CPU, from a generator seeded by `seed` and the parameter's name, and
-/// keeps this rank's box.
+/// Draws this rank's boxes of one parameter at a time, on the CPU, by counter and a key of `seed` and the parameter's
+/// name. What is no draw of each element by itself is written whole, from a generator with that key, and cut.
 class BoxInitializer final : public init::Initializer {
  public:
   explicit BoxInitializer(uint64_t seed) : seed_(seed) {}
@@ -24,9 +24,14 @@ class BoxInitializer final : public init::Initializer {
   /// Runs every reset_parameters() of `root`. Throws std::runtime_error naming a parameter that none of them writes.
   void run(nn::Module& root);
 
+  void draw(const at::Tensor& parameter, const std::function<init::Distribution(at::IntArrayRef shape)>& of) override;
   void fill(const at::Tensor& parameter, const std::function<void(at::Tensor& whole)>& write) override;
 
  private:
+  /// What was added for the parameter, which is filled now; null where nothing was.
+  ShardedParameter* take(const at::Tensor& parameter);
+  uint64_t key_of(const ShardedParameter& box) const;
+
   uint64_t seed_;
   std::unordered_map<const at::TensorImpl*, ShardedParameter*> boxes_;
   std::unordered_set<const ShardedParameter*> filled_;

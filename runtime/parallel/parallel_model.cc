@@ -17,11 +17,16 @@
 #include "runtime/model/tasks.h"
 #include "runtime/parallel/data_parallel_rows.h"
 #include "runtime/parallel/dropout_draws.h"
+#include "runtime/parallel/host_gradients.h"
 #include "runtime/parallel/initialization.h"
+#include "runtime/parallel/known_values.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parameter_table.h"
 #include "runtime/parallel/pipeline.h"
+#include "runtime/parallel/recomputed_operations.h"
 #include "runtime/parallel/router_balance.h"
+#include "runtime/parallel/running_sum.h"
+#include "runtime/parallel/saved_tensors.h"
 #include "runtime/parallel/tensor_parallel.h"
 #include "runtime/parallel/thread_replicas.h"
 #include "runtime/parallel/uneven_splits.h"
@@ -43,18 +48,6 @@ int64_t positions_of(const Batch& batch) {
   return batch.attention_mask.defined() ? batch.attention_mask.sum().item<int64_t>() : batch.leading().numel();
 }
 
-/// The sum of what forwards returned, without waiting for each of them.
-class RunningSum {
- public:
-  void add(const at::Tensor& value) {
-    if (value.defined()) sum_ = sum_.defined() ? sum_ + value.detach() : value.detach().to(at::kDouble);
-  }
-  double value() const { return sum_.defined() ? sum_.item<double>() : 0.0; }
-
- private:
-  at::Tensor sum_;
-};
-
 }  // namespace
 
 struct ParallelModel::State {
@@ -72,6 +65,7 @@ struct ParallelModel::State {
   std::set<int64_t> stages_with_root;             // of this rank's: those that use parameters of the root unit
   // Whether the modules compute with the boxes themselves, so that the backward leaves gradients where they belong.
   bool in_place = false;
+  std::optional<SavedTensors> saved;
   std::optional<UnitRunner> runner;
   std::unique_ptr<tp::TensorParallel> tensor_parallel;
   SharedSlices shared_slices;
@@ -80,6 +74,7 @@ struct ParallelModel::State {
   ProcessGroup data_parallel;  // the ranks whose batches make up a step's
   std::optional<DropoutDraws> dropout;
   std::optional<RouterBalance> routers;
+  HostGradients host_gradients;  // where the optimizer is offloaded
   std::optional<ThreadReplicas> replicas;
 
   State(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options)
@@ -132,7 +127,7 @@ void ParallelModel::State::lay_out() {
   const auto type = options.bf16 ? at::kBFloat16 : at::kFloat;
   for (size_t unit = 0; unit < layouts.size(); ++unit) {
     const std::string name = unit == 0 ? std::string(entry.architecture) : table.units[unit].name;
-    units.emplace_back(name, std::move(layouts[unit]), groups, type, mesh.device());
+    units.emplace_back(name, std::move(layouts[unit]), groups, type, mesh.device(), options.offload);
   }
 }
 
@@ -183,8 +178,10 @@ void ParallelModel::State::lay_out_buffers() {
 
 void ParallelModel::State::choose_reduction() {
   const bool sharded = mesh.size(Axis::dp_shard) > 1, replicated = mesh.size(Axis::dp_replicate) > 1;
-  in_place = !sharded && !replicated && !options.bf16;
-  if (sharded || replicated || options.recompute)
+  in_place = !sharded && !replicated && !options.bf16 && !options.offload.optimizer;
+  if (!options.recompute.operations.empty() || options.offload.activations)
+    saved.emplace(options.recompute, options.offload, mesh.device(), held_tensors(table));
+  if (sharded || replicated || options.recompute || options.offload.parameters || saved)
     runner.emplace(table.units, units,
                    UnitOptions{.reshard_after_forward = options.zero_stage == 3,
                                .reduce_once = options.zero_stage == 1,
@@ -192,13 +189,17 @@ void ParallelModel::State::choose_reduction() {
                                .recompute = options.recompute,
                                .reduce = !in_place,
                                .dropout = dropout ? &*dropout : nullptr,
-                               .routers = routers ? &*routers : nullptr},
+                               .routers = routers ? &*routers : nullptr,
+                               .saved = saved ? &*saved : nullptr},
                    mesh.device());
 }
 
 ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options,
                              uint64_t seed) {
   if (const std::string reason = refusal(entry, config, mesh.shape(), options.pipeline); !reason.empty())
+    throw std::runtime_error(reason);
+  if (const auto [key, reason] = memory_refusal(entry, config, options.units, options.recompute, options.offload);
+      !reason.empty())
     throw std::runtime_error(reason);
   state_ = std::make_unique<State>(entry, config, mesh, options);
   State& state = *state_;
@@ -216,10 +217,10 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   for (const PlacedStage& stage : stages) {
     own.push_back(&stage);
     const auto of_root = [](const ModelParameter& parameter) { return parameter.held && parameter.unit == 0; };
-    const ParameterTable of_stage = parameter_table(*state.model.module, *entry.plan, config, {&stage});
+    const ParameterTable of_stage = parameter_table(*state.model.module, *entry.plan, config, {&stage}, options.units);
     if (std::ranges::any_of(of_stage.parameters, of_root)) state.stages_with_root.insert(stage.number());
   }
-  state.table = parameter_table(*state.model.module, *entry.plan, config, own);
+  state.table = parameter_table(*state.model.module, *entry.plan, config, own, options.units);
   describe_uneven_splits(state.table, entry, config, mesh.size(Axis::tp));
   state.shared_slices = SharedSlices(state.table, mesh);
   if (mesh.size(Axis::tp) > 1)
@@ -268,7 +269,10 @@ Outputs ParallelModel::State::forward(const Batch& batch) {
   RECORD_USER_SCOPE("forward");
   if (dropout) dropout->begin_forward(batch);
   if (routers) routers->begin_forward(batch, pipeline ? pipeline->running() : 0);
-  return model.forward(batch);
+  SavedTensors::Frame frame(saved ? &*saved : nullptr, {});
+  Outputs outputs = model.forward(batch);
+  frame.finish(/*offload=*/false);
+  return outputs;
 }
 
 void ParallelModel::State::backward(const std::function<void()>& autograd, bool last_of_stage, bool last_of_step,
@@ -300,10 +304,14 @@ void ParallelModel::State::end_step() {
     if (boxes[box].grad.numel() == 0) continue;
     all_reduce(mesh.group({Axis::pp}), boxes[box].grad, "the gradient of " + boxes[box].name).wait();
   }
-  if (shared_between_stages.empty()) return;
-  std::vector<at::Tensor> shared;
-  for (const size_t box : shared_between_stages) shared.push_back(boxes[box].grad);
-  pipeline->sum_between_ends(shared);
+  if (!shared_between_stages.empty()) {
+    std::vector<at::Tensor> shared;
+    for (const size_t box : shared_between_stages) shared.push_back(boxes[box].grad);
+    pipeline->sum_between_ends(shared);
+  }
+  if (!options.offload.optimizer) return;
+  host_gradients.take(boxes, mesh.device());
+  for (UnitParameters& unit : units) unit.begin_step();  // frees those on the device
 }
 
 StageFunctions ParallelModel::State::stage_functions(size_t micro_batches) {
@@ -395,6 +403,8 @@ StepResult ParallelModel::step(std::span<const Batch> micro_batches) {
   UnitScopes scopes(state.table.units);
   if (!parallel.units && torch::profiler::impl::profilerEnabled()) parallel.units = &scopes;
   const Binding binding(parallel);
+  const InstalledSavedTensors installed_saved(state.saved ? &*state.saved : nullptr);
+  const WatchedOperations watched(state.saved ? &*state.saved : nullptr);
 
   int64_t targets = 0, positions = 0, rows = 0;
   for (const Batch& batch : micro_batches) {
@@ -422,7 +432,7 @@ StepResult ParallelModel::step(std::span<const Batch> micro_batches) {
     found.insert(found.end(), of_stages.begin(), of_stages.end());
   }
   found = state.sum_over_stages(std::move(found), "the pipeline's loss");
-  TORCH_INTERNAL_ASSERT(found[1] == total, "the model counts other targets than the runtime");
+  TORCH_INTERNAL_ASSERT(found[1] == total || !values_are_known, "the model counts other targets than the runtime");
   StepResult result{found[0] * scale, static_cast<int64_t>(total)};
   if (state.routers) {
     const RouterReport report = state.routers->report(std::span(found).subspan(2));

@@ -10,6 +10,7 @@
 #include "runtime/mesh/mesh.h"
 #include "runtime/model/cache.h"
 #include "runtime/model/registry.h"
+#include "runtime/parallel/memory_options.h"
 #include "runtime/parallel/pipeline_options.h"
 #include "runtime/parallel/router_options.h"
 #include "runtime/parallel/sharded_parameter.h"
@@ -25,10 +26,13 @@ struct ParallelOptions {
   int64_t prefetch = 1;  // FSDP: units that are gathered ahead
   // Replicas on threads of this process, on a mesh of one rank: see thread_replicas.h.
   int64_t dp_threads = 1;
-  bool recompute = false;  // run each unit's forward again in the backward instead of keeping its activations
-  bool bf16 = false;       // compute in bfloat16; parameters, optimizer and sums over micro-batches
-                           // and data-parallel ranks stay float32
-  bool dropout = true;     // in step(), as the config says
+  Recomputation recompute = {};  // what is computed again in the backward instead of being kept
+  Offload offload = {};          // what is in host memory until it is needed
+  // Classes of the plan's units that are units; "*" is all. The others belong to the unit around them.
+  std::vector<std::string> units = {"*"};
+  bool bf16 = false;    // compute in bfloat16; parameters, optimizer and sums over micro-batches
+                        // and data-parallel ranks stay float32
+  bool dropout = true;  // in step(), as the config says
   // Modules and parameters that are not trained, by paths in the module tree, in which "*" is any one component.
   std::vector<std::string> frozen = {};
   PipelineOptions pipeline = {};  // where pp is larger than 1

@@ -1,8 +1,11 @@
 #include "runtime/parallel/parameter_table.h"
 
+#include <c10/util/Type.h>
+
 #include <algorithm>
 #include <charconv>
 #include <numeric>
+#include <typeinfo>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -76,10 +79,12 @@ size_t smallest_common_unit(const std::vector<std::string>& names, const std::ve
 
 /// Whether a layer multiplies by it: not a table that it looks up rows of, as that of T5's relative biases is, a
 /// convolution's filters or a state space's rates. What is tied to something outside of its layer is in the root unit.
-bool is_layer_matrix(const ModelParameter& parameter, const std::unordered_set<std::string>& tables) {
+bool is_layer_matrix(const ModelParameter& parameter, const std::vector<ModelUnit>& planned,
+                     const std::unordered_set<std::string>& tables) {
   const std::string& name = parameter.names.front();
   const size_t dims = parameter.global_shape.size();
-  return parameter.unit > 0 && (dims == 2 || is_of_experts(name, parameter.global_shape)) && !name.ends_with("A_log") &&
+  return smallest_common_unit(parameter.names, planned) > 0 &&
+         (dims == 2 || is_of_experts(name, parameter.global_shape)) && !name.ends_with("A_log") &&
          name.find("bias") == std::string::npos &&
          std::ranges::none_of(parameter.names, [&](const std::string& one) { return tables.contains(one); });
 }
@@ -134,6 +139,14 @@ int64_t expert_count(const std::vector<ModelParameter>& parameters) {
   return found == parameters.end() ? 0 : found->global_shape[0];
 }
 
+std::string class_name(const nn::Module& module) {
+  const std::string whole = c10::demangle(typeid(module).name());  // "modular::llama::LlamaDecoderLayerImpl"
+  const size_t scope = whole.rfind("::");
+  std::string name = scope == std::string::npos ? whole : whole.substr(scope + 2);
+  if (name.ends_with("Impl")) name.resize(name.size() - 4);
+  return name;
+}
+
 bool lies_in(std::string_view pattern, std::string_view name) {
   for (size_t end = name.find('.'); end != std::string_view::npos; end = name.find('.', end + 1))
     if (matches(pattern, name.substr(0, end))) return true;
@@ -150,14 +163,22 @@ std::vector<int64_t> layer_costs(const ParameterTable& table, const Plan& plan, 
 }
 
 ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConfig& config,
-                               const std::vector<const PlacedStage*>& stages) {
+                               const std::vector<const PlacedStage*>& stages,
+                               const std::vector<std::string>& unit_classes) {
   ParameterTable table;
-  table.units.push_back({"", &root});
+  std::vector<ModelUnit> planned = {{"", &root}};
+  table.units = planned;
+  const auto is_unit = [&](const nn::Module& module) {
+    return std::ranges::any_of(unit_classes,
+                               [&](const std::string& name) { return name == "*" || name == class_name(module); });
+  };
   const std::vector<int64_t> sizes = tower_sizes(root, plan);
   std::unordered_set<std::string> tables;  // by name
   for (const auto& item : root.named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
-    if (std::ranges::any_of(plan.units, [&](std::string_view pattern) { return matches(pattern, item.key()); }))
-      table.units.push_back({item.key(), item.value().get()});
+    if (std::ranges::any_of(plan.units, [&](std::string_view pattern) { return matches(pattern, item.key()); })) {
+      planned.push_back({item.key(), item.value().get()});
+      if (is_unit(*item.value())) table.units.push_back(planned.back());
+    }
     if (item.value()->as<torch::nn::Embedding>()) tables.insert(item.key() + ".weight");
   }
 
@@ -197,10 +218,18 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
   std::ranges::for_each(table.parameters, describe);
   std::ranges::for_each(table.buffers, describe);
   for (ModelParameter& parameter : table.parameters) {
-    parameter.layer_matrix = is_layer_matrix(parameter, tables);
+    parameter.layer_matrix = is_layer_matrix(parameter, planned, tables);
     parameter.multiplied = multiplied_by_name(parameter, experts_per_token(integers), tables);
   }
   return table;
+}
+
+std::vector<at::Tensor> held_tensors(const ParameterTable& table) {
+  std::vector<at::Tensor> held;
+  for (const auto* tensors : {&table.parameters, &table.buffers})
+    for (const ModelParameter& tensor : *tensors)
+      if (tensor.held) held.push_back(tensor.tensor);
+  return held;
 }
 
 std::vector<int64_t> local_shape(const ModelParameter& parameter, int64_t tp, int64_t tp_rank) {

@@ -48,6 +48,9 @@ struct ModelParameter {
   bool trainable = true;                // false for a buffer, and a parameter that is frozen: they have no gradient
 };
 
+/// The class of a module as specs call it: "LlamaDecoderLayer".
+std::string class_name(const nn::Module& module);
+
 struct ParameterTable {
   std::vector<ModelUnit> units;  // the root first, then as in the module tree
   std::vector<ModelParameter> parameters;
@@ -55,9 +58,13 @@ struct ParameterTable {
 };
 
 /// Reads the table of a model that was built on meta from `config`. `stages` are this rank's stages of a pipeline; none
-/// without one.
+/// without one. Of the plan's units those are units whose class is one of `unit_classes`; "*" is any.
 ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConfig& config,
-                               const std::vector<const PlacedStage*>& stages);
+                               const std::vector<const PlacedStage*>& stages,
+                               const std::vector<std::string>& unit_classes = {"*"});
+
+/// Parameters and buffers that this rank's stages have.
+std::vector<at::Tensor> held_tensors(const ParameterTable& table);
 
 /// What each layer costs, counted over the lists of both towers: how many elements a token is multiplied by in it, and
 /// in what only the stage that runs it has, as a head's on the last one. `table` and `sizes` are those of the model,

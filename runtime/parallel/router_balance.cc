@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/mesh/collectives.h"
+#include "runtime/parallel/known_values.h"
 
 namespace modular {
 namespace {
@@ -146,7 +147,7 @@ std::vector<double> RouterBalance::take_counts(std::span<const double> sums) {
 
 RouterReport RouterBalance::report(std::span<const double> sums) const {
   const double loss = sums[0], load = sums[1], routers = sums[2];
-  if (routers == 0.0 && options_.does_anything())
+  if (routers == 0.0 && options_.does_anything() && values_are_known)
     throw std::runtime_error(
         "the settings of [router] have no effect on this model, as none of its routers calls balance_experts(): leave "
         "them out");

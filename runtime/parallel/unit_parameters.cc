@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/parallel/host_transfers.h"
+#include "runtime/parallel/memory_purpose.h"
 #include "runtime/parallel/meta_construction.h"
 
 namespace modular {
@@ -22,19 +24,24 @@ void copy_rows(const at::Tensor& chunks, const at::Tensor& rows) {
 }  // namespace
 
 UnitParameters::UnitParameters(std::string name, UnitLayout layout, const DataParallelGroups& groups,
-                               at::ScalarType compute, const at::Device& device)
-    : name_(std::move(name)), layout_(std::move(layout)), groups_(groups) {
-  const auto float32 = at::TensorOptions().dtype(at::kFloat).device(device);
-  shard_ = at::zeros({layout_.shard_size}, float32);
-  if (sharded() || compute != at::kFloat)
-    whole_ = at::empty({layout_.ranks * layout_.shard_size}, float32.dtype(compute));
+                               at::ScalarType compute, const at::Device& device, const Offload& offload)
+    : name_(std::move(name)),
+      layout_(std::move(layout)),
+      groups_(groups),
+      in_host_memory_(offload.parameters),
+      on_device_(at::TensorOptions().dtype(at::kFloat).device(device)) {
+  const auto on_host = [&] { return empty_on_host({layout_.shard_size}, at::kFloat, device).zero_(); };
+  shard_ = in_host_memory_ ? on_host() : at::zeros({layout_.shard_size}, on_device_);
+  if (offload.optimizer && !in_host_memory_) master_ = on_host();
+  if (is_freed() || compute != at::kFloat)
+    whole_ = at::empty({layout_.ranks * layout_.shard_size}, on_device_.dtype(compute));
   for (ParameterPlacement& parameter : layout_.parameters)
     make_real(parameter.registered, layout_.whole(whole_.defined() ? whole_ : shard_, parameter));
-  if (sharded()) free_storage(whole_);
+  if (is_freed()) free_storage(whole_);
 }
 
 at::Tensor UnitParameters::local(const ParameterPlacement& parameter) const {
-  return layout_.local(shard_, parameter, groups_.shard_rank);
+  return layout_.local(master_.defined() ? master_ : shard_, parameter, groups_.shard_rank);
 }
 
 at::Tensor UnitParameters::gradient(const ParameterPlacement& parameter) const {
@@ -51,17 +58,25 @@ bool UnitParameters::straight_to_their_places() const {
 
 void UnitParameters::prefetch() {
   if (is_whole() || gathering_.active()) return;
+  const AllocatesFor purpose(MemoryPurpose::gathered);
+  if (!sharded()) {  // laid out as the shard is
+    allocate_storage(whole_);
+    whole_.copy_(shard_, /*non_blocking=*/true);
+    return;
+  }
   std::vector<at::Tensor> gathered;
   if (straight_to_their_places()) {
     allocate_storage(whole_);
     for (const ParameterPlacement& parameter : layout_.parameters) {
       if (parameter.chunk() == 0) continue;
       gathered.push_back(layout_.chunks(whole_, parameter));
-      gathered.back()[groups_.shard_rank].view(-1).copy_(shard_.narrow(0, parameter.offset, parameter.chunk()));
+      gathered.back()[groups_.shard_rank].view(-1).copy_(shard_.narrow(0, parameter.offset, parameter.chunk()),
+                                                         /*non_blocking=*/true);
     }
   } else {
     gathered_ = at::empty(whole_.sizes(), whole_.options());
-    gathered_.narrow(0, groups_.shard_rank * layout_.shard_size, layout_.shard_size).copy_(shard_);
+    gathered_.narrow(0, groups_.shard_rank * layout_.shard_size, layout_.shard_size)
+        .copy_(shard_, /*non_blocking=*/true);
     gathered = {gathered_};
   }
   gathering_ = all_gather(groups_.shard, gathered, "the parameters of " + name_);
@@ -71,6 +86,7 @@ void UnitParameters::gather() {
   prefetch();
   gathering_.wait();
   if (!gathered_.defined()) return;
+  const AllocatesFor purpose(MemoryPurpose::gathered);
   allocate_storage(whole_);
   const at::Tensor by_rank = gathered_.view({layout_.ranks, layout_.shard_size});
   for (const ParameterPlacement& parameter : layout_.parameters)
@@ -83,11 +99,12 @@ void UnitParameters::gather() {
 void UnitParameters::release() {
   gathering_.wait();  // for one that was begun in vain
   if (gathered_.defined()) free_storage(std::exchange(gathered_, {}));
-  if (sharded() && is_whole()) free_storage(whole_);
+  if (is_freed() && is_whole()) free_storage(whole_);
 }
 
 void UnitParameters::refresh() {
-  if (!sharded() && whole_.defined()) whole_.copy_(shard_);
+  if (master_.defined()) shard_.copy_(master_, /*non_blocking=*/true);
+  if (!is_freed() && whole_.defined()) whole_.copy_(shard_);
 }
 
 void UnitParameters::begin_step() {
@@ -98,7 +115,8 @@ void UnitParameters::begin_step() {
 
 void UnitParameters::keep_gradients() {
   if (!sharded()) return accumulate_gradients();
-  if (!kept_.defined()) kept_ = at::zeros({layout_.ranks * layout_.shard_size}, shard_.options());
+  const AllocatesFor purpose(MemoryPurpose::unreduced_gradients);
+  if (!kept_.defined()) kept_ = at::zeros({layout_.ranks * layout_.shard_size}, on_device_);
   for (ParameterPlacement& parameter : layout_.parameters)
     if (const at::Tensor grad = std::exchange(parameter.registered.mutable_grad(), {}); grad.defined())
       layout_.whole(kept_, parameter).add_(grad);
@@ -107,8 +125,9 @@ void UnitParameters::keep_gradients() {
 void UnitParameters::start_reduction() {
   if (!sharded()) return accumulate_gradients();
   if (kept_.defined()) keep_gradients();
+  const AllocatesFor purpose(MemoryPurpose::unreduced_gradients);
   TORCH_INTERNAL_ASSERT(!reducing_.active());
-  unreduced_ = at::empty({layout_.ranks * layout_.shard_size}, shard_.options());
+  unreduced_ = at::empty({layout_.ranks * layout_.shard_size}, on_device_);
   const at::Tensor by_rank = unreduced_.view({layout_.ranks, layout_.shard_size});
   for (ParameterPlacement& parameter : layout_.parameters) {
     if (parameter.chunk() == 0) continue;
@@ -125,13 +144,17 @@ void UnitParameters::start_reduction() {
     }
   }
   if (kept_.defined()) free_storage(std::exchange(kept_, {}));
-  reduced_ = at::empty_like(shard_);
+  {
+    const AllocatesFor stays(MemoryPurpose::gradients);
+    reduced_ = at::empty({layout_.shard_size}, on_device_);
+  }
   reducing_ = reduce_scatter(groups_.shard, reduced_, unreduced_, "the gradients of " + name_);
 }
 
 void UnitParameters::accumulate_gradients() {
+  const AllocatesFor purpose(MemoryPurpose::gradients);
   const bool first = !gradient_.defined();
-  if (first) gradient_ = at::zeros_like(shard_);
+  if (first) gradient_ = at::zeros({layout_.shard_size}, on_device_);
   for (ParameterPlacement& parameter : layout_.parameters) {
     const at::Tensor grad = std::exchange(parameter.registered.mutable_grad(), {});
     if (!grad.defined()) continue;
@@ -152,8 +175,9 @@ void UnitParameters::finish_reduction(bool last) {
     free_storage(std::exchange(unreduced_, {}));
   }
   if (!last || replicas_started_) return;
+  const AllocatesFor purpose(MemoryPurpose::gradients);
   replicas_started_ = true;
-  if (!gradient_.defined()) gradient_ = at::zeros_like(shard_);
+  if (!gradient_.defined()) gradient_ = at::zeros({layout_.shard_size}, on_device_);
   if (groups_.replicate && layout_.shard_size > 0)
     over_replicas_ = all_reduce(groups_.replicate, gradient_, "the gradients of " + name_);
 }

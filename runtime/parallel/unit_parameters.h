@@ -7,17 +7,20 @@
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/storage.h"
 #include "runtime/parallel/data_parallel.h"
+#include "runtime/parallel/memory_options.h"
 #include "runtime/parallel/unit_layout.h"
 
 namespace modular {
 
 /// Between gather and release the registered tensors hold the whole parameters; from prefetch on they have storage,
-/// else none. Where each rank keeps whole parameters anyway, these calls do nothing.
+/// else none. Where each rank keeps whole parameters anyway, on the device, these calls do nothing.
 class UnitParameters {
  public:
   /// Allocates this rank's shards in float32 and makes the layout's registered meta tensors real, in type `compute`.
+  /// With `offload` local() is in host memory, of which refresh() makes a copy on the device or, where parameters are
+  /// offloaded, gather().
   UnitParameters(std::string name, UnitLayout layout, const DataParallelGroups& groups, at::ScalarType compute,
-                 const at::Device& device);
+                 const at::Device& device, const Offload& offload);
   UnitParameters(UnitParameters&&) = default;
 
   const std::string& name() const { return name_; }
@@ -56,14 +59,19 @@ class UnitParameters {
 
  private:
   bool sharded() const { return layout_.ranks > 1 && layout_.shard_size > 0; }
-  bool is_whole() const { return !sharded() || has_storage(whole_); }
+  /// Whether whole parameters are there between gather and release alone.
+  bool is_freed() const { return sharded() || (in_host_memory_ && layout_.shard_size > 0); }
+  bool is_whole() const { return !is_freed() || has_storage(whole_); }
   bool straight_to_their_places() const;
   void accumulate_gradients();
 
   std::string name_;
   UnitLayout layout_;
   DataParallelGroups groups_;
-  at::Tensor shard_;  // [shard_size] float32
+  bool in_host_memory_;          // where the shard is
+  at::TensorOptions on_device_;  // float32
+  at::Tensor shard_;             // [shard_size] float32
+  at::Tensor master_;            // the same in host memory, which the optimizer updates; undefined where that is shard_
   at::Tensor
       whole_;  // [ranks * shard_size] in the type of the computation; undefined where the modules use shard_ itself
   at::Tensor gradient_;  // [shard_size] float32, summed over the micro-batches so far; undefined before the first

@@ -1,7 +1,7 @@
 #include "runtime/parallel/unit_runner.h"
 
 #include <ATen/record_function.h>
-#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
@@ -14,13 +14,30 @@
 namespace modular {
 namespace {
 
-/// Inputs as leaves of a graph of their own.
-std::vector<at::Tensor> as_leaves(const std::vector<at::Tensor>& inputs) {
-  std::vector<at::Tensor> leaves;
-  leaves.reserve(inputs.size());
-  for (const at::Tensor& input : inputs)
-    leaves.push_back(input.requires_grad() ? input.detach().requires_grad_() : input);
-  return leaves;
+/// Where the graph of a unit ends: takes the gradient of one of its inputs, and does not hold the input.
+class InputNode final : public torch::autograd::Node {
+ public:
+  std::string name() const override { return "UnitInput"; }
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    gradient = std::move(gradients[0]);
+    return {};
+  }
+  at::Tensor gradient;
+};
+using InputNodes = std::vector<std::shared_ptr<InputNode>>;  // beside inputs; null for those without a gradient
+
+/// Inputs as those of a graph of their own.
+std::vector<at::Tensor> begin_graph(const std::vector<at::Tensor>& inputs, const std::vector<bool>& differentiable,
+                                    InputNodes& nodes) {
+  std::vector<at::Tensor> beginning;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    beginning.push_back(differentiable[i] ? inputs[i].detach() : inputs[i]);
+    nodes.push_back(nullptr);
+    if (!differentiable[i]) continue;
+    nodes.back() = std::shared_ptr<InputNode>(new InputNode, torch::autograd::deleteNode);
+    torch::autograd::set_history(beginning.back(), nodes.back());
+  }
+  return beginning;
 }
 
 }  // namespace
@@ -28,20 +45,25 @@ std::vector<at::Tensor> as_leaves(const std::vector<at::Tensor>& inputs) {
 /// The backward of one forward of a unit.
 class UnitNode final : public torch::autograd::Node {
  public:
-  UnitNode(UnitRunner& runner, size_t unit, size_t position, std::vector<at::Tensor> leaves)
-      : runner_(runner),
-        unit_(unit),
-        order_(runner.orders_.at(runner.stage_)),
-        position_(position),
-        parallel_(bound),
-        leaves_(std::move(leaves)) {}
+  UnitNode(UnitRunner& runner, size_t unit, size_t position)
+      : runner_(runner), unit_(unit), order_(runner.orders_.at(runner.stage_)), position_(position), parallel_(bound) {}
 
   std::string name() const override { return "UnitBackward of " + runner_.parameters_[unit_].name(); }
 
-  void keep_graph(std::vector<at::Tensor> outputs) { outputs_ = std::move(outputs); }
-  void keep_body(fsdp::Units::Body body, RandomState before, DropoutDraws::Position dropout,
-                 RouterBalance::Position routers) {
+  /// The graph of the forward, of whose outputs only the history is kept.
+  void keep_graph(const std::vector<at::Tensor>& outputs, InputNodes inputs,
+                  std::shared_ptr<const OffloadedUnit> offloaded) {
+    outputs_ = edges_of(outputs);
+    input_nodes_ = std::move(inputs);
+    offloaded_ = std::move(offloaded);
+  }
+  void keep_body(fsdp::Units::Body body, const std::vector<at::Tensor>& inputs, RandomState before,
+                 DropoutDraws::Position dropout, RouterBalance::Position routers) {
     body_ = std::move(body);
+    for (const at::Tensor& input : inputs) {
+      differentiable_.push_back(input.requires_grad());
+      inputs_.push_back(input.detach());
+    }
     random_state_ = std::move(before);
     dropout_ = std::move(dropout);
     routers_ = std::move(routers);
@@ -55,20 +77,30 @@ class UnitNode final : public torch::autograd::Node {
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     TORCH_CHECK(!std::exchange(done_, true), name(), " ran before: the graph of a unit can be used once");
+    if (offloaded_) offloaded_->fetch();
     runner_.enter(unit_, order_, position_, -1);
-    run_backward(body_ ? recompute() : std::exchange(outputs_, {}), std::move(gradients));
+    if (body_) recompute();
+    run_backward(std::move(gradients));
     --runner_.awaited_[unit_];
     if (runner_.options_.reshard_after_forward) runner_.parameters_[unit_].release();
     runner_.reduce(unit_);
 
     torch::autograd::variable_list input_gradients;
-    for (at::Tensor& leaf : std::exchange(leaves_, {}))
-      input_gradients.push_back(leaf.requires_grad() ? leaf.grad() : at::Tensor());
+    for (const auto& input : std::exchange(input_nodes_, {}))
+      input_gradients.push_back(input ? std::move(input->gradient) : at::Tensor());
     return input_gradients;
   }
 
  private:
-  std::vector<at::Tensor> recompute() {
+  /// Of outputs without a history, invalid ones.
+  static torch::autograd::edge_list edges_of(const std::vector<at::Tensor>& outputs) {
+    torch::autograd::edge_list edges;
+    for (const at::Tensor& output : outputs)
+      edges.push_back(output.requires_grad() ? torch::autograd::impl::gradient_edge(output) : torch::autograd::Edge());
+    return edges;
+  }
+
+  void recompute() {
     const at::AutoGradMode with_graph(true);
     const Binding binding(parallel_);  // this may be autograd's thread for a GPU
     const RandomState now(runner_.device_);
@@ -76,23 +108,27 @@ class UnitNode final : public torch::autograd::Node {
     DropoutDraws* dropout = runner_.options_.dropout;
     if (dropout) dropout->set_position(std::move(dropout_));
     if (runner_.options_.routers) runner_.options_.routers->repeat_from(std::move(routers_));
-    auto outputs = std::exchange(body_, nullptr)(leaves_);
+    const auto inputs = begin_graph(std::exchange(inputs_, {}), differentiable_, input_nodes_);
+    outputs_ = edges_of(std::exchange(body_, nullptr)(inputs));
     now.restore();
-    return outputs;
   }
 
-  /// Leaves gradients in the unit's parameters and in `leaves_`.
-  void run_backward(std::vector<at::Tensor> outputs, torch::autograd::variable_list gradients) {
-    torch::autograd::variable_list roots, root_gradients;
+  /// Leaves gradients in the unit's parameters and in `input_nodes_`.
+  void run_backward(torch::autograd::variable_list gradients) {
+    torch::autograd::edge_list roots;
+    torch::autograd::variable_list root_gradients;
     for (size_t i = 0; i < attached_.size(); ++i) {
-      at::Tensor& output = outputs[attached_[i]];
-      if (!gradients[i].defined() || !output.requires_grad()) continue;
+      torch::autograd::Edge& output = outputs_[attached_[i]];
+      if (!gradients[i].defined() || !output.is_valid()) continue;
       roots.push_back(std::move(output));
       root_gradients.push_back(std::move(gradients[i]));
     }
-    outputs.clear();
+    outputs_.clear();
     gradients.clear();
-    if (!roots.empty()) torch::autograd::backward(roots, root_gradients);
+    if (!roots.empty())
+      torch::autograd::Engine::get_default_engine().execute(std::move(roots), std::move(root_gradients),
+                                                            /*keep_graph=*/false, /*create_graph=*/false,
+                                                            /*accumulate_grad=*/true);
   }
 
   UnitRunner& runner_;
@@ -102,9 +138,13 @@ class UnitNode final : public torch::autograd::Node {
   const Parallel parallel_;  // that the forward was bound to
   bool done_ = false;
   std::vector<size_t> attached_;  // the outputs that have this history, by their number among all
-  std::vector<at::Tensor> leaves_;
-  std::vector<at::Tensor> outputs_;
+  torch::autograd::edge_list outputs_;
+  InputNodes input_nodes_;
+  std::shared_ptr<const OffloadedUnit> offloaded_;  // null where nothing is
+  // Of a unit that is recomputed:
   fsdp::Units::Body body_;
+  std::vector<at::Tensor> inputs_;
+  std::vector<bool> differentiable_;  // beside them
   std::optional<RandomState> random_state_;
   DropoutDraws::Position dropout_;
   RouterBalance::Position routers_;
@@ -119,6 +159,7 @@ UnitRunner::UnitRunner(const std::vector<ModelUnit>& units, std::span<UnitParame
       awaited_(units.size(), 0) {
   for (size_t unit = 0; unit < units.size(); ++unit) {
     index_.emplace(units[unit].module, unit);
+    recomputed_.push_back(unit > 0 && options.recompute.of_unit(units[unit].name));
     if (unit > 0 && parameters_[unit].layout().shard_size > 0) order_in_tree_.push_back(unit);
   }
   enter_stage(0);
@@ -126,7 +167,7 @@ UnitRunner::UnitRunner(const std::vector<ModelUnit>& units, std::span<UnitParame
 
 std::vector<at::Tensor> UnitRunner::run(nn::Module& module, const std::vector<at::Tensor>& inputs, const Body& body) {
   const auto found = index_.find(&module);
-  TORCH_INTERNAL_ASSERT(found != index_.end(), "a unit runs that is not in the plan: ", module.name());
+  if (found == index_.end()) return body(inputs);  // of a class that is not to be a unit
   const size_t unit = found->second;
   RECORD_USER_SCOPE(parameters_[unit].name());
   if (unit == 0) return run_root(inputs, body);
@@ -136,9 +177,9 @@ std::vector<at::Tensor> UnitRunner::run(nn::Module& module, const std::vector<at
   const Order& order = orders_.at(stage_);
   enter(unit, order, position, 1);
   const bool with_graph = at::GradMode::is_enabled();
-  auto outputs = with_graph ? run_with_graph(unit, position, inputs, body) : body(inputs);
   // The backward begins with the unit that ran last.
   const bool is_last = order.is_known && position + 1 == order.units.size();
+  auto outputs = with_graph ? run_with_graph(unit, position, is_last, inputs, body) : body(inputs);
   if (options_.reshard_after_forward && !(with_graph && is_last)) parameters_[unit].release();
   return outputs;
 }
@@ -156,14 +197,13 @@ std::vector<at::Tensor> UnitRunner::run_root(const std::vector<at::Tensor>& inpu
   return outputs;
 }
 
-std::vector<at::Tensor> UnitRunner::run_with_graph(size_t unit, size_t position, const std::vector<at::Tensor>& inputs,
-                                                   const Body& body) {
-  const auto leaves = as_leaves(inputs);
-  const std::shared_ptr<UnitNode> node(new UnitNode(*this, unit, position, leaves), torch::autograd::deleteNode);
+std::vector<at::Tensor> UnitRunner::run_with_graph(size_t unit, size_t position, bool is_last,
+                                                   const std::vector<at::Tensor>& inputs, const Body& body) {
+  const std::shared_ptr<UnitNode> node(new UnitNode(*this, unit, position), torch::autograd::deleteNode);
   node->set_next_edges(torch::autograd::collect_next_edges(at::TensorList(inputs)));
 
   std::vector<at::Tensor> outputs;
-  if (options_.recompute) {
+  if (recomputed_[unit]) {
     RandomState before(device_);
     DropoutDraws::Position dropout;
     if (options_.dropout) dropout = options_.dropout->position();
@@ -171,17 +211,22 @@ std::vector<at::Tensor> UnitRunner::run_with_graph(size_t unit, size_t position,
     if (options_.routers) routers = options_.routers->position();
     {
       const at::NoGradGuard no_graph;
-      outputs = body(leaves);
+      outputs = body(inputs);
     }
-    node->keep_body(body, std::move(before), std::move(dropout), std::move(routers));
+    node->keep_body(body, inputs, std::move(before), std::move(dropout), std::move(routers));
   } else {
-    outputs = body(leaves);
-    node->keep_graph(outputs);
+    std::vector<bool> differentiable;
+    for (const at::Tensor& input : inputs) differentiable.push_back(input.requires_grad());
+    InputNodes nodes;
+    const auto beginning = begin_graph(inputs, differentiable, nodes);
+    SavedTensors::Frame frame(options_.saved, inputs);
+    outputs = body(beginning);
+    node->keep_graph(outputs, std::move(nodes), frame.finish(/*offload=*/!is_last));
   }
   ++awaited_[unit];
   for (size_t i = 0; i < outputs.size(); ++i) {
     const bool differentiable = torch::autograd::isDifferentiableType(outputs[i].scalar_type());
-    if (!differentiable || !(options_.recompute || outputs[i].requires_grad())) continue;
+    if (!differentiable || !(recomputed_[unit] || outputs[i].requires_grad())) continue;
     outputs[i] = outputs[i].detach();
     node->attach(outputs[i], i, node);
   }

@@ -12,21 +12,24 @@
 
 #include "runtime/model/fsdp.h"
 #include "runtime/parallel/dropout_draws.h"
+#include "runtime/parallel/memory_options.h"
 #include "runtime/parallel/parameter_table.h"
 #include "runtime/parallel/router_balance.h"
+#include "runtime/parallel/saved_tensors.h"
 #include "runtime/parallel/unit_parameters.h"
 
 namespace modular {
 
 struct UnitOptions {
   bool reshard_after_forward =
-      true;                  // free parameters between forward and backward; else they stay until the step ends
-  bool reduce_once = false;  // sum a unit's gradients after the step's last backward of it; else after each
-  size_t prefetch = 1;       // units that are gathered ahead, in the order in which they ran last time
-  bool recompute = false;
+      true;                      // free parameters between forward and backward; else they stay until the step ends
+  bool reduce_once = false;      // sum a unit's gradients after the step's last backward of it; else after each
+  size_t prefetch = 1;           // units that are gathered ahead, in the order in which they ran last time
+  Recomputation recompute = {};  // of units
   bool reduce = true;  // hand gradients to UnitParameters; false where they are complete as the backward leaves them
   DropoutDraws* dropout = nullptr;   // what a unit that is recomputed draws again
   RouterBalance* routers = nullptr;  // which do not count again then
+  SavedTensors* saved = nullptr;     // what becomes of what the other units' graphs save; null: it is kept
 };
 
 /// A unit's forward under grad becomes one node of the outer graph; the unit's own graph lives in that node, so that
@@ -65,8 +68,8 @@ class UnitRunner final : public fsdp::Units {
   };
 
   std::vector<at::Tensor> run_root(const std::vector<at::Tensor>& inputs, const Body& body);
-  std::vector<at::Tensor> run_with_graph(size_t unit, size_t position, const std::vector<at::Tensor>& inputs,
-                                         const Body& body);
+  std::vector<at::Tensor> run_with_graph(size_t unit, size_t position, bool is_last,
+                                         const std::vector<at::Tensor>& inputs, const Body& body);
   /// The number of this call among the units' calls in the forward that is running.
   size_t next_position(size_t unit);
   /// Gathers `unit`, which runs as number `position` of `order`, and begins to gather those that come next in
@@ -82,6 +85,7 @@ class UnitRunner final : public fsdp::Units {
   UnitOptions options_;
   at::Device device_;
   std::unordered_map<const nn::Module*, size_t> index_;
+  std::vector<bool> recomputed_;  // by unit
   std::vector<size_t> order_in_tree_;
   std::map<int64_t, Order> orders_;  // by stage
   int64_t stage_ = 0;                // whose forward runs, or ran last

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <initializer_list>
 #include <limits>
 
@@ -63,6 +65,8 @@ ParallelOptions RunConfig::parallel_options() const {
   options.prefetch = parallel.prefetch;
   options.dp_threads = parallel.dp_threads;
   options.recompute = parallel.recompute;
+  options.offload = offload_of(parallel.offload);
+  options.units = parallel.units;
   options.bf16 = parallel.bf16;
   options.frozen = optim.frozen;
   options.pipeline = {parallel.schedule, parallel.stages_per_rank, parallel.cuts};
@@ -120,7 +124,29 @@ std::optional<Masking> RunConfig::masking() const {
   return Masking{data.mask_probability, data.mask_token};
 }
 
+std::optional<int64_t> bytes_of(const std::string& text) {
+  static constexpr std::array<std::pair<std::string_view, double>, 10> kUnits = {{{"", 1},
+                                                                                  {"B", 1},
+                                                                                  {"KB", 1e3},
+                                                                                  {"MB", 1e6},
+                                                                                  {"GB", 1e9},
+                                                                                  {"TB", 1e12},
+                                                                                  {"KiB", 0x1p10},
+                                                                                  {"MiB", 0x1p20},
+                                                                                  {"GiB", 0x1p30},
+                                                                                  {"TiB", 0x1p40}}};
+  double number = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  unit.remove_prefix(std::min(unit.find_first_not_of(' '), unit.size()));
+  const auto known = std::ranges::find(kUnits, unit, &std::pair<std::string_view, double>::first);
+  if (error != std::errc() || known == kUnits.end() || !(number > 0.0 && number * known->second < 0x1p62)) return {};
+  return static_cast<int64_t>(number * known->second);
+}
+
 BatchShape RunConfig::batch_shape(const MeshShape& mesh, int64_t dp_rank) const {
+  if (train.micro_batches == 0)
+    throw ConfigError("train.micro_batches is 0, which only training chooses by parallel.memory: set it");
   const int64_t dp_size = mesh[Axis::dp_replicate] * mesh[Axis::dp_shard];
   const int64_t parts = product({dp_size, train.micro_batches});
   if (train.batch_size_per_rank > 0) {

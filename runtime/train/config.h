@@ -57,7 +57,8 @@ struct TrainSection {
     visit("batch_size", batch_size, "samples of a step, over all ranks", 1);
     visit("batch_size_per_rank", batch_size_per_rank,
           "the same on each data-parallel rank, instead of batch_size; 0: not", 0);
-    visit("micro_batches", micro_batches, "forwards that a rank's share of a step is cut into", 1);
+    visit("micro_batches", micro_batches,
+          "forwards that a rank's share of a step is cut into; 0 for as few as fit into parallel.memory", 0);
     visit("seq_len", seq_len, "tokens of a sample that is cut out of a text", 2);
     visit("seed", seed, "of the initial weights, the data's order and sampling", 0);
     visit("deterministic", deterministic, "on GPUs: take only operations whose results are the same in every run");
@@ -125,9 +126,11 @@ struct RouterSection {
 struct ParallelSection {
   int64_t pp = 1, dp_replicate = 1, dp_shard = -1, tp = 1, zero_stage = 3, prefetch = 1, timeout_minutes = 10;
   int64_t stages_per_rank = 0, dp_threads = 1;
-  std::string schedule = "1f1b", backend = "auto";
+  std::string schedule = "1f1b", backend = "auto", memory;
   std::vector<int64_t> cuts;
-  bool recompute = false, bf16 = false;
+  bool bf16 = false;
+  Recomputation recompute;
+  std::vector<std::string> units = {"*"}, offload;
 
   template <class Visitor>
   void fields(Visitor&& visit) {
@@ -145,11 +148,17 @@ struct ParallelSection {
     visit("prefetch", prefetch, "units gathered ahead of use under zero_stage 3", 0);
     visit("dp_threads", dp_threads,
           "replicas on threads of one process instead of ranks, to compare with (DataParallel)", 1);
-    visit("recompute", recompute, "run each unit's forward again in the backward");
+    visit("units", units, "unit classes that are units of FSDP and of recomputation; ['*'] is all, [] none");
+    visit("recompute", recompute,
+          "computed again in the backward: none, full (every unit), n (every n-th), or operations of all units: "
+          "['attention', 'norm', 'activation']");
+    visit("offload", offload, "kept in host memory until needed: some of ['optimizer', 'parameters', 'activations']");
     visit(
         "backend", backend,
         "what moves the data between ranks: gloo (on CPUs), nccl (on GPUs), auto (what suits the device), or the path "
         "of a shared library");
+    visit("memory", memory,
+          "what a rank may hold, e.g. '16GiB': a run whose plan needs more is refused; any when empty");
     visit("timeout_minutes", timeout_minutes, "after which a collective that has not ended is an error", 1);
     visit("bf16", bf16,
           "compute in bfloat16, sums over a micro-batch's tokens and over tp included; all else stays float32");
@@ -251,13 +260,17 @@ struct RunConfig {
   /// train.
   std::optional<Masking> masking() const;
 
-  /// What the rank at `dp_rank` reads of each step. Throws ConfigError where the batch does not divide.
+  /// What the rank at `dp_rank` reads of each step. Throws ConfigError where the batch does not divide, and where
+  /// train.micro_batches is still 0.
   BatchShape batch_shape(const MeshShape& mesh, int64_t dp_rank) const;
 };
 
 /// The coefficient of the loss that balances experts where a config of transformers asks for one: of language models
 /// alone, as there.
 double configured_aux_loss(const ModelConfig& network);
+
+/// The bytes that "16GiB", "500MB" or "1000" say; nothing where a text is no such number.
+std::optional<int64_t> bytes_of(const std::string& text);
 
 /// Reads `file` (TOML; none when empty), then `settings` ("a.b=c"; later ones win), and checks every value. model.entry
 /// may be left out where model.checkpoint names a folder with a config.json. Paths are relative to the working

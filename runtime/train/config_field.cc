@@ -58,6 +58,11 @@ std::string toml_text(const std::optional<T>& value) {
   return value ? toml_text(*value) : "";
 }
 
+std::string toml_text(const Recomputation& recompute) {
+  if (!recompute.operations.empty()) return toml_text(recompute.operations);
+  return recompute.every == 0 ? "\"none\"" : recompute.every == 1 ? "\"full\"" : toml_text(recompute.every);
+}
+
 std::string toml_text(const ParameterGroup& group) {
   const std::string decay = toml_text(group.weight_decay);
   return fmt::format("{{match = {}, lr_scale = {}{}}}", toml_text(group.match), toml_text(group.lr_scale),

@@ -271,6 +271,22 @@ void check_together(const RunConfig& config) {
          "parallel.backend is gloo, which moves host memory, and train.device is cuda: set it to auto or nccl");
   unless(backend != "nccl" || device != "cpu", {"parallel.backend", "train.device"},
          "parallel.backend is nccl, which moves the memory of GPUs, and train.device is cpu: set it to auto or gloo");
+  for (const std::string& name : config.parallel.offload)
+    unless(std::ranges::find(offload_names(), name) != offload_names().end(), {"parallel.offload"},
+           fmt::format("parallel.offload has \"{}\": it may hold {}", name, fmt::join(offload_names(), ", ")));
+  const Offload offload = offload_of(config.parallel.offload);
+  unless(!offload.optimizer || (optim.name != "adafactor" && optim.name != "muon"), {"parallel.offload", "optim.name"},
+         fmt::format("parallel.offload keeps the optimizer in host memory, and optim.name = \"{}\" exchanges what it "
+                     "updates between devices: use adamw or sgd, or leave {} out",
+                     optim.name, offload.parameters ? "parameters" : "optimizer"));
+  unless(!offload.activations || config.parallel.recompute.every != 1, {"parallel.offload", "parallel.recompute"},
+         "parallel.offload has activations, and with parallel.recompute = \"full\" units keep none but their inputs: "
+         "leave one of the two out, or recompute every second unit or operations");
+  const std::string& memory = config.parallel.memory;
+  unless(memory.empty() || bytes_of(memory), {"parallel.memory"},
+         fmt::format("parallel.memory is \"{}\": give bytes, e.g. 16GiB or 500MB", memory));
+  unless(!memory.empty() || config.train.micro_batches > 0, {"train.micro_batches"},
+         "train.micro_batches is 0, for as few as fit into parallel.memory, which is not given: set it, e.g. to 16GiB");
   const std::string unknown = unknown_schedule(config.parallel.schedule);
   unless(unknown.empty(), {"parallel.schedule"}, unknown);
   unless(optim.min_lr <= optim.lr, {"optim.min_lr", "optim.lr"},
@@ -286,6 +302,7 @@ void check_together(const RunConfig& config) {
   with_threads(!parallel.recompute, "parallel.recompute", "and replicas on threads recompute nothing");
   with_threads(!config.parallel_options().router.does_anything(), "router.aux_loss",
                "and replicas on threads do not balance experts");
+  with_threads(parallel.offload.empty(), "parallel.offload", "and replicas on threads keep all on their devices");
   with_threads(!find_task(config.network.entry->task)->label_count.empty(), "model.entry",
                fmt::format("and {} compares the rows of a batch, which threads deal out", config.model.entry));
   const auto& format = config.data.format;

@@ -324,6 +324,10 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
           pipeline_refusal(parallel.pipeline, run.mesh[Axis::pp], settings.train.micro_batches);
       !sentence.empty())
     refuse_setting(settings, key, sentence);
+  if (const auto [key, sentence] = memory_refusal(*settings.network.entry, *settings.network.config, parallel.units,
+                                                  parallel.recompute, parallel.offload);
+      !sentence.empty())
+    refuse_setting(settings, key, sentence);
   check_dropout(settings);
   if (settings.train.deterministic) refuse_if(deterministic_refusal());
   refuse_if(ParallelModel::refusal(*settings.network.entry, *settings.network.config, run.mesh, parallel.pipeline));

@@ -13,9 +13,10 @@ namespace {
 constexpr std::array kSignals = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
 
 volatile sig_atomic_t noted_save = 0, noted_end = 0;
-volatile int64_t noted_end_at = 0;  // nanoseconds
+volatile int64_t noted_save_at = 0, noted_end_at = 0;  // nanoseconds
 
-// A scheduler may send a signal to a program and to its whole group: that is one request.
+// A scheduler may send a signal to a program and to its whole group, and ranks may hear it on both sides of a step's
+// end: that is one request.
 constexpr int64_t kSameRequest = 1'000'000'000;
 
 int64_t now() {
@@ -27,6 +28,7 @@ int64_t now() {
 void note(int signal) {
   if (signal == SIGUSR1) {
     noted_save = 1;
+    noted_save_at = now();
   } else if (noted_end == 0) {
     noted_end = signal;
     noted_end_at = now();
@@ -62,12 +64,13 @@ SaveRequest SaveSignals::agree(Mesh& mesh, bool also_save, std::span<int64_t> la
   std::vector<int64_t> values = {also_save ? 1 : 0, noted_end};
   if (noted_save != 0) {
     noted_save = 0;
-    values[0] = 1;
+    if (!asked_at_ || noted_save_at - *asked_at_ > kSameRequest) values[0] = 1;
   }
   values.insert(values.end(), largest.begin(), largest.end());
   const auto tensor = at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kLong);
   all_reduce(mesh.control(), tensor, "what signals ask of the run", c10d::ReduceOp::MAX).wait();
   std::copy(values.begin() + 2, values.end(), largest.begin());
+  if (values[0] != 0) asked_at_ = now();
   return {values[0] != 0, static_cast<int>(values[1])};
 }
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "runtime/mesh/mesh.h"
@@ -18,7 +19,8 @@ struct SaveRequest {
 };
 
 /// While it lives, those signals are noted rather than end the process, but for those that were ignored before. A
-/// second one that asks to end does it at once, unless it is the same again within a second. One at a time.
+/// second one that asks to end does it at once, unless it is the same again within a second, as a SIGUSR1 within a
+/// second of one that was obeyed is the same request. One at a time.
 class SaveSignals {
  public:
   SaveSignals();
@@ -33,6 +35,7 @@ class SaveSignals {
 
  private:
   std::array<struct sigaction, 4> before_;
+  std::optional<int64_t> asked_at_;  // nanoseconds, when the ranks last agreed to save
 };
 
 }  // namespace modular

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/model/config.h"
+#include "runtime/parallel/memory_options.h"
 
 namespace modular {
 
@@ -68,6 +69,17 @@ std::string assign(std::vector<T>& value, const toml::node& node) {
     const auto expected = assign(read[i], array ? *array->get(i) : node);
     if (!expected.empty()) return "an array, each element " + expected;
   }
+  value = std::move(read);
+  return {};
+}
+inline std::string assign(Recomputation& value, const toml::node& node) {
+  const auto* text = node.as_string();
+  Recomputation read(text ? text->get() == "full" : node.is_boolean() && node.as_boolean()->get());
+  if (node.is_integer()) read.every = node.as_integer()->get();
+  if (!read && (node.is_array() || (text && text->get() != "none")) && !assign(read.operations, node).empty())
+    return "an array of operations";
+  if ((node.is_integer() && read.every < 1) || !(text || node.is_integer() || node.is_boolean() || node.is_array()))
+    return "\"none\", \"full\", an integer of at least 1, or an array of operations";
   value = std::move(read);
   return {};
 }

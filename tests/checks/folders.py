@@ -27,8 +27,9 @@ MAY_INCLUDE = {
     "runtime/data": PARALLEL,
     "runtime/checkpoint": PARALLEL,
     "runtime/train": TRAIN,
+    "runtime/plan": [*TRAIN, "runtime/ops"],
     "runtime/launch": ["runtime/mesh"],
-    "runtime/modrun": [*TRAIN, "runtime/launch", "runtime/ops"],
+    "runtime/modrun": [*TRAIN, "runtime/launch", "runtime/ops", "runtime/plan"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include "((?:modular|generated|generator|checks|runtime)/[^"]+)"', re.MULTILINE)
 

@@ -171,6 +171,39 @@ TEST_F(RunConfigTest, PipelineSettingsReachTheModel) {
   EXPECT_EQ(pipeline.cuts, (std::vector<int64_t>{3, 5}));
 }
 
+TEST_F(RunConfigTest, MemorySettingsReadBackAsThemselves) {
+  const auto recompute = [&](const std::string& value) {
+    auto config = read("[model]\nentry = 'llama'\n[parallel]\nrecompute = " + value + "\n");
+    const Recomputation first = config.parallel.recompute;
+    const Recomputation again = read(format_toml(config)).parallel_options().recompute;
+    EXPECT_EQ(again.every, first.every) << format_toml(config);
+    EXPECT_EQ(again.operations, first.operations) << format_toml(config);
+    return first;
+  };
+  for (const char* none : {"false", "'none'", "[]"}) EXPECT_FALSE(recompute(none)) << none;
+  for (const char* full : {"true", "'full'", "1"}) EXPECT_EQ(recompute(full).every, 1) << full;
+  EXPECT_EQ(recompute("3").every, 3);
+  EXPECT_EQ(recompute("['norm', 'attention']").operations, (Settings{"norm", "attention"}));
+  EXPECT_EQ(recompute("'norm'").operations, Settings{"norm"});
+  const auto options = read("model.entry = 'llama'", {"parallel.units=[]", "parallel.offload=parameters"});
+  EXPECT_TRUE(options.parallel_options().units.empty());
+  EXPECT_TRUE(options.parallel_options().offload.optimizer);
+
+  for (const char* wrong : {"0", "-1", "1.5", "{}"})
+    EXPECT_THAT(setting_refusal(std::string("parallel.recompute=") + wrong),
+                HasSubstr("parallel.recompute must be \"none\", \"full\", an integer of at least 1, or an array of "
+                          "operations"));
+  EXPECT_THAT(setting_refusal("parallel.recompute=[1]"), HasSubstr("must be an array of operations"));
+  EXPECT_THAT(setting_refusal("parallel.offload=[\"optimiser\"]"),
+              HasSubstr("parallel.offload has \"optimiser\": it may hold optimizer, parameters, activations"));
+  EXPECT_THAT(refusal("model.entry = 'llama'", {"parallel.offload=optimizer", "optim.name=muon"}),
+              HasSubstr("use adamw or sgd, or leave optimizer out"));
+  EXPECT_THAT(refusal("model.entry = 'llama'", {"parallel.offload=activations", "parallel.recompute=full"}),
+              HasSubstr("units keep none but their inputs"));
+  EXPECT_THAT(refusal("model.entry = 'llama'", {"parallel.offload=optimizer", "parallel.dp_threads=2"}),
+              HasSubstr("replicas on threads keep all on their devices"));
+}
+
 TEST_F(RunConfigTest, TableSaysWhereEachValueWasSet) {
   auto config = read("model.entry = 'llama'\n[train]\nsteps = 7\n", {"optim.lr=0.5"});
   const auto table = format_table(config);

@@ -1,6 +1,7 @@
 #include "runtime/ops/cpu/attention_kernel.h"
 #include "runtime/ops/cpu/kernels.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -51,7 +52,25 @@ Level level() {
   return chosen;
 }
 
+std::atomic<bool> skipping = false;
+
+constexpr auto nothing = [](auto...) {};
+template <class T>
+constexpr Kernels<T> skipped_kernels = {.rms_norm = nothing,
+                                        .rms_norm_backward = nothing,
+                                        .gated = nothing,
+                                        .gated_backward = nothing,
+                                        .rotate = nothing,
+                                        .log_sum_exp = [](auto...) { return 0.0; },
+                                        .negative_log_likelihood = [](auto...) { return 0.0f; },
+                                        .negative_log_likelihood_backward = nothing,
+                                        .dropout = nothing};
+template <class T>
+constexpr AttentionKernels<T> skipped_attention = {.forward = nothing, .backward = nothing};
+
 }  // namespace
+
+void skip_loops(bool skipped) { skipping = skipped; }
 
 // The table of this processor's level.
 #ifdef MODULAR_X86_LEVELS
@@ -62,19 +81,19 @@ Level level() {
 
 template <>
 const Kernels<float>& kernels<float>() {
-  return MODULAR_SELECT(float_kernels);
+  return skipping ? skipped_kernels<float> : MODULAR_SELECT(float_kernels);
 }
 template <>
 const Kernels<Bf16>& kernels<Bf16>() {
-  return MODULAR_SELECT(bf16_kernels);
+  return skipping ? skipped_kernels<Bf16> : MODULAR_SELECT(bf16_kernels);
 }
 template <>
 const AttentionKernels<float>& attention_kernels<float>() {
-  return MODULAR_SELECT(float_attention);
+  return skipping ? skipped_attention<float> : MODULAR_SELECT(float_attention);
 }
 template <>
 const AttentionKernels<Bf16>& attention_kernels<Bf16>() {
-  return MODULAR_SELECT(bf16_attention);
+  return skipping ? skipped_attention<Bf16> : MODULAR_SELECT(bf16_attention);
 }
 
 const char* instruction_set() {

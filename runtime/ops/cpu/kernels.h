@@ -52,6 +52,10 @@ struct Kernels {
 template <class T>
 const Kernels<T>& kernels();
 
+/// While `skipped`, all threads' kernels() and attention_kernels() are loops that write nothing: for who only wants to
+/// know what the operations around them allocate.
+void skip_loops(bool skipped);
+
 /// The name of the instruction set that kernels() picked, as -march takes it. The environment's MODULAR_CPU_LEVEL
 /// (baseline, v3, v4) asks for less than the processor has.
 const char* instruction_set();

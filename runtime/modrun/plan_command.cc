@@ -1,0 +1,194 @@
+// `modrun plan`: how a run is laid over its ranks, and what they will hold and exchange.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <tuple>
+
+#include "runtime/modrun/commands.h"
+#include "runtime/modrun/run_config.h"
+#include "runtime/parallel/meta_construction.h"
+#include "runtime/parallel/parameter_table.h"
+#include "runtime/parallel/schedule_play.h"
+#include "runtime/parallel/uneven_splits.h"
+#include "runtime/plan/run_plan.h"
+
+namespace modular {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double mebibytes(double bytes) { return bytes / (1 << 20); }
+
+/// Parameters of a unit: all, those that tp splits, and what the rank keeps that keeps most.
+struct UnitSizes {
+  std::string name;
+  int64_t all = 0, split = 0, kept = 0;
+};
+
+/// Where the stages of a pipeline begin, in a sentence's end.
+std::string describe_cuts(const RunConfig& config, int64_t pp) {
+  const auto& [entry, network] = std::tie(*config.network.entry, *config.network.config);
+  const Model model = build_on_meta(entry, network);
+  const ParameterTable table = parameter_table(*model.module, *entry.plan, network, /*stages=*/{});
+  const auto costs = layer_costs(table, *entry.plan, tower_sizes(*model.module, *entry.plan));
+  auto bounds = stage_cuts(config.parallel_options().pipeline, pp, costs);
+  const std::string cuts = fmt::format("{}", fmt::join(bounds, ", "));
+  bounds.insert(bounds.begin(), 0);
+  bounds.push_back(static_cast<int64_t>(costs.size()));
+  int64_t most = 0;
+  for (size_t stage = 0; stage + 1 < bounds.size(); ++stage)
+    most =
+        std::max(most, std::accumulate(costs.begin() + bounds[stage], costs.begin() + bounds[stage + 1], int64_t{0}));
+  const auto all = static_cast<double>(std::accumulate(costs.begin(), costs.end(), int64_t{0}));
+  return fmt::format("cut at layers {}: the costliest stage multiplies by {:.2f} times the mean's parameters", cuts,
+                     static_cast<double>(most) * static_cast<double>(bounds.size() - 1) / std::max(all, 1.0));
+}
+
+std::vector<UnitSizes> sizes_of_units(const RunConfig& config, const MeshShape& mesh) {
+  const auto& network = config.network;
+  const Model model = build_on_meta(*network.entry, *network.config);
+  auto table =
+      parameter_table(*model.module, *network.entry->plan, *network.config, /*stages=*/{}, config.parallel.units);
+  describe_uneven_splits(table, *network.entry, *network.config, mesh[Axis::tp]);
+  std::vector<UnitSizes> units;
+  for (const ModelUnit& unit : table.units) units.push_back({unit.name.empty() ? "(root)" : unit.name});
+  for (const ModelParameter& parameter : table.parameters) {
+    const int64_t elements = c10::multiply_integers(parameter.global_shape);
+    const int64_t of_tp = c10::multiply_integers(local_shape(parameter, mesh[Axis::tp], /*tp_rank=*/0));
+    UnitSizes& unit = units[parameter.unit];
+    unit.all += elements;
+    if (parameter.tensor_split) unit.split += elements;
+    unit.kept += (of_tp + mesh[Axis::dp_shard] - 1) / mesh[Axis::dp_shard];
+  }
+  return units;
+}
+
+std::string name_of(const RankPlan& rank, const RunPlan& plan) {
+  if (plan.mesh[Axis::pp] == 1) return "each";
+  return fmt::format("pp {} (stage{} {})", &rank - plan.ranks.data(), rank.stages.size() > 1 ? "s" : "",
+                     fmt::join(rank.stages, ", "));
+}
+
+Json as_json(const HeldBytes& held) {
+  Json json;
+  for (size_t i = 0; i < held.size(); ++i) json[std::string(kHeldNames[i])] = held[i];
+  return json;
+}
+
+Json as_json(const RunPlan& plan, const std::vector<UnitSizes>& units) {
+  Json ranks = Json::array(), of_units = Json::array();
+  for (const RankPlan& rank : plan.ranks) {
+    Json traffic = Json::object();
+    for (const auto& [axes, exchanged] : rank.traffic)
+      traffic[axes] = {{"exchanges", exchanged.exchanges}, {"bytes", exchanged.bytes}};
+    ranks.push_back({{"pp", &rank - plan.ranks.data()},
+                     {"stages", rank.stages},
+                     {"peak", rank.step.bytes},
+                     {"peak_during", rank.step.during},
+                     {"at_peak", as_json(rank.step.held)},
+                     {"at_most", as_json(rank.step.most)},
+                     {"peak_of_start", rank.start.bytes},
+                     {"copy_for_checkpoints", rank.checkpoint_copy},
+                     {"activations_of_micro_batch", rank.step.one_forward},
+                     {"micro_batches_stored", rank.stored},
+                     {"received", traffic}});
+  }
+  for (const UnitSizes& unit : units)
+    of_units.push_back(
+        {{"unit", unit.name}, {"parameters", unit.all}, {"split_by_tp", unit.split}, {"kept_by_rank", unit.kept}});
+  Json mesh;
+  for (size_t axis = 0; axis < kAxisNames.size(); ++axis) mesh[std::string(kAxisNames[axis])] = plan.mesh.size[axis];
+  return {{"mesh", mesh},
+          {"rows", plan.batch.micro_batch},
+          {"micro_batches", plan.batch.micro_batches},
+          {"data_parallel_ranks", plan.batch.dp_size},
+          {"ranks", ranks},
+          {"units", of_units}};
+}
+
+/// A table whose columns are as wide as they need to be, the first one aligned to the left.
+std::string table_of(const std::vector<std::vector<std::string>>& rows) {
+  std::string text;
+  for (const auto& row : rows) {
+    text += " ";
+    for (size_t column = 0; column < row.size(); ++column) {
+      size_t width = 0;
+      for (const auto& other : rows) width = std::max(width, other[column].size());
+      text += column == 0 ? fmt::format(" {:<{}}", row[column], width) : fmt::format("  {:>{}}", row[column], width);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string memory_table(const RunPlan& plan) {
+  std::vector<std::vector<std::string>> rows = {{"rank, MiB at the peak"}};
+  rows[0].insert(rows[0].end(), kHeldNames.begin(), kHeldNames.end());
+  for (const char* further : {"peak", "in the", "of a micro-batch", "stored"}) rows[0].emplace_back(further);
+  for (const RankPlan& rank : plan.ranks) {
+    auto& row = rows.emplace_back(1, name_of(rank, plan));
+    for (const int64_t bytes : rank.step.held)
+      row.push_back(fmt::format("{:.1f}", mebibytes(static_cast<double>(bytes))));
+    row.push_back(fmt::format("{:.1f}", mebibytes(static_cast<double>(rank.step.bytes))));
+    row.push_back(rank.step.during);
+    row.push_back(fmt::format("{:.1f}", mebibytes(static_cast<double>(rank.step.one_forward))));
+    row.push_back(fmt::format("{}", rank.stored));
+  }
+  return table_of(rows);
+}
+
+std::string traffic_table(const RunPlan& plan) {
+  std::vector<std::vector<std::string>> rows = {{"rank, received in a step", "over", "exchanges", "MiB"}};
+  for (const RankPlan& rank : plan.ranks)
+    for (const auto& [axes, exchanged] : rank.traffic)
+      rows.push_back({name_of(rank, plan), axes, fmt::format("{}", exchanged.exchanges),
+                      fmt::format("{:.3f}", mebibytes(exchanged.bytes))});
+  return rows.size() > 1 ? "\n" + table_of(rows) : "";
+}
+
+std::string units_table(const std::vector<UnitSizes>& units) {
+  std::vector<std::vector<std::string>> rows = {{"unit", "parameters", "split by tp", "kept by a rank"}};
+  for (const UnitSizes& unit : units)
+    rows.push_back({unit.name, std::to_string(unit.all), std::to_string(unit.split), std::to_string(unit.kept)});
+  return table_of(rows);
+}
+
+}  // namespace
+
+void show_plan(const Arguments& arguments, int64_t world_size) {
+  const int64_t ranks = arguments.ranks > 0 ? arguments.ranks : world_size;
+  auto config = read_config_of(arguments);
+  const bool chooses = config.train.micro_batches == 0;
+  if (chooses) fit_memory(config, ranks);
+  const RunPlan plan = plan_of(config, ranks);
+  const auto units = sizes_of_units(config, plan.mesh);
+  if (arguments.format == "json") return fmt::print("{}\n", as_json(plan, units).dump(2));
+
+  const BatchShape& batch = plan.batch;
+  int64_t parameters = 0;
+  for (const UnitSizes& unit : units) parameters += unit.all;
+  fmt::print("{} on {}\n", config.network.entry->architecture, plan.mesh.describe());
+  fmt::print("  a step      {} rows: {} a micro-batch x {} micro-batches{} x {} data-parallel ranks\n", batch.global(),
+             batch.micro_batch, batch.micro_batches, chooses ? " (as few as fit)" : "", batch.dp_size);
+  fmt::print("  parameters  {} ({:.1f} MiB in float32)\n", parameters,
+             mebibytes(4.0 * static_cast<double>(parameters)));
+  if (const int64_t copy = std::ranges::max(plan.ranks, {}, &RankPlan::checkpoint_copy).checkpoint_copy; copy > 0)
+    fmt::print("  checkpoints are written from a copy, beside the peak: {:.1f} MiB in host memory\n",
+               mebibytes(static_cast<double>(copy)));
+  if (const int64_t pp = plan.mesh[Axis::pp]; pp > 1) {
+    const auto schedule = training_schedule(config.parallel_options().pipeline, pp, batch.micro_batches);
+    fmt::print("  pipeline    {} stages in the order of {}: a rank waits for {:.1f} % of a step\n", schedule.stages(),
+               config.parallel.schedule, 100.0 * play(schedule).idle_share);
+    fmt::print("              {}\n", describe_cuts(config, pp));
+  }
+  fmt::print("\n{}{}\n{}\n", memory_table(plan), traffic_table(plan), units_table(units));
+  for (const auto& [field, axis] : config.network.entry->plan->divides)
+    if (!may_be_uneven(field))
+      fmt::print("  {} must divide model.config.{}{}\n", axis, field,
+                 may_be_shared(field) ? " or be a multiple of it" : "");
+}
+
+}  // namespace modular

@@ -1,0 +1,28 @@
+// Gradients in host memory, for an optimizer that updates there.
+#pragma once
+
+#include <vector>
+
+#include "runtime/parallel/host_transfers.h"
+#include "runtime/parallel/sharded_parameter.h"
+
+namespace modular {
+
+class HostGradients {
+ public:
+  /// Puts the gradients of `boxes`, which are complete and on `device`, into host memory of its own.
+  void take(std::vector<ShardedParameter>& boxes, const at::Device& device) {
+    gradients_.resize(boxes.size());
+    for (size_t i = 0; i < boxes.size(); ++i) {
+      if (!boxes[i].grad.defined()) continue;
+      if (!gradients_[i].defined()) gradients_[i] = empty_on_host(boxes[i].grad.sizes(), at::kFloat, device);
+      boxes[i].grad = gradients_[i].copy_(boxes[i].grad, /*non_blocking=*/true);
+    }
+    wait_for_copies(device);
+  }
+
+ private:
+  std::vector<at::Tensor> gradients_;  // beside boxes; memory that every step uses again
+};
+
+}  // namespace modular

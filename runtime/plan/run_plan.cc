@@ -1,0 +1,287 @@
+#include "runtime/plan/run_plan.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/record_function.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <utility>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/ops/fused.h"
+#include "runtime/optim/clip.h"
+#include "runtime/optim/optimizer.h"
+#include "runtime/parallel/schedule_play.h"
+#include "runtime/plan/fake_groups.h"
+#include "runtime/plan/fake_kernels.h"
+#include "runtime/train/preflight.h"
+#include "runtime/train/samples.h"
+
+namespace modular {
+namespace {
+
+using Rows = std::function<Batch(int64_t rows)>;
+
+/// A batch of the run's shapes. What a text says is of no matter; examples may have more tensors than a text.
+Rows batches_of(const RunConfig& config) {
+  if (config.data.format == "examples") {
+    const std::shared_ptr<Samples> samples = prepare_samples(config, find_data_files(config.data).training, 0);
+    return [samples](int64_t rows) {
+      const std::vector<SamplePlace> places(static_cast<size_t>(rows));
+      return samples->read(places, rows);
+    };
+  }
+  return [length = config.train.seq_len](int64_t rows) {
+    Batch batch;
+    batch.input_ids = at::zeros({rows, length}, at::kLong);
+    batch.labels = at::zeros({rows, length}, at::kLong);
+    return batch;
+  };
+}
+
+/// The run's own settings of the machine, for a while.
+class OneThread {
+ public:
+  OneThread() : before_(at::get_num_threads()) { at::set_num_threads(1); }
+  ~OneThread() { at::set_num_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
+/// Logs the spans that the runtime records of itself.
+thread_local MemoryLog* spans_log = nullptr;
+
+class LoggedSpans {
+ public:
+  explicit LoggedSpans(MemoryLog& log) {
+    spans_log = &log;
+    handle_ =
+        at::addThreadLocalCallback(at::RecordFunctionCallback(
+                                       [](const at::RecordFunction& span) -> std::unique_ptr<at::ObserverContext> {
+                                         if (is_logged(span.name())) spans_log->begin(span.name());
+                                         return nullptr;
+                                       },
+                                       [](const at::RecordFunction& span, at::ObserverContext*) {
+                                         if (is_logged(span.name())) spans_log->end();
+                                       })
+                                       .scopes({at::RecordScope::USER_SCOPE}));
+  }
+  ~LoggedSpans() { at::removeCallback(handle_); }
+  LoggedSpans(const LoggedSpans&) = delete;
+  LoggedSpans& operator=(const LoggedSpans&) = delete;
+
+ private:
+  static bool is_logged(std::string_view name) {
+    return name == "forward" || name == "backward" || name == "backward of inputs" || name == "optimizer" ||
+           name == "gradient norm" || name == "clip gradients";
+  }
+  at::CallbackHandle handle_;
+};
+
+Environment environment_of(int64_t rank, const MeshShape& shape) {
+  Environment environment;
+  environment.rank = rank;
+  environment.world_size = shape.ranks();
+  environment.local_world_size = shape.ranks();
+  return environment;
+}
+
+/// What is exchanged after a moment.
+class TrafficSince {
+ public:
+  std::map<std::string, Exchanged> found() const {
+    std::map<std::string, Exchanged> since;
+    for (const auto& [axes, now] : traffic().over) {
+      const auto was = before_.over.find(axes);
+      const Exchanged then = was == before_.over.end() ? Exchanged() : was->second;
+      if (now.exchanges > then.exchanges) since[axes] = {now.exchanges - then.exchanges, now.bytes - then.bytes};
+    }
+    return since;
+  }
+
+ private:
+  Traffic before_ = traffic();
+};
+
+/// What CheckpointSaver copies before it writes.
+int64_t copied_for_checkpoints(const RunConfig& config, ParallelModel& model, Optimizer& optimizer) {
+  if (!config.checkpoint.background || config.checkpoint.every < 0) return 0;
+  int64_t bytes = 0;
+  for (const std::vector<TensorBox>& boxes : {boxes_of(model), boxes_of(optimizer.state())})
+    for (const TensorBox& box : boxes)
+      if (box.owner) bytes += static_cast<int64_t>(box.local.nbytes());
+  return bytes;
+}
+
+/// Without a pipeline, what a step exchanges is linear in its micro-batches, and the third finds memory as the second
+/// left it: a few of them tell the rest.
+constexpr int64_t kFewMicroBatches = 3;
+
+RankPlan plan_rank(const RunConfig& config, const MeshShape& shape, const BatchShape& batch, const Rows& rows,
+                   int64_t rank, const std::shared_ptr<FakePeers>& peers) {
+  RankPlan plan;
+  plan.rank = rank;
+  const auto log = std::make_shared<MemoryLog>();
+  const LoggedMemory memory(log);
+  const FakeKernels kernels;
+  const FakeGroups groups(peers);
+  const LoggedSpans spans(*log);
+
+  log->begin("construction");
+  Mesh mesh(environment_of(rank, shape), shape, {.device = at::kCPU});
+  ParallelModel model(*config.network.entry, *config.network.config, mesh, config.parallel_options(), 1);
+  log->end();
+  plan.start = log->peak(0, log->now());
+  log->begin("state");
+  Optimizer optimizer(model.parameters(), config.optim, mesh);
+  log->end();
+  plan.checkpoint_copy = copied_for_checkpoints(config, model, optimizer);
+
+  const auto step = [&](int64_t micro_batches) {
+    std::vector<Batch> batches;
+    for (int64_t i = 0; i < micro_batches; ++i) {
+      batches.push_back(rows(batch.micro_batch));
+      batches.back().samples = at::arange(batch.micro_batch, at::kLong);
+    }
+    const TrafficSince before;
+    model.step(batches);
+    clip_gradients(model.parameters(), gradient_norm(model.parameters(), mesh), config.optim.max_grad_norm);
+    optimizer.step(1e-3);
+    model.parameters_changed();
+    return before.found();
+  };
+  const size_t begin = log->now();
+  const bool is_short = shape[Axis::pp] > 1 || batch.micro_batches <= kFewMicroBatches;
+  const int64_t most = is_short ? batch.micro_batches : kFewMicroBatches;
+  step(most);  // after which the order of units is known
+  plan.traffic = step(most);
+  if (!is_short)
+    for (const auto& [axes, less] : step(most - 1)) {
+      Exchanged& all = plan.traffic[axes];
+      const int64_t further = batch.micro_batches - most;
+      all.exchanges += further * (all.exchanges - less.exchanges);
+      all.bytes += static_cast<double>(further) * (all.bytes - less.bytes);
+    }
+  plan.step = log->peak(begin, log->now());
+  return plan;
+}
+
+/// The global rank at each place on pp and the first place on all other axes.
+int64_t rank_at(const MeshShape& shape, int64_t pp) { return pp * (shape.ranks() / shape[Axis::pp]); }
+
+/// The plans of the pipeline's ranks, which are run in `order`. Those of the others than the first may receive what has
+/// not been sent yet, and guess its shape. Two towers have activations of two shapes, of which one is no guess for the
+/// other: a rank that fails by that is run again, when more is known.
+std::vector<RankPlan> plan_ranks(const RunConfig& config, const RunPlan& plan, const Rows& rows,
+                                 const std::vector<int64_t>& order) {
+  std::vector<RankPlan> ranks(order.size());
+  const auto peers = std::make_shared<FakePeers>();
+  std::exception_ptr failure;
+  do {
+    const size_t known = peers->shapes.size();
+    failure = nullptr;
+    peers->guessed.clear();
+    for (const int64_t place : order) {
+      try {
+        ranks[static_cast<size_t>(place)] =
+            plan_rank(config, plan.mesh, plan.batch, rows, rank_at(plan.mesh, place), peers);
+      } catch (const std::exception&) {
+        if (peers->guessed_right()) throw;
+        failure = std::current_exception();
+      }
+    }
+    if (failure && peers->shapes.size() == known) std::rethrow_exception(failure);
+  } while (failure || !peers->guessed_right());
+  return ranks;
+}
+
+void check(const RunConfig& config, const MeshShape& mesh) {
+  const auto pipeline = config.parallel_options().pipeline;
+  std::string refusal = pipeline_refusal(pipeline, mesh[Axis::pp], config.train.micro_batches).sentence;
+  if (refusal.empty()) refusal = ParallelModel::refusal(*config.network.entry, *config.network.config, mesh, pipeline);
+  if (config.parallel.dp_threads > 1)
+    refusal = "there is no plan of replicas on threads: set parallel.dp_threads to 1, and parallel.memory to \"\"";
+  if (!refusal.empty()) throw ConfigError(refusal);
+}
+
+std::string mebibytes(int64_t bytes) { return fmt::format("{:.0f} MiB", static_cast<double>(bytes) / (1 << 20)); }
+
+}  // namespace
+
+int64_t RunPlan::peak() const { return std::ranges::max(ranks, {}, &RankPlan::peak).peak(); }
+
+RunPlan plan_of(const RunConfig& config, int64_t world_size) {
+  RunPlan plan;
+  plan.mesh = config.mesh_shape(world_size);
+  check(config, plan.mesh);
+  plan.batch = config.batch_shape(plan.mesh, 0);
+  install_fused_functions();
+  const OneThread one_thread;
+  const Rows rows = batches_of(config);
+
+  const int64_t pp = plan.mesh[Axis::pp];
+  std::vector<int64_t> order(static_cast<size_t>(pp)), stages = {0};
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<int64_t> stored = {1};
+  if (pp > 1) {
+    const auto pipeline = config.parallel_options().pipeline;
+    stages = stage_placement(pipeline, pp);
+    stored = play(training_schedule(pipeline, pp, plan.batch.micro_batches)).most_stored;
+    std::swap(order[0], order[static_cast<size_t>(stages[0])]);  // whose activations have known shapes
+  }
+  plan.ranks = plan_ranks(config, plan, rows, order);
+  for (size_t place = 0; place < plan.ranks.size(); ++place) plan.ranks[place].stored = stored[place];
+  if (pp > 1)
+    for (size_t stage = 0; stage < stages.size(); ++stage)
+      plan.ranks[static_cast<size_t>(stages[stage])].stages.push_back(static_cast<int64_t>(stage));
+  return plan;
+}
+
+void fit_memory(RunConfig& config, int64_t world_size) {
+  if (config.parallel.memory.empty()) return;
+  const int64_t memory = bytes_of(config.parallel.memory).value();
+  const bool chooses = config.train.micro_batches == 0;
+  if (chooses) config.train.micro_batches = 1;
+  const MeshShape mesh = config.mesh_shape(world_size);
+  const int64_t rows = config.batch_shape(mesh, 0).micro_batch * config.train.micro_batches;  // of a rank and a step
+  const auto peak = [&](int64_t micro_batches) {
+    RunConfig tried = config;
+    tried.train.micro_batches = micro_batches;
+    return plan_of(tried, world_size).peak();
+  };
+  const auto refuse_above = [&](int64_t micro_batches, const char* remedy) {
+    const int64_t needed = peak(micro_batches);
+    if (needed > memory)
+      throw ConfigError(
+          fmt::format("a rank needs {} with micro-batches of {} rows, and parallel.memory is {}, which is {}: {}",
+                      mebibytes(needed), rows / micro_batches, config.parallel.memory, mebibytes(memory), remedy));
+  };
+  if (!chooses)
+    return refuse_above(config.train.micro_batches, "set train.micro_batches to 0 for as many as fit, or raise it");
+
+  const auto pipeline = config.parallel_options().pipeline;
+  std::vector<int64_t> choices;
+  std::string refusal;
+  for (int64_t micro_batches = 1; micro_batches <= rows; ++micro_batches) {
+    if (rows % micro_batches != 0) continue;
+    refusal = pipeline_refusal(pipeline, mesh[Axis::pp], micro_batches).sentence;
+    if (refusal.empty()) choices.push_back(micro_batches);
+  }
+  if (choices.empty()) throw ConfigError(refusal);
+  // Smaller micro-batches never need more.
+  const auto fits = [&](int64_t micro_batches) { return peak(micro_batches) <= memory; };
+  const auto first = std::ranges::partition_point(choices, [&](int64_t micro_batches) { return !fits(micro_batches); });
+  if (first == choices.end())
+    refuse_above(choices.back(), "raise it, shorten train.seq_len, set parallel.recompute, or use more ranks");
+  else
+    config.train.micro_batches = *first;
+}
+
+}  // namespace modular

@@ -1,0 +1,158 @@
+// What a forward leaves for the backward, counted as live bytes of tensors when the backward begins, and what becomes
+// of single saved tensors.
+#include <ATen/record_function.h>
+#include <gtest/gtest.h>
+
+#include <string_view>
+
+#include "generated/gemma2.h"
+#include "generated/llama.h"
+#include "runtime/model/functions.h"
+#include "runtime/ops/fused.h"
+#include "runtime/parallel/recomputed_operations.h"
+#include "runtime/parallel/saved_tensors.h"
+#include "tests/parallel/training_runs.h"
+#include "tests/support/counting_allocator.h"
+
+namespace modular::testing {
+namespace {
+
+constexpr int64_t kLayers = 6, kHidden = 64, kInner = 160, kHeads = 4, kKeyHeads = 2, kHeadDim = 16;
+constexpr int64_t kRows = 4, kSequence = 128, kTokens = kRows * kSequence;
+
+CountingAllocator& counting() { return CountingAllocator::installed(); }
+
+int64_t when_backward_began = 0;
+
+std::unique_ptr<at::ObserverContext> note_backward(const at::RecordFunction& scope) {
+  if (std::string_view(scope.name()) == "backward") when_backward_began = counting().live();
+  return nullptr;
+}
+
+Recomputation operations(std::vector<std::string> names) {
+  Recomputation recompute;
+  recompute.operations = std::move(names);
+  return recompute;
+}
+
+class ActivationMemory : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    counting();
+    install_fused_functions();
+    at::set_num_threads(1);
+    callback_ =
+        at::addThreadLocalCallback(at::RecordFunctionCallback(note_backward).scopes({at::RecordScope::USER_SCOPE}));
+  }
+  void TearDown() override { at::removeCallback(callback_); }
+
+  /// Floats that the second step's forward leaves.
+  static double kept(const std::string& architecture, const ParallelOptions& options) {
+    const Entry& entry = entry_of(architecture);
+    const auto config = tiny_config(entry, {{"num_hidden_layers", kLayers},
+                                            {"hidden_size", kHidden},
+                                            {"intermediate_size", kInner},
+                                            {"num_attention_heads", kHeads},
+                                            {"num_key_value_heads", kKeyHeads},
+                                            {"head_dim", kHeadDim},
+                                            {"sliding_window", 2 * kSequence},
+                                            {"max_position_embeddings", kSequence}});
+    Mesh mesh({}, {}, {.device = at::kCPU});
+    ParallelModel model(entry, *config, mesh, options, 1);
+    Batch batch;
+    batch.input_ids = at::arange(kTokens).remainder(62).view({kRows, kSequence});
+    batch.labels = batch.input_ids;
+    model.step({&batch, 1});
+    const int64_t before = counting().live();
+    model.step({&batch, 1});
+    EXPECT_LT(counting().live(), before + 1024) << "a step leaves something behind";
+    return static_cast<double>(when_backward_began - before) / sizeof(float);
+  }
+
+ private:
+  at::CallbackHandle callback_ = 0;
+};
+
+/// Of a Llama layer beside its input, with fused functions: what the norms read and give and their roots; rotated
+/// queries and keys, values, and what attention gives with a logarithm a head; gate, up and their product.
+constexpr int64_t kOfLayer =
+    kTokens * (3 * kHidden + 2 + 2 * kHeads * kHeadDim + 2 * kKeyHeads * kHeadDim + kHeads + 3 * kInner);
+
+TEST_F(ActivationMemory, FallsByWhatIsComputedAgain) {
+  const double all = kept("LlamaForCausalLM", {});
+  Recomputation second;
+  second.every = 2;
+  const std::vector<std::tuple<std::string, Recomputation, int64_t>> cases = {
+      {"full", true, kLayers * kOfLayer},
+      {"every second", second, kLayers / 2 * kOfLayer},
+      {"norm", operations({"norm"}), (2 * kLayers + 1) * kTokens * kHidden},
+      {"activation", operations({"activation"}), kLayers * kTokens * kInner},
+      {"fused attention keeps no scores", operations({"attention"}), 0},
+      {"both", operations({"norm", "activation"}), kTokens * ((2 * kLayers + 1) * kHidden + kLayers * kInner)}};
+  for (const auto& [name, recompute, saved] : cases)
+    EXPECT_NEAR(all - kept("LlamaForCausalLM", {.recompute = recompute}), static_cast<double>(saved), 0.05 * kOfLayer)
+        << name;
+}
+
+// Soft-capped scores keep the tangent's result and the shares; recomputed ones the mask, of which all heads see one.
+TEST_F(ActivationMemory, FallsByScores) {
+  constexpr int64_t kScores = kRows * kHeads * kSequence * kSequence;
+  const double all = kept("Gemma2ForCausalLM", {});
+  const double without = kept("Gemma2ForCausalLM", {.recompute = operations({"attention"})});
+  EXPECT_NEAR(all - without, kLayers * (2.0 * kScores - kSequence * kSequence), 0.02 * kLayers * kScores);
+}
+
+// On a CPU both memories are one: what moves must not be there twice.
+TEST_F(ActivationMemory, MovesToTheHostAndIsNotKeptTwice) {
+  const double all = kept("LlamaForCausalLM", {});
+  Offload offload;
+  offload.activations = true;
+  EXPECT_NEAR(kept("LlamaForCausalLM", {.offload = offload}), all, 0.05 * kOfLayer);
+}
+
+TEST(SavedTensor, IsFreedAndComesBackAsItWas) {
+  Offload offload;
+  offload.activations = true;
+  offload.least_bytes = 4;
+  SavedTensors saved({}, offload, at::kCPU, {});
+  const InstalledSavedTensors installed(&saved);
+  at::Tensor input = at::randn({8, 8}), other = at::randn({8, 8}).requires_grad_();
+  const at::Tensor expected = input.clone() * 3;
+  c10::weak_intrusive_ptr<c10::StorageImpl> memory = input.storage().getWeakStorageImpl();
+  at::Tensor sum;
+  std::shared_ptr<const OffloadedUnit> unit;
+  {
+    SavedTensors::Frame frame(&saved, {});
+    sum = (input.t() * other).sum() * 3;
+    unit = frame.finish(/*offload=*/true);
+  }
+  ASSERT_TRUE(unit);
+  input.reset();
+  EXPECT_TRUE(memory.expired()) << "the graph still holds what was moved";
+  unit->fetch();
+  sum.backward();
+  EXPECT_TRUE(at::equal(other.grad(), expected.t()));
+}
+
+TEST(SavedTensor, ThatWasWrittenInPlaceIsAnError) {
+  SavedTensors saved(operations({"norm"}), {}, at::kCPU, {});
+  const InstalledSavedTensors installed(&saved);
+  const WatchedOperations watched(&saved);
+  const at::Tensor weight = at::ones({8}).requires_grad_(), matrix = at::randn({8, 8}).requires_grad_();
+  const auto run = [&](bool spoil) {
+    at::Tensor x = at::randn({4, 8});
+    at::Tensor sum;
+    {
+      SavedTensors::Frame frame(&saved, {});
+      sum = rms_norm(x, weight, 1e-6).matmul(matrix).sum();
+      frame.finish(/*offload=*/false);
+    }
+    if (spoil) x.add_(1);
+    sum.backward();
+  };
+  run(false);
+  EXPECT_THROW(run(true), c10::Error);
+}
+
+}  // namespace
+}  // namespace modular::testing

@@ -1,0 +1,217 @@
+// The plan of a run against the run: live bytes of tensors at the peak of a step, and what traffic() counted.
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "generated/bert.h"
+#include "generated/llama.h"
+#include "generated/mixtral.h"
+#include "runtime/mesh/traffic.h"
+#include "runtime/ops/fused.h"
+#include "runtime/optim/clip.h"
+#include "runtime/optim/optimizer.h"
+#include "runtime/plan/run_plan.h"
+#include "tests/support/counting_allocator.h"
+#include "tests/support/ranks.h"
+
+namespace modular::testing {
+namespace {
+
+using Settings = std::vector<std::string>;
+
+Settings llama() {
+  return {"model.entry=LlamaForCausalLM",
+          "model.config.hidden_size=192",
+          "model.config.intermediate_size=512",
+          "model.config.num_hidden_layers=8",
+          "model.config.num_attention_heads=4",
+          "model.config.num_key_value_heads=2",
+          "model.config.vocab_size=1000",
+          "train.seq_len=96",
+          "train.batch_size=16"};
+}
+
+Settings bert() {
+  return {"model.entry=BertForMaskedLM",
+          "model.config.hidden_size=192",
+          "model.config.intermediate_size=512",
+          "model.config.num_hidden_layers=6",
+          "model.config.num_attention_heads=4",
+          "model.config.vocab_size=1000",
+          "data.mask_token=3",
+          "train.seq_len=96",
+          "train.batch_size=16"};
+}
+
+Settings with(Settings settings, const Settings& further) {
+  settings.insert(settings.end(), further.begin(), further.end());
+  return settings;
+}
+
+struct Case {
+  std::string name;
+  int ranks;
+  Settings settings;
+};
+
+/// Of this rank: the peak of its third step, and for each group what it received in it.
+Report measured(const Environment& environment, const RunConfig& config) {
+  at::set_num_threads(1);
+  install_fused_functions();
+  CountingAllocator& counting = CountingAllocator::installed();
+  Mesh mesh(environment, config.mesh_shape(environment.world_size), {.device = at::kCPU});
+  ParallelModel model(*config.network.entry, *config.network.config, mesh, config.parallel_options(), 1);
+  Optimizer optimizer(model.parameters(), config.optim, mesh);
+  const BatchShape shape = config.batch_shape(mesh.shape(), 0);
+  Traffic before;
+  for (int step = 0; step < 3; ++step) {
+    std::vector<Batch> batches(static_cast<size_t>(shape.micro_batches));
+    for (Batch& batch : batches) {
+      batch.input_ids = at::randint(0, 1000, {shape.micro_batch, config.train.seq_len}, at::kLong);
+      batch.labels = batch.input_ids.clone();
+    }
+    counting.start();
+    before = traffic();
+    model.step(batches);
+    clip_gradients(model.parameters(), gradient_norm(model.parameters(), mesh), config.optim.max_grad_norm);
+    optimizer.step(1e-3);
+    model.parameters_changed();
+  }
+  Report report = {static_cast<double>(counting.peak())};
+  for (const auto& [axes, now] : traffic().over) {
+    const Exchanged then = before.over[axes];
+    if (now.exchanges == then.exchanges) continue;
+    report.push_back(static_cast<double>(now.exchanges - then.exchanges));
+    report.push_back(now.bytes - then.bytes);
+  }
+  return report;
+}
+
+class PlanOf : public ::testing::TestWithParam<Case> {};
+
+TEST_P(PlanOf, IsWhatTheRunTakes) {
+  const auto& [name, ranks, settings] = GetParam();
+  const RunConfig config = read_run_config({}, settings);
+  const auto reports = run_ranks(ranks, [&](const Environment& environment) { return measured(environment, config); });
+
+  const RunPlan plan = plan_of(config, ranks);
+  const auto of_stage = static_cast<size_t>(ranks / plan.mesh[Axis::pp]);
+  for (size_t rank = 0; rank < reports.size(); ++rank) {
+    SCOPED_TRACE(fmt::format("rank {}", rank));
+    const RankPlan& planned = plan.ranks[rank / of_stage];
+    const double peak = static_cast<double>(planned.step.bytes);
+    fmt::print("{} rank {}: planned {} measured {}: {:+.2f} %\n", name, rank, planned.step.bytes, reports[rank][0],
+               100 * (peak / reports[rank][0] - 1));
+    EXPECT_NEAR(peak / reports[rank][0], 1.0, 0.05) << "planned " << peak << ", measured " << reports[rank][0];
+    std::vector<double> traffic;
+    for (const auto& [axes, exchanged] : planned.traffic) {
+      traffic.push_back(static_cast<double>(exchanged.exchanges));
+      traffic.push_back(exchanged.bytes);
+    }
+    EXPECT_THAT(traffic, ::testing::ElementsAreArray(reports[rank].begin() + 1, reports[rank].end()));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Strategies, PlanOf,
+    ::testing::ValuesIn(std::vector<Case>{
+        {"alone", 1, llama()},
+        {"alone_bf16", 1, with(llama(), {"parallel.bf16=true"})},
+        {"alone_in_parts", 1, with(llama(), {"train.micro_batches=4"})},
+        {"alone_recomputed", 1, with(llama(), {"parallel.recompute=true"})},
+        {"alone_operations", 1, with(llama(), {"parallel.recompute=[\"norm\", \"activation\"]"})},
+        {"alone_every_third", 1, with(llama(), {"parallel.recompute=3"})},
+        {"alone_offload", 1, with(llama(), {"parallel.offload=[\"parameters\", \"activations\"]"})},
+        {"alone_frozen", 1, with(llama(), {"optim.frozen=[\"model.layers.*.mlp\", \"model.embed_tokens\"]"})},
+        {"alone_sgd", 1, with(llama(), {"optim.name=sgd"})},
+        {"alone_adafactor", 1, with(llama(), {"optim.name=adafactor"})},
+        {"alone_muon", 1, with(llama(), {"optim.name=muon"})},
+        {"bert", 1, bert()},
+        {"bert_recomputed", 1, with(bert(), {"parallel.recompute=true"})},
+        {"bert_dropping", 1,
+         with(bert(), {"model.config.hidden_dropout_prob=0.1", "model.config.attention_probs_dropout_prob=0.1"})},
+        {"zero3_no_units", 2, with(llama(), {"parallel.units=[]"})},
+        {"zero3_offload", 2, with(llama(), {"parallel.offload=[\"parameters\"]"})},
+        {"bert_zero3", 2, bert()},
+        {"ddp", 2, with(llama(), {"parallel.dp_replicate=2"})},
+        {"zero1", 2, with(llama(), {"parallel.zero_stage=1", "train.micro_batches=4"})},
+        {"zero2", 2, with(llama(), {"parallel.zero_stage=2", "train.micro_batches=4"})},
+        {"zero3", 2, with(llama(), {"train.micro_batches=4"})},
+        {"zero3_recomputed", 2, with(llama(), {"parallel.recompute=true"})},
+        {"zero3_bf16", 2, with(llama(), {"parallel.bf16=true"})},
+        {"zero3_adafactor", 2, with(llama(), {"optim.name=adafactor"})},
+        {"hsdp", 4, with(llama(), {"parallel.dp_replicate=2"})},
+        {"tp", 2, with(llama(), {"parallel.tp=2"})},
+        {"tp_recomputed", 2, with(llama(), {"parallel.tp=2", "parallel.recompute=true"})},
+        {"tp_zero3", 4, with(llama(), {"parallel.tp=2"})},
+        {"pp_1f1b", 2, with(llama(), {"parallel.pp=2", "train.micro_batches=8"})},
+        {"pp_1f1b_recomputed", 2, with(llama(), {"parallel.pp=2", "train.micro_batches=4", "parallel.recompute=true"})},
+        {"pp_interleaved", 2,
+         with(llama(), {"parallel.pp=2", "parallel.schedule=interleaved", "train.micro_batches=4"})},
+        {"pp_zbv", 2, with(llama(), {"parallel.pp=2", "parallel.schedule=zbv", "train.micro_batches=4"})},
+        {"bert_pp", 2, with(bert(), {"parallel.pp=2", "train.micro_batches=4"})},
+    }),
+    [](const auto& info) { return info.param.name; });
+
+std::string refusal_of(RunConfig config, int64_t ranks) {
+  try {
+    fit_memory(config, ranks);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(FitMemory, TakesTheFewestMicroBatchesThatFit) {
+  RunConfig config = read_run_config({}, llama());
+  std::map<int64_t, int64_t> peaks;  // by micro-batches
+  for (const int64_t micro_batches : {1, 2, 4, 8, 16}) {
+    config.train.micro_batches = micro_batches;
+    peaks[micro_batches] = plan_of(config, 1).peak();
+  }
+  EXPECT_LT(peaks[4], peaks[2]);
+  for (const int64_t micro_batches : {1, 2, 4, 8, 16}) {
+    config.train.micro_batches = 0;
+    config.parallel.memory = std::to_string(peaks[micro_batches]);
+    fit_memory(config, 1);
+    EXPECT_EQ(config.train.micro_batches, micro_batches);
+  }
+}
+
+TEST(FitMemory, SaysWhatARowNeeds) {
+  EXPECT_THAT(refusal_of(read_run_config({}, with(llama(), {"train.micro_batches=0", "parallel.memory=4MiB"})), 1),
+              ::testing::MatchesRegex("a rank needs [0-9]+ MiB with micro-batches of 1 rows, and parallel.memory is "
+                                      "4MiB, which is 4 MiB: raise it, .*"));
+  EXPECT_THAT(refusal_of(read_run_config({}, with(llama(), {"parallel.memory=4MiB"})), 1),
+              ::testing::HasSubstr("micro-batches of 16 rows"));
+  EXPECT_EQ(refusal_of(read_run_config({}, with(llama(), {"parallel.memory=4GiB"})), 1), "");
+}
+
+TEST(Plan, OfALargeModelNeedsNoMemory) {
+  const RunConfig config = read_run_config(
+      {},
+      {"model.entry=LlamaForCausalLM", "model.config.hidden_size=8192", "model.config.intermediate_size=28672",
+       "model.config.num_hidden_layers=80", "model.config.num_attention_heads=64", "model.config.num_key_value_heads=8",
+       "model.config.vocab_size=128256", "train.seq_len=4096", "train.batch_size=64", "parallel.bf16=true"});
+  const RunPlan plan = plan_of(config, 64);
+  // 70.6e9 parameters: their share of parameters and AdamW's state in float32.
+  const RankPlan& rank = plan.ranks.front();
+  EXPECT_NEAR(static_cast<double>(rank.step.held[static_cast<size_t>(Held::parameters)]), 4 * 70.6e9 / 64, 2e7);
+  EXPECT_NEAR(static_cast<double>(rank.step.held[static_cast<size_t>(Held::optimizer)]), 8 * 70.6e9 / 64, 4e7);
+}
+
+TEST(Plan, OfExpertsSharesTokensEvenly) {
+  const RunConfig config = read_run_config(
+      {}, {"model.entry=MixtralForCausalLM", "model.config.hidden_size=64", "model.config.intermediate_size=128",
+           "model.config.num_hidden_layers=2", "model.config.num_attention_heads=4", "model.config.vocab_size=1000",
+           "model.config.num_key_value_heads=2", "model.config.num_local_experts=4", "train.batch_size=4",
+           "train.seq_len=32"});
+  const Report report = run_ranks(1, [&](const Environment& environment) { return measured(environment, config); })[0];
+  EXPECT_NEAR(static_cast<double>(plan_of(config, 1).ranks[0].step.bytes) / report[0], 1.0, 0.05);
+}
+
+}  // namespace
+}  // namespace modular::testing
