@@ -109,7 +109,7 @@ TEST_F(CommandLine, PlanShowsTheLayoutWithoutRanks) {
   EXPECT_THAT(plan.output, HasSubstr("dp_shard 2 x tp 2"));
   EXPECT_THAT(plan.output, HasSubstr("model.layers.1"));
   const auto staged = modrun({"plan", config_.string(), "--ranks", "2", "--set", "parallel.pp=2"});
-  EXPECT_THAT(staged.output, HasSubstr("begin at layers 0, 1: the costliest multiplies by 1."));
+  EXPECT_THAT(staged.output, HasSubstr("cut at layers 1: the costliest stage multiplies by 1."));
 }
 
 }  // namespace
