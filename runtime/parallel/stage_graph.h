@@ -3,7 +3,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <cstdint>

@@ -1,0 +1,92 @@
+// What a ParallelModel holds: its parts, in the order in which they are made.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "runtime/model/dp.h"
+#include "runtime/parallel/dropout_draws.h"
+#include "runtime/parallel/host_gradients.h"
+#include "runtime/parallel/meta_construction.h"
+#include "runtime/parallel/parallel_model.h"
+#include "runtime/parallel/parameter_table.h"
+#include "runtime/parallel/pipeline.h"
+#include "runtime/parallel/router_balance.h"
+#include "runtime/parallel/saved_tensors.h"
+#include "runtime/parallel/tensor_parallel.h"
+#include "runtime/parallel/thread_replicas.h"
+#include "runtime/parallel/uneven_splits.h"
+#include "runtime/parallel/unit_parameters.h"
+#include "runtime/parallel/unit_runner.h"
+
+namespace modular {
+
+struct ParallelModel::State {
+  const Entry& entry;
+  Mesh& mesh;
+  ParallelOptions options;
+  Model model;
+  ParameterTable table;
+  std::vector<UnitParameters> units;  // beside table.units
+  std::vector<ShardedParameter> boxes;
+  std::vector<ShardedParameter> buffers;
+  std::vector<std::pair<size_t, size_t>> places;  // beside boxes: unit, and number in its layout
+  std::vector<size_t> shared_between_stages;      // boxes whose gradient is a sum over the first and the last stage
+  std::vector<size_t> in_every_stage;             // boxes whose gradient is a sum over all stages
+  std::set<int64_t> stages_with_root;             // of this rank's: those that use parameters of the root unit
+  // Whether the modules compute with the boxes themselves, so that the backward leaves gradients where they belong.
+  bool in_place = false;
+  std::optional<SavedTensors> saved;
+  std::optional<UnitRunner> runner;
+  std::unique_ptr<tp::TensorParallel> tensor_parallel;
+  SharedSlices shared_slices;
+  std::unique_ptr<Pipeline> pipeline;
+  std::unique_ptr<dp::DataParallel> rows_of_ranks;
+  ProcessGroup data_parallel;  // the ranks whose batches make up a step's
+  std::optional<DropoutDraws> dropout;
+  std::optional<RouterBalance> routers;
+  HostGradients host_gradients;  // where the optimizer is offloaded
+  std::optional<ThreadReplicas> replicas;
+
+  State(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options)
+      : entry(entry), mesh(mesh), options(options), model(build_on_meta(entry, config)) {}
+
+  /// The boxes of this rank's `slice` of a parameter. Of replicas and stages that hold it, the first counts it.
+  std::vector<ParameterBox> owned_boxes(const ModelParameter& parameter, const Slice& slice) const;
+  const ParameterPlacement& placement(size_t box) const {
+    return units[places[box].first].layout().parameters[places[box].second];
+  }
+  Parallel parallel() {
+    return {.units = runner ? &*runner : nullptr,
+            .tp = tensor_parallel.get(),
+            .stage = pipeline.get(),
+            .dp = rows_of_ranks.get()};
+  }
+
+  void lay_out();
+  void describe_boxes();
+  void lay_out_buffers();
+  void choose_reduction();
+
+  void begin_step();
+  Outputs forward(const Batch& batch);
+  /// Runs `autograd`, which leaves gradients of parameters. The others as UnitRunner has them.
+  void backward(const std::function<void()>& autograd, bool last_of_stage, bool last_of_step, bool with_root);
+  void end_step();
+  StageFunctions stage_functions(size_t micro_batches);
+  /// What routers choose in a step, before its first backward needs it.
+  void count_choices(std::span<const Batch> micro_batches);
+  PipelineSums train(std::span<const Batch> micro_batches, double scale);
+  PipelineSums evaluate(std::span<const Batch> batches);
+  /// Sums over the ranks whose batches make up a step.
+  std::vector<double> sum(std::vector<double> values, const char* what);
+  /// Sums over the stages.
+  std::vector<double> sum_over_stages(std::vector<double> values, const char* what);
+};
+
+}  // namespace modular
