@@ -1,9 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
-#include "runtime/plan/run_plan.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/preflight.h"
 #include "runtime/train/samples.h"
@@ -28,7 +29,7 @@ TrainedModel prepare_model(const Arguments& arguments, int64_t world_size) {
   const auto refusal =
       ParallelModel::refusal(*network.entry, *network.config, model.mesh, model.config.parallel_options().pipeline);
   if (!refusal.empty()) throw ConfigError(refusal);
-  if (model.config.train.micro_batches == 0) fit_memory(model.config, world_size);
+  model.config.train.micro_batches = std::max<int64_t>(model.config.train.micro_batches, 1);
   return model;
 }
 

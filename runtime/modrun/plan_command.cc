@@ -24,7 +24,7 @@ double mebibytes(double bytes) { return bytes / (1 << 20); }
 
 /// Parameters of a unit: all, those that tp splits, and what the rank keeps that keeps most.
 struct UnitSizes {
-  std::string name;
+  std::string name, class_name;
   int64_t all = 0, split = 0, kept = 0;
 };
 
@@ -54,7 +54,8 @@ std::vector<UnitSizes> sizes_of_units(const RunConfig& config, const MeshShape& 
       parameter_table(*model.module, *network.entry->plan, *network.config, /*stages=*/{}, config.parallel.units);
   describe_uneven_splits(table, *network.entry, *network.config, mesh[Axis::tp]);
   std::vector<UnitSizes> units;
-  for (const ModelUnit& unit : table.units) units.push_back({unit.name.empty() ? "(root)" : unit.name});
+  for (const ModelUnit& unit : table.units)
+    units.push_back({unit.name.empty() ? "(root)" : unit.name, class_name(*unit.module)});
   for (const ModelParameter& parameter : table.parameters) {
     const int64_t elements = c10::multiply_integers(parameter.global_shape);
     const int64_t of_tp = c10::multiply_integers(local_shape(parameter, mesh[Axis::tp], /*tp_rank=*/0));
@@ -97,8 +98,11 @@ Json as_json(const RunPlan& plan, const std::vector<UnitSizes>& units) {
                      {"received", traffic}});
   }
   for (const UnitSizes& unit : units)
-    of_units.push_back(
-        {{"unit", unit.name}, {"parameters", unit.all}, {"split_by_tp", unit.split}, {"kept_by_rank", unit.kept}});
+    of_units.push_back({{"unit", unit.name},
+                        {"class", unit.class_name},
+                        {"parameters", unit.all},
+                        {"split_by_tp", unit.split},
+                        {"kept_by_rank", unit.kept}});
   Json mesh;
   for (size_t axis = 0; axis < kAxisNames.size(); ++axis) mesh[std::string(kAxisNames[axis])] = plan.mesh.size[axis];
   return {{"mesh", mesh},
@@ -150,9 +154,10 @@ std::string traffic_table(const RunPlan& plan) {
 }
 
 std::string units_table(const std::vector<UnitSizes>& units) {
-  std::vector<std::vector<std::string>> rows = {{"unit", "parameters", "split by tp", "kept by a rank"}};
+  std::vector<std::vector<std::string>> rows = {{"unit", "class", "parameters", "split by tp", "kept by a rank"}};
   for (const UnitSizes& unit : units)
-    rows.push_back({unit.name, std::to_string(unit.all), std::to_string(unit.split), std::to_string(unit.kept)});
+    rows.push_back(
+        {unit.name, unit.class_name, std::to_string(unit.all), std::to_string(unit.split), std::to_string(unit.kept)});
   return table_of(rows);
 }
 
@@ -184,6 +189,9 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
                config.parallel.schedule, 100.0 * play(schedule).idle_share);
     fmt::print("              {}\n", describe_cuts(config, pp));
   }
+  if (const std::string& memory = config.parallel.memory; !memory.empty())
+    fmt::print("  memory      {:.1f} MiB of parallel.memory = {}{}\n", mebibytes(static_cast<double>(plan.peak())),
+               memory, plan.peak() > bytes_of(memory).value() ? ": too much, training is refused" : "");
   fmt::print("\n{}{}\n{}\n", memory_table(plan), traffic_table(plan), units_table(units));
   for (const auto& [field, axis] : config.network.entry->plan->divides)
     if (!may_be_uneven(field))

@@ -46,20 +46,22 @@ std::pair<std::string, std::string> memory_refusal(const Entry& entry, const Any
                                                    const Recomputation& recompute, const Offload& offload) {
   for (const std::string& name : recompute.operations)
     if (std::ranges::find(recomputed_operations(), name) == recomputed_operations().end())
-      return {"parallel.recompute",
-              fmt::format("parallel.recompute has no operation \"{}\": it is \"none\", \"full\", a number of units, or "
-                          "some of {}",
-                          name, fmt::join(recomputed_operations(), ", "))};
+      return {
+          "parallel.recompute",
+          fmt::format(
+              "parallel.recompute has no operation \"{}\": it is \"none\" or \"full\", an integer without quotes, or "
+              "an array of some of {}",
+              name, fmt::join(recomputed_operations(), ", "))};
   const Model model = build_on_meta(entry, config);
   std::set<std::string> known;
   for (const ModelUnit& unit : parameter_table(*model.module, *entry.plan, config, /*stages=*/{}).units)
     if (!unit.name.empty()) known.insert(class_name(*unit.module));
   for (const std::string& name : units)
     if (name != "*" && !known.contains(name))
-      return {
-          "parallel.units",
-          fmt::format("parallel.units: {} has no unit class {}; its unit classes are {}, and [\"*\"] is all of them",
-                      entry.architecture, name, known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")))};
+      return {"parallel.units",
+              fmt::format(
+                  "parallel.units: {} has no unit class \"{}\"; its unit classes are {}, and [\"*\"] is all of them",
+                  entry.architecture, name, known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")))};
   if (!units.empty()) return {};
   if (recompute.every > 0)
     return {

@@ -136,7 +136,9 @@ RankPlan plan_rank(const RunConfig& config, const MeshShape& shape, const BatchS
 
   log->begin("construction");
   Mesh mesh(environment_of(rank, shape), shape, {.device = at::kCPU});
-  ParallelModel model(*config.network.entry, *config.network.config, mesh, config.parallel_options(), 1);
+  ParallelOptions options = config.parallel_options();
+  options.initialize = false;
+  ParallelModel model(*config.network.entry, *config.network.config, mesh, options, 1);
   log->end();
   plan.start = log->peak(0, log->now());
   log->begin("state");
@@ -202,16 +204,12 @@ std::vector<RankPlan> plan_ranks(const RunConfig& config, const RunPlan& plan, c
   return ranks;
 }
 
-void check(const RunConfig& config, const MeshShape& mesh) {
-  const auto pipeline = config.parallel_options().pipeline;
-  std::string refusal = pipeline_refusal(pipeline, mesh[Axis::pp], config.train.micro_batches).sentence;
-  if (refusal.empty()) refusal = ParallelModel::refusal(*config.network.entry, *config.network.config, mesh, pipeline);
-  if (config.parallel.dp_threads > 1)
-    refusal = "there is no plan of replicas on threads: set parallel.dp_threads to 1, and parallel.memory to \"\"";
-  if (!refusal.empty()) throw ConfigError(refusal);
+/// In MiB, and where that says little, the bytes too.
+std::string described(int64_t bytes) {
+  const double mebibytes = static_cast<double>(bytes) / (1 << 20);
+  return mebibytes < 100 ? fmt::format("{:.2f} MiB ({} bytes)", mebibytes, bytes)
+                         : fmt::format("{:.0f} MiB", mebibytes);
 }
-
-std::string mebibytes(int64_t bytes) { return fmt::format("{:.0f} MiB", static_cast<double>(bytes) / (1 << 20)); }
 
 }  // namespace
 
@@ -219,8 +217,11 @@ int64_t RunPlan::peak() const { return std::ranges::max(ranks, {}, &RankPlan::pe
 
 RunPlan plan_of(const RunConfig& config, int64_t world_size) {
   RunPlan plan;
-  plan.mesh = config.mesh_shape(world_size);
-  check(config, plan.mesh);
+  plan.mesh = check_settings(config, world_size);
+  if (config.parallel.dp_threads > 1)
+    throw ConfigError(
+        "there is no plan of replicas on threads: set parallel.dp_threads to 1, or leave out parallel.memory and a "
+        "train.micro_batches of 0");
   plan.batch = config.batch_shape(plan.mesh, 0);
   install_fused_functions();
   const OneThread one_thread;
@@ -245,7 +246,10 @@ RunPlan plan_of(const RunConfig& config, int64_t world_size) {
 }
 
 void fit_memory(RunConfig& config, int64_t world_size) {
-  if (config.parallel.memory.empty()) return;
+  if (config.parallel.memory.empty() && config.train.micro_batches > 0) return;
+  if (config.parallel.memory.empty())
+    throw ConfigError(
+        "train.micro_batches is 0, for as few as fit into parallel.memory, which is not given: set it, e.g. to 16GiB");
   const int64_t memory = bytes_of(config.parallel.memory).value();
   const bool chooses = config.train.micro_batches == 0;
   if (chooses) config.train.micro_batches = 1;
@@ -260,11 +264,12 @@ void fit_memory(RunConfig& config, int64_t world_size) {
     const int64_t needed = peak(micro_batches);
     if (needed > memory)
       throw ConfigError(
-          fmt::format("a rank needs {} with micro-batches of {} rows, and parallel.memory is {}, which is {}: {}",
-                      mebibytes(needed), rows / micro_batches, config.parallel.memory, mebibytes(memory), remedy));
+          fmt::format("a rank needs {} with micro-batches of {} rows, and parallel.memory = \"{}\" is {}: {}",
+                      described(needed), rows / micro_batches, config.parallel.memory, described(memory), remedy));
   };
   if (!chooses)
-    return refuse_above(config.train.micro_batches, "set train.micro_batches to 0 for as many as fit, or raise it");
+    return refuse_above(config.train.micro_batches,
+                        "set train.micro_batches to 0 for the fewest that fit, or raise parallel.memory");
 
   const auto pipeline = config.parallel_options().pipeline;
   std::vector<int64_t> choices;
@@ -275,11 +280,12 @@ void fit_memory(RunConfig& config, int64_t world_size) {
     if (refusal.empty()) choices.push_back(micro_batches);
   }
   if (choices.empty()) throw ConfigError(refusal);
-  // Smaller micro-batches never need more.
+  // Not by bisection: two micro-batches may need more than one, as the first one's gradients wait for the second.
   const auto fits = [&](int64_t micro_batches) { return peak(micro_batches) <= memory; };
-  const auto first = std::ranges::partition_point(choices, [&](int64_t micro_batches) { return !fits(micro_batches); });
+  const auto first = std::ranges::find_if(choices, fits);
   if (first == choices.end())
-    refuse_above(choices.back(), "raise it, shorten train.seq_len, set parallel.recompute, or use more ranks");
+    refuse_above(choices.back(),
+                 "raise parallel.memory, shorten train.seq_len, set parallel.recompute, or use more ranks");
   else
     config.train.micro_batches = *first;
 }

@@ -125,16 +125,15 @@ std::optional<Masking> RunConfig::masking() const {
 }
 
 std::optional<int64_t> bytes_of(const std::string& text) {
-  static constexpr std::array<std::pair<std::string_view, double>, 10> kUnits = {{{"", 1},
-                                                                                  {"B", 1},
-                                                                                  {"KB", 1e3},
-                                                                                  {"MB", 1e6},
-                                                                                  {"GB", 1e9},
-                                                                                  {"TB", 1e12},
-                                                                                  {"KiB", 0x1p10},
-                                                                                  {"MiB", 0x1p20},
-                                                                                  {"GiB", 0x1p30},
-                                                                                  {"TiB", 0x1p40}}};
+  static constexpr std::array<std::pair<std::string_view, double>, 9> kUnits = {{{"B", 1},
+                                                                                 {"KB", 1e3},
+                                                                                 {"MB", 1e6},
+                                                                                 {"GB", 1e9},
+                                                                                 {"TB", 1e12},
+                                                                                 {"KiB", 0x1p10},
+                                                                                 {"MiB", 0x1p20},
+                                                                                 {"GiB", 0x1p30},
+                                                                                 {"TiB", 0x1p40}}};
   double number = 0.0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));

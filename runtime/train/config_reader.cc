@@ -283,10 +283,11 @@ void check_together(const RunConfig& config) {
          "parallel.offload has activations, and with parallel.recompute = \"full\" units keep none but their inputs: "
          "leave one of the two out, or recompute every second unit or operations");
   const std::string& memory = config.parallel.memory;
-  unless(memory.empty() || bytes_of(memory), {"parallel.memory"},
-         fmt::format("parallel.memory is \"{}\": give bytes, e.g. 16GiB or 500MB", memory));
-  unless(!memory.empty() || config.train.micro_batches > 0, {"train.micro_batches"},
-         "train.micro_batches is 0, for as few as fit into parallel.memory, which is not given: set it, e.g. to 16GiB");
+  unless(
+      memory.empty() || bytes_of(memory), {"parallel.memory"},
+      fmt::format(
+          "parallel.memory is \"{}\": give a number with its unit: B, KB, MB, GB, TB, KiB, MiB, GiB or TiB, e.g. 16GiB",
+          memory));
   const std::string unknown = unknown_schedule(config.parallel.schedule);
   unless(unknown.empty(), {"parallel.schedule"}, unknown);
   unless(optim.min_lr <= optim.lr, {"optim.min_lr", "optim.lr"},

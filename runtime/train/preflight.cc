@@ -313,15 +313,10 @@ void check_named_parameters(const RunConfig& config) {
     refuse_setting(config, "optim.frozen", "optim.frozen leaves nothing to train: name fewer modules");
 }
 
-Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
-  Run run{std::move(config), asked, {}, {}, {}};
-  const auto& settings = run.config;
-  if (asked.automatic) run.request.resume = !find_checkpoint(settings.checkpoints()).empty();
-  const RunRequest& request = run.request;
-  run.mesh = settings.mesh_shape(world_size);
+MeshShape check_settings(const RunConfig& settings, int64_t world_size) {
+  const MeshShape mesh = settings.mesh_shape(world_size);
   const ParallelOptions parallel = settings.parallel_options();
-  if (const auto [key, sentence] =
-          pipeline_refusal(parallel.pipeline, run.mesh[Axis::pp], settings.train.micro_batches);
+  if (const auto [key, sentence] = pipeline_refusal(parallel.pipeline, mesh[Axis::pp], settings.train.micro_batches);
       !sentence.empty())
     refuse_setting(settings, key, sentence);
   if (const auto [key, sentence] = memory_refusal(*settings.network.entry, *settings.network.config, parallel.units,
@@ -330,13 +325,22 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
     refuse_setting(settings, key, sentence);
   check_dropout(settings);
   if (settings.train.deterministic) refuse_if(deterministic_refusal());
-  refuse_if(ParallelModel::refusal(*settings.network.entry, *settings.network.config, run.mesh, parallel.pipeline));
+  refuse_if(ParallelModel::refusal(*settings.network.entry, *settings.network.config, mesh, parallel.pipeline));
   check_reading(settings);
   check_targets(settings);
   check_router(settings);
   check_trace(settings);
   check_named_parameters(settings);
   if (!settings.sample.prompt.empty()) check_sampling(settings);
+  return mesh;
+}
+
+Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
+  Run run{std::move(config), asked, {}, {}, {}};
+  const auto& settings = run.config;
+  if (asked.automatic) run.request.resume = !find_checkpoint(settings.checkpoints()).empty();
+  const RunRequest& request = run.request;
+  run.mesh = check_settings(settings, world_size);
   run.config.train.batch_size = settings.batch_shape(run.mesh, 0).global();
 
   run.files = find_data_files(settings.data);

@@ -30,6 +30,9 @@ struct Run {
   std::string note;                  // what a run that goes on with other settings should know; may be empty
 };
 
+/// Checks what needs no file, and returns the mesh. Throws ConfigError in one sentence that says what to change.
+MeshShape check_settings(const RunConfig& settings, int64_t world_size);
+
 /// Checks mesh, batch, data and checkpoints of a run on `world_size` ranks. Throws ConfigError, DataError or
 /// std::runtime_error in one sentence that says what to change. Changes nothing and needs no process group.
 Run prepare_run(RunConfig config, const RunRequest& request, int64_t world_size);

@@ -15,10 +15,14 @@
 
 namespace modular {
 
-/// "the integer 3"
+/// "the integer 3", "an array of the integer 3, true"
 inline std::string describe(const toml::node& node) {
   if (node.is_table()) return "a table";
-  if (node.is_array()) return "an array";
+  if (const auto* array = node.as_array()) {
+    std::string elements;
+    for (const toml::node& element : *array) elements += (elements.empty() ? " of " : ", ") + describe(element);
+    return "an array" + elements;
+  }
   if (const auto* text = node.as_string()) return fmt::format("the string \"{}\"", text->get());
   if (const auto* number = node.as_integer()) return fmt::format("the integer {}", number->get());
   if (const auto* number = node.as_floating_point()) return fmt::format("the number {}", number->get());

@@ -103,17 +103,19 @@ TEST(MemoryOptions, RefuseNamesThatDoNotExist) {
   EXPECT_EQ(refusal({"LlamaDecoderLayer"}, true), Found());
   EXPECT_EQ(refusal({"LlamaMLP"}, {}),
             Found("parallel.units",
-                  "parallel.units: LlamaForCausalLM has no unit class LlamaMLP; its unit classes are "
+                  "parallel.units: LlamaForCausalLM has no unit class \"LlamaMLP\"; its unit classes are "
                   "LlamaDecoderLayer, and [\"*\"] is all of them"));
   EXPECT_EQ(refusal({}, operations()), Found());
   EXPECT_EQ(refusal({}, true).first, "parallel.recompute");
   EXPECT_EQ(refusal({}, {}, offload_of({"activations"})).first, "parallel.offload");
   Recomputation wrong;
   wrong.operations = {"norm", "atention"};
-  EXPECT_EQ(refusal({"*"}, wrong),
-            Found("parallel.recompute",
-                  "parallel.recompute has no operation \"atention\": it is \"none\", \"full\", a number of units, or "
-                  "some of attention, norm, activation"));
+  EXPECT_EQ(
+      refusal({"*"}, wrong),
+      Found(
+          "parallel.recompute",
+          "parallel.recompute has no operation \"atention\": it is \"none\" or \"full\", an integer without quotes, or "
+          "an array of some of attention, norm, activation"));
 }
 
 TEST(MemoryOptions, EveryNthCountsTheElementsOfAList) {

@@ -175,16 +175,42 @@ TEST(FitMemory, TakesTheFewestMicroBatchesThatFit) {
   EXPECT_LT(peaks[4], peaks[2]);
   for (const int64_t micro_batches : {1, 2, 4, 8, 16}) {
     config.train.micro_batches = 0;
-    config.parallel.memory = std::to_string(peaks[micro_batches]);
+    config.parallel.memory = std::to_string(peaks[micro_batches]) + "B";
     fit_memory(config, 1);
     EXPECT_EQ(config.train.micro_batches, micro_batches);
   }
 }
 
+// The first micro-batch's gradients wait for the second: of short rows one forward needs less than two.
+TEST(FitMemory, TakesOneForwardWhereTwoNeedMore) {
+  RunConfig config = read_run_config({}, with(llama(), {"train.seq_len=2"}));
+  const int64_t one = plan_of(config, 1).peak();
+  config.train.micro_batches = 2;
+  ASSERT_GT(plan_of(config, 1).peak(), one);
+  config.train.micro_batches = 0;
+  config.parallel.memory = std::to_string(one) + "B";
+  fit_memory(config, 1);
+  EXPECT_EQ(config.train.micro_batches, 1);
+}
+
+TEST(FitMemory, RefusesWhatTrainingRefuses) {
+  EXPECT_THAT(
+      refusal_of(
+          read_run_config({}, with(bert(), {"model.entry=BertForSequenceClassification", "parallel.memory=4GiB"})), 1),
+      ::testing::HasSubstr("needs labelled examples"));
+  EXPECT_THAT(
+      refusal_of(read_run_config({}, with(llama(), {"optim.frozen=[\"model\", \"lm_head\"]", "parallel.memory=4GiB"})),
+                 1),
+      ::testing::HasSubstr("leaves nothing to train"));
+  EXPECT_THAT(refusal_of(read_run_config({}, with(llama(), {"train.micro_batches=0"})), 1),
+              ::testing::HasSubstr("parallel.memory, which is not given"));
+}
+
 TEST(FitMemory, SaysWhatARowNeeds) {
-  EXPECT_THAT(refusal_of(read_run_config({}, with(llama(), {"train.micro_batches=0", "parallel.memory=4MiB"})), 1),
-              ::testing::MatchesRegex("a rank needs [0-9]+ MiB with micro-batches of 1 rows, and parallel.memory is "
-                                      "4MiB, which is 4 MiB: raise it, .*"));
+  EXPECT_THAT(
+      refusal_of(read_run_config({}, with(llama(), {"train.micro_batches=0", "parallel.memory=4MiB"})), 1),
+      ::testing::MatchesRegex("a rank needs [0-9.]+ MiB \\([0-9]+ bytes\\) with micro-batches of 1 rows, and "
+                              "parallel.memory = \"4MiB\" is 4.00 MiB \\(4194304 bytes\\): raise parallel.memory, .*"));
   EXPECT_THAT(refusal_of(read_run_config({}, with(llama(), {"parallel.memory=4MiB"})), 1),
               ::testing::HasSubstr("micro-batches of 16 rows"));
   EXPECT_EQ(refusal_of(read_run_config({}, with(llama(), {"parallel.memory=4GiB"})), 1), "");

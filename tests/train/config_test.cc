@@ -80,8 +80,9 @@ TEST_F(RunConfigTest, WrongTypesAndValuesAreLocated) {
             "--set parallel.bf16=yes: parallel.bf16 must be true or false, but is the string \"yes\"");
   EXPECT_EQ(setting_refusal("optim.beta1=1.0"), "--set optim.beta1=1.0: optim.beta1 must be less than 1, but is 1");
   EXPECT_EQ(setting_refusal("optim.lr=nan"), "--set optim.lr=nan: optim.lr must be at least 0, but is nan");
-  EXPECT_EQ(setting_refusal("data.paths=[1]"),
-            "--set data.paths=[1]: data.paths must be an array, each element a string, but is an array");
+  EXPECT_EQ(
+      setting_refusal("data.paths=[1]"),
+      "--set data.paths=[1]: data.paths must be an array, each element a string, but is an array of the integer 1");
   EXPECT_EQ(setting_refusal("data.format=parquet"),
             "--set data.format=parquet: data.format must be \"bytes\", \"tokens\" or \"examples\", but is \"parquet\"");
   EXPECT_EQ(setting_refusal("parallel.schedule=zigzag"),
