@@ -17,9 +17,9 @@ namespace modular::testing {
 namespace {
 
 template <class T>
-constexpr bool is_number = std::is_arithmetic_v<T>;
+constexpr bool takes_numbers = std::is_arithmetic_v<T>;
 template <class T>
-constexpr bool is_number<std::optional<T>> = std::is_arithmetic_v<T>;
+constexpr bool takes_numbers<std::optional<T>> = std::is_arithmetic_v<T>;
 
 FieldVisitor setter_of(const Fields& fields) {
   return FieldVisitor([&fields](std::string_view name, const ConfigValue& field) {
@@ -27,8 +27,12 @@ FieldVisitor setter_of(const Fields& fields) {
     const auto found = fields.find(name);
     if (found == fields.end()) return;
     std::visit(
-        [](auto* value, auto given) {
-          if constexpr (is_number<std::remove_pointer_t<decltype(value)>>) *value = given;
+        [](auto* value, const auto& given) {
+          using Value = std::remove_pointer_t<decltype(value)>;
+          using Given = std::remove_cvref_t<decltype(given)>;
+          constexpr bool both_numbers = takes_numbers<Value> && takes_numbers<Given>;
+          if constexpr (both_numbers || (std::is_same_v<Value, std::string> && std::is_same_v<Given, std::string>))
+            *value = given;
         },
         field, found->second);
   });

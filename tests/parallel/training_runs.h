@@ -12,7 +12,7 @@
 namespace modular::testing {
 
 /// Values of config fields by name. Fields that a family lacks are left out.
-using Fields = std::map<std::string, std::variant<bool, int64_t, double>, std::less<>>;
+using Fields = std::map<std::string, std::variant<bool, int64_t, double, std::string>, std::less<>>;
 
 /// A model of a few thousand parameters whose sizes 2 tp ranks divide; `changed` overrides its fields.
 std::unique_ptr<AnyConfig> tiny_config(const Entry& entry, const Fields& changed = {});
