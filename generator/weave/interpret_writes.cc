@@ -17,7 +17,7 @@ std::optional<int64_t> literal_index(const Expr& expr) {
   return error == std::errc() && end == expr.name.data() + expr.name.size() ? std::optional(index) : std::nullopt;
 }
 
-std::optional<Place> inside(std::optional<Place> place, Place::Step step) {
+std::optional<Place> part_of(std::optional<Place> place, Place::Step step) {
   if (place) place->steps.push_back(std::move(step));
   return place;
 }
@@ -101,7 +101,7 @@ std::optional<Place> Interpreter::place_of(const Expr& expr) {
     case Expr::Kind::field: {
       Expr self;
       self.kind = Expr::Kind::self;
-      std::optional<Place> place = inside(place_of(expr.operands.empty() ? self : expr.operands[0]), {expr.name});
+      std::optional<Place> place = part_of(place_of(expr.operands.empty() ? self : expr.operands[0]), {expr.name});
       if (place) place->through_reference |= expr.is_reference;
       return place;
     }
@@ -112,18 +112,18 @@ std::optional<Place> Interpreter::place_of(const Expr& expr) {
       if (expr.name == "*" && expr.operands.size() == 1 && expr.operands[0].type.starts_with("std::optional"))
         return place_of(expr.operands[0]);
       if (expr.name == "[]" && expr.is_lvalue && !expr.operands[0].type.ends_with("*"))
-        return inside(place_of(expr.operands[0]), {"", literal_index(expr.operands[1])});
+        return part_of(place_of(expr.operands[0]), {"", literal_index(expr.operands[1])});
       return std::nullopt;
     case Expr::Kind::call:
       if (expr.operands.size() != 1 || !expr.callee || expr.callee->home != Callee::Home::standard) return std::nullopt;
       if (expr.name == "std::move" || expr.name == "std::forward" || expr.name == "std::as_const")
         return place_of(expr.operands[0]);
-      return expr.name == "std::get" ? inside(place_of(expr.operands[0]), {}) : std::nullopt;
+      return expr.name == "std::get" ? part_of(place_of(expr.operands[0]), {}) : std::nullopt;
     case Expr::Kind::method:
       if (!expr.is_lvalue || !expr.callee || expr.callee->home != Callee::Home::standard) return std::nullopt;
       if (expr.name == "value") return place_of(expr.operands[0]);
       if (expr.name == "at" || expr.name == "front" || expr.name == "back")
-        return inside(place_of(expr.operands[0]), {});
+        return part_of(place_of(expr.operands[0]), {});
       return std::nullopt;
     default:
       return std::nullopt;

@@ -44,7 +44,7 @@ uint32_t masked_crc(std::string_view data) {
 }
 
 template <class T>
-std::string bytes_of(T value) {
+std::string serialized(T value) {
   std::string bytes(sizeof(T), '\0');
   std::memcpy(bytes.data(), &value, sizeof(T));
   return bytes;
@@ -52,7 +52,7 @@ std::string bytes_of(T value) {
 
 std::string record(std::string_view data) {
   const std::string length = bytes_of<uint64_t>(data.size());
-  return length + bytes_of(masked_crc(length)) + std::string(data) + bytes_of(masked_crc(data));
+  return length + serialized(masked_crc(length)) + std::string(data) + serialized(masked_crc(data));
 }
 
 // Fields of a protobuf message: number and kind of the field, then the value.
@@ -65,8 +65,8 @@ std::string varint(uint64_t value) {
 std::string integer_field(uint32_t number, int64_t value) {
   return varint(number << 3) + varint(static_cast<uint64_t>(value));
 }
-std::string double_field(uint32_t number, double value) { return varint(number << 3 | 1) + bytes_of(value); }
-std::string float_field(uint32_t number, float value) { return varint(number << 3 | 5) + bytes_of(value); }
+std::string double_field(uint32_t number, double value) { return varint(number << 3 | 1) + serialized(value); }
+std::string float_field(uint32_t number, float value) { return varint(number << 3 | 5) + serialized(value); }
 /// A string or an inner message.
 std::string bytes_field(uint32_t number, std::string_view value) {
   return varint(number << 3 | 2) + varint(value.size()) + std::string(value);
