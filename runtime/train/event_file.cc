@@ -51,7 +51,7 @@ std::string serialized(T value) {
 }
 
 std::string record(std::string_view data) {
-  const std::string length = bytes_of<uint64_t>(data.size());
+  const std::string length = serialized<uint64_t>(data.size());
   return length + serialized(masked_crc(length)) + std::string(data) + serialized(masked_crc(data));
 }
 
