@@ -319,11 +319,11 @@ MeshShape check_settings(const RunConfig& settings, int64_t world_size) {
   if (const auto [key, sentence] = pipeline_refusal(parallel.pipeline, mesh[Axis::pp], settings.train.micro_batches);
       !sentence.empty())
     refuse_setting(settings, key, sentence);
+  check_dropout(settings);
   if (const auto [key, sentence] = memory_refusal(*settings.network.entry, *settings.network.config, parallel.units,
                                                   parallel.recompute, parallel.offload);
       !sentence.empty())
     refuse_setting(settings, key, sentence);
-  check_dropout(settings);
   if (settings.train.deterministic) refuse_if(deterministic_refusal());
   refuse_if(ParallelModel::refusal(*settings.network.entry, *settings.network.config, mesh, parallel.pipeline));
   check_reading(settings);

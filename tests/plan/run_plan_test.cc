@@ -41,7 +41,7 @@ Settings bert() {
           "model.config.num_hidden_layers=6",
           "model.config.num_attention_heads=4",
           "model.config.vocab_size=1000",
-          "data.mask_token=3",
+          "data.mask_token=300",
           "train.seq_len=96",
           "train.batch_size=16"};
 }
@@ -209,7 +209,7 @@ TEST(FitMemory, RefusesWhatTrainingRefuses) {
 TEST(FitMemory, SaysWhatARowNeeds) {
   EXPECT_THAT(
       refusal_of(read_run_config({}, with(llama(), {"train.micro_batches=0", "parallel.memory=4MiB"})), 1),
-      ::testing::MatchesRegex("a rank needs [0-9.]+ MiB \\([0-9]+ bytes\\) with micro-batches of 1 rows, and "
+      ::testing::MatchesRegex("a rank needs [0-9]+ MiB with micro-batches of 1 rows, and "
                               "parallel.memory = \"4MiB\" is 4.00 MiB \\(4194304 bytes\\): raise parallel.memory, .*"));
   EXPECT_THAT(refusal_of(read_run_config({}, with(llama(), {"parallel.memory=4MiB"})), 1),
               ::testing::HasSubstr("micro-batches of 16 rows"));
@@ -217,11 +217,12 @@ TEST(FitMemory, SaysWhatARowNeeds) {
 }
 
 TEST(Plan, OfALargeModelNeedsNoMemory) {
-  const RunConfig config = read_run_config(
-      {},
-      {"model.entry=LlamaForCausalLM", "model.config.hidden_size=8192", "model.config.intermediate_size=28672",
-       "model.config.num_hidden_layers=80", "model.config.num_attention_heads=64", "model.config.num_key_value_heads=8",
-       "model.config.vocab_size=128256", "train.seq_len=4096", "train.batch_size=64", "parallel.bf16=true"});
+  const RunConfig config =
+      read_run_config({}, {"model.entry=LlamaForCausalLM", "model.config.hidden_size=8192",
+                           "model.config.intermediate_size=28672", "model.config.num_hidden_layers=80",
+                           "model.config.num_attention_heads=64", "model.config.num_key_value_heads=8",
+                           "model.config.vocab_size=128256", "model.config.max_position_embeddings=4096",
+                           "train.seq_len=4096", "train.batch_size=64", "parallel.bf16=true"});
   const RunPlan plan = plan_of(config, 64);
   // 70.6e9 parameters: their share of parameters and AdamW's state in float32.
   const RankPlan& rank = plan.ranks.front();

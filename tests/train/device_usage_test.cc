@@ -31,7 +31,8 @@ TEST(FlopsPerToken, CountAttentionWhateverAFamilyCallsItsSizes) {
 TEST(ParameterCounts, TellWhatATokenIsMultipliedBy) {
   const auto counts = [](const std::string& own) {
     return count_parameters(parse_config(R"({"vocab_size": 100, "hidden_size": 32, "intermediate_size": 64,
-                                             "num_hidden_layers": 3, "num_attention_heads": 4, )" +
+                                             "num_hidden_layers": 3, "num_attention_heads": 4,
+                                             "num_key_value_heads": 2, )" +
                                              own + "}",
                                          "config.json"));
   };
