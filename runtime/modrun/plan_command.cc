@@ -29,11 +29,9 @@ struct UnitSizes {
 };
 
 /// Where the stages of a pipeline begin, in a sentence's end.
-std::string describe_cuts(const RunConfig& config, int64_t pp) {
-  const auto& [entry, network] = std::tie(*config.network.entry, *config.network.config);
-  const Model model = build_on_meta(entry, network);
-  const ParameterTable table = parameter_table(*model.module, *entry.plan, network, /*stages=*/{});
-  const auto costs = layer_costs(table, *entry.plan, tower_sizes(*model.module, *entry.plan));
+std::string describe_cuts(const RunConfig& config, const Model& model, const ParameterTable& table, int64_t pp) {
+  const Plan& plan = *config.network.entry->plan;
+  const auto costs = layer_costs(table, plan, tower_sizes(*model.module, plan));
   auto bounds = stage_cuts(config.parallel_options().pipeline, pp, costs);
   const std::string cuts = fmt::format("{}", fmt::join(bounds, ", "));
   bounds.insert(bounds.begin(), 0);
@@ -47,12 +45,7 @@ std::string describe_cuts(const RunConfig& config, int64_t pp) {
                      static_cast<double>(most) * static_cast<double>(bounds.size() - 1) / std::max(all, 1.0));
 }
 
-std::vector<UnitSizes> sizes_of_units(const RunConfig& config, const MeshShape& mesh) {
-  const auto& network = config.network;
-  const Model model = build_on_meta(*network.entry, *network.config);
-  auto table =
-      parameter_table(*model.module, *network.entry->plan, *network.config, /*stages=*/{}, config.parallel.units);
-  describe_uneven_splits(table, *network.entry, *network.config, mesh[Axis::tp]);
+std::vector<UnitSizes> sizes_of_units(const ParameterTable& table, const MeshShape& mesh) {
   std::vector<UnitSizes> units;
   for (const ModelUnit& unit : table.units)
     units.push_back({unit.name.empty() ? "(root)" : unit.name, class_name(*unit.module)});
@@ -169,7 +162,11 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
   const bool chooses = config.train.micro_batches == 0;
   if (chooses) fit_memory(config, ranks);
   const RunPlan plan = plan_of(config, ranks);
-  const auto units = sizes_of_units(config, plan.mesh);
+  const auto& [entry, network] = std::tie(*config.network.entry, *config.network.config);
+  const Model model = build_on_meta(entry, network);
+  auto table = parameter_table(*model.module, *entry.plan, network, /*stages=*/{}, config.parallel.units);
+  describe_uneven_splits(table, entry, network, plan.mesh[Axis::tp]);
+  const auto units = sizes_of_units(table, plan.mesh);
   if (arguments.format == "json") return fmt::print("{}\n", as_json(plan, units).dump(2));
 
   const BatchShape& batch = plan.batch;
@@ -187,7 +184,7 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
     const auto schedule = training_schedule(config.parallel_options().pipeline, pp, batch.micro_batches);
     fmt::print("  pipeline    {} stages in the order of {}: a rank waits for {:.1f} % of a step\n", schedule.stages(),
                config.parallel.schedule, 100.0 * play(schedule).idle_share);
-    fmt::print("              {}\n", describe_cuts(config, pp));
+    fmt::print("              {}\n", describe_cuts(config, model, table, pp));
   }
   if (const std::string& memory = config.parallel.memory; !memory.empty())
     fmt::print("  memory      {:.1f} MiB of parallel.memory = {}{}\n", mebibytes(static_cast<double>(plan.peak())),

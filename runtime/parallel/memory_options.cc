@@ -52,16 +52,19 @@ std::pair<std::string, std::string> memory_refusal(const Entry& entry, const Any
               "parallel.recompute has no operation \"{}\": it is \"none\" or \"full\", an integer without quotes, or "
               "an array of some of {}",
               name, fmt::join(recomputed_operations(), ", "))};
-  const Model model = build_on_meta(entry, config);
-  std::set<std::string> known;
-  for (const ModelUnit& unit : parameter_table(*model.module, *entry.plan, config, /*stages=*/{}).units)
-    if (!unit.name.empty()) known.insert(class_name(*unit.module));
-  for (const std::string& name : units)
-    if (name != "*" && !known.contains(name))
-      return {"parallel.units",
-              fmt::format(
-                  "parallel.units: {} has no unit class \"{}\"; its unit classes are {}, and [\"*\"] is all of them",
-                  entry.architecture, name, known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")))};
+  const auto is_name = [](const std::string& name) { return name != "*"; };
+  if (std::ranges::any_of(units, is_name)) {  // a start that names none builds no model for it
+    const Model model = build_on_meta(entry, config);
+    std::set<std::string> known;
+    for (const ModelUnit& unit : parameter_table(*model.module, *entry.plan, config, /*stages=*/{}).units)
+      if (!unit.name.empty()) known.insert(class_name(*unit.module));
+    for (const std::string& name : units)
+      if (is_name(name) && !known.contains(name))
+        return {"parallel.units",
+                fmt::format(
+                    "parallel.units: {} has no unit class \"{}\"; its unit classes are {}, and [\"*\"] is all of them",
+                    entry.architecture, name, known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")))};
+  }
   if (!units.empty()) return {};
   if (recompute.every > 0)
     return {
