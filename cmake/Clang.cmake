@@ -17,6 +17,7 @@ add_library(modular_clang INTERFACE)
 add_library(modular::clang ALIAS modular_clang)
 target_include_directories(modular_clang SYSTEM INTERFACE ${llvm_include})
 # g++ 12 warns wrongly of Clang's lazy pointers and of std::string's operator+ once they are inlined.
-target_compile_options(modular_clang INTERFACE -fno-rtti -Wno-nonnull -Wno-restrict -Wno-stringop-overflow)
+target_compile_options(modular_clang INTERFACE -fno-rtti
+                       $<$<CXX_COMPILER_ID:GNU>:-Wno-nonnull> $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
 target_link_libraries(modular_clang INTERFACE ${MODULAR_CLANG_LIBRARY} ${MODULAR_LLVM_LIBRARY})
 file(REAL_PATH ${llvm_libraries}/clang/19 MODULAR_CLANG_RESOURCE_DIR)

@@ -26,6 +26,8 @@ target_include_directories(modular::torch SYSTEM INTERFACE
   ${MODULAR_TORCH_DIR}/include ${MODULAR_TORCH_DIR}/include/torch/csrc/api/include)
 target_compile_definitions(modular::torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
 target_compile_features(modular::torch INTERFACE cxx_std_20)
+# libtorch is compiled by g++, as which Clang names templates with conditions only when it keeps to its ABI of before 18.
+target_compile_options(modular::torch INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fclang-abi-compat=17>)
 target_link_libraries(modular::torch INTERFACE ${MODULAR_TORCH_DIR}/lib/libtorch_cpu.so ${MODULAR_TORCH_DIR}/lib/libc10.so)
 # libtorch_cpu finds its own CUDA runtime when it is loaded; the linker need not.
 target_link_options(modular::torch INTERFACE -Wl,--unresolved-symbols=ignore-in-shared-libs)

@@ -90,7 +90,7 @@ std::vector<at::Tensor> own_sums(const Updated& updated, size_t rank) {
     each_counted(updated, rank, [&](const ParameterBox& box) {
       collapsed(box, from_end)
           .in_global(sum)
-          .add_(at::linalg_vector_norm(box.in_local(parameter.grad), 2, {{dim}}, /*keepdim=*/true).square_());
+          .add_(at::linalg_vector_norm(box.in_local(parameter.grad), 2, {dim}, /*keepdim=*/true).square_());
     });
     sums.push_back(sum.to(at::kDouble).view(-1));
   }

@@ -18,7 +18,7 @@ at::Tensor norms_of_pieces(const std::vector<at::Tensor>& gradients) {
   for (const at::Tensor& gradient : gradients) {
     const at::Tensor flat = gradient.reshape(-1);
     const int64_t rest = flat.numel() % kPiece, full = flat.numel() - rest;
-    if (full > 0) norms.push_back(at::linalg_vector_norm(flat.narrow(0, 0, full).view({-1, kPiece}), 2, {{1}}));
+    if (full > 0) norms.push_back(at::linalg_vector_norm(flat.narrow(0, 0, full).view({-1, kPiece}), 2, {1}));
     if (rest > 0) rests.push_back(flat.narrow(0, full, rest));
   }
   if (!rests.empty()) norms.push_back(at::stack(at::_foreach_norm(rests, 2)));

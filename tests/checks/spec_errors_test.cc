@@ -73,7 +73,7 @@ TEST_F(SpecErrors, HaveRelatedPlacesAndFixesInSarif) {
   for (const Json& rule : run["tool"]["driver"]["rules"]) rules.push_back(rule["id"]);
   bool refused = false;
   for (const Json& result : run["results"]) {
-    EXPECT_EQ(std::count(rules.begin(), rules.end(), result["ruleId"]), 1) << result.dump(1);
+    EXPECT_EQ(std::count(rules.begin(), rules.end(), result["ruleId"].get<std::string>()), 1) << result.dump(1);
     const Json& place = result["locations"][0]["physicalLocation"];
     EXPECT_TRUE(place["artifactLocation"]["uri"].is_string() && place["region"]["startLine"] >= 1) << result.dump(1);
     if (result["ruleId"] != "refused") continue;

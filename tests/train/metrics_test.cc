@@ -119,13 +119,13 @@ TEST(FormatStep, RatesAreOfTheStepsSinceTheLastLine) {
             "eta 20:50");
 }
 
-constexpr RunSummary kSummary = {.step = 30,
-                                 .steps = 20,
-                                 .samples = 320,
-                                 .tokens = 81920,
-                                 .seconds = 75.5,
-                                 .seconds_of_steps = 64.0,
-                                 .memory_peak = 3 << 29};
+const RunSummary kSummary = {.step = 30,
+                             .steps = 20,
+                             .samples = 320,
+                             .tokens = 81920,
+                             .seconds = 75.5,
+                             .seconds_of_steps = 64.0,
+                             .memory_peak = 3 << 29};
 
 TEST(FormatSummary, SaysWhereTheRunIs) {
   RunSummary summary = kSummary;

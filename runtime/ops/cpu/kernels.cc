@@ -98,12 +98,30 @@ void rotate(const T* x, const T* cos, const T* sin, T* y, int64_t half, float di
   }
 }
 
+// Lane by lane: of a maximum that NaNs do not change, compilers make no reduction over a vector by themselves.
+template <class T>
+float maximum(const T* values, int64_t count) {
+  constexpr int64_t kLanes = 32;
+  float lanes[kLanes];
+  for (float& lane : lanes) lane = -__builtin_inff();
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+#pragma omp simd
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const float value = load(values + i + lane);
+      lanes[lane] = value > lanes[lane] ? value : lanes[lane];
+    }
+  }
+  for (; i < count; ++i) lanes[0] = load(values + i) > lanes[0] ? load(values + i) : lanes[0];
+  float largest = lanes[0];
+  for (const float lane : lanes) largest = lane > largest ? lane : largest;
+  return largest;
+}
+
 // In float64: an error of the normalizer is an error of every probability of its row.
 template <class T>
 double log_sum_exp(const T* logits, int64_t count) {
-  float largest = -__builtin_inff();
-#pragma omp simd reduction(max : largest)
-  for (int64_t i = 0; i < count; ++i) largest = load(logits + i) > largest ? load(logits + i) : largest;
+  const float largest = maximum(logits, count);
   double sum = 0.0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(exponential(load(logits + i) - largest));

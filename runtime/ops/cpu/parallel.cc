@@ -1,17 +1,62 @@
-// The one file compiled with OpenMP: without it at::parallel_for is a serial loop.
 #include "runtime/ops/cpu/parallel.h"
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+#include <exception>
+#include <mutex>
+
+// libtorch's threads are those of GNU's OpenMP library, which at::parallel_for reaches by `#pragma omp parallel`. g++
+// makes this call of it; Clang calls another library, which would bring a second pool of threads.
+extern "C" {
+void GOMP_parallel(void (*region)(void*), void* data, unsigned threads, unsigned flags);
+int omp_get_num_threads();
+int omp_get_thread_num();
+}
+
 namespace modular::cpu {
 
-#ifndef _OPENMP
-#error "compile this file with OpenMP: libtorch's threads are OpenMP's"
-#endif
+namespace {
+
+struct Region {
+  int64_t count, grain;
+  c10::function_ref<void(int64_t, int64_t)> work;
+  std::mutex mutex;
+  std::exception_ptr failure;
+};
+
+int64_t divided_up(int64_t count, int64_t by) { return (count + by - 1) / by; }
+
+void run_thread(void* data) {
+  auto& region = *static_cast<Region*>(data);
+  const int64_t threads =
+      std::min<int64_t>(omp_get_num_threads(), divided_up(region.count, std::max<int64_t>(region.grain, 1)));
+  const int64_t piece = divided_up(region.count, threads), thread = omp_get_thread_num(), first = thread * piece;
+  if (first >= region.count) return;
+  try {
+    const at::internal::ThreadIdGuard id(static_cast<int>(thread));
+    const c10::ParallelGuard guard(true);
+    region.work(first, std::min(first + piece, region.count));
+  } catch (...) {
+    const std::lock_guard lock(region.mutex);
+    if (!region.failure) region.failure = std::current_exception();
+  }
+}
+
+}  // namespace
 
 void parallel_ranges(int64_t count, int64_t grain, c10::function_ref<void(int64_t first, int64_t last)> work) {
-  // A closure of this file: the same instantiation compiled elsewhere without OpenMP would be serial.
-  at::parallel_for(0, count, grain, [&](int64_t first, int64_t last) { work(first, last); });
+  if (count <= 0) return;
+  at::internal::lazy_init_num_threads();
+  if (count <= grain || count == 1 || at::in_parallel_region() || at::get_num_threads() == 1) {
+    const at::internal::ThreadIdGuard id(0);
+    const c10::ParallelGuard guard(true);
+    work(0, count);
+    return;
+  }
+  Region region{count, grain, work, {}, {}};
+  GOMP_parallel(run_thread, &region, /*threads=*/0, /*flags=*/0);
+  if (region.failure) std::rethrow_exception(region.failure);
 }
 
 int64_t parallel_width() { return at::get_num_threads(); }
