@@ -6,7 +6,8 @@
 //     checkpoint.json                 step, state, and of each tensor its shape and where its boxes lie
 //     rank-00000.safetensors …        the boxes that a rank owns, and its random generators
 //
-// All ranks see one file system. A checkpoint appears under its name only when it is complete.
+// Either all ranks see one file system, or rank 0 alone has the folder, and writes and reads for all. A checkpoint
+// appears under its name only when it is complete.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -69,6 +70,10 @@ std::string checkpoint_refusal(const std::filesystem::path& checkpoint, const Mo
 /// not fit or a file is damaged.
 TrainingState load_checkpoint(const std::filesystem::path& checkpoint, const ModelConfig& model,
                               std::span<const TensorBox> tensors, const Mesh& mesh);
+
+/// The same, of which only rank 0 reads the checkpoint, as read_by_first does. Collective over the world.
+TrainingState load_checkpoint_by_first(const std::filesystem::path& checkpoint, const ModelConfig& model,
+                                       std::span<const TensorBox> tensors, Mesh& mesh);
 
 /// Reads the parameters alone, of a checkpoint or of a Hugging Face folder (pretrained.h), into their boxes.
 void load_parameters(const std::filesystem::path& folder, const ModelConfig& model,

@@ -12,6 +12,8 @@
 #include "runtime/checkpoint/checkpoint_folders.h"
 #include "runtime/checkpoint/generator_states.h"
 #include "runtime/checkpoint/pretrained.h"
+#include "runtime/checkpoint/rank_messages.h"
+#include "runtime/checkpoint/sent_files.h"
 #include "runtime/mesh/collectives.h"
 
 namespace modular {
@@ -24,14 +26,14 @@ constexpr int kNiceness = 15;
 
 constexpr const char* kStages[] = {"", "preparing a checkpoint", "writing a checkpoint", "completing a checkpoint"};
 
-void write_rank_file(const fs::path& path, std::span<const TensorBox> boxes,
+void write_rank_file(std::unique_ptr<FileSink> file, const fs::path& path, std::span<const TensorBox> boxes,
                      const std::vector<std::pair<std::string, at::Tensor>>& generators) {
   const std::vector<std::string> keys = box_keys(boxes);
   std::vector<SafetensorsWriter::Tensor> headers;
   for (size_t i = 0; i < boxes.size(); ++i)
     headers.push_back({keys[i], boxes[i].local.scalar_type(), boxes[i].local.sizes().vec()});
   for (const auto& [name, state] : generators) headers.push_back({name, at::kByte, state.sizes().vec()});
-  auto writer = SafetensorsWriter::create(path, headers, box_metadata(boxes), /*with_digests=*/true);
+  auto writer = SafetensorsWriter::create(std::move(file), path, headers, box_metadata(boxes), /*with_digests=*/true);
   for (size_t i = 0; i < boxes.size(); ++i) writer.write(keys[i], boxes[i].local);
   for (const auto& [name, state] : generators) writer.write(name, state);
   writer.close();
@@ -40,7 +42,10 @@ void write_rank_file(const fs::path& path, std::span<const TensorBox> boxes,
 }  // namespace
 
 CheckpointSaver::CheckpointSaver(SaveOptions options, const ModelConfig& model, Mesh& mesh)
-    : options_(std::move(options)), model_(model), mesh_(mesh) {}
+    : options_(std::move(options)),
+      model_(model),
+      mesh_(mesh),
+      messages_(options_.shared ? ProcessGroup() : message_group(mesh)) {}
 
 void CheckpointSaver::begin(TrainingState state, std::span<const TensorBox> tensors) {
   TORCH_INTERNAL_ASSERT(stage_ == Stage::idle, "a checkpoint is being saved");
@@ -88,7 +93,7 @@ void CheckpointSaver::work() {
       begin_folder(checkpoint);
       break;
     case Stage::writing:
-      write_rank_file(partial / rank_file_name(mesh_.rank()), boxes_, generators_);
+      write_files(partial);
       break;
     case Stage::completing:
       if (!first) break;
@@ -101,11 +106,25 @@ void CheckpointSaver::work() {
   }
 }
 
+void CheckpointSaver::write_files(const fs::path& folder) {
+  const auto path_of = [&](int64_t rank) { return folder / rank_file_name(rank); };
+  const fs::path own = path_of(mesh_.rank());
+  const auto write_to = [&](std::unique_ptr<FileSink> file) {
+    write_rank_file(std::move(file), own, boxes_, generators_);
+  };
+  if (!messages_)
+    write_to(create_file(own));
+  else if (mesh_.rank() == 0)
+    receive_files(messages_, [&] { write_to(create_file(own)); }, path_of);
+  else
+    send_file(messages_, write_to);
+}
+
 std::optional<SavedCheckpoint> CheckpointSaver::go_on(SaveProgress of_slowest) {
   if (stage_ == Stage::idle || of_slowest == SaveProgress::under_way) return {};
-  if (of_slowest == SaveProgress::done || progress_ == SaveProgress::failed) work_.get();
+  work_.get();  // what this rank's own work has to say comes before what others heard of it
   if (of_slowest == SaveProgress::failed)
-    throw std::runtime_error(fmt::format("another rank failed in {}", kStages[static_cast<size_t>(stage_)]));
+    throw CollectiveError(fmt::format("another rank failed in {}", kStages[static_cast<size_t>(stage_)]));
   if (stage_ != Stage::completing) {
     start(static_cast<Stage>(static_cast<int>(stage_) + 1));
     return {};

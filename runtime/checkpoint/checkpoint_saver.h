@@ -16,6 +16,7 @@ struct SaveOptions {
   int64_t keep_last = 0;         // removes all but so many of the newest; 0 keeps all
   bool background = true;        // false: everything is done in finish(), from the tensors themselves
   bool full = false;             // write_pretrained into each checkpoint besides
+  bool shared = true;            // false: rank 0 alone has the folder, and writes what the others send
 };
 
 struct SavedCheckpoint {
@@ -32,7 +33,7 @@ enum class SaveProgress : int64_t { done, under_way, failed };
 /// not completed is no checkpoint then, and the older ones are as they were.
 class CheckpointSaver {
  public:
-  /// `model` and `mesh` outlive it.
+  /// `model` and `mesh` outlive it. Collective where the folder is not shared.
   CheckpointSaver(SaveOptions options, const ModelConfig& model, Mesh& mesh);
 
   /// Begins to save the tensors' present values, and the present states of this rank's random generators, as
@@ -56,10 +57,12 @@ class CheckpointSaver {
 
   void start(Stage stage);
   void work();
+  void write_files(const std::filesystem::path& folder);
 
   const SaveOptions options_;
   const ModelConfig& model_;
   Mesh& mesh_;
+  const ProcessGroup messages_;  // null where the folder is shared, and in a world of one
 
   Stage stage_ = Stage::idle;
   TrainingState state_;

@@ -6,6 +6,7 @@
 
 #include <mutex>
 #include <stdexcept>
+#include <string_view>
 
 #include "runtime/checkpoint/safetensors.h"
 
@@ -23,7 +24,14 @@ std::vector<std::pair<std::string, at::Generator>> generators(const at::Device& 
   return found;
 }
 
+[[noreturn]] void refuse_state(const fs::path& rank_file, const std::string& name) {
+  throw std::runtime_error(
+      fmt::format("{} is damaged: its \"{}\" is no state of that random generator", rank_file.string(), name));
+}
+
 }  // namespace
+
+bool is_generator_state(std::string_view name) { return name.starts_with("generator."); }
 
 std::vector<std::pair<std::string, at::Tensor>> generator_states(const at::Device& device) {
   std::vector<std::pair<std::string, at::Tensor>> states;
@@ -34,18 +42,26 @@ std::vector<std::pair<std::string, at::Tensor>> generator_states(const at::Devic
   return states;
 }
 
-void restore_generators(const fs::path& rank_file, const at::Device& device) {
+bool read_generator_state(const fs::path& rank_file, const std::string& name, at::Tensor state) {
   const SafetensorsFile file(rank_file);
-  for (auto& [name, generator] : generators(device)) {
-    if (!file.tensors().contains(name)) continue;  // saved on another kind of device
+  if (!file.tensors().contains(name)) return false;
+  const at::Tensor stored = file.tensor(name);
+  file.verify(name, 0, stored.nbytes());
+  if (stored.sizes() != state.sizes() || stored.scalar_type() != state.scalar_type()) refuse_state(rank_file, name);
+  state.copy_(stored);
+  return true;
+}
+
+void set_generator_states(const std::vector<std::pair<std::string, at::Tensor>>& states, const fs::path& rank_file,
+                          const at::Device& device) {
+  auto known = generators(device);
+  for (size_t i = 0; i < known.size(); ++i) {
+    auto& [name, generator] = known[i];
     const std::lock_guard lock(generator.mutex());
-    const at::Tensor state = file.tensor(name);
-    file.verify(name, 0, state.nbytes());
     try {
-      generator.set_state(state.clone());
+      generator.set_state(states.at(i).second);
     } catch (const c10::Error&) {
-      throw std::runtime_error(
-          fmt::format("{} is damaged: its \"{}\" is no state of that random generator", rank_file.string(), name));
+      refuse_state(rank_file, name);
     }
   }
 }

@@ -42,8 +42,8 @@ StoredTensors open_parameters(const std::filesystem::path& folder, const ModelCo
 void load_parameters(const std::filesystem::path& folder, const ModelConfig& model,
                      std::span<const TensorBox> parameters, Head head);
 
-/// The same on every rank, of which only the first reads `folder`: it hands one tensor after the other to all, which
-/// hold it whole meanwhile. Collective over the world. Throws on every rank where the tensors are not the model's.
+/// The same on every rank, of which only the first reads `folder`, as read_by_first does. Collective over the world.
+/// Throws on every rank where the tensors are not the model's.
 void load_parameters_by_first(const std::filesystem::path& folder, const ModelConfig& model,
                               std::span<const TensorBox> parameters, Head head, Mesh& mesh);
 

@@ -147,17 +147,6 @@ Header parse_header(const fs::path& path, std::string_view file) {
   return header;
 }
 
-void write_at(const fs::path& path, int file, const std::byte* data, uint64_t size, uint64_t position) {
-  while (size > 0) {
-    const ssize_t written = ::pwrite(file, data, size, static_cast<off_t>(position));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) refuse_system(path, "written");
-    data += written;
-    size -= static_cast<uint64_t>(written);
-    position += static_cast<uint64_t>(written);
-  }
-}
-
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(const fs::path& path) : path_(path) {
@@ -234,7 +223,13 @@ void SafetensorsFile::verify(std::string_view name, uint64_t begin, uint64_t end
                               name));
 }
 
-SafetensorsWriter SafetensorsWriter::create(const fs::path& path, const std::vector<Tensor>& given,
+SafetensorsWriter SafetensorsWriter::create(const fs::path& path, const std::vector<Tensor>& tensors,
+                                            const std::map<std::string, std::string>& metadata, bool with_digests) {
+  return create(create_file(path), path, tensors, metadata, with_digests);
+}
+
+SafetensorsWriter SafetensorsWriter::create(std::unique_ptr<FileSink> sink, const fs::path& path,
+                                            const std::vector<Tensor>& given,
                                             const std::map<std::string, std::string>& given_metadata,
                                             bool with_digests) {
   std::vector<Tensor> tensors = given;
@@ -262,45 +257,26 @@ SafetensorsWriter SafetensorsWriter::create(const fs::path& path, const std::vec
   std::string text = header.dump();
   text.append((kLengthBytes - text.size() % kLengthBytes) % kLengthBytes, ' ');  // aligns the tensors' bytes
 
-  SafetensorsWriter writer(path, ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (writer.file_ < 0) refuse_system(path, "written");
+  SafetensorsWriter writer(path, std::move(sink));
   writer.data_begin_ = kLengthBytes + text.size();
   writer.tensors_ = std::move(placed);
   if (with_digests) {
     writer.first_digest_ = first_digests(writer.tensors_);
     writer.digests_ = at::zeros({writer.first_digest_.at(kDigests)}, at::kLong);
   }
-  if (const int error = ::posix_fallocate(writer.file_, 0, static_cast<off_t>(writer.data_begin_ + size))) {
-    errno = error;
-    refuse_system(path, "written");
-  }
+  writer.sink_->reserve(writer.data_begin_ + size);
   const uint64_t length = text.size();
-  write_at(path, writer.file_, reinterpret_cast<const std::byte*>(&length), kLengthBytes, 0);
-  write_at(path, writer.file_, reinterpret_cast<const std::byte*>(text.data()), length, kLengthBytes);
+  writer.sink_->write(reinterpret_cast<const std::byte*>(&length), kLengthBytes, 0);
+  writer.sink_->write(reinterpret_cast<const std::byte*>(text.data()), length, kLengthBytes);
   return writer;
 }
 
 SafetensorsWriter SafetensorsWriter::open(const fs::path& path) {
   const SafetensorsFile existing(path);
-  SafetensorsWriter writer(path, ::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (writer.file_ < 0) refuse_system(path, "written");
+  SafetensorsWriter writer(path, open_file(path));
   writer.tensors_ = existing.tensors();
-  uint64_t length = 0;
-  TORCH_INTERNAL_ASSERT(::pread(writer.file_, &length, kLengthBytes, 0) == static_cast<ssize_t>(kLengthBytes));
-  writer.data_begin_ = kLengthBytes + length;
+  writer.data_begin_ = existing.data_begin();
   return writer;
-}
-
-SafetensorsWriter::SafetensorsWriter(SafetensorsWriter&& other) noexcept
-    : path_(std::move(other.path_)),
-      file_(std::exchange(other.file_, -1)),
-      data_begin_(other.data_begin_),
-      tensors_(std::move(other.tensors_)),
-      first_digest_(std::move(other.first_digest_)),
-      digests_(std::move(other.digests_)) {}
-
-SafetensorsWriter::~SafetensorsWriter() {
-  if (file_ >= 0) ::close(file_);
 }
 
 void SafetensorsWriter::write(std::string_view name, at::IntArrayRef offset, const at::Tensor& values) {
@@ -335,8 +311,8 @@ void SafetensorsWriter::write_box(std::string_view name, at::IntArrayRef offset,
     int64_t position = 0;
     for (int64_t dim = 0; dim < dims; ++dim)
       position += (offset[dim] + (dim < piece_dim ? index[dim] : 0)) * strides[dim];
-    write_at(path_, file_, bytes + done, static_cast<uint64_t>(run),
-             data_begin_ + header.begin + static_cast<uint64_t>(position));
+    sink_->write(bytes + done, static_cast<uint64_t>(run),
+                 data_begin_ + header.begin + static_cast<uint64_t>(position));
     for (int64_t dim = piece_dim - 1; dim >= 0 && ++index[dim] == sizes[dim]; --dim) index[dim] = 0;
   }
 }
@@ -352,17 +328,14 @@ void SafetensorsWriter::write(std::string_view name, const at::Tensor& values) {
   for (int64_t block = 0; block < blocks_of(ready.nbytes()); ++block) {
     const uint64_t begin = static_cast<uint64_t>(block) * kDigestedBlock;
     if (digests) digests[block] = digest_of(bytes, ready.nbytes(), block);
-    write_at(path_, file_, bytes + begin, std::min(kDigestedBlock, ready.nbytes() - begin),
-             data_begin_ + header->second.begin + begin);
+    sink_->write(bytes + begin, std::min(kDigestedBlock, ready.nbytes() - begin),
+                 data_begin_ + header->second.begin + begin);
   }
 }
 
 void SafetensorsWriter::close() {
-  TORCH_INTERNAL_ASSERT(file_ >= 0);
   if (digests_.defined()) write_box(kDigests, {0}, std::exchange(digests_, {}));
-  const bool stored = ::fsync(file_) == 0;
-  const bool closed = ::close(std::exchange(file_, -1)) == 0;
-  if (!stored || !closed) refuse_system(path_, "written");
+  sink_->close();
 }
 
 void write_safetensors(const fs::path& path, const std::vector<std::pair<std::string, at::Tensor>>& tensors,

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/checkpoint/file_sink.h"
+
 namespace modular {
 
 /// A tensor as a file's header describes it.
@@ -30,6 +32,8 @@ class SafetensorsFile {
   const std::filesystem::path& path() const { return path_; }
   const std::map<std::string, TensorHeader, std::less<>>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  /// Where the tensors' bytes begin in the file.
+  uint64_t data_begin() const { return data_begin_; }
 
   /// The tensor's values in the mapped file, which stays mapped as long as they live. They must not be written.
   at::Tensor tensor(std::string_view name) const;
@@ -66,11 +70,14 @@ class SafetensorsWriter {
   static SafetensorsWriter create(const std::filesystem::path& path, const std::vector<Tensor>& tensors,
                                   const std::map<std::string, std::string>& metadata, bool with_digests = false);
 
+  /// The same into `sink`, which messages call `path`. Where the tensors are then written in the order of `tensors`,
+  /// whole, every byte goes there in the order of the file.
+  static SafetensorsWriter create(std::unique_ptr<FileSink> sink, const std::filesystem::path& path,
+                                  const std::vector<Tensor>& tensors,
+                                  const std::map<std::string, std::string>& metadata, bool with_digests = false);
+
   /// A file that another process has created.
   static SafetensorsWriter open(const std::filesystem::path& path);
-
-  SafetensorsWriter(SafetensorsWriter&& other) noexcept;
-  ~SafetensorsWriter();
 
   /// Writes `values`, converted to the tensor's dtype, as tensor[offset, offset + values.sizes()).
   void write(std::string_view name, at::IntArrayRef offset, const at::Tensor& values);
@@ -81,11 +88,12 @@ class SafetensorsWriter {
   void close();
 
  private:
-  SafetensorsWriter(std::filesystem::path path, int file) : path_(std::move(path)), file_(file) {}
+  SafetensorsWriter(std::filesystem::path path, std::unique_ptr<FileSink> sink)
+      : path_(std::move(path)), sink_(std::move(sink)) {}
   void write_box(std::string_view name, at::IntArrayRef offset, const at::Tensor& values);
 
   std::filesystem::path path_;
-  int file_ = -1;
+  std::unique_ptr<FileSink> sink_;
   uint64_t data_begin_ = 0;
   std::map<std::string, TensorHeader, std::less<>> tensors_;
   std::map<std::string, int64_t, std::less<>> first_digest_;

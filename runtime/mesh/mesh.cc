@@ -91,7 +91,7 @@ Mesh::Mesh(const Environment& environment, const MeshShape& shape, const MeshOpt
     if (device_.is_cuda()) claim_device(store_, cuda_library().name_of(device_), environment.rank);
   }
   const bool data_is_over_gloo = device_.is_cpu() && !options.make_backend;
-  control_ = data_is_over_gloo ? world() : group(kAllAxes, "control", at::kCPU, /*make_backend=*/nullptr);
+  control_ = data_is_over_gloo ? world() : host_group("control", options.collective_timeout);
 }
 
 Mesh::~Mesh() {
@@ -109,18 +109,22 @@ Mesh::~Mesh() {
 int64_t Mesh::coordinate(Axis axis) const { return shape_.coordinates(rank())[static_cast<size_t>(axis)]; }
 
 ProcessGroup Mesh::group(std::vector<Axis> axes, const std::string& purpose) {
-  return group(axes, purpose, device_, options_.make_backend);
+  return group(axes, purpose, device_, options_.make_backend, options_.collective_timeout);
+}
+
+ProcessGroup Mesh::host_group(const std::string& purpose, std::chrono::milliseconds timeout) {
+  return group(kAllAxes, purpose, at::kCPU, /*make_backend=*/nullptr, timeout);
 }
 
 ProcessGroup Mesh::group(const std::vector<Axis>& axes, const std::string& purpose, const at::Device& device,
-                         MakeBackend make_backend) {
+                         MakeBackend make_backend, std::chrono::milliseconds timeout) {
   std::string description;
   for (size_t axis = 0; axis < kAxisNames.size(); ++axis)
     if (shape_.size[axis] > 1 && std::ranges::count(axes, static_cast<Axis>(axis)))
       description += fmt::format("{}{}", description.empty() ? "" : " x ", kAxisNames[axis]);
   if (description.empty()) return {};
   if (!purpose.empty()) description += fmt::format(" ({})", purpose);
-  return make(description, shape_.members(rank(), axes), device, make_backend);
+  return make(description, shape_.members(rank(), axes), device, make_backend, timeout);
 }
 
 ProcessGroup Mesh::neighbours(Axis axis, int64_t count) {
@@ -129,11 +133,11 @@ ProcessGroup Mesh::neighbours(Axis axis, int64_t count) {
   const std::vector<int64_t> all = shape_.members(rank(), {axis});
   const auto first = all.begin() + coordinate(axis) / count * count;
   return make(fmt::format("{} by {}", kAxisNames[static_cast<size_t>(axis)], count), {first, first + count}, device_,
-              options_.make_backend);
+              options_.make_backend, options_.collective_timeout);
 }
 
 ProcessGroup Mesh::make(const std::string& description, std::vector<int64_t> ranks, const at::Device& device,
-                        MakeBackend make_backend) {
+                        MakeBackend make_backend, std::chrono::milliseconds timeout) {
   if (const auto known = groups_.find(description); known != groups_.end()) return known->second;
   GroupSpec spec;
   spec.description = description;
@@ -141,7 +145,7 @@ ProcessGroup Mesh::make(const std::string& description, std::vector<int64_t> ran
   spec.rank = static_cast<int>(std::ranges::find(spec.ranks, rank()) - spec.ranks.begin());
   spec.name = fmt::format("{}:{}", spec.description, spec.ranks.front());
   spec.one_machine = environment_.one_machine();
-  spec.timeout = options_.collective_timeout;
+  spec.timeout = timeout;
   return groups_[description] = group_maker ? group_maker(spec) : make_group(store_, spec, device, make_backend);
 }
 

@@ -80,15 +80,18 @@ class Mesh {
   /// All ranks, for what the host decides: over Gloo, for tensors in host memory, whatever moves the data, so that no
   /// device is waited for. Null in a world of one.
   const ProcessGroup& control() const { return control_; }
+  /// All ranks, as control(), in a group for one purpose alone, which a thread of its own may use. What one rank does
+  /// for another is waited for `timeout` long. Made on first use, as group() says.
+  ProcessGroup host_group(const std::string& purpose, std::chrono::milliseconds timeout);
 
   /// The job's key-value store; null in a world of one.
   const Store& store() const { return store_; }
 
  private:
   ProcessGroup group(const std::vector<Axis>& axes, const std::string& purpose, const at::Device& device,
-                     MakeBackend make_backend);
+                     MakeBackend make_backend, std::chrono::milliseconds timeout);
   ProcessGroup make(const std::string& description, std::vector<int64_t> ranks, const at::Device& device,
-                    MakeBackend make_backend);
+                    MakeBackend make_backend, std::chrono::milliseconds timeout);
 
   Environment environment_;
   MeshShape shape_;

@@ -20,17 +20,19 @@ struct PreparedCommand {
 };
 
 // Each throws ConfigError, DataError or std::runtime_error in one sentence where the command cannot be carried out on
-// `world_size` ranks, before anything is run.
+// the ranks of that world, before anything is run. `place` is this rank's, or that of the first that this launcher
+// starts.
 
-PreparedCommand prepare_train(const Arguments& arguments, int64_t world_size);
-PreparedCommand prepare_eval(const Arguments& arguments, int64_t world_size);
-PreparedCommand prepare_sample(const Arguments& arguments, int64_t world_size);
-PreparedCommand prepare_forward(const Arguments& arguments, int64_t world_size);
-PreparedCommand prepare_measure(const Arguments& arguments, int64_t world_size);
+PreparedCommand prepare_train(const Arguments& arguments, const Environment& place);
+PreparedCommand prepare_eval(const Arguments& arguments, const Environment& place);
+PreparedCommand prepare_sample(const Arguments& arguments, const Environment& place);
+PreparedCommand prepare_forward(const Arguments& arguments, const Environment& place);
+PreparedCommand prepare_measure(const Arguments& arguments, const Environment& place);
 
 // Commands of one process.
 
 void show_plan(const Arguments& arguments, int64_t world_size);
+void show_advice(const Arguments& arguments);
 /// Starts jobs of its own.
 void run_bench(const Arguments& arguments);
 void show_entries(const Arguments& arguments);

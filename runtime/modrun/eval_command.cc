@@ -45,8 +45,8 @@ std::unique_ptr<ParallelModel> load_model(const RunConfig& config, Mesh& mesh) {
 
 }  // namespace
 
-PreparedCommand prepare_eval(const Arguments& arguments, int64_t world_size) {
-  const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, world_size));
+PreparedCommand prepare_eval(const Arguments& arguments, const Environment& place) {
+  const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, place.world_size));
   check_targets(trained->config);
   const std::shared_ptr<Samples> samples =
       prepare_samples(trained->config, find_data_files(trained->config.data).held_out, /*seed=*/0);
@@ -71,8 +71,8 @@ PreparedCommand prepare_eval(const Arguments& arguments, int64_t world_size) {
   return command;
 }
 
-PreparedCommand prepare_sample(const Arguments& arguments, int64_t world_size) {
-  const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, world_size));
+PreparedCommand prepare_sample(const Arguments& arguments, const Environment& place) {
+  const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, place.world_size));
   auto& config = trained->config;
   if (arguments.prompt) config.sample.prompt = *arguments.prompt;
   if (config.sample.prompt.empty()) throw ConfigError("there is no text to continue: give --prompt TEXT");

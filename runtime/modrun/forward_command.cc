@@ -4,7 +4,7 @@
 
 namespace modular {
 
-PreparedCommand prepare_forward(const Arguments& arguments, int64_t world_size) {
+PreparedCommand prepare_forward(const Arguments& arguments, const Environment& place) {
   const auto config = read_config_of(arguments);
   ForwardOptions options{.checkpoint = arguments.checkpoint,
                          .inputs = arguments.inputs,
@@ -15,7 +15,7 @@ PreparedCommand prepare_forward(const Arguments& arguments, int64_t world_size) 
   options.parallel.dropout = false;
   options.parallel.pipeline = {};  // one micro-batch gains nothing by a schedule
   PreparedCommand command;
-  command.mesh = config.mesh_shape(world_size);
+  command.mesh = config.mesh_shape(place.world_size);
   command.options = config.mesh_options();
   command.note = unknown_keys_note(config.network);
   const auto refusal = forward_refusal(options, command.mesh);

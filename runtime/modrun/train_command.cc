@@ -6,6 +6,7 @@
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
+#include "runtime/ops/cpu/products.h"
 #include "runtime/plan/run_plan.h"
 #include "runtime/train/deterministic.h"
 #include "runtime/train/job_mark.h"
@@ -17,11 +18,10 @@ namespace {
 
 /// What is asked for. Where the ranks of a job were started again after a failure, they go on with what they left: the
 /// first rank, whose choice counts, looks whether it was this job that began the run in the folder.
-RunRequest request_of(const Arguments& arguments, const std::string& folder) {
-  const auto environment = Environment::from_process();
-  if (environment.attempt > 0 && environment.rank == 0 && is_marked_by_this_job(folder)) return {.automatic = true};
-  if (arguments.resume == "auto") return {.automatic = true};
-  RunRequest request{.resume = !arguments.resume.empty(), .overwrite = arguments.overwrite};
+RunRequest request_of(const Arguments& arguments, const std::string& folder, const Environment& place) {
+  if (place.attempt > 0 && place.rank == 0 && is_marked_by_this_job(folder)) return {.automatic = true};
+  if (arguments.resume == "auto") return {.automatic = true, .rank = place.rank};
+  RunRequest request{.resume = !arguments.resume.empty(), .overwrite = arguments.overwrite, .rank = place.rank};
   if (arguments.resume != "yes") request.checkpoint = arguments.resume;
   return request;
 }
@@ -33,11 +33,11 @@ void add_line(std::string& text, const std::string& line) {
 
 }  // namespace
 
-PreparedCommand prepare_train(const Arguments& arguments, int64_t world_size) {
+PreparedCommand prepare_train(const Arguments& arguments, const Environment& place) {
   auto config = read_config_of(arguments);
-  fit_memory(config, world_size);
-  const RunRequest request = request_of(arguments, config.train.dir);
-  auto run = std::make_shared<Run>(prepare_run(std::move(config), request, world_size));
+  fit_memory(config, place.world_size);
+  const RunRequest request = request_of(arguments, config.train.dir, place);
+  auto run = std::make_shared<Run>(prepare_run(std::move(config), request, place.world_size));
   PreparedCommand command;
   command.mesh = run->mesh;
   command.options = run->config.mesh_options();
@@ -57,6 +57,8 @@ PreparedCommand prepare_train(const Arguments& arguments, int64_t world_size) {
     signals->emplace();
     if (run->config.train.deterministic) be_deterministic(mesh.device());
     if (mesh.rank() == 0) print_to(stdout, "{}", format_table(run->config));
+    if (mesh.rank() == 0 && mesh.device().is_cpu())
+      print_to(stdout, "float32 products of matrices by {}\n", cpu::products_library());
     const int signal = train(*run, mesh, **signals);
     return signal == 0 ? 0 : 128 + signal;
   };

@@ -167,7 +167,7 @@ struct ParallelSection {
 
 struct CheckpointSection {
   int64_t every = 0, every_minutes = 10, keep = 2;
-  bool background = true;
+  bool background = true, shared = true;
   std::string form = "sharded";
 
   template <class Visitor>
@@ -177,6 +177,8 @@ struct CheckpointSection {
     visit("every_minutes", every_minutes, "minutes after which a checkpoint is due in any case; 0 for never", 0);
     visit("keep", keep, "how many of the newest to keep; 0 for all", 0);
     visit("background", background, "write from a copy in memory while the steps go on; false to wait for each");
+    visit("shared", shared,
+          "all machines see train.dir; false where rank 0's alone has it, which then writes and reads for all");
     visit("form", form, "sharded, or full: with the parameters as a Hugging Face folder besides");
   }
 };
@@ -248,6 +250,8 @@ struct RunConfig {
   ParallelOptions parallel_options() const;
   /// Loads the library of parallel.backend, where that is one. Throws ConfigError where it cannot be used.
   MeshOptions mesh_options() const;
+  /// Whether rank 0 alone reads model.checkpoint, and hands the others what they need of it.
+  bool first_reads() const { return model.readers == "first" || !checkpoint.shared; }
   bool has_backend_library() const { return parallel.backend.find('/') != std::string::npos; }
   std::filesystem::path checkpoints() const { return std::filesystem::path(train.dir) / "checkpoints"; }
   std::filesystem::path event_files() const { return std::filesystem::path(train.dir) / "tensorboard"; }

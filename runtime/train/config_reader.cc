@@ -191,7 +191,7 @@ const Entry& entry_named(const std::string& name, const std::string& where) {
 }
 
 void choose_model(RunConfig& config, const fs::path& file) {
-  auto& [entry, checkpoint, readers] = config.model;
+  const auto& [entry, checkpoint, readers] = config.model;
   const auto origin = config.origins.find("model.entry");
   const auto where = origin != config.origins.end() ? origin->second : file.empty() ? "--set" : file.string();
   if (!checkpoint.empty()) {
@@ -201,7 +201,7 @@ void choose_model(RunConfig& config, const fs::path& file) {
     // A run that has saved itself no longer needs the weights that it began from.
     if (const auto own = find_checkpoint(config.checkpoints()); !fs::exists(source) && !own.empty()) source = own;
     // The first rank alone would know whether the weights are tied: where only it reads them, config.json says so.
-    config.network = readers == "first" ? read_config(source, wanted) : read_pretrained_config(source, wanted);
+    config.network = config.first_reads() ? read_config(source, wanted) : read_pretrained_config(source, wanted);
     if (wanted && wanted != config.network.entry)
       refuse(where, fmt::format("model.entry is {} but model.checkpoint holds a {}: leave one of the two out", entry,
                                 config.network.entry->architecture));

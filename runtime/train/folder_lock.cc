@@ -8,18 +8,33 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <ctime>
 #include <stdexcept>
-#include <string>
+#include <system_error>
+#include <thread>
+
+#include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/mesh/collectives.h"
 
 namespace modular {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kLockName = "run.lock";
+
+/// What the file says.
+std::string lock_text(int file) {
+  std::array<char, 512> text{};
+  const ssize_t size = ::pread(file, text.data(), text.size(), 0);
+  return {text.data(), size > 0 ? static_cast<size_t>(size) : 0};
+}
+
 /// The file, locked. Throws where another process has it.
 int lock(const fs::path& folder, int flags) {
-  const fs::path path = folder / "run.lock";
+  const fs::path path = folder / kLockName;
   const int file = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
   if (file < 0) {
     if (errno == ENOENT && !(flags & O_CREAT)) return -1;
@@ -27,34 +42,78 @@ int lock(const fs::path& folder, int flags) {
   }
   if (::flock(file, LOCK_EX | LOCK_NB) == 0) return file;
   const int error = errno;
-  std::array<char, 256> holder{};
-  const ssize_t size = ::pread(file, holder.data(), holder.size(), 0);
+  const std::string holder = lock_text(file);
   ::close(file);
   if (error != EWOULDBLOCK)
     throw std::runtime_error(fmt::format("{} cannot be locked: {}", path.string(), std::strerror(error)));
   throw std::runtime_error(
       fmt::format("train.dir {} is in use by {}: wait for that run's end, or choose another folder", folder.string(),
-                  size > 0 ? std::string(holder.data(), static_cast<size_t>(size)) : std::string("another process")));
+                  holder.empty() ? "another process" : holder));
+}
+
+/// Whether `folder` is the one whose lock tells that. That it is not is known after some seconds, as file systems over
+/// a network may show late what others write.
+bool is_folder_of(const fs::path& folder, const std::string& told) {
+  for (int look = 0; look < 50; ++look) {
+    if (look > 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    // NFS asks the server for what a folder holds when that is opened, and else remembers what was not there.
+    fs::path above;
+    for (const fs::path& part : folder) {
+      std::error_code error;
+      fs::directory_iterator(above /= part, error);
+    }
+    const int file = ::open((folder / kLockName).c_str(), O_RDONLY | O_CLOEXEC);
+    const std::string found = file < 0 ? "" : lock_text(file);
+    if (file >= 0) ::close(file);
+    if (found == told) return true;
+  }
+  return false;
+}
+
+std::string time_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  std::array<char, 64> text{};
+  ::gmtime_r(&now, &parts);
+  return {text.data(), std::strftime(text.data(), text.size(), "%F %T UTC", &parts)};
 }
 
 }  // namespace
 
-FolderLock::FolderLock(const fs::path& folder) : file_(lock(folder, O_RDWR | O_CREAT)) {
+FolderLock::FolderLock(const fs::path& folder) : path_(folder / kLockName), file_(lock(folder, O_RDWR | O_CREAT)) {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
-  const std::string holder = fmt::format("process {} on {}", ::getpid(), host.data());
-  if (::ftruncate(file_, 0) != 0 || ::pwrite(file_, holder.data(), holder.size(), 0) < 0) {
+  holder_ = fmt::format("process {} on {}, since {}", ::getpid(), host.data(), time_now());
+  if (::ftruncate(file_, 0) != 0 || ::pwrite(file_, holder_.data(), holder_.size(), 0) < 0) {
     const int error = errno;
     ::close(file_);
-    throw std::runtime_error(
-        fmt::format("{} cannot be written: {}", (folder / "run.lock").string(), std::strerror(error)));
+    errno = error;
+    refuse_system(path_, "written");
   }
 }
 
 FolderLock::~FolderLock() { ::close(file_); }
 
+std::string FolderLock::told() const {
+  if (::fsync(file_) != 0) refuse_system(path_, "written");
+  return holder_;
+}
+
 void FolderLock::check(const fs::path& folder) {
   if (const int file = lock(folder, O_RDWR); file >= 0) ::close(file);
+}
+
+void check_shared(const fs::path& folder, bool shared, const FolderLock* lock, Mesh& mesh) {
+  if (mesh.world_size() == 1) return;
+  const std::string told =
+      broadcast_text(mesh.control(), lock && shared ? lock->told() : "", "who holds the run's folder");
+  const bool is_other = !lock && (told.empty() ? shared : !shared || !is_folder_of(folder, told));
+  if (any_rank(mesh.control(), is_other, "whether all ranks see the run's folder"))
+    throw std::runtime_error(
+        fmt::format("train.dir {} is not the same folder on all machines, as checkpoint.shared = true asks for: set "
+                    "checkpoint.shared = false on each of them, with which rank 0 writes and reads for all, or let "
+                    "train.dir be on a file system that they share",
+                    folder.string()));
 }
 
 }  // namespace modular

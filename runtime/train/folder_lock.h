@@ -2,6 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+
+#include "runtime/mesh/mesh.h"
 
 namespace modular {
 
@@ -17,8 +20,17 @@ class FolderLock {
   /// As the constructor, and holds nothing afterwards. A folder that is not there is nobody's.
   static void check(const std::filesystem::path& folder);
 
+  /// What the file says of this process, which no other one says, once all machines that see the folder can read it.
+  std::string told() const;
+
  private:
+  const std::filesystem::path path_;
+  std::string holder_;
   int file_;
 };
+
+/// Collective, with `lock` on rank 0 alone. Throws std::runtime_error on all ranks where `shared` is not the same on
+/// all, or is true and a rank's `folder` is another one than that which rank 0 holds.
+void check_shared(const std::filesystem::path& folder, bool shared, const FolderLock* lock, Mesh& mesh);
 
 }  // namespace modular

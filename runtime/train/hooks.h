@@ -19,6 +19,7 @@ struct Hooks {
   /// After held-out samples were evaluated.
   std::function<void(const Evaluation&, Mesh&)> on_evaluation;
   /// When the checkpoint of `step` is complete in `folder`: some steps later, where it was written in the background.
+  /// With checkpoint.shared = false rank 0 alone has that folder.
   std::function<void(int64_t step, const std::filesystem::path& folder, Mesh&)> on_checkpoint;
 };
 

@@ -61,8 +61,13 @@ void check_dropout(const RunConfig& config) {
   }
 }
 
-void check_trace(const RunConfig& config) {
+void check_trace(const RunConfig& config, int64_t world_size) {
   const auto& trace = config.metrics.trace;
+  if (!trace.empty() && !config.checkpoint.shared && world_size > 1)
+    refuse_setting(
+        config, "metrics.trace",
+        "metrics.trace has every rank write a file into train.dir, which with checkpoint.shared = false rank "
+        "0 alone has: leave it out, or trace a run on one machine, with checkpoint.shared = true");
   const int64_t steps = config.train.steps;
   if (trace.empty() || (trace.size() == 2 && 1 <= trace[0] && trace[0] <= trace[1] && trace[1] <= steps)) return;
   refuse_setting(
@@ -134,13 +139,14 @@ std::string check_continued(RunConfig& config) {
       before.train.steps, config.train.steps, config.optim.schedule, config.train.steps);
 }
 
-fs::path checkpoint_to_resume(const RunConfig& config, const std::string& name) {
+fs::path checkpoint_to_resume(const RunConfig& config, const std::string& name, int64_t rank) {
   const auto checkpoint = name.empty() ? find_checkpoint(config.checkpoints()) : config.checkpoints() / name;
   if (checkpoint.empty())
     throw ConfigError(
         fmt::format("--resume: {} holds no checkpoint: start without --resume, with --overwrite where a run ended "
-                    "before its first, or set train.dir to the run's folder",
-                    config.checkpoints().string()));
+                    "before its first, or set train.dir to the run's folder{}",
+                    config.checkpoints().string(),
+                    rank > 0 ? "; where rank 0's machine alone has that, set checkpoint.shared = false" : ""));
   if (!fs::exists(checkpoint / "checkpoint.json"))
     throw ConfigError(fmt::format("--resume={}: {} is no checkpoint: name a folder of {}, or auto", name,
                                   checkpoint.string(), config.checkpoints().string()));
@@ -190,7 +196,7 @@ void check_weights(const fs::path& folder, const ModelConfig& model, Head head) 
 }
 
 bool reads_weights(const RunConfig& config) {
-  if (config.model.readers == "all") return true;
+  if (!config.first_reads()) return true;
   const fs::path folder = config.model.checkpoint;
   return Environment::from_process().rank == 0 &&
          (fs::exists(folder / kPretrainedFile) || fs::exists(folder / kPretrainedIndex) ||
@@ -329,7 +335,7 @@ MeshShape check_settings(const RunConfig& settings, int64_t world_size) {
   check_reading(settings);
   check_targets(settings);
   check_router(settings);
-  check_trace(settings);
+  check_trace(settings, world_size);
   check_named_parameters(settings);
   if (!settings.sample.prompt.empty()) check_sampling(settings);
   return mesh;
@@ -338,7 +344,8 @@ MeshShape check_settings(const RunConfig& settings, int64_t world_size) {
 Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   Run run{std::move(config), asked, {}, {}, {}};
   const auto& settings = run.config;
-  if (asked.automatic) run.request.resume = !find_checkpoint(settings.checkpoints()).empty();
+  if (!run.has_folder()) run.request = {.rank = asked.rank};
+  if (run.request.automatic) run.request.resume = !find_checkpoint(settings.checkpoints()).empty();
   const RunRequest& request = run.request;
   run.mesh = check_settings(settings, world_size);
   run.config.train.batch_size = settings.batch_shape(run.mesh, 0).global();
@@ -351,7 +358,7 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   if (request.overwrite && !settings.model.checkpoint.empty() && *weights.begin() != "..")
     throw ConfigError("--overwrite would remove model.checkpoint, which is in train.dir: choose another train.dir");
   if (request.resume) {
-    run.checkpoint = checkpoint_to_resume(settings, request.checkpoint);
+    run.checkpoint = checkpoint_to_resume(settings, request.checkpoint, request.rank);
     run.note = check_continued(run.config);
     check_manifest(fs::path(settings.train.dir) / "data.manifest", run.files);
   } else if (!settings.model.checkpoint.empty() && reads_weights(settings)) {
@@ -369,6 +376,7 @@ void check_examples(const Run& run) {
 }
 
 void make_run_folder(const Run& run) {
+  if (!run.has_folder()) return;
   const fs::path folder = run.config.train.dir;
   std::error_code error;
   fs::create_directories(folder, error);
@@ -378,6 +386,7 @@ void make_run_folder(const Run& run) {
 }
 
 void check_run_folder(const Run& run) {
+  if (!run.has_folder()) return;
   const fs::path folder = run.config.train.dir;
   FolderLock::check(folder);
   if (run.request.resume || run.request.overwrite || run.request.measured) return;

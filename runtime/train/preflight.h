@@ -18,6 +18,7 @@ struct RunRequest {
   bool measured = false;        // nothing is written, and no folder matters
   bool automatic = false;       // continue where train.dir holds a checkpoint, else begin; removes nothing
   std::string checkpoint = {};  // to continue from, rather than the newest
+  int64_t rank = 0;             // of this process, or the first that this launcher starts
 };
 
 /// A run that has been checked.
@@ -28,6 +29,9 @@ struct Run {
   DataFiles files;
   std::filesystem::path checkpoint;  // that is resumed; empty when the run starts again
   std::string note;                  // what a run that goes on with other settings should know; may be empty
+
+  /// Whether train.dir is this process's too. Elsewhere nothing is asked of it: rank 0 says whether the run goes on.
+  bool has_folder() const { return config.checkpoint.shared || request.rank == 0; }
 };
 
 /// Checks what needs no file, and returns the mesh. Throws ConfigError in one sentence that says what to change.
@@ -38,10 +42,11 @@ MeshShape check_settings(const RunConfig& settings, int64_t world_size);
 Run prepare_run(RunConfig config, const RunRequest& request, int64_t world_size);
 
 /// Throws ConfigError where train.dir already holds a run, or checkpoints, that are neither resumed nor overwritten, or
-/// where another program trains in it. Asked once a job, before its first rank writes.
+/// where another program trains in it. Asked once a job, before its first rank writes. Nothing where the run has no
+/// folder here.
 void check_run_folder(const Run& run);
 
-/// Makes train.dir. Throws ConfigError where it cannot be written.
+/// Makes train.dir, where the run has it here. Throws ConfigError where it cannot be written.
 void make_run_folder(const Run& run);
 
 /// Throws ConfigError where optim.frozen or a group of optim.groups names what the model has not, or where optim.frozen
@@ -55,8 +60,8 @@ void check_router(const RunConfig& config);
 /// model's. A Hugging Face folder of a class that has another head may start a model.
 void check_weights(const std::filesystem::path& folder, const ModelConfig& model, Head head = Head::stored);
 
-/// Whether this process is to look at the tensors of model.checkpoint before ranks start: with model.readers "first"
-/// the first rank and a launcher, where they are on its machine.
+/// Whether this process is to look at the tensors of model.checkpoint before ranks start: where the first rank alone
+/// reads them, that one and a launcher, if they are on its machine.
 bool reads_weights(const RunConfig& config);
 
 /// Throws DataError or std::runtime_error where an id of an example has no place in the model. Reads all examples;

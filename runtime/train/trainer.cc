@@ -70,7 +70,8 @@ class Trainer {
         saver_({.folder = config_.checkpoints(),
                 .keep_last = config_.checkpoint.keep,
                 .background = config_.checkpoint.background,
-                .full = config_.checkpoint.form == "full"},
+                .full = config_.checkpoint.form == "full",
+                .shared = config_.checkpoint.shared},
                config_.network, mesh),
         trace_(config_.traces() / trace_file(mesh.rank()), config_.metrics.trace, mesh.device()) {
     boxes_ = boxes_of(model_);
@@ -146,7 +147,7 @@ class Trainer {
     } else if (!config_.model.checkpoint.empty()) {
       set_phase("loading " + config_.model.checkpoint);
       const fs::path folder = config_.model.checkpoint;
-      if (config_.model.readers == "first")
+      if (config_.first_reads())
         load_parameters_by_first(folder, config_.network, boxes_of(model_), Head::may_be_new, mesh_);
       else
         load_parameters(folder, config_.network, boxes_of(model_), Head::may_be_new);
@@ -157,7 +158,8 @@ class Trainer {
   /// Takes up a checkpoint, and returns how many samples had been seen when it was written.
   int64_t restore(const fs::path& checkpoint) {
     set_phase("loading " + checkpoint.string());
-    const auto state = load_checkpoint(checkpoint, config_.network, boxes_, mesh_);
+    const auto state = config_.checkpoint.shared ? load_checkpoint(checkpoint, config_.network, boxes_, mesh_)
+                                                 : load_checkpoint_by_first(checkpoint, config_.network, boxes_, mesh_);
     step_ = state.step;
     newest_ = checkpoint;
     optimizer_.set_steps(saved_number(checkpoint, state, "optimizer_steps"));
@@ -215,8 +217,6 @@ class Trainer {
 
   void open_folder() {
     const fs::path folder = config_.train.dir;
-    fs::create_directories(folder);
-    lock_.emplace(folder);
     if (run_.request.overwrite) {
       for (const fs::path& old : {config_.checkpoints(), config_.event_files(), config_.traces()}) fs::remove_all(old);
     } else if (run_.checkpoint.empty() && !find_checkpoint(config_.checkpoints()).empty()) {
@@ -373,7 +373,6 @@ class Trainer {
   BatchSource source_;
   std::vector<TensorBox> boxes_;  // parameters, then the optimizer's state
   CheckpointSaver saver_;
-  std::optional<FolderLock> lock_;   // on rank 0
   std::optional<RunReport> report_;  // on rank 0
   StepTrace trace_;
 
@@ -394,7 +393,11 @@ class Trainer {
 int train(Run& run, Mesh& mesh, SaveSignals& signals) {
   // Checkpoints hold the generator's state, and must be the same in every run of a seed.
   at::manual_seed(static_cast<uint64_t>(run.config.train.seed));
-  // Each rank has looked for the newest checkpoint by itself, and one may have appeared between.
+  const fs::path folder = run.config.train.dir;
+  std::optional<FolderLock> lock;
+  if (mesh.rank() == 0) fs::create_directories(folder), lock.emplace(folder);
+  check_shared(folder, run.config.checkpoint.shared, lock ? &*lock : nullptr, mesh);
+  // Each rank that has the folder has looked for the newest checkpoint by itself, and one may have appeared between.
   run.checkpoint = broadcast_text(mesh.control(), run.checkpoint.string(), "the checkpoint's name");
   return Trainer(run, mesh, signals).run();
 }

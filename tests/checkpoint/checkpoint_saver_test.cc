@@ -107,6 +107,73 @@ TEST(CheckpointSaver, WritesInTheBackgroundTheBytesThatItWritesInTheForeground) 
   }
 }
 
+/// Of a rank that lacks the folder: nobody could write there.
+fs::path of_first(const Mesh& mesh, const fs::path& folder) { return mesh.rank() == 0 ? folder : "/proc/none"; }
+
+TEST(CheckpointSaver, WritesWhatRanksSendToTheFirstAsTheyWouldWriteItThemselves) {
+  for (const Axis axis : {Axis::dp_shard, Axis::dp_replicate}) {
+    const fs::path folder = fs::path(testing::shared_folder()) / kAxisNames[static_cast<size_t>(axis)];
+    run_ranks(3, [&](const Environment& environment) {
+      Mesh mesh = mesh_of(environment, axis);
+      auto boxes = boxes_of_rank(mesh, 1.0);
+      // More than goes in one piece, which does not end where a piece does.
+      constexpr int64_t kLarge = (int64_t{17} << 20) + 3;
+      if (axis == Axis::dp_shard && mesh.rank() > 0) {
+        const std::string name = "large" + std::to_string(mesh.rank());
+        boxes.push_back({name, {kLarge}, {0}, at::arange(kLarge, at::kFloat)});
+      }
+      SaveOptions options{.folder = folder / "shared", .background = false, .full = true};
+      const auto save = [&] {
+        at::manual_seed(static_cast<uint64_t>(mesh.rank()));
+        CheckpointSaver saver(options, tiny_llama(), mesh);
+        saver.begin({.step = 1, .values = {{"at", "7"}}}, boxes);
+        while (options.background && !exchange(saver, mesh)) continue;
+        saver.finish();
+      };
+      save();
+      options.shared = false;
+      options.folder = of_first(mesh, folder / "foreground");
+      save();
+      options.background = true;
+      options.folder = of_first(mesh, folder / "background");
+      save();
+    });
+    expect_same_folders(folder / "shared", folder / "foreground");
+    expect_same_folders(folder / "shared", folder / "background");
+  }
+}
+
+TEST(CheckpointSaver, WhatTheFirstCannotWriteAndAnotherCannotSendIsToldOnEveryRank) {
+  const fs::path folder = fs::path(testing::shared_folder()) / "refused";
+  for (const bool background : {false, true})
+    for (const bool full_disk : {false, true})
+      run_ranks(3, [&](const Environment& environment) {
+        Mesh mesh = mesh_of(environment, Axis::dp_shard);
+        auto boxes = boxes_of_rank(mesh, 1.0);
+        if (full_disk && mesh.rank() == 0) {
+          signal(SIGXFSZ, SIG_IGN);
+          const rlimit limit = {1 << 20, 1 << 20};
+          setrlimit(RLIMIT_FSIZE, &limit);
+        }
+        if (mesh.rank() == 1)
+          boxes.push_back({"more", {1 << 20}, {0}, at::ones({1 << 20}, full_disk ? at::kFloat : at::kComplexFloat)});
+        CheckpointSaver saver(
+            {.folder = of_first(mesh, folder), .keep_last = 1, .background = background, .shared = false}, tiny_llama(),
+            mesh);
+        saver.begin({.step = 1, .values = {}}, boxes);
+        const std::string message = message_of<std::runtime_error>([&] {
+          while (background && !exchange(saver, mesh)) continue;
+          saver.finish();
+        });
+        const char* const cause = full_disk ? "step-00000001.partial/rank-00001.safetensors cannot be written"
+                                            : "cannot hold values of type ComplexFloat";
+        const char* const heard = full_disk || mesh.rank() > 0 ? "another rank failed in writing a checkpoint"
+                                                               : "rank 1 could not send its part of a checkpoint";
+        EXPECT_THAT(message, HasSubstr(mesh.rank() == (full_disk ? 0 : 1) ? cause : heard));
+      });
+  EXPECT_EQ(find_checkpoint(folder), fs::path());
+}
+
 TEST(CheckpointSaver, TensorsMayChangeOnceTheyAreCopied) {
   TemporaryFolder folder;
   Mesh mesh(Environment{}, MeshShape{});

@@ -38,6 +38,7 @@ STRATEGIES = {  # ranks, settings
     "fsdp": (3, []),
     "tp": (2, ["parallel.tp=2"]),
     "pp": (2, ["parallel.pp=2", "train.micro_batches=2"]),
+    "sent": (3, ["checkpoint.shared=false"]),
 }
 CONFIG = """
 [model]

@@ -29,6 +29,7 @@ using testing::await_output;
 using testing::children_of;
 using testing::end_of_program;
 using testing::Ended;
+using testing::free_port;
 using testing::start_program;
 using testing::Started;
 
@@ -232,19 +233,6 @@ TEST_F(LaunchTest, LeavesNoFolderThatItDoesNotName) {
 
 TEST_F(LaunchTest, SaysThatAProgramCannotBeStarted) {
   EXPECT_THROW(start_process({"/no/such/program"}, {}, -1), std::runtime_error);
-}
-
-/// A port that was free a moment ago. Nodes must be told one port before any of them opens it.
-uint16_t free_port() {
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  bind(listener, reinterpret_cast<sockaddr*>(&address), length);
-  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
-  close(listener);
-  return ntohs(address.sin_port);
 }
 
 class NodesTest : public LaunchTest {

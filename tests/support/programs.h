@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -45,5 +46,8 @@ void await_output(const Started& run, const std::string& text);
 
 /// The processes that this one has started and that live.
 std::vector<pid_t> children_of(pid_t process);
+
+/// A port of the loopback address that was free a moment ago. Nodes must be told one port before any of them opens it.
+uint16_t free_port();
 
 }  // namespace modular::testing

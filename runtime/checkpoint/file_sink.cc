@@ -1,0 +1,62 @@
+#include "runtime/checkpoint/file_sink.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "runtime/checkpoint/atomic_folder.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+
+class LocalFile : public FileSink {
+ public:
+  LocalFile(const fs::path& path, int flags)
+      : path_(path), file_(::open(path.c_str(), O_RDWR | O_CLOEXEC | flags, 0644)) {
+    if (file_ < 0) refuse_system(path_, "written");
+  }
+  LocalFile(const LocalFile&) = delete;
+  ~LocalFile() override {
+    if (file_ >= 0) ::close(file_);
+  }
+
+  void reserve(uint64_t size) override {
+    errno = ::posix_fallocate(file_, 0, static_cast<off_t>(size));
+    if (errno != 0) refuse_system(path_, "written");
+  }
+
+  void write(const std::byte* bytes, uint64_t size, uint64_t position) override {
+    while (size > 0) {
+      const ssize_t written = ::pwrite(file_, bytes, size, static_cast<off_t>(position));
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) refuse_system(path_, "written");
+      bytes += written;
+      size -= static_cast<uint64_t>(written);
+      position += static_cast<uint64_t>(written);
+    }
+  }
+
+  void close() override {
+    const bool stored = ::fsync(file_) == 0;
+    const bool closed = ::close(std::exchange(file_, -1)) == 0;
+    if (!stored || !closed) refuse_system(path_, "written");
+  }
+
+ private:
+  const fs::path path_;
+  int file_;
+};
+
+}  // namespace
+
+std::unique_ptr<FileSink> create_file(const fs::path& path) {
+  return std::make_unique<LocalFile>(path, O_CREAT | O_TRUNC);
+}
+
+std::unique_ptr<FileSink> open_file(const fs::path& path) { return std::make_unique<LocalFile>(path, 0); }
+
+}  // namespace modular
