@@ -86,7 +86,7 @@ Arguments with(Arguments arguments, const std::vector<std::string>& settings) {
 /// Why the run that `arguments` ask for cannot be measured, or nothing.
 std::string refusal_of(const Arguments& arguments, int64_t ranks) {
   try {
-    prepare_measure(arguments, ranks);
+    prepare_measure(arguments, {.world_size = ranks});
     return {};
   } catch (const std::exception& error) {
     return error.what();
@@ -130,6 +130,13 @@ double samples_per_second(const Entrant& entrant) {
   return entrant.turns.front().samples_per_step / median;
 }
 
+/// A word as a POSIX shell takes it.
+std::string quoted(const std::string& word) {
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
 /// What a user types to train in that way. Settings need not be said that are so by themselves, unless the user's
 /// own lay the run over several ranks already.
 std::string launch_line(const Arguments& arguments, const ParallelSection& given, const Entrant& entrant) {
@@ -141,7 +148,7 @@ std::string launch_line(const Arguments& arguments, const ParallelSection& given
   if (entrant.ranks > 1) words.insert(words.end(), {"--nproc-per-node", std::to_string(entrant.ranks)});
   words.emplace_back("train");
   if (!arguments.config.empty()) words.push_back(arguments.config.string());
-  for (const auto& setting : arguments.settings) words.insert(words.end(), {"--set", fmt::format("'{}'", setting)});
+  for (const auto& setting : arguments.settings) words.insert(words.end(), {"--set", quoted(setting)});
   for (const auto& setting : entrant.settings)
     if (says_all || !by_default.contains(setting)) words.insert(words.end(), {"--set", setting});
   return fmt::format("{}", fmt::join(words, " "));
@@ -194,10 +201,10 @@ std::string as_markdown(const std::vector<Entrant>& entrants) {
 
 }  // namespace
 
-PreparedCommand prepare_measure(const Arguments& arguments, int64_t world_size) {
+PreparedCommand prepare_measure(const Arguments& arguments, const Environment& place) {
   auto config = read_config_of(arguments);
-  fit_memory(config, world_size);
-  const auto run = std::make_shared<Run>(prepare_run(std::move(config), {.measured = true}, world_size));
+  fit_memory(config, place.world_size);
+  const auto run = std::make_shared<Run>(prepare_run(std::move(config), {.measured = true}, place.world_size));
   PreparedCommand command;
   command.mesh = run->mesh;
   command.options = run->config.mesh_options();
@@ -236,7 +243,7 @@ void run_bench(const Arguments& arguments) {
     throw ConfigError(fmt::format("none of the strategies runs: {}", entrants.front().refusal));
 
   const auto first = std::ranges::find_if(entrants, [](const Entrant& entrant) { return entrant.refusal.empty(); });
-  prepare_measure(with(arguments, first->settings), first->ranks).before_ranks();
+  prepare_measure(with(arguments, first->settings), {.world_size = first->ranks}).before_ranks();
 
   // The same cores for ranks of every strategy.
   setenv("OMP_NUM_THREADS", std::to_string(threads_per_rank(ranks)).c_str(), /*overwrite=*/0);

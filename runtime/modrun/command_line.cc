@@ -38,6 +38,31 @@ void add_checkpoint_option(CLI::App* command, Arguments& arguments) {
       "a checkpoint, a folder of checkpoints, or a Hugging Face folder; the run's newest when not given");
 }
 
+void add_advise_options(CLI::App* command, Arguments& arguments) {
+  AdviseArguments& advise = arguments.advise;
+  command->add_option("--nodes", advise.nodes, "machines")->capture_default_str();
+  command->add_option("--per-node", advise.per_node, "devices of each")->capture_default_str();
+  command->add_option("--memory", advise.memory, "what a device holds, e.g. 80GiB")->required();
+  command->add_option("--link", advise.link, "from a device to another one of its machine, one way, e.g. 450GB/s");
+  command->add_option("--between", advise.between,
+                      "from a device to one of another machine, while all of a machine's do so, e.g. 25GB/s");
+  command->add_option("--host", advise.host, "between a device and its host's memory")->capture_default_str();
+  command->add_option("--flops", advise.flops,
+                      "a device's peak, operations a second, e.g. 989e12; metrics.peak_tflops when not given");
+  command->add_option("--attained", advise.attained, "share of that peak which large products of matrices reach")
+      ->capture_default_str();
+  command->add_option("--memory-speed", advise.memory_speed,
+                      "of a device's own memory, e.g. 3.35TB/s; a byte for each 250 of --flops when not given");
+  command->add_option("--reserve", advise.reserve, "share of --memory that libraries and fragments take")
+      ->capture_default_str();
+  command->add_option("--cost", advise.cost, "of a device and an hour, in any currency");
+  command->add_option("--top", advise.top, "meshes to show")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_flag("--as-is", advise.as_is, "what CONFIG's own mesh and settings would take there, without a search");
+  command->add_option("--out", advise.out, "write CONFIG with the best mesh as a TOML file to train with");
+  command->add_option("--format", advise.format, "text, markdown or json")
+      ->check(CLI::IsMember({"text", "markdown", "json"}));
+}
+
 /// Help of the program with the launcher's flags, which come before the command and are read before CLI11 sees
 /// anything.
 const char* footer() {
@@ -111,6 +136,12 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   plan->add_option("--ranks", arguments.ranks, "number of ranks; those of the launcher's flags when not given")
       ->check(CLI::PositiveNumber);
   plan->add_option("--format", arguments.format, "text or json")->check(CLI::IsMember({"text", "json"}));
+
+  auto* advise = app.add_subcommand(
+      "advise",
+      "Rank the meshes of a cluster for a run by the time of a step, of those that fit, without starting any");
+  add_run_options(advise, arguments);
+  add_advise_options(advise, arguments);
 
   auto* bench = app.add_subcommand("bench", "Measure strategies of parallelism side by side on this machine");
   add_run_options(bench, arguments);

@@ -9,6 +9,16 @@
 
 namespace modular {
 
+/// What `modrun advise` is told of machines, as it was written.
+struct AdviseArguments {
+  int64_t nodes = 1, per_node = 8, top = 5;
+  std::string memory, link, between, host = "25GB/s", memory_speed;
+  double flops = 0.0, attained = 0.5, reserve = 0.08, cost = 0.0;
+  std::string format = "text";
+  bool as_is = false;         // the config's own mesh, instead of a search
+  std::filesystem::path out;  // config to write; none when empty
+};
+
 /// What the command line asks for. Which members mean something depends on the command.
 struct Arguments {
   std::string command;  // "train", "eval", …
@@ -30,8 +40,9 @@ struct Arguments {
   int64_t steps = 50, warm_up = 3;               // bench (of all rounds), measure
   int64_t rounds = 5;                            // bench
   std::vector<std::string> strategies = {"none", "dp", "ddp", "zero1", "zero2", "fsdp", "tp", "pp"};  // bench
-  std::string format = "markdown";                                                              // bench
-  std::filesystem::path report;                                                                 // measure
+  std::string format = "markdown";                                                                    // bench
+  std::filesystem::path report;                                                                       // measure
+  AdviseArguments advise;
 };
 
 /// Parses `arguments` (without the program and the launcher's flags). Returns an exit status instead where the command

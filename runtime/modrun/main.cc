@@ -24,6 +24,7 @@ constexpr int kRefused = 2;
 std::function<void()> local_command(const Arguments& arguments, int64_t world_size) {
   const std::map<std::string, std::function<void()>> commands = {
       {"plan", [&, world_size] { show_plan(arguments, world_size); }},
+      {"advise", [&] { show_advice(arguments); }},
       {"bench", [&] { run_bench(arguments); }},
       {"entries", [&] { show_entries(arguments); }},
       {"settings", [&] { show_settings(arguments); }},
@@ -34,13 +35,14 @@ std::function<void()> local_command(const Arguments& arguments, int64_t world_si
   return found == commands.end() ? nullptr : found->second;
 }
 
-PreparedCommand prepare(const Arguments& arguments, int64_t world_size) {
-  const std::map<std::string, PreparedCommand (*)(const Arguments&, int64_t)> commands = {{"train", prepare_train},
-                                                                                          {"eval", prepare_eval},
-                                                                                          {"sample", prepare_sample},
-                                                                                          {"forward", prepare_forward},
-                                                                                          {"measure", prepare_measure}};
-  return commands.at(arguments.command)(arguments, world_size);
+PreparedCommand prepare(const Arguments& arguments, const Environment& place) {
+  const std::map<std::string, PreparedCommand (*)(const Arguments&, const Environment&)> commands = {
+      {"train", prepare_train},
+      {"eval", prepare_eval},
+      {"sample", prepare_sample},
+      {"forward", prepare_forward},
+      {"measure", prepare_measure}};
+  return commands.at(arguments.command)(arguments, place);
 }
 
 int refuse(const char* sentence) {
@@ -71,14 +73,19 @@ Start start(const std::vector<std::string>& words) {
     const bool launches = result.launch.needs_launcher();
     // The launcher handles signals on its only thread: another one, of a pool, would take them.
     if (launches) at::set_num_threads(1);
-    const int64_t world_size = launches ? result.launch.options.world_size() : result.environment.world_size;
-    if (const auto local = local_command(arguments, world_size)) {
+    Environment place = result.environment;
+    if (launches) {
+      const LaunchOptions& options = result.launch.options;
+      place.rank = options.node_rank * options.ranks_per_node;
+      place.world_size = options.world_size();
+    }
+    if (const auto local = local_command(arguments, place.world_size)) {
       local();
       return result;
     }
     // ATen keeps what it finds at its first look for a GPU, and preparing looks: the library comes before.
     if (!launches) gpu_count();
-    result.command = prepare(arguments, world_size);
+    result.command = prepare(arguments, place);
     // A rank of our own launcher need not say or ask this again, and must not: rank 0 may have begun to write.
     if (result.environment.rank == 0 && !std::getenv("MODULAR_LAUNCHED")) {
       if (result.command.before_ranks) result.command.before_ranks();

@@ -28,8 +28,9 @@ MAY_INCLUDE = {
     "runtime/checkpoint": PARALLEL,
     "runtime/train": TRAIN,
     "runtime/plan": [*TRAIN, "runtime/ops"],
+    "runtime/advise": [*TRAIN, "runtime/plan"],
     "runtime/launch": ["runtime/mesh"],
-    "runtime/modrun": [*TRAIN, "runtime/launch", "runtime/ops", "runtime/plan"],
+    "runtime/modrun": [*TRAIN, "runtime/advise", "runtime/launch", "runtime/ops", "runtime/plan"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include "((?:modular|generated|generator|checks|runtime)/[^"]+)"', re.MULTILINE)
 

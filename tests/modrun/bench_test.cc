@@ -3,11 +3,12 @@
 #include <gmock/gmock.h>
 
 #include "tests/modrun/modrun_process.h"
+#include "tests/support/programs.h"
 
 namespace modular {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 class Bench : public ModrunTest {
  protected:
@@ -62,6 +63,16 @@ TEST_F(Bench, NamesWhatDoesNotRunAndWhy) {
   EXPECT_THAT(finished.output, HasSubstr("| none |"));
   EXPECT_THAT(finished.output, HasSubstr("tp does not run: "));
   EXPECT_THAT(finished.output, HasSubstr("intermediate_size"));
+}
+
+TEST_F(Bench, LaunchLinesAreWhatAShellTakes) {
+  const std::string setting = "sample.prompt='it is \"so\" $HOME'";
+  const auto finished = bench("none", {"--format", "json", "--set", setting});
+  ASSERT_EQ(finished.status, 0) << finished.output;
+  const std::string line = json_of(finished)[0].at("launch");
+  const auto words = testing::end_of_program(testing::start_program(
+      {"/bin/sh", "-c", "for word in " + line + "; do printf '%s\\n' \"$word\"; done"}, folder_.path()));
+  EXPECT_THAT(words.output, HasSubstr("\n" + setting + "\n")) << line;
 }
 
 TEST_F(Bench, CountsWhatAStageReceives) {

@@ -27,8 +27,8 @@ class CommandLine : public ModrunTest {
 TEST_F(CommandLine, HelpNamesCommandsLauncherFlagsAndExitStatus) {
   const auto help = modrun({"--help"});
   EXPECT_EQ(help.status, 0);
-  for (const char* word : {"train", "eval", "sample", "forward", "export", "import", "plan", "entries", "settings",
-                           "--nproc-per-node", "Exit status"})
+  for (const char* word : {"train", "eval", "sample", "forward", "export", "import", "plan", "advise", "entries",
+                           "settings", "--nproc-per-node", "Exit status"})
     EXPECT_THAT(help.output, HasSubstr(word));
   const auto train_help = modrun({"train", "--help"});
   EXPECT_EQ(train_help.status, 0);

@@ -1,0 +1,196 @@
+#include "runtime/advise/advice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "runtime/advise/layouts.h"
+#include "runtime/advise/placed_stages.h"
+#include "runtime/advise/profile_of.h"
+#include "runtime/parallel/known_schedules.h"
+#include "runtime/plan/run_plan.h"
+#include "runtime/train/preflight.h"
+
+namespace modular {
+namespace {
+
+/// An estimate may be so much above what a plan finds.
+constexpr double kDoubt = 1.25;
+/// Plans of one mesh, and of all for each that is asked for, after which the rest is taken not to fit.
+constexpr int64_t kPlansOfMesh = 3, kPlansOfChoice = 10;
+
+void check(const RunConfig& config, const Cluster& cluster) {
+  if (std::string refusal = refusal_of(cluster); !refusal.empty()) throw ConfigError(refusal);
+  if (config.train.batch_size_per_rank > 0)
+    throw ConfigError(
+        fmt::format("train.batch_size_per_rank = {} trains another batch on each mesh, which cannot be compared: set "
+                    "it to 0, and train.batch_size to the samples of a step",
+                    config.train.batch_size_per_rank));
+}
+
+/// The plan's peak on the device. What is offloaded a plan counts as well, so that there the estimate stays.
+std::optional<int64_t> planned_peak(const RunConfig& config, int64_t devices, bool offloads) {
+  const RunPlan plan = plan_of(config, devices);
+  if (offloads) return {};
+  int64_t most = 0;
+  for (const RankPlan& rank : plan.ranks) most = std::max({most, rank.step.bytes, rank.start.bytes});
+  return most;
+}
+
+/// What was planned and is no advice.
+struct Rejected {
+  std::optional<Choice> nearest;  // of those that do not fit the one that needs least
+  std::string refusal;            // what training says to another one
+};
+
+/// Of all others the estimates are above the memory, or were left where plans had shown too little.
+[[noreturn]] void refuse_all(const std::vector<Choice>& choices, const Rejected& rejected, const ModelProfile& model,
+                             const Cluster& cluster, const LayoutSearch& search) {
+  if (choices.empty())
+    throw ConfigError(
+        fmt::format("no mesh of {} devices divides {} rows a step and this model: change train.batch_size to a "
+                    "multiple of {}, or the number of devices",
+                    cluster.devices(), search.rows, cluster.devices()));
+  const auto peak = [](const Choice& choice) { return choice.memory(); };
+  const Choice& estimated = *std::ranges::min_element(choices, {}, peak);
+  const bool should_fit = peak(estimated) <= cluster.usable_memory();
+  if (should_fit && !rejected.nearest && !rejected.refusal.empty()) throw ConfigError(rejected.refusal);
+  const Choice& least = should_fit && rejected.nearest ? *rejected.nearest : estimated;
+  const double memory = peak(least) / (1.0 - cluster.reserve);
+  std::string remedy = fmt::format("give --memory {:.0f}MiB", std::ceil(memory / 0x1p20));
+  if (memory > 0x1p30) remedy = fmt::format("give --memory {:.0f}GiB", std::ceil(memory / 0x1p30));
+  Cluster larger = cluster;
+  larger.between = std::max(cluster.between, 0.1 * cluster.link);  // of one node nothing was said
+  if (larger.link == 0.0) larger.link = larger.between = 1e9;
+  for (int64_t times = 2; times <= 64; times *= 2) {
+    larger.nodes = cluster.nodes * times;
+    const auto others = estimate_all(model, larger, search);
+    if (std::ranges::none_of(others, [&](const Choice& other) { return peak(other) <= larger.usable_memory(); }))
+      continue;
+    remedy += fmt::format(", --nodes {}", larger.nodes);
+    break;
+  }
+  throw ConfigError(fmt::format(
+      "nothing fits: the least that a device needs is {} ({}, {} rows a micro-batch), and {} of --memory "
+      "are for it: {}, shorten train.seq_len, or take a smaller model",
+      in_words(peak(least)), least.layout.describe(), least.rows, in_words(cluster.usable_memory()), remedy));
+}
+
+LayoutSearch search_of(const RunConfig& config, const ProfiledModel& model) {
+  LayoutSearch search;
+  search.rows = config.train.batch_size;
+  search.keepings = model.recomputations.size();
+  search.divides = [tps = model.tps](int64_t tp) { return std::ranges::find(tps, tp) != tps.end(); };
+  // Without a boundary the model cannot be cut.
+  const int64_t layers = model.profile.boundary > 0.0 ? model.profile.layers : 1;
+  search.makes = [layers](int64_t stages) { return stages <= layers; };
+  return search;
+}
+
+/// Plans the first of `choices` until `top` meshes fit.
+Rejected plan_best(Advice& advice, const std::vector<Choice>& choices, const RunConfig& config,
+                   const ProfiledModel& model, const Cluster& cluster, int64_t top) {
+  Rejected rejected;
+  auto& nearest = rejected.nearest;
+  std::map<std::array<int64_t, 4>, int64_t> plans;  // by mesh
+  int64_t all = 0;
+  for (const Choice& candidate : choices) {
+    if (static_cast<int64_t>(advice.choices.size()) == top || all == kPlansOfChoice * top) break;
+    if (candidate.estimated.peak > cluster.usable_memory() * kDoubt) continue;
+    const Layout& layout = candidate.layout;
+    int64_t& of_mesh = plans[{layout.pp, layout.dp_replicate, layout.dp_shard, layout.tp}];
+    if (of_mesh == kPlansOfMesh) continue;
+    Choice choice = candidate;
+    RunConfig laid = config_of(config, layout, model.recomputations);
+    ++of_mesh, ++all, ++advice.planned;
+    try {
+      choice.planned = planned_peak(laid, cluster.devices(), layout.offload != Offloaded::nothing);
+    } catch (const ConfigError& error) {
+      rejected.refusal = error.what();
+      continue;
+    }
+    if (choice.memory() > cluster.usable_memory()) {
+      if (!nearest || choice.memory() < nearest->memory()) nearest = std::move(choice);
+      continue;
+    }
+    of_mesh = kPlansOfMesh;  // the mesh has its best settings
+    advice.choices.push_back(std::move(choice));
+    advice.configs.push_back(std::move(laid));
+  }
+  return rejected;
+}
+
+}  // namespace
+
+Advice advise(const RunConfig& config, const Cluster& cluster, int64_t top) {
+  check(config, cluster);
+  ProfiledModel model = profile_of(config, usual_recomputations(config), divisors_of(cluster.per_node));
+  LayoutSearch search = search_of(config, model);
+  RunConfig uncut = config;
+  uncut.parallel.cuts.clear();
+  add_stages(model.profile, uncut, layouts_of(cluster, search));
+
+  Advice advice{.model = model.profile, .guide = guide_case(model.profile, cluster)};
+  std::vector<Choice> choices;
+  Rejected rejected;
+  for (const bool offloads : {false, true}) {
+    search.offloads = offloads;
+    choices = estimate_all(model.profile, cluster, search);
+    advice.tried = static_cast<int64_t>(choices.size());
+    advice.fitting = std::ranges::count_if(
+        choices, [&](const Choice& choice) { return choice.estimated.peak <= cluster.usable_memory(); });
+    rejected = plan_best(advice, choices, config, model, cluster, top);
+    if (!advice.choices.empty()) return advice;
+  }
+  refuse_all(choices, rejected, model.profile, cluster, search);
+}
+
+Advice assess(const RunConfig& config, const Cluster& cluster) {
+  check(config, cluster);
+  const MeshShape mesh = check_settings(config, cluster.devices());
+  Layout layout{.pp = mesh[Axis::pp],
+                .dp_replicate = mesh[Axis::dp_replicate],
+                .dp_shard = mesh[Axis::dp_shard],
+                .tp = mesh[Axis::tp],
+                .zero_stage = config.parallel.zero_stage,
+                .micro_batches = config.train.micro_batches,
+                .schedule = config.parallel.schedule,
+                .stages_of_rank = config.parallel.stages_per_rank};
+  if (std::ranges::find(known_schedules(), layout.schedule, &KnownSchedule::name) == known_schedules().end())
+    throw ConfigError(fmt::format("parallel.schedule is {}, a file, of which no time is known: name a schedule",
+                                  config.parallel.schedule));
+  const Offload offload = offload_of(config.parallel.offload);
+  layout.offload = offload.parameters  ? Offloaded::parameters
+                   : offload.optimizer ? Offloaded::optimizer
+                                       : Offloaded::nothing;
+  std::vector<int64_t> tps = {1};
+  if (layout.tp > 1) tps.push_back(layout.tp);
+  RunConfig laid = config;
+  const int64_t batch = config.batch_shape(mesh, 0).global();  // refuses what does not divide
+  ProfiledModel model = profile_of(config, {config.parallel.recompute}, tps);
+  add_stages(model.profile, config, {layout});
+
+  Advice advice{.model = model.profile, .guide = guide_case(model.profile, cluster), .tried = 1, .planned = 1};
+  PipelineClock clock;
+  Choice choice = estimate(model.profile, layout, batch, cluster, clock);
+  choice.planned = planned_peak(laid, cluster.devices(), layout.offload != Offloaded::nothing);
+  advice.fitting = choice.memory() <= cluster.usable_memory() ? 1 : 0;
+  advice.choices.push_back(std::move(choice));
+  advice.configs.push_back(std::move(laid));
+  return advice;
+}
+
+double hours_of_run(const RunConfig& config, const StepTime& time) {
+  return static_cast<double>(config.train.steps) * time.total / 3600.0;
+}
+
+double cost_of_run(const RunConfig& config, const StepTime& time, const Cluster& cluster) {
+  return hours_of_run(config, time) * static_cast<double>(cluster.devices()) * cluster.cost;
+}
+
+}  // namespace modular

@@ -1,0 +1,146 @@
+// The order of layouts on examples that can be reasoned about.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "runtime/advise/ranking.h"
+#include "tests/advise/transformer_profile.h"
+
+namespace modular::testing {
+namespace {
+
+constexpr DecoderSizes kOneB = {16, 2048, 8192, 32, 8, 128256};
+
+ModelProfile llama(const DecoderSizes& sizes) {
+  return decoder_profile(sizes, 2048, {{"none", 0.0}, {"[\"norm\", \"activation\"]", 0.06}, {"full", 1.0}});
+}
+
+Cluster h100(int64_t nodes, double between = 25e9) {
+  return {.nodes = nodes, .per_node = 8, .memory = 80 * 0x1p30, .link = 450e9, .between = between, .flops = 989e12};
+}
+
+LayoutSearch search(const ModelProfile& model, int64_t rows) {
+  LayoutSearch all;
+  all.rows = rows;
+  all.keepings = model.keepings.size();
+  all.makes = [layers = model.layers](int64_t stages) { return stages <= layers; };
+  return all;
+}
+
+Choice of(const ModelProfile& model, const Layout& layout, int64_t rows, const Cluster& cluster) {
+  PipelineClock clock;
+  return estimate(model, layout, rows, cluster, clock);
+}
+
+TEST(Layouts, UseAllDevicesWithTensorParallelismInANode) {
+  const ModelProfile model = llama(kOneB);
+  const Cluster cluster = h100(3);
+  const auto layouts = layouts_of(cluster, search(model, 96));
+  ASSERT_FALSE(layouts.empty());
+  for (const Layout& layout : layouts) {
+    EXPECT_EQ(layout.devices(), 24);
+    EXPECT_EQ(8 % layout.tp, 0);
+    EXPECT_EQ(96 % (layout.data_parallel() * layout.micro_batches), 0);
+    if (layout.pp > 1 && layout.schedule == "interleaved") {
+      EXPECT_EQ(layout.micro_batches % layout.pp, 0);
+      EXPECT_LE(layout.pp * 2, model.layers);
+    }
+  }
+  const auto has = [&](const Layout& wanted) { return std::ranges::find(layouts, wanted) != layouts.end(); };
+  EXPECT_TRUE(has({.dp_replicate = 24, .micro_batches = 4}));
+  EXPECT_TRUE(has({.pp = 3, .dp_shard = 8, .zero_stage = 1, .micro_batches = 6}));
+  EXPECT_FALSE(has({.dp_shard = 8, .tp = 3}));
+}
+
+TEST(Layouts, AreEachThereOnce) {
+  const auto layouts = layouts_of(h100(2), search(llama(kOneB), 64));
+  for (size_t i = 0; i < layouts.size(); ++i)
+    for (size_t j = i + 1; j < layouts.size(); ++j) ASSERT_FALSE(layouts[i] == layouts[j]) << layouts[i].describe();
+}
+
+TEST(Order, DataParallelRanksComeFirstWhereTheModelFits) {
+  const ModelProfile model = llama(kOneB);
+  const Layout best = estimate_all(model, h100(1), search(model, 128)).front().layout;
+  EXPECT_EQ(best.data_parallel(), 8);
+  EXPECT_EQ(best.keeping, 0U);
+  // Tensor-parallel ranks wait for sums that nothing hides, and stages for one another.
+  const Cluster cluster = h100(1);
+  const double ddp = of(model, {.dp_replicate = 8}, 128, cluster).time.total;
+  EXPECT_LT(ddp, of(model, {.tp = 8, .micro_batches = 8}, 128, cluster).time.total);
+  EXPECT_LT(ddp, of(model, {.pp = 8, .micro_batches = 32}, 128, cluster).time.total);
+}
+
+TEST(Order, SlowLinesKeepShardsInTheirNode) {
+  const ModelProfile model = llama(kLlama3_8B);
+  const Cluster slow = h100(8, 1e9);
+  // ZeRO 3 gathers and sums over all lines for each micro-batch, replicas sum once a step.
+  const double everywhere = of(model, {.dp_shard = 64, .micro_batches = 4}, 256, slow).time.total;
+  EXPECT_LT(of(model, {.dp_replicate = 8, .dp_shard = 8, .micro_batches = 4}, 256, slow).time.total, 0.5 * everywhere);
+  EXPECT_LT(of(model, {.pp = 8, .dp_shard = 8, .micro_batches = 32}, 256, slow).time.total, 0.5 * everywhere);
+  // And where they are fast, a pipeline only waits.
+  const Cluster fast = h100(8, 100e9);
+  EXPECT_LT(of(model, {.dp_shard = 64}, 512, fast).time.total,
+            of(model, {.pp = 8, .dp_shard = 8, .micro_batches = 32}, 512, fast).time.total);
+}
+
+TEST(Order, BubblesShrinkWithMicroBatchesAndStages) {
+  const ModelProfile model = llama(kLlama3_8B);
+  const auto bubble = [&](const Layout& layout) { return of(model, layout, 64, h100(1)).time.bubble; };
+  EXPECT_LT(bubble({.pp = 8, .micro_batches = 32}), bubble({.pp = 8, .micro_batches = 8}));
+  EXPECT_LT(bubble({.pp = 8, .micro_batches = 32, .schedule = "interleaved"}), bubble({.pp = 8, .micro_batches = 32}));
+  EXPECT_LT(bubble({.pp = 8, .micro_batches = 32, .schedule = "zbv"}), bubble({.pp = 8, .micro_batches = 32}));
+  // Units that run as one piece leave zbv nothing to fill its bubbles with.
+  EXPECT_GT(bubble({.pp = 8, .micro_batches = 32, .schedule = "zbv", .keeping = 2}),
+            bubble({.pp = 8, .micro_batches = 32, .schedule = "zbv"}) * 1.5);
+}
+
+TEST(Order, RecomputationTradesTimeForMemory) {
+  const ModelProfile model = llama(kLlama3_8B);
+  const Choice kept = of(model, {.dp_shard = 8}, 32, h100(1)),
+               again = of(model, {.dp_shard = 8, .keeping = 2}, 32, h100(1));
+  EXPECT_NEAR(again.time.compute / kept.time.compute, 4.0 / 3.0, 0.05);
+  EXPECT_LT(again.estimated.peak, kept.estimated.peak - 0.7 * kept.estimated.activations);
+}
+
+TEST(Memory, FallsWithEachStageOfZero) {
+  const ModelProfile model = llama(kLlama3_8B);
+  const auto peak = [&](const Layout& layout) { return of(model, layout, 64, h100(1)).estimated.peak; };
+  const double none = peak({.dp_replicate = 8, .micro_batches = 8}),
+               one = peak({.dp_shard = 8, .zero_stage = 1, .micro_batches = 8}),
+               two = peak({.dp_shard = 8, .zero_stage = 2, .micro_batches = 8}),
+               three = peak({.dp_shard = 8, .zero_stage = 3, .micro_batches = 8});
+  EXPECT_LT(one, none);
+  EXPECT_LT(two, one);
+  EXPECT_LT(three, two);
+  // Of a state of 16 bytes an element (Rajbhandari et al., ZeRO) a rank keeps an eighth.
+  const auto kept = of(model, {.dp_shard = 8}, 64, h100(1)).estimated;
+  EXPECT_NEAR(kept.parameters + kept.gradients + kept.optimizer, 16.0 * model.elements() / 8.0, 1e6);
+}
+
+TEST(Memory, OffloadingLeavesTheUpdateToTheHost) {
+  const ModelProfile model = llama(kLlama3_8B);
+  const Choice on_device = of(model, {.dp_shard = 8}, 8, h100(1)),
+               on_host = of(model, {.dp_shard = 8, .offload = Offloaded::optimizer}, 8, h100(1));
+  EXPECT_NEAR(on_device.estimated.peak - on_host.estimated.peak, 8.0 * model.elements() / 8.0, 1e6);
+  EXPECT_GT(on_host.time.total, on_device.time.total);
+  EXPECT_GT(on_host.time.host.waited, 0.0);
+}
+
+TEST(Step, IsTheSumOfItsParts) {
+  const ModelProfile model = llama(kLlama3_8B);
+  const Choice choice =
+      of(model, {.pp = 2, .dp_replicate = 2, .dp_shard = 4, .tp = 4, .micro_batches = 4}, 64, h100(8));
+  const StepTime& time = choice.time;
+  double sum = time.compute + time.update + time.bubble;
+  for (const AxisTime& axis : {time.tp, time.dp_shard, time.dp_replicate, time.pp, time.host}) {
+    EXPECT_LE(axis.waited, axis.all);
+    sum += axis.waited;
+  }
+  EXPECT_DOUBLE_EQ(time.total, sum);
+  EXPECT_NEAR(time.idle_share(), 1.0 - (time.compute + time.update) / sum, 1e-12);
+  EXPECT_GT(time.hidden(), 0.0);
+}
+
+}  // namespace
+}  // namespace modular::testing
