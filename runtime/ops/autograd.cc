@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "runtime/model/functions.h"
+#include "runtime/ops/cpu/embedding.h"
 #include "runtime/ops/cpu/products.h"
 #include "runtime/ops/fused.h"
 #include "runtime/ops/operations.h"
@@ -234,6 +235,7 @@ const Operations* operations_for(const at::Device& device) {
 
 void install_fused_functions() {
   cpu::install_products();
+  cpu::install_embedding();
   fused.rms_norm = fused_rms_norm;
   fused.gated_activation = fused_gated_activation;
   fused.rotary = fused_rotary;

@@ -161,7 +161,9 @@ struct ParallelSection {
           "what a rank may hold, e.g. '16GiB': a run whose plan needs more is refused; any when empty");
     visit("timeout_minutes", timeout_minutes, "after which a collective that has not ended is an error", 1);
     visit("bf16", bf16,
-          "compute in bfloat16, sums over a micro-batch's tokens and over tp included; all else stays float32");
+          "compute in bfloat16, and what tp ranks sum; sums over tokens, micro-batches and other ranks are float32, "
+          "and so "
+          "are parameters and the optimizer");
   }
 };
 

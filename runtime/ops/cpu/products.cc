@@ -5,11 +5,11 @@
 #include <ATen/CPUFunctions.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
-#include <c10/util/Exception.h>
-#include <torch/library.h>
 
 #include <cstdlib>
 #include <optional>
+
+#include "runtime/ops/cpu/replace_kernels.h"
 
 namespace at::native {
 /// libtorch's own way to oneDNN for bfloat16: result = beta * result + alpha * left @ right, each operand in rows or in
@@ -82,16 +82,10 @@ bool takes_onednn() {
 }
 
 bool install() {
-  if (!takes_onednn()) return false;
-  // libtorch warns that a kernel of its own is replaced, which is meant.
-  struct Silence final : c10::WarningHandler {
-    void process(const c10::Warning&) override {}
-  } silence;
-  const c10::WarningUtils::WarningHandlerGuard guard(&silence);
-  static torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__);
-  library.impl("mm", mm);
-  library.impl("addmm", addmm);
-  return true;
+  return takes_onednn() && replace_kernels([](torch::Library& library) {
+           library.impl("mm", mm);
+           library.impl("addmm", addmm);
+         });
 }
 
 bool by_onednn() {
