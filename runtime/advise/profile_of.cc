@@ -187,8 +187,8 @@ ProfiledModel profile_of(const RunConfig& config, const std::vector<Recomputatio
   const auto sizes = tower_sizes(*table.model.module, *config.network.entry->plan);
   profile.layers = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   profile.tokens_of_row = tokens_of_row(config);
-  profile.flops_of_row =
-      as_double(profile.tokens_of_row) * flops_per_token(config.network, multiplied, profile.tokens_of_row);
+  profile.flops_of_row = flops_per_row(config.network, multiplied, profile.tokens_of_row)
+                             .value_or(6.0 * as_double(multiplied) * as_double(profile.tokens_of_row));
   profile.gathered_bytes = config.parallel.bf16 ? 2.0 : 4.0;
   profile.prefetch = config.parallel.prefetch;
   profile.optimizer_bytes = at_peak(plan_of(one, 1).ranks.front(), Held::optimizer) / std::max(profile.elements(), 1.0);

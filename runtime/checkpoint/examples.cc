@@ -295,16 +295,27 @@ Batch Examples::read(std::span<const int64_t> rows) const {
 
 void Examples::check_ids() const {
   const std::vector<Form> forms = forms_of(task_of(model_), model_);
+  bool has_labels = false, has_targets = false;
   for (const SafetensorsFile& file : files_)
     for (const Form& form : forms_in(file, model_, forms)) {
       if (form.real) continue;
       const at::Tensor stored = file.tensor(form.name);
       if (stored.numel() == 0) continue;
+      const bool labels = std::string_view(form.name) == "labels";
+      has_labels = has_labels || labels;
       // Some rows at a time, as ids are widened: a narrow type cannot be compared with a number that it does not hold.
       const int64_t rows = std::max<int64_t>(1, kCheckedIds * stored.size(0) / stored.numel());
-      for (const at::Tensor& some : stored.split(rows))
-        check_tables(file.path().string(), {form}, {{form.name, converted(some, form)}}, model_);
+      for (const at::Tensor& some : stored.split(rows)) {
+        const at::Tensor ids = converted(some, form);
+        check_tables(file.path().string(), {form}, {{form.name, ids}}, model_);
+        has_targets = has_targets || (labels && ids.ne(kIgnoredTarget).any().item<bool>());
+      }
     }
+  if (has_labels && !has_targets)
+    throw std::runtime_error(
+        fmt::format("{}: all labels are {}, which is no target: write the labels that are to be learned",
+                    files_.size() == 1 ? files_.front().path().string() : files_.front().path().parent_path().string(),
+                    kIgnoredTarget));
 }
 
 }  // namespace modular

@@ -131,12 +131,11 @@ DataFiles find_data_files(const DataOptions& options) {
   return files;
 }
 
-void write_manifest(const fs::path& manifest, const DataFiles& files) {
-  std::ofstream out(manifest);
+std::string format_manifest(const DataFiles& files) {
+  std::string text;
   for (const auto* list : {&files.training, &files.held_out})
-    for (const auto& file : *list) out << file.bytes << ' ' << fs::absolute(file.path).native() << '\n';
-  out.close();
-  if (!out) throw DataError(manifest.string() + ": cannot be written: " + std::strerror(errno));
+    for (const auto& file : *list) text += std::to_string(file.bytes) + ' ' + fs::absolute(file.path).native() + '\n';
+  return text;
 }
 
 void check_manifest(const fs::path& manifest, const DataFiles& files) {

@@ -44,9 +44,9 @@ struct DataFiles {
 /// cut off or unlike its manifest, or where nothing is left to train on.
 DataFiles find_data_files(const DataOptions& options);
 
-/// Writes sizes and paths, a file a line: `<bytes> <absolute path>`. Given as a path, a manifest is replaced by its
-/// files and refuses one whose size has changed.
-void write_manifest(const std::filesystem::path& manifest, const DataFiles& files);
+/// A manifest: sizes and paths, a file a line, `<bytes> <absolute path>`. Given as a path, it is replaced by its files
+/// and refuses one whose size has changed.
+std::string format_manifest(const DataFiles& files);
 
 /// Throws DataError naming the first file that is not as `manifest` says; the two may order files differently.
 void check_manifest(const std::filesystem::path& manifest, const DataFiles& files);

@@ -64,9 +64,9 @@ auto answer_to(Call call) {
 JobStore::JobStore(const LaunchOptions& options, const std::function<void()>& while_waiting)
     : nodes_(options.nodes),
       node_rank_(options.node_rank),
-      host_(options.master_addr.empty() ? "127.0.0.1" : options.master_addr) {
+      host_(options.nodes == 1 || options.master_addr.empty() ? "127.0.0.1" : options.master_addr) {
   c10d::TCPStoreOptions store_options;
-  if (nodes_ == 1 && host_ == "127.0.0.1") {
+  if (nodes_ == 1) {
     store_options = loopback_store(options.master_port);
   } else {
     store_options.port = options.master_port;

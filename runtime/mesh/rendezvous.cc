@@ -43,7 +43,9 @@ c10d::TCPStoreOptions loopback_store(uint16_t port) {
 
 Store connect_store(const Environment& environment, std::chrono::milliseconds timeout) {
   const bool hosts = environment.rank == 0 && !environment.launcher_hosts_store;
-  const bool is_local = environment.one_machine() && environment.master_addr == "127.0.0.1";
+  // Whatever name the machine has in MASTER_ADDR, as srun and mpirun give it: nobody else is to be listened to.
+  const bool is_local = environment.one_machine() && !environment.launcher_hosts_store;
+  const std::string address = is_local ? "127.0.0.1" : environment.master_addr;
   auto options = hosts && is_local ? loopback_store(environment.master_port) : c10d::TCPStoreOptions();
   options.port = environment.master_port;
   options.isServer = hosts;
@@ -51,11 +53,11 @@ Store connect_store(const Environment& environment, std::chrono::milliseconds ti
   options.waitWorkers = false;
   options.timeout = timeout;
   try {
-    Store store = c10::make_intrusive<c10d::TCPStore>(environment.master_addr, options);
+    Store store = c10::make_intrusive<c10d::TCPStore>(address, options);
     return c10::make_intrusive<c10d::PrefixStore>(fmt::format("attempt_{}", environment.attempt), store);
   } catch (const c10::Error& error) {
     throw std::runtime_error(fmt::format("rank {} cannot {} the job's store at {}:{} (MASTER_ADDR and MASTER_PORT): {}",
-                                         environment.rank, options.isServer ? "open" : "reach", environment.master_addr,
+                                         environment.rank, options.isServer ? "open" : "reach", address,
                                          environment.master_port, error.what_without_backtrace()));
   }
 }

@@ -22,10 +22,10 @@ struct Source {
   ModelConfig model;
 };
 
-Source open_source(const fs::path& path) {
-  const fs::path checkpoint = find_checkpoint(path);
-  const fs::path folder = checkpoint.empty() ? path : checkpoint;
-  return {folder, read_pretrained_config(folder)};
+Source open_source(const ForwardOptions& options) {
+  const fs::path checkpoint = find_checkpoint(options.checkpoint);
+  const fs::path folder = checkpoint.empty() ? options.checkpoint : checkpoint;
+  return {folder, options.model ? *options.model : read_pretrained_config(folder)};
 }
 
 Batch checked_batch(const ForwardOptions& options, const ModelConfig& model) {
@@ -54,7 +54,7 @@ bool writes_logits(const Mesh& mesh) {
 
 std::string forward_refusal(const ForwardOptions& options, const MeshShape& shape) {
   try {
-    const Source source = open_source(options.checkpoint);
+    const Source source = open_source(options);
     if (auto refusal = ParallelModel::refusal(*source.model.entry, *source.model.config, shape); !refusal.empty())
       return refusal;
     check_rows(options, checked_batch(options, source.model), shape);
@@ -66,7 +66,7 @@ std::string forward_refusal(const ForwardOptions& options, const MeshShape& shap
 }
 
 void run_forward(const ForwardOptions& options, Mesh& mesh) {
-  const Source source = open_source(options.checkpoint);
+  const Source source = open_source(options);
   if (const std::string note = unknown_keys_note(source.model); mesh.rank() == 0 && !note.empty())
     fmt::print(stderr, "{}\n", note);
   Batch batch = checked_batch(options, source.model);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "runtime/checkpoint/model_config.h"
@@ -13,6 +14,7 @@ namespace modular {
 
 struct ForwardOptions {
   std::filesystem::path checkpoint;  // of a run, or a Hugging Face folder
+  std::optional<ModelConfig> model;  // instead of the checkpoint's own, with the same parameters
   std::filesystem::path inputs;      // examples (runtime/checkpoint/examples.h)
   std::filesystem::path outputs;     // safetensors: logits; with labels loss [], the mean over all targets, and with
                                      // gradients what routers' losses add to it

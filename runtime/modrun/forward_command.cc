@@ -7,6 +7,7 @@ namespace modular {
 PreparedCommand prepare_forward(const Arguments& arguments, const Environment& place) {
   const auto config = read_config_of(arguments);
   ForwardOptions options{.checkpoint = arguments.checkpoint,
+                         .model = config.network,
                          .inputs = arguments.inputs,
                          .outputs = arguments.outputs,
                          .gradients = arguments.gradients,

@@ -46,9 +46,13 @@ PreparedCommand prepare(const Arguments& arguments, const Environment& place) {
 }
 
 int refuse(const char* sentence) {
-  // Under torchrun all ranks find the same: one of them says it.
+  // Under torchrun all ranks find the same: one of them says it. Where another one finds more, its launcher does.
   const char* local_rank = std::getenv("LOCAL_RANK");
-  if (!local_rank || std::string(local_rank) == "0") fmt::print(stderr, "modrun: {}\n", sentence);
+  const char* const file = std::getenv("TORCHELASTIC_ERROR_FILE");
+  if (!local_rank || std::string(local_rank) == "0")
+    fmt::print(stderr, "modrun: {}\n", sentence);
+  else if (file && *file)
+    write_failure(file, {.message = sentence, .phase = "checking the run"});
   return kRefused;
 }
 
@@ -78,6 +82,7 @@ Start start(const std::vector<std::string>& words) {
       const LaunchOptions& options = result.launch.options;
       place.rank = options.node_rank * options.ranks_per_node;
       place.world_size = options.world_size();
+      place.local_world_size = options.ranks_per_node;
     }
     if (const auto local = local_command(arguments, place.world_size)) {
       local();

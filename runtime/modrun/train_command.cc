@@ -10,6 +10,7 @@
 #include "runtime/plan/run_plan.h"
 #include "runtime/train/deterministic.h"
 #include "runtime/train/job_mark.h"
+#include "runtime/train/machine_memory.h"
 #include "runtime/train/trainer.h"
 
 namespace modular {
@@ -17,10 +18,11 @@ namespace modular {
 namespace {
 
 /// What is asked for. Where the ranks of a job were started again after a failure, they go on with what they left: the
-/// first rank, whose choice counts, looks whether it was this job that began the run in the folder.
+/// first rank, whose choice counts, looks whether it was this job that began the run in the folder. The others take
+/// what is there: what they were told to resume may have been removed since (checkpoint.keep).
 RunRequest request_of(const Arguments& arguments, const std::string& folder, const Environment& place) {
-  if (place.attempt > 0 && place.rank == 0 && is_marked_by_this_job(folder)) return {.automatic = true};
-  if (arguments.resume == "auto") return {.automatic = true, .rank = place.rank};
+  const bool goes_on = place.attempt > 0 && (place.rank > 0 || is_marked_by_this_job(folder));
+  if (goes_on || arguments.resume == "auto") return {.automatic = true, .rank = place.rank};
   RunRequest request{.resume = !arguments.resume.empty(), .overwrite = arguments.overwrite, .rank = place.rank};
   if (arguments.resume != "yes") request.checkpoint = arguments.resume;
   return request;
@@ -46,7 +48,8 @@ PreparedCommand prepare_train(const Arguments& arguments, const Environment& pla
       !weights.empty() && run->checkpoint.empty() && reads_weights(run->config) && find_checkpoint(weights).empty())
     add_line(command.note, new_head_note(weights, run->config.network));
   add_line(command.note, run->note);
-  command.before_ranks = [run] {
+  command.before_ranks = [run, ranks = place.local_world_size] {
+    check_machine_memory(run->config, run->mesh, ranks, machine_memory());
     check_run_folder(*run);
     check_examples(*run);
     make_run_folder(*run);

@@ -3,6 +3,7 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
@@ -58,12 +59,19 @@ int64_t memory_peak(const at::Device& device) {
   return usage.ru_maxrss * 1024;
 }
 
-double flops_per_token(const ModelConfig& model, int64_t parameters, int64_t seq_len) {
+std::optional<double> flops_per_row(const ModelConfig& model, int64_t parameters, int64_t tokens) {
+  const auto fields = model_fields(*model.config);
+  if (std::ranges::any_of(fields, [](const auto& field) { return field.path.ends_with("_config.hidden_size"); }))
+    return {};
+  const int64_t patch = count_of(model, {"patch_size"});
+  const int64_t side = patch > 0 ? count_of(model, {"image_size"}) / patch : 0;
+  const int64_t positions = side > 0 ? side * side + 1 : tokens;
   const int64_t layers = count_of(model, {"num_hidden_layers", "n_layer", "num_layers"}),
                 heads = count_of(model, {"num_attention_heads", "n_head", "num_heads"}),
                 head_dim = count_of(model, {"head_dim", "d_kv"}),
                 width = head_dim > 0 ? heads * head_dim : count_of(model, {"hidden_size", "n_embd", "d_model"});
-  return 6.0 * static_cast<double>(parameters) + 12.0 * static_cast<double>(layers * width * seq_len);
+  return static_cast<double>(positions) *
+         (6.0 * static_cast<double>(parameters) + 12.0 * static_cast<double>(layers * width * positions));
 }
 
 std::optional<double> device_peak(const at::Device& device, bool bf16) {

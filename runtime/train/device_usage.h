@@ -14,10 +14,12 @@ namespace modular {
 /// resident set.
 int64_t memory_peak(const at::Device& device);
 
-/// Floating-point operations that training on one token takes: 6 per parameter that multiplies it, and attention's 12 *
-/// layers * heads * head_dim * seq_len (Chowdhery et al., PaLM, appendix B). `parameters` counts those of the whole
-/// model without an embedding table that is only looked up, and of experts the share that a token passes through.
-double flops_per_token(const ModelConfig& model, int64_t parameters, int64_t seq_len);
+/// Floating-point operations that training on one row takes: for each of its positions 6 per parameter that multiplies
+/// it, and attention's 12 * layers * heads * head_dim * positions (Chowdhery et al., PaLM, appendix B). `parameters`
+/// counts those of the whole model without an embedding table that is only looked up, and of experts the share that a
+/// token passes through. Positions are the row's `tokens`, or an image's patches and its class token. Nothing for
+/// models whose config holds those of two towers: not all of their parameters meet the same positions.
+std::optional<double> flops_per_row(const ModelConfig& model, int64_t parameters, int64_t tokens);
 
 /// The peak of one device in operations per second for the type that is computed in, from NVIDIA's data sheets (dense);
 /// nothing where the device is not known.

@@ -133,10 +133,17 @@ std::string check_continued(RunConfig& config) {
                     "Set it to {}, or start a run in another train.dir",
                     config.optim.momentum, before.optim.momentum,
                     before.optim.momentum == 0.0 ? "no momentum" : "the momentum", before.optim.momentum));
-  if (before.train.steps == config.train.steps || !config.schedule().depends_on_steps()) return {};
-  return fmt::format(
-      "--resume: train.steps was {} and is {}: from here on optim.lr follows the {} schedule of a run of {} steps",
-      before.train.steps, config.train.steps, config.optim.schedule, config.train.steps);
+  std::string note;
+  if (before.train.batch_size != config.train.batch_size)
+    note = fmt::format(
+        "--resume: train.batch_size was {} and is {}: the samples go on where they were, in steps of another size",
+        before.train.batch_size, config.train.batch_size);
+  if (before.train.steps == config.train.steps || !config.schedule().depends_on_steps()) return note;
+  return note + (note.empty() ? "" : "\n") +
+         fmt::format(
+             "--resume: train.steps was {} and is {}: from here on optim.lr follows the {} schedule of a run of {} "
+             "steps",
+             before.train.steps, config.train.steps, config.optim.schedule, config.train.steps);
 }
 
 fs::path checkpoint_to_resume(const RunConfig& config, const std::string& name, int64_t rank) {

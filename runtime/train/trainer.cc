@@ -87,8 +87,8 @@ class Trainer {
     if (mesh_.rank() == 0) open_folder();  // all ranks have read what it may replace
     const auto peak = config_.metrics.peak_tflops > 0.0 ? std::optional(config_.metrics.peak_tflops * 1e12)
                                                         : device_peak(mesh_.device(), config_.parallel.bf16);
-    flops_per_token_ = flops_per_token(config_.network, counts.multiplied, training_->tokens());
-    if (peak) peak_ = *peak * static_cast<double>(mesh_.world_size());
+    const auto flops = flops_per_row(config_.network, counts.multiplied, training_->tokens());
+    if (peak && flops) rows_at_peak_ = *peak * static_cast<double>(mesh_.world_size()) / *flops;
     announce(counts.all);
 
     const int64_t steps = config_.train.steps;
@@ -225,7 +225,7 @@ class Trainer {
     }
     mark_job(folder);
     write_file(folder / "config.toml", format_toml(config_));
-    write_manifest(folder / "data.manifest", run_.files);
+    write_file(folder / "data.manifest", format_manifest(run_.files));
     report_.emplace(config_, step_, training_->tokens() > 1);
   }
 
@@ -280,7 +280,7 @@ class Trainer {
     metrics.step_samples = shape_.global();
     metrics.tokens = shape_.global() * training_->tokens();
     metrics.samples = position_.samples;
-    if (peak_) metrics.mfu = flops_per_token_ * static_cast<double>(metrics.tokens) / metrics.seconds / *peak_;
+    if (rows_at_peak_) metrics.mfu = static_cast<double>(shape_.global()) / metrics.seconds / *rows_at_peak_;
     return metrics;
   }
 
@@ -384,8 +384,7 @@ class Trainer {
   fs::path newest_;               // the checkpoint that was taken up or written last
   bool said_to_wait_ = false;     // that checkpoints are due faster than they are written
   int64_t gone_back_until_ = -1;  // the steps done when a step last had no finite numbers
-  double flops_per_token_ = 0.0;
-  std::optional<double> peak_;  // of all devices together
+  std::optional<double> rows_at_peak_;  // a second, of all devices together
 };
 
 }  // namespace

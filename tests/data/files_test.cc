@@ -100,8 +100,7 @@ TEST(Manifest, RefusesFilesThatAreNoLongerWhatTheyWere) {
   const auto one = folder.write("one.txt", "first text");
   folder.write("two.txt", "second text");
   const DataOptions options{.paths = {folder.path()}, .suffixes = {".txt"}};
-  const auto manifest = folder.path() / "data.manifest";
-  write_manifest(manifest, find_data_files(options));
+  const auto manifest = folder.write("data.manifest", format_manifest(find_data_files(options)));
 
   check_manifest(manifest, find_data_files(options));
   EXPECT_EQ(names(find_data_files({.paths = {manifest}}).training), names(find_data_files(options).training));

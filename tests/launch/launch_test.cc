@@ -187,13 +187,31 @@ std::vector<std::string> listening_addresses(pid_t process) {
 }
 
 TEST_F(LaunchTest, TheStoreOfOneMachineListensOnTheLoopbackAlone) {
-  const Started run = probe({"--nproc-per-node", "2", "hang", "0"});
-  await_output(run, "is up");
-  const std::vector<std::string> addresses = listening_addresses(run.pid);
-  kill(run.pid, SIGKILL);
-  end(run);
-  ASSERT_EQ(addresses.size(), 1U);
-  EXPECT_EQ(addresses[0].substr(0, 8), fmt::format("{:08X}", htonl(INADDR_LOOPBACK)));
+  for (const std::vector<std::string>& flags : {std::vector<std::string>{}, {"--master-addr", "localhost"}}) {
+    std::vector<std::string> words = {"--nproc-per-node", "2"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.insert(words.end(), {"hang", "0"});
+    const Started run = probe(words);
+    await_output(run, "is up");
+    const std::vector<std::string> addresses = listening_addresses(run.pid);
+    kill(run.pid, SIGKILL);
+    end(run);
+    ASSERT_EQ(addresses.size(), 1U);
+    EXPECT_EQ(addresses[0].substr(0, 8), fmt::format("{:08X}", htonl(INADDR_LOOPBACK)));
+  }
+}
+
+TEST_F(LaunchTest, RanksOfOneMachineThatASchedulerStartedMeetOnTheLoopbackWhateverTheMachineIsCalled) {
+  const std::string port = "MASTER_PORT=" + std::to_string(free_port());
+  std::vector<Started> ranks;
+  for (const char* rank : {"0", "1"})
+    ranks.push_back(
+        probe({"work", "0"}, {std::string("RANK=") + rank, std::string("LOCAL_RANK=") + rank, "WORLD_SIZE=2",
+                              "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=no-such-host.invalid", port}));
+  for (const Started& rank : ranks) {
+    const Ended ended = end(rank);
+    EXPECT_EQ(ended.status, 0) << ended.output;
+  }
 }
 
 TEST_F(LaunchTest, RanksEndWithAKilledLauncher) {

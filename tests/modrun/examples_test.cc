@@ -272,6 +272,8 @@ TEST_F(Examples, FilesThatTheModelCannotLearnFromAreRefusedBeforeARankStarts) {
               HasSubstr("\"labels\" holds 2: write ids from 0 to 1 (num_labels of the model's config is 2)"));
   write("all.safetensors", with(padded_ids(), "labels", at::zeros({kRows, kSeq}, at::kLong)));
   EXPECT_THAT(refusal(entry), HasSubstr("\"labels\" is [48, 12] of Long: write [batch] of integers"));
+  write("all.safetensors", with(padded_ids(), "labels", at::full({kRows}, -100)));
+  EXPECT_THAT(refusal(entry), HasSubstr("all.safetensors: all labels are -100, which is no target"));
   write("all.safetensors", with(parities(), "position_ids", at::zeros({kRows, kSeq + 1}, at::kLong)));
   EXPECT_THAT(refusal(entry), HasSubstr("write equal sizes"));
 

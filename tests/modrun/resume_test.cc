@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <map>
+
 #include "tests/modrun/modrun_process.h"
 #include "tests/support/programs.h"
 
@@ -49,6 +51,33 @@ TEST_F(Resume, SettingsThatCannotBeComparedAreSaidToBeSo) {
                                         "given now, which could not be compared"));
   const auto again = train("run", {"--resume", "--set", "train.steps=12"});
   EXPECT_EQ(again.output.find("config.toml is not there"), again.output.npos) << again.output;
+}
+
+TEST_F(Resume, FilesOfTheFolderAreTheOldOnesOrTheNewOnesAtAnyTime) {
+  ASSERT_EQ(train("run").status, 0);
+  std::map<std::string, std::string> before;
+  for (const char* name : {"config.toml", "data.manifest", "metrics.jsonl"}) {
+    // Another name of the file that is there: what is written into it shows here, what takes its place does not.
+    std::filesystem::create_hard_link(run_folder("run") / name, run_folder("run") / (std::string("old-") + name));
+    before[name] = bytes_of(run_folder("run") / name);
+  }
+  ASSERT_EQ(train("run", {"--resume", "--set", "train.steps=12"}).status, 0);
+  for (const auto& [name, bytes] : before) EXPECT_EQ(bytes_of(run_folder("run") / ("old-" + name)), bytes) << name;
+}
+
+TEST_F(Resume, RanksThatAreStartedAgainNeedNoMoreTheCheckpointThatWasNamed) {
+  const std::vector<std::string> saving = {"--set", "checkpoint.every=5", "--set", "checkpoint.keep=1"};
+  auto options = saving;
+  ASSERT_EQ(train("run", options).status, 0);
+  options.insert(options.end(), {"--resume=step-00000010", "--set", "train.steps=300"});
+  const auto run = start(command("run", options, {"--nproc-per-node", "2", "--max-restarts", "1"}));
+  testing::await(
+      run, [&] { return !std::filesystem::exists(checkpoints("run") / "step-00000010") && steps_so_far("run") >= 30; });
+  kill(testing::children_of(run.pid).at(1), SIGKILL);
+  const auto ended = testing::end_of_program(run);
+  EXPECT_EQ(ended.status, 0) << ended.output;
+  EXPECT_THAT(ended.output, HasSubstr("starting the ranks again (1 of 1 times)"));
+  EXPECT_EQ(steps("run").size(), 300u);
 }
 
 TEST_F(Resume, AutoRemovesNothing) {

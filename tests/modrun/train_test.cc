@@ -100,9 +100,11 @@ TEST_F(Train, CopyOfARunsFolderIsARunOfItsOwn) {
   ASSERT_EQ(train("run", {"--set", "train.steps=4"}).status, 0);
   std::filesystem::copy(run_folder("run"), run_folder("copy"), std::filesystem::copy_options::recursive);
   const std::string before = bytes_of(run_folder("run") / "metrics.jsonl");
-  const auto again = modrun({"train", run_folder("copy").string(), "--overwrite", "--set", "train.steps=6"});
-  ASSERT_EQ(again.status, 0) << again.output;
-  EXPECT_EQ(steps("copy").size(), 6u);
+  for (const auto& copy : {run_folder("copy"), run_folder("copy") / "config.toml"}) {
+    const auto again = modrun({"train", copy.string(), "--overwrite", "--set", "train.steps=6"});
+    ASSERT_EQ(again.status, 0) << again.output;
+    EXPECT_EQ(steps("copy").size(), 6u);
+  }
   EXPECT_EQ(bytes_of(run_folder("run") / "metrics.jsonl"), before);
   EXPECT_TRUE(std::filesystem::exists(run_folder("run") / "checkpoints/step-00000004"));
   EXPECT_FALSE(std::filesystem::exists(run_folder("run") / "checkpoints/step-00000006"));
@@ -134,6 +136,25 @@ TEST_F(Train, SettingsThatChangeTheDataAreRefusedOnResuming) {
   }
   const auto resumed = train("run", {"--resume", "--set", "train.steps=12", "--set", "optim.lr=1e-3"});
   EXPECT_EQ(resumed.status, 0) << resumed.output;
+  EXPECT_EQ(resumed.output.find("train.batch_size was"), resumed.output.npos) << resumed.output;
+}
+
+TEST_F(Train, AModelThatThisMachineCannotHoldIsRefusedBeforeARankStarts) {
+  const auto refused =
+      train("run", {"--set", "model.config.hidden_size=65536", "--set", "model.config.num_hidden_layers=100"},
+            {"--nproc-per-node", "2"});
+  EXPECT_EQ(refused.status, 2) << refused.output;
+  EXPECT_THAT(refused.output, HasSubstr("LlamaForCausalLM is too large"));
+  EXPECT_THAT(refused.output, HasSubstr("on the 2 ranks of this machine, which has"));
+  EXPECT_FALSE(std::filesystem::exists(run_folder("run")));
+}
+
+TEST_F(Train, StepsOfAnotherSizeAreSaidToBeSo) {
+  ASSERT_EQ(train("run").status, 0);
+  const auto resumed = train("run", {"--resume", "--set", "train.steps=12", "--set", "train.batch_size=4"});
+  ASSERT_EQ(resumed.status, 0) << resumed.output;
+  EXPECT_THAT(resumed.output, HasSubstr("train.batch_size was 8 and is 4: the samples go on where they were"));
+  EXPECT_EQ(steps("run").back().at("samples"), 88);
 }
 
 TEST_F(Train, FrozenPartsStayAsTheyWereOnEveryMesh) {

@@ -24,7 +24,7 @@ class EmbeddingGradient : public ::testing::TestWithParam<at::ScalarType> {
 TEST_P(EmbeddingGradient, OfATokenThatComesOftenIsNotLost) {
   const Tensor table = at::zeros({3, 2}, GetParam()), ids = at::ones({16, 256}, at::kLong);
   const Tensor found = gradient_of_table(table, ids, at::ones({16, 256, 2}, GetParam()), -1);
-  EXPECT_TRUE(found.equal(at::tensor({0, 0, 4096, 4096, 0, 0}, GetParam()).view({3, 2})));
+  EXPECT_TRUE(found.equal(at::tensor({0, 0, 4096, 4096, 0, 0}).to(GetParam()).view({3, 2})));
 }
 
 TEST_P(EmbeddingGradient, IsThatOfFloat64RoundedOnce) {

@@ -6,19 +6,37 @@
 #include <string>
 
 #include "generated/bert.h"
+#include "generated/clip.h"
 #include "generated/gpt2.h"
 #include "generated/llama.h"
 #include "generated/mixtral.h"
+#include "generated/vit.h"
 #include "runtime/train/parameter_counts.h"
 
 namespace modular {
 namespace {
 
 double of_attention(const std::string& config) {
-  return flops_per_token(parse_config(config, "config.json"), /*parameters=*/0, /*seq_len=*/16);
+  return flops_per_row(parse_config(config, "config.json"), /*parameters=*/0, /*tokens=*/16).value() / 16;
 }
 
-TEST(FlopsPerToken, CountAttentionWhateverAFamilyCallsItsSizes) {
+TEST(FlopsPerRow, CountTheParametersOnceForEachToken) {
+  const auto model = parse_config(R"({"model_type": "gpt2", "n_embd": 32, "n_layer": 3, "n_head": 4})", "config.json");
+  EXPECT_EQ(flops_per_row(model, 1000, 16).value() - flops_per_row(model, 0, 16).value(), 6 * 1000 * 16);
+}
+
+TEST(FlopsPerRow, CountThePatchesOfAnImageAndItsClassToken) {
+  const auto model = parse_config(R"({"model_type": "vit", "image_size": 32, "patch_size": 8, "hidden_size": 48,
+                                      "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64})",
+                                  "config.json");
+  EXPECT_EQ(flops_per_row(model, 1000, 1), 17 * (6 * 1000 + 12 * 2 * 48 * 17));
+}
+
+TEST(FlopsPerRow, AreNotKnownOfTwoTowers) {
+  EXPECT_FALSE(flops_per_row(parse_config(R"({"model_type": "clip"})", "config.json"), 1000, 77));
+}
+
+TEST(FlopsPerRow, CountAttentionWhateverAFamilyCallsItsSizes) {
   EXPECT_EQ(of_attention(R"({"model_type": "gpt2", "n_embd": 32, "n_layer": 3, "n_head": 4})"), 12 * 3 * 32 * 16);
   EXPECT_EQ(of_attention(R"({"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4,
                              "intermediate_size": 64})"),

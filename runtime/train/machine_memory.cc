@@ -1,0 +1,74 @@
+#include "runtime/train/machine_memory.h"
+
+#include <fmt/format.h>
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "runtime/checkpoint/stored_tensors.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The number in a file of one, if there is one.
+std::optional<int64_t> number_in(const fs::path& file) {
+  std::ifstream in(file);
+  int64_t number = 0;
+  return in >> number ? std::optional(number) : std::nullopt;
+}
+
+/// What is kept beside an element of a parameter, at least: Adafactor's rows and columns are next to nothing.
+double optimizer_elements(const OptimSection& optim) {
+  if (optim.name == "adamw") return 2.0;
+  if (optim.name == "muon") return 1.0;
+  return optim.name == "sgd" && optim.momentum > 0.0 ? 1.0 : 0.0;
+}
+
+/// Where a run computes on GPUs, it is their memory that counts.
+bool is_on_gpus(const RunConfig& config) { return config.train.device != "cpu" && fs::exists("/dev/nvidiactl"); }
+
+std::string gibibytes(double bytes) { return fmt::format("{:.1f} GiB", bytes / 0x1p30); }
+
+}  // namespace
+
+int64_t machine_memory() {
+  struct sysinfo machine{};
+  ::sysinfo(&machine);
+  int64_t memory = static_cast<int64_t>(machine.totalram + machine.totalswap) * static_cast<int64_t>(machine.mem_unit);
+  for (const char* file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
+    if (const auto allowed = number_in(file)) memory = std::min(memory, *allowed);
+  return memory;
+}
+
+double least_memory(const RunConfig& config, const MeshShape& mesh) {
+  double all = 0.0, trained = 0.0;
+  for (const ModelParameter& parameter : model_parameters(config.network)) {
+    const auto elements = static_cast<double>(c10::multiply_integers(parameter.global_shape));
+    all += elements;
+    if (parameter.trainable) trained += elements;
+  }
+  if (!config.optim.frozen.empty()) trained = 0.0;  // at least
+  const int64_t stage = config.parallel.zero_stage;
+  const auto shards = static_cast<double>(mesh[Axis::dp_shard]);
+  const double elements = all / (stage >= 3 ? shards : 1.0) + trained / (stage >= 2 ? shards : 1.0) +
+                          trained * optimizer_elements(config.optim) / shards;
+  return elements * sizeof(float) / static_cast<double>(mesh[Axis::tp] * mesh[Axis::pp]);
+}
+
+void check_machine_memory(const RunConfig& config, const MeshShape& mesh, int64_t local_ranks, int64_t memory) {
+  if (is_on_gpus(config)) return;
+  const double needed = least_memory(config, mesh) * static_cast<double>(local_ranks);
+  if (needed <= static_cast<double>(memory)) return;
+  throw ConfigError(fmt::format(
+      "{} is too large: its parameters, their gradients and what {} keeps take {} on the {} of this machine, which has "
+      "{} of memory: use more machines, another optimizer, or a smaller model",
+      config.network.entry->architecture, config.optim.name, gibibytes(needed),
+      local_ranks == 1 ? "one rank" : fmt::format("{} ranks", local_ranks), gibibytes(static_cast<double>(memory))));
+}
+
+}  // namespace modular

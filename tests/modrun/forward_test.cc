@@ -1,0 +1,63 @@
+// One batch through a checkpoint's model: with which settings.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include "runtime/checkpoint/safetensors.h"
+#include "tests/modrun/modrun_process.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class Forward : public ModrunTest {
+ protected:
+  /// A Hugging Face folder of a model that was trained with dropout.
+  fs::path weights() const {
+    EXPECT_EQ(train("run", {"--set", "model.config.attention_dropout=0.1"}).status, 0);
+    const fs::path folder = folder_.path() / "exported";
+    EXPECT_EQ(modrun({"export", (run_folder("run") / "checkpoints").string(), folder.string()}).status, 0);
+    return folder;
+  }
+
+  Finished forward(const fs::path& checkpoint, const std::vector<std::string>& options = {},
+                   const std::vector<std::string>& launcher = {}) const {
+    const at::Tensor ids = at::arange(4 * 12, at::kLong).remainder(256).view({4, 12});
+    write_safetensors(folder_.path() / "batch.safetensors", {{"input_ids", ids}, {"labels", ids}});
+    std::vector<std::string> words = launcher;
+    words.insert(words.end(), {"forward", "--checkpoint", checkpoint.string(), "--inputs",
+                               (folder_.path() / "batch.safetensors").string(), "--outputs", outputs().string()});
+    words.insert(words.end(), options.begin(), options.end());
+    return modrun(words);
+  }
+
+  fs::path outputs() const { return folder_.path() / "out.safetensors"; }
+
+  at::Tensor logits(const fs::path& checkpoint, const std::vector<std::string>& options = {},
+                    const std::vector<std::string>& launcher = {}) const {
+    const auto run = forward(checkpoint, options, launcher);
+    EXPECT_EQ(run.status, 0) << run.output;
+    return SafetensorsFile(outputs()).tensor("logits").clone();
+  }
+};
+
+TEST_F(Forward, DropsNothingAndIsTheSameOnAMesh) {
+  const fs::path folder = weights();
+  const at::Tensor one = logits(folder);
+  EXPECT_TRUE(one.equal(logits(run_folder("run") / "checkpoints")));
+  EXPECT_TRUE(at::allclose(one, logits(folder, {"--set", "parallel.tp=2"}, {"--nproc-per-node", "2"}), 1e-5, 1e-5));
+}
+
+TEST_F(Forward, ComputesWithTheSettingsThatItIsGiven) {
+  const fs::path folder = weights();
+  const at::Tensor of_folder = logits(folder);
+  EXPECT_TRUE(of_folder.equal(logits(folder, {"--set", "model.config.attention_dropout=0"})));
+  EXPECT_GT((of_folder - logits(folder, {"--set", "model.config.rms_norm_eps=10"})).abs().max().item<double>(), 1e-3);
+  const auto refused = forward(folder, {"--set", "model.config.intermediate_size=64"});
+  EXPECT_EQ(refused.status, 2) << refused.output;
+  EXPECT_THAT(refused.output, HasSubstr("model.layers.0.mlp"));
+}
+
+}  // namespace
+}  // namespace modular

@@ -1,0 +1,47 @@
+// What a run needs in any case, and machines that have less.
+#include "runtime/train/machine_memory.h"
+
+#include <gmock/gmock.h>
+
+#include "generated/llama.h"
+#include "tests/data/temporary_folder.h"
+
+namespace modular {
+namespace {
+
+RunConfig config_of(const std::vector<std::string>& settings) {
+  std::vector<std::string> all = {"model.entry=llama",
+                                  "train.device=cpu",
+                                  "model.config.vocab_size=100",
+                                  "model.config.hidden_size=32",
+                                  "model.config.intermediate_size=64",
+                                  "model.config.num_hidden_layers=3",
+                                  "model.config.num_attention_heads=4",
+                                  "model.config.tie_word_embeddings=true"};
+  all.insert(all.end(), settings.begin(), settings.end());
+  return read_run_config({}, all);
+}
+
+constexpr double kLayer = 4 * 32 * 32 + 3 * 32 * 64 + 2 * 32, kElements = 100 * 32 + 3 * kLayer + 32;
+const MeshShape kOne = {}, kFourShards = {.size = {1, 1, 4, 1, 1, 1}}, kAllAxes6 = {.size = {3, 2, 4, 1, 1, 2}};
+
+TEST(LeastMemory, IsEachRanksPartOfParametersGradientsAndState) {
+  EXPECT_EQ(least_memory(config_of({}), kOne), 4 * 4 * kElements);
+  EXPECT_EQ(least_memory(config_of({"optim.name=sgd", "optim.momentum=0"}), kOne), 4 * 2 * kElements);
+  EXPECT_EQ(least_memory(config_of({"parallel.zero_stage=3"}), kFourShards), 4 * 4 * kElements / 4);
+  EXPECT_EQ(least_memory(config_of({"parallel.zero_stage=2"}), kFourShards), 4 * (kElements + 3 * kElements / 4));
+  EXPECT_EQ(least_memory(config_of({"parallel.zero_stage=1"}), kFourShards), 4 * (2 * kElements + 2 * kElements / 4));
+  EXPECT_EQ(least_memory(config_of({}), kAllAxes6), 4 * 4 * kElements / (3 * 4 * 2));
+}
+
+TEST(MachineMemory, IsWhatTheRanksOfAMachineShare) {
+  const auto needed = static_cast<int64_t>(4 * 4 * kElements);
+  check_machine_memory(config_of({}), kOne, 2, 2 * needed);
+  EXPECT_THAT(
+      message_of<ConfigError>([&] { check_machine_memory(config_of({}), kOne, 2, 2 * needed - 1); }),
+      testing::HasSubstr("LlamaForCausalLM is too large: its parameters, their gradients and what adamw keeps take"));
+  EXPECT_GT(machine_memory(), int64_t{1} << 28);
+}
+
+}  // namespace
+}  // namespace modular
