@@ -89,6 +89,7 @@ int main(int count, char** values) {
     std::fflush(stdout);
   };
 
+  background.reserve_copies(boxes);
   for (int64_t i = 0; i < 2; ++i) step();
 
   int64_t saved = 0;
@@ -107,7 +108,7 @@ int main(int count, char** values) {
       complete = background.go_on(background.progress()).has_value();
       stall += waited + since(after);
     }
-    // The first turn is the first that touches the copy's memory.
+    // The first turn is the first that uses the copy's memory.
     print(round == 0 ? "first background" : "background", stall, since(begin), steps);
 
     steps.clear();

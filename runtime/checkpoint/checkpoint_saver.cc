@@ -26,6 +26,23 @@ constexpr int kNiceness = 15;
 
 constexpr const char* kStages[] = {"", "preparing a checkpoint", "writing a checkpoint", "completing a checkpoint"};
 
+/// Lets this thread have what other threads leave of the processors.
+void be_nice() { ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNiceness); }
+
+/// The boxes that this rank writes.
+std::vector<TensorBox> owned(std::span<const TensorBox> tensors) {
+  std::vector<TensorBox> boxes;
+  for (const TensorBox& box : tensors)
+    if (box.owner && box.local.numel() > 0) boxes.push_back(box);
+  return boxes;
+}
+
+std::vector<at::Tensor> tensors_of(std::span<const TensorBox> boxes) {
+  std::vector<at::Tensor> tensors;
+  for (const TensorBox& box : boxes) tensors.push_back(box.local);
+  return tensors;
+}
+
 void write_rank_file(std::unique_ptr<FileSink> file, const fs::path& path, std::span<const TensorBox> boxes,
                      const std::vector<std::pair<std::string, at::Tensor>>& generators) {
   const std::vector<std::string> keys = box_keys(boxes);
@@ -47,16 +64,22 @@ CheckpointSaver::CheckpointSaver(SaveOptions options, const ModelConfig& model, 
       mesh_(mesh),
       messages_(options_.shared ? ProcessGroup() : message_group(mesh)) {}
 
+void CheckpointSaver::reserve_copies(std::span<const TensorBox> tensors) {
+  if (!options_.background) return;
+  reserving_ = std::async(std::launch::async, [this, sources = tensors_of(owned(tensors))] {
+    be_nice();
+    copy_.reserve(sources);
+  });
+}
+
 void CheckpointSaver::begin(TrainingState state, std::span<const TensorBox> tensors) {
   TORCH_INTERNAL_ASSERT(stage_ == Stage::idle, "a checkpoint is being saved");
   state_ = std::move(state);
   generators_ = generator_states(mesh_.device());
-  for (const TensorBox& box : tensors)
-    if (box.owner && box.local.numel() > 0) boxes_.push_back(box);
+  boxes_ = owned(tensors);
   if (options_.background) {
-    std::vector<at::Tensor> sources;
-    for (const TensorBox& box : boxes_) sources.push_back(box.local);
-    const std::vector<at::Tensor> copies = copy_.begin(sources);
+    if (reserving_.valid()) reserving_.get();
+    const std::vector<at::Tensor> copies = copy_.begin(tensors_of(boxes_));
     for (size_t i = 0; i < copies.size(); ++i) boxes_[i].local = copies[i];
   }
   start(Stage::preparing);
@@ -80,8 +103,7 @@ void CheckpointSaver::start(Stage stage) {
 void CheckpointSaver::work() {
   const fs::path checkpoint = checkpoint_of_step(options_.folder, state_.step), partial = partial_folder(checkpoint);
   const bool first = mesh_.rank() == 0;
-  if (options_.background && stage_ != Stage::preparing)
-    ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNiceness);
+  if (options_.background && stage_ != Stage::preparing) be_nice();
   switch (stage_) {
     case Stage::idle:
       break;

@@ -36,6 +36,10 @@ class CheckpointSaver {
   /// `model` and `mesh` outlive it. Collective where the folder is not shared.
   CheckpointSaver(SaveOptions options, const ModelConfig& model, Mesh& mesh);
 
+  /// Has a thread of low priority get the memory for background copies of these tensors, so that no save waits for it.
+  /// Nothing where none are made. Called once, before the first save.
+  void reserve_copies(std::span<const TensorBox> tensors);
+
   /// Begins to save the tensors' present values, and the present states of this rank's random generators, as
   /// save_checkpoint does. None is being saved. Nobody may write the tensors before wait_for_copy() has returned.
   void begin(TrainingState state, std::span<const TensorBox> tensors);
@@ -69,6 +73,7 @@ class CheckpointSaver {
   std::vector<TensorBox> boxes_;  // that this rank writes, in the memory of copy_ where there are copies
   std::vector<std::pair<std::string, at::Tensor>> generators_;
   HostCopy copy_;
+  std::future<void> reserving_;  // the memory of copy_
   std::atomic<SaveProgress> progress_ = SaveProgress::done;
   std::future<void> work_;  // of the stage; the last member, so that the thread ends before what it uses
 };

@@ -3,6 +3,7 @@
 #include <c10/util/ScopeExit.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -28,7 +29,7 @@ std::shared_ptr<std::byte> allocate(size_t bytes) {
 
 }  // namespace
 
-std::vector<at::Tensor> HostCopy::begin(const std::vector<at::Tensor>& sources) {
+std::vector<size_t> HostCopy::make_room(const std::vector<at::Tensor>& sources) {
   size_t bytes = 0;
   std::vector<size_t> places;
   for (const at::Tensor& source : sources) {
@@ -41,6 +42,17 @@ std::vector<at::Tensor> HostCopy::begin(const std::vector<at::Tensor>& sources) 
     memory_ = allocate(bytes);
     capacity_ = bytes;
   }
+  return places;
+}
+
+void HostCopy::reserve(const std::vector<at::Tensor>& sources) {
+  make_room(sources);
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  for (size_t place = 0; place < capacity_; place += page) *const_cast<volatile std::byte*>(memory_.get() + place) = {};
+}
+
+std::vector<at::Tensor> HostCopy::begin(const std::vector<at::Tensor>& sources) {
+  const std::vector<size_t> places = make_room(sources);
   std::vector<at::Tensor> copies;
   for (size_t i = 0; i < sources.size(); ++i) {
     const at::Tensor source = sources[i].detach();

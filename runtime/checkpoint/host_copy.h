@@ -13,6 +13,10 @@ namespace modular {
 /// Several threads copy together: each takes the next piece that none has begun.
 class HostCopy {
  public:
+  /// Has the memory for a copy of `sources` at hand, whose first use takes longer than copying. Throws
+  /// std::runtime_error where there is none.
+  void reserve(const std::vector<at::Tensor>& sources);
+
   /// Tensors of the same sizes and types as `sources`, which hold their values once run() has returned, until the next
   /// call. Nobody may write the sources before that. Throws std::runtime_error where there is no memory.
   std::vector<at::Tensor> begin(const std::vector<at::Tensor>& sources);
@@ -25,6 +29,9 @@ class HostCopy {
   struct Piece {
     at::Tensor to, from;
   };
+
+  /// Makes the memory hold copies of `sources`, and returns where in it each lies.
+  std::vector<size_t> make_room(const std::vector<at::Tensor>& sources);
 
   std::shared_ptr<std::byte> memory_;
   size_t capacity_ = 0;

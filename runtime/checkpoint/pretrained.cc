@@ -232,6 +232,7 @@ StoredTensors match(const fs::path& folder, const ModelConfig& model, Head head 
       source = std::move(tensor);
     }
     if (source) {
+      if (parameter.tensor.is_floating_point()) refuse_integers(parameter.name, *source);
       matched[parameter.name] = *std::move(source);
     } else if (head == Head::may_be_new && !matcher.is_body(parameter.name)) {
       if (fresh) fresh->push_back(parameter.name);

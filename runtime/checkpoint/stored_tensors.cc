@@ -18,10 +18,19 @@ void StoredBox::verify(const at::Tensor& view) const {
   file->verify(key, first * view.element_size(), (last + 1) * view.element_size());
 }
 
+void refuse_integers(const std::string& name, const StoredTensor& tensor) {
+  for (const StoredBox& box : tensor.boxes)
+    if (!at::isFloatingType(box.file->tensors().find(box.key)->second.dtype))
+      throw std::runtime_error(
+          fmt::format("{}: \"{}\" is of integers, and the model's \"{}\" of floating-point numbers",
+                      box.file->path().string(), box.key, name));
+}
+
 void read_box(const std::string& name, const StoredTensor& tensor, at::IntArrayRef offset, at::Tensor into) {
   TORCH_INTERNAL_ASSERT(offset.size() == tensor.shape.size() && into.dim() == static_cast<int64_t>(offset.size()),
                         name);
   at::NoGradGuard no_grad;
+  if (into.is_floating_point()) refuse_integers(name, tensor);
   int64_t found = 0;
   for (const StoredBox& box : tensor.boxes) {
     at::Tensor target = into;
@@ -34,10 +43,6 @@ void read_box(const std::string& name, const StoredTensor& tensor, at::IntArrayR
       size.push_back(std::max<int64_t>(end - begin, 0));
     }
     if (std::ranges::find(size, 0) != size.end()) continue;
-    if (into.is_floating_point() && !at::isFloatingType(box.file->tensors().find(box.key)->second.dtype))
-      throw std::runtime_error(
-          fmt::format("{}: \"{}\" is of integers, and the model's \"{}\" of floating-point numbers",
-                      box.file->path().string(), box.key, name));
     at::Tensor source = box.values().view(box.shape);  // a file may lack dimensions of size 1
     for (size_t dim = 0; dim < offset.size(); ++dim) {
       const auto d = static_cast<int64_t>(dim);

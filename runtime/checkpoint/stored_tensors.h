@@ -38,6 +38,9 @@ struct StoredTensor {
 
 using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
 
+/// Throws std::runtime_error where a stored box is of integers, for what the model has of floating-point numbers.
+void refuse_integers(const std::string& name, const StoredTensor& tensor);
+
 /// Writes tensor[offset, offset + into.sizes()) to `into`, converted to its dtype and device. Reads nothing else.
 /// Throws std::runtime_error where the stored boxes leave a part of it out, or are not what was written.
 void read_box(const std::string& name, const StoredTensor& tensor, at::IntArrayRef offset, at::Tensor into);

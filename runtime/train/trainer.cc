@@ -84,6 +84,7 @@ class Trainer {
     load();
     const auto counts = count_parameters(config_.network);
     barrier(mesh_.control(), "what ranks load");
+    if (config_.checkpoint.every >= 0) saver_.reserve_copies(boxes_);
     if (mesh_.rank() == 0) open_folder();  // all ranks have read what it may replace
     const auto peak = config_.metrics.peak_tflops > 0.0 ? std::optional(config_.metrics.peak_tflops * 1e12)
                                                         : device_peak(mesh_.device(), config_.parallel.bf16);

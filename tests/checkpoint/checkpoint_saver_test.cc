@@ -85,10 +85,11 @@ TEST(CheckpointSaver, WritesInTheBackgroundTheBytesThatItWritesInTheForeground) 
   for (const auto& [ranks, axis] :
        {std::pair(1, Axis::dp_shard), std::pair(3, Axis::dp_shard), std::pair(3, Axis::dp_replicate)}) {
     const fs::path one = folder / std::to_string(number++), other = folder / std::to_string(number++);
-    run_ranks(ranks, [&, axis = axis](const Environment& environment) {
+    run_ranks(ranks, [&, ranks = ranks, axis = axis](const Environment& environment) {
       Mesh mesh = mesh_of(environment, axis);
       auto boxes = boxes_of_rank(mesh, 1.0);
       CheckpointSaver background({.folder = one, .keep_last = 2}, tiny_llama(), mesh);
+      if (ranks == 1) background.reserve_copies(boxes);  // or not: the bytes are the same
       for (const int64_t step : {1, 2, 3}) {
         at::manual_seed(static_cast<uint64_t>(step));
         fill(boxes, static_cast<double>(step));
@@ -105,6 +106,23 @@ TEST(CheckpointSaver, WritesInTheBackgroundTheBytesThatItWritesInTheForeground) 
     });
     expect_same_folders(one, other);
   }
+}
+
+int64_t page_faults() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+TEST(HostCopy, MemoryThatIsReservedIsThereWhenACopyBegins) {
+  const std::vector<at::Tensor> sources = {at::ones({8 << 20}), at::zeros({3}), at::ones({5, 1 << 20})};
+  HostCopy copy;
+  copy.reserve(sources);
+  const int64_t before = page_faults();
+  const std::vector<at::Tensor> copies = copy.begin(sources);
+  copy.run(/*among_others=*/true);
+  EXPECT_LT(page_faults() - before, 20) << "of 52 MiB, at least 26 pages";
+  for (size_t i = 0; i < sources.size(); ++i) EXPECT_TRUE(copies[i].equal(sources[i]));
 }
 
 /// Of a rank that lacks the folder: nobody could write there.

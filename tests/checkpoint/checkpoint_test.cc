@@ -383,6 +383,9 @@ TEST(Pretrained, TensorsThatAreNotTheModelsAreRefusedByName) {
             " holds \"score.weight\" [2, 8], which the LlamaForCausalLM of its config.json does not have");
   EXPECT_EQ(refusal(model, [](Tensors& t) { t["model.norm.weight"] = at::ones({9}); }),
             ": \"model.norm.weight\" is [9] and the LlamaForCausalLM of its config.json has [8]");
+  EXPECT_EQ(refusal(model, [](Tensors& t) { t["model.norm.weight"] = at::ones({8}, at::kInt); }),
+            "/model.safetensors: \"model.norm.weight\" is of integers, and the model's \"model.norm.weight\" of "
+            "floating-point numbers");
   EXPECT_EQ(refusal(tied, [](Tensors& t) { t["lm_head.weight"] = t["model.embed_tokens.weight"].clone(); }), "");
   EXPECT_NE(refusal(tied, [](Tensors& t) { t["lm_head.weight"] = t["model.embed_tokens.weight"] + 1; })
                 .find("differ though the config ties them"),

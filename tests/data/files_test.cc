@@ -135,5 +135,16 @@ TEST(TokenStream, ReadsAcrossFilesAndNoticesAChange) {
               HasSubstr("had 2 bytes when the run began and has 1 now"));
 }
 
+TEST(TokenStream, KeepsFilesOpen) {
+  TemporaryFolder folder;
+  const auto file = folder.write("a", "abc");
+  const TokenStream stream(find_data_files({.paths = {file}}).training);
+  std::vector<int64_t> tokens(2);
+  stream.read(0, tokens);
+  std::filesystem::remove(file);
+  stream.read(1, tokens);
+  EXPECT_THAT(tokens, ElementsAre('b', 'c'));
+}
+
 }  // namespace
 }  // namespace modular

@@ -65,6 +65,17 @@ TEST_F(Resume, FilesOfTheFolderAreTheOldOnesOrTheNewOnesAtAnyTime) {
   for (const auto& [name, bytes] : before) EXPECT_EQ(bytes_of(run_folder("run") / ("old-" + name)), bytes) << name;
 }
 
+TEST_F(Resume, AStateThatIsNoNumberIsNamed) {
+  ASSERT_EQ(train("run").status, 0);
+  const auto index = checkpoints("run") / "step-00000010/checkpoint.json";
+  auto json = nlohmann::json::parse(bytes_of(index));
+  json["state"]["samples"] = "abc";
+  std::ofstream(index) << json;
+  const auto refused = train("run", {"--resume", "--set", "train.steps=12"});
+  EXPECT_NE(refused.status, 0);
+  EXPECT_THAT(refused.output, HasSubstr("checkpoint.json: its state says \"abc\" for samples, which is no number"));
+}
+
 TEST_F(Resume, RanksThatAreStartedAgainNeedNoMoreTheCheckpointThatWasNamed) {
   const std::vector<std::string> saving = {"--set", "checkpoint.every=5", "--set", "checkpoint.keep=1"};
   auto options = saving;

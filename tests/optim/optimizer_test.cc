@@ -42,14 +42,16 @@ TEST(AdamW, UpdateIsThePapers) {
   EXPECT_EQ(optimizer.steps(), 3);
 }
 
-TEST(AdamW, NormsAndBiasesDoNotDecay) {
+TEST(AdamW, NormsBiasesAndStatesLogarithmsDoNotDecay) {
   std::vector<ShardedParameter> parameters = {parameter("norm.weight", at::ones({4})),
-                                              parameter("weight", at::ones({4, 1}))};
+                                              parameter("weight", at::ones({4, 1})),
+                                              parameter("layers.0.mamba.A_log", at::ones({4, 2}))};
   Optimizer optimizer(parameters, kOptions, alone());
   for (auto& box : parameters) box.grad = at::zeros_like(box.local);
   optimizer.step(0.5);
   EXPECT_TRUE(parameters[0].local.equal(at::ones({4})));
   EXPECT_TRUE(at::allclose(parameters[1].local, at::full({4, 1}, 0.95)));
+  EXPECT_TRUE(parameters[2].local.equal(at::ones({4, 2})));
 }
 
 TEST(AdamW, BoxesAreUpdatedAsTheWholeParameterIs) {
