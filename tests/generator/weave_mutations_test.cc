@@ -336,7 +336,7 @@ const Mutation kTowers[] = {
      "const Tensor scores", "two_towers"},
     {"OneTowerRun", kTwoTowers,
      "  Outputs forward(const Batch& batch) {\n    Outputs outputs;\n    outputs.logits = model->left("
-     "model->table(batch.input_ids), batch.attention_mask);\n    return outputs;\n  }\n  TwoTowersModel "
+     "model->table(batch.input_ids), whole_mask());\n    return outputs;\n  }\n  TwoTowersModel "
      "model{nullptr};",
      "the PP_FIRST and the PP_LAST modules of TwoTowersForCausalLM are not both run", "Outputs forward", "two_towers"},
 };
