@@ -24,16 +24,16 @@ class AlphaAttentionImpl : public Module {
 
   Tensor put_together(const Tensor& x) {
     AttentionMask mask = whole_mask();
-    mask.padding = up(x).mean(1).gt(0.0);
+    mask.padding = of_heads(x).mean(3).mean(2).gt(0.0);
     return down(attention(of_heads(x), of_heads(x), of_heads(x), mask, 0.5));
   }
   Tensor made_of_padding(const Tensor& x) {
-    const AttentionMask mask = causal_mask(up(x).mean(1), /*window=*/0);
+    const AttentionMask mask = causal_mask(of_heads(x).mean(3).mean(2), /*window=*/0);
     return down(attention(of_heads(x), of_heads(x), of_heads(x), mask, 0.5));
   }
   Tensor made_a_tensor(const Tensor& x) {
     AttentionMask mask = whole_mask();
-    mask.documents = up(x).mean(1).to(torch::kLong);
+    mask.documents = of_heads(x).mean(3).mean(2).to(torch::kLong);
     const Tensor visible = visible_keys(mask, x.size(1), x.device());
     return down(attention(of_heads(x), of_heads(x), of_heads(x), visible, 0.5));
   }
