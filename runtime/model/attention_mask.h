@@ -1,5 +1,6 @@
-// Which keys each query of attention sees, as what decides it: a number, and what is small beside a truth for each
-// query and key. That is made where a kernel knows nothing else, and nowhere kept.
+// Which keys each query of attention sees, as what decides it: their order, how far away they may stand, and of each
+// key whether it is padding and which document it is of. A tensor with an element for each query and key is made of it
+// where a kernel takes nothing else, and nowhere kept.
 #pragma once
 
 #include <ATen/ATen.h>

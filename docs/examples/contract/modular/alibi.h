@@ -70,11 +70,11 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT AlibiForCausalLMImpl : public Module {
   explicit AlibiForCausalLMImpl(const AlibiConfig& config)
       : config(config),
         embed(register_module("embed", embedding(256, config.hidden_size, std::nullopt))),
-        attention(register_module("attention", AlibiAttention(config))) {}
+        mixer(register_module("mixer", AlibiAttention(config))) {}
 
   Outputs forward(const Batch& batch) {
     Outputs outputs;
-    outputs.logits = attention(batch, embed(batch.input_ids));
+    outputs.logits = mixer(batch, embed(batch.input_ids));
     return outputs;
   }
 
@@ -82,7 +82,7 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT AlibiForCausalLMImpl : public Module {
 
   AlibiConfig config;
   nn::Embedding embed;
-  AlibiAttention attention;
+  AlibiAttention mixer;
 };
 TORCH_MODULE(AlibiForCausalLM);
 
