@@ -113,16 +113,15 @@ class BertSelfAttentionImpl : public Module {
         value(register_module("value", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.attention_probs_dropout_prob))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+  /// [batch, seq, hidden] as [batch, heads, seq, head_size].
+  Tensor by_head(const Tensor& x) {
+    return x.view({x.size(0), x.size(1), tp::local(num_attention_heads), attention_head_size}).transpose(1, 2);
+  }
+
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     auto hidden_states_tp = tp::enter(hidden_states);
-    const Tensor query_layer =
-        query(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), attention_head_size}).transpose(1, 2);
-    const Tensor key_layer =
-        key(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), attention_head_size}).transpose(1, 2);
-    const Tensor value_layer =
-        value(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), attention_head_size}).transpose(1, 2);
-    return tp::attention(query_layer, key_layer, value_layer, mask, scaling, dropout);
+    const Tensor query_layer = by_head(query(hidden_states_tp)), key_layer = by_head(key(hidden_states_tp));
+    return tp::attention(query_layer, key_layer, by_head(value(hidden_states_tp)), mask, scaling, dropout);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -166,7 +165,7 @@ class BertAttentionImpl : public Module {
       : self(register_module("self", BertSelfAttention(config))),
         output(register_module("output", BertSelfOutput(config))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     return output(self(hidden_states, mask), hidden_states);
   }
 
@@ -224,11 +223,11 @@ class BertLayerImpl : public Module {
         intermediate(register_module("intermediate", BertIntermediate(config))),
         output(register_module("output", BertOutput(config))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     return fsdp::unit(*this, &BertLayerImpl::forward_unit, hidden_states, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const AttentionMask& mask) {
     const Tensor attention_output = attention(hidden_states, mask);
     return output(intermediate(attention_output), attention_output);
   }
@@ -275,12 +274,9 @@ class BertModelImpl : public Module {
     if (add_pooling_layer) pooler = register_module("pooler", BertPooler(config));
   }
 
-  /// Which keys each query sees.
-  Tensor attention_mask(const Batch& batch) { return bidirectional_mask(batch); }
-
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
-    const Tensor mask = attention_mask(batch);
+    const AttentionMask mask = bidirectional_mask(batch);
     for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, mask);
     return hidden_states;
   }
@@ -299,9 +295,6 @@ class BertForSentenceEmbeddingImpl : public Module {
         encoder(register_module("encoder", BertEncoder(config))) {
     pooler = register_module("pooler", BertPooler(config));
   }
-
-  /// Which keys each query sees.
-  Tensor attention_mask(const Batch& batch) { return bidirectional_mask(batch); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &BertForSentenceEmbeddingImpl::forward_unit, batch); }
 
@@ -325,7 +318,7 @@ class BertForSentenceEmbeddingImpl : public Module {
  private:
   Tensor inherited_forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
-    const Tensor mask = attention_mask(batch);
+    const AttentionMask mask = bidirectional_mask(batch);
     for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, mask);
     return hidden_states;
   }

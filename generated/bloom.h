@@ -55,7 +55,7 @@ struct BloomConfig {
   }
 };
 
-/// Causal self-attention with a bias for each head, which `mask` holds.
+/// Causal self-attention with a bias for each head: `biases` are added to the scores, and hide keys too.
 class BloomAttentionImpl : public Module {
  public:
   BloomAttentionImpl(const BloomConfig& config, int64_t /*layer*/)
@@ -68,14 +68,14 @@ class BloomAttentionImpl : public Module {
         attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))),
         hidden_dropout(register_module("hidden_dropout", nn::Dropout(config.hidden_dropout))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const Tensor& biases) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     const Tensor heads =
         query_key_value(hidden_states_tp).view({batch, seq, tp::local(num_heads), 3 * head_dim}).transpose(1, 2);
     const auto parts = heads.chunk(3, -1);
     return hidden_dropout(
-        tp::exit(dense, tp::attention_with_biases(parts[0], parts[1], parts[2], mask,
+        tp::exit(dense, tp::attention_with_biases(parts[0], parts[1], parts[2], biases,
                                                   1.0 / std::sqrt(static_cast<double>(head_dim)), attention_dropout)));
   }
 
@@ -127,14 +127,14 @@ class BloomBlockImpl : public Module {
         mlp(register_module("mlp", BloomMLP(config))),
         apply_residual_connection_post_layernorm(config.apply_residual_connection_post_layernorm) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
-    return fsdp::unit(*this, &BloomBlockImpl::forward_unit, hidden_states, mask);
+  Tensor forward(const Tensor& hidden_states, const Tensor& biases) {
+    return fsdp::unit(*this, &BloomBlockImpl::forward_unit, hidden_states, biases);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const Tensor& biases) {
     const Tensor normed = input_layernorm(hidden_states);
     const Tensor mixed =
-        self_attention(normed, mask) + (apply_residual_connection_post_layernorm ? normed : hidden_states);
+        self_attention(normed, biases) + (apply_residual_connection_post_layernorm ? normed : hidden_states);
     const Tensor normed_again = post_attention_layernorm(mixed);
     return mlp(normed_again) + (apply_residual_connection_post_layernorm ? normed_again : mixed);
   }
@@ -170,8 +170,8 @@ class BloomModelImpl : public Module {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embed(batch) : pp::received();
     const Tensor slopes = tp::alibi_slopes(tp::local(num_heads), batch.input_ids.device());
-    const Tensor mask = alibi_mask(batch, slopes, hidden_states.scalar_type());
-    for (auto& block : pp::local(h)) hidden_states = block(hidden_states, mask);
+    const Tensor biases = alibi_mask(batch, slopes, hidden_states.scalar_type());
+    for (auto& block : pp::local(h)) hidden_states = block(hidden_states, biases);
     if (!pp::is_last()) return hidden_states;
     return ln_f(hidden_states);
   }

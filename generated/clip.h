@@ -192,7 +192,7 @@ class CLIPAttentionImpl : public Module {
         out_proj(register_module("out_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(attention_dropout))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     const Tensor query =
@@ -261,11 +261,11 @@ class CLIPEncoderLayerImpl : public Module {
             "mlp", CLIPMLP(hidden_size, intermediate_size, hidden_act, num_hidden_layers, initializer_factor))),
         layer_norm2(register_module("layer_norm2", LayerNorm(hidden_size, layer_norm_eps))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     return fsdp::unit(*this, &CLIPEncoderLayerImpl::forward_unit, hidden_states, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const AttentionMask& mask) {
     const Tensor attended = hidden_states + self_attn(layer_norm1(hidden_states), mask);
     return attended + mlp(layer_norm2(attended));
   }
@@ -304,7 +304,7 @@ class CLIPTextModelImpl : public Module {
         final_layer_norm(register_module("final_layer_norm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {}
 
   /// Which tokens each token sees.
-  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
+  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   /// Where each text ends: [batch].
   Tensor ends(const Tensor& input_ids) {
@@ -320,7 +320,7 @@ class CLIPTextModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    const Tensor mask = attention_mask(batch);
+    const AttentionMask mask = attention_mask(batch);
     Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
     for (auto& layer : pp::local(encoder->layers)) hidden_states = layer(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
@@ -351,7 +351,7 @@ class CLIPVisionModelImpl : public Module {
   /// [images, 1 + patches, hidden]
   Tensor forward(const Tensor& pixel_values) {
     Tensor hidden_states = pp::is_first() ? embed(pixel_values) : pp::received();
-    const Tensor mask = whole_mask(hidden_states.size(1), hidden_states.device());
+    const AttentionMask mask = whole_mask();
     for (auto& layer : pp::local(encoder->layers)) hidden_states = layer(hidden_states, mask);
     return hidden_states;
   }

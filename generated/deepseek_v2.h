@@ -317,7 +317,7 @@ class DeepseekV2AttentionImpl : public Module {
     return rotary_adjacent(x.to(at::kFloat), cos, sin).to(x.scalar_type());
   }
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const auto query = queries(hidden_states)
                            .view({batch, seq, tp::local(num_heads), qk_nope_head_dim + qk_rope_head_dim})
@@ -371,11 +371,11 @@ class DeepseekV2DecoderLayerImpl : public Module {
       mlp = register_module("mlp", DeepseekV2MLP(config, config.intermediate_size));
   }
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     return fsdp::unit(*this, &DeepseekV2DecoderLayerImpl::forward_unit, hidden_states, rotary_embeddings, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     Tensor residual = hidden_states + self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
     return residual + tp::exit(mlp(post_attention_layernorm(residual)));
   }
@@ -404,7 +404,7 @@ class DeepseekV2ModelImpl : public Module {
   Tensor embed(const Tensor& input_ids) { return tp::embedding(embed_tokens, input_ids); }
 
   /// Which keys each query sees, as causal_mask returns it.
-  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
+  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   /// In float32, whatever the embeddings' type: positions turn features in it.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType) {
@@ -415,7 +415,7 @@ class DeepseekV2ModelImpl : public Module {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
-    const Tensor mask = attention_mask(batch);
+    const AttentionMask mask = attention_mask(batch);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     if (!pp::is_last()) return hidden_states;
     return norm(hidden_states);

@@ -163,7 +163,7 @@ class Dinov2AttentionImpl : public Module {
         k_proj(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), head_dim}).transpose(1, 2);
     const Tensor value =
         v_proj(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), head_dim}).transpose(1, 2);
-    const Tensor mask = whole_mask(seq, hidden_states.device());
+    const AttentionMask mask = whole_mask();
     return tp::exit(o_proj, tp::attention(query, key, value, mask, scaling, attention_dropout));
   }
 

@@ -148,7 +148,7 @@ class Gemma2AttentionImpl : public Module {
         attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))),
         softcap(config.attn_logit_softcapping) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     Tensor query =
@@ -168,7 +168,7 @@ class Gemma2AttentionImpl : public Module {
 
   /// Turns queries and keys to their positions and mixes the values.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
-                const Tensor& mask) {
+                const AttentionMask& mask) {
     const auto& [cos, sin] = rotary_embeddings;
     return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout,
                          softcap);
@@ -205,11 +205,11 @@ class Gemma2DecoderLayerImpl : public Module {
             register_module("post_feedforward_layernorm", Gemma2RMSNorm(config.hidden_size, config.rms_norm_eps))),
         is_sliding(config.layer_types.at(layer) == "sliding_attention") {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     return fsdp::unit(*this, &Gemma2DecoderLayerImpl::forward_unit, hidden_states, rotary_embeddings, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const Tensor mixed = self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
     const Tensor residual = hidden_states + post_attention_layernorm(mixed);
     return residual + post_feedforward_layernorm(mlp(pre_feedforward_layernorm(residual)));
@@ -246,7 +246,7 @@ class Gemma2ModelImpl : public Module {
   }
 
   /// Which keys each query sees, as causal_mask returns it.
-  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
+  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType type) {
@@ -257,8 +257,8 @@ class Gemma2ModelImpl : public Module {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
-    const Tensor full_mask = attention_mask(batch);
-    const Tensor sliding_mask = causal_mask(batch, config.sliding_window.value_or(0));
+    const AttentionMask full_mask = attention_mask(batch);
+    const AttentionMask sliding_mask = causal_mask(batch, config.sliding_window.value_or(0));
     for (auto& layer : pp::local(layers))
       hidden_states = layer(hidden_states, rotary_embeddings, layer->is_sliding ? sliding_mask : full_mask);
     if (!pp::is_last()) return hidden_states;

@@ -156,7 +156,7 @@ class Gemma3AttentionImpl : public Module {
         q_norm(register_module("q_norm", Gemma3RMSNorm(head_dim, config.rms_norm_eps))),
         k_norm(register_module("k_norm", Gemma3RMSNorm(head_dim, config.rms_norm_eps))) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     Tensor query =
@@ -176,7 +176,7 @@ class Gemma3AttentionImpl : public Module {
 
   /// Turns queries and keys to their positions and mixes the values.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
-                const Tensor& mask) {
+                const AttentionMask& mask) {
     // The original does not cap scores here, whatever attn_logit_softcapping says.
     const auto& [cos, sin] = rotary_embeddings;
     return tp::attention(rotary(q_norm->forward_on_shards(query), cos, sin),
@@ -215,11 +215,11 @@ class Gemma3DecoderLayerImpl : public Module {
             register_module("post_feedforward_layernorm", Gemma3RMSNorm(config.hidden_size, config.rms_norm_eps))),
         is_sliding(config.layer_types.at(layer) == "sliding_attention") {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     return fsdp::unit(*this, &Gemma3DecoderLayerImpl::forward_unit, hidden_states, rotary_embeddings, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const Tensor mixed = self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
     const Tensor residual = hidden_states + post_attention_layernorm(mixed);
     return residual + post_feedforward_layernorm(mlp(pre_feedforward_layernorm(residual)));
@@ -256,7 +256,7 @@ class Gemma3ModelImpl : public Module {
   }
 
   /// Which keys each query sees, as causal_mask returns it.
-  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
+  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   /// Rotary tables of one kind of layers for the batch's positions, in the embeddings' type.
   RotaryTables rotary_positions(const RopeParameters& rope, const Batch& batch, at::ScalarType type) {
@@ -268,8 +268,8 @@ class Gemma3ModelImpl : public Module {
     const at::ScalarType type = hidden_states.scalar_type();
     const RotaryTables full_positions = rotary_positions(config.rope_parameters.full_attention, batch, type);
     const RotaryTables sliding_positions = rotary_positions(config.rope_parameters.sliding_attention, batch, type);
-    const Tensor full_mask = attention_mask(batch);
-    const Tensor sliding_mask = causal_mask(batch, config.sliding_window.value_or(0));
+    const AttentionMask full_mask = attention_mask(batch);
+    const AttentionMask sliding_mask = causal_mask(batch, config.sliding_window.value_or(0));
     for (auto& layer : pp::local(layers))
       hidden_states = layer(hidden_states, layer->is_sliding ? sliding_positions : full_positions,
                             layer->is_sliding ? sliding_mask : full_mask);

@@ -79,7 +79,7 @@ class GPT2AttentionImpl : public Module {
         attn_dropout(register_module("attn_dropout", nn::Dropout(config.attn_pdrop))),
         resid_dropout(register_module("resid_dropout", nn::Dropout(config.resid_pdrop))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     const auto parts = c_attn(hidden_states_tp).view({batch, seq, 3, tp::local(num_heads), head_dim}).unbind(2);
@@ -142,11 +142,11 @@ class GPT2BlockImpl : public Module {
         ln_2(register_module("ln_2", LayerNorm(config.n_embd, config.layer_norm_epsilon))),
         mlp(register_module("mlp", GPT2MLP(config))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     return fsdp::unit(*this, &GPT2BlockImpl::forward_unit, hidden_states, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const AttentionMask& mask) {
     const Tensor residual = attn(ln_1(hidden_states), mask) + hidden_states;
     return residual + mlp(ln_2(residual));
   }
@@ -176,7 +176,7 @@ class GPT2ModelImpl : public Module {
 
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embed(batch) : pp::received();
-    const Tensor mask = causal_mask(batch, /*window=*/0);
+    const AttentionMask mask = causal_mask(batch, /*window=*/0);
     for (auto& block : pp::local(h)) hidden_states = block(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
     return ln_f(hidden_states);

@@ -81,7 +81,7 @@ class GPTNeoXAttentionImpl : public Module {
         query_key_value(register_module("query_key_value",
                                         linear(config.hidden_size, 3 * num_heads * head_dim, config.attention_bias))) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     const Tensor heads =
@@ -97,7 +97,7 @@ class GPTNeoXAttentionImpl : public Module {
 
   /// Turns queries and keys to their positions and mixes the values.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
-                const Tensor& mask) {
+                const AttentionMask& mask) {
     const auto& [cos, sin] = rotary_embeddings;
     return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
@@ -152,11 +152,11 @@ class GPTNeoXLayerImpl : public Module {
         post_mlp_dropout(register_module("post_mlp_dropout", nn::Dropout(config.hidden_dropout))),
         use_parallel_residual(config.use_parallel_residual) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     return fsdp::unit(*this, &GPTNeoXLayerImpl::forward_unit, hidden_states, rotary_embeddings, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const Tensor mixed = post_attention_dropout(attention(input_layernorm(hidden_states), rotary_embeddings, mask));
     if (use_parallel_residual)
       return tp::exit(post_mlp_dropout(mlp(post_attention_layernorm(hidden_states))) + mixed) + hidden_states;
@@ -190,7 +190,7 @@ class GPTNeoXModelImpl : public Module {
   Tensor embed(const Tensor& input_ids) { return emb_dropout(tp::embedding(embed_in, input_ids)); }
 
   /// Which keys each query sees, as causal_mask returns it.
-  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
+  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType type) {
@@ -201,7 +201,7 @@ class GPTNeoXModelImpl : public Module {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
-    const Tensor mask = attention_mask(batch);
+    const AttentionMask mask = attention_mask(batch);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     if (!pp::is_last()) return hidden_states;
     return final_layer_norm(hidden_states);

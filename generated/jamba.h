@@ -178,7 +178,7 @@ class JambaAttentionImpl : public Module {
         o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, /*bias=*/false))),
         attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
@@ -384,11 +384,11 @@ class JambaDecoderLayerImpl : public Module {
     }
   }
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask, const Tensor& padding) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask, const Tensor& padding) {
     return fsdp::unit(*this, &JambaDecoderLayerImpl::forward_unit, hidden_states, mask, padding);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const Tensor& mask, const Tensor& padding) {
+  Tensor forward_unit(const Tensor& hidden_states, const AttentionMask& mask, const Tensor& padding) {
     const Tensor normed = input_layernorm(hidden_states);
     const Tensor residual = hidden_states + (mamba ? mamba(normed, padding) : self_attn(normed, mask));
     return residual + feed_forward(pre_ff_layernorm(residual));
@@ -419,11 +419,11 @@ class JambaModelImpl : public Module {
   Tensor embed(const Tensor& input_ids) { return tp::embedding(embed_tokens, input_ids); }
 
   /// Which keys each query sees, as causal_mask returns it.
-  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
+  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
-    const Tensor mask = attention_mask(batch);
+    const AttentionMask mask = attention_mask(batch);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, mask, batch.attention_mask);
     if (!pp::is_last()) return hidden_states;
     return final_layernorm(hidden_states);

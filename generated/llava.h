@@ -118,7 +118,7 @@ class LlavaAttentionImpl : public Module {
         out_proj(register_module("out_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(attention_dropout))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     const Tensor query =
@@ -187,11 +187,11 @@ class LlavaEncoderLayerImpl : public Module {
             "mlp", LlavaMLP(hidden_size, intermediate_size, hidden_act, num_hidden_layers, initializer_factor))),
         layer_norm2(register_module("layer_norm2", LayerNorm(hidden_size, layer_norm_eps))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     return fsdp::unit(*this, &LlavaEncoderLayerImpl::forward_unit, hidden_states, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const AttentionMask& mask) {
     const Tensor attended = hidden_states + self_attn(layer_norm1(hidden_states), mask);
     return attended + mlp(layer_norm2(attended));
   }
@@ -215,7 +215,7 @@ class LlavaEncoderImpl : public Module {
   }
 
   /// What the first `count` layers make of the embeddings.
-  Tensor first_layers(int64_t count, const Tensor& embeddings, const Tensor& mask) {
+  Tensor first_layers(int64_t count, const Tensor& embeddings, const AttentionMask& mask) {
     Tensor hidden_states = embeddings;
     for (int64_t i = 0; i < count; ++i) hidden_states = (*layers)[i](hidden_states, mask);
     return hidden_states;
@@ -242,7 +242,7 @@ class LlavaVisionModelImpl : public Module {
   /// What the first `count` layers make of the images: [images, 1 + patches, hidden].
   Tensor behind_layers(int64_t count, const Tensor& pixel_values) {
     const Tensor embedded = embed(pixel_values);
-    return encoder->first_layers(count, embedded, whole_mask(embedded.size(1), embedded.device()));
+    return encoder->first_layers(count, embedded, whole_mask());
   }
 
   LlavaVisionEmbeddings embeddings;
@@ -371,7 +371,7 @@ class LlavaTextAttentionImpl : public Module {
         o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, config.attention_bias))),
         attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     Tensor query =
@@ -391,7 +391,7 @@ class LlavaTextAttentionImpl : public Module {
 
   /// Turns queries and keys to their positions and mixes the values.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
-                const Tensor& mask) {
+                const AttentionMask& mask) {
     const auto& [cos, sin] = rotary_embeddings;
     return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
@@ -421,11 +421,11 @@ class LlavaTextDecoderLayerImpl : public Module {
         post_attention_layernorm(
             register_module("post_attention_layernorm", LlavaTextRMSNorm(config.hidden_size, config.rms_norm_eps))) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     return fsdp::unit(*this, &LlavaTextDecoderLayerImpl::forward_unit, hidden_states, rotary_embeddings, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     Tensor residual = hidden_states + self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
     return residual + mlp(post_attention_layernorm(residual));
   }
@@ -454,7 +454,7 @@ class LlavaTextModelImpl : public Module {
   Tensor embed(const Tensor& input_ids) { return tp::embedding(embed_tokens, input_ids); }
 
   /// Which keys each query sees, as causal_mask returns it.
-  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
+  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType type) {
@@ -581,7 +581,7 @@ class LlavaModelImpl : public Module {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embed(batch) : pp::received();
     const RotaryTables rotary_embeddings = language_model->rotary_positions(batch, hidden_states.scalar_type());
-    const Tensor mask = language_model->attention_mask(batch);
+    const AttentionMask mask = language_model->attention_mask(batch);
     for (auto& layer : pp::local(language_model->layers)) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     if (!pp::is_last()) return hidden_states;
     return language_model->norm(hidden_states);

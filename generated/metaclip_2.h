@@ -191,7 +191,7 @@ class MetaClip2AttentionImpl : public Module {
         out_proj(register_module("out_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(attention_dropout))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     const Tensor query =
@@ -260,11 +260,11 @@ class MetaClip2EncoderLayerImpl : public Module {
             "mlp", MetaClip2MLP(hidden_size, intermediate_size, hidden_act, num_hidden_layers, initializer_factor))),
         layer_norm2(register_module("layer_norm2", LayerNorm(hidden_size, layer_norm_eps))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     return fsdp::unit(*this, &MetaClip2EncoderLayerImpl::forward_unit, hidden_states, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const AttentionMask& mask) {
     const Tensor attended = hidden_states + self_attn(layer_norm1(hidden_states), mask);
     return attended + mlp(layer_norm2(attended));
   }
@@ -303,7 +303,7 @@ class MetaClip2TextModelImpl : public Module {
         final_layer_norm(register_module("final_layer_norm", LayerNorm(config.hidden_size, config.layer_norm_eps))) {}
 
   /// Which tokens each token sees.
-  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
+  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   /// Where each text ends: [batch].
   Tensor ends(const Tensor& input_ids) { return input_ids.eq(config.eos_token_id).to(torch::kInt).argmax(-1); }
@@ -315,7 +315,7 @@ class MetaClip2TextModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    const Tensor mask = attention_mask(batch);
+    const AttentionMask mask = attention_mask(batch);
     Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
     for (auto& layer : pp::local(encoder->layers)) hidden_states = layer(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
@@ -346,7 +346,7 @@ class MetaClip2VisionModelImpl : public Module {
   /// [images, 1 + patches, hidden]
   Tensor forward(const Tensor& pixel_values) {
     Tensor hidden_states = pp::is_first() ? embed(pixel_values) : pp::received();
-    const Tensor mask = whole_mask(hidden_states.size(1), hidden_states.device());
+    const AttentionMask mask = whole_mask();
     for (auto& layer : pp::local(encoder->layers)) hidden_states = layer(hidden_states, mask);
     return hidden_states;
   }

@@ -157,7 +157,7 @@ class ModernBertAttentionImpl : public Module {
         attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))),
         out_drop(register_module("out_drop", nn::Dropout(config.attention_dropout))) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     const auto parts = Wqkv(hidden_states_tp).chunk(3, -1);
@@ -198,11 +198,11 @@ class ModernBertEncoderLayerImpl : public Module {
       attn_norm = register_module("attn_norm", LayerNorm(config.hidden_size, config.norm_eps, config.norm_bias));
   }
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     return fsdp::unit(*this, &ModernBertEncoderLayerImpl::forward_unit, hidden_states, rotary_embeddings, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const Tensor normed = is_first ? hidden_states : attn_norm(hidden_states);
     const Tensor residual = hidden_states + attn(normed, rotary_embeddings, mask);
     return residual + mlp(mlp_norm(residual));
@@ -239,8 +239,8 @@ class ModernBertModelImpl : public Module {
     const at::ScalarType type = hidden_states.scalar_type();
     const RotaryTables full = rotary_embeddings(config.rope_parameters.full_attention, batch, type);
     const RotaryTables sliding = rotary_embeddings(config.rope_parameters.sliding_attention, batch, type);
-    const Tensor full_mask = bidirectional_mask(batch);
-    const Tensor sliding_mask = bidirectional_mask(batch, /*reach=*/config.local_attention / 2);
+    const AttentionMask full_mask = bidirectional_mask(batch);
+    const AttentionMask sliding_mask = bidirectional_mask(batch, /*reach=*/config.local_attention / 2);
     for (auto& layer : pp::local(layers))
       hidden_states =
           layer(hidden_states, layer->is_sliding ? sliding : full, layer->is_sliding ? sliding_mask : full_mask);
@@ -413,8 +413,8 @@ class ModernBertForSentenceEmbeddingImpl : public Module {
     const at::ScalarType type = hidden_states.scalar_type();
     const RotaryTables full = rotary_embeddings(config.rope_parameters.full_attention, batch, type);
     const RotaryTables sliding = rotary_embeddings(config.rope_parameters.sliding_attention, batch, type);
-    const Tensor full_mask = bidirectional_mask(batch);
-    const Tensor sliding_mask = bidirectional_mask(batch, /*reach=*/config.local_attention / 2);
+    const AttentionMask full_mask = bidirectional_mask(batch);
+    const AttentionMask sliding_mask = bidirectional_mask(batch, /*reach=*/config.local_attention / 2);
     for (auto& layer : pp::local(layers))
       hidden_states =
           layer(hidden_states, layer->is_sliding ? sliding : full, layer->is_sliding ? sliding_mask : full_mask);

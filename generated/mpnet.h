@@ -108,8 +108,16 @@ class MPNetSelfAttentionImpl : public Module {
         dropout(register_module("dropout", nn::Dropout(config.attention_probs_dropout_prob))),
         o(register_module("o", linear(config.hidden_size, config.hidden_size, /*bias=*/true))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
-    return tp::exit(o, inherited_forward(hidden_states, mask));
+  /// [batch, seq, hidden] as [batch, heads, seq, head_size].
+  Tensor by_head(const Tensor& x) {
+    return x.view({x.size(0), x.size(1), tp::local(num_attention_heads), attention_head_size}).transpose(1, 2);
+  }
+
+  /// `biases` [batch or 1, heads, seq, seq] are added to the scores.
+  Tensor forward(const Tensor& hidden_states, const Tensor& biases) {
+    auto hidden_states_tp = tp::enter(hidden_states);
+    const Tensor query_layer = by_head(q(hidden_states_tp)), key_layer = by_head(k(hidden_states_tp));
+    return tp::exit(o, tp::attention(query_layer, key_layer, by_head(v(hidden_states_tp)), biases, scaling, dropout));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -123,19 +131,6 @@ class MPNetSelfAttentionImpl : public Module {
   nn::Linear v;
   nn::Dropout dropout;  // of the shares that keys have
   nn::Linear o;
-
- private:
-  Tensor inherited_forward(const Tensor& hidden_states, const Tensor& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
-    auto hidden_states_tp = tp::enter(hidden_states);
-    const Tensor query_layer =
-        q(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), attention_head_size}).transpose(1, 2);
-    const Tensor key_layer =
-        k(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), attention_head_size}).transpose(1, 2);
-    const Tensor value_layer =
-        v(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), attention_head_size}).transpose(1, 2);
-    return tp::attention(query_layer, key_layer, value_layer, mask, scaling, dropout);
-  }
 };
 TORCH_MODULE(MPNetSelfAttention);
 
@@ -146,8 +141,8 @@ class MPNetAttentionImpl : public Module {
         LayerNorm(register_module("LayerNorm", modular::LayerNorm(config.hidden_size, config.layer_norm_eps))),
         dropout(register_module("dropout", nn::Dropout(config.hidden_dropout_prob))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
-    return LayerNorm(dropout(attn(hidden_states, mask)) + hidden_states);
+  Tensor forward(const Tensor& hidden_states, const Tensor& biases) {
+    return LayerNorm(dropout(attn(hidden_states, biases)) + hidden_states);
   }
 
   MPNetSelfAttention attn;
@@ -205,12 +200,12 @@ class MPNetLayerImpl : public Module {
         intermediate(register_module("intermediate", MPNetIntermediate(config))),
         output(register_module("output", MPNetOutput(config))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
-    return fsdp::unit(*this, &MPNetLayerImpl::forward_unit, hidden_states, mask);
+  Tensor forward(const Tensor& hidden_states, const Tensor& biases) {
+    return fsdp::unit(*this, &MPNetLayerImpl::forward_unit, hidden_states, biases);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const Tensor& mask) {
-    const Tensor attention_output = attention(hidden_states, mask);
+  Tensor forward_unit(const Tensor& hidden_states, const Tensor& biases) {
+    const Tensor attention_output = attention(hidden_states, biases);
     return output(intermediate(attention_output), attention_output);
   }
 
@@ -298,19 +293,21 @@ class MPNetModelImpl : public Module {
     if (add_pooling_layer) pooler = register_module("pooler", MPNetPooler(config));
   }
 
-  /// What is added to the scores of each head: [batch or 1, heads, seq, seq], minus infinity where a query sees no key.
-  Tensor attention_mask(const Batch& batch) {
-    const Tensor position = at::arange(batch.input_ids.size(1), batch.input_ids.options());
-    const Tensor bucket = relative_position_bucket(position.unsqueeze(0) - position.unsqueeze(1));
-    const Tensor bias = encoder->relative_attention_bias(bucket).permute({2, 0, 1}).unsqueeze(0);
-    return bias.masked_fill(bidirectional_mask(batch).logical_not(), -std::numeric_limits<float>::infinity());
-  }
-
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
-    const Tensor mask = attention_mask(batch);
-    for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, mask);
+    const Tensor biases = attention_biases(batch);
+    for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, biases);
     return hidden_states;
+  }
+
+  /// What is added to the scores of each head: [batch or 1, heads, seq, seq], minus infinity where a query sees no key.
+  Tensor attention_biases(const Batch& batch) {
+    const int64_t seq = batch.input_ids.size(1);
+    const Tensor position = at::arange(seq, batch.input_ids.options());
+    const Tensor bucket = relative_position_bucket(position.unsqueeze(0) - position.unsqueeze(1));
+    const Tensor bias = encoder->relative_attention_bias(bucket).permute({2, 0, 1}).unsqueeze(0);
+    const Tensor visible = visible_keys(bidirectional_mask(batch), seq, batch.input_ids.device());
+    return bias.masked_fill(visible.logical_not(), -std::numeric_limits<float>::infinity());
   }
 
   MPNetEmbeddings embeddings;
@@ -328,14 +325,6 @@ class MPNetForSentenceEmbeddingImpl : public Module {
     pooler = register_module("pooler", MPNetPooler(config));
   }
 
-  /// What is added to the scores of each head: [batch or 1, heads, seq, seq], minus infinity where a query sees no key.
-  Tensor attention_mask(const Batch& batch) {
-    const Tensor position = at::arange(batch.input_ids.size(1), batch.input_ids.options());
-    const Tensor bucket = relative_position_bucket(position.unsqueeze(0) - position.unsqueeze(1));
-    const Tensor bias = encoder->relative_attention_bias(bucket).permute({2, 0, 1}).unsqueeze(0);
-    return bias.masked_fill(bidirectional_mask(batch).logical_not(), -std::numeric_limits<float>::infinity());
-  }
-
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &MPNetForSentenceEmbeddingImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
@@ -351,6 +340,16 @@ class MPNetForSentenceEmbeddingImpl : public Module {
     return outputs;
   }
 
+  /// What is added to the scores of each head: [batch or 1, heads, seq, seq], minus infinity where a query sees no key.
+  Tensor attention_biases(const Batch& batch) {
+    const int64_t seq = batch.input_ids.size(1);
+    const Tensor position = at::arange(seq, batch.input_ids.options());
+    const Tensor bucket = relative_position_bucket(position.unsqueeze(0) - position.unsqueeze(1));
+    const Tensor bias = encoder->relative_attention_bias(bucket).permute({2, 0, 1}).unsqueeze(0);
+    const Tensor visible = visible_keys(bidirectional_mask(batch), seq, batch.input_ids.device());
+    return bias.masked_fill(visible.logical_not(), -std::numeric_limits<float>::infinity());
+  }
+
   MPNetEmbeddings embeddings;
   MPNetEncoder encoder;
   MPNetPooler pooler{nullptr};
@@ -358,8 +357,8 @@ class MPNetForSentenceEmbeddingImpl : public Module {
  private:
   Tensor inherited_forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
-    const Tensor mask = attention_mask(batch);
-    for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, mask);
+    const Tensor biases = attention_biases(batch);
+    for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, biases);
     return hidden_states;
   }
 };

@@ -549,8 +549,8 @@ class MT5ForConditionalGenerationImpl : public Module {
     if (!pp::second_tower(encoder_states)) return encoder_states;
     const Tensor padding = padding_of(batch.input_ids, batch.attention_mask);
     const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
-    const Tensor mask = decoder->mask(causal_mask(padding_of(decoder_input_ids, batch.decoder_attention_mask),
-                                                  decoder_input_ids.size(1), /*window=*/0, decoder_input_ids.device()));
+    const AttentionMask looks_back = causal_mask(batch.decoder_attention_mask, /*window=*/0);
+    const Tensor mask = decoder->mask(visible_keys(looks_back, decoder_input_ids.size(1), decoder_input_ids.device()));
     Tensor hidden_states = pp::is_first() ? decoder->dropout(tp::embedding(shared, decoder_input_ids)) : pp::received();
     for (auto& each : pp::local(decoder->block))
       hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
@@ -558,7 +558,8 @@ class MT5ForConditionalGenerationImpl : public Module {
     return decoder->finish(hidden_states);
   }
   Tensor inherited_inherited_forward(const Batch& batch) {
-    const Tensor mask = encoder->mask(bidirectional_mask(batch));
+    const Tensor& ids = batch.input_ids;
+    const Tensor mask = encoder->mask(visible_keys(bidirectional_mask(batch), ids.size(1), ids.device()));
     Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
     for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
@@ -598,7 +599,8 @@ class MT5ForSentenceEmbeddingImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch) {
-    const Tensor mask = encoder->mask(bidirectional_mask(batch));
+    const Tensor& ids = batch.input_ids;
+    const Tensor mask = encoder->mask(visible_keys(bidirectional_mask(batch), ids.size(1), ids.device()));
     Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
     for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
@@ -622,8 +624,8 @@ class MT5ModelImpl : public Module {
     if (!pp::second_tower(encoder_states)) return encoder_states;
     const Tensor padding = padding_of(batch.input_ids, batch.attention_mask);
     const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
-    const Tensor mask = decoder->mask(causal_mask(padding_of(decoder_input_ids, batch.decoder_attention_mask),
-                                                  decoder_input_ids.size(1), /*window=*/0, decoder_input_ids.device()));
+    const AttentionMask looks_back = causal_mask(batch.decoder_attention_mask, /*window=*/0);
+    const Tensor mask = decoder->mask(visible_keys(looks_back, decoder_input_ids.size(1), decoder_input_ids.device()));
     Tensor hidden_states = pp::is_first() ? decoder->dropout(tp::embedding(shared, decoder_input_ids)) : pp::received();
     for (auto& each : pp::local(decoder->block))
       hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
@@ -640,7 +642,8 @@ class MT5ModelImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch) {
-    const Tensor mask = encoder->mask(bidirectional_mask(batch));
+    const Tensor& ids = batch.input_ids;
+    const Tensor mask = encoder->mask(visible_keys(bidirectional_mask(batch), ids.size(1), ids.device()));
     Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
     for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
@@ -658,7 +661,8 @@ class MT5EncoderModelImpl : public Module {
         encoder(register_module("encoder", MT5Encoder(config))) {}
 
   Tensor forward(const Batch& batch) {
-    const Tensor mask = encoder->mask(bidirectional_mask(batch));
+    const Tensor& ids = batch.input_ids;
+    const Tensor mask = encoder->mask(visible_keys(bidirectional_mask(batch), ids.size(1), ids.device()));
     Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
     for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;

@@ -142,7 +142,7 @@ class Olmo2AttentionImpl : public Module {
         q_norm(register_module("q_norm", Olmo2HeadsRMSNorm(num_heads * head_dim, config.rms_norm_eps))),
         k_norm(register_module("k_norm", Olmo2HeadsRMSNorm(num_key_value_heads * head_dim, config.rms_norm_eps))) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     Tensor query =
@@ -162,7 +162,7 @@ class Olmo2AttentionImpl : public Module {
 
   /// Turns queries and keys to their positions and mixes the values.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
-                const Tensor& mask) {
+                const AttentionMask& mask) {
     const auto& [cos, sin] = rotary_embeddings;
     return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
@@ -195,11 +195,11 @@ class Olmo2DecoderLayerImpl : public Module {
         post_feedforward_layernorm(
             register_module("post_feedforward_layernorm", Olmo2RMSNorm(config.hidden_size, config.rms_norm_eps))) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     return fsdp::unit(*this, &Olmo2DecoderLayerImpl::forward_unit, hidden_states, rotary_embeddings, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const Tensor mixed = self_attn(hidden_states, rotary_embeddings, mask);
     const Tensor residual = hidden_states + post_attention_layernorm(mixed);
     return residual + post_feedforward_layernorm(mlp(residual));
@@ -229,7 +229,7 @@ class Olmo2ModelImpl : public Module {
   Tensor embed(const Tensor& input_ids) { return tp::embedding(embed_tokens, input_ids); }
 
   /// Which keys each query sees, as causal_mask returns it.
-  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
+  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   /// In float32, so that rotation is computed in that.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType /*type*/) {
@@ -240,7 +240,7 @@ class Olmo2ModelImpl : public Module {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
-    const Tensor mask = attention_mask(batch);
+    const AttentionMask mask = attention_mask(batch);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     if (!pp::is_last()) return hidden_states;
     return norm(hidden_states);

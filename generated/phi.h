@@ -92,7 +92,7 @@ class PhiAttentionImpl : public Module {
     }
   }
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     Tensor query =
@@ -112,7 +112,7 @@ class PhiAttentionImpl : public Module {
 
   /// Turns queries and keys to their positions and mixes the values.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
-                const Tensor& mask) {
+                const AttentionMask& mask) {
     const Tensor normed_query = q_layernorm ? tp::layer_norm(q_layernorm, query) : query;
     const Tensor normed_key = k_layernorm ? tp::layer_norm(k_layernorm, key) : key;
     const auto& [cos, sin] = rotary_embeddings;
@@ -169,11 +169,11 @@ class PhiDecoderLayerImpl : public Module {
         input_layernorm(register_module("input_layernorm", LayerNorm(config.hidden_size, config.layer_norm_eps))),
         resid_dropout(register_module("resid_dropout", nn::Dropout(config.resid_pdrop))) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     return fsdp::unit(*this, &PhiDecoderLayerImpl::forward_unit, hidden_states, rotary_embeddings, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const Tensor normed = input_layernorm(hidden_states);
     const Tensor mixed = resid_dropout(self_attn(normed, rotary_embeddings, mask));
     return tp::exit(mixed + resid_dropout(mlp(normed))) + hidden_states;
@@ -204,7 +204,7 @@ class PhiModelImpl : public Module {
   Tensor embed(const Tensor& input_ids) { return embed_dropout(tp::embedding(embed_tokens, input_ids)); }
 
   /// Which keys each query sees, as causal_mask returns it.
-  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
+  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType type) {
@@ -215,7 +215,7 @@ class PhiModelImpl : public Module {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
-    const Tensor mask = attention_mask(batch);
+    const AttentionMask mask = attention_mask(batch);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     if (!pp::is_last()) return hidden_states;
     return final_layernorm(hidden_states);

@@ -134,7 +134,7 @@ class Phi3AttentionImpl : public Module {
             "qkv_proj", linear(config.hidden_size, (num_heads + 2 * num_key_value_heads) * head_dim, /*bias=*/false))) {
   }
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     const auto parts =
@@ -155,7 +155,7 @@ class Phi3AttentionImpl : public Module {
 
   /// Turns queries and keys to their positions and mixes the values.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
-                const Tensor& mask) {
+                const AttentionMask& mask) {
     const auto& [cos, sin] = rotary_embeddings;
     return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
@@ -185,11 +185,11 @@ class Phi3DecoderLayerImpl : public Module {
         resid_attn_dropout(register_module("resid_attn_dropout", nn::Dropout(config.resid_pdrop))),
         resid_mlp_dropout(register_module("resid_mlp_dropout", nn::Dropout(config.resid_pdrop))) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     return fsdp::unit(*this, &Phi3DecoderLayerImpl::forward_unit, hidden_states, rotary_embeddings, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const Tensor mixed = self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
     const Tensor residual = hidden_states + resid_attn_dropout(mixed);
     return residual + resid_mlp_dropout(mlp(post_attention_layernorm(residual)));
@@ -221,7 +221,7 @@ class Phi3ModelImpl : public Module {
   Tensor embed(const Tensor& input_ids) { return tp::embedding(embed_tokens, input_ids); }
 
   /// Which keys each query sees, as causal_mask returns it.
-  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, config.sliding_window.value_or(0)); }
+  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, config.sliding_window.value_or(0)); }
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType type) {
@@ -232,7 +232,7 @@ class Phi3ModelImpl : public Module {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
-    const Tensor mask = attention_mask(batch);
+    const AttentionMask mask = attention_mask(batch);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     if (!pp::is_last()) return hidden_states;
     return norm(hidden_states);

@@ -136,7 +136,7 @@ class Qwen2AttentionImpl : public Module {
         o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, /*bias=*/false))),
         attention_dropout(register_module("attention_dropout", nn::Dropout(config.attention_dropout))) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     Tensor query =
@@ -156,7 +156,7 @@ class Qwen2AttentionImpl : public Module {
 
   /// Turns queries and keys to their positions and mixes the values.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
-                const Tensor& mask) {
+                const AttentionMask& mask) {
     const auto& [cos, sin] = rotary_embeddings;
     return tp::attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
@@ -187,11 +187,11 @@ class Qwen2DecoderLayerImpl : public Module {
             register_module("post_attention_layernorm", Qwen2RMSNorm(config.hidden_size, config.rms_norm_eps))),
         is_sliding(config.layer_types.at(layer) == "sliding_attention") {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     return fsdp::unit(*this, &Qwen2DecoderLayerImpl::forward_unit, hidden_states, rotary_embeddings, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     Tensor residual = hidden_states + self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
     return residual + mlp(post_attention_layernorm(residual));
   }
@@ -221,7 +221,7 @@ class Qwen2ModelImpl : public Module {
   Tensor embed(const Tensor& input_ids) { return tp::embedding(embed_tokens, input_ids); }
 
   /// Which keys each query sees, as causal_mask returns it.
-  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, config.sliding_window.value_or(0)); }
+  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, config.sliding_window.value_or(0)); }
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType type) {
@@ -232,8 +232,8 @@ class Qwen2ModelImpl : public Module {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
-    const Tensor full_mask = causal_mask(batch, /*window=*/0);
-    const Tensor sliding_mask = attention_mask(batch);
+    const AttentionMask full_mask = causal_mask(batch, /*window=*/0);
+    const AttentionMask sliding_mask = attention_mask(batch);
     for (auto& layer : pp::local(layers))
       hidden_states = layer(hidden_states, rotary_embeddings, layer->is_sliding ? sliding_mask : full_mask);
     if (!pp::is_last()) return hidden_states;

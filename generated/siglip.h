@@ -188,7 +188,7 @@ class SiglipAttentionImpl : public Module {
         out_proj(register_module("out_proj", linear(hidden_size, hidden_size, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(attention_dropout))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     const Tensor query =
@@ -261,11 +261,11 @@ class SiglipEncoderLayerImpl : public Module {
             "mlp", SiglipMLP(hidden_size, intermediate_size, hidden_act, num_hidden_layers, initializer_factor))),
         layer_norm2(register_module("layer_norm2", LayerNorm(hidden_size, layer_norm_eps))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     return fsdp::unit(*this, &SiglipEncoderLayerImpl::forward_unit, hidden_states, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const AttentionMask& mask) {
     const Tensor attended = hidden_states + self_attn(layer_norm1(hidden_states), mask);
     return attended + mlp(layer_norm2(attended));
   }
@@ -306,13 +306,13 @@ class SiglipTextModelImpl : public Module {
   }
 
   /// Which tokens each token sees.
-  Tensor attention_mask(const Batch& batch) { return bidirectional_mask(batch); }
+  AttentionMask attention_mask(const Batch& batch) { return bidirectional_mask(batch); }
 
   /// From the last place, padding or not: [batch, projection_size].
   Tensor pooled(const Tensor& hidden_states, const Batch&) { return head(hidden_states.select(1, -1)); }
 
   Tensor forward(const Batch& batch) {
-    const Tensor mask = attention_mask(batch);
+    const AttentionMask mask = attention_mask(batch);
     Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
     for (auto& layer : pp::local(encoder->layers)) hidden_states = layer(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
@@ -440,7 +440,7 @@ class SiglipVisionModelImpl : public Module {
  private:
   Tensor inherited_forward(const Tensor& pixel_values) {
     Tensor hidden_states = pp::is_first() ? embed(pixel_values) : pp::received();
-    const Tensor mask = whole_mask(hidden_states.size(1), hidden_states.device());
+    const AttentionMask mask = whole_mask();
     for (auto& layer : pp::local(encoder->layers)) hidden_states = layer(hidden_states, mask);
     return hidden_states;
   }

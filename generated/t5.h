@@ -509,7 +509,8 @@ class T5EncoderModelImpl : public Module {
         encoder(register_module("encoder", T5Encoder(config))) {}
 
   Tensor forward(const Batch& batch) {
-    const Tensor mask = encoder->mask(bidirectional_mask(batch));
+    const Tensor& ids = batch.input_ids;
+    const Tensor mask = encoder->mask(visible_keys(bidirectional_mask(batch), ids.size(1), ids.device()));
     Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
     for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
@@ -539,8 +540,8 @@ class T5ModelImpl : public Module {
     if (!pp::second_tower(encoder_states)) return encoder_states;
     const Tensor padding = padding_of(batch.input_ids, batch.attention_mask);
     const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
-    const Tensor mask = decoder->mask(causal_mask(padding_of(decoder_input_ids, batch.decoder_attention_mask),
-                                                  decoder_input_ids.size(1), /*window=*/0, decoder_input_ids.device()));
+    const AttentionMask looks_back = causal_mask(batch.decoder_attention_mask, /*window=*/0);
+    const Tensor mask = decoder->mask(visible_keys(looks_back, decoder_input_ids.size(1), decoder_input_ids.device()));
     Tensor hidden_states = pp::is_first() ? decoder->dropout(tp::embedding(shared, decoder_input_ids)) : pp::received();
     for (auto& each : pp::local(decoder->block))
       hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
@@ -557,7 +558,8 @@ class T5ModelImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch) {
-    const Tensor mask = encoder->mask(bidirectional_mask(batch));
+    const Tensor& ids = batch.input_ids;
+    const Tensor mask = encoder->mask(visible_keys(bidirectional_mask(batch), ids.size(1), ids.device()));
     Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
     for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
@@ -623,8 +625,8 @@ class T5ForConditionalGenerationImpl : public Module {
     if (!pp::second_tower(encoder_states)) return encoder_states;
     const Tensor padding = padding_of(batch.input_ids, batch.attention_mask);
     const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
-    const Tensor mask = decoder->mask(causal_mask(padding_of(decoder_input_ids, batch.decoder_attention_mask),
-                                                  decoder_input_ids.size(1), /*window=*/0, decoder_input_ids.device()));
+    const AttentionMask looks_back = causal_mask(batch.decoder_attention_mask, /*window=*/0);
+    const Tensor mask = decoder->mask(visible_keys(looks_back, decoder_input_ids.size(1), decoder_input_ids.device()));
     Tensor hidden_states = pp::is_first() ? decoder->dropout(tp::embedding(shared, decoder_input_ids)) : pp::received();
     for (auto& each : pp::local(decoder->block))
       hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
@@ -632,7 +634,8 @@ class T5ForConditionalGenerationImpl : public Module {
     return decoder->finish(hidden_states);
   }
   Tensor inherited_inherited_forward(const Batch& batch) {
-    const Tensor mask = encoder->mask(bidirectional_mask(batch));
+    const Tensor& ids = batch.input_ids;
+    const Tensor mask = encoder->mask(visible_keys(bidirectional_mask(batch), ids.size(1), ids.device()));
     Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
     for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
@@ -672,7 +675,8 @@ class T5ForSentenceEmbeddingImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch) {
-    const Tensor mask = encoder->mask(bidirectional_mask(batch));
+    const Tensor& ids = batch.input_ids;
+    const Tensor mask = encoder->mask(visible_keys(bidirectional_mask(batch), ids.size(1), ids.device()));
     Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
     for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;

@@ -120,16 +120,15 @@ class XLMRobertaSelfAttentionImpl : public Module {
         value(register_module("value", linear(config.hidden_size, config.hidden_size, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.attention_probs_dropout_prob))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+  /// [batch, seq, hidden] as [batch, heads, seq, head_size].
+  Tensor by_head(const Tensor& x) {
+    return x.view({x.size(0), x.size(1), tp::local(num_attention_heads), attention_head_size}).transpose(1, 2);
+  }
+
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     auto hidden_states_tp = tp::enter(hidden_states);
-    const Tensor query_layer =
-        query(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), attention_head_size}).transpose(1, 2);
-    const Tensor key_layer =
-        key(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), attention_head_size}).transpose(1, 2);
-    const Tensor value_layer =
-        value(hidden_states_tp).view({batch, seq, tp::local(num_attention_heads), attention_head_size}).transpose(1, 2);
-    return tp::attention(query_layer, key_layer, value_layer, mask, scaling, dropout);
+    const Tensor query_layer = by_head(query(hidden_states_tp)), key_layer = by_head(key(hidden_states_tp));
+    return tp::attention(query_layer, key_layer, by_head(value(hidden_states_tp)), mask, scaling, dropout);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -173,7 +172,7 @@ class XLMRobertaAttentionImpl : public Module {
       : self(register_module("self", XLMRobertaSelfAttention(config))),
         output(register_module("output", XLMRobertaSelfOutput(config))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     return output(self(hidden_states, mask), hidden_states);
   }
 
@@ -231,11 +230,11 @@ class XLMRobertaLayerImpl : public Module {
         intermediate(register_module("intermediate", XLMRobertaIntermediate(config))),
         output(register_module("output", XLMRobertaOutput(config))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     return fsdp::unit(*this, &XLMRobertaLayerImpl::forward_unit, hidden_states, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const AttentionMask& mask) {
     const Tensor attention_output = attention(hidden_states, mask);
     return output(intermediate(attention_output), attention_output);
   }
@@ -306,9 +305,6 @@ class XLMRobertaForSentenceEmbeddingImpl : public Module {
     pooler = register_module("pooler", XLMRobertaPooler(config));
   }
 
-  /// Which keys each query sees.
-  Tensor attention_mask(const Batch& batch) { return bidirectional_mask(batch); }
-
   Outputs forward(const Batch& batch) {
     return fsdp::unit(*this, &XLMRobertaForSentenceEmbeddingImpl::forward_unit, batch);
   }
@@ -333,7 +329,7 @@ class XLMRobertaForSentenceEmbeddingImpl : public Module {
  private:
   Tensor inherited_forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
-    const Tensor mask = attention_mask(batch);
+    const AttentionMask mask = bidirectional_mask(batch);
     for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, mask);
     return hidden_states;
   }
@@ -349,12 +345,9 @@ class XLMRobertaModelImpl : public Module {
     if (add_pooling_layer) pooler = register_module("pooler", XLMRobertaPooler(config));
   }
 
-  /// Which keys each query sees.
-  Tensor attention_mask(const Batch& batch) { return bidirectional_mask(batch); }
-
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
-    const Tensor mask = attention_mask(batch);
+    const AttentionMask mask = bidirectional_mask(batch);
     for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, mask);
     return hidden_states;
   }

@@ -114,7 +114,7 @@ struct FSDP_UNIT BambaDecoderLayerImpl : llama::LlamaDecoderLayerImpl {
     }
   }
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask,
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask,
                  const Tensor& padding) {
     const Tensor normed = input_layernorm(hidden_states);
     const Tensor residual =
@@ -130,7 +130,7 @@ struct BambaModelImpl : llama::LlamaModelImpl {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch.input_ids);
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
-    const Tensor mask = attention_mask(batch);
+    const AttentionMask mask = attention_mask(batch);
     for (auto& layer : *layers) hidden_states = layer(hidden_states, rotary_embeddings, mask, batch.attention_mask);
     return norm(hidden_states);
   }

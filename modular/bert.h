@@ -87,15 +87,14 @@ class BertSelfAttentionImpl : public Module {
         value(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
         dropout(nn::Dropout(config.attention_probs_dropout_prob)) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
-    const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
-    const Tensor query_layer =
-        query(hidden_states).view({batch, seq, num_attention_heads, attention_head_size}).transpose(1, 2);
-    const Tensor key_layer =
-        key(hidden_states).view({batch, seq, num_attention_heads, attention_head_size}).transpose(1, 2);
-    const Tensor value_layer =
-        value(hidden_states).view({batch, seq, num_attention_heads, attention_head_size}).transpose(1, 2);
-    return attention(query_layer, key_layer, value_layer, mask, scaling, dropout);
+  /// [batch, seq, hidden] as [batch, heads, seq, head_size].
+  Tensor by_head(const Tensor& x) {
+    return x.view({x.size(0), x.size(1), num_attention_heads, attention_head_size}).transpose(1, 2);
+  }
+
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
+    const Tensor query_layer = by_head(query(hidden_states)), key_layer = by_head(key(hidden_states));
+    return attention(query_layer, key_layer, by_head(value(hidden_states)), mask, scaling, dropout);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -136,7 +135,7 @@ class BertAttentionImpl : public Module {
   explicit BertAttentionImpl(const BertConfig& config)
       : self(BertSelfAttention(config)), output(BertSelfOutput(config)) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     return output(self(hidden_states, mask), hidden_states);
   }
 
@@ -186,7 +185,7 @@ class FSDP_UNIT BertLayerImpl : public Module {
   explicit BertLayerImpl(const BertConfig& config)
       : attention(BertAttention(config)), intermediate(BertIntermediate(config)), output(BertOutput(config)) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const Tensor attention_output = attention(hidden_states, mask);
     return output(intermediate(attention_output), attention_output);
   }
@@ -229,12 +228,9 @@ class BertModelImpl : public Module {
     if (add_pooling_layer) pooler = BertPooler(config);
   }
 
-  /// Which keys each query sees.
-  Tensor attention_mask(const Batch& batch) { return bidirectional_mask(batch); }
-
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embeddings(batch);
-    const Tensor mask = attention_mask(batch);
+    const AttentionMask mask = bidirectional_mask(batch);
     for (auto& layer : *encoder->layer) hidden_states = layer(hidden_states, mask);
     return hidden_states;
   }

@@ -35,7 +35,7 @@ struct BloomConfig : gpt2::GPT2Config {
       GPT2Config::resid_pdrop, GPT2Config::scale_attn_by_inverse_layer_idx, GPT2Config::scale_attn_weights;
 };
 
-/// Causal self-attention with a bias for each head, which `mask` holds.
+/// Causal self-attention with a bias for each head: `biases` are added to the scores, and hide keys too.
 class BloomAttentionImpl : public Module {
  public:
   BloomAttentionImpl(const BloomConfig& config, int64_t /*layer*/)
@@ -47,12 +47,12 @@ class BloomAttentionImpl : public Module {
         attention_dropout(nn::Dropout(config.attention_dropout)),
         hidden_dropout(nn::Dropout(config.hidden_dropout)) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const Tensor& biases) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const Tensor heads = query_key_value(hidden_states).view({batch, seq, num_heads, 3 * head_dim}).transpose(1, 2);
     const auto parts = heads.chunk(3, -1);
     return hidden_dropout(dense(attention_with_biases(
-        parts[0], parts[1], parts[2], mask, 1.0 / std::sqrt(static_cast<double>(head_dim)), attention_dropout)));
+        parts[0], parts[1], parts[2], biases, 1.0 / std::sqrt(static_cast<double>(head_dim)), attention_dropout)));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -93,13 +93,14 @@ struct BloomBlockImpl : gpt2::GPT2BlockImpl {
       : GPT2BlockImpl(config, layer),
         apply_residual_connection_post_layernorm(config.apply_residual_connection_post_layernorm) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const Tensor& biases) {
     const Tensor normed = ln_1(hidden_states);
-    const Tensor mixed = attn(normed, mask) + (apply_residual_connection_post_layernorm ? normed : hidden_states);
+    const Tensor mixed = attn(normed, biases) + (apply_residual_connection_post_layernorm ? normed : hidden_states);
     const Tensor normed_again = ln_2(mixed);
     return mlp(normed_again) + (apply_residual_connection_post_layernorm ? normed_again : mixed);
   }
 
+  BloomAttention attn;
   bool apply_residual_connection_post_layernorm;
 };
 
@@ -117,13 +118,14 @@ class BloomModelImpl : public gpt2::GPT2ModelImpl {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch);
     const Tensor slopes = alibi_slopes(num_heads, batch.input_ids.device());
-    const Tensor mask = alibi_mask(batch, slopes, hidden_states.scalar_type());
-    for (auto& block : *h) hidden_states = block(hidden_states, mask);
+    const Tensor biases = alibi_mask(batch, slopes, hidden_states.scalar_type());
+    for (auto& block : *h) hidden_states = block(hidden_states, biases);
     return ln_f(hidden_states);
   }
 
   TP_LOCAL int64_t num_heads;
   PP_FIRST LayerNorm word_embeddings_layernorm;
+  ModuleListOf<BloomBlock> h;
 
  private:
   using GPT2ModelImpl::drop, GPT2ModelImpl::wpe;

@@ -140,7 +140,7 @@ class CLIPAttentionImpl : public Module {
         out_proj(linear(hidden_size, hidden_size, /*bias=*/true)),
         dropout(nn::Dropout(attention_dropout)) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const Tensor query = q_proj(hidden_states).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
     const Tensor key = k_proj(hidden_states).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
@@ -199,7 +199,7 @@ class FSDP_UNIT CLIPEncoderLayerImpl : public Module {
         mlp(CLIPMLP(hidden_size, intermediate_size, hidden_act, num_hidden_layers, initializer_factor)),
         layer_norm2(LayerNorm(hidden_size, layer_norm_eps)) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const Tensor attended = hidden_states + self_attn(layer_norm1(hidden_states), mask);
     return attended + mlp(layer_norm2(attended));
   }
@@ -235,7 +235,7 @@ class CLIPTextModelImpl : public Module {
         final_layer_norm(LayerNorm(config.hidden_size, config.layer_norm_eps)) {}
 
   /// Which tokens each token sees.
-  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
+  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   /// Where each text ends: [batch].
   Tensor ends(const Tensor& input_ids) {
@@ -251,7 +251,7 @@ class CLIPTextModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    const Tensor mask = attention_mask(batch);
+    const AttentionMask mask = attention_mask(batch);
     Tensor hidden_states = embeddings(batch);
     for (auto& layer : *encoder->layers) hidden_states = layer(hidden_states, mask);
     return pooled(final_layer_norm(hidden_states), batch);
@@ -279,7 +279,7 @@ class CLIPVisionModelImpl : public Module {
   /// [images, 1 + patches, hidden]
   Tensor forward(const Tensor& pixel_values) {
     Tensor hidden_states = embed(pixel_values);
-    const Tensor mask = whole_mask(hidden_states.size(1), hidden_states.device());
+    const AttentionMask mask = whole_mask();
     for (auto& layer : *encoder->layers) hidden_states = layer(hidden_states, mask);
     return hidden_states;
   }

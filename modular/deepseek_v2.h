@@ -100,7 +100,7 @@ class DeepseekV2AttentionImpl : public Module {
     return rotary_adjacent(x.to(at::kFloat), cos, sin).to(x.scalar_type());
   }
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const auto query = queries(hidden_states)
                            .view({batch, seq, num_heads, qk_nope_head_dim + qk_rope_head_dim})

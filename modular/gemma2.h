@@ -42,7 +42,7 @@ struct Gemma2AttentionImpl : llama::LlamaAttentionImpl {
   }
 
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
-                const Tensor& mask) {
+                const AttentionMask& mask) {
     const auto& [cos, sin] = rotary_embeddings;
     return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout, softcap);
   }
@@ -57,7 +57,7 @@ struct Gemma2DecoderLayerImpl : gemma::Its<llama::LlamaDecoderLayerImpl> {
         post_feedforward_layernorm(gemma::GemmaRMSNorm(config.hidden_size, config.rms_norm_eps)),
         is_sliding(config.layer_types.at(layer) == "sliding_attention") {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const Tensor mixed = self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
     const Tensor residual = hidden_states + post_attention_layernorm(mixed);
     return residual + post_feedforward_layernorm(mlp(pre_feedforward_layernorm(residual)));
@@ -72,8 +72,8 @@ struct Gemma2ModelImpl : gemma::GemmaModelImpl {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch.input_ids);
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
-    const Tensor full_mask = attention_mask(batch);
-    const Tensor sliding_mask = causal_mask(batch, config.sliding_window.value_or(0));
+    const AttentionMask full_mask = attention_mask(batch);
+    const AttentionMask sliding_mask = causal_mask(batch, config.sliding_window.value_or(0));
     for (auto& layer : *layers)
       hidden_states = layer(hidden_states, rotary_embeddings, layer->is_sliding ? sliding_mask : full_mask);
     return norm(hidden_states);

@@ -26,7 +26,7 @@ struct Gemma3AttentionImpl : gemma2::Gemma2AttentionImpl {
         k_norm(gemma::GemmaRMSNorm(head_dim, config.rms_norm_eps)) {}
 
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
-                const Tensor& mask) {
+                const AttentionMask& mask) {
     // The original does not cap scores here, whatever attn_logit_softcapping says.
     const auto& [cos, sin] = rotary_embeddings;
     return attention(rotary(q_norm(query), cos, sin), rotary(k_norm(key), cos, sin), value, mask, scaling,
@@ -51,8 +51,8 @@ struct Gemma3ModelImpl : gemma2::Gemma2ModelImpl {
     const at::ScalarType type = hidden_states.scalar_type();
     const RotaryTables full_positions = rotary_positions(config.rope_parameters.full_attention, batch, type);
     const RotaryTables sliding_positions = rotary_positions(config.rope_parameters.sliding_attention, batch, type);
-    const Tensor full_mask = attention_mask(batch);
-    const Tensor sliding_mask = causal_mask(batch, config.sliding_window.value_or(0));
+    const AttentionMask full_mask = attention_mask(batch);
+    const AttentionMask sliding_mask = causal_mask(batch, config.sliding_window.value_or(0));
     for (auto& layer : *layers)
       hidden_states = layer(hidden_states, layer->is_sliding ? sliding_positions : full_positions,
                             layer->is_sliding ? sliding_mask : full_mask);

@@ -29,7 +29,7 @@ struct GlmAttentionImpl : llama::LlamaAttentionImpl {
   }
 
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
-                const Tensor& mask) {
+                const AttentionMask& mask) {
     const auto& [cos, sin] = rotary_embeddings;
     return attention(rotary_adjacent(query, cos, sin), rotary_adjacent(key, cos, sin), value, mask, scaling,
                      attention_dropout);

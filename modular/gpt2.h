@@ -54,7 +54,7 @@ class GPT2AttentionImpl : public Module {
         attn_dropout(nn::Dropout(config.attn_pdrop)),
         resid_dropout(nn::Dropout(config.resid_pdrop)) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const auto parts = c_attn(hidden_states).view({batch, seq, 3, num_heads, head_dim}).unbind(2);
     const Tensor query = parts[0].transpose(1, 2), key = parts[1].transpose(1, 2), value = parts[2].transpose(1, 2);
@@ -113,7 +113,7 @@ class FSDP_UNIT GPT2BlockImpl : public Module {
         ln_2(LayerNorm(config.n_embd, config.layer_norm_epsilon)),
         mlp(GPT2MLP(config)) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const Tensor residual = attn(ln_1(hidden_states), mask) + hidden_states;
     return residual + mlp(ln_2(residual));
   }
@@ -142,7 +142,7 @@ class GPT2ModelImpl : public Module {
 
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch);
-    const Tensor mask = causal_mask(batch, /*window=*/0);
+    const AttentionMask mask = causal_mask(batch, /*window=*/0);
     for (auto& block : *h) hidden_states = block(hidden_states, mask);
     return ln_f(hidden_states);
   }

@@ -52,7 +52,7 @@ struct GPTNeoXAttentionImpl : llama::LlamaAttentionImpl {
       : LlamaAttentionImpl(config),
         query_key_value(linear(config.hidden_size, 3 * num_heads * head_dim, config.attention_bias)) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const Tensor heads = query_key_value(hidden_states).view({batch, seq, num_heads, 3 * head_dim}).transpose(1, 2);
     const auto parts = heads.chunk(3, -1);
@@ -74,7 +74,7 @@ struct STANDS_FOR(llama::LlamaDecoderLayer) GPTNeoXLayerImpl : llama::LlamaDecod
         post_mlp_dropout(nn::Dropout(config.hidden_dropout)),
         use_parallel_residual(config.use_parallel_residual) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const Tensor mixed = post_attention_dropout(self_attn(input_layernorm(hidden_states), rotary_embeddings, mask));
     if (use_parallel_residual)
       return post_mlp_dropout(mlp(post_attention_layernorm(hidden_states))) + mixed + hidden_states;

@@ -137,7 +137,7 @@ class STANDS_FOR(bamba::BambaMixer) JambaMambaMixerImpl : public Module {
 };
 
 struct JambaAttentionImpl : llama::LlamaAttentionImpl {
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     Tensor query = q_proj(hidden_states).view({batch, seq, num_heads, head_dim}).transpose(1, 2);
     Tensor key = k_proj(hidden_states).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
@@ -168,7 +168,7 @@ struct FSDP_UNIT JambaDecoderLayerImpl : bamba::BambaDecoderLayerImpl {
     }
   }
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask, const Tensor& padding) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask, const Tensor& padding) {
     const Tensor normed = input_layernorm(hidden_states);
     const Tensor residual = hidden_states + (mamba ? mamba(normed, padding) : self_attn(normed, mask));
     return residual + mlp(post_attention_layernorm(residual));
@@ -182,7 +182,7 @@ struct FSDP_UNIT JambaDecoderLayerImpl : bamba::BambaDecoderLayerImpl {
 struct JambaModelImpl : bamba::BambaModelImpl {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch.input_ids);
-    const Tensor mask = attention_mask(batch);
+    const AttentionMask mask = attention_mask(batch);
     for (auto& layer : *layers) hidden_states = layer(hidden_states, mask, batch.attention_mask);
     return norm(hidden_states);
   }

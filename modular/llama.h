@@ -95,7 +95,7 @@ class LlamaAttentionImpl : public Module {
         o_proj(linear(num_heads * head_dim, config.hidden_size, config.attention_bias)),
         attention_dropout(nn::Dropout(config.attention_dropout)) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     Tensor query = prepare_query(q_proj(hidden_states)).view({batch, seq, num_heads, head_dim}).transpose(1, 2);
     Tensor key = prepare_key(k_proj(hidden_states)).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
@@ -110,7 +110,7 @@ class LlamaAttentionImpl : public Module {
 
   /// Turns queries and keys to their positions and mixes the values.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
-                const Tensor& mask) {
+                const AttentionMask& mask) {
     const auto& [cos, sin] = rotary_embeddings;
     return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, attention_dropout);
   }
@@ -138,7 +138,7 @@ class FSDP_UNIT LlamaDecoderLayerImpl : public Module {
         input_layernorm(LlamaRMSNorm(config.hidden_size, config.rms_norm_eps)),
         post_attention_layernorm(LlamaRMSNorm(config.hidden_size, config.rms_norm_eps)) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     Tensor residual = hidden_states + self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
     return residual + mlp(post_attention_layernorm(residual));
   }
@@ -165,7 +165,7 @@ class LlamaModelImpl : public Module {
   Tensor embed(const Tensor& input_ids) { return embed_tokens(input_ids); }
 
   /// Which keys each query sees, as causal_mask returns it.
-  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
+  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType type) {
@@ -176,7 +176,7 @@ class LlamaModelImpl : public Module {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch.input_ids);
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
-    const Tensor mask = attention_mask(batch);
+    const AttentionMask mask = attention_mask(batch);
     for (auto& layer : *layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     return norm(hidden_states);
   }

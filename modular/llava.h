@@ -85,7 +85,7 @@ struct LlavaConfig : Config {
 
 struct LlavaEncoderImpl : clip::CLIPEncoderImpl {
   /// What the first `count` layers make of the embeddings.
-  Tensor first_layers(int64_t count, const Tensor& embeddings, const Tensor& mask) {
+  Tensor first_layers(int64_t count, const Tensor& embeddings, const AttentionMask& mask) {
     Tensor hidden_states = embeddings;
     for (int64_t i = 0; i < count; ++i) hidden_states = (*layers)[i](hidden_states, mask);
     return hidden_states;
@@ -96,7 +96,7 @@ struct LlavaVisionModelImpl : clip::CLIPVisionModelImpl {
   /// What the first `count` layers make of the images: [images, 1 + patches, hidden].
   Tensor behind_layers(int64_t count, const Tensor& pixel_values) {
     const Tensor embedded = embed(pixel_values);
-    return encoder->first_layers(count, embedded, whole_mask(embedded.size(1), embedded.device()));
+    return encoder->first_layers(count, embedded, whole_mask());
   }
 
   LlavaEncoder encoder;
@@ -158,7 +158,7 @@ class LlavaModelImpl : public Module {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch);
     const RotaryTables rotary_embeddings = language_model->rotary_positions(batch, hidden_states.scalar_type());
-    const Tensor mask = language_model->attention_mask(batch);
+    const AttentionMask mask = language_model->attention_mask(batch);
     for (auto& layer : *language_model->layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     return language_model->norm(hidden_states);
   }

@@ -16,7 +16,7 @@ struct MistralConfig : llama::LlamaConfig {
 };
 
 struct MistralModelImpl : llama::LlamaModelImpl {
-  Tensor attention_mask(const Batch& batch) { return causal_mask(batch, config.sliding_window.value_or(0)); }
+  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, config.sliding_window.value_or(0)); }
 
   MistralConfig config;
 };

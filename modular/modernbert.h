@@ -5,7 +5,8 @@
 #include "modular/bert.h"
 
 namespace modular::modernbert {
-MODULAR_FAMILY(ModernBert, .title = "ModernBERT", .members = {{"bert", "model"}, {"BertForSequenceClassification::dropout", "drop"}});
+MODULAR_FAMILY(ModernBert, .title = "ModernBERT",
+               .members = {{"bert", "model"}, {"BertForSequenceClassification::dropout", "drop"}});
 
 struct ModernBertConfig : Config {
   int64_t vocab_size = 50368;
@@ -116,7 +117,7 @@ class ModernBertAttentionImpl : public Module {
         attention_dropout(nn::Dropout(config.attention_dropout)),
         out_drop(nn::Dropout(config.attention_dropout)) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const auto parts = Wqkv(hidden_states).chunk(3, -1);
     const Tensor query = parts[0].view({batch, seq, num_heads, head_dim}).transpose(1, 2);
@@ -154,7 +155,7 @@ class FSDP_UNIT ModernBertEncoderLayerImpl : public Module {
     if (!is_first) attn_norm = LayerNorm(config.hidden_size, config.norm_eps, config.norm_bias);
   }
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const Tensor normed = is_first ? hidden_states : attn_norm(hidden_states);
     const Tensor residual = hidden_states + attn(normed, rotary_embeddings, mask);
     return residual + mlp(mlp_norm(residual));
@@ -190,8 +191,8 @@ class ModernBertModelImpl : public Module {
     const at::ScalarType type = hidden_states.scalar_type();
     const RotaryTables full = rotary_embeddings(config.rope_parameters.full_attention, batch, type);
     const RotaryTables sliding = rotary_embeddings(config.rope_parameters.sliding_attention, batch, type);
-    const Tensor full_mask = bidirectional_mask(batch);
-    const Tensor sliding_mask = bidirectional_mask(batch, /*reach=*/config.local_attention / 2);
+    const AttentionMask full_mask = bidirectional_mask(batch);
+    const AttentionMask sliding_mask = bidirectional_mask(batch, /*reach=*/config.local_attention / 2);
     for (auto& layer : *layers)
       hidden_states =
           layer(hidden_states, layer->is_sliding ? sliding : full, layer->is_sliding ? sliding_mask : full_mask);

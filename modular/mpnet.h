@@ -45,8 +45,10 @@ struct MPNetSelfAttentionImpl : bert::BertSelfAttentionImpl {
   explicit MPNetSelfAttentionImpl(const MPNetConfig& config)
       : BertSelfAttentionImpl(config), o(linear(config.hidden_size, config.hidden_size, /*bias=*/true)) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
-    return o(BertSelfAttentionImpl::forward(hidden_states, mask));
+  /// `biases` [batch or 1, heads, seq, seq] are added to the scores.
+  Tensor forward(const Tensor& hidden_states, const Tensor& biases) {
+    const Tensor query_layer = by_head(query(hidden_states)), key_layer = by_head(key(hidden_states));
+    return o(attention(query_layer, key_layer, by_head(value(hidden_states)), biases, scaling, dropout));
   }
 
   TP_ROWWISE nn::Linear o;
@@ -58,10 +60,11 @@ struct MPNetAttentionImpl : bert::BertAttentionImpl {
         LayerNorm(modular::LayerNorm(config.hidden_size, config.layer_norm_eps)),
         dropout(nn::Dropout(config.hidden_dropout_prob)) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
-    return LayerNorm(dropout(self(hidden_states, mask)) + hidden_states);
+  Tensor forward(const Tensor& hidden_states, const Tensor& biases) {
+    return LayerNorm(dropout(self(hidden_states, biases)) + hidden_states);
   }
 
+  MPNetSelfAttention self;
   modular::LayerNorm LayerNorm;
   nn::Dropout dropout;
 
@@ -79,6 +82,15 @@ inline Tensor relative_position_bucket(const Tensor& distance) {
   return row + distance.gt(0).to(at::kLong) * buckets;
 }
 
+struct MPNetLayerImpl : bert::BertLayerImpl {
+  Tensor forward(const Tensor& hidden_states, const Tensor& biases) {
+    const Tensor attention_output = attention(hidden_states, biases);
+    return output(intermediate(attention_output), attention_output);
+  }
+
+  MPNetAttention attention;
+};
+
 struct MPNetEncoderImpl : bert::BertEncoderImpl {
   explicit MPNetEncoderImpl(const MPNetConfig& config)
       : BertEncoderImpl(config),
@@ -88,17 +100,27 @@ struct MPNetEncoderImpl : bert::BertEncoderImpl {
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
+  ModuleListOf<MPNetLayer> layer;
   PP_ALL TP_SHARD(1) nn::Embedding relative_attention_bias;
   double initializer_range;
 };
 
 struct MPNetModelImpl : bert::BertModelImpl {
   /// What is added to the scores of each head: [batch or 1, heads, seq, seq], minus infinity where a query sees no key.
-  Tensor attention_mask(const Batch& batch) {
-    const Tensor position = at::arange(batch.input_ids.size(1), batch.input_ids.options());
+  Tensor attention_biases(const Batch& batch) {
+    const int64_t seq = batch.input_ids.size(1);
+    const Tensor position = at::arange(seq, batch.input_ids.options());
     const Tensor bucket = relative_position_bucket(position.unsqueeze(0) - position.unsqueeze(1));
     const Tensor bias = encoder->relative_attention_bias(bucket).permute({2, 0, 1}).unsqueeze(0);
-    return bias.masked_fill(bidirectional_mask(batch).logical_not(), -std::numeric_limits<float>::infinity());
+    const Tensor visible = visible_keys(bidirectional_mask(batch), seq, batch.input_ids.device());
+    return bias.masked_fill(visible.logical_not(), -std::numeric_limits<float>::infinity());
+  }
+
+  Tensor forward(const Batch& batch) {
+    Tensor hidden_states = embeddings(batch);
+    const Tensor biases = attention_biases(batch);
+    for (auto& layer : *encoder->layer) hidden_states = layer(hidden_states, biases);
+    return hidden_states;
   }
 
   MPNetEncoder encoder;

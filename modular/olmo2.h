@@ -44,7 +44,7 @@ class Olmo2DecoderLayerImpl : public llama::LlamaDecoderLayerImpl {
       : LlamaDecoderLayerImpl(config, layer),
         post_feedforward_layernorm(Olmo2RMSNorm(config.hidden_size, config.rms_norm_eps)) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const Tensor mixed = self_attn(hidden_states, rotary_embeddings, mask);
     const Tensor residual = hidden_states + post_attention_layernorm(mixed);
     return residual + post_feedforward_layernorm(mlp(residual));

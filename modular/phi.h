@@ -37,7 +37,7 @@ struct PhiAttentionImpl : llama::LlamaAttentionImpl {
   }
 
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
-                const Tensor& mask) {
+                const AttentionMask& mask) {
     const Tensor normed_query = q_layernorm ? q_layernorm(query) : query;
     const Tensor normed_key = k_layernorm ? k_layernorm(key) : key;
     return LlamaAttentionImpl::attend(normed_query, normed_key, value, rotary_embeddings, mask);
@@ -71,7 +71,7 @@ struct PhiDecoderLayerImpl : llama::LlamaDecoderLayerImpl {
   PhiDecoderLayerImpl(const PhiConfig& config, int64_t layer)
       : LlamaDecoderLayerImpl(config, layer), resid_dropout(nn::Dropout(config.resid_pdrop)) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const Tensor normed = input_layernorm(hidden_states);
     const Tensor mixed = resid_dropout(self_attn(normed, rotary_embeddings, mask));
     return mixed + resid_dropout(mlp(normed)) + hidden_states;

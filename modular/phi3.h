@@ -51,7 +51,7 @@ struct Phi3AttentionImpl : llama::LlamaAttentionImpl {
       : LlamaAttentionImpl(config),
         qkv_proj(linear(config.hidden_size, (num_heads + 2 * num_key_value_heads) * head_dim, /*bias=*/false)) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const auto parts =
         qkv_proj(hidden_states)
@@ -76,7 +76,7 @@ struct Phi3DecoderLayerImpl : llama::LlamaDecoderLayerImpl {
         resid_attn_dropout(nn::Dropout(config.resid_pdrop)),
         resid_mlp_dropout(nn::Dropout(config.resid_pdrop)) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const Tensor mixed = self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
     const Tensor residual = hidden_states + resid_attn_dropout(mixed);
     return residual + resid_mlp_dropout(mlp(post_attention_layernorm(residual)));

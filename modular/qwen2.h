@@ -46,8 +46,8 @@ struct Qwen2ModelImpl : mistral::MistralModelImpl {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch.input_ids);
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
-    const Tensor full_mask = causal_mask(batch, /*window=*/0);
-    const Tensor sliding_mask = attention_mask(batch);
+    const AttentionMask full_mask = causal_mask(batch, /*window=*/0);
+    const AttentionMask sliding_mask = attention_mask(batch);
     for (auto& layer : *layers)
       hidden_states = layer(hidden_states, rotary_embeddings, layer->is_sliding ? sliding_mask : full_mask);
     return norm(hidden_states);

@@ -18,7 +18,7 @@ struct Qwen3AttentionImpl : llama::LlamaAttentionImpl {
         k_norm(llama::LlamaRMSNorm(head_dim, config.rms_norm_eps)) {}
 
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
-                const Tensor& mask) {
+                const AttentionMask& mask) {
     const auto& [cos, sin] = rotary_embeddings;
     return attention(rotary(q_norm(query), cos, sin), rotary(k_norm(key), cos, sin), value, mask, scaling,
                      attention_dropout);

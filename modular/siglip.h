@@ -186,7 +186,7 @@ struct SiglipTextModelImpl : clip::CLIPTextModelImpl {
     head = linear(config.hidden_size, *config.projection_size, /*bias=*/true);
   }
 
-  Tensor attention_mask(const Batch& batch) { return bidirectional_mask(batch); }
+  AttentionMask attention_mask(const Batch& batch) { return bidirectional_mask(batch); }
 
   /// From the last place, padding or not: [batch, projection_size].
   Tensor pooled(const Tensor& hidden_states, const Batch&) { return head(hidden_states.select(1, -1)); }

@@ -411,7 +411,8 @@ class T5EncoderModelImpl : public Module {
         encoder(T5Encoder(config)) {}
 
   Tensor forward(const Batch& batch) {
-    const Tensor mask = encoder->mask(bidirectional_mask(batch));
+    const Tensor& ids = batch.input_ids;
+    const Tensor mask = encoder->mask(visible_keys(bidirectional_mask(batch), ids.size(1), ids.device()));
     Tensor hidden_states = encoder->dropout(shared(batch.input_ids));
     for (auto& each : *encoder->block) hidden_states = each(hidden_states, mask);
     return encoder->finish(hidden_states);
@@ -434,8 +435,8 @@ class T5ModelImpl : public T5EncoderModelImpl {
     const Tensor encoder_states = T5EncoderModelImpl::forward(batch);
     const Tensor padding = padding_of(batch.input_ids, batch.attention_mask);
     const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
-    const Tensor mask = decoder->mask(causal_mask(padding_of(decoder_input_ids, batch.decoder_attention_mask),
-                                                  decoder_input_ids.size(1), /*window=*/0, decoder_input_ids.device()));
+    const AttentionMask looks_back = causal_mask(batch.decoder_attention_mask, /*window=*/0);
+    const Tensor mask = decoder->mask(visible_keys(looks_back, decoder_input_ids.size(1), decoder_input_ids.device()));
     Tensor hidden_states = decoder->dropout(shared(decoder_input_ids));
     for (auto& each : *decoder->block) hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
     return decoder->finish(hidden_states);

@@ -123,7 +123,7 @@ class ViTAttentionImpl : public Module {
     const Tensor query = q_proj(hidden_states).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
     const Tensor key = k_proj(hidden_states).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
     const Tensor value = v_proj(hidden_states).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
-    const Tensor mask = whole_mask(seq, hidden_states.device());
+    const AttentionMask mask = whole_mask();
     return o_proj(attention(query, key, value, mask, scaling, attention_dropout));
   }
 

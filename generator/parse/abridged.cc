@@ -210,7 +210,9 @@ class UsedImpl : public Module {
     Tensor y = projection(x).view({rows, columns, config.size, -1}).transpose(1, 2);
     y = y + table(batch.input_ids) * scale - x.slice(-1, 0, 1).unsqueeze(0) / 2.0;
     const auto [cos, sin] = RotaryTables(x.cos(), x.sin());
-    y = rotary(y, cos, sin).index_select(0, at::arange(rows, x.options().dtype(torch::kLong)));
+    const AttentionMask mask = causal_mask(batch, /*window=*/0);
+    y = attention(rotary(y, cos, sin), y, y, mask, scale);
+    y = y.index_select(0, at::arange(rows, x.options().dtype(torch::kLong)));
     y = gated_activation(config.name, extra(x), patches(norm(y))).clamp_min(0).masked_fill(x.lt(0), 0.0);
     if (batch.labels.defined()) return at::cat({y, -x}, -1).to(at::kFloat);
     return rms_norm(y.flatten(2), weight, config.factor);

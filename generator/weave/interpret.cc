@@ -9,8 +9,8 @@ namespace {
 
 Value batch() {
   Value value = object_value();
-  for (const char* name :
-       {"input_ids", "attention_mask", "position_ids", "token_type_ids", "decoder_input_ids", "decoder_attention_mask"})
+  for (const char* name : {"input_ids", "attention_mask", "position_ids", "documents", "token_type_ids",
+                           "decoder_input_ids", "decoder_attention_mask"})
     value.members[name] = Value::tensor(kInvariant, false, 2);
   for (const char* name : {"feature_ids", "feature_values"}) value.members[name] = Value::tensor(kInvariant, false, 3);
   value.members["pixel_values"] = Value::tensor(kInvariant, false, 4);

@@ -13,8 +13,6 @@ std::vector<const RuleTable*> rule_tables() {
 Rule find_rule(std::string_view name) {
   for (const RuleTable* table : rule_tables())
     if (const auto found = table->find(name); found != table->end()) return found->second;
-  // The prelude's functions that make masks: [batch or 1, 1, seq or 1, seq].
-  if (name.ends_with("_mask") && !name.starts_with(".")) return function_rules().at("causal_mask");
   return nullptr;
 }
 
@@ -28,11 +26,10 @@ Rule find_rule(const Callee& callee, std::string& name) {
       (function_rules().contains(name) || head_rules().contains(name) || state_space_rules().contains(name)) &&
       std::ranges::find(kOfTorch, name) == kOfTorch.end();
   if (callee.home == Callee::Home::torch)
-    return (space == "at" || space == "torch") && !is_contract_rule && !name.ends_with("_mask") ? find_rule(name)
-                                                                                                : nullptr;
+    return (space == "at" || space == "torch") && !is_contract_rule ? find_rule(name) : nullptr;
   if (callee.home != Callee::Home::contract) return nullptr;
   if (space == "modular::tp") return find_rule(name = "tp::" + name);
-  return space == "modular" && (is_contract_rule || name.ends_with("_mask")) ? find_rule(name) : nullptr;
+  return space == "modular" && is_contract_rule ? find_rule(name) : nullptr;
 }
 
 namespace {

@@ -7,6 +7,7 @@
 
 namespace modular {
 
+struct AttentionMask;
 struct DropoutDraw;
 
 /// Fused operators of the program; null where there is none. Same contracts as the functions that call them
@@ -16,8 +17,8 @@ struct FusedFunctions {
   Tensor (*gated_activation)(std::string_view activation, const Tensor& gate, const Tensor& up) = nullptr;
   Tensor (*rotary)(const Tensor& x, const Tensor& cos, const Tensor& sin) = nullptr;
   /// Drops shares as `drawn` says; null for none.
-  Tensor (*attention)(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
-                      const DropoutDraw* drawn) = nullptr;
+  Tensor (*attention)(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask,
+                      double scale, const DropoutDraw* drawn) = nullptr;
   Tensor (*dropout)(const Tensor& x, const DropoutDraw& drawn) = nullptr;
   Tensor (*cross_entropy)(const Tensor& logits, const Tensor& targets) = nullptr;
 };

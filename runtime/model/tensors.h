@@ -23,6 +23,7 @@ struct Batch {
   Tensor labels;                  // int64, shaped as the task has it (tasks.h); kIgnoredTarget for no target
   Tensor attention_mask;          // [batch, seq] int64 or bool, 0 for padding
   Tensor position_ids;            // [batch, seq] int64; 0 … seq - 1, or what the model counts, when not given
+  Tensor documents;               // [batch, seq] int64, which document a token is of: attention keeps them apart
   Tensor token_type_ids;          // [batch, seq] int64, which segment of a pair a token is in; 0 when not given
   Tensor pixel_values;            // [images, channels, height, width] float32, as the image processor makes them
   Tensor decoder_input_ids;       // [batch, target_seq] int64; the labels shifted right when not given
@@ -40,7 +41,8 @@ struct Batch {
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("input_ids", input_ids), visit("labels", labels), visit("attention_mask", attention_mask);
-    visit("position_ids", position_ids), visit("token_type_ids", token_type_ids), visit("pixel_values", pixel_values);
+    visit("position_ids", position_ids), visit("documents", documents), visit("token_type_ids", token_type_ids);
+    visit("pixel_values", pixel_values);
     visit("decoder_input_ids", decoder_input_ids), visit("decoder_attention_mask", decoder_attention_mask);
     visit("feature_ids", feature_ids), visit("feature_values", feature_values);
   }

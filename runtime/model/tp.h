@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/model/attention.h"
 #include "runtime/model/functions.h"
 #include "runtime/model/module.h"
 #include "runtime/model/parallel.h"
@@ -140,6 +141,12 @@ Tensor dropout(Dropout& layer, const Tensor& x) {
 }
 
 /// Attention with dropout over this rank's heads.
+inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask,
+                        double scale, const nn::Dropout& dropout, std::optional<double> softcap = std::nullopt) {
+  if (!dropout->drops()) return modular::attention(query, key, value, mask, scale, softcap);
+  return modular::detail::attention_dropping(query, key, value, mask, scale, *dropout, softcap, part());
+}
+/// The same under a tensor.
 inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
                         const nn::Dropout& dropout, std::optional<double> softcap = std::nullopt) {
   if (!dropout->drops()) return modular::attention(query, key, value, mask, scale, softcap);

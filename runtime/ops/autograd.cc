@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "runtime/model/attention.h"
 #include "runtime/model/functions.h"
 #include "runtime/ops/cpu/embedding.h"
 #include "runtime/ops/cpu/products.h"
@@ -101,10 +102,12 @@ DropoutDraw draw_of(const Tensor& samples, const c10::IValue& numbers) {
 
 struct Attention : Function<Attention> {
   static Tensor forward(AutogradContext* context, const Tensor& query, const Tensor& key, const Tensor& value,
-                        const std::optional<Tensor>& given_mask, double scale, const DropoutDraw* drawn) {
-    const Tensor mask = given_mask.value_or(Tensor());
+                        const AttentionMask& mask, double scale, const DropoutDraw* drawn) {
     auto [output, log_sum_exp] = operations_for(query.device())->attention(query, key, value, mask, scale, drawn);
-    context->save_for_backward({query, key, value, mask, output, log_sum_exp, drawn ? drawn->samples : Tensor()});
+    context->save_for_backward(
+        {query, key, value, mask.padding, mask.documents, output, log_sum_exp, drawn ? drawn->samples : Tensor()});
+    context->saved_data["causal"] = mask.causal;
+    context->saved_data["reach"] = mask.reach;
     context->saved_data["scale"] = scale;
     if (drawn) context->saved_data["drawn"] = numbers_of(*drawn);
     return output;
@@ -112,12 +115,14 @@ struct Attention : Function<Attention> {
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     refuse_second_derivative();
     const auto saved = context->get_saved_variables();
+    const AttentionMask mask = {context->saved_data["causal"].toBool(),
+                                context->saved_data["reach"].toOptional<int64_t>(), saved[3], saved[4]};
     std::optional<DropoutDraw> drawn;
-    if (saved[6].defined()) drawn = draw_of(saved[6], context->saved_data["drawn"]);
-    auto [dquery, dkey, dvalue] = operations_for(saved[0].device())
-                                      ->attention_backward(grads[0], saved[0], saved[1], saved[2], saved[3],
-                                                           context->saved_data["scale"].toDouble(),
-                                                           drawn ? &*drawn : nullptr, saved[4], saved[5]);
+    if (saved[7].defined()) drawn = draw_of(saved[7], context->saved_data["drawn"]);
+    auto [dquery, dkey, dvalue] =
+        operations_for(saved[0].device())
+            ->attention_backward(grads[0], saved[0], saved[1], saved[2], mask, context->saved_data["scale"].toDouble(),
+                                 drawn ? &*drawn : nullptr, saved[5], saved[6]);
     return {dquery, dkey, dvalue, {}, {}, {}};
   }
 };
@@ -171,43 +176,26 @@ Tensor fused_cross_entropy(const Tensor& logits, const Tensor& targets) {
   return CrossEntropy::apply(logits.flatten(0, -2), targets.flatten());
 }
 
-/// Keeps cuDNN's attention away for a scope: with a mask, its gradient of the query can be NaN where a row's scores are
-/// all very small, as those of padding are (pytorch issue 196678 of torch 2.11).
-class WithoutCudnnAttention {
- public:
-  explicit WithoutCudnnAttention(bool active) : restore_(active && at::globalContext().userEnabledCuDNNSDP()) {
-    if (restore_) at::globalContext().setSDPUseCuDNN(false);
-  }
-  ~WithoutCudnnAttention() {
-    if (restore_) at::globalContext().setSDPUseCuDNN(true);
-  }
-  WithoutCudnnAttention(const WithoutCudnnAttention&) = delete;
-  WithoutCudnnAttention& operator=(const WithoutCudnnAttention&) = delete;
-
- private:
-  bool restore_;
-};
-
-Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
-                       const DropoutDraw* drawn) {
+Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask,
+                       double scale, const DropoutDraw* drawn) {
   const Operations* operations = operations_for(query.device());
   const auto fits = [&] {
     if (query.dim() != 4 || key.dim() != 4 || key.sizes() != value.sizes() || query.numel() == 0) return false;
-    const int64_t seq = query.size(2);
-    return key.size(0) == query.size(0) && key.size(2) == seq && key.size(3) == query.size(3) &&
-           query.size(1) % key.size(1) == 0 &&
-           (!mask.defined() ||
-            (mask.scalar_type() == at::kBool && mask.dim() == 4 && mask.size(1) == 1 && mask.size(2) == seq &&
-             mask.size(3) == seq && (mask.size(0) == 1 || mask.size(0) == query.size(0))));
+    const int64_t batch = query.size(0), seq = query.size(2);
+    const auto is_of_keys = [&](const Tensor& part, at::ScalarType type) {
+      return !part.defined() || (part.scalar_type() == type && part.device() == query.device() && part.dim() == 2 &&
+                                 (part.size(0) == 1 || part.size(0) == batch) && part.size(1) == seq);
+    };
+    return key.size(0) == batch && key.size(2) == seq && key.size(3) == query.size(3) &&
+           query.size(1) % key.size(1) == 0 && is_of_keys(mask.padding, at::kBool) &&
+           is_of_keys(mask.documents, at::kLong);
   };
   if (!operations || !operations->attention || !is_fusable(query) || !same_type_and_device(query, key) ||
-      !same_type_and_device(query, value) || !fits()) {
-    const WithoutCudnnAttention without(query.is_cuda() && mask.defined());
+      !same_type_and_device(query, value) || !fits())
     return drawn ? plain::attention_dropping(query, key, value, mask, scale, std::nullopt, *drawn)
                  : plain::attention(query, key, value, mask, scale);
-  }
   RECORD_USER_SCOPE("modular::Attention");
-  return Attention::apply(query, key, value, mask.defined() ? std::optional<Tensor>(mask) : std::nullopt, scale, drawn);
+  return Attention::apply(query, key, value, mask, scale, drawn);
 }
 
 Tensor fused_dropout(const Tensor& x, const DropoutDraw& drawn) {

@@ -8,6 +8,7 @@
 #include <array>
 #include <utility>
 
+#include "runtime/model/attention_mask.h"
 #include "runtime/model/dropout.h"
 #include "runtime/ops/cpu/kernels.h"
 
@@ -35,16 +36,15 @@ struct Operations {
   at::Tensor (*cross_entropy_backward)(const at::Tensor& grad, const at::Tensor& logits, const at::Tensor& targets,
                                        const at::Tensor& log_sum_exp);
   /// Output [batch, seq, heads * head_dim] and float32 log(sum(exp(scores))) [batch, heads, seq] of query [batch,
-  /// heads, seq, head_dim] and key and value [batch, key_value_heads, seq, head_dim]; `mask` is bool [batch or 1, 1,
-  /// seq, seq], or undefined: all before and itself. `drawn` says which shares are dropped, or is null. Null where a
-  /// device has none of its own.
+  /// heads, seq, head_dim] and key and value [batch, key_value_heads, seq, head_dim]. A query that sees no key mixes 0.
+  /// `drawn` says which shares are dropped, or is null. Null where a device has none of its own.
   std::pair<at::Tensor, at::Tensor> (*attention)(const at::Tensor& query, const at::Tensor& key,
-                                                 const at::Tensor& value, const at::Tensor& mask, double scale,
+                                                 const at::Tensor& value, const AttentionMask& mask, double scale,
                                                  const DropoutDraw* drawn);
   /// The gradients of query, key and value.
   std::array<at::Tensor, 3> (*attention_backward)(const at::Tensor& grad, const at::Tensor& query,
                                                   const at::Tensor& key, const at::Tensor& value,
-                                                  const at::Tensor& mask, double scale, const DropoutDraw* drawn,
+                                                  const AttentionMask& mask, double scale, const DropoutDraw* drawn,
                                                   const at::Tensor& output, const at::Tensor& log_sum_exp);
   /// x [batch, ..., features] with what is drawn dropped; the gradient's dropout is the same.
   at::Tensor (*dropout)(const at::Tensor& x, const DropoutDraw& drawn);
@@ -52,9 +52,9 @@ struct Operations {
 
 /// The CPU's attention, which cpu_operations() names.
 std::pair<at::Tensor, at::Tensor> cpu_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                                                const at::Tensor& mask, double scale, const DropoutDraw* drawn);
+                                                const AttentionMask& mask, double scale, const DropoutDraw* drawn);
 std::array<at::Tensor, 3> cpu_attention_backward(const at::Tensor& grad, const at::Tensor& query, const at::Tensor& key,
-                                                 const at::Tensor& value, const at::Tensor& mask, double scale,
+                                                 const at::Tensor& value, const AttentionMask& mask, double scale,
                                                  const DropoutDraw* drawn, const at::Tensor& output,
                                                  const at::Tensor& log_sum_exp);
 

@@ -248,9 +248,10 @@ at::Tensor ParallelModel::logits(const Batch& batch, cache::Cache* cache) {
   State& state = *state_;
   TORCH_CHECK(!cache || can_cache(), state.entry.architecture, " is for ", state.entry.task,
               ", which cannot continue from a cache: give whole sequences");
-  TORCH_CHECK(!cache || (!batch.attention_mask.defined() && !batch.position_ids.defined()),
-              "a cache counts positions itself and knows no padding: leave out attention_mask and position_ids, or "
-              "give whole sequences without a cache");
+  TORCH_CHECK(
+      !cache || (!batch.attention_mask.defined() && !batch.position_ids.defined() && !batch.documents.defined()),
+      "a cache counts positions itself and knows neither padding nor documents: leave out attention_mask, position_ids "
+      "and documents, or give whole sequences without a cache");
   Parallel parallel = state.parallel();
   parallel.cache = cache;
   const Binding binding(parallel);

@@ -32,6 +32,7 @@ const std::vector<Section>& sections() {
       {"Modules and layers",
        {"runtime/model/module.h", "runtime/model/layers.h", "runtime/model/dropout.h", "runtime/model/one_of.h"}},
       {"Functions", {"runtime/model/functions.h"}},
+      {"Attention", {"runtime/model/attention_mask.h", "runtime/model/attention.h"}},
       {"Rotary positions", {"runtime/model/rope.h"}},
       {"Mixtures of experts", {"runtime/model/experts.h"}},
       {"State spaces", {"runtime/model/state_space.h"}},

@@ -45,6 +45,7 @@ bool is_tensor_parameter(const Parameter& parameter) { return parameter.type == 
 std::vector<Candidate> candidates(const Declaration& function, const Parameter& parameter, bool in_parts) {
   if (!is_tensor_parameter(parameter)) {
     if (parameter.type == "const Batch &") return {{modgen::invariant_of("modular::Batch", false), ""}};
+    if (parameter.type == "const AttentionMask &") return {{modgen::invariant_of("modular::AttentionMask", false), ""}};
     std::vector<Candidate> numbers = {{Value::number(), ""}};
     if (parameter.type == "int64_t") numbers.push_back({Value::number(/*local=*/true), "TP_LOCAL"});
     return numbers;
@@ -81,6 +82,7 @@ std::string type_text(const Value& value, const std::vector<std::string>& names)
     for (const Value& element : value.elements) all += (all.empty() ? "" : ", ") + type_text(element, names);
     return all;
   }
+  if (value.kind == Value::Kind::object) return "I";
   if (value.kind == Value::Kind::number) return value.local ? "a rank's share" : "a number";
   const ShardType& type = value.type;
   if (type.kind == ShardType::Kind::invariant) return "I";
@@ -234,17 +236,20 @@ std::string shard_table(const Declaration& function) {
     count *= in_parts.back().size();
   }
   if (!modgen::find_rule(function.name)) return "";
+  const bool is_mask = function.signature.starts_with("AttentionMask");
   const Operand* returned = operand_named(function, "returns");
-  if (!returned || !returned->has_shape)
+  if (!is_mask && (!returned || !returned->has_shape))
     throw std::runtime_error(function.header + ":" + std::to_string(function.line) + ": the comment of " +
                              function.name +
                              " gives no shape of its result: write a line \"/// - returns [batch, …]\"");
-  const char* type =
-      function.signature.starts_with("RotaryTables") ? "std::pair<at::Tensor, at::Tensor>" : "at::Tensor";
+  const char* type = is_mask                                          ? "modular::AttentionMask"
+                     : function.signature.starts_with("RotaryTables") ? "std::pair<at::Tensor, at::Tensor>"
+                                                                      : "at::Tensor";
   constexpr size_t kMost = 20'000;  // of six operands, parts would make hundreds of thousands
   std::vector<std::string> names;
   for (const Parameter& parameter : function.parameters) names.push_back(parameter.name);
-  return table(names, rows_of(function.name, count <= kMost ? in_parts : choices, type, dimensions(*returned)));
+  return table(names, rows_of(function.name, count <= kMost ? in_parts : choices, type,
+                              is_mask ? std::vector<std::string>() : dimensions(*returned)));
 }
 
 std::string layer_table() {

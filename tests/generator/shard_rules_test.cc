@@ -573,6 +573,28 @@ TEST(ShardRules, AttentionByHeads) {
                  {split(2, 4), split(2, 4), split(2, 4), mask, count()});
 }
 
+TEST(ShardRules, AttentionMasks) {
+  const Value heads = split(1, 4);
+  Value mask;
+  mask.kind = Value::Kind::object;
+  for (const char* name : {"attention", "attention_with_sinks"}) {
+    std::vector<Value> operands = {heads, heads, heads, mask, count()};
+    if (name == std::string("attention_with_sinks")) operands.push_back(split(0, 1));
+    EXPECT_TYPE(sharded(2), name, operands);
+    operands[3].members["padding"] = split(1, 2);
+    EXPECT_REFUSED("attention with a mask that is a struct whose padding is split over tp along its last dimension",
+                   name, operands);
+  }
+  const Applied visible("visible_keys", {mask, count(), Value()});
+  EXPECT_EQ(visible.result.type, kInvariant) << visible.op.message;
+  EXPECT_EQ(visible.result.ones, std::vector<int64_t>{-3});
+  EXPECT_TYPE(sharded(2), "attention", {heads, heads, heads, visible.result, count()});
+  mask.members["documents"] = partial(2);
+  EXPECT_REFUSED("unproven", "visible_keys", {mask, count(), Value()});
+  EXPECT_REFUSED("unproven", "causal_mask", {split(1, 2), count()});
+  EXPECT_EQ(Applied("causal_mask", {whole(2), count()}).result.kind, Value::Kind::object);
+}
+
 TEST(ShardRules, StateSpacesByHeadsAndTheirGroups) {
   const auto duality = [](const Value& x, const Value& step, const Value& rates, const Value& shared) {
     return std::vector<Value>{x, step, rates, shared, shared, rates, count()};

@@ -132,12 +132,12 @@ const Mutation kPipeline[] = {
      "carries several values: hidden_states, sum", "for (auto& layer : *layers)"},
     {"SplitListIsNoList", "PP_LAST LlamaRMSNorm norm;", "PP_SPLIT LlamaRMSNorm norm;", "PP_SPLIT marks norm",
      "LlamaRMSNorm norm;"},
-    {"InterruptedFeed", "const Tensor mask = attention_mask(batch);",
-     "const Tensor mask = attention_mask(batch);\n    hidden_states = hidden_states * 2.0;",
+    {"InterruptedFeed", "const AttentionMask mask = attention_mask(batch);",
+     "const AttentionMask mask = attention_mask(batch);\n    hidden_states = hidden_states * 2.0;",
      "is interrupted by other statements", "hidden_states * 2.0"},
-    {"FedValueReadBeforeTheWalk", "const Tensor mask = attention_mask(batch);",
-     "const Tensor mask = attention_mask(batch) + hidden_states.mean();",
-     "hidden_states is read before the walk over PP_SPLIT layers", "hidden_states.mean()"},
+    {"FedValueReadBeforeTheWalk", "const AttentionMask mask = attention_mask(batch);",
+     "const AttentionMask mask = causal_mask(hidden_states.mean(-1), /*window=*/0);",
+     "hidden_states is read before the walk over PP_SPLIT layers", "hidden_states.mean(-1)"},
     {"CountedWalk",
      "for (auto& layer : *layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);\n    return "
      "norm(hidden_states);",
@@ -243,8 +243,8 @@ const Mutation kStages[] = {
      "hidden_states = norm(hidden_states + embed(batch.input_ids));",
      "is held by the first pipeline stage alone, but is used on the last stage only", "embed(batch.input_ids)",
      "local_global"},
-    {"EmbeddingForEveryStage", "const int64_t seq = batch.input_ids.size(1);",
-     "const int64_t seq = embed(batch.input_ids).size(1);",
+    {"EmbeddingForEveryStage", "const AttentionMask full = causal_mask(batch.attention_mask, /*window=*/0);",
+     "const AttentionMask full = causal_mask(batch.attention_mask, embed(batch.input_ids).size(1));",
      "is held by the first pipeline stage alone, but is used on every stage", "embed(batch.input_ids).size(1)",
      "local_global"},
     {"FeedBehindAMask", "Tensor hidden_states = embedded * scale;\n",
@@ -252,7 +252,7 @@ const Mutation kStages[] = {
      "hidden_states * "
      "scale;\n",
      "is interrupted by other statements", "hidden_states = hidden_states * scale", "local_global"},
-    {"WalkInABranch", "for (auto& layer : *layers) {", "if (seq > 0) for (auto& layer : *layers) {",
+    {"WalkInABranch", "for (auto& layer : *layers) {", "if (config.sliding_window > 0) for (auto& layer : *layers) {",
      "is inside another statement", "for (auto& layer : *layers)", "local_global"},
     {"TwoWalks", "hidden_states = norm(hidden_states);",
      "for (auto& layer : *layers) hidden_states = layer(hidden_states, full);\n    hidden_states = "
@@ -282,11 +282,13 @@ const Mutation kTowers[] = {
      "is held by the first pipeline stage alone, but is used after what the last one runs", "return left(once",
      "two_towers"},
     {"LastTowerBeforeTheFirst", "const Tensor states = read(batch, mask);",
-     "const Tensor early = right(table(batch.input_ids), mask);\n    const Tensor states = read(batch, mask + early);",
+     "const Tensor early = right(table(batch.input_ids), mask);\n    const Tensor states = read(batch, "
+     "causal_mask(early.mean(-1), 0));",
      "is held by the last pipeline stage alone, but is used before what the first one runs", "const Tensor early",
      "two_towers"},
     {"SecondValue", "Tensor crossing = states;",
-     "const Tensor other = left(table(batch.input_ids), mask);\n    const Tensor both = mask + other;\n    Tensor "
+     "const Tensor other = left(table(batch.input_ids), mask);\n    const Tensor both = batch.input_ids.unsqueeze(-1) "
+     "+ other;\n    Tensor "
      "crossing = states;",
      "the first pipeline stage makes other beside crossing, which it hands on", "const Tensor other", "two_towers"},
     {"SeveralNames", "Tensor crossing = states;\n    crossing = crossing + bridge(states);",
@@ -334,7 +336,7 @@ const Mutation kTowers[] = {
      "const Tensor scores", "two_towers"},
     {"OneTowerRun", kTwoTowers,
      "  Outputs forward(const Batch& batch) {\n    Outputs outputs;\n    outputs.logits = model->left("
-     "model->table(batch.input_ids), batch.attention_mask);\n    return outputs;\n  }\n  TwoTowersModel "
+     "model->table(batch.input_ids), whole_mask());\n    return outputs;\n  }\n  TwoTowersModel "
      "model{nullptr};",
      "the PP_FIRST and the PP_LAST modules of TwoTowersForCausalLM are not both run", "Outputs forward", "two_towers"},
 };
@@ -359,7 +361,8 @@ const Mutation kCutTowers[] = {
     {"TowerWalkedTwice", "return bridge(seen);", "const Tensor again = left(seen, mask);\n    return bridge(again);",
      "the PP_SPLIT list layers is walked more than once", "const Tensor again = left(seen", "split_towers"},
     {"TwoTensorsOfTheFirstTower", "Tensor crossing = states;",
-     "const Tensor other = bridge(states);\n    const Tensor both = mask + other;\n    Tensor crossing = states;",
+     "const Tensor other = bridge(states);\n    const Tensor both = batch.input_ids.unsqueeze(-1) + other;\n    Tensor "
+     "crossing = states;",
      "the first pipeline stage makes states beside crossing, which it hands on", "const Tensor states", "split_towers"},
     {"LayersReachedInto", "return bridge(seen);", "return bridge(seen) + left->layers[0]->mlp(seen);",
      "is reached into: a stage holds only some of its elements", "left->layers[0]", "split_towers"},

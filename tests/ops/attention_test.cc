@@ -1,14 +1,19 @@
-// Fused attention against the formula written out in float64: values and gradients, with grouped heads, windows and
-// padding, over sizes that fill no block.
+// Fused attention against the formula written out in float64: values and gradients, with grouped heads and every kind
+// of mask, over sizes that fill no block; and what of a mask saves it from computing.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
+#include <memory>
+#include <string_view>
 #include <vector>
 
-#include "runtime/model/functions.h"
+#include "runtime/model/attention.h"
 #include "runtime/ops/fused.h"
+#include "tests/support/counting_allocator.h"
 
 namespace modular {
 namespace {
@@ -17,9 +22,20 @@ struct Case {
   int64_t batch, heads, key_value_heads, seq, dim;
   int64_t window = 0;
   bool padding = false;
+  enum class Documents { none, in_order, mixed } documents = Documents::none;
+  bool causal = true;  // else a window is how far a query sees both ways
 };
 
-Tensor mask_of(const Case& of) {
+class WithFused {
+ public:
+  WithFused() { install_fused_functions(); }
+  ~WithFused() { fused = before_; }
+
+ private:
+  FusedFunctions before_ = fused;
+};
+
+AttentionMask mask_of(const Case& of) {
   Tensor padding;
   if (of.padding) {
     padding = at::ones({of.batch, of.seq}, at::kLong);
@@ -28,15 +44,20 @@ Tensor mask_of(const Case& of) {
       if (i % 2) padding[i].slice(0, 0, of.seq / 3).zero_();   // and before the first token: those queries see nothing
     }
   }
-  return causal_mask(padding, of.seq, of.window, at::kCPU);
+  AttentionMask mask = causal_mask(padding, of.window);
+  mask.causal = of.causal;
+  const Tensor place = at::arange(of.batch * of.seq).view({of.batch, of.seq});
+  if (of.documents == Case::Documents::in_order) mask.documents = place.div(37, "floor");
+  if (of.documents == Case::Documents::mixed) mask.documents = place.div(5, "floor").remainder(3);
+  return mask;
 }
 
 // softmax(scale * query key^T) value over what the mask lets each query see; 0 where it sees nothing.
-Tensor exact_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& given, double scale) {
-  const int64_t group = query.size(1) / key.size(1), seq = query.size(2);
-  const Tensor mask = given.defined() ? given : at::ones({seq, seq}, at::kBool).tril();
+Tensor exact_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& visible,
+                       double scale) {
+  const int64_t group = query.size(1) / key.size(1);
   const Tensor scores = at::matmul(query, key.repeat_interleave(group, 1).transpose(-2, -1)) * scale;
-  const Tensor weights = at::softmax(scores.masked_fill(~mask, -1e30), -1) * mask;
+  const Tensor weights = at::softmax(scores.masked_fill(~visible, -1e30), -1) * visible;
   return at::matmul(weights, value.repeat_interleave(group, 1)).transpose(1, 2).flatten(2);
 }
 
@@ -46,12 +67,11 @@ double relative_difference(const Tensor& found, const Tensor& expected) {
   return difference.norm().item<double>() / (expected.norm().item<double>() + 1e-30);
 }
 
-class FusedAttentionTest : public testing::TestWithParam<std::tuple<Case, at::ScalarType>> {};
+class FusedAttentionTest : public ::testing::TestWithParam<std::tuple<Case, at::ScalarType>> {};
 
 TEST_P(FusedAttentionTest, AgreesWithTheFormula) {
   const auto& [of, type] = GetParam();
-  const FusedFunctions before = fused;
-  install_fused_functions();
+  const WithFused installed;
   at::manual_seed(3);
   // As projections hand them over: [batch, seq, heads, dim] in memory.
   std::vector<Tensor> inputs, wide;
@@ -60,15 +80,14 @@ TEST_P(FusedAttentionTest, AgreesWithTheFormula) {
     inputs.push_back(memory.transpose(1, 2).requires_grad_());
     wide.push_back(memory.transpose(1, 2).to(at::kDouble).requires_grad_());
   }
-  const Tensor mask = mask_of(of);
+  const AttentionMask mask = mask_of(of);
   const double scale = 1.0 / std::sqrt(static_cast<double>(of.dim));
 
   const Tensor found = attention(inputs[0], inputs[1], inputs[2], mask, scale);
-  const Tensor expected = exact_attention(wide[0], wide[1], wide[2], mask, scale);
+  const Tensor expected = exact_attention(wide[0], wide[1], wide[2], visible_keys(mask, of.seq, at::kCPU), scale);
   const Tensor upstream = at::randn(found.sizes()).to(type);
   const auto gradients = torch::autograd::grad({found}, inputs, {upstream});
   const auto exact = torch::autograd::grad({expected}, wide, {upstream.to(at::kDouble)});
-  fused = before;
 
   // bfloat16: the output is rounded once, and its rounded value enters the gradients.
   const double tolerance = type == at::kFloat ? 2e-6 : 1e-2;
@@ -79,20 +98,177 @@ TEST_P(FusedAttentionTest, AgreesWithTheFormula) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, FusedAttentionTest,
-    testing::Combine(testing::Values(Case{1, 1, 1, 1, 1}, Case{2, 1, 1, 5, 3}, Case{2, 3, 3, 32, 32},
-                                     Case{1, 4, 2, 33, 16}, Case{2, 6, 1, 70, 40}, Case{1, 2, 2, 256, 32},
-                                     Case{1, 2, 1, 100, 80}, Case{1, 2, 2, 129, 256},
-                                     Case{1, 2, 2, 100, 16, /*window=*/7}, Case{2, 4, 2, 150, 32, /*window=*/64},
-                                     Case{3, 4, 2, 45, 8, /*window=*/0, /*padding=*/true},
-                                     Case{4, 2, 1, 90, 24, /*window=*/20, /*padding=*/true}),
-                     testing::Values(at::kFloat, at::kBFloat16)),
+    ::testing::Combine(::testing::Values(Case{1, 1, 1, 1, 1}, Case{2, 1, 1, 5, 3}, Case{2, 3, 3, 32, 32},
+                                         Case{1, 4, 2, 33, 16}, Case{2, 6, 1, 70, 40}, Case{1, 2, 2, 256, 32},
+                                         Case{1, 2, 1, 100, 80}, Case{1, 2, 2, 129, 256},
+                                         Case{1, 2, 2, 100, 16, /*window=*/7}, Case{2, 4, 2, 150, 32, /*window=*/64},
+                                         Case{3, 4, 2, 45, 8, /*window=*/0, /*padding=*/true},
+                                         Case{4, 2, 1, 90, 24, /*window=*/20, /*padding=*/true},
+                                         Case{2, 4, 2, 100, 16, 0, false, Case::Documents::in_order},
+                                         Case{2, 2, 1, 130, 24, /*window=*/30, true, Case::Documents::in_order},
+                                         Case{2, 2, 2, 77, 8, 0, true, Case::Documents::mixed},
+                                         Case{2, 2, 1, 100, 40, 0, false, Case::Documents::none, /*causal=*/false},
+                                         Case{3, 4, 2, 90, 16, 0, true, Case::Documents::none, /*causal=*/false},
+                                         Case{1, 2, 1, 170, 16, /*window=*/9, false, Case::Documents::none, false},
+                                         Case{2, 2, 2, 101, 32, /*window=*/50, true, Case::Documents::in_order, false},
+                                         Case{2, 4, 1, 64, 8, /*window=*/40, true, Case::Documents::mixed, false}),
+                       ::testing::Values(at::kFloat, at::kBFloat16)),
     [](const auto& info) {
       const Case& of = std::get<0>(info.param);
       return "batch" + std::to_string(of.batch) + "heads" + std::to_string(of.heads) + "of" +
              std::to_string(of.key_value_heads) + "seq" + std::to_string(of.seq) + "dim" + std::to_string(of.dim) +
              (of.window ? "window" + std::to_string(of.window) : "") + (of.padding ? "padding" : "") +
+             (of.documents == Case::Documents::none ? "" : "documents") + (of.causal ? "" : "bothways") +
              at::toString(std::get<1>(info.param));
     });
+
+// ---- The plain form ----
+
+/// What libtorch's attention is asked for while it lives.
+class Asked {
+ public:
+  Asked()
+      : handle_(at::addThreadLocalCallback(
+            at::RecordFunctionCallback([](const at::RecordFunction& call) -> std::unique_ptr<at::ObserverContext> {
+              if (std::string_view(call.name()) == "aten::scaled_dot_product_attention")
+                has_mask = call.inputs()[3].isTensor(), is_causal = call.inputs()[5].toBool();
+              return nullptr;
+            }).needsInputs(true))) {}
+  ~Asked() { at::removeCallback(handle_); }
+  Asked(const Asked&) = delete;
+  Asked& operator=(const Asked&) = delete;
+
+  static inline bool has_mask = false, is_causal = false;
+
+ private:
+  at::CallbackHandle handle_;
+};
+
+TEST(PlainAttention, IsThatUnderTheMaskAsATensor) {
+  at::manual_seed(5);
+  for (const int64_t keys : {6, 9}) {  // 3 more than the queries, as from a cache, and as many
+    const int64_t seq = keys == 9 ? 9 : 3;
+    const Tensor query = at::randn({2, 4, seq, 8}, at::kDouble), key = at::randn({2, 2, keys, 8}, at::kDouble);
+    const Tensor value = at::randn({2, 2, keys, 8}, at::kDouble);
+    for (const bool causal : {false, true})
+      for (const std::optional<int64_t> reach : {std::optional<int64_t>(), {2}, {20}})
+        for (const Tensor& padding : {Tensor(), at::arange(keys).lt(keys - 1).expand({2, keys})})
+          for (const Tensor& documents : {Tensor(), at::arange(keys).ge(4).to(at::kLong).unsqueeze(0)}) {
+            const AttentionMask mask = {causal, reach, padding, documents};
+            const Tensor visible = plain::visible_keys(mask, seq, keys, at::kCPU);
+            EXPECT_TRUE(at::allclose(plain::attention(query, key, value, mask, 0.3),
+                                     plain::attention(query, key, value, visible, 0.3)));
+            EXPECT_TRUE(at::allclose(plain::capped_attention(query, key, value, mask, 0.3, 2.0),
+                                     plain::capped_attention(query, key, value, visible, 0.3, 2.0)));
+            const Tensor shares = plain::attention_shares(query, key, mask, 0.3, std::nullopt);
+            EXPECT_EQ(shares.gt(0).logical_and(visible.logical_not()).sum().item<int64_t>(), 0);
+          }
+  }
+}
+
+TEST(PlainAttention, AsksLibtorchForAMaskOnlyWhereItHasNoWordForIt) {
+  const Tensor query = at::randn({1, 2, 5, 8}), longer = at::randn({1, 2, 7, 8});
+  const Asked asked;
+  const auto ask = [&](const Tensor& key, const AttentionMask& mask) {
+    plain::attention(query, key, key, mask, 0.3);
+    return std::pair(Asked::has_mask, Asked::is_causal);
+  };
+  const std::pair no_mask(false, false), triangle(false, true), a_mask(true, false);
+  EXPECT_EQ(ask(query, whole_mask()), no_mask);
+  EXPECT_EQ(ask(query, causal_mask(Tensor(), /*window=*/0)), triangle);
+  EXPECT_EQ(ask(query, causal_mask(Tensor(), /*window=*/5)), triangle) << "a window that hides nothing";
+  EXPECT_EQ(ask(query, causal_mask(Tensor(), /*window=*/4)), a_mask);
+  EXPECT_EQ(ask(query, causal_mask(at::ones({1, 5}), /*window=*/0)), a_mask);
+  EXPECT_EQ(ask(longer, causal_mask(Tensor(), /*window=*/0)), a_mask) << "libtorch's triangle begins with the keys";
+  EXPECT_EQ(ask(longer, whole_mask()), no_mask);
+}
+
+// ---- What a mask saves ----
+
+/// Of which positions all that comes is a number where the keys and values at [first, last) are none: the query's
+/// result, and its gradient, the key's and the value's. Even with weight 0 such keys spoil whatever is computed from
+/// them.
+struct Numbers {
+  Tensor in_result, in_gradients;  // [seq]
+
+  Numbers(const AttentionMask& mask, int64_t seq, int64_t first, int64_t last) {
+    std::vector<Tensor> inputs;
+    for (int i = 0; i < 3; ++i) inputs.push_back(at::randn({1, 2, seq, 16}));
+    for (const size_t i : {1, 2}) inputs[i].slice(2, first, last).fill_(std::nan(""));
+    for (Tensor& input : inputs) input.requires_grad_();
+    const Tensor mixed = attention(inputs[0], inputs[1], inputs[2], mask, 0.25);
+    in_result = mixed[0].isfinite().all(-1);
+    const auto gradients = torch::autograd::grad({mixed}, inputs, {at::ones_like(mixed)});
+    in_gradients = at::cat(gradients, -1)[0].isfinite().all(-1).all(0);
+  }
+};
+
+/// [seq], true but at [first, last).
+Tensor but(int64_t first, int64_t last, int64_t seq) {
+  Tensor all = at::ones({seq}, at::kBool);
+  all.slice(0, first, last).zero_();
+  return all;
+}
+
+TEST(FusedAttention, ComputesNothingOfKeysThatAWindowLeavesOut) {
+  const WithFused installed;
+  const Numbers numbers(causal_mask(Tensor(), /*window=*/33), 256, /*first=*/64, /*last=*/96);
+  EXPECT_TRUE(at::equal(numbers.in_result, but(64, 128, 256))) << "of the queries that see one of them";
+  EXPECT_TRUE(at::equal(numbers.in_gradients, but(32, 128, 256))) << "and of the keys that these see";
+}
+
+TEST(FusedAttention, ComputesNothingOfKeysOfOtherDocuments) {
+  const WithFused installed;
+  for (const bool causal : {false, true}) {
+    AttentionMask mask;
+    mask.causal = causal;
+    mask.documents = at::arange(256).div(64, "floor").unsqueeze(0);
+    const Numbers numbers(mask, 256, /*first=*/64, /*last=*/128);
+    EXPECT_TRUE(at::equal(numbers.in_result, but(64, 128, 256)));
+    EXPECT_TRUE(at::equal(numbers.in_gradients, but(64, 128, 256)));
+  }
+}
+
+TEST(FusedAttention, ComputesNothingOfPaddingBesideTheText) {
+  const WithFused installed;
+  AttentionMask mask;
+  mask.padding = at::arange(256).lt(128).unsqueeze(0);
+  const Numbers numbers(mask, 256, /*first=*/128, /*last=*/256);
+  EXPECT_TRUE(numbers.in_result.all().item<bool>());
+  EXPECT_TRUE(numbers.in_gradients.all().item<bool>());
+}
+
+/// Bytes that a forward and a backward of attention hold at most beside their inputs and what they return.
+int64_t peak_of_step(const AttentionMask& mask, int64_t seq) {
+  std::vector<Tensor> inputs;
+  for (int i = 0; i < 3; ++i) inputs.push_back(at::randn({1, 1, seq, 8}).requires_grad_());
+  auto& allocator = testing::CountingAllocator::installed();
+  const int64_t before = allocator.live();
+  allocator.start();
+  const Tensor mixed = attention(inputs[0], inputs[1], inputs[2], mask, 0.25);
+  torch::autograd::grad({mixed}, inputs, {at::ones_like(mixed)});
+  return allocator.peak() - before;
+}
+
+TEST(FusedAttention, MakesNoTensorOfQueriesTimesKeys) {
+  const WithFused installed;
+  testing::CountingAllocator::installed();
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);  // each has scratch of its own
+  constexpr int64_t kSeq = 8192;
+  for (const int64_t window : {0, 512})
+    for (const bool is_padded : {false, true}) {
+      Batch batch;
+      batch.input_ids = at::zeros({1, kSeq}, at::kLong);
+      if (is_padded) batch.attention_mask = at::arange(kSeq).ge(100).unsqueeze(0);
+      batch.documents = at::arange(kSeq).div(1000, "floor").unsqueeze(0);
+      EXPECT_LT(peak_of_step(causal_mask(batch, window), kSeq), kSeq * kSeq / 4);
+      EXPECT_LT(peak_of_step(bidirectional_mask(batch), kSeq), kSeq * kSeq / 4);
+      batch.documents = Tensor();
+      EXPECT_LT(peak_of_step(causal_mask(batch, window), kSeq), kSeq * kSeq / 4);
+    }
+  at::set_num_threads(threads);
+}
 
 }  // namespace
 }  // namespace modular

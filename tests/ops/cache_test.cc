@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "runtime/model/attention.h"
 #include "runtime/model/rope.h"
 #include "runtime/model/state_space.h"
 #include "runtime/ops/fused.h"
@@ -98,7 +99,7 @@ TEST(Cache, AttentionSeesWhatCameBefore) {
         for (const at::Tensor& values : {value, narrower})
           expect_parts_are_the_whole([&](int64_t first, int64_t size) {
             const auto part = [&](const at::Tensor& each) { return each.narrow(2, first, size); };
-            const at::Tensor mask = causal_mask(/*padding=*/{}, size, window, at::kCPU);
+            const AttentionMask mask = causal_mask(/*padding=*/at::Tensor(), window);
             return attention(part(query), part(key), part(values), mask, 0.3, softcap);
           });
   }
@@ -146,9 +147,11 @@ TEST(Cache, PaddingAndMasksThatSeeWhatIsBehindSpoilIt) {
     return cache.spoiled();
   };
   EXPECT_FALSE(spoils([&] { causal_mask(batch, 2); }));
-  EXPECT_TRUE(spoils([&] { causal_mask(at::ones({kBatch, 3}, at::kLong), 3, 0, at::kCPU); }));
+  EXPECT_TRUE(spoils([&] { causal_mask(at::ones({kBatch, 3}, at::kLong), 0); }));
   EXPECT_TRUE(spoils([&] { bidirectional_mask(batch); }));
-  EXPECT_TRUE(spoils([&] { whole_mask(3, at::kCPU); }));
+  EXPECT_TRUE(spoils([&] { whole_mask(); }));
+  batch.documents = at::zeros({kBatch, 3}, at::kLong);
+  EXPECT_TRUE(spoils([&] { causal_mask(batch, 0); }));
 }
 
 TEST(Cache, IsForForwardsThatKeepAlikeAndHaveNoGradients) {

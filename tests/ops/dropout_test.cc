@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "runtime/model/functions.h"
+#include "runtime/model/attention.h"
 #include "runtime/ops/fused.h"
 
 namespace modular {
@@ -137,15 +137,20 @@ TEST(Dropout, WithoutARuntimeIsLibtorchs) {
 
 struct AttentionCase {
   int64_t batch, heads, key_value_heads, seq, dim;
-  enum class Mask { causal, window, padding } mask;
+  enum class Mask { causal, window, padding, documents } mask;
 };
 
-Tensor mask_of(const AttentionCase& of) {
-  if (of.mask == AttentionCase::Mask::causal) return {};
-  if (of.mask == AttentionCase::Mask::window) return causal_mask({}, of.seq, 5, at::kCPU);
-  Tensor visible = at::ones({of.batch, 1, of.seq, of.seq}, at::kBool);
-  for (int64_t i = 0; i < of.batch; ++i) visible[i].slice(-1, of.seq - i * 3).zero_();
-  return visible;
+AttentionMask mask_of(const AttentionCase& of) {
+  if (of.mask == AttentionCase::Mask::causal) return causal_mask(Tensor(), /*window=*/0);
+  if (of.mask == AttentionCase::Mask::window) return causal_mask(Tensor(), /*window=*/5);
+  AttentionMask mask = whole_mask();
+  if (of.mask == AttentionCase::Mask::documents) {
+    mask.documents = at::arange(of.seq).div(7, "floor").remainder(3).unsqueeze(0);  // each in several pieces
+    return mask;
+  }
+  mask.padding = at::ones({of.batch, of.seq}, at::kBool);
+  for (int64_t i = 0; i < of.batch; ++i) mask.padding[i].slice(-1, of.seq - i * 3).zero_();
+  return mask;
 }
 
 class DroppingAttention : public testing::TestWithParam<std::tuple<AttentionCase, at::ScalarType>> {};
@@ -154,7 +159,7 @@ TEST_P(DroppingAttention, AgreesWithTheFormula) {
   const auto& [of, type] = GetParam();
   const DropoutDraw draw = draw_of(of.batch, 0.25);
   const double scale = 1.0 / std::sqrt(static_cast<double>(of.dim));
-  const Tensor mask = mask_of(of);
+  const AttentionMask mask = mask_of(of);
   std::vector<Tensor> inputs, wide;
   for (const int64_t heads : {of.heads, of.key_value_heads, of.key_value_heads}) {
     const Tensor memory = at::randn({of.batch, of.seq, heads, of.dim}).to(type);
@@ -165,7 +170,7 @@ TEST_P(DroppingAttention, AgreesWithTheFormula) {
   const Tensor found = fused.attention(inputs[0], inputs[1], inputs[2], mask, scale, &draw);
 
   const int64_t group = of.heads / of.key_value_heads;
-  const Tensor visible = mask.defined() ? mask : at::ones({of.seq, of.seq}, at::kBool).tril();
+  const Tensor visible = visible_keys(mask, of.seq, at::kCPU);
   const Tensor scores = at::matmul(wide[0], wide[1].repeat_interleave(group, 1).transpose(2, 3)) * scale;
   const Tensor shares = at::softmax(scores.masked_fill(~visible, -1e30), -1);
   const Tensor kept = kept_one_by_one(draw, of.heads, of.seq, of.seq);
@@ -189,7 +194,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, DroppingAttention,
                                                           AttentionCase{2, 4, 2, 33, 16, Mask::causal},
                                                           AttentionCase{2, 2, 1, 100, 24, Mask::window},
                                                           AttentionCase{3, 2, 2, 64, 32, Mask::padding},
-                                                          AttentionCase{2, 3, 3, 130, 8, Mask::padding}),
+                                                          AttentionCase{2, 3, 3, 130, 8, Mask::padding},
+                                                          AttentionCase{2, 4, 1, 75, 8, Mask::documents}),
                                           testing::Values(at::kFloat, at::kBFloat16, at::kDouble)),
                          [](const auto& info) {
                            const AttentionCase& of = std::get<0>(info.param);
@@ -201,13 +207,14 @@ TEST(DroppingAttention, PartsOfTheHeadsDropWhatTheWholeDoes) {
   const WithFused installed;
   DropoutDraw draw = draw_of(2, 0.3);
   const Tensor query = at::randn({2, 6, 40, 16}), key = at::randn({2, 6, 40, 16}), value = at::randn({2, 6, 40, 16});
-  const Tensor whole = fused.attention(query, key, value, {}, 0.25, &draw);
+  const AttentionMask mask = causal_mask(Tensor(), /*window=*/0);
+  const Tensor whole = fused.attention(query, key, value, mask, 0.25, &draw);
   for (draw.part = 0; draw.part < 3; ++draw.part) {
     const auto heads = [&](const Tensor& all) { return all.narrow(1, 2 * draw.part, 2); };
-    const Tensor part = fused.attention(heads(query), heads(key), heads(value), {}, 0.25, &draw);
+    const Tensor part = fused.attention(heads(query), heads(key), heads(value), mask, 0.25, &draw);
     EXPECT_TRUE(part.equal(whole.narrow(-1, 32 * draw.part, 32)));
     const Tensor plainly =
-        plain::attention_dropping(heads(query), heads(key), heads(value), {}, 0.25, std::nullopt, draw);
+        plain::attention_dropping(heads(query), heads(key), heads(value), mask, 0.25, std::nullopt, draw);
     EXPECT_TRUE(at::allclose(part, plainly, 1e-4, 1e-5));
   }
 }

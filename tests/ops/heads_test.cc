@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "runtime/model/functions.h"
+#include "runtime/model/attention.h"
 
 namespace modular {
 namespace {
@@ -29,11 +29,11 @@ TEST(AttentionWithSinks, GivesTheSinkAShareOfEachQuery) {
       at::randn({2, 3, 5, 4}, at::kDouble).requires_grad_(), at::randn({6}, at::kDouble).requires_grad_()};
   Tensor padding = at::ones({2, 5}, at::kLong);
   padding[0].slice(0, 3).zero_();
-  for (const Tensor& mask :
-       {Tensor(), causal_mask(padding, 5, /*window=*/0, at::kCPU), causal_mask(Tensor(), 5, /*window=*/2, at::kCPU)}) {
+  for (const AttentionMask& mask :
+       {causal_mask(Tensor(), /*window=*/0), causal_mask(padding, /*window=*/0), causal_mask(Tensor(), /*window=*/2)}) {
     const Tensor found = attention_with_sinks(inputs[0], inputs[1], inputs[2], mask, 0.5, inputs[3]);
 
-    const Tensor visible = mask.defined() ? mask : at::ones({5, 5}, at::kBool).tril();
+    const Tensor visible = visible_keys(mask, 5, at::kCPU);
     const Tensor keys = inputs[1].repeat_interleave(2, 1), values = inputs[2].repeat_interleave(2, 1);
     const Tensor weights = (inputs[0].matmul(keys.transpose(2, 3)) * 0.5).exp() * visible;
     const Tensor whole = weights.sum(-1, /*keepdim=*/true) + inputs[3].exp().view({1, 6, 1, 1});

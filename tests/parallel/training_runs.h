@@ -27,6 +27,7 @@ struct Variant {
   ParallelOptions options = {};
   int64_t micro_batches = 1;
   std::string optimizer = "adamw";
+  bool documents = false;      // rows hold several documents each
   bool compares_rows = false;  // the loss compares a micro-batch's rows: one process has the same micro-batches
 };
 

@@ -153,8 +153,9 @@ TEST(UnevenSplits, SharedHeadsAreThoseOfOneProcessInDoublePrecision) {
       const auto attend = [&](const Tensor& input, const std::vector<Tensor>& of, const auto& norm) {
         const auto by_head = [](const Tensor& value) { return value.unflatten(-1, {-1, 6}).transpose(1, 2); };
         const Tensor key = norm(at::linear(input, of[1]), of[3]), value = at::linear(input, of[2]);
-        return at::linear(plain::attention(by_head(at::linear(input, of[0])), by_head(key), by_head(value), {}, 0.4),
-                          of[4]);
+        const Tensor mixed = plain::attention(by_head(at::linear(input, of[0])), by_head(key), by_head(value),
+                                              causal_mask(Tensor(), /*window=*/0), 0.4);
+        return at::linear(mixed, of[4]);
       };
       std::vector<Tensor> whole;
       for (const Tensor& weight : weights) whole.push_back(weight.clone().requires_grad_());

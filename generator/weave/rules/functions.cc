@@ -105,6 +105,9 @@ Value attention(Operation& op) {
                        "it wants [batch, heads, seq, head_dim] split by heads");
     split = &value;
   }
+  if (op.values.size() > 3 && op.values[3].kind == Value::Kind::object && !op.values[3].is_invariant())
+    return op.refuse("attention with a mask that is " + describe(op.values[3]),
+                     "what hides keys has to be whole: it is the same for every head");
   if (op.values.size() > 3 && is_tensor(op.values[3])) {
     const Value& mask = op.values[3];
     if (split && is_split(mask)) {
@@ -160,14 +163,20 @@ Value attention(Operation& op) {
   return Value::tensor(sharded(merged ? 2 : 1), true, merged ? 3 : 4);
 }
 
-/// [batch or 1, 1, seq, seq], the same for every head.
+/// An AttentionMask, of what the batch says.
 Value attention_mask(Operation& op) {
   for (const Value& value : op.values)
     if (!value.is_invariant()) return unproven(op, value);
-  op.trusted = "the mask is the same for every head";
-  Value mask = Value::tensor(kInvariant, false, 4);
-  mask.ones = {-3};
-  return mask;
+  return invariant_of("modular::AttentionMask", false);
+}
+
+/// visible_keys(mask, seq, device): [batch or 1, 1, seq, keys].
+Value visible_keys(Operation& op) {
+  for (const Value& value : op.values)
+    if (!value.is_invariant()) return unproven(op, value);
+  Value visible = Value::tensor(kInvariant, false, 4);
+  visible.ones = {-3};
+  return visible;
 }
 
 Value rotary_tables(Operation& op) {
@@ -276,6 +285,9 @@ const RuleTable& function_rules() {
       {"rotary_adjacent", rotary},
       {"rotary_tables", rotary_tables},
       {"causal_mask", attention_mask},
+      {"bidirectional_mask", attention_mask},
+      {"whole_mask", attention_mask},
+      {"visible_keys", visible_keys},
       {"position_ids", from_batch<2>},
       {"next_tokens", from_batch<2>},
       {"count_targets", from_batch<0>},

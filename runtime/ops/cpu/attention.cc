@@ -1,10 +1,8 @@
 // The CPU's attention: a key/value head of a sequence is a piece of work, the loops are in attention_kernel.cc.
-#include <algorithm>
-#include <vector>
-
 #include "runtime/ops/cpu/attention_kernel.h"
 #include "runtime/ops/cpu/parallel.h"
 #include "runtime/ops/cpu/tensors.h"
+#include "runtime/ops/cpu/visible_keys.h"
 #include "runtime/ops/operations.h"
 
 namespace modular {
@@ -15,54 +13,17 @@ using cpu::read, cpu::with_element_type, cpu::write;
 
 Tensor with_contiguous_vectors(const Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
 
-// The ranges of keys that the query blocks of one mask [seq, seq] see.
-std::vector<cpu::KeyRange> key_ranges(const bool* mask, int64_t seq) {
-  std::vector<cpu::KeyRange> ranges;
-  for (int64_t start = 0; start < seq; start += cpu::kQueryBlock) {
-    int64_t first = seq, last = 0;
-    for (int64_t i = start; i < std::min(seq, start + cpu::kQueryBlock); ++i) {
-      const bool *row = mask + i * seq, *end = row + seq;
-      const bool* seen = std::find(row, std::find(row, row + std::min(first, seq), true), true);
-      first = std::min<int64_t>(first, seen - row);
-      while (end > row + last && !end[-1]) --end;
-      last = std::max<int64_t>(last, end - row);
-    }
-    first = std::min(first, last) / cpu::kQueryBlock * cpu::kQueryBlock;
-    ranges.push_back({first, cpu::padded(last)});
-  }
-  return ranges;
-}
-
-// The same for every mask of a batch.
-struct Masks {
-  Tensor masks;  // [batch or 1, 1, seq, seq] bool, contiguous; or undefined
-  std::vector<std::vector<cpu::KeyRange>> ranges;
-
-  Masks(const Tensor& given, int64_t seq) {
-    if (!given.defined()) return;
-    masks = given.contiguous();
-    for (int64_t i = 0; i < masks.size(0); ++i) ranges.push_back(key_ranges(read<bool>(masks) + i * seq * seq, seq));
-  }
-
-  void set(cpu::AttentionShape& shape, int64_t sequence) const {
-    if (!masks.defined()) return;
-    const int64_t index = masks.size(0) == 1 ? 0 : sequence;
-    shape.mask = read<bool>(masks) + index * shape.seq * shape.seq;
-    shape.ranges = ranges[static_cast<size_t>(index)].data();
-  }
-};
-
 }  // namespace
 
 std::pair<Tensor, Tensor> cpu_attention(const Tensor& query_given, const Tensor& key_given, const Tensor& value_given,
-                                        const Tensor& mask, double scale, const DropoutDraw* drawn) {
+                                        const AttentionMask& mask, double scale, const DropoutDraw* drawn) {
   const Tensor query = with_contiguous_vectors(query_given), key = with_contiguous_vectors(key_given),
                value = with_contiguous_vectors(value_given);
   const int64_t batch = query.size(0), heads = query.size(1), seq = query.size(2), dim = query.size(3);
   const int64_t kv_heads = key.size(1);
   const Tensor output = at::empty({batch, seq, heads * dim}, query.options());
   const Tensor log_sum_exp = at::empty({batch, heads, seq}, query.options().dtype(at::kFloat));
-  const Masks masks(mask, seq);
+  const cpu::VisibleKeys visible(mask, seq);
   with_element_type(query, [&](auto element) {
     using T = decltype(element);
     const T *queries = read<T>(query), *keys = read<T>(key), *values = read<T>(value);
@@ -72,8 +33,9 @@ std::pair<Tensor, Tensor> cpu_attention(const Tensor& query_given, const Tensor&
                               .dim = dim,
                               .group = heads / kv_heads,
                               .scale = static_cast<float>(scale),
-                              .mask = nullptr,
-                              .ranges = nullptr,
+                              .visible = nullptr,
+                              .present = nullptr,
+                              .documents = nullptr,
                               .query = {query.stride(1), query.stride(2)},
                               .output = {dim, heads * dim},
                               .key_row = key.stride(2),
@@ -84,7 +46,7 @@ std::pair<Tensor, Tensor> cpu_attention(const Tensor& query_given, const Tensor&
       cpu::AttentionShape own = shape;
       for (int64_t piece = first; piece < last; ++piece) {
         const int64_t sequence = piece / kv_heads, kv_head = piece % kv_heads, head = kv_head * shape.group;
-        masks.set(own, sequence);
+        visible.set(own, sequence);
         const cpu::Drop drop = drawn ? cpu::drop_of(*drawn, sequence, drawn->part * heads + head, 0) : cpu::Drop();
         if (drawn) own.drop = &drop;
         cpu::attention_kernels<T>().forward(own, queries + sequence * query.stride(0) + head * query.stride(1),
@@ -99,9 +61,9 @@ std::pair<Tensor, Tensor> cpu_attention(const Tensor& query_given, const Tensor&
 }
 
 std::array<Tensor, 3> cpu_attention_backward(const Tensor& grad_given, const Tensor& query_given,
-                                             const Tensor& key_given, const Tensor& value_given, const Tensor& mask,
-                                             double scale, const DropoutDraw* drawn, const Tensor& output,
-                                             const Tensor& log_sum_exp) {
+                                             const Tensor& key_given, const Tensor& value_given,
+                                             const AttentionMask& mask, double scale, const DropoutDraw* drawn,
+                                             const Tensor& output, const Tensor& log_sum_exp) {
   const Tensor query = with_contiguous_vectors(query_given), key = with_contiguous_vectors(key_given),
                value = with_contiguous_vectors(value_given), grad = grad_given.contiguous();
   const int64_t batch = query.size(0), heads = query.size(1), seq = query.size(2), dim = query.size(3);
@@ -110,7 +72,7 @@ std::array<Tensor, 3> cpu_attention_backward(const Tensor& grad_given, const Ten
   const Tensor dquery = at::empty({batch, seq, heads, dim}, query.options());
   const Tensor dkey = at::empty({batch, seq, kv_heads, dim}, key.options());
   const Tensor dvalue = at::empty({batch, seq, kv_heads, dim}, value.options());
-  const Masks masks(mask, seq);
+  const cpu::VisibleKeys visible(mask, seq);
   with_element_type(query, [&](auto element) {
     using T = decltype(element);
     const T *queries = read<T>(query), *keys = read<T>(key), *values = read<T>(value);
@@ -121,8 +83,9 @@ std::array<Tensor, 3> cpu_attention_backward(const Tensor& grad_given, const Ten
                               .dim = dim,
                               .group = heads / kv_heads,
                               .scale = static_cast<float>(scale),
-                              .mask = nullptr,
-                              .ranges = nullptr,
+                              .visible = nullptr,
+                              .present = nullptr,
+                              .documents = nullptr,
                               .query = {query.stride(1), query.stride(2)},
                               .output = {dim, heads * dim},
                               .key_row = key.stride(2),
@@ -133,7 +96,7 @@ std::array<Tensor, 3> cpu_attention_backward(const Tensor& grad_given, const Ten
       cpu::AttentionShape own = shape;
       for (int64_t piece = first; piece < last; ++piece) {
         const int64_t sequence = piece / kv_heads, kv_head = piece % kv_heads, head = kv_head * shape.group;
-        masks.set(own, sequence);
+        visible.set(own, sequence);
         const cpu::Drop drop = drawn ? cpu::drop_of(*drawn, sequence, drawn->part * heads + head, 0) : cpu::Drop();
         if (drawn) own.drop = &drop;
         const int64_t of_output = sequence * seq * heads * dim + head * dim;

@@ -83,23 +83,34 @@ void pack_panels(const T* x, int64_t row, int64_t count, int64_t dim, float* pac
 // A block of queries and the keys that it meets.
 struct Block {
   const AttentionShape& shape;
-  int64_t start;  // of its queries
-  int64_t first_key, last_key;
+  int64_t start;      // of its queries
+  int64_t first_key;  // a multiple of kQueryBlock
+  // One past the last key of which the scores of each tile of queries are computed, so that what lies above a diagonal
+  // costs next to nothing. They do not decrease, and are first_key plus multiples of kTileRows.
+  int64_t ends[kQueryBlock / kTileRows];
 
-  Block(const AttentionShape& shape, int64_t start)
-      : shape(shape),
-        start(start),
-        first_key(shape.mask ? shape.ranges[start / kQueryBlock].first : 0),
-        last_key(shape.mask ? shape.ranges[start / kQueryBlock].last : start + kQueryBlock) {}
+  Block(const AttentionShape& shape, int64_t start) : shape(shape), start(start), first_key(shape.seq) {
+    const int64_t count = shape.seq - start < kQueryBlock ? shape.seq - start : kQueryBlock;
+    for (int64_t i = 0; i < count; ++i) {
+      const KeyRange& range = shape.visible[start + i];
+      if (range.first < range.last && range.first < first_key) first_key = range.first;
+    }
+    first_key = first_key / kQueryBlock * kQueryBlock;
+    int64_t end = first_key;
+    for (int64_t i = 0; i < kQueryBlock; ++i) {
+      const int64_t last = i < count ? shape.visible[start + i].last : 0;
+      if (last > end) end = first_key + (last - first_key + kTileRows - 1) / kTileRows * kTileRows;
+      ends[i / kTileRows] = end;
+    }
+  }
 
-  // One past the last key of which the scores of a tile of queries are computed. Without a mask that is the tile's last
-  // query, so that the triangle above the diagonal costs next to nothing.
-  int64_t last_key_of_tile(int64_t tile_start) const { return shape.mask ? last_key : start + tile_start + kTileRows; }
+  int64_t end_of_tile(int64_t i) const { return ends[i / kTileRows]; }
+  int64_t last_key() const { return ends[kQueryBlock / kTileRows - 1]; }
 
-  // One past the last key that a query may see.
-  int64_t end_of_row(int64_t i) const {
-    const int64_t end = shape.mask ? last_key : start + i + 1;
-    return end < shape.seq ? end : shape.seq;
+  // The keys that query i sees, from first_key on; both ends are that where it sees none.
+  KeyRange range_of(int64_t i) const {
+    const KeyRange& range = shape.visible[start + i];
+    return range.first < range.last ? range : KeyRange{first_key, first_key};
   }
 };
 
@@ -107,9 +118,9 @@ struct Block {
 void multiply_panels(const Block& block, const float* rows, int64_t rows_width, const float* panels, float* scores,
                      int64_t width) {
   const int64_t dim = block.shape.dim;
-  for (int64_t key = block.first_key; key < block.last_key; key += kPanel)
+  for (int64_t key = block.first_key; key < block.last_key(); key += kPanel)
     for (int64_t t = 0; t < kQueryBlock; t += kTileRows)
-      if (key < block.last_key_of_tile(t))
+      if (key < block.end_of_tile(t))
         tile<false>(dim, rows + t * rows_width, rows_width, 1, panels + key * dim, kPanel, scores + t * width + key,
                     width);
 }
@@ -119,16 +130,16 @@ void multiply_rows(const Block& block, const float* weights, int64_t width, cons
                    int64_t dim_width) {
   for (int64_t t = 0; t < kQueryBlock; t += kTileRows)
     for (int64_t d = 0; d < dim_width; d += kPanel)
-      tile<false>(block.last_key_of_tile(t) - block.first_key, weights + t * width + block.first_key, width, 1,
+      tile<false>(block.end_of_tile(t) - block.first_key, weights + t * width + block.first_key, width, 1,
                   rows + block.first_key * dim_width + d, dim_width, result + t * dim_width + d, dim_width);
 }
 
 // sums [keys][dim_width] += the transpose of weights [kQueryBlock][width] times rows [kQueryBlock][dim_width].
 void add_transposed(const Block& block, const float* weights, int64_t width, const float* rows, float* sums,
                     int64_t dim_width) {
-  for (int64_t key = block.first_key; key < block.last_key; key += kTileRows) {
-    // Without a mask, tiles of queries before this key have not computed its scores.
-    const int64_t skip = block.shape.mask || key < block.start ? 0 : key - block.start;
+  int64_t skip = 0;  // tiles of queries that end before this key have not computed its scores
+  for (int64_t key = block.first_key; key < block.last_key(); key += kTileRows) {
+    while (block.end_of_tile(skip) <= key) skip += kTileRows;
     for (int64_t d = 0; d < dim_width; d += kPanel)
       tile<true>(kQueryBlock - skip, weights + skip * width + key, 1, width, rows + skip * dim_width + d, dim_width,
                  sums + key * dim_width + d, dim_width);
@@ -139,40 +150,49 @@ void zero(float* row, int64_t first, int64_t last) {
   for (int64_t j = first; j < last; ++j) row[j] = 0.0f;
 }
 
-// Scores that a query must not see become -infinity, also those that fill its last vector up. Returns one past them:
-// the loops over a row take whole vectors, because a scalar exponential at each row's end costs as much as the row.
-int64_t hide(const Block& block, int64_t i, float* scores) {
-  const int64_t first = block.first_key, last = block.end_of_row(i);
-  if (block.shape.mask) {
-    const bool* mask = block.shape.mask + (block.start + i) * block.shape.seq;
+// Scores that query i must not see become -infinity in the whole vectors that hold its range, which is returned widened
+// to them: a scalar exponential at each row's end costs as much as the row.
+KeyRange hide(const Block& block, int64_t i, float* scores) {
+  const KeyRange range = block.range_of(i);
+  const int64_t first = block.first_key + (range.first - block.first_key) / kVector * kVector;
+  const int64_t last = first + (range.last - first + kVector - 1) / kVector * kVector;
+  for (int64_t j = first; j < range.first; ++j) scores[j] = -__builtin_inff();
+  if (const bool* present = block.shape.present) {
 #pragma omp simd
-    for (int64_t j = first; j < last; ++j) scores[j] = mask[j] ? scores[j] : -__builtin_inff();
+    for (int64_t j = range.first; j < range.last; ++j) scores[j] = present[j] ? scores[j] : -__builtin_inff();
   }
-  const int64_t end = first + (last - first + kVector - 1) / kVector * kVector;
-  for (int64_t j = last; j < end; ++j) scores[j] = -__builtin_inff();
-  return end;
+  if (const int64_t* documents = block.shape.documents) {
+    const int64_t own = documents[block.start + i];
+#pragma omp simd
+    for (int64_t j = range.first; j < range.last; ++j) scores[j] = documents[j] == own ? scores[j] : -__builtin_inff();
+  }
+  for (int64_t j = range.last; j < last; ++j) scores[j] = -__builtin_inff();
+  return {first, last};
 }
 
-// Leaves exp(score - largest) in the row, and returns 1 / their sum; 0 for a query that sees nothing.
+// Leaves exp(score - largest) in the row, 0 in what of it query i does not see, and returns 1 / their sum; 0 for a
+// query that sees nothing.
 float exponentiate(const Block& block, int64_t i, float* row, float* log_sum_exp) {
-  const int64_t first = block.first_key, end = hide(block, i, row);
+  const auto [first, last] = hide(block, i, row);
+  zero(row, block.first_key, first);
   float largest_of[kVector], sum_of[kVector];
   for (int64_t v = 0; v < kVector; ++v) largest_of[v] = -__builtin_inff(), sum_of[v] = 0.0f;
-  for (int64_t j = first; j < end; j += kVector)
+  for (int64_t j = first; j < last; j += kVector)
     for (int64_t v = 0; v < kVector; ++v) largest_of[v] = row[j + v] > largest_of[v] ? row[j + v] : largest_of[v];
   float largest = largest_of[0];
   for (int64_t v = 1; v < kVector; ++v) largest = largest_of[v] > largest ? largest_of[v] : largest;
   if (largest == -__builtin_inff()) {
-    zero(row, first, end);
+    zero(row, first, block.end_of_tile(i));
     *log_sum_exp = __builtin_inff();  // so that the backward's weights are 0 as well
     return 0.0f;
   }
-  for (int64_t j = first; j < end; j += kVector)
+  for (int64_t j = first; j < last; j += kVector)
     for (int64_t v = 0; v < kVector; ++v) {
       const float weight = exponential(row[j + v] - largest);
       row[j + v] = weight;
       sum_of[v] += weight;
     }
+  zero(row, block.range_of(i).last, block.end_of_tile(i));
   float sum = 0.0f;
   for (int64_t v = 0; v < kVector; ++v) sum += sum_of[v];
   *log_sum_exp = largest + __builtin_logf(sum);
@@ -184,7 +204,7 @@ template <class Before>
 inline void drop(const Block& block, int64_t head, int64_t i, float* row, Before&& before) {
   Drop drop = *block.shape.drop;
   drop.plane += static_cast<uint32_t>(head);
-  for_each_word(drop, static_cast<uint32_t>(block.start + i), block.first_key, block.end_of_row(i),
+  for_each_word(drop, static_cast<uint32_t>(block.start + i), block.first_key, block.range_of(i).last,
                 [&](int64_t key, const uint32_t* words, int64_t count) {
 #pragma omp simd
                   for (int64_t j = 0; j < count; ++j) {
@@ -221,12 +241,12 @@ void forward(const AttentionShape& shape, const T* query, const T* key, const T*
       float factors[kQueryBlock];
       for (int64_t i = 0; i < kQueryBlock; ++i) {
         float* row = scores + i * width;
-        const int64_t filled = block.last_key_of_tile(i / kTileRows * kTileRows);
-        if (i < count) {
-          factors[i] = exponentiate(block, i, row, log_sum_exp + head * shape.seq + start + i);
-          if (shape.drop) drop(block, head, i, row, [](int64_t, float) {});
+        if (i >= count) {
+          zero(row, block.first_key, block.end_of_tile(i));
+          continue;
         }
-        zero(row, i < count ? block.end_of_row(i) : block.first_key, filled);
+        factors[i] = exponentiate(block, i, row, log_sum_exp + head * shape.seq + start + i);
+        if (shape.drop) drop(block, head, i, row, [](int64_t, float) {});
       }
       multiply_rows(block, scores, width, values, mixed, dim_width);
       for (int64_t i = 0; i < count; ++i) {
@@ -275,22 +295,25 @@ void backward(const AttentionShape& shape, const T* query, const T* key, const T
       multiply_panels(block, upstream, dim_width, value_panels, dweights, width);
       for (int64_t i = 0; i < kQueryBlock; ++i) {
         float *weight = weights + i * width, *dweight = dweights + i * width;
-        const int64_t first = block.first_key, last = i < count ? block.end_of_row(i) : first;
+        int64_t last = block.first_key;
         if (i < count) {
-          const int64_t end = hide(block, i, weight);
+          const KeyRange range = hide(block, i, weight);
+          last = block.range_of(i).last;
+          zero(weight, block.first_key, range.first);
+          zero(dweight, block.first_key, range.first);
           float dot = 0.0f;  // of the output and its gradient: the softmax's backward needs it
 #pragma omp simd reduction(+ : dot)
           for (int64_t d = 0; d < dim; ++d)
             dot += load(given + i * shape.output.row + d) * load(mixed + i * shape.output.row + d);
           const float normalizer = log_sum_exp[head * shape.seq + start + i];
           if (shape.drop) {
-            for (int64_t j = first; j < end; j += kVector)
+            for (int64_t j = range.first; j < range.last; j += kVector)
 #pragma omp simd
               for (int64_t v = 0; v < kVector; ++v) weight[j + v] = exponential(weight[j + v] - normalizer);
             drop(block, head, i, weight,
                  [&](int64_t j, float factor) { dweight[j] = weight[j] * (dweight[j] * factor - dot); });
           } else {
-            for (int64_t j = first; j < end; j += kVector)
+            for (int64_t j = range.first; j < range.last; j += kVector)
 #pragma omp simd
               for (int64_t v = 0; v < kVector; ++v) {
                 weight[j + v] = exponential(weight[j + v] - normalizer);
@@ -298,9 +321,8 @@ void backward(const AttentionShape& shape, const T* query, const T* key, const T
               }
           }
         }
-        const int64_t filled = block.last_key_of_tile(i / kTileRows * kTileRows);
-        zero(weight, last, filled);
-        zero(dweight, last, filled);
+        zero(weight, last, block.end_of_tile(i));
+        zero(dweight, last, block.end_of_tile(i));
       }
       multiply_rows(block, dweights, width, keys, dqueries, dim_width);
       add_transposed(block, weights, width, upstream, dvalues, dim_width);

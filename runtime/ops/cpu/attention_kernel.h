@@ -15,7 +15,7 @@ inline constexpr int64_t kQueryBlock = 32;
 /// Rounded up to whole blocks.
 constexpr int64_t padded(int64_t count) { return (count + kQueryBlock - 1) / kQueryBlock * kQueryBlock; }
 
-/// The keys that some query of a block sees; both ends are multiples of kQueryBlock.
+/// From one position to before another.
 struct KeyRange {
   int64_t first, last;
 };
@@ -29,9 +29,10 @@ struct AttentionShape {
   int64_t seq, dim;
   int64_t group;  // query heads that share the key/value head
   float scale;
-  const bool* mask;        // [seq, seq], true where a query sees a key; null: all before and itself
-  const KeyRange* ranges;  // [blocks]; only with a mask
-  Strides query, output;   // of query heads; `output` holds for its gradient as well
+  const KeyRange* visible;   // [seq]: the keys that each query sees, but for those that the next two hide
+  const bool* present;       // [seq] false for a key that no query sees; null where ranges leave all of them out
+  const int64_t* documents;  // [seq]: a query sees the keys of its own; null where ranges hold no others
+  Strides query, output;     // of query heads; `output` holds for its gradient as well
   int64_t key_row, value_row;
   const Drop* drop;  // of the shares: columns are keys, rows queries, `plane` the first query head; null for none
 };

@@ -118,7 +118,7 @@ class Layers(Operations):
         operands, way = ", ".join(names), self.pick(["causal", "mask", "biases", "sinks"])
         by_head = lambda: self.parameter([self.h], 0 if is_split else None)  # noqa: E731
         if way == "causal":
-            mixed = self.contract(f"attention({operands}, {{}}, 0.5)")
+            mixed = self.contract(f"attention({operands}, causal_mask(Tensor(), /*window=*/0), 0.5)")
         elif way == "mask":
             self.lines.append(f"const Tensor {names[0]}_mask = torch::ones({{1, 1, seq, seq}}).tril();")
             mixed = self.contract(f"attention({operands}, {names[0]}_mask, 0.5)")
@@ -130,7 +130,7 @@ class Layers(Operations):
             mixed = f"attention_with_biases({operands}, {names[0]}_biases, 0.5)"
         else:
             self.use("attention sinks")
-            mixed = f"attention_with_sinks({operands}, {{}}, 0.5, {by_head()})"
+            mixed = f"attention_with_sinks({operands}, causal_mask(Tensor(), /*window=*/0), 0.5, {by_head()})"
         return Value(f"{self.layer('rows' if is_split else 'whole', self.hd, self.H)}({mixed})", v.shape, WHOLE)
 
     def head_norm(self, made):

@@ -99,24 +99,27 @@ Draw rotary(Tensor (*function)(const Tensor&, const Tensor&, const Tensor&)) {
   };
 }
 
-/// With a mask of numbers that are added.
 Application attention(Drawing& draw) {
-  std::vector<Operand> operands = attended(draw, draw.chance(0.7));
+  const Hidden hidden = draw.chance(0.5) ? Hidden::by_mask : Hidden::by_numbers;
+  std::vector<Operand> operands = attended(draw, hidden);
   operands.push_back(draw.real(0.5));
   const bool drops = draw.chance(0.5);
   if (drops) operands.push_back(dropping_layer());
   return {std::move(operands), [=](const Arguments& a, Call call) -> Concrete {
-            if (!drops) return modular::attention(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, a[4].number);
-            const modular::nn::Dropout layer(kDropped);
-            return call == Call::attention
-                       ? modular::tp::attention(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, a[4].number, layer)
-                       : modular::attention(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, a[4].number, layer);
+            const auto attend = [&](const auto& mask) {
+              const Tensor &query = a[0].tensor, &key = a[1].tensor, &value = a[2].tensor;
+              if (!drops) return modular::attention(query, key, value, mask, a[4].number);
+              const modular::nn::Dropout layer(kDropped);
+              return call == Call::attention ? modular::tp::attention(query, key, value, mask, a[4].number, layer)
+                                             : modular::attention(query, key, value, mask, a[4].number, layer);
+            };
+            return hidden == Hidden::by_mask ? attend(mask_of(a[3])) : attend(a[3].tensor);
           }};
 }
 
 /// at::scaled_dot_product_attention(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa)
 Application plain_attention(Drawing& draw) {
-  std::vector<Operand> operands = attended(draw, draw.chance(0.7));
+  std::vector<Operand> operands = attended(draw, draw.chance(0.7) ? Hidden::by_numbers : Hidden::by_nothing);
   operands.insert(operands.end(), {draw.real(0.0), draw.flag(false), draw.real(0.5), draw.flag(true)});
   return application(std::move(operands), [](const Arguments& a) {
     return at::scaled_dot_product_attention(a[0].tensor, a[1].tensor, a[2].tensor, given(a, 3), a[4].number,
@@ -134,12 +137,40 @@ Application position_ids(Drawing& draw) {
   });
 }
 
-Application causal_mask(Drawing& draw) {
-  return application({batch(draw), draw.literal(2)}, [](const Arguments& a) {
-    modular::Batch given;
-    given.input_ids = a[0].elements[0].tensor;
-    return modular::causal_mask(given, a[1].integer());
+/// A mask, as the tensors in it.
+Concrete of_mask(modular::AttentionMask mask) {
+  std::vector<Tensor> tensors;
+  mask.tensors([&](const Tensor& tensor) {
+    if (tensor.defined()) tensors.push_back(tensor);
   });
+  return tensors;
+}
+
+Draw of_batch(modular::AttentionMask (*function)(const modular::Batch&, int64_t)) {
+  return [=](Drawing& draw) {
+    Application made = application({batch(draw), draw.literal(2)}, [=](const Arguments& a) {
+      modular::Batch given;
+      given.input_ids = given.documents = a[0].elements[0].tensor;
+      return of_mask(function(given, a[1].integer()));
+    });
+    made.type = "modular::AttentionMask";
+    return made;
+  };
+}
+
+Application whole_mask(Drawing&) {
+  Application made = application({}, [](const Arguments&) { return of_mask(modular::whole_mask()); });
+  made.type = "modular::AttentionMask";
+  return made;
+}
+
+/// visible_keys(mask, seq, device)
+Application visible_keys(Drawing& draw) {
+  const int64_t seq = draw.integer(2, 4);
+  return application({attention_mask(draw, seq), draw.number(seq), draw.setting("at::kCPU", "c10::Device")},
+                     [](const Arguments& a) {
+                       return modular::visible_keys(mask_of(a[0]), a[1].integer(), at::kCPU).to(at::kDouble);
+                     });
 }
 
 Application rotary_tables(Drawing& draw) {
@@ -246,7 +277,22 @@ Operand batch(Drawing& draw) {
   return operand;
 }
 
-std::vector<Operand> attended(Drawing& draw, bool has_mask) {
+Operand attention_mask(Drawing& draw, int64_t seq) {
+  const Shape padding = {{2, "", {}}, {seq, "", {}}};
+  Operand operand;
+  operand.value.kind = Value::Kind::object;
+  operand.expr.kind = Expr::Kind::local;
+  operand.expr.name = "mask";
+  operand.elements = {draw.constant(padding, draw.chance(0.9) ? kInvariant : draw.type_for(padding), Elements::flags)};
+  operand.value.members["padding"] = operand.elements[0].value;
+  return operand;
+}
+
+modular::AttentionMask mask_of(const Concrete& argument) {
+  return modular::causal_mask(argument.elements[0].tensor, /*window=*/2);
+}
+
+std::vector<Operand> attended(Drawing& draw, Hidden hidden) {
   static const std::vector<Dimension> groups = {{4, "a", {}}, {8, "b", {"a", "a"}}};
   const Dimension key_heads = draw.one_of(groups);
   const Dimension heads = draw.chance(0.5) ? key_heads : Dimension{8, "b", {"a", "a"}};
@@ -256,8 +302,8 @@ std::vector<Operand> attended(Drawing& draw, bool has_mask) {
   const auto type_of_keys = [&] { return draw.chance(0.9) && type.parts.empty() ? type : of_heads(draw, key); };
   std::vector<Operand> operands = {draw.tensor(query, type), draw.tensor(key, type_of_keys()),
                                    draw.tensor(key, type_of_keys())};
-  if (!has_mask) {
-    operands.push_back(draw.undefined());
+  if (hidden != Hidden::by_numbers) {
+    operands.push_back(hidden == Hidden::by_mask ? attention_mask(draw, seq) : draw.undefined());
     return operands;
   }
   const Dimension position = {seq, "", {}};
@@ -284,7 +330,10 @@ const OperationTable& function_operations() {
          return modular::rotary_adjacent(x, cos, sin);
        })},
       {"rotary_tables", rotary_tables},
-      {"causal_mask", causal_mask},
+      {"causal_mask", of_batch(modular::causal_mask)},
+      {"bidirectional_mask", of_batch(modular::bidirectional_mask)},
+      {"whole_mask", whole_mask},
+      {"visible_keys", visible_keys},
       {"position_ids", position_ids},
       {"next_tokens", of_labels([](const Tensor& labels) { return modular::next_tokens(labels); })},
       {"count_targets", of_labels([](const Tensor& labels) { return modular::count_targets(labels); })},

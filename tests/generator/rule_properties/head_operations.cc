@@ -30,7 +30,7 @@ Application alibi_mask(Drawing& draw) {
 
 /// attention_with_biases(query, key, value, biases, scale, dropout)
 Application attention_with_biases(Drawing& draw) {
-  std::vector<Operand> operands = attended(draw, /*has_mask=*/true);
+  std::vector<Operand> operands = attended(draw, Hidden::by_numbers);
   operands.push_back(draw.real(0.5));
   const bool drops = draw.chance(0.5);
   if (drops) operands.push_back(dropping_layer());
@@ -46,7 +46,7 @@ Application attention_with_biases(Drawing& draw) {
 
 /// attention_with_sinks(query, key, value, mask, scale, sinks)
 Application attention_with_sinks(Drawing& draw) {
-  std::vector<Operand> operands = attended(draw, draw.chance(0.6));
+  std::vector<Operand> operands = attended(draw, Hidden::by_mask);
   Shape sinks = {{operands[0].whole.tensor.size(1), "", {}}};
   if (sinks[0].size == 8) sinks[0].parts = {"a", "a"};
   if (draw.chance(0.05)) sinks.insert(sinks.begin(), Dimension{1, "", {}});
@@ -56,7 +56,8 @@ Application attention_with_sinks(Drawing& draw) {
   operands.push_back(draw.real(0.5));
   operands.push_back(draw.tensor(sinks, type));
   return application(std::move(operands), [](const Arguments& a) {
-    return modular::attention_with_sinks(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, a[4].number, a[5].tensor);
+    return modular::attention_with_sinks(a[0].tensor, a[1].tensor, a[2].tensor, mask_of(a[3]), a[4].number,
+                                         a[5].tensor);
   });
 }
 

@@ -9,6 +9,10 @@
 #include "tests/generator/rule_properties/application.h"
 #include "tests/generator/rule_properties/drawing.h"
 
+namespace modular {
+struct AttentionMask;
+}
+
 namespace modgen::rule_properties {
 
 using Draw = std::function<Application(Drawing&)>;
@@ -25,9 +29,13 @@ const OperationTable& state_space_operations();
 
 /// What the contract's functions make masks and positions of.
 Operand batch(Drawing& draw);
-/// Query, key, value and a mask of numbers; of heads that are split alike more often than not. Without `has_mask` it is
-/// undefined.
-std::vector<Operand> attended(Drawing& draw, bool has_mask);
+/// An AttentionMask of padding, and the one that an argument is.
+Operand attention_mask(Drawing& draw, int64_t seq);
+modular::AttentionMask mask_of(const Concrete& argument);
+/// What hides keys: nothing, a tensor of numbers, or an AttentionMask.
+enum class Hidden { by_nothing, by_numbers, by_mask };
+/// Query, key, value and what hides keys; of heads that are split alike more often than not.
+std::vector<Operand> attended(Drawing& draw, Hidden hidden);
 
 /// A layer that drops with kDropped, the same on all simulated ranks and in one process.
 Operand dropping_layer();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include "modular/modular.h"
 
@@ -11,6 +12,7 @@ MODULAR_FAMILY(Alibi);
 struct AlibiConfig : Config {
   int64_t hidden_size = 64;
   int64_t num_attention_heads = 4;
+  int64_t window = 128;
   double initializer_range = 0.02;
 };
 
@@ -19,6 +21,7 @@ class AlibiAttentionImpl : public Module {
   explicit AlibiAttentionImpl(const AlibiConfig& config)
       : num_heads(config.num_attention_heads),
         head_dim(config.hidden_size / config.num_attention_heads),
+        window(config.window),
         initializer_range(config.initializer_range),
         query(register_module("query", linear(config.hidden_size, num_heads * head_dim, /*bias=*/false))),
         key(register_module("key", linear(config.hidden_size, num_heads * head_dim, /*bias=*/false))),
@@ -26,10 +29,12 @@ class AlibiAttentionImpl : public Module {
         output(register_module("output", linear(num_heads * head_dim, config.hidden_size, /*bias=*/false))),
         sinks(register_parameter("sinks", torch::zeros({config.num_attention_heads}))) {}
 
-  /// What is added to the scores of a batch's tokens.
+  /// What is added to the scores of a batch's tokens, each of which sees `window` of them.
   Tensor biases(const Batch& batch, const Tensor& hidden_states) {
     const Tensor slopes = alibi_slopes(num_heads, batch.input_ids.device());
-    return alibi_mask(batch, slopes, hidden_states.scalar_type());
+    const Tensor far = alibi_mask(batch, slopes, hidden_states.scalar_type());
+    const Tensor near = visible_keys(causal_mask(batch, window), hidden_states.size(1), hidden_states.device());
+    return far.masked_fill(near.logical_not(), std::numeric_limits<float>::lowest());
   }
 
   Tensor forward(const Batch& batch, const Tensor& hidden_states) {
@@ -50,6 +55,7 @@ class AlibiAttentionImpl : public Module {
 
   TP_LOCAL int64_t num_heads;
   int64_t head_dim;
+  int64_t window;
   double initializer_range;
   TP_COLWISE nn::Linear query;
   TP_COLWISE nn::Linear key;
@@ -64,11 +70,11 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT AlibiForCausalLMImpl : public Module {
   explicit AlibiForCausalLMImpl(const AlibiConfig& config)
       : config(config),
         embed(register_module("embed", embedding(256, config.hidden_size, std::nullopt))),
-        attention(register_module("attention", AlibiAttention(config))) {}
+        mixer(register_module("mixer", AlibiAttention(config))) {}
 
   Outputs forward(const Batch& batch) {
     Outputs outputs;
-    outputs.logits = attention(batch, embed(batch.input_ids));
+    outputs.logits = mixer(batch, embed(batch.input_ids));
     return outputs;
   }
 
@@ -76,7 +82,7 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT AlibiForCausalLMImpl : public Module {
 
   AlibiConfig config;
   nn::Embedding embed;
-  AlibiAttention attention;
+  AlibiAttention mixer;
 };
 TORCH_MODULE(AlibiForCausalLM);
 

@@ -87,7 +87,7 @@ class DecoderAttentionImpl : public Module {
             "qkv_proj", linear(config.hidden_size, (num_heads + 2 * num_key_value_heads) * head_dim, /*bias=*/false))),
         o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, /*bias=*/false))) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const auto parts =
         qkv_proj(hidden_states)
@@ -101,7 +101,7 @@ class DecoderAttentionImpl : public Module {
 
   /// Turns queries and keys to their positions and mixes the values.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
-                const Tensor& mask) {
+                const AttentionMask& mask) {
     const auto& [cos, sin] = rotary_embeddings;
     return attention(rotary(query, cos, sin), rotary(key, cos, sin), value, mask, scaling, softcap);
   }
@@ -129,7 +129,7 @@ class FSDP_UNIT DecoderLayerImpl : public Module {
         post_attention_layernorm(
             register_module("post_attention_layernorm", DecoderRMSNorm(config.hidden_size, config.rms_norm_eps))) {}
 
-  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const Tensor residual = hidden_states + self_attn(input_layernorm(hidden_states), rotary_embeddings, mask);
     return residual + mlp(post_attention_layernorm(residual));
   }
@@ -157,7 +157,7 @@ class DecoderModelImpl : public Module {
     const RotaryTables rotary_embeddings =
         rotary_tables(config.rope_parameters, config.head_dim, config.max_position_embeddings, position_ids(batch),
                       hidden_states.scalar_type());
-    const Tensor mask = causal_mask(batch, config.sliding_window);
+    const AttentionMask mask = causal_mask(batch, config.sliding_window);
     for (auto& layer : *layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     return norm(hidden_states);
   }

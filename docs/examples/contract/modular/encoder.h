@@ -51,7 +51,7 @@ class EncoderLayerImpl : public Module {
         attention_dropout(register_module("attention_dropout", nn::Dropout(0.1))),
         hidden_dropout(register_module("hidden_dropout", nn::Dropout(0.1))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const Tensor tokens = hidden_states.view({batch, seq, config.hidden_size});
     const Tensor q = query(tokens).view({batch, seq, num_attention_heads, head_dim}).transpose(1, 2);
@@ -138,7 +138,7 @@ class EncoderModelImpl : public Module {
 
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embeddings(batch);
-    const Tensor mask = bidirectional_mask(batch, config.local_attention / 2);
+    const AttentionMask mask = bidirectional_mask(batch, config.local_attention / 2);
     for (auto& layer : *layers) hidden_states = layer(hidden_states, mask);
     return hidden_states;
   }

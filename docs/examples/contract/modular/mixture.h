@@ -43,7 +43,7 @@ class MixtureAttentionImpl : public decoder::DecoderAttentionImpl {
   }
 
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
-                const Tensor& mask) {
+                const AttentionMask& mask) {
     const auto& [cos, sin] = rotary_embeddings;
     return attention(rotary_adjacent(query, cos, sin), rotary_adjacent(key, cos, sin), value, mask, scaling);
   }
@@ -121,7 +121,7 @@ class MixtureModelImpl : public decoder::DecoderModelImpl {
     const RotaryTables rotary_embeddings =
         rotary_tables(config.rope_parameters, config.head_dim, config.max_position_embeddings, position_ids(batch),
                       hidden_states.scalar_type());
-    const Tensor mask = causal_mask(batch, /*window=*/0);
+    const AttentionMask mask = causal_mask(batch, /*window=*/0);
     for (auto& layer : *layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     return norm(hidden_states);
   }

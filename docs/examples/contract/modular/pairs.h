@@ -23,7 +23,7 @@ class PairsTextModelImpl : public Module {
 
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = tp::gather(table(batch.input_ids));
-    const Tensor mask = causal_mask(batch, /*window=*/0);
+    const AttentionMask mask = causal_mask(batch, /*window=*/0);
     for (auto& layer : *layers) hidden_states = layer(hidden_states, mask);
     return mean_pooling(hidden_states, batch.attention_mask);
   }
@@ -48,7 +48,7 @@ class PairsVisionModelImpl : public Module {
 
   Tensor forward(const Tensor& pixel_values) {
     Tensor hidden_states = patches(pixel_values).flatten(2).transpose(1, 2);
-    const Tensor mask = whole_mask(hidden_states.size(1), hidden_states.device());
+    const AttentionMask mask = whole_mask();
     for (auto& layer : *layers) hidden_states = layer(hidden_states, mask);
     return hidden_states.mean(1);
   }

@@ -98,7 +98,7 @@ class ByHeadsAttentionImpl : public Module {
         k_norm(register_module("k_norm", ByHeadsJointNorm(num_key_value_heads * head_dim))),
         sinks(register_parameter("sinks", torch::zeros({num_heads}))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask, const Tensor& biases) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask, const Tensor& biases) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     const Tensor query =
@@ -139,11 +139,11 @@ class ByHeadsLayerImpl : public Module {
         norm_1(register_module("norm_1", ByHeadsNorm(config.hidden_size))),
         norm_2(register_module("norm_2", ByHeadsNorm(config.hidden_size))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask, const Tensor& biases) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask, const Tensor& biases) {
     return fsdp::unit(*this, &ByHeadsLayerImpl::forward_unit, hidden_states, mask, biases);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const Tensor& mask, const Tensor& biases) {
+  Tensor forward_unit(const Tensor& hidden_states, const AttentionMask& mask, const Tensor& biases) {
     const Tensor residual = hidden_states + attn(norm_1(hidden_states), mask, biases);
     return residual + mlp(norm_2(residual));
   }
@@ -169,7 +169,7 @@ class ByHeadsModelImpl : public Module {
 
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? tp::embedding(embed, batch.input_ids) : pp::received();
-    const Tensor mask = causal_mask(batch, /*window=*/0);
+    const AttentionMask mask = causal_mask(batch, /*window=*/0);
     const Tensor slopes = tp::alibi_slopes(tp::local(num_heads), batch.input_ids.device()) * gains;
     const Tensor biases = alibi_mask(batch, slopes, hidden_states.scalar_type());
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, mask, biases);

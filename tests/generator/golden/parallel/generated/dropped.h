@@ -87,7 +87,7 @@ class DroppedAttentionImpl : public Module {
         o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, /*bias=*/true))),
         dropout(register_module("dropout", nn::Dropout(config.dropout))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     const Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
@@ -124,11 +124,11 @@ class DroppedLayerImpl : public Module {
         of_mlp(register_module("of_mlp", nn::Dropout(config.dropout))),
         of_sum(register_module("of_sum", nn::Dropout(config.dropout))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     return fsdp::unit(*this, &DroppedLayerImpl::forward_unit, hidden_states, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const AttentionMask& mask) {
     const Tensor attended = of_attention(attn(norm_1(hidden_states), mask));
     return of_sum(tp::exit(attended + of_mlp(mlp(norm_2(hidden_states)))) + hidden_states);
   }
@@ -158,8 +158,7 @@ class DroppedModelImpl : public Module {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states =
         pp::is_first() ? tp::embedding(embed, batch.input_ids) + positions(position_ids(batch)) : pp::received();
-    const Tensor mask =
-        causal_mask(batch.attention_mask, batch.input_ids.size(1), /*window=*/0, batch.input_ids.device());
+    const AttentionMask mask = causal_mask(batch.attention_mask, /*window=*/0);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
     return norm(hidden_states);

@@ -84,7 +84,7 @@ class LocalGlobalAttentionImpl : public Module {
         v_proj(register_module("v_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/true))),
         o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, /*bias=*/true))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     const Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
@@ -118,11 +118,11 @@ class LocalGlobalLayerImpl : public Module {
         norm_2(register_module("norm_2", LocalGlobalNorm(config.hidden_size))),
         is_sliding(layer % 2 == 0) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     return fsdp::unit(*this, &LocalGlobalLayerImpl::forward_unit, hidden_states, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const AttentionMask& mask) {
     const Tensor residual = hidden_states + attn(norm_1(hidden_states), mask);
     return residual + mlp(norm_2(residual));
   }
@@ -147,7 +147,6 @@ class LocalGlobalModelImpl : public Module {
   }
 
   Tensor forward(const Batch& batch) {
-    const int64_t seq = batch.input_ids.size(1);
     const double scale = std::sqrt(static_cast<double>(config.hidden_size));
     Tensor hidden_states;
     if (pp::is_first()) {
@@ -156,10 +155,10 @@ class LocalGlobalModelImpl : public Module {
     } else {
       hidden_states = pp::received();
     }
-    const Tensor full = causal_mask(batch.attention_mask, seq, /*window=*/0, batch.input_ids.device());
-    const Tensor sliding = causal_mask(batch.attention_mask, seq, config.sliding_window, batch.input_ids.device());
+    const AttentionMask full = causal_mask(batch.attention_mask, /*window=*/0);
+    const AttentionMask sliding = causal_mask(batch.attention_mask, config.sliding_window);
     for (auto& layer : pp::local(layers)) {
-      const Tensor& mask = layer->is_sliding ? sliding : full;
+      const AttentionMask& mask = layer->is_sliding ? sliding : full;
       hidden_states = layer(hidden_states, mask);
     }
     if (!pp::is_last()) return hidden_states;

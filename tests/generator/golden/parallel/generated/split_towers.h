@@ -84,7 +84,7 @@ class SplitTowersAttentionImpl : public Module {
         v_proj(register_module("v_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/true))),
         o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, /*bias=*/true))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     const Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
@@ -117,11 +117,11 @@ class SplitTowersLayerImpl : public Module {
         norm_1(register_module("norm_1", SplitTowersNorm(config.hidden_size))),
         norm_2(register_module("norm_2", SplitTowersNorm(config.hidden_size))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     return fsdp::unit(*this, &SplitTowersLayerImpl::forward_unit, hidden_states, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const AttentionMask& mask) {
     const Tensor residual = hidden_states + attn(norm_1(hidden_states), mask);
     return residual + mlp(norm_2(residual));
   }
@@ -142,7 +142,7 @@ class SplitTowersTowerImpl : public Module {
       layers->push_back(SplitTowersLayer(config, layer));
   }
 
-  Tensor forward(const Tensor& embedded, const Tensor& mask) {
+  Tensor forward(const Tensor& embedded, const AttentionMask& mask) {
     Tensor hidden_states = pp::is_first() ? embedded : pp::received();
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
@@ -165,15 +165,14 @@ class SplitTowersModelImpl : public Module {
         gate(register_parameter("gate", torch::empty({config.hidden_size}))) {}
 
   /// What the first tower makes: [batch, seq, hidden].
-  Tensor read(const Batch& batch, const Tensor& mask) {
+  Tensor read(const Batch& batch, const AttentionMask& mask) {
     const Tensor seen = left(tp::embedding(table, batch.input_ids), mask);
     if (!pp::is_last()) return seen;
     return bridge(seen);
   }
 
   Tensor forward(const Batch& batch) {
-    const Tensor mask =
-        causal_mask(batch.attention_mask, batch.input_ids.size(1), /*window=*/0, batch.input_ids.device());
+    const AttentionMask mask = causal_mask(batch.attention_mask, /*window=*/0);
     Tensor crossing;
     if (pp::first_tower()) {
       const Tensor states = read(batch, mask);

@@ -81,7 +81,7 @@ class TransposedAttentionImpl : public Module {
         head_scale(register_parameter("head_scale", torch::ones({1, num_heads, 1, 1}))),
         position_bias(register_module("position_bias", embedding(8, num_heads, std::nullopt))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     const auto parts = c_attn(hidden_states_tp).view({batch, seq, 3, tp::local(num_heads), head_dim}).unbind(2);
@@ -90,8 +90,7 @@ class TransposedAttentionImpl : public Module {
     const Tensor distance = (position.unsqueeze(1) - position.unsqueeze(0)).clamp(0, 7);
     const Tensor bias = position_bias(distance).permute({2, 0, 1}).unsqueeze(0);
     const Tensor scores = torch::matmul(query, key.transpose(-2, -1)) * scaling + bias;
-    const Tensor visible =
-        mask.defined() ? mask : torch::ones({1, 1, seq, seq}, distance.options()).tril().to(torch::kBool);
+    const Tensor visible = visible_keys(mask, seq, hidden_states.device());
     const Tensor weights = torch::softmax(scores.masked_fill(visible.logical_not(), -1e9), -1);
     const Tensor mixed = torch::matmul(weights, value) * head_scale;
     return tp::exit(c_proj, (mixed.transpose(1, 2).reshape({batch, seq, -1})));
@@ -121,11 +120,11 @@ class TransposedLayerImpl : public Module {
         norm_1(register_module("norm_1", TransposedNorm(config.hidden_size))),
         norm_2(register_module("norm_2", TransposedNorm(config.hidden_size))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     return fsdp::unit(*this, &TransposedLayerImpl::forward_unit, hidden_states, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const AttentionMask& mask) {
     const Tensor residual = hidden_states + attn(norm_1(hidden_states), mask);
     return residual + mlp(norm_2(residual));
   }
@@ -153,8 +152,7 @@ class TransposedModelImpl : public Module {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states =
         pp::is_first() ? tp::embedding(embed, batch.input_ids) + positions(position_ids(batch)) : pp::received();
-    const Tensor mask =
-        causal_mask(batch.attention_mask, batch.input_ids.size(1), /*window=*/0, batch.input_ids.device());
+    const AttentionMask mask = causal_mask(batch.attention_mask, /*window=*/0);
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
     return norm(hidden_states);

@@ -84,7 +84,7 @@ class TwoTowersAttentionImpl : public Module {
         v_proj(register_module("v_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/true))),
         o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, /*bias=*/true))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     auto hidden_states_tp = tp::enter(hidden_states);
     const Tensor query = q_proj(hidden_states_tp).view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
@@ -117,11 +117,11 @@ class TwoTowersLayerImpl : public Module {
         norm_1(register_module("norm_1", TwoTowersNorm(config.hidden_size))),
         norm_2(register_module("norm_2", TwoTowersNorm(config.hidden_size))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     return fsdp::unit(*this, &TwoTowersLayerImpl::forward_unit, hidden_states, mask);
   }
 
-  Tensor forward_unit(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward_unit(const Tensor& hidden_states, const AttentionMask& mask) {
     const Tensor residual = hidden_states + attn(norm_1(hidden_states), mask);
     return residual + mlp(norm_2(residual));
   }
@@ -141,7 +141,7 @@ class TwoTowersTowerImpl : public Module {
     for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) layers->push_back(TwoTowersLayer(config, layer));
   }
 
-  Tensor forward(const Tensor& embedded, const Tensor& mask) {
+  Tensor forward(const Tensor& embedded, const AttentionMask& mask) {
     Tensor hidden_states = embedded;
     for (auto& layer : *layers) hidden_states = layer(hidden_states, mask);
     return norm(hidden_states);
@@ -163,13 +163,12 @@ class TwoTowersModelImpl : public Module {
         gate(register_parameter("gate", torch::empty({config.hidden_size}))) {}
 
   /// What the first tower makes: [batch, seq, hidden].
-  Tensor read(const Batch& batch, const Tensor& mask) {
+  Tensor read(const Batch& batch, const AttentionMask& mask) {
     return bridge(left(tp::embedding(table, batch.input_ids), mask));
   }
 
   Tensor forward(const Batch& batch) {
-    const Tensor mask =
-        causal_mask(batch.attention_mask, batch.input_ids.size(1), /*window=*/0, batch.input_ids.device());
+    const AttentionMask mask = causal_mask(batch.attention_mask, /*window=*/0);
     Tensor crossing;
     if (pp::first_tower()) {
       const Tensor states = read(batch, mask);

@@ -22,7 +22,7 @@ class ByHeadsAttentionImpl : public tiny::TinyAttentionImpl {
         k_norm(register_module("k_norm", ByHeadsJointNorm(num_key_value_heads * head_dim))),
         sinks(register_parameter("sinks", torch::zeros({num_heads}))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask, const Tensor& biases) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask, const Tensor& biases) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const Tensor query = q_norm(q_proj(hidden_states)).view({batch, seq, num_heads, head_dim}).transpose(1, 2);
     const Tensor key = k_norm(k_proj(hidden_states)).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
@@ -46,7 +46,7 @@ class ByHeadsLayerImpl : public tiny::TinyLayerImpl {
  public:
   using TinyLayerImpl::TinyLayerImpl;
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask, const Tensor& biases) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask, const Tensor& biases) {
     const Tensor residual = hidden_states + attn(norm_1(hidden_states), mask, biases);
     return residual + mlp(norm_2(residual));
   }
@@ -64,7 +64,7 @@ class ByHeadsModelImpl : public tiny::TinyModelImpl {
 
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch.input_ids);
-    const Tensor mask = causal_mask(batch, /*window=*/0);
+    const AttentionMask mask = causal_mask(batch, /*window=*/0);
     const Tensor slopes = alibi_slopes(num_heads, batch.input_ids.device()) * gains;
     const Tensor biases = alibi_mask(batch, slopes, hidden_states.scalar_type());
     for (auto& layer : *layers) hidden_states = layer(hidden_states, mask, biases);

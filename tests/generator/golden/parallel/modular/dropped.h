@@ -25,7 +25,7 @@ struct DroppedAttentionImpl : tiny::TinyAttentionImpl {
   explicit DroppedAttentionImpl(const DroppedConfig& config)
       : TinyAttentionImpl(config), dropout(register_module("dropout", nn::Dropout(config.dropout))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const Tensor query = q_proj(hidden_states).view({batch, seq, num_heads, head_dim}).transpose(1, 2);
     const Tensor key = k_proj(hidden_states).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
@@ -44,7 +44,7 @@ struct DroppedLayerImpl : tiny::TinyLayerImpl {
         of_mlp(register_module("of_mlp", nn::Dropout(config.dropout))),
         of_sum(register_module("of_sum", nn::Dropout(config.dropout))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const Tensor attended = of_attention(attn(norm_1(hidden_states), mask));
     return of_sum(attended + of_mlp(mlp(norm_2(hidden_states))) + hidden_states);
   }

@@ -39,7 +39,7 @@ class FusedPartsAttentionImpl : public tiny::TinyAttentionImpl {
             register_module("qkv_proj", linear(config.hidden_size, (num_heads + 2 * num_key_value_heads) * head_dim,
                                                /*bias=*/true))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const auto parts =
         qkv_proj(hidden_states)

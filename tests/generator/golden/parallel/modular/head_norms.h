@@ -14,7 +14,7 @@ class HeadNormsAttentionImpl : public tiny::TinyAttentionImpl {
         q_norm(register_module("q_norm", tiny::TinyNorm(config.head_dim))),
         k_norm(register_module("k_norm", tiny::TinyNorm(config.head_dim))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const Tensor query = q_norm(q_proj(hidden_states).view({batch, seq, num_heads, head_dim})).transpose(1, 2);
     const Tensor key = k_norm(k_proj(hidden_states).view({batch, seq, num_key_value_heads, head_dim})).transpose(1, 2);

@@ -25,14 +25,13 @@ class LocalGlobalModelImpl : public tiny::TinyModelImpl {
   using TinyModelImpl::TinyModelImpl;
 
   Tensor forward(const Batch& batch) {
-    const int64_t seq = batch.input_ids.size(1);
     const double scale = std::sqrt(static_cast<double>(config.hidden_size));
     const Tensor embedded = embed(batch.input_ids);
     Tensor hidden_states = embedded * scale;
-    const Tensor full = causal_mask(batch.attention_mask, seq, /*window=*/0, batch.input_ids.device());
-    const Tensor sliding = causal_mask(batch.attention_mask, seq, config.sliding_window, batch.input_ids.device());
+    const AttentionMask full = causal_mask(batch.attention_mask, /*window=*/0);
+    const AttentionMask sliding = causal_mask(batch.attention_mask, config.sliding_window);
     for (auto& layer : *layers) {
-      const Tensor& mask = layer->is_sliding ? sliding : full;
+      const AttentionMask& mask = layer->is_sliding ? sliding : full;
       hidden_states = layer(hidden_states, mask);
     }
     hidden_states = norm(hidden_states);

@@ -80,7 +80,7 @@ class OneSumLayerImpl : public tiny::TinyLayerImpl {
     mlp = register_module("mlp", OneSumMixture(config));
   }
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const Tensor attended = attn(norm_1(hidden_states), mask);
     if (beside) return twice(attended + mlp(norm_2(hidden_states)) + hidden_states);
     const Tensor residual = attended + hidden_states;

@@ -20,7 +20,7 @@ class SplitTowersTowerImpl : public Module {
       layers->push_back(tiny::TinyLayer(config, layer));
   }
 
-  Tensor forward(const Tensor& embedded, const Tensor& mask) {
+  Tensor forward(const Tensor& embedded, const AttentionMask& mask) {
     Tensor hidden_states = embedded;
     for (auto& layer : *layers) hidden_states = layer(hidden_states, mask);
     return norm(hidden_states);
@@ -42,14 +42,13 @@ class SplitTowersModelImpl : public Module {
         gate(register_parameter("gate", torch::empty({config.hidden_size}))) {}
 
   /// What the first tower makes: [batch, seq, hidden].
-  Tensor read(const Batch& batch, const Tensor& mask) {
+  Tensor read(const Batch& batch, const AttentionMask& mask) {
     const Tensor seen = left(table(batch.input_ids), mask);
     return bridge(seen);
   }
 
   Tensor forward(const Batch& batch) {
-    const Tensor mask =
-        causal_mask(batch.attention_mask, batch.input_ids.size(1), /*window=*/0, batch.input_ids.device());
+    const AttentionMask mask = causal_mask(batch.attention_mask, /*window=*/0);
     const Tensor states = read(batch, mask);
     Tensor crossing = states;
     crossing = crossing + bridge(states);

@@ -65,7 +65,7 @@ class TinyAttentionImpl : public Module {
         v_proj(register_module("v_proj", linear(config.hidden_size, num_key_value_heads * head_dim, /*bias=*/true))),
         o_proj(register_module("o_proj", linear(num_heads * head_dim, config.hidden_size, /*bias=*/true))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const Tensor query = q_proj(hidden_states).view({batch, seq, num_heads, head_dim}).transpose(1, 2);
     const Tensor key = k_proj(hidden_states).view({batch, seq, num_key_value_heads, head_dim}).transpose(1, 2);
@@ -95,7 +95,7 @@ class FSDP_UNIT TinyLayerImpl : public Module {
         norm_1(register_module("norm_1", TinyNorm(config.hidden_size))),
         norm_2(register_module("norm_2", TinyNorm(config.hidden_size))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const Tensor residual = hidden_states + attn(norm_1(hidden_states), mask);
     return residual + mlp(norm_2(residual));
   }
@@ -121,8 +121,7 @@ class TinyModelImpl : public Module {
 
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch.input_ids) + positions(position_ids(batch));
-    const Tensor mask =
-        causal_mask(batch.attention_mask, batch.input_ids.size(1), /*window=*/0, batch.input_ids.device());
+    const AttentionMask mask = causal_mask(batch.attention_mask, /*window=*/0);
     for (auto& layer : *layers) hidden_states = layer(hidden_states, mask);
     return norm(hidden_states);
   }

@@ -18,7 +18,7 @@ class TransposedAttentionImpl : public tiny::TinyAttentionImpl {
         head_scale(register_parameter("head_scale", torch::ones({1, num_heads, 1, 1}))),
         position_bias(register_module("position_bias", embedding(8, num_heads, std::nullopt))) {}
 
-  Tensor forward(const Tensor& hidden_states, const Tensor& mask) {
+  Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const auto parts = c_attn(hidden_states).view({batch, seq, 3, num_heads, head_dim}).unbind(2);
     const Tensor query = parts[0].transpose(1, 2), key = parts[1].transpose(1, 2), value = parts[2].transpose(1, 2);
@@ -26,8 +26,7 @@ class TransposedAttentionImpl : public tiny::TinyAttentionImpl {
     const Tensor distance = (position.unsqueeze(1) - position.unsqueeze(0)).clamp(0, 7);
     const Tensor bias = position_bias(distance).permute({2, 0, 1}).unsqueeze(0);
     const Tensor scores = torch::matmul(query, key.transpose(-2, -1)) * scaling + bias;
-    const Tensor visible =
-        mask.defined() ? mask : torch::ones({1, 1, seq, seq}, distance.options()).tril().to(torch::kBool);
+    const Tensor visible = visible_keys(mask, seq, hidden_states.device());
     const Tensor weights = torch::softmax(scores.masked_fill(visible.logical_not(), -1e9), -1);
     const Tensor mixed = torch::matmul(weights, value) * head_scale;
     return c_proj((mixed.transpose(1, 2).reshape({batch, seq, -1})));

@@ -14,7 +14,7 @@ class AlphaModelImpl : public llama::LlamaModelImpl {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch.input_ids);
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
-    const Tensor mask = attention_mask(batch);
+    const AttentionMask mask = attention_mask(batch);
     for (auto& layer : *layers) {
       if (layers->index_of(layer) == 2) break;
       hidden_states = layer(hidden_states, rotary_embeddings, mask);

@@ -14,8 +14,8 @@ class GammaModelImpl : public llama::LlamaModelImpl {
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed(batch.input_ids);
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
-    const Tensor mask = attention_mask(batch);
-    if (config.num_hidden_layers == 0) return mask;
+    const AttentionMask mask = attention_mask(batch);
+    if (config.num_hidden_layers == 0) return hidden_states;
     for (auto& layer : *layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     return norm(hidden_states);
   }

@@ -12,7 +12,8 @@ class ZetaModelImpl : public llama::LlamaModelImpl {
  public:
   using LlamaModelImpl::LlamaModelImpl;
   Tensor forward(const Batch& batch) {
-    Tensor hidden_states, mask;
+    Tensor hidden_states;
+    AttentionMask mask;
     std::tie(hidden_states, mask) = std::make_tuple(embed(batch.input_ids), attention_mask(batch));
     const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
     for (auto& layer : *layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);

@@ -1,0 +1,35 @@
+// What the loops of attention read of a mask: for each query a range of keys, and what hides keys within it where
+// ranges do not say all.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/model/attention_mask.h"
+#include "runtime/ops/cpu/attention_kernel.h"
+
+namespace modular::cpu {
+
+/// The keys that the queries of each row of a batch see, in sequences of `seq` positions.
+class VisibleKeys {
+ public:
+  /// `mask` is of keys that are as many as the queries.
+  VisibleKeys(const AttentionMask& mask, int64_t seq);
+
+  /// Gives `shape` those of a row.
+  void set(AttentionShape& shape, int64_t row) const;
+
+ private:
+  struct Row {
+    std::vector<KeyRange> ranges;
+    const bool* present;
+    const int64_t* documents;
+  };
+
+  at::Tensor padding_, documents_;  // contiguous
+  std::vector<Row> rows_;           // one, where all rows are alike
+};
+
+}  // namespace modular::cpu

@@ -1,0 +1,67 @@
+// Several documents in a row: attention keeps them apart, on every mesh and in recomputed units.
+#include <gtest/gtest.h>
+
+#include "generated/bert.h"
+#include "generated/llama.h"
+#include "generated/mistral.h"
+#include "generated/modernbert.h"
+#include "runtime/ops/fused.h"
+#include "tests/parallel/training_runs.h"
+
+namespace modular::testing {
+namespace {
+
+class Documents : public ::testing::TestWithParam<std::tuple<std::string, bool>> {
+ protected:
+  void SetUp() override {
+    if (std::get<bool>(GetParam())) install_fused_functions();
+  }
+  void TearDown() override { fused = before_; }
+  const std::string& architecture() const { return std::get<std::string>(GetParam()); }
+
+ private:
+  FusedFunctions before_ = fused;
+};
+
+TEST_P(Documents, OfARowAreReadAsIfEachWereAlone) {
+  const Entry& entry = entry_of(architecture());
+  Mesh alone({}, {}, {.device = at::kCPU});
+  ParallelModel model(entry, *tiny_config(entry), alone, {}, /*seed=*/11);
+  const std::vector<int64_t> lengths = {5, 1, 7};
+  Batch row;
+  std::vector<at::Tensor> ids, places, documents, expected;
+  for (const int64_t length : lengths) {
+    Batch one;
+    one.input_ids = at::randint(0, 62, {2, length}, at::kLong);
+    expected.push_back(model.logits(one));
+    ids.push_back(one.input_ids);
+    places.push_back(at::arange(length).expand({2, length}));
+    documents.push_back(at::full({2, length}, static_cast<int64_t>(documents.size()), at::kLong));
+  }
+  row.input_ids = at::cat(ids, 1);
+  row.position_ids = at::cat(places, 1);
+  row.documents = at::cat(documents, 1);
+  EXPECT_TRUE(at::allclose(model.logits(row), at::cat(expected, 1), 1e-5, 1e-5));
+  row.documents = at::Tensor();
+  EXPECT_FALSE(at::allclose(model.logits(row), at::cat(expected, 1), 1e-2, 1e-2));
+}
+
+TEST_P(Documents, TrainAlikeOnMeshes) {
+  expect_same_training(
+      architecture(), {.size = {1, 1, 2, 1, 1, 1}},
+      {{.name = "sharded, micro-batches", .micro_batches = 2, .documents = true},
+       {.name = "recomputation", .options = {.recompute = true}, .micro_batches = 2, .documents = true}});
+  expect_same_training(architecture(), {.size = {2, 1, 1, 1, 1, 2}},
+                       {{.name = "pipeline of tensor-parallel ranks", .micro_batches = 2, .documents = true}});
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Documents,
+                         ::testing::Combine(::testing::Values("LlamaForCausalLM", "MistralForCausalLM",
+                                                              "BertForMaskedLM", "ModernBertForMaskedLM"),
+                                            ::testing::Bool()),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + (std::get<1>(info.param) ? "Fused" : "Plain");
+                         });
+
+}  // namespace
+}  // namespace modular::testing
