@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -54,7 +55,9 @@ Errors compare(const fs::path& folder, const fs::path& outputs) {
   Errors errors;
   errors.logits =
       largest_difference(relevant(actual.tensor("logits"), batch), relevant(expected.tensor("logits"), batch));
-  errors.loss = largest_difference(actual.tensor("loss"), expected.tensor("loss"));
+  // float32 numbers of the size of a loss are several 1e-7 apart.
+  errors.loss = largest_difference(actual.tensor("loss"), expected.tensor("loss")) /
+                std::max(1.0, std::abs(expected.tensor("loss").to(at::kDouble).item<double>()));
   std::set<std::string> names, expected_names;
   for (const auto& [name, header] : actual.tensors()) names.insert(name);
   for (const auto& [name, header] : expected.tensors()) expected_names.insert(name);
@@ -143,8 +146,10 @@ TEST(Parity, RoundingToBfloat16IsThatOfTransformers) {
     const double to_theirs = (ours - theirs).norm().item<double>() / rounding;
     const double to_exact = (ours - exact).norm().item<double>() / rounding;
     fmt::print("{:<32} {:10.3f} {:10.3f}\n", folder.filename().string(), to_theirs, to_exact);
+    // Of a few numbers, a classifier's, the two roundings are as far apart as chance has it.
+    const double chance = exact.numel() < 256 ? 4.0 / std::sqrt(static_cast<double>(exact.numel())) : 0.0;
     if (parity::read_json(folder / "case.json").at("rounds_elsewhere"))
-      EXPECT_LE(to_exact, 1.25);
+      EXPECT_LE(to_exact, 1.25 + chance);
     else
       EXPECT_LE(to_theirs, 0.5);
   }
