@@ -1,9 +1,11 @@
 // Data parallelism, with and without sharded parameters, trains what one process trains.
 #include <gtest/gtest.h>
 
+#include "generated/bert.h"
 #include "generated/gemma.h"
 #include "generated/llama.h"
 #include "generated/mistral.h"
+#include "generated/mixtral.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {
@@ -75,6 +77,25 @@ TEST(Fsdp, WithFewerRowsThanRanksAndWithoutPrefetch) {
         .fields = {{"num_key_value_heads", int64_t{1}}, {"head_dim", int64_t{2}}, {"attention_bias", true}},
         .options = {.zero_stage = 2, .prefetch = 0, .recompute = true},
         .micro_batches = 2}});
+}
+
+/// Parameters of two rows on three ranks, which each keep columns of both rows, the last one fewer.
+void expect_same_training_of_two_rows(const std::string& architecture, const Fields& fields) {
+  expect_same_training(
+      architecture, mesh_of({{Axis::dp_shard, 3}}),
+      {{.name = "plain", .fields = fields},
+       {.name = "accumulation, two units ahead", .fields = fields, .options = {.prefetch = 2}, .micro_batches = 2},
+       {.name = "ZeRO-2", .fields = fields, .options = {.zero_stage = 2}, .micro_batches = 2},
+       {.name = "ZeRO-1", .fields = fields, .options = {.zero_stage = 1}, .micro_batches = 2},
+       {.name = "adafactor", .fields = fields, .optimizer = "adafactor"}});
+}
+
+TEST(Fsdp, OfTwoExpertsOnThreeRanks) {
+  expect_same_training_of_two_rows("MixtralForCausalLM", {{"num_local_experts", int64_t{2}}});
+}
+
+TEST(Fsdp, OfTwoKindsOfSegmentsOnThreeRanks) {
+  expect_same_training_of_two_rows("BertForMaskedLM", {{"hidden_size", int64_t{40}}});
 }
 
 TEST(Fsdp, InReplicas) {
