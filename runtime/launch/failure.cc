@@ -39,6 +39,11 @@ FailureReport describe(const std::exception_ptr& exception) {
   } catch (const CollectiveError& error) {
     report.message = error.what();
     report.consequence = true;
+  } catch (const c10::DistError& error) {
+    // c10d's own, of a thread that watches NCCL say: like the above, what another rank's end brings about.
+    report.message = error.what_without_backtrace();
+    report.place = place_in(error.what());
+    report.consequence = true;
   } catch (const c10::Error& error) {
     report.message = error.what_without_backtrace();
     report.place = place_in(error.what());

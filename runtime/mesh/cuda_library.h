@@ -19,6 +19,8 @@ class CudaLibrary {
   virtual void use_device(const at::Device& device) const = 0;
   /// The device's UUID, or that of the part of it that this process sees.
   virtual std::string name_of(const at::Device& device) const = 0;
+  /// Its make, e.g. "NVIDIA H100 80GB HBM3".
+  virtual std::string make_of(const at::Device& device) const = 0;
   virtual c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const Store& store, const GroupSpec& spec,
                                                               const at::Device& device) const = 0;
 };

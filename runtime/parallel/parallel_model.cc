@@ -27,9 +27,25 @@ int64_t targets_of(const Entry& entry, const Batch& batch) {
   return count_targets(find_task(entry.task)->targets(batch.labels)).item<int64_t>();
 }
 
-/// Positions that are not padding.
+/// Its positions that are not padding.
 int64_t positions_of(const Batch& batch) {
   return batch.attention_mask.defined() ? batch.attention_mask.sum().item<int64_t>() : batch.leading().numel();
+}
+
+/// What the batch holds, on `device`. What is in host memory goes to a GPU through pinned memory, when the GPU comes to
+/// it.
+Batch copied_to(const at::Device& device, Batch batch) {
+  batch.tensors([&](at::Tensor& tensor) {
+    if (!tensor.defined() || tensor.device() == device) return;
+    tensor = tensor.is_cpu() ? tensor.pin_memory().to(device, /*non_blocking=*/true) : tensor.to(device);
+  });
+  return batch;
+}
+
+std::vector<Batch> copied_to(const at::Device& device, std::span<const Batch> batches) {
+  std::vector<Batch> copied;
+  for (const Batch& batch : batches) copied.push_back(copied_to(device, batch));
+  return copied;
 }
 
 }  // namespace
@@ -180,7 +196,7 @@ std::vector<double> ParallelModel::State::sum_over_stages(std::vector<double> va
   return pipeline ? pipeline->sum(std::move(values), what) : values;
 }
 
-StepResult ParallelModel::step(std::span<const Batch> micro_batches) {
+StepResult ParallelModel::step(std::span<const Batch> given) {
   State& state = *state_;
   Parallel parallel = state.parallel();
   parallel.dropout = state.dropout ? &*state.dropout : nullptr;
@@ -192,13 +208,14 @@ StepResult ParallelModel::step(std::span<const Batch> micro_batches) {
   const WatchedOperations watched(state.saved ? &*state.saved : nullptr);
 
   int64_t targets = 0, positions = 0, rows = 0;
-  for (const Batch& batch : micro_batches) {
+  for (const Batch& batch : given) {  // before they are copied: a GPU would be waited for
     targets += targets_of(state.entry, batch);
     if (state.routers) positions += positions_of(batch), rows += batch.leading().size(0);
   }
   std::vector<double> totals = {static_cast<double>(targets)};
   if (state.routers) totals.insert(totals.end(), {static_cast<double>(positions), static_cast<double>(rows)});
   totals = state.sum(std::move(totals), "the number of targets");
+  const std::vector<Batch> micro_batches = copied_to(state.mesh.device(), given);
   const double total = totals[0], scale = total > 0 ? 1.0 / total : 0.0;
   if (state.routers) {
     state.routers->begin_step(/*positions=*/totals[1], /*sequences=*/totals[2]);
@@ -234,7 +251,7 @@ StepResult ParallelModel::evaluate(std::span<const Batch> batches) {
   State& state = *state_;
   const Binding binding(state.parallel());
   const at::NoGradGuard no_grad;
-  const PipelineSums own = state.evaluate(batches);
+  const PipelineSums own = state.evaluate(copied_to(state.mesh.device(), batches));
   if (state.runner) state.runner->release_all();
   constexpr const char* kWhat = "the evaluation's loss";
   const auto sums =
@@ -256,7 +273,7 @@ at::Tensor ParallelModel::logits(const Batch& batch, cache::Cache* cache) {
   parallel.cache = cache;
   const Binding binding(parallel);
   const at::NoGradGuard no_grad;
-  Batch asked = batch;
+  Batch asked = copied_to(state.mesh.device(), batch);
   asked.want_logits = true;
   const at::Tensor logits =
       state.pipeline ? state.pipeline->logits(asked, state.stage_functions(0)) : state.model.forward(asked).logits;

@@ -69,6 +69,8 @@ class ParallelModel {
   /// What this rank holds of the registered buffers: initialized, saved and loaded like parameters, never trained.
   std::vector<ShardedParameter>& buffers();
 
+  // Batches may be in host memory, which is best for a GPU: it copies them when it comes to them.
+
   /// Forward and backward over this rank's micro-batches. Leaves in parameters() the gradient of the mean loss over all
   /// targets of the mesh's step.
   StepResult step(std::span<const Batch> micro_batches);

@@ -129,6 +129,7 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
     state.routers.emplace(options.router, experts, mesh);
   state.lay_out();
   state.describe_boxes();
+  if (!state.shared_between_stages.empty()) state.pipeline->connect_ends();
   state.lay_out_buffers();
   state.choose_reduction();
 

@@ -120,15 +120,25 @@ class Pipeline::Run {
     for (size_t i = 0; i < names.size(); ++i) messages_.expect(names[i], batch_of(action), gradients[i]);
   }
 
-  /// Lets what the next action needs arrive while this one computes, where its shape is known.
+  /// When what the action receives is made, on the schedule's clock.
+  double made_at(const PipelineAction& action) const {
+    const auto stage = static_cast<size_t>(action.stage);
+    return action.kind == Kind::forward ? play_.forward_ends[stage - 1][index_of(action)]
+                                        : play_.backward_ends[stage + 1][index_of(action)];
+  }
+
+  /// Lets what the next action needs arrive while this one computes, where its shape is known. Not what is made after
+  /// this one has ended: that may follow from what this one sends, which must not have to wait behind it.
   void expect_after(size_t number) {
+    const auto& starts = play_.starts[static_cast<size_t>(pipeline_.own_)];
+    const double end = starts[number] + ActionTimes().of(actions_[number].kind);
     for (size_t i = number + 1; i < actions_.size(); ++i) {
       const PipelineAction& action = actions_[i];
       const std::vector<Name> names = received_by(action);
       if (names.empty() || !messages_.is_remote(names.front())) continue;
       const bool knows_shape = names.front().is_gradient ? graphs_.contains(key_of(action))
                                                          : messages_.knows_shape(names.back(), batch_of(action));
-      if (knows_shape) expect(action, names);
+      if (knows_shape && made_at(action) <= end) expect(action, names);
       return;
     }
   }
@@ -247,20 +257,44 @@ Tensor Pipeline::logits(const Batch& batch, const StageFunctions& functions) {
   return logits;
 }
 
-void Pipeline::sum_between_ends(std::span<Tensor> gradients) {
+bool Pipeline::is_at_an_end() const {
   const int64_t first = rank_of_.front(), last = rank_of_.back();
-  if (gradients.empty() || first == last || (own_ != first && own_ != last)) return;
+  return first != last && (own_ == first || own_ == last);
+}
+
+Tensor Pipeline::exchange_between_ends(const Tensor& own, const std::string& what) {
+  const bool is_first = own_ == rank_of_.front();
+  const int64_t peer = is_first ? rank_of_.back() : rank_of_.front();
+  // Each direction has a group of its own, and both ranks come to the two in one order: NCCL connects two ranks of a
+  // group when the second of them comes, and has the first wait.
+  const ProcessGroup &from_first = messages_.ranks(), &from_last = backwards_;
+  Tensor other = at::empty_like(own);
+  Pending first, second;
+  if (is_first) {
+    first = send(from_first, own, peer, /*tag=*/0, what);
+    second = receive(from_last, other, peer, /*tag=*/0, what);
+  } else {
+    first = receive(from_first, other, peer, /*tag=*/0, what);
+    second = send(from_last, own, peer, /*tag=*/0, what);
+  }
+  first.wait();
+  second.wait();
+  return other;
+}
+
+void Pipeline::connect_ends() {
+  if (is_at_an_end())
+    exchange_between_ends(at::zeros({1}, at::TensorOptions().device(device_)), "the first message between the ends");
+}
+
+void Pipeline::sum_between_ends(std::span<Tensor> gradients) {
+  if (gradients.empty() || !is_at_an_end()) return;
   std::vector<Tensor> flat;
   for (const Tensor& gradient : gradients) flat.push_back(gradient.detach().flatten());
   const Tensor own = at::cat(flat);
   if (own.numel() == 0) return;  // of a table of which this tp rank has no rows
-  Tensor other = at::empty_like(own);
-  // Each direction has its own group, and thus never waits for the other.
-  const int64_t peer = own_ == first ? last : first;
-  const std::string what = "the gradients of parameters that the first and the last stage share";
-  Pending sent = send(own_ == first ? messages_.ranks() : backwards_, own, peer, /*tag=*/0, what);
-  receive(own_ == first ? backwards_ : messages_.ranks(), other, peer, /*tag=*/0, what).wait();
-  sent.wait();
+  const Tensor other =
+      exchange_between_ends(own, "the gradients of parameters that the first and the last stage share");
   int64_t start = 0;
   for (Tensor& gradient : gradients) {
     gradient.add_(other.narrow(0, start, gradient.numel()).view_as(gradient));

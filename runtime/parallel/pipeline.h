@@ -77,6 +77,10 @@ class Pipeline final : public pp::Stage {
   /// The logits of one batch, on every rank.
   Tensor logits(const Batch& batch, const StageFunctions& functions);
 
+  /// Has the ranks of the first and the last stage meet before a step does, where they share parameters. Others return
+  /// at once.
+  void connect_ends();
+
   /// Makes each gradient of a parameter that the first and the last stage share the sum of the two; the ranks of both
   /// give them in the same order. Ranks between give none. Where both stages lie on one rank, they have added already.
   void sum_between_ends(std::span<Tensor> gradients);
@@ -91,6 +95,11 @@ class Pipeline final : public pp::Stage {
     Play play;
   };
   class Run;
+
+  /// Whether this rank has one of the first and the last stage, and another rank the other one.
+  bool is_at_an_end() const;
+  /// What the other of these two ranks has of the shape of `own`. Both call it.
+  Tensor exchange_between_ends(const Tensor& own, const std::string& what);
 
   const Prepared& prepared(bool trains, int64_t micro_batches);
 

@@ -38,7 +38,8 @@ bool all_below(const Tensor& values, const Limit& limit) {
 
 /// Refuses a target beyond the vocabulary in the sentence of the operation on one rank. All ranks see the same targets.
 void check_targets(const Tensor& targets, const Tensor& classes) {
-  const Tensor counted = targets.masked_select(targets.ne(kIgnoredTarget));
+  // How many are selected, a GPU would have to tell the host.
+  const Tensor counted = targets.masked_fill(targets.eq(kIgnoredTarget), 0);
   if (all_below(counted, classes) || !values_are_known) return;
   const Tensor wrong = counted.masked_select(counted.lt(0).logical_or(counted.ge(classes)));
   TORCH_CHECK_INDEX(false, "Target ", wrong[0].item<int64_t>(), " is out of bounds.");

@@ -9,20 +9,6 @@
 #include "runtime/parallel/meta_construction.h"
 
 namespace modular {
-namespace {
-
-/// Writes `rows` [rows * row_size] into `chunks` [ranks, chunk], whose rest becomes 0.
-void copy_rows(const at::Tensor& chunks, const at::Tensor& rows) {
-  const int64_t chunk = chunks.size(1), full = rows.numel() / chunk, rest = rows.numel() % chunk;
-  chunks.narrow(0, 0, full).copy_(rows.narrow(0, 0, full * chunk).view({full, chunk}));
-  if (full == chunks.size(0)) return;
-  chunks.select(0, full).narrow(0, 0, rest).copy_(rows.narrow(0, full * chunk, rest));
-  chunks.select(0, full).narrow(0, rest, chunk - rest).zero_();
-  chunks.narrow(0, full + 1, chunks.size(0) - full - 1).zero_();
-}
-
-}  // namespace
-
 UnitParameters::UnitParameters(std::string name, UnitLayout layout, const DataParallelGroups& groups,
                                at::ScalarType compute, const at::Device& device, const Offload& offload)
     : name_(std::move(name)),
@@ -70,8 +56,8 @@ void UnitParameters::prefetch() {
     for (const ParameterPlacement& parameter : layout_.parameters) {
       if (parameter.chunk() == 0) continue;
       gathered.push_back(layout_.chunks(whole_, parameter));
-      gathered.back()[groups_.shard_rank].view(-1).copy_(shard_.narrow(0, parameter.offset, parameter.chunk()),
-                                                         /*non_blocking=*/true);
+      gathered.back()[groups_.shard_rank].copy_(shard_.narrow(0, parameter.offset, parameter.chunk()),
+                                                /*non_blocking=*/true);
     }
   } else {
     gathered_ = at::empty(whole_.sizes(), whole_.options());
@@ -90,9 +76,8 @@ void UnitParameters::gather() {
   allocate_storage(whole_);
   const at::Tensor by_rank = gathered_.view({layout_.ranks, layout_.shard_size});
   for (const ParameterPlacement& parameter : layout_.parameters)
-    layout_.chunks(whole_, parameter)
-        .copy_(by_rank.narrow(1, parameter.offset, parameter.chunk())
-                   .view({layout_.ranks, parameter.outer, parameter.run()}));
+    for (const auto& [in_whole, in_shards] : layout_.places(layout_.whole(whole_, parameter), by_rank, parameter))
+      in_whole.copy_(in_shards);
   free_storage(std::exchange(gathered_, {}));
 }
 
@@ -131,17 +116,15 @@ void UnitParameters::start_reduction() {
   const at::Tensor by_rank = unreduced_.view({layout_.ranks, layout_.shard_size});
   for (ParameterPlacement& parameter : layout_.parameters) {
     if (parameter.chunk() == 0) continue;
-    const at::Tensor chunks = by_rank.narrow(1, parameter.offset, parameter.chunk());
     at::Tensor grad = std::exchange(parameter.registered.mutable_grad(), {});
     if (kept_.defined()) grad = layout_.whole(kept_, parameter);
     if (!grad.defined()) {
-      chunks.zero_();
-    } else if (parameter.outer == 1) {
-      copy_rows(chunks, grad.reshape(-1));
-    } else {
-      chunks.view({layout_.ranks, parameter.outer, parameter.run()})
-          .copy_(grad.reshape({parameter.outer, layout_.ranks, parameter.run()}).transpose(0, 1));
+      by_rank.narrow(1, parameter.offset, parameter.chunk()).zero_();
+      continue;
     }
+    for (const auto& [in_whole, in_shards] : layout_.places(grad.contiguous(), by_rank, parameter))
+      in_shards.copy_(in_whole);
+    layout_.clear_padding(by_rank, parameter);
   }
   if (kept_.defined()) free_storage(std::exchange(kept_, {}));
   {

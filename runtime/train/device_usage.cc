@@ -4,27 +4,15 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
+#include <cctype>
 #include <initializer_list>
-#include <string_view>
 
+#include "runtime/mesh/cuda_library.h"
 #include "runtime/train/config_field.h"
 
 namespace modular {
 
 namespace {
-
-/// The model of the machine's first GPU, e.g. "NVIDIA H200", as the driver reports it.
-std::string gpu_name() {
-  std::error_code none;
-  for (const auto& gpu : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", none)) {
-    std::ifstream in(gpu.path() / "information");
-    for (std::string line; std::getline(in, line);)
-      if (line.starts_with("Model:")) return line;
-  }
-  return {};
-}
 
 struct Peak {
   const char* name;
@@ -33,6 +21,16 @@ struct Peak {
 constexpr Peak kPeaks[] = {{"B200", 2.25e15, 75e12},  {"H200", 989e12, 67e12},  {"H100 PCIe", 756e12, 51e12},
                            {"H100", 989e12, 67e12},   {"GH200", 989e12, 67e12}, {"A100", 312e12, 19.5e12},
                            {"L40S", 362e12, 91.6e12}, {"L4", 121e12, 30.3e12}};
+
+/// Whether `name` has `words` in it, and no longer ones: an L40 is no L4.
+bool has_words(std::string_view name, std::string_view words) {
+  const auto is_of_a_word = [&](size_t place) {
+    return place < name.size() && std::isalnum(static_cast<unsigned char>(name[place])) != 0;
+  };
+  for (size_t at = name.find(words); at != name.npos; at = name.find(words, at + 1))
+    if (!is_of_a_word(at - 1) && !is_of_a_word(at + words.size())) return true;  // before the first: beyond the end
+  return false;
+}
 
 /// The first of these integers that the model's own config has; 0 where it has none of them.
 int64_t count_of(const ModelConfig& model, std::initializer_list<std::string_view> names) {
@@ -74,12 +72,15 @@ std::optional<double> flops_per_row(const ModelConfig& model, int64_t parameters
          (6.0 * static_cast<double>(parameters) + 12.0 * static_cast<double>(layers * width * positions));
 }
 
+std::optional<double> peak_of_make(std::string_view make, bool bf16) {
+  for (const auto& peak : kPeaks)
+    if (has_words(make, peak.name)) return bf16 ? peak.bf16 : peak.fp32;
+  return {};
+}
+
 std::optional<double> device_peak(const at::Device& device, bool bf16) {
   if (device.is_cpu()) return {};
-  const auto name = gpu_name();
-  for (const auto& peak : kPeaks)
-    if (name.find(peak.name) != std::string::npos) return bf16 ? peak.bf16 : peak.fp32;
-  return {};
+  return peak_of_make(cuda_library().make_of(device), bf16);
 }
 
 }  // namespace modular

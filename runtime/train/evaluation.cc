@@ -12,9 +12,7 @@ StepResult evaluate_samples(ParallelModel& model, const BatchSource& source, int
   const int64_t count = samples > 0 ? std::min(samples, source.samples()) : source.samples();
   StepResult total;
   for (int64_t step = 0; step < source.steps_of(count); ++step) {
-    auto batches = source.step_of_first(count, step);
-    to_device(batches, model.mesh().device());
-    const auto result = model.evaluate(batches);
+    const auto result = model.evaluate(source.step_of_first(count, step));
     total.loss += result.loss * static_cast<double>(result.target_count);
     total.target_count += result.target_count;
   }
@@ -29,13 +27,6 @@ StepResult evaluate_samples(ParallelModel& model, const BatchSource& source, int
 
 int64_t data_parallel_rank(const Mesh& mesh) {
   return mesh.coordinate(Axis::dp_replicate) * mesh.size(Axis::dp_shard) + mesh.coordinate(Axis::dp_shard);
-}
-
-void to_device(std::vector<Batch>& batches, const at::Device& device) {
-  for (auto& batch : batches)
-    batch.tensors([&](at::Tensor& tensor) {
-      if (tensor.defined()) tensor = tensor.to(device);
-    });
 }
 
 }  // namespace modular

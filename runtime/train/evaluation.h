@@ -13,7 +13,4 @@ StepResult evaluate_samples(ParallelModel& model, const BatchSource& source, int
 /// This rank's place among the ranks that read different data.
 int64_t data_parallel_rank(const Mesh& mesh);
 
-/// Moves what the batches hold to the model's device.
-void to_device(std::vector<Batch>& batches, const at::Device& device);
-
 }  // namespace modular

@@ -48,7 +48,6 @@ Measurement measure(const Run& run, Mesh& mesh, int64_t warm_up, int64_t steps) 
   for (int64_t step = 0; step < warm_up + steps; ++step) {
     set_phase(fmt::format("step {} of the measurement", step + 1));
     auto batches = source.at({step * shape.global()});
-    to_device(batches, mesh.device());
     barrier(mesh.control(), "the ranks before a step");
     if (step == warm_up) before = traffic();
     const auto begin = now_on(mesh.device());

@@ -251,7 +251,6 @@ class Trainer {
     const auto begin = Clock::now();
     auto batches = next_batches();
     metrics.data_wait = seconds_between(begin, Clock::now());
-    to_device(batches, mesh_.device());
     const auto result = model_.step(batches);
     metrics.loss = result.loss;
     if (result.expert_load > 0.0) metrics.router_loss = result.router_loss, metrics.expert_load = result.expert_load;

@@ -33,10 +33,10 @@ import time
 STEPS = 40
 STRATEGIES = {  # ranks, settings
     "ddp": (3, ["parallel.dp_replicate=3"]),
-    "zero1": (2, ["parallel.zero_stage=1"]),
-    "zero2": (2, ["parallel.zero_stage=2", "train.micro_batches=2"]),
+    "zero1": (3, ["parallel.zero_stage=1"]),
+    "zero2": (3, ["parallel.zero_stage=2", "train.micro_batches=2"]),
     "fsdp": (3, []),
-    "tp": (2, ["parallel.tp=2"]),
+    "tp": (4, ["parallel.tp=4"]),
     "pp": (2, ["parallel.pp=2", "train.micro_batches=2"]),
     "sent": (3, ["checkpoint.shared=false"]),
 }

@@ -9,6 +9,7 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "runtime/launch/failure.h"
 #include "runtime/launch/launcher.h"
@@ -52,6 +53,18 @@ const std::map<std::string, std::function<void()>> kWays = {
     {"end-in-order", [] { _exit(128 + SIGTERM); }},
 };
 
+/// Rank 1 ends as c10d's thread that watches NCCL ends it; rank 0 meanwhile has a reason of its own, and says so later.
+void fail_after_the_backend(const Mesh& mesh, const std::function<void()>& wait) {
+  if (mesh.rank() == 1)
+    std::thread([] { C10_THROW_ERROR(DistBackendError, "NCCL watchdog thread terminated with exception"); }).join();
+  try {
+    wait();  // until rank 1 is gone
+  } catch (const CollectiveError&) {
+    set_waiting({});
+  }
+  throw std::runtime_error("the disk is full");
+}
+
 int run(const std::string& way, int64_t misbehaving_rank) {
   const auto environment = Environment::from_process();
   MeshShape shape;
@@ -65,6 +78,7 @@ int run(const std::string& way, int64_t misbehaving_rank) {
          std::getenv("OMP_NUM_THREADS"));
   fflush(stdout);
   set_phase("step 3");
+  if (way == "backend-fails-first") fail_after_the_backend(mesh, [&] { wait_in_collective(mesh); });
   if (mesh.rank() == misbehaving_rank || misbehaving_rank < 0) kWays.at(way)();
   wait_in_collective(mesh);
   return 0;

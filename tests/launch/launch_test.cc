@@ -105,6 +105,14 @@ TEST_F(LaunchTest, AKilledRankIsTheCauseThoughTheOthersFailToo) {
   EXPECT_EQ(ended.last(0), "  why:   killed by SIGKILL (Killed), which the kernel sends when memory runs out");
 }
 
+TEST_F(LaunchTest, AnErrorOfTheBackendIsNotTheCauseThoughItComesFirst) {
+  const Ended ended = end(probe({"--nproc-per-node", "2", "backend-fails-first", "0"}));
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_EQ(ended.last(2), "modrun: rank 0 of 2 failed; the job was stopped") << ended.output;
+  EXPECT_EQ(ended.last(1), "  where: step 3");
+  EXPECT_EQ(ended.last(0), "  why:   the disk is full");
+}
+
 TEST_F(LaunchTest, ACrashIsNamed) {
   // Without a sanitizer's own handler.
   const Ended ended = end(probe({"--nproc-per-node", "2", "crash", "0"}, {"ASAN_OPTIONS=handle_segv=0"}));

@@ -51,6 +51,21 @@ TEST_F(BackendTest, ALibraryMovesTheDataAndTrainsTheSame) {
   }
 }
 
+/// Of the whole loop, with evaluations and checkpoints; late_backend_test has the strategies.
+TEST_F(BackendTest, NothingIsUsedBeforeItHasArrived) {
+  const std::vector<std::string> meshes[] = {
+      {}, {"--pp", "2", "--set", "train.micro_batches=2", "--set", "model.config.tie_word_embeddings=true"}};
+  for (auto options : meshes) {
+    const std::string name = options.empty() ? "sharded" : "cut";
+    options.insert(options.end(), {"--set", "eval.every=4", "--set", "checkpoint.every=4"});
+    ASSERT_EQ(train(name, options, {"--nproc-per-node", "2"}).status, 0);
+    options.insert(options.end(), {"--set", "parallel.backend=" LATE_BACKEND});
+    const auto late = train(name + "-late", options, {"--nproc-per-node", "2"});
+    ASSERT_EQ(late.status, 0) << late.output;
+    expect_same_checkpoint(name, name + "-late", "step-00000010");
+  }
+}
+
 TEST_F(BackendTest, GlooIsWhatCpusHaveInAnyCase) {
   const auto run = train("run", {"--set", "parallel.backend=gloo"}, {"--nproc-per-node", "2"});
   EXPECT_EQ(run.status, 0) << run.output;

@@ -1,9 +1,11 @@
 // Data parallelism, with and without sharded parameters, trains what one process trains.
 #include <gtest/gtest.h>
 
+#include "generated/bert.h"
 #include "generated/gemma.h"
 #include "generated/llama.h"
 #include "generated/mistral.h"
+#include "generated/mixtral.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {
@@ -77,6 +79,25 @@ TEST(Fsdp, WithFewerRowsThanRanksAndWithoutPrefetch) {
         .micro_batches = 2}});
 }
 
+/// Parameters of two rows on three ranks, which each keep columns of both rows, the last one fewer.
+void expect_same_training_of_two_rows(const std::string& architecture, const Fields& fields) {
+  expect_same_training(
+      architecture, mesh_of({{Axis::dp_shard, 3}}),
+      {{.name = "plain", .fields = fields},
+       {.name = "accumulation, two units ahead", .fields = fields, .options = {.prefetch = 2}, .micro_batches = 2},
+       {.name = "ZeRO-2", .fields = fields, .options = {.zero_stage = 2}, .micro_batches = 2},
+       {.name = "ZeRO-1", .fields = fields, .options = {.zero_stage = 1}, .micro_batches = 2},
+       {.name = "adafactor", .fields = fields, .optimizer = "adafactor"}});
+}
+
+TEST(Fsdp, OfTwoExpertsOnThreeRanks) {
+  expect_same_training_of_two_rows("MixtralForCausalLM", {{"num_local_experts", int64_t{2}}});
+}
+
+TEST(Fsdp, OfTwoKindsOfSegmentsOnThreeRanks) {
+  expect_same_training_of_two_rows("BertForMaskedLM", {{"hidden_size", int64_t{40}}});
+}
+
 TEST(Fsdp, InReplicas) {
   expect_same_training(kLlama, mesh_of({{Axis::dp_replicate, 2}, {Axis::dp_shard, 2}}),
                        {{.name = "plain"}, {.name = "accumulation, tied", .fields = kTied, .micro_batches = 2}});
@@ -96,6 +117,41 @@ TEST(Bfloat16, ShardedSumsInFloat32) {
 TEST(Bfloat16, ReplicatedSumsInFloat32) {
   expect_same_training(kLlama, mesh_of({{Axis::dp_replicate, 2}}),
                        {{.name = "accumulation", .options = {.bf16 = true}, .micro_batches = 2}}, /*tolerance=*/1e-3);
+}
+
+/// The gradients of one step, by name, of `count` micro-batches that are all the same, shared out over the ranks.
+std::map<std::string, at::Tensor> gradients_of_equal_batches(Mesh& mesh, const ParallelOptions& options,
+                                                             int64_t count) {
+  const Entry& entry = entry_of(kLlama);
+  ParallelModel model(entry, *tiny_config(entry, kUntied), mesh, options, /*seed=*/1);
+  Batch batch;
+  batch.input_ids = at::arange(24).view({2, 12});
+  batch.labels = batch.input_ids;
+  model.step(std::vector<Batch>(static_cast<size_t>(count / mesh.world_size()), batch));
+  std::map<std::string, at::Tensor> gradients;
+  for (const ShardedParameter& parameter : model.parameters()) gradients[parameter.name] = parameter.grad.clone();
+  return gradients;
+}
+
+/// A gradient in bfloat16 has 8 bits, so that float32 holds the sum of 512 equal ones, each 512th as large, exactly; in
+/// bfloat16 the sum would stop growing.
+TEST(Bfloat16, ManyMicroBatchesAreSummedInFloat32) {
+  constexpr int64_t kMany = 512;
+  Mesh alone({}, {}, {.device = at::kCPU});
+  const auto one = gradients_of_equal_batches(alone, {.bf16 = true}, 1);
+  for (const auto& [name, gradient] : gradients_of_equal_batches(alone, {.bf16 = true}, kMany))
+    EXPECT_TRUE(gradient.equal(one.at(name))) << name;
+  for (const Axis axis : {Axis::dp_replicate, Axis::dp_shard})
+    run_ranks(2, [axis](const Environment& environment) {
+      Mesh mesh(environment, mesh_of({{axis, 2}}), {.device = at::kCPU});
+      for (const int64_t stage : {1, 2, 3}) {
+        const ParallelOptions options = {.zero_stage = stage, .bf16 = true};
+        const auto few = gradients_of_equal_batches(mesh, options, 2);
+        for (const auto& [name, gradient] : gradients_of_equal_batches(mesh, options, kMany))
+          EXPECT_TRUE(gradient.equal(few.at(name))) << name << " with ZeRO " << stage;
+        if (axis == Axis::dp_replicate) break;
+      }
+    });
 }
 
 }  // namespace

@@ -237,20 +237,19 @@ TEST_P(DrawsOnRanks, AreThoseOfOneProcess) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, DrawsOnRanks,
-                         testing::Values(OnRanks{"whole", {12, 70}, {}, {}},
-                                         OnRanks{"rows", {12, 70}, 0, {{.size = 12}}},
-                                         OnRanks{"columns", {12, 72}, 1, {{.size = 72}}},
-                                         OnRanks{"few_rows", {3, 72}, {}, {}},
-                                         OnRanks{"few_rows_split", {2, 24, 36}, 1, {{.size = 24}}},
-                                         OnRanks{"vocabulary", {21, 33}, 0, {{.size = 21, .may_be_uneven = true}}},
-                                         OnRanks{"tiny_vocabulary", {2, 33}, 0, {{.size = 2, .may_be_uneven = true}}},
-                                         OnRanks{"fused_with_shared_heads",
-                                                 {16, 30},
-                                                 0,
-                                                 {{.size = 8}, {.size = 4, .slices = 2}, {.size = 4, .slices = 2}}},
-                                         OnRanks{"biases", {10}, {}, {}}, OnRanks{"number", {}, {}, {}}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, DrawsOnRanks,
+    testing::Values(
+        OnRanks{"whole", {12, 70}, {}, {}}, OnRanks{"rows", {12, 70}, 0, {{.size = 12}}},
+        OnRanks{"columns", {12, 72}, 1, {{.size = 72}}}, OnRanks{"few_rows", {3, 72}, {}, {}},
+        OnRanks{"few_rows_uneven", {2, 50}, {}, {}}, OnRanks{"few_rows_uneven_split", {2, 20, 35}, 1, {{.size = 20}}},
+        OnRanks{"few_rows_split", {2, 24, 36}, 1, {{.size = 24}}},
+        OnRanks{"vocabulary", {21, 33}, 0, {{.size = 21, .may_be_uneven = true}}},
+        OnRanks{"tiny_vocabulary", {2, 33}, 0, {{.size = 2, .may_be_uneven = true}}},
+        OnRanks{
+            "fused_with_shared_heads", {16, 30}, 0, {{.size = 8}, {.size = 4, .slices = 2}, {.size = 4, .slices = 2}}},
+        OnRanks{"biases", {10}, {}, {}}, OnRanks{"number", {}, {}, {}}),
+    [](const auto& info) { return info.param.name; });
 
 TEST(BoxInitializer, LeavesLibtorchsGeneratorAsItWas) {
   const at::Generator& generator = at::detail::getDefaultCPUGenerator();

@@ -159,42 +159,81 @@ TEST(LayerCosts, OfTowersAreOneAfterTheOther) {
   EXPECT_EQ(costs[4], costs[3] + width + width * integers.at("vocab_size")) << "norm and head";
 }
 
-TEST(UnitLayout, DividesAnotherDimensionWhereRanksOutnumberRows) {
-  // Mixtral's experts: 8 on 64 ranks, each of which would keep a whole one.
-  UnitLayout layout(64);
-  layout.add({}, {8, 128, 32});
-  const ParameterPlacement& parameter = layout.parameters.front();
-  EXPECT_EQ(layout.shard_size, 8 * 128 * 32 / 64);
-  const at::Tensor flat = at::arange(64 * layout.shard_size, at::kFloat), whole = layout.whole(flat, parameter);
-  for (int64_t rank = 0; rank < 64; ++rank) {
+/// Copies a parameter from the ranks' shards, as a gather does, and back, as a reduction does, and expects each rank to
+/// have its rows of it, and 0 after them.
+void expect_rows_on_all_ranks(const UnitLayout& layout, const ParameterPlacement& parameter) {
+  const at::Tensor whole = at::arange(1, parameter.elements() + 1, at::kFloat).view(parameter.shape);
+  const at::Tensor by_rank = at::full({layout.ranks, layout.shard_size}, std::nan("")), again = at::zeros_like(whole);
+  for (const auto& [in_whole, in_shards] : layout.places(whole, by_rank, parameter)) in_shards.copy_(in_whole);
+  layout.clear_padding(by_rank, parameter);
+  int64_t next = 0;
+  for (int64_t rank = 0; rank < layout.ranks; ++rank) {
     const auto [first, count] = layout.rows_of(parameter, rank);
-    EXPECT_EQ(first, 2 * rank);
-    EXPECT_EQ(count, 2);
-    const at::Tensor local = layout.local(at::zeros({layout.shard_size}), parameter, rank);
-    EXPECT_EQ(local.sizes(), (at::IntArrayRef{8, 2, 32}));
-    EXPECT_TRUE(layout.chunks(flat, parameter)[rank].flatten().equal(whole.narrow(1, first, count).flatten()));
+    EXPECT_EQ(first, next);
+    next += count;
+    const at::Tensor local = layout.local(by_rank[rank], parameter, rank);
+    const at::Tensor rows = whole.dim() == 0 ? whole.view({1}) : whole;
+    EXPECT_TRUE(local.flatten().equal(rows.narrow(parameter.dim, first, count).flatten())) << "rank " << rank;
+    const at::Tensor chunk = by_rank[rank].narrow(0, parameter.offset, parameter.chunk());
+    EXPECT_TRUE(chunk.narrow(0, local.numel(), chunk.numel() - local.numel()).eq(0).all().item<bool>());
   }
+  EXPECT_EQ(next, parameter.rows);
+  for (const auto& [in_whole, in_shards] : layout.places(again, by_rank, parameter)) in_whole.copy_(in_shards);
+  EXPECT_TRUE(again.equal(whole));
+}
+
+TEST(UnitLayout, DividesAnotherDimensionWhereThatNeedsLessPadding) {
+  struct Example {
+    std::vector<int64_t> shape;
+    int64_t ranks, dim;
+  };
+  for (const auto& [shape, ranks, dim] : {Example{{8, 128, 32}, 64, 1},  // eight experts: a rank keeps parts of all
+                                          {{8, 448, 64}, 24, 1},
+                                          {{8, 448, 64}, 48, 1},
+                                          {{60, 22, 64}, 48, 2},
+                                          {{2, 50}, 3, 1},
+                                          {{2, 3, 50}, 4, 2},
+                                          {{5, 3}, 4, 1},  // which no dimension is good for
+                                          {{100, 48}, 48, 1},
+                                          // Copies cost more than a little padding does.
+                                          {{50257, 8}, 8, 0},
+                                          {{62, 36}, 4, 0}}) {
+    SCOPED_TRACE(::testing::PrintToString(shape) + " on " + std::to_string(ranks));
+    UnitLayout layout(ranks);
+    layout.add({}, shape);
+    EXPECT_EQ(layout.parameters.front().dim, dim);
+    expect_rows_on_all_ranks(layout, layout.parameters.front());
+  }
+}
+
+TEST(UnitLayout, OfPublishedExpertsIsNearlyAllTheirs) {
+  const std::vector<int64_t> mixtral[] = {{8, 28672, 4096}, {8, 4096, 14336}};
+  const std::vector<int64_t> qwen2_moe[] = {{60, 2816, 2048}, {60, 2048, 1408}};
+  for (const int64_t ranks : {24, 48})
+    for (const auto& shapes : {mixtral, qwen2_moe}) {
+      UnitLayout layout(ranks);
+      double elements = 0.0;
+      for (size_t i = 0; i < 2; ++i) {
+        layout.add({}, shapes[i]);
+        elements += static_cast<double>(layout.parameters.back().elements());
+      }
+      EXPECT_LE(static_cast<double>(layout.shard_size), 1.1 * elements / static_cast<double>(ranks));
+    }
 }
 
 TEST(UnitLayout, DividesRowsAndPadsTheLastRanks) {
   UnitLayout layout(4);
   layout.add({}, {10, 3});
   layout.add({}, {2});
-  layout.add({}, {3, 6});  // which no dimension of divides
+  layout.add({}, {3, 6});
+  layout.add({}, {});  // a number
   const at::Tensor whole = at::arange(4 * layout.shard_size, at::kFloat);
   for (const ParameterPlacement& parameter : layout.parameters) {
-    int64_t next = 0;
-    for (int64_t rank = 0; rank < layout.ranks; ++rank) {
-      const auto [first, count] = layout.rows_of(parameter, rank);
-      EXPECT_EQ(first, next);
-      next += count;
-      const at::Tensor local = layout.local(at::zeros({layout.shard_size}), parameter, rank);
-      EXPECT_EQ(local.size(0), count);
-      // Chunks that are gathered one after the other are the parameter, then padding.
-      const at::Tensor chunk = layout.chunks(whole, parameter)[rank].flatten().narrow(0, 0, local.numel());
-      EXPECT_TRUE(chunk.equal(layout.whole(whole, parameter).narrow(0, first, count).flatten()));
-    }
-    EXPECT_EQ(next, parameter.rows);
+    EXPECT_EQ(parameter.dim, 0);
+    expect_rows_on_all_ranks(layout, parameter);
+    // Chunks that are gathered one after the other are the parameter, then padding.
+    const at::Tensor chunks = layout.chunks(whole, parameter).flatten();
+    EXPECT_TRUE(chunks.narrow(0, 0, parameter.elements()).equal(layout.whole(whole, parameter).flatten()));
   }
 }
 

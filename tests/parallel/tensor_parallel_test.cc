@@ -1,7 +1,10 @@
 // Each operation of tensor parallelism against the same operation on one process, forward and backward.
 #include "runtime/parallel/tensor_parallel.h"
 
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
+
+#include <string_view>
 
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/mesh.h"
@@ -175,6 +178,27 @@ TEST(TensorParallel, AVocabularySplitCrossEntropyIsTheWholeOne) {
       (loss * 0.25).backward();
       expect_close(local.grad(), shard_of(whole.grad(), -1, rank, size), type == at::kFloat ? 1e-5 : 1e-2, "gradient");
     }
+  });
+}
+
+int64_t selections = 0;
+
+std::unique_ptr<at::ObserverContext> note_selection(const at::RecordFunction& operation) {
+  selections += std::string_view(operation.name()) == "aten::masked_select";
+  return nullptr;
+}
+
+/// A GPU would be waited for to learn how many were selected.
+TEST(TensorParallel, ACrossEntropySelectsNoTargets) {
+  on_ranks(2, [](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
+    const Tensor logits = at::randn({3, 5, 16}), targets = some_targets(16);
+    const auto callback =
+        at::addThreadLocalCallback(at::RecordFunctionCallback(note_selection).scopes({at::RecordScope::FUNCTION}));
+    targets.masked_select(targets.eq(0));
+    EXPECT_EQ(selections, 1) << "of this test, which is seen";
+    parallel.cross_entropy(shard_of(logits, -1, rank, size), targets);
+    EXPECT_EQ(selections, 1);
+    at::removeCallback(callback);
   });
 }
 

@@ -38,6 +38,13 @@ class CountingBackend final : public c10d::Backend {
     bytes += others() * static_cast<double>(output.nbytes());
     return inner_->alltoall_base(output, input, to, from, options);
   }
+  c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>& tensors, int to, int tag) override {
+    return inner_->send(tensors, to, tag);
+  }
+  c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor>& tensors, int from, int tag) override {
+    bytes += static_cast<double>(tensors[0].nbytes());
+    return inner_->recv(tensors, from, tag);
+  }
 
  private:
   /// The share of a tensor that belongs to other ranks.
@@ -65,10 +72,30 @@ struct Policy {
   double (*bytes)(const Sizes& sizes, double m);
 };
 
+constexpr int64_t kLayers = 3, kHidden = 256;
+
+/// Sizes of which each rank's rows fill cache lines, so that nothing is padding.
+std::unique_ptr<AnyConfig> even_config(const Entry& entry, int64_t layers = kLayers) {
+  return tiny_config(entry, {{"num_hidden_layers", layers},
+                             {"hidden_size", kHidden},
+                             {"intermediate_size", int64_t{256}},
+                             {"vocab_size", int64_t{128}},
+                             {"num_key_value_heads", int64_t{4}},
+                             {"head_dim", int64_t{64}},
+                             {"tie_word_embeddings", false}});
+}
+
+std::vector<Batch> batches_of(int64_t tokens, int64_t count) {
+  Batch batch;
+  batch.input_ids = at::arange(tokens).view({1, tokens});
+  batch.labels = batch.input_ids;
+  return std::vector<Batch>(static_cast<size_t>(count), batch);
+}
+
 class Traffic : public ::testing::TestWithParam<Policy> {};
 
 TEST_P(Traffic, OfAStepIsTheClosedForm) {
-  constexpr int64_t kLayers = 3, kMicroBatches = 2;
+  constexpr int64_t kMicroBatches = 2;
   for (const int ranks : {2, 4}) {
     MeshShape shape;
     shape[GetParam().axis] = ranks;
@@ -76,19 +103,8 @@ TEST_P(Traffic, OfAStepIsTheClosedForm) {
       Mesh mesh(environment, shape, {.device = at::kCPU});
       const auto counting = count(mesh.group({GetParam().axis}));
       const Entry& entry = entry_of("LlamaForCausalLM");
-      // Sizes of which each rank's rows fill cache lines, so that nothing is padding.
-      const auto config = tiny_config(entry, {{"num_hidden_layers", kLayers},
-                                              {"hidden_size", int64_t{256}},
-                                              {"intermediate_size", int64_t{256}},
-                                              {"vocab_size", int64_t{128}},
-                                              {"num_key_value_heads", int64_t{4}},
-                                              {"head_dim", int64_t{64}},
-                                              {"tie_word_embeddings", false}});
-      ParallelModel model(entry, *config, mesh, {.zero_stage = GetParam().zero_stage}, 1);
-      Batch batch;
-      batch.input_ids = at::arange(4).view({1, 4});
-      batch.labels = batch.input_ids;
-      const std::vector<Batch> micro_batches(kMicroBatches, batch);
+      ParallelModel model(entry, *even_config(entry), mesh, {.zero_stage = GetParam().zero_stage}, 1);
+      const std::vector<Batch> micro_batches = batches_of(/*tokens=*/4, kMicroBatches);
       model.step(micro_batches);  // after which the order of units is known
       counting->bytes = 0;
       const double before = traffic().bytes;
@@ -122,6 +138,53 @@ INSTANTIATE_TEST_SUITE_P(
                                return 3 * m * sizes.layers - m * sizes.last + (m + 1) * sizes.root;
                              }}),
     [](const auto& info) { return info.param.name; });
+
+/// Sums over tp ranks: of the embeddings, and in each layer of what attention and the feed-forward network give, and of
+/// the gradients of what these read; of the gradient of what the head reads. And of each token the largest logit, with
+/// the sizes of the slices, the target's logit and the sum of the exponentials.
+TEST(Traffic, OfTensorParallelismIsTheClosedForm) {
+  constexpr int64_t kTokens = 64, kMicroBatches = 2;
+  for (const int ranks : {2, 4}) {
+    MeshShape shape;
+    shape[Axis::tp] = ranks;
+    run_ranks(ranks, [&](const Environment& environment) {
+      Mesh mesh(environment, shape, {.device = at::kCPU});
+      const auto counting = count(mesh.group({Axis::tp}));
+      const Entry& entry = entry_of("LlamaForCausalLM");
+      ParallelModel model(entry, *even_config(entry), mesh, {}, 1);
+      const double before = traffic().bytes;
+      counting->bytes = 0;
+      model.step(batches_of(kTokens, kMicroBatches));
+      const double share = static_cast<double>(ranks - 1) / ranks;
+      const double floats = kTokens * kHidden * (1 + 4 * kLayers + 1) + (kTokens + ranks) + 2 * kTokens;
+      EXPECT_DOUBLE_EQ(counting->bytes, kMicroBatches * 2 * share * 4 * floats);
+      EXPECT_NEAR(traffic().bytes - before, counting->bytes, 64);
+    });
+  }
+}
+
+/// Each cut is crossed by the activations of every micro-batch, and by their gradients.
+TEST(Traffic, OfAPipelineIsTheClosedForm) {
+  constexpr int64_t kTokens = 4, kMicroBatches = 6;
+  for (const int ranks : {2, 4}) {
+    MeshShape shape;
+    shape[Axis::pp] = ranks;
+    run_ranks(ranks, [&](const Environment& environment) {
+      Mesh mesh(environment, shape, {.device = at::kCPU});
+      const auto activations = count(mesh.group({Axis::pp})), gradients = count(mesh.group({Axis::pp}, "gradients"));
+      const Entry& entry = entry_of("LlamaForCausalLM");
+      ParallelModel model(entry, *even_config(entry, /*layers=*/4), mesh, {}, 1);
+      model.step(batches_of(kTokens, kMicroBatches));  // after which shapes are known
+      activations->bytes = gradients->bytes = 0;
+      const double before = traffic().bytes;
+      model.step(batches_of(kTokens, kMicroBatches));
+      const double cut = kMicroBatches * kTokens * kHidden * 4;
+      EXPECT_EQ(activations->bytes, environment.rank > 0 ? cut : 0.0);
+      EXPECT_EQ(gradients->bytes, environment.rank + 1 < ranks ? cut : 0.0);
+      EXPECT_NEAR(traffic().bytes - before, activations->bytes + gradients->bytes, 64);
+    });
+  }
+}
 
 }  // namespace
 }  // namespace modular::testing

@@ -1,4 +1,4 @@
-// How much arithmetic a token takes, by closed forms.
+// How much arithmetic a token takes, by closed forms, and a GPU can do, by what its driver calls it.
 #include "runtime/train/device_usage.h"
 
 #include <gtest/gtest.h>
@@ -44,6 +44,18 @@ TEST(FlopsPerRow, CountAttentionWhateverAFamilyCallsItsSizes) {
   EXPECT_EQ(of_attention(R"({"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4,
                              "head_dim": 16, "intermediate_size": 64})"),
             12 * 3 * 64 * 16);
+}
+
+TEST(Peaks, AreKnownByTheNamesThatDriversGive) {
+  EXPECT_EQ(peak_of_make("NVIDIA H100 80GB HBM3", /*bf16=*/true), 989e12);
+  EXPECT_EQ(peak_of_make("NVIDIA H100 PCIe", true), 756e12);
+  EXPECT_EQ(peak_of_make("NVIDIA H200", false), 67e12);
+  EXPECT_EQ(peak_of_make("NVIDIA GH200 480GB", true), 989e12);
+  EXPECT_EQ(peak_of_make("NVIDIA A100-SXM4-80GB", false), 19.5e12);
+  EXPECT_EQ(peak_of_make("NVIDIA L40S", true), 362e12);
+  EXPECT_EQ(peak_of_make("NVIDIA L4", true), 121e12);
+  EXPECT_EQ(peak_of_make("NVIDIA L40", true), std::nullopt) << "which is no L4";
+  EXPECT_EQ(peak_of_make("", true), std::nullopt);
 }
 
 TEST(ParameterCounts, TellWhatATokenIsMultipliedBy) {

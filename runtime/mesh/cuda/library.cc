@@ -22,13 +22,13 @@ class NvidiaLibrary final : public CudaLibrary {
   }
 
   std::string name_of(const at::Device& device) const override {
-    cudaDeviceProp properties;
-    if (const cudaError_t error = cudaGetDeviceProperties(&properties, device.index()); error != cudaSuccess)
-      throw std::runtime_error(fmt::format("the GPU {} cannot be asked: {}", device.str(), cudaGetErrorString(error)));
     std::string name = "GPU-";
-    for (const char byte : properties.uuid.bytes) name += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+    for (const char byte : properties_of(device).uuid.bytes)
+      name += fmt::format("{:02x}", static_cast<unsigned char>(byte));
     return name;
   }
+
+  std::string make_of(const at::Device& device) const override { return properties_of(device).name; }
 
   c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const Store& store, const GroupSpec& spec,
                                                       const at::Device& device) const override {
@@ -41,6 +41,14 @@ class NvidiaLibrary final : public CudaLibrary {
         c10::make_intrusive<c10d::ProcessGroupNCCL>(store, spec.rank, static_cast<int>(spec.ranks.size()), options);
     backend->setBoundDeviceId(device);
     return backend;
+  }
+
+ private:
+  static cudaDeviceProp properties_of(const at::Device& device) {
+    cudaDeviceProp properties;
+    if (const cudaError_t error = cudaGetDeviceProperties(&properties, device.index()); error != cudaSuccess)
+      throw std::runtime_error(fmt::format("the GPU {} cannot be asked: {}", device.str(), cudaGetErrorString(error)));
+    return properties;
   }
 };
 
