@@ -13,7 +13,7 @@ using testing::run_ranks;
 /// Two experts, of matrices [2, 100, 36] and [2, 36, 50].
 ModelConfig two_experts() {
   return parse_config(R"({"model_type": "mixtral", "vocab_size": 62, "hidden_size": 36, "intermediate_size": 50,
-                          "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+                          "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
                           "num_local_experts": 2, "num_experts_per_tok": 1})",
                       "config.json");
 }
