@@ -381,9 +381,9 @@ class Trainer {
 
   int64_t step_ = 0;  // done so far
   DataPosition position_;
-  fs::path newest_;               // the checkpoint that was taken up or written last
-  bool said_to_wait_ = false;     // that checkpoints are due faster than they are written
-  int64_t gone_back_until_ = -1;  // the steps done when a step last had no finite numbers
+  fs::path newest_;                     // the checkpoint that was taken up or written last
+  bool said_to_wait_ = false;           // that checkpoints are due faster than they are written
+  int64_t gone_back_until_ = -1;        // the steps done when a step last had no finite numbers
   std::optional<double> rows_at_peak_;  // a second, of all devices together
 };
 
