@@ -313,8 +313,12 @@ class Unweaver {
                !kNoOperator.count(word))
         operators.insert(word);
     }
-    if (operators.empty()) return begin < end;
+    // `f(model->) layer` has the tokens of `f(model->layer)`.
     const std::string_view after = woven_.word(end + 1);
+    if (begin == end || kNoOperator.count(woven_.word(end - 1)) || woven_.is_name(end + 1) ||
+        (flat > 0 && kNoOperator.count(flattened_.word(flat - 1))))
+      return false;
+    if (operators.empty()) return true;
     if (flat > 0 && !kBefore.count(flattened_.word(flat - 1))) return false;
     if (kSums.count(after)) return std::ranges::includes(kSumsAndProducts, operators);
     return kAfter.count(after) && (after != "?" || !operators.count("?"));

@@ -45,6 +45,11 @@ const Case kCases[] = {
     {"return a + b + c;", "return tp::exit(a + b) + c;", true},
     {"return a - b - c;", "return a - tp::exit(b - c);", false},
     {"return c ? a : b;", "return tp::gather(c ? a : b);", true},
+    {"return a.b;", "return tp::gather(a.b);", true},
+    {"return a.b;", "return tp::gather(a).b;", true},
+    {"return a.b;", "return tp::gather(a.)b;", false},
+    {"return a.b;", "return a.tp::gather(b);", false},
+    {"return f(a), b;", "return f(tp::gather(a), b);", false},
     // Layers.
     {"return down(x);", "return tp::exit(down, x);", true},
     {"return down->forward(x);", "return tp::exit(down, x);", true},
