@@ -25,7 +25,9 @@ class LocalFile : public FileSink {
   }
 
   void reserve(uint64_t size) override {
-    errno = ::posix_fallocate(file_, 0, static_cast<off_t>(size));
+    // Where files are in memory a signal interrupts it, such as the one that asks for this checkpoint.
+    do errno = ::posix_fallocate(file_, 0, static_cast<off_t>(size));
+    while (errno == EINTR);
     if (errno != 0) refuse_system(path_, "written");
   }
 

@@ -149,7 +149,7 @@ class Attempt {
       if (job_.interrupted_by && !kill_at_ && std::ranges::any_of(ranks_, &Rank::ended))
         kill_at_ = Clock::now() + kInterruptGrace;
       if (kill_at_ && Clock::now() >= *kill_at_)
-        for (Rank& rank : ranks_) rank.signal(SIGKILL);
+        for (Rank& rank : ranks_) rank.end_at_once();
     }
     for (Rank& rank : ranks_) rank.show_output();
     if (!stopping_) look_for_failure();
@@ -234,9 +234,10 @@ class Attempt {
   }
 
   int finish() {
-    if (job_.interrupted_by)
-      for (const Rank& rank : ranks_)
-        if (rank.failed_by_itself()) return report(rank);          // a checkpoint that could not be written, say
+    if (const Rank* first = first_cause(ranks_); job_.interrupted_by && first) {
+      const auto own = std::ranges::find_if(ranks_, &Rank::failed_by_itself);
+      if (own != ranks_.end()) return report(first->failed_by_itself() ? *first : *own);  // it could not save, say
+    }
     if (std::ranges::all_of(ranks_, &Rank::ended_well)) return 0;  // at its last step, say
     std::optional<int> stopped_by = job_.interrupted_by;
     for (const Rank& rank : ranks_)

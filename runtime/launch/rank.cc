@@ -89,6 +89,11 @@ void Rank::signal(int number) const {
   if (running()) kill(-pid_, number);
 }
 
+void Rank::end_at_once() {
+  was_killed_ |= running();
+  signal(SIGKILL);
+}
+
 void Rank::reap() {
   if (!running() || waitpid(pid_, &wait_status_, WNOHANG) != pid_) return;
   ended_ = true;
@@ -126,7 +131,12 @@ std::optional<int> Rank::stopped_by() const {
 
 bool Rank::ended_well() const { return ended_ && WIFEXITED(wait_status_) && WEXITSTATUS(wait_status_) == 0; }
 
-bool Rank::failed_by_itself() const { return failed() && WIFEXITED(wait_status_) && !is_consequence(); }
+bool Rank::failed_by_itself() const {
+  if (!failed() || is_consequence()) return false;
+  if (WIFEXITED(wait_status_)) return true;
+  const int signal = WTERMSIG(wait_status_);
+  return !was_killed_ && signal != SIGTERM && signal != SIGINT && signal != SIGHUP;
+}
 
 bool Rank::is_consequence() const { return failed() && WIFEXITED(wait_status_) && report_ && report_->consequence; }
 

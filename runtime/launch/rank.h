@@ -37,6 +37,8 @@ class Rank {
   void show_output();
   /// Sends a signal to the rank's process group while it runs.
   void signal(int number) const;
+  /// Sends SIGKILL.
+  void end_at_once();
   /// Notes its end, if it has ended.
   void reap();
   void wait();
@@ -51,7 +53,8 @@ class Rank {
   bool ended() const { return ended_; }
   /// Whether it ended by exit status 0.
   bool ended_well() const;
-  /// Whether it failed with a reason of its own, rather than by a signal or as a consequence.
+  /// Whether it failed with a reason of its own: not as a consequence, nor by a signal that asks to end or
+  /// end_at_once().
   bool failed_by_itself() const;
   /// Whether it failed because a collective did: some other rank may be the cause.
   bool is_consequence() const;
@@ -73,7 +76,7 @@ class Rank {
   std::filesystem::path log_, failure_file_, status_file_;
   pid_t pid_ = -1;
   int end_ = -1, output_pipe_ = -1, log_descriptor_ = -1;
-  bool ended_ = false, ran_at_failure_ = false;
+  bool ended_ = false, ran_at_failure_ = false, was_killed_ = false;
   int wait_status_ = 0;
   int64_t ended_at_ = 0;
   std::string unfinished_line_;

@@ -18,10 +18,11 @@ namespace modular {
 namespace {
 
 /// What is asked for. Where the ranks of a job were started again after a failure, they go on with what they left: the
-/// first rank, whose choice counts, looks whether it was this job that began the run in the folder. The others take
-/// what is there: what they were told to resume may have been removed since (checkpoint.keep).
+/// first rank looks whether it was this job that began the run in the folder. The others wait for its choice, as what
+/// they find may be an older run's, and what they were told to resume removed since (checkpoint.keep).
 RunRequest request_of(const Arguments& arguments, const std::string& folder, const Environment& place) {
-  const bool goes_on = place.attempt > 0 && (place.rank > 0 || is_marked_by_this_job(folder));
+  if (place.attempt > 0 && place.rank > 0) return {.follows = true, .rank = place.rank};
+  const bool goes_on = place.attempt > 0 && is_marked_by_this_job(folder);
   if (goes_on || arguments.resume == "auto") return {.automatic = true, .rank = place.rank};
   RunRequest request{.resume = !arguments.resume.empty(), .overwrite = arguments.overwrite, .rank = place.rank};
   if (arguments.resume != "yes") request.checkpoint = arguments.resume;

@@ -42,6 +42,9 @@ double gradient_norm(const std::vector<ShardedParameter>& parameters, Mesh& mesh
     }
   }
 
+  // A vector shorter than the ranks leaves nothing to the last of them.
+  std::erase_if(owned, [](const at::Tensor& part) { return part.numel() == 0; });
+
   at::Tensor sum = at::zeros({}, at::TensorOptions().dtype(at::kDouble).device(mesh.device()));
   if (!owned.empty()) sum = norms_of_pieces(owned).to(at::kDouble).square().sum().to(mesh.device());
   all_reduce(mesh.world(), sum, "the gradient norm").wait();

@@ -368,7 +368,7 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
     run.checkpoint = checkpoint_to_resume(settings, request.checkpoint, request.rank);
     run.note = check_continued(run.config);
     check_manifest(fs::path(settings.train.dir) / "data.manifest", run.files);
-  } else if (!settings.model.checkpoint.empty() && reads_weights(settings)) {
+  } else if (!request.follows && !settings.model.checkpoint.empty() && reads_weights(settings)) {
     check_weights(settings.model.checkpoint, settings.network, Head::may_be_new);
   }
   return run;

@@ -17,6 +17,7 @@ struct RunRequest {
   bool overwrite = false;       // start again in a folder that holds a run
   bool measured = false;        // nothing is written, and no folder matters
   bool automatic = false;       // continue where train.dir holds a checkpoint, else begin; removes nothing
+  bool follows = false;         // looks for nothing: the first rank does so for all
   std::string checkpoint = {};  // to continue from, rather than the newest
   int64_t rank = 0;             // of this process, or the first that this launcher starts
 };

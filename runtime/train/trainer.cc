@@ -13,6 +13,7 @@
 
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/checkpoint_folders.h"
 #include "runtime/checkpoint/checkpoint_saver.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/mesh/collectives.h"
@@ -223,6 +224,9 @@ class Trainer {
     } else if (run_.checkpoint.empty() && !find_checkpoint(config_.checkpoints()).empty()) {
       throw std::runtime_error(fmt::format(
           "another run has saved in {} since this one looked: --resume=auto continues it", folder.string()));
+    } else if (!run_.request.checkpoint.empty()) {
+      // From here on the newest of this run: what ranks that are started again continue from.
+      list_newest(config_.checkpoints(), run_.checkpoint, /*keep_last=*/0);
     }
     mark_job(folder);
     write_file(folder / "config.toml", format_toml(config_));

@@ -366,8 +366,10 @@ def main():
     parser.add_argument("--verbose", action="store_true")
     arguments = parser.parse_args()
     strategies = arguments.strategies.split(",")
-    if arguments.cause == "terminate_torchrun" and not shutil.which(arguments.torchrun):
-        print(f"skipped: there is no {arguments.torchrun}")
+    torchrun = shutil.which(arguments.torchrun)
+    arguments.torchrun = torchrun and os.path.abspath(torchrun)  # runs begin in folders of their own
+    if arguments.cause == "terminate_torchrun" and not torchrun:
+        print("skipped: there is no torchrun")
         return 0
     folder = pathlib.Path(tempfile.mkdtemp(prefix="modular-faults-"))
     tool, wrong, number, begin = Tool(arguments, folder), 0, 0, time.monotonic()

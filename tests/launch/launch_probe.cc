@@ -45,6 +45,13 @@ const std::map<std::string, std::function<void()>> kWays = {
        fflush(stdout);
        for (;;) pause();
      }},
+    {"killed-while-it-saves",
+     [] {
+       signal(SIGTERM, [](int) { kill(getpid(), SIGKILL); });
+       printf("it trains\n");
+       fflush(stdout);
+       for (;;) pause();
+     }},
     {"throw-once",
      [] {
        if (std::string(std::getenv("TORCHELASTIC_RESTART_COUNT")) == "0") throw std::runtime_error("the first attempt");

@@ -160,6 +160,16 @@ TEST_F(LaunchTest, RanksMayTakeTheirTimeAfterASignalUntilTheSecond) {
   EXPECT_LT(ended.seconds, 30);
 }
 
+TEST_F(LaunchTest, ARankThatDiesWhileItSavesAfterASignalHasFailed) {
+  const Started run = probe({"--nproc-per-node", "2", "killed-while-it-saves", "0"});
+  await_output(run, "it trains");
+  kill(run.pid, SIGTERM);
+  const Ended ended = end(run);
+  EXPECT_EQ(ended.status, 128 + SIGKILL);
+  EXPECT_EQ(ended.output.find("stopped by SIGTERM"), std::string::npos) << ended.output;
+  EXPECT_NE(ended.output.find("modrun: rank 0 of 2 failed"), std::string::npos) << ended.output;
+}
+
 TEST_F(LaunchTest, RanksAreStartedAgainAfterAFailure) {
   const Ended mended = end(probe({"--nproc-per-node", "2", "--max-restarts", "2", "throw-once", "1"}));
   EXPECT_EQ(mended.status, 0) << mended.output;

@@ -1,4 +1,5 @@
 // Runs that go on, begin again, or are refused: what is kept in their folders.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -89,6 +90,43 @@ TEST_F(Resume, RanksThatAreStartedAgainNeedNoMoreTheCheckpointThatWasNamed) {
   EXPECT_EQ(ended.status, 0) << ended.output;
   EXPECT_THAT(ended.output, HasSubstr("starting the ranks again (1 of 1 times)"));
   EXPECT_EQ(steps("run").size(), 300u);
+}
+
+TEST_F(Resume, RanksThatAreStartedAgainGoOnFromTheCheckpointThatWasNamed) {
+  ASSERT_EQ(train("run", {"--set", "checkpoint.every=5"}).status, 0);
+  const auto left = steps("run");
+  const auto run =
+      start(command("run", {"--resume=step-00000005", "--set", "train.steps=300", "--set", "optim.lr=1e-4"},
+                    {"--nproc-per-node", "2", "--max-restarts", "1"}));
+  testing::await(run, [&] {
+    const auto now = steps("run");
+    return now.size() >= 7 && now[6].at("lr") != left[6].at("lr");
+  });
+  kill(testing::children_of(run.pid).at(1), SIGKILL);
+  const auto ended = testing::end_of_program(run);
+  EXPECT_EQ(ended.status, 0) << ended.output;
+  EXPECT_THAT(ended.output, HasSubstr("starting the ranks again (1 of 1 times)"));
+  const auto all = steps("run");
+  ASSERT_EQ(all.size(), 300u) << "of the part that was left none is between";
+  for (size_t i = 5; i < left.size(); ++i) EXPECT_NE(all[i].at("lr"), left[i].at("lr"));
+}
+
+TEST_F(Resume, RanksThatAreStartedAgainBeforeTheirRunBeganOverwriteWhatIsThere) {
+  auto words = command("run");
+  std::string line = "RANK=0 WORLD_SIZE=1";  // the shell is another launcher
+  for (const std::string& word : words) line += " '" + word + "'";
+  ASSERT_EQ(testing::end_of_program(start({"bash", "-c", line + "; true"})).status, 0);
+  const auto again = [&, port = testing::free_port()](int rank) {
+    return start(command("run", {"--overwrite", "--set", "train.seed=7"}),
+                 {fmt::format("RANK={}", rank), "WORLD_SIZE=2", "TORCHELASTIC_RESTART_COUNT=1", "MASTER_ADDR=127.0.0.1",
+                  fmt::format("MASTER_PORT={}", port)});
+  };
+  const auto first = again(0), second = again(1);
+  for (const auto& rank : {first, second}) {
+    const auto ended = testing::end_of_program(rank);
+    EXPECT_EQ(ended.status, 0) << ended.output;
+  }
+  EXPECT_THAT(bytes_of(run_folder("run") / "config.toml"), HasSubstr("seed = 7"));
 }
 
 TEST_F(Resume, AutoRemovesNothing) {

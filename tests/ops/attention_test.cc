@@ -210,6 +210,19 @@ Tensor but(int64_t first, int64_t last, int64_t seq) {
   return all;
 }
 
+TEST(FusedAttention, OfNumbersThatAreNoneIsNone) {
+  const WithFused installed;
+  for (const bool whole_query : {false, true}) {  // or one of the keys
+    std::vector<Tensor> inputs;
+    for (int i = 0; i < 3; ++i) inputs.push_back(at::randn({1, 1, 40, 8}));
+    inputs[whole_query ? 0 : 1].select(2, 20).fill_(std::nan(""));
+    const Tensor is_nan =
+        attention(inputs[0], inputs[1], inputs[2], causal_mask(Tensor(), /*window=*/0), 0.25).isnan().all(-1);
+    const Tensor expected = whole_query ? at::arange(40).eq(20) : at::arange(40).ge(20);
+    EXPECT_TRUE(at::equal(is_nan.view({40}), expected)) << (whole_query ? "of a query" : "of a key");
+  }
+}
+
 TEST(FusedAttention, ComputesNothingOfKeysThatAWindowLeavesOut) {
   const WithFused installed;
   const Numbers numbers(causal_mask(Tensor(), /*window=*/33), 256, /*first=*/64, /*last=*/96);

@@ -51,6 +51,14 @@ TEST(GradientNorm, WithoutGradientsItIsZero) {
   EXPECT_EQ(gradient_norm({ShardedParameter{}}, mesh), 0.0);
 }
 
+TEST(GradientNorm, OfARankToWhichAVectorLeavesNothingIsZero) {
+  auto mesh = alone();
+  ShardedParameter parameter = with_gradient(at::empty({0}));
+  parameter.global_shape = {2};
+  parameter.boxes = {{.offset = {0}, .start = {2}, .shape = {0}}};
+  EXPECT_EQ(gradient_norm({parameter}, mesh), 0.0);
+}
+
 TEST(ClipGradients, ScalesDownToTheLargestNormAndNeverUp) {
   auto mesh = alone();
   std::vector<ShardedParameter> parameters = {with_gradient(at::full({3, 3}, 1.0)), with_gradient(at::full({4}, 2.0))};

@@ -180,8 +180,7 @@ void expect_same_training(const std::string& architecture, const MeshShape& shap
                          .options = {.bf16 = variant.options.bf16, .router = variant.options.router},
                          .optimizer = variant.optimizer,
                          .documents = variant.documents};
-    if (variant.compares_rows) reference.micro_batches = variant.micro_batches;
-    if (variant.options.bf16)
+    if (variant.compares_rows || variant.options.bf16)
       reference.micro_batches = variant.micro_batches * shape[Axis::dp_replicate] * shape[Axis::dp_shard];
     const Report expected = train(alone, entry, reference);
     std::vector<Report> found;

@@ -28,7 +28,7 @@ struct Variant {
   int64_t micro_batches = 1;
   std::string optimizer = "adamw";
   bool documents = false;      // rows hold several documents each
-  bool compares_rows = false;  // the loss compares a micro-batch's rows: one process has the same micro-batches
+  bool compares_rows = false;  // the loss compares a micro-batch's rows: one process has those micro-batches too
 };
 
 inline constexpr size_t kSteps = 20;

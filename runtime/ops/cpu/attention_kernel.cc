@@ -182,9 +182,14 @@ float exponentiate(const Block& block, int64_t i, float* row, float* log_sum_exp
   float largest = largest_of[0];
   for (int64_t v = 1; v < kVector; ++v) largest = largest_of[v] > largest ? largest_of[v] : largest;
   if (largest == -__builtin_inff()) {
-    zero(row, first, block.end_of_tile(i));
-    *log_sum_exp = __builtin_inff();  // so that the backward's weights are 0 as well
-    return 0.0f;
+    bool is_number = true;  // no comparison above saw a NaN
+    for (int64_t j = first; j < last; ++j) is_number = is_number && row[j] == row[j];
+    if (is_number) {
+      zero(row, first, block.end_of_tile(i));
+      *log_sum_exp = __builtin_inff();  // so that the backward's weights are 0 as well
+      return 0.0f;
+    }
+    largest = 0.0f;
   }
   for (int64_t j = first; j < last; j += kVector)
     for (int64_t v = 0; v < kVector; ++v) {
