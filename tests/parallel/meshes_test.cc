@@ -30,6 +30,12 @@ struct Family {
   Fields dropout;
 };
 
+Fields t5_fields() {
+  Fields fields = kSmallT5;
+  fields["num_layers"] = fields["num_decoder_layers"] = int64_t{4};
+  return fields;
+}
+
 const std::vector<Family>& families() {
   static const std::vector<Family> all = {
       {"LlamaForCausalLM", {{"num_hidden_layers", int64_t{8}}}, {{"attention_dropout", 0.1}}},
@@ -77,19 +83,7 @@ const std::vector<Family>& families() {
         {"patch_size", int64_t{4}},
         {"num_labels", int64_t{5}}},
        {{"hidden_dropout_prob", 0.1}, {"attention_probs_dropout_prob", 0.1}}},
-      {"T5ForConditionalGeneration",
-       {{"d_model", int64_t{36}},
-        {"d_kv", int64_t{8}},
-        {"d_ff", int64_t{50}},
-        {"num_layers", int64_t{4}},
-        {"num_heads", int64_t{4}},
-        {"num_decoder_layers", int64_t{4}},
-        {"relative_attention_num_buckets", int64_t{8}},
-        {"relative_attention_max_distance", int64_t{20}},
-        {"initializer_factor", 0.5},
-        // A relu has a kink, at which rounding decides what the gradient is.
-        {"feed_forward_proj", "gelu"}},
-       {{"dropout_rate", 0.1}}},
+      {"T5ForConditionalGeneration", t5_fields(), {{"dropout_rate", 0.1}}},
       {"CLIPModel",
        {{"num_hidden_layers", int64_t{4}},
         {"image_size", int64_t{12}},
@@ -170,8 +164,10 @@ Variant variant_of(const Case& of, size_t turn) {
 class Meshes : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Meshes, TrainWhatOneProcessTrains) {
-  expect_same_training(GetParam().family.architecture, GetParam().shape,
-                       {variant_of(GetParam(), 0), variant_of(GetParam(), 1)});
+  const Variant plain = variant_of(GetParam(), 0), dropout = variant_of(GetParam(), 1);
+  // CLIP's logits are cosines times 14, and so is their rounding.
+  const double tolerance = plain.compares_rows ? 3e-5 : 1e-5;
+  expect_same_training(GetParam().family.architecture, GetParam().shape, {plain, dropout}, tolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Meshes, ::testing::ValuesIn(cases(runs_all())), [](const auto& info) {

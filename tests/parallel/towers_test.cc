@@ -18,20 +18,8 @@
 namespace modular::testing {
 namespace {
 
-const Fields kSmall = {{"d_model", int64_t{36}},
-                       {"d_kv", int64_t{8}},
-                       {"d_ff", int64_t{50}},
-                       {"num_layers", int64_t{3}},
-                       {"num_heads", int64_t{4}},
-                       {"num_decoder_layers", int64_t{2}},
-                       {"relative_attention_num_buckets", int64_t{8}},
-                       {"initializer_factor", 0.5},
-                       // A relu has a kink, at which rounding decides what the gradient is.
-                       {"feed_forward_proj", "gelu"},
-                       {"relative_attention_max_distance", int64_t{20}}};
-
 Fields small(bool tied) {
-  Fields fields = kSmall;
+  Fields fields = kSmallT5;
   fields["tie_word_embeddings"] = tied;
   return fields;
 }
@@ -180,7 +168,7 @@ TEST(TowersTable, GivesEachStageItsLayersAndAllWhatEachReads) {
 TEST(TowersRefusal, OfMoreStagesThanLayers) {
   const auto refusal = [](const char* architecture, const MeshShape& shape, const PipelineOptions& options = {}) {
     const Entry& entry = entry_of(architecture);
-    return ParallelModel::refusal(entry, *tiny_config(entry, kSmall), shape, options);
+    return ParallelModel::refusal(entry, *tiny_config(entry, kSmallT5), shape, options);
   };
   EXPECT_EQ(refusal("TwoTowersForCausalLM", mesh(2)), "");
   EXPECT_EQ(refusal("TwoTowersForCausalLM", mesh(3)),

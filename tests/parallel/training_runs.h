@@ -17,6 +17,9 @@ using Fields = std::map<std::string, std::variant<bool, int64_t, double, std::st
 /// A model of a few thousand parameters whose sizes 2 tp ranks divide; `changed` overrides its fields.
 std::unique_ptr<AnyConfig> tiny_config(const Entry& entry, const Fields& changed = {});
 
+/// A T5 of sizes that differ from one another, with three layers and two.
+extern const Fields kSmallT5;
+
 /// The entry of that architecture.
 const Entry& entry_of(const std::string& architecture);
 
@@ -28,7 +31,7 @@ struct Variant {
   int64_t micro_batches = 1;
   std::string optimizer = "adamw";
   bool documents = false;      // rows hold several documents each
-  bool compares_rows = false;  // the loss compares a micro-batch's rows: one process has those micro-batches too
+  bool compares_rows = false;  // the loss compares a micro-batch's rows, of all data-parallel ranks
 };
 
 inline constexpr size_t kSteps = 20;
