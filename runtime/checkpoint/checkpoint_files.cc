@@ -37,7 +37,7 @@ Sizes sizes_of(const json& value) {
     return size.is_number_unsigned() && std::in_range<int64_t>(size.get<uint64_t>());
   };
   if (!value.is_array() || !std::ranges::all_of(value, is_size))
-    throw json::other_error::create(501, fmt::format("{} is no list of sizes", value.dump()), &value);
+    throw json::other_error::create(501, fmt::format("{} is no list of sizes", shown(value)), &value);
   return value.get<Sizes>();
 }
 
@@ -48,13 +48,13 @@ Sizes sizes_of(const json& value) {
     throw std::runtime_error(
         fmt::format("{} is damaged, or another program wrote it: its format is {}, and modrun writes a number. Restore "
                     "the file, or continue from another checkpoint",
-                    path.string(), format.dump()));
+                    path.string(), shown(format)));
   const json program = index.value("program", json());
   throw std::runtime_error(
       fmt::format("{} has the format {}, and this program, {}, reads format {}: {} version of modular{} wrote it. "
                   "Continue with that "
                   "version, or have its `modrun export` write the weights and start from them with model.checkpoint",
-                  path.string(), format.dump(), kProgram, kFormat, format > kFormat ? "a newer" : "an older",
+                  path.string(), shown(format), kProgram, kFormat, format > kFormat ? "a newer" : "an older",
                   program.is_string() ? fmt::format(" ({})", program.get<std::string>()) : ""));
 }
 

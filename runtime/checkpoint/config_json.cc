@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/checkpoint/json_text.h"
+
 namespace modular {
 namespace {
 
@@ -45,9 +47,7 @@ struct Converter {
   std::string where;
 
   [[noreturn]] void refuse(std::string_view key, const json& value, std::string_view what) const {
-    std::string text = value.dump();
-    if (text.size() > 60) text = text.substr(0, 57) + "…";
-    throw ConfigError(fmt::format("{}: \"{}\" is {}: write {}", where, key, text, what));
+    throw ConfigError(fmt::format("{}: \"{}\" is {}: write {}", where, key, shown(value), what));
   }
 
   void operator()(std::string_view key, const json& from, bool& to) const {

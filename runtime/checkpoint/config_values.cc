@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/checkpoint/config_json.h"
+#include "runtime/checkpoint/json_text.h"
 #include "runtime/model/functions.h"
 #include "runtime/model/rope.h"
 
@@ -40,7 +41,7 @@ bool is_count_of_parts(std::string_view key) {
 
 void check_integer(std::string_view key, const json& value, const std::string& where) {
   const auto refuse = [&](std::string_view what) {
-    throw ConfigError(fmt::format("{}: \"{}\" is {}: write {}", where, key, value.dump(), what));
+    throw ConfigError(fmt::format("{}: \"{}\" is {}: write {}", where, key, shown(value), what));
   };
   const auto number = value.get<int64_t>();
   if ((is_size(key) || is_period(key)) && number < 1) refuse("at least 1");

@@ -8,6 +8,9 @@ namespace {
 using nlohmann::json;
 
 constexpr int kDeepest = 100;  // levels; config files have four
+constexpr size_t kLongest = 60;
+
+bool is_within_a_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
 
 }  // namespace
 
@@ -24,6 +27,14 @@ bool is_utf8(const std::string& text) {
   } catch (const json::type_error&) {
     return false;
   }
+}
+
+std::string shown(const json& value) {
+  std::string text = value.dump();
+  if (text.size() <= kLongest) return text;
+  size_t end = kLongest - 3;
+  while (is_within_a_character(text[end])) --end;
+  return text.substr(0, end) + "…";
 }
 
 std::string json_problem(std::string_view text) {

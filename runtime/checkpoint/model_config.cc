@@ -123,7 +123,7 @@ std::string named_architecture(const json& object, const std::string& where) {
   if (found == object.end() || found->is_null()) return {};
   if (!found->is_array() || !std::ranges::all_of(*found, [](const json& name) { return name.is_string(); }))
     throw ConfigError(
-        fmt::format("{}: \"architectures\" is {}: write a list with a model's name", where, found->dump()));
+        fmt::format("{}: \"architectures\" is {}: write a list with a model's name", where, shown(*found)));
   return found->empty() ? std::string() : found->front().get<std::string>();
 }
 
@@ -229,7 +229,7 @@ std::string config_difference(const ModelConfig& saved, const ModelConfig& run) 
   const json fields = fields_as_json(*saved.config), wanted = fields_as_json(*run.config);
   for (const auto& [key, value] : fields.items())
     if (value != wanted.at(key) && key != "initializer_range")
-      return fmt::format("its \"{}\" is {} and the run's is {}", key, value.dump(), wanted.at(key).dump());
+      return fmt::format("its \"{}\" is {} and the run's is {}", key, shown(value), shown(wanted.at(key)));
   return {};
 }
 

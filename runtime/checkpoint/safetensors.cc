@@ -81,7 +81,7 @@ TensorHeader parse_tensor(const fs::path& path, const std::string& name, const j
   TensorHeader header;
   const json& dtype = entry["dtype"];
   const auto* known = std::ranges::find_if(kTypeNames, [&](const auto& pair) { return dtype == pair.first; });
-  if (known == std::end(kTypeNames)) damaged(fmt::format("has the dtype {}, which is not known", dtype.dump()));
+  if (known == std::end(kTypeNames)) damaged(fmt::format("has the dtype {}, which is not known", shown(dtype)));
   header.dtype = known->second;
   const auto is_count = [](const json& value) { return value.is_number_unsigned(); };
   const json& shape = entry["shape"];

@@ -132,6 +132,12 @@ TEST(ModelConfig, RefusesWrongTypesNamingKeyValueAndWhatToWrite) {
             "config.json: \"rope_scaling\" is 2: write an object with rope_type and rope_theta");
 }
 
+TEST(ModelConfig, ShowsTheBeginningOfALongValueAndNoHalfOfACharacter) {
+  const std::string name(54, 'x');
+  EXPECT_EQ(refusal({{"architectures", {name + "ü" + name, 1}}}),
+            "config.json: \"architectures\" is [\"" + name + "…: write a list with a model's name");
+}
+
 TEST(ModelConfig, RefusesWrongValues) {
   EXPECT_EQ(refusal({{"vocab_size", 0}}), "config.json: \"vocab_size\" is 0: write at least 1");
   EXPECT_EQ(refusal({{"num_key_value_heads", 0}}), "config.json: \"num_key_value_heads\" is 0: write at least 1");
