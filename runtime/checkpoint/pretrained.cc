@@ -50,13 +50,17 @@ StoredTensors open_folder(const fs::path& folder) {
     const json index = parse_json(read_file(folder / kPretrainedIndex));
     if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
       throw std::runtime_error(fmt::format("{} has no weight_map", (folder / kPretrainedIndex).string()));
-    std::map<std::string, std::shared_ptr<const SafetensorsFile>> files;
+    std::map<fs::path, std::shared_ptr<const SafetensorsFile>> files;
     for (const auto& [name, file_name] : index["weight_map"].items()) {
       if (!file_name.is_string())
         throw std::runtime_error(
             fmt::format("{} names no file for \"{}\"", (folder / kPretrainedIndex).string(), name));
-      auto& file = files[file_name.get<std::string>()];
-      if (!file) file = std::make_shared<const SafetensorsFile>(folder / file_name.get<std::string>());
+      const fs::path place = fs::path(file_name.get<std::string>()).lexically_normal();
+      if (place.empty() || place.is_absolute() || *place.begin() == "..")
+        throw std::runtime_error(fmt::format("{} names the file {} for \"{}\": write one of the checkpoint's folder",
+                                             (folder / kPretrainedIndex).string(), shown(file_name), name));
+      auto& file = files[place];
+      if (!file) file = std::make_shared<const SafetensorsFile>(folder / place);
       if (!file->tensors().contains(name))
         throw std::runtime_error(
             fmt::format("{} has no \"{}\", which {} says it has", file->path().string(), name, kPretrainedIndex));
