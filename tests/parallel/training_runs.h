@@ -39,7 +39,7 @@ inline constexpr size_t kSteps = 20;
 /// Trains for kSteps on a fixed sequence of global batches, of which each data-parallel rank takes its rows, with the
 /// product's optimizer, norm and clipping. Sequences differ in their number of targets and in padding. For every step
 /// the loss, with what routers add to it and the load of experts, and the gradient's norm; then the loss of an
-/// evaluation, the norm of a row's logits, and sums over the parameters and buffers.
+/// evaluation, the root mean square of a row's logits, and sums over the parameters and buffers.
 Report train(Mesh& mesh, const Entry& entry, const Variant& variant);
 
 /// Trains every variant on the mesh and on one process, and expects the same numbers within `tolerance`; of the
