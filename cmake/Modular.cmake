@@ -56,16 +56,20 @@ function(modular_generate target)
 endfunction()
 
 # modular_precompile(<target>…)
-#   Has targets share one precompiled header of libtorch: each of their files compiles in two thirds of the time. Targets that are
-#   compiled with other flags ignore it, with a warning.
+#   Has targets share one precompiled header of libtorch: each of their files compiles in two thirds of the time. It is made with the
+#   flags of the first folder that asks; a folder with others sets MODULAR_PCH to the name of one of its own.
 function(modular_precompile)
-  if(NOT TARGET modular_pch)
-    add_library(modular_pch OBJECT ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/pch.cc)
-    target_precompile_headers(modular_pch PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/pch.h)
-    target_link_libraries(modular_pch PUBLIC modular::torch)
+  set(pch modular_pch)
+  if(DEFINED MODULAR_PCH)
+    set(pch ${MODULAR_PCH})
+  endif()
+  if(NOT TARGET ${pch})
+    add_library(${pch} OBJECT ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/pch.cc)
+    target_precompile_headers(${pch} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/pch.h)
+    target_link_libraries(${pch} PUBLIC modular::torch)
   endif()
   foreach(target ${ARGV})
-    target_precompile_headers(${target} REUSE_FROM modular_pch)
+    target_precompile_headers(${target} REUSE_FROM ${pch})
   endforeach()
 endfunction()
 

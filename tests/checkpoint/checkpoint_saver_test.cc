@@ -7,9 +7,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <fstream>
-
 #include "generated/llama.h"
+#include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/mesh/collectives.h"
 #include "tests/data/temporary_folder.h"
@@ -63,18 +62,12 @@ Mesh mesh_of(const Environment& environment, Axis axis) {
   return Mesh(environment, shape);
 }
 
-std::string bytes_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  EXPECT_TRUE(in) << path;
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 void expect_same_folders(const fs::path& one, const fs::path& other) {
   size_t files = 0, others = 0;
   for (const auto& file : fs::recursive_directory_iterator(one)) {
     if (!file.is_regular_file()) continue;
     ++files;
-    EXPECT_TRUE(bytes_of(file.path()) == bytes_of(other / file.path().lexically_relative(one))) << file.path();
+    EXPECT_TRUE(read_file(file.path()) == read_file(other / file.path().lexically_relative(one))) << file.path();
   }
   for (const auto& file : fs::recursive_directory_iterator(other)) others += file.is_regular_file() ? 1 : 0;
   EXPECT_GT(files, 4u);

@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "generated/llama.h"
+#include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/stored_tensors.h"
@@ -270,10 +271,7 @@ TEST(Checkpoint, ChangedBytesOfATensorAreRefused) {
   TemporaryFolder folder;
   save({}, folder.path(), 10);
   const fs::path path = find_checkpoint(folder.path()) / "rank-00000.safetensors";
-  const std::string whole = [&] {
-    std::ifstream in(path, std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(in), {});
-  }();
+  const std::string whole = read_file(path);
   const SafetensorsFile file(path);
   size_t data = whole.size();  // where the tensors' bytes begin
   for (const auto& [name, header] : file.tensors()) data = std::min(data, whole.size() - header.end);
@@ -295,10 +293,7 @@ TEST(Checkpoint, AnIndexThatPutsBoxesElsewhereIsRefused) {
   const fs::path folder = testing::shared_folder();
   run_ranks(2, [&](const Environment& environment) { save(environment, folder, 10); });
   const fs::path path = folder / "step-00000010/checkpoint.json";
-  const auto text = [&] {
-    std::ifstream in(path);
-    return std::string(std::istreambuf_iterator<char>(in), {});
-  }();
+  const std::string text = read_file(path);
   const auto refusal_of = [&](const auto& change) {
     nlohmann::json index = nlohmann::json::parse(text);
     change(index);

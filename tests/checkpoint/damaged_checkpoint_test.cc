@@ -115,11 +115,18 @@ TEST_F(DamagedCheckpoint, AStateThatIsNoneOfTheGeneratorNamesTheRanksFile) {
 }
 
 TEST_F(DamagedCheckpoint, ANameInLatestThatNoCheckpointHasIsNotLookedFor) {
-  for (const std::string& name : {std::string(5000, 'x'), "step-" + std::string(5000, '9'), std::string("/")}) {
+  const std::pair<std::string, std::string> names[] = {
+      {"/", "\"/\""},
+      {"step-\xff", "\"step-\uFFFD\""},
+      {std::string(5000, 'x'), "\"" + std::string(56, 'x') + "…"},
+      {"step-" + std::string(5000, '9'), "\"step-" + std::string(51, '9') + "…"},
+      {"step-" + std::string(5000, '0') + "1", "\"step-" + std::string(51, '0') + "…"},
+  };
+  for (const auto& [name, shown] : names) {
     write_file(folder_.path() / "latest", name + "\n");
     const auto message = message_of<std::runtime_error>([&] { find_checkpoint(folder_.path()); });
-    EXPECT_EQ(from_name(message, "latest").find("latest names the checkpoint \"" + name + "\", which is not there"),
-              0u);
+    EXPECT_EQ(from_name(message, "latest").find("latest names the checkpoint " + shown + ", which is not there"), 0u)
+        << message.substr(0, 300);
   }
 }
 
