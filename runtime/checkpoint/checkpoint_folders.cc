@@ -13,6 +13,7 @@
 
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/json_text.h"
 
 namespace modular {
 namespace {
@@ -21,14 +22,16 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kStepPrefix = "step-";
 
-/// The step of a checkpoint's folder name; nothing for other names.
+std::string name_of_step(int64_t step) { return fmt::format("{}{:08}", kStepPrefix, step); }
+
+/// The step of a checkpoint's folder name; nothing for other names, those with more zeros included: a name that may be
+/// longer than a file system takes is no step's.
 std::optional<int64_t> step_of(const fs::path& folder) {
   const std::string name = folder.filename().string();
   if (!name.starts_with(kStepPrefix)) return {};
   int64_t step = 0;
-  const char* end = name.data() + name.size();
-  const auto [rest, error] = std::from_chars(name.data() + kStepPrefix.size(), end, step);
-  if (error != std::errc() || rest != end) return {};
+  std::from_chars(name.data() + kStepPrefix.size(), name.data() + name.size(), step);
+  if (step < 0 || name != name_of_step(step)) return {};
   return step;
 }
 
@@ -65,7 +68,7 @@ std::vector<fs::path> complete_checkpoints(const fs::path& folder) {
 }  // namespace
 
 fs::path checkpoint_of_step(const fs::path& folder, int64_t step) {
-  return folder / fmt::format("{}{:08}", kStepPrefix, step);
+  return folder / name_of_step(step);
 }
 
 void list_newest(const fs::path& folder, const fs::path& newest, int64_t keep_last) {
@@ -96,8 +99,8 @@ fs::path find_checkpoint(const fs::path& path) {
     const fs::path newest = is_step ? published_folder(path / name) : path;
     if (!is_step || !fs::exists(newest / "checkpoint.json"))
       throw std::runtime_error(fmt::format(
-          "{} names the checkpoint \"{}\", which is not there: --resume=step-… or --checkpoint names another one",
-          (path / "latest").string(), name));
+          "{} names the checkpoint {}, which is not there: --resume=step-… or --checkpoint names another one",
+          (path / "latest").string(), shown(name)));
     return newest;
   }
   if (!fs::is_directory(path)) return {};

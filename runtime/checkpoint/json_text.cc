@@ -30,7 +30,7 @@ bool is_utf8(const std::string& text) {
 }
 
 std::string shown(const json& value) {
-  std::string text = value.dump();
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
   if (text.size() <= kLongest) return text;
   size_t end = kLongest - 3;
   while (is_within_a_character(text[end])) --end;

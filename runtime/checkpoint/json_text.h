@@ -14,7 +14,7 @@ nlohmann::json parse_json(std::string_view text);
 /// Whether files of text can hold it.
 bool is_utf8(const std::string& text);
 
-/// The value as a message shows it: what is longer than 60 bytes is cut.
+/// The value as a message shows it: what is longer than 60 bytes is cut, and what is no UTF-8 replaced.
 std::string shown(const nlohmann::json& value);
 
 /// What is wrong with a text that parse_json discards.
