@@ -15,6 +15,7 @@
 #include "runtime/checkpoint/examples.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/model/tasks.h"
 #include "runtime/modrun/forward.h"
 #include "runtime/optim/clip.h"
 #include "runtime/parallel/parallel_model.h"
@@ -84,6 +85,13 @@ RouterOptions router_of(const fs::path& folder) {
           .z_loss = settings.value("z_loss", 0.0)};
 }
 
+/// A loss over cosines multiplies them by 20 (sentence-transformers' scale), and with them their rounding, an epsilon
+/// of float32: on some processors that is more than a loss over logits may be off.
+double rounding_of(const fs::path& folder) {
+  constexpr double kScale = 20.0, kEpsilon = 1.2e-7;
+  return find_task(read_config(folder).entry->task)->label_count.empty() ? kScale * kEpsilon : 1e-6;
+}
+
 /// Runs a case on a mesh; its first rank holds the outputs against transformers'.
 void check(const fs::path& folder, Mesh& mesh) {
   SCOPED_TRACE(folder.filename().string());
@@ -101,8 +109,8 @@ void check(const fs::path& folder, Mesh& mesh) {
   fmt::print("{:<32} {:10.1e} {:10.1e} {:10.1e}\n", folder.filename().string(), errors.logits, errors.loss,
              errors.gradient);
   EXPECT_LE(errors.logits, 1e-5);
-  EXPECT_LE(errors.loss, 1e-6);
-  EXPECT_LE(errors.gradient, 1e-4) << errors.worst_gradient;
+  EXPECT_LE(errors.loss, rounding_of(folder));
+  EXPECT_LE(errors.gradient, 100.0 * rounding_of(folder)) << errors.worst_gradient;
 }
 
 TEST(Parity, LogitsLossAndGradientsAreThoseOfTransformers) {
