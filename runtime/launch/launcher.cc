@@ -173,9 +173,9 @@ class Attempt {
     };
     if (!std::getenv("OMP_NUM_THREADS"))
       variables.push_back(fmt::format("OMP_NUM_THREADS={}", threads_per_rank(options_.ranks_per_node)));
-    const auto output = options_.show_all ? Rank::Output::prefixed
-                        : rank == 0       ? Rank::Output::inherited
-                                          : Rank::Output::log_only;
+    const auto output = options_.show_all              ? Rank::Output::prefixed
+                        : rank == 0 && !options_.quiet ? Rank::Output::inherited
+                                                       : Rank::Output::log_only;
     ranks_.emplace_back(rank, logs_, output);
     ranks_.back().start(command, std::move(variables));
   }

@@ -17,6 +17,7 @@ struct LaunchOptions {
   uint16_t master_port = 0;  // 0: chosen by the system, for one node only
   std::string log_folder;  // each rank's output and error file; empty: a temporary folder, kept where a failed rank has
                            // one there
+  bool quiet = false;      // show the output of no rank
   bool show_all = false;   // show the output of all ranks, each line with its rank, rather than that of rank 0
   std::chrono::milliseconds stop_grace = std::chrono::seconds(3);  // between SIGTERM and SIGKILL once a rank has failed
   int64_t max_restarts = 0;  // how often all ranks are started again after one has failed

@@ -130,6 +130,15 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   import_command->add_option("FOLDER", arguments.source, "Hugging Face folder")->required();
   import_command->add_option("CHECKPOINT", arguments.target, "checkpoint to write")->required();
 
+  auto* search = app.add_subcommand("search", "Train a config with other settings in each trial, and find the best");
+  search->add_option("CONFIG,-c,--config", arguments.config, "TOML file with [search] and [search.space]")->required();
+  search->add_option("--set", arguments.settings, "KEY=VALUE: a setting of all trials, or of the search: search.seed=2")
+      ->allow_extra_args(false);
+  add_mesh_options(search, arguments);
+  search->add_option("--trials", arguments.trials, "at most so many; search.trials when not given")
+      ->check(CLI::PositiveNumber);
+  search->add_flag("--resume{yes}", arguments.resume, "go on with the study of search.dir");
+
   auto* plan = app.add_subcommand(
       "plan", "Show how a run is laid over its ranks, and what they will hold and exchange, without starting any");
   add_run_options(plan, arguments);

@@ -42,6 +42,7 @@ struct Arguments {
   std::vector<std::string> strategies = {"none", "dp", "ddp", "zero1", "zero2", "fsdp", "tp", "pp"};  // bench
   std::string format = "markdown";                                                                    // bench
   std::filesystem::path report;                                                                       // measure
+  int64_t trials = 0;  // search; 0: as the config says
   AdviseArguments advise;
 };
 

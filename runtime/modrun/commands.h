@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "runtime/launch/launcher.h"
 #include "runtime/mesh/mesh.h"
 #include "runtime/modrun/command_line.h"
 
@@ -35,6 +36,8 @@ void show_plan(const Arguments& arguments, int64_t world_size);
 void show_advice(const Arguments& arguments);
 /// Starts jobs of its own.
 void run_bench(const Arguments& arguments);
+/// Starts jobs of its own, on this machine with as many ranks as `launch` says. Returns the exit status.
+int run_search(const Arguments& arguments, const LaunchOptions& launch);
 void show_entries(const Arguments& arguments);
 void show_settings(const Arguments& arguments);
 void export_checkpoint(const Arguments& arguments);

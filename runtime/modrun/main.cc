@@ -21,7 +21,8 @@ namespace {
 constexpr int kRefused = 2;
 
 /// What one process does; nothing where the command runs on ranks.
-std::function<void()> local_command(const Arguments& arguments, int64_t world_size) {
+std::function<int()> local_command(const Arguments& arguments, const LaunchOptions& launch, int64_t world_size) {
+  if (arguments.command == "search") return [&] { return run_search(arguments, launch); };
   const std::map<std::string, std::function<void()>> commands = {
       {"plan", [&, world_size] { show_plan(arguments, world_size); }},
       {"advise", [&] { show_advice(arguments); }},
@@ -32,7 +33,8 @@ std::function<void()> local_command(const Arguments& arguments, int64_t world_si
       {"import", [&] { import_checkpoint(arguments); }},
   };
   const auto found = commands.find(arguments.command);
-  return found == commands.end() ? nullptr : found->second;
+  if (found == commands.end()) return nullptr;
+  return [run = found->second] { return run(), 0; };
 }
 
 PreparedCommand prepare(const Arguments& arguments, const Environment& place) {
@@ -84,8 +86,8 @@ Start start(const std::vector<std::string>& words) {
       place.world_size = options.world_size();
       place.local_world_size = options.ranks_per_node;
     }
-    if (const auto local = local_command(arguments, place.world_size)) {
-      local();
+    if (const auto local = local_command(arguments, result.launch.options, place.world_size)) {
+      result.status = local();
       return result;
     }
     // ATen keeps what it finds at its first look for a GPU, and preparing looks: the library comes before.

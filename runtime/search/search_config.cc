@@ -1,0 +1,227 @@
+#include "runtime/search/search_config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "runtime/train/config_field.h"
+#include "runtime/train/toml_values.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Objectives of which more is worse; of others it is better.
+constexpr std::array<std::string_view, 4> kMinimized = {"held_out_loss", "perplexity", "memory_peak", "seconds"};
+
+constexpr std::array<std::string_view, 7> kKeys = {"backend",   "trials",    "seed", "dir",
+                                                   "objective", "direction", "space"};
+
+[[noreturn]] void refuse(const std::string& where, const std::string& sentence) {
+  throw ConfigError(where + ": " + sentence);
+}
+
+std::string where_of(const fs::path& file, const toml::node& node) {
+  return fmt::format("{}:{}:{}", file.string(), node.source().begin.line, node.source().begin.column);
+}
+
+/// A value as TOML writes it.
+std::string text_of(const toml::node& node) {
+  std::ostringstream out;
+  out << toml::toml_formatter(node);
+  return out.str();
+}
+
+Dimension read_range(const std::string& key, const toml::table& table, const std::string& where) {
+  Dimension range{.key = key};
+  const toml::node *low = nullptr, *high = nullptr, *step = nullptr;
+  for (const auto& [name, node] : table) {
+    const auto number = [&]() -> const toml::node* {
+      if (!node.is_number())
+        refuse(where, fmt::format("{}: {} must be a number, but is {}", key, name.str(), describe(node)));
+      return &node;
+    };
+    if (name == "low") {
+      low = number();
+    } else if (name == "high") {
+      high = number();
+    } else if (name == "step") {
+      step = number();
+    } else if (name == "log" && node.is_boolean()) {
+      range.log = node.as_boolean()->get();
+    } else {
+      refuse(where,
+             fmt::format("{}: a range has low, high, step and log = true or false, but here is {}", key, name.str()));
+    }
+  }
+  if (!low || !high) refuse(where, fmt::format("{}: a range needs low and high", key));
+  range.low = number_of(*low), range.high = number_of(*high), range.step = step ? number_of(*step) : 0.0;
+  range.whole = low->is_integer() && high->is_integer() && (!step || step->is_integer());
+  if (!(range.low <= range.high))
+    refuse(where,
+           fmt::format("{}: the range from {} to {} is empty: its low is above its high", key, range.low, range.high));
+  if (range.log && !(range.low > 0.0))
+    refuse(where, fmt::format("{}: a range with log = true must lie above 0, but begins at {}", key, range.low));
+  if (step && !(range.step > 0.0)) refuse(where, fmt::format("{}: step must be above 0, but is {}", key, range.step));
+  if (step && range.log) refuse(where, fmt::format("{}: a range has either a step or log = true", key));
+  return range;
+}
+
+Dimension read_dimension(const std::string& key, const toml::node& node, const std::string& where) {
+  if (const auto* table = node.as_table()) return read_range(key, *table, where);
+  const auto* array = node.as_array();
+  if (!array || array->empty())
+    refuse(where,
+           fmt::format("{} must be an array of the values to try, or a range such as {{ low = 1e-6, high = 1e-4, "
+                       "log = true }}, but is {}",
+                       key, array ? "empty" : describe(node)));
+  Dimension choices{.key = key};
+  for (const toml::node& value : *array) choices.choices.push_back(text_of(value));
+  return choices;
+}
+
+std::vector<std::string> read_names(const toml::node& node, const std::string& key, const std::string& where) {
+  std::vector<std::string> names;
+  if (const auto* name = node.as_string()) {
+    names.push_back(name->get());
+  } else if (const auto* array = node.as_array()) {
+    for (const toml::node& element : *array)
+      if (const auto* name_of = element.as_string()) names.push_back(name_of->get());
+    if (names.size() != array->size()) names.clear();
+  }
+  if (names.empty()) refuse(where, fmt::format("search.{} must be a name or several, but is {}", key, describe(node)));
+  return names;
+}
+
+/// A name with dots, from tables in tables: [search.space] optim.lr = … is "optim.lr" as well as "optim.lr" = ….
+void read_space(const fs::path& file, const std::string& prefix, const toml::table& table,
+                const std::vector<std::string>& known, std::vector<Dimension>& space) {
+  for (const auto& [name, node] : table) {
+    const std::string key = prefix + std::string(name.str());
+    const std::string where = where_of(file, node);
+    const auto* inner = node.as_table();
+    const bool is_known = std::ranges::find(known, key) != known.end();
+    const bool is_section = std::ranges::any_of(known, [&](const auto& one) { return one.starts_with(key + "."); });
+    if (inner && !is_known && is_section) {
+      read_space(file, key + ".", *inner, known, space);
+      continue;
+    }
+    if (!is_known) {
+      const auto nearest = nearest_name(key, known);
+      refuse(where, fmt::format("search.space: there is no setting {}: {}", key,
+                                nearest ? fmt::format("did you mean {}?", *nearest) : "modrun settings lists all"));
+    }
+    space.push_back(read_dimension(key, node, where));
+  }
+}
+
+}  // namespace
+
+SearchConfig read_search_config(const fs::path& file, const std::vector<std::string>& settings,
+                                const std::vector<std::string>& known) {
+  toml::table whole = toml::parse_file(file.string());
+  auto* const search = whole["search"].as_table();
+  if (!search) refuse(file.string(), "there is no [search]: say in [search.space] which settings to try");
+  for (const std::string& setting : settings) {
+    if (!setting.starts_with("search.")) continue;
+    const size_t equals = setting.find('=');
+    const std::string key = setting.substr(7, equals - 7), text = setting.substr(equals + 1);
+    if (key == "space" || key.starts_with("space."))
+      refuse("--set " + setting, "the space of a search is said in its file");
+    toml::table value;
+    try {
+      value = toml::parse("value = " + text);
+    } catch (const toml::parse_error&) {
+      value.insert("value", text);
+    }
+    search->insert_or_assign(key, *value.get("value"));
+  }
+
+  SearchConfig config;
+  std::vector<std::string> names = {"held_out_loss"}, directions;
+  std::string where_of_directions = file.string();
+  for (auto& [name, node] : *search) {
+    const std::string key(name.str()), where = where_of(file, node);
+    std::string expected;
+    int64_t seed = 0;
+    std::string dir;
+    if (key == "backend") {
+      expected = assign(config.backend, node);
+    } else if (key == "trials") {
+      expected = assign(config.trials, node);
+    } else if (key == "seed") {
+      expected = assign(seed, node);
+      config.seed = static_cast<uint64_t>(seed);
+    } else if (key == "dir") {
+      expected = assign(dir, node);
+      config.dir = dir;
+    } else if (key == "objective") {
+      names = read_names(node, key, where);
+    } else if (key == "direction") {
+      directions = read_names(node, key, where);
+      where_of_directions = where;
+    } else if (key == "space") {
+      if (!node.is_table()) refuse(where, "search.space must be a table of settings");
+      read_space(file, "", *node.as_table(), known, config.space);
+    } else {
+      const auto nearest = nearest_name(key, {kKeys.begin(), kKeys.end()});
+      refuse(where, fmt::format("unknown key search.{}: {}", key,
+                                nearest ? fmt::format("did you mean search.{}?", *nearest)
+                                        : fmt::format("[search] has {}", fmt::join(kKeys, ", "))));
+    }
+    if (!expected.empty()) refuse(where, fmt::format("search.{} must be {}, but is {}", key, expected, describe(node)));
+  }
+  if (config.space.empty()) refuse(file.string(), "search.space is empty: say which settings to try");
+  if (config.backend != "random" && config.backend != "grid")
+    refuse(file.string(), fmt::format("search.backend is \"{}\": it must be random or grid", config.backend));
+  if (config.trials < 1)
+    refuse(file.string(), fmt::format("search.trials must be at least 1, but is {}", config.trials));
+  if (!directions.empty() && directions.size() != names.size())
+    refuse(where_of_directions,
+           fmt::format("search.direction has {} of them, and search.objective {}: give one for each", directions.size(),
+                       names.size()));
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::string direction = directions.empty() ? "" : directions[i];
+    if (!direction.empty() && direction != "minimize" && direction != "maximize")
+      refuse(where_of_directions,
+             fmt::format("search.direction has \"{}\": it must be minimize or maximize", direction));
+    const bool by_default = std::ranges::find(kMinimized, names[i]) != kMinimized.end();
+    config.objectives.push_back({names[i], direction.empty() ? by_default : direction == "minimize"});
+  }
+  std::ranges::sort(config.space, {}, &Dimension::key);
+  if (config.backend == "grid")
+    for (const Dimension& dimension : config.space)
+      if (dimension.count() == 0)
+        refuse(file.string(), fmt::format("search.space: a grid cannot count the values of {}: give it a step, or an "
+                                          "array of values",
+                                          dimension.key));
+  return config;
+}
+
+std::string identity_of(const SearchConfig& config) {
+  nlohmann::ordered_json identity = {{"backend", config.backend}, {"seed", config.seed}};
+  for (const Objective& objective : config.objectives)
+    identity["objectives"].push_back({{"name", objective.name}, {"minimize", objective.minimize}});
+  for (const Dimension& dimension : config.space) {
+    nlohmann::ordered_json one = {{"key", dimension.key}};
+    if (dimension.choices.empty())
+      one.update({{"low", dimension.low},
+                  {"high", dimension.high},
+                  {"step", dimension.step},
+                  {"log", dimension.log},
+                  {"whole", dimension.whole}});
+    else
+      one["choices"] = dimension.choices;
+    identity["space"].push_back(std::move(one));
+  }
+  return identity.dump();
+}
+
+}  // namespace modular

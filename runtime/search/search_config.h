@@ -1,0 +1,35 @@
+// What a search tries and how it judges, as [search] of a config file says.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "runtime/search/space.h"
+
+namespace modular {
+
+struct Objective {
+  std::string name;  // "held_out_loss", a metric of eval.metrics, or a number of the run's end, e.g. "memory_peak"
+  bool minimize = true;
+};
+
+struct SearchConfig {
+  std::string backend = "random";  // or "grid"
+  int64_t trials = 20;             // at most; a grid may have fewer
+  uint64_t seed = 1;
+  std::filesystem::path dir = "runs/search";  // of the study
+  std::vector<Objective> objectives;
+  std::vector<Dimension> space;  // by key
+};
+
+/// Reads [search] of `file`, then those of `settings` ("a.b=c") that begin with "search.". Throws ConfigError with the
+/// place in one sentence where it is missing, or what it says cannot be. `known` are the keys that a run has.
+SearchConfig read_search_config(const std::filesystem::path& file, const std::vector<std::string>& settings,
+                                const std::vector<std::string>& known);
+
+/// What must be the same for a study to go on: backend, seed, objectives and space, as JSON.
+std::string identity_of(const SearchConfig& config);
+
+}  // namespace modular

@@ -1,0 +1,173 @@
+#include "runtime/search/study.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/train/config.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+Json to_json(const Trial& trial, const std::vector<Objective>& objectives) {
+  Json json = {{"trial", trial.number}};
+  for (const auto& [key, value] : trial.settings) json["settings"][key] = value;
+  if (trial.failure.empty())
+    for (size_t i = 0; i < objectives.size(); ++i) json["values"][objectives[i].name] = trial.values[i];
+  else
+    json["failure"] = trial.failure;
+  json["seconds"] = trial.seconds;
+  return json;
+}
+
+Trial trial_from(const Json& json, const std::vector<Objective>& objectives) {
+  Trial trial{.number = json.at("trial"), .failure = json.value("failure", ""), .seconds = json.at("seconds")};
+  for (const auto& [key, value] : json.at("settings").items()) trial.settings.emplace_back(key, value);
+  if (trial.failure.empty())
+    for (const Objective& objective : objectives) trial.values.push_back(json.at("values").at(objective.name));
+  return trial;
+}
+
+/// Whether `other` is at least as good in all objectives and better in one.
+bool is_beaten(const Trial& trial, const Trial& other, const std::vector<Objective>& objectives) {
+  bool better = false;
+  for (size_t i = 0; i < objectives.size(); ++i) {
+    if (is_better(trial.values[i], other.values[i], objectives[i])) return false;
+    better = better || is_better(other.values[i], trial.values[i], objectives[i]);
+  }
+  return better;
+}
+
+}  // namespace
+
+bool is_better(double value, double other, const Objective& objective) {
+  return objective.minimize ? value < other : value > other;
+}
+
+Study::Study(const SearchConfig& config, bool resumes) : config_(config) {
+  const fs::path file = config.dir / "trials.jsonl";
+  if (fs::exists(file) && !resumes)
+    throw ConfigError(
+        fmt::format("{} holds a study: go on with it by --resume, or name another search.dir", config.dir.string()));
+  if (!fs::exists(file) && resumes) throw ConfigError(fmt::format("{} holds no study to resume", config.dir.string()));
+  std::string kept = Json{{"study", Json::parse(identity_of(config))}}.dump() + "\n";
+  if (resumes) {
+    std::ifstream in(file);
+    std::string line;
+    std::getline(in, line);
+    if (line + "\n" != kept)
+      throw ConfigError(
+          fmt::format("{} holds a study of another space, seed, backend or objective: name another "
+                      "search.dir, or search what it did",
+                      config.dir.string()));
+    // The last line may be cut off: that trial has not ended then.
+    for (; std::getline(in, line); kept += line + "\n") {
+      const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (json.is_discarded()) break;
+      try {
+        trials_.push_back(trial_from(json, config.objectives));
+      } catch (const Json::exception& error) {
+        throw ConfigError(
+            fmt::format("{}: line {} is no trial of this study ({})", file.string(), trials_.size() + 2, error.what()));
+      }
+    }
+  }
+  std::error_code error;
+  fs::create_directories(config.dir / "trials", error);
+  if (error) throw ConfigError(fmt::format("{} cannot be made: {}", config.dir.string(), error.message()));
+  write_file(file, kept);
+  out_.open(file, std::ios::app);
+}
+
+fs::path Study::run_folder(int64_t trial) const { return config_.dir / "trials" / fmt::format("{:04}", trial); }
+
+void Study::add(Trial trial) {
+  out_ << to_json(trial, config_.objectives).dump() << '\n' << std::flush;
+  if (!out_)
+    throw std::runtime_error(
+        fmt::format("{} cannot be written: {}", (config_.dir / "trials.jsonl").string(), std::strerror(errno)));
+  trials_.push_back(std::move(trial));
+}
+
+const Trial* Study::best() const {
+  const Trial* best = nullptr;
+  for (const Trial& trial : trials_)
+    if (trial.failure.empty() && (!best || is_better(trial.values[0], best->values[0], config_.objectives[0])))
+      best = &trial;
+  return best;
+}
+
+std::vector<const Trial*> Study::pareto() const {
+  std::vector<const Trial*> unbeaten;
+  for (const Trial& trial : trials_) {
+    if (!trial.failure.empty()) continue;
+    const bool beaten = std::ranges::any_of(trials_, [&](const Trial& other) {
+      return other.failure.empty() && is_beaten(trial, other, config_.objectives);
+    });
+    if (!beaten) unbeaten.push_back(&trial);
+  }
+  return unbeaten;
+}
+
+void Study::write_winners() const {
+  const auto write = [&](const Trial& trial, const fs::path& file) {
+    RunConfig run = read_run_config(run_folder(trial.number) / "config.toml", {});
+    run.train.dir = fs::absolute(fs::path(file).replace_extension()).string();
+    write_file(file, format_toml(run));
+  };
+  if (config_.objectives.size() == 1) {
+    if (const Trial* const winner = best()) write(*winner, config_.dir / "best.toml");
+    return;
+  }
+  fs::create_directories(config_.dir / "pareto");
+  std::vector<fs::path> files;
+  for (const Trial* trial : pareto()) {
+    files.push_back(config_.dir / "pareto" / fmt::format("{:04}.toml", trial->number));
+    if (!fs::exists(files.back())) write(*trial, files.back());
+  }
+  for (const auto& entry : fs::directory_iterator(config_.dir / "pareto"))
+    if (entry.path().extension() == ".toml" && std::ranges::find(files, entry.path()) == files.end())
+      fs::remove(entry.path());  // beaten since
+}
+
+std::vector<double> values_of_run(const fs::path& run, const std::vector<Objective>& objectives) {
+  std::map<std::string, double> found;
+  std::ifstream in(run / "metrics.jsonl");
+  for (std::string line; std::getline(in, line);) {
+    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) continue;
+    const Json event = json.value("event", Json());
+    if (event != "evaluation" && event != "end") continue;
+    for (const auto& [name, value] : json.items())
+      if (value.is_number() && name != "step") found[name] = value;
+    if (json.contains("metrics"))
+      for (const auto& [name, value] : json["metrics"].items()) found[name] = value;
+    if (event == "end" && found.contains("samples") && found["seconds"] > 0.0)
+      found["samples_per_second"] = found["samples"] / found["seconds"];
+  }
+  std::vector<double> values;
+  for (const Objective& objective : objectives) {
+    if (const auto value = found.find(objective.name); value != found.end()) {
+      if (!std::isfinite(value->second)) throw std::runtime_error(objective.name + " is no finite number");
+      values.push_back(value->second);
+      continue;
+    }
+    std::vector<std::string> names;
+    for (const auto& [name, value] : found) names.push_back(name);
+    throw std::runtime_error(
+        fmt::format("the run has no {}: search.objective may be {}", objective.name, fmt::join(names, ", ")));
+  }
+  return values;
+}
+
+}  // namespace modular

@@ -1,0 +1,60 @@
+// The trials of a search and what they found, kept in a folder so that an interrupted search goes on.
+//
+//   <dir>/trials.jsonl     what is searched, then a line for each trial that has ended
+//   <dir>/trials/0003/     the run of trial 3, as modrun train leaves it
+//   <dir>/best.toml        the config of the best trial, with a folder of its own; trains as it stands
+//   <dir>/pareto/0003.toml of several objectives: each trial that no other one beats in all of them
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/search/search_config.h"
+
+namespace modular {
+
+struct Trial {
+  int64_t number = 0;
+  TrialSettings settings;
+  std::string failure;         // why it has no values; empty where it has
+  std::vector<double> values;  // of the objectives
+  double seconds = 0.0;
+};
+
+/// Whether one of two values is better.
+bool is_better(double value, double other, const Objective& objective);
+
+class Study {
+ public:
+  /// Begins the study in config.dir, or goes on with it. Throws ConfigError where there is one and `resumes` is false,
+  /// where there is none to resume, and where it is one of another space, seed or objective.
+  Study(const SearchConfig& config, bool resumes);
+
+  const std::vector<Trial>& trials() const { return trials_; }
+  std::filesystem::path run_folder(int64_t trial) const;
+
+  /// Adds a trial that has ended.
+  void add(Trial trial);
+
+  /// The best by the first objective; null where none has values.
+  const Trial* best() const;
+  /// Those that no other one beats: none is at least as good in all objectives and better in one.
+  std::vector<const Trial*> pareto() const;
+
+  /// Writes best.toml, or pareto/*.toml where there are several objectives, from the runs' config.toml.
+  void write_winners() const;
+
+ private:
+  const SearchConfig config_;
+  std::vector<Trial> trials_;
+  std::ofstream out_;
+};
+
+/// What the objectives say of a run that has ended, from its metrics.jsonl. Throws std::runtime_error that names those
+/// that there are where one is missing.
+std::vector<double> values_of_run(const std::filesystem::path& run, const std::vector<Objective>& objectives);
+
+}  // namespace modular

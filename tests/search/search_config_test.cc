@@ -1,0 +1,98 @@
+// What [search] may say, and what it is refused with where it cannot be meant.
+#include "runtime/search/search_config.h"
+
+#include <gmock/gmock.h>
+
+#include "runtime/model/config.h"
+#include "tests/data/temporary_folder.h"
+
+namespace modular {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::vector<std::string> kKnown = {"optim.lr", "optim.name", "train.batch_size", "model.config.hidden_size"};
+
+class Search : public testing::Test {
+ protected:
+  SearchConfig read(const std::string& text, const std::vector<std::string>& settings = {}) const {
+    return read_search_config(folder_.write("search.toml", text), settings, kKnown);
+  }
+  std::string refusal(const std::string& text, const std::vector<std::string>& settings = {}) const {
+    return message_of<ConfigError>([&] { read(text, settings); });
+  }
+  std::string space_refusal(const std::string& space) const { return refusal("[search.space]\n" + space); }
+
+  mutable TemporaryFolder folder_;
+};
+
+TEST_F(Search, IsReadWithItsSpaceInEitherSpelling) {
+  const SearchConfig config = read(R"(
+[search]
+objective = ["ndcg@20", "memory_peak", "samples_per_second"]
+trials = 7
+[search.space]
+"optim.lr" = { low = 1e-6, high = 1e-4, log = true }
+optim.name = ["adamw", "sgd"]
+train.batch_size = { low = 16, high = 64, step = 16 }
+)",
+                                   {"search.seed=5", "train.steps=3"});
+  EXPECT_EQ(config.trials, 7);
+  EXPECT_EQ(config.seed, 5u);
+  ASSERT_EQ(config.space.size(), 3u);
+  EXPECT_EQ(config.space[0].key, "optim.lr");
+  EXPECT_TRUE(config.space[0].log);
+  EXPECT_FALSE(config.space[0].whole);
+  EXPECT_THAT(config.space[1].choices, ElementsAre("'adamw'", "'sgd'"));
+  EXPECT_EQ(config.space[2].count(), 4);
+  EXPECT_TRUE(config.space[2].whole);
+  ASSERT_EQ(config.objectives.size(), 3u);
+  EXPECT_FALSE(config.objectives[0].minimize);
+  EXPECT_TRUE(config.objectives[1].minimize);
+  EXPECT_FALSE(config.objectives[2].minimize);
+}
+
+TEST_F(Search, SaysWhereARangeIsNone) {
+  EXPECT_THAT(
+      space_refusal("optim.lr = { low = 1e-4, high = 1e-6 }"),
+      HasSubstr("search.toml:2:12: optim.lr: the range from 0.0001 to 1e-06 is empty: its low is above its high"));
+  EXPECT_THAT(space_refusal("optim.lr = { low = 0, high = 1, log = true }"),
+              HasSubstr("a range with log = true must lie above 0, but begins at 0"));
+  EXPECT_THAT(space_refusal("optim.lr = { low = 1 }"), HasSubstr("a range needs low and high"));
+  EXPECT_THAT(space_refusal("optim.lr = { low = 1, high = '2' }"),
+              HasSubstr("high must be a number, but is the string"));
+  EXPECT_THAT(space_refusal("optim.lr = { low = 1, high = 2, steps = 3 }"), HasSubstr("here is steps"));
+  EXPECT_THAT(space_refusal("optim.lr = { low = nan, high = 2.0 }"), HasSubstr("is empty"));
+  EXPECT_THAT(space_refusal("optim.lr = []"), HasSubstr("optim.lr must be an array of the values to try"));
+  EXPECT_THAT(space_refusal("optim.lr = 3"), HasSubstr("but is the integer 3"));
+}
+
+TEST_F(Search, NamesTheNearestOfWhatThereIs) {
+  EXPECT_THAT(space_refusal("optim.rl = [1]"),
+              HasSubstr("search.toml:2:12: search.space: there is no setting optim.rl: did you mean optim.lr?"));
+  EXPECT_THAT(refusal("[search]\ntrails = 3\n[search.space]\noptim.lr = [1]"),
+              HasSubstr("unknown key search.trails: did you mean search.trials?"));
+}
+
+TEST_F(Search, WantsASpaceAndDirectionsThatGoWithObjectives) {
+  EXPECT_THAT(refusal("[train]\nsteps = 3"), HasSubstr("there is no [search]"));
+  EXPECT_THAT(refusal("[search]\ntrials = 3"), HasSubstr("search.space is empty"));
+  const std::string space = "\n[search.space]\noptim.lr = [1, 2]";
+  EXPECT_THAT(refusal("[search]\ndirection = ['minimize', 'maximize']" + space),
+              HasSubstr("search.direction has 2 of them, and search.objective 1: give one for each"));
+  EXPECT_THAT(refusal("[search]\ndirection = 'down'" + space), HasSubstr("it must be minimize or maximize"));
+  EXPECT_THAT(refusal("[search]\nbackend = 'sigopt'" + space), HasSubstr("search.backend is \"sigopt\""));
+  EXPECT_THAT(refusal("[search]\nbackend = 'grid'\n[search.space]\noptim.lr = {low = 0.1, high = 0.2}"),
+              HasSubstr("a grid cannot count the values of optim.lr: give it a step"));
+}
+
+TEST_F(Search, IsAnotherStudyWithAnotherSpace) {
+  const std::string one = identity_of(read("[search.space]\noptim.lr = {low = 1e-6, high = 1e-4}"));
+  EXPECT_EQ(one, identity_of(read("[search]\ntrials = 3\n[search.space]\noptim.lr = {low = 1e-6, high = 1e-4}")));
+  EXPECT_NE(one, identity_of(read("[search.space]\noptim.lr = {low = 1e-6, high = 1e-3}")));
+  EXPECT_NE(one, identity_of(read("[search]\nseed = 3\n[search.space]\noptim.lr = {low = 1e-6, high = 1e-4}")));
+}
+
+}  // namespace
+}  // namespace modular

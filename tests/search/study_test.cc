@@ -1,0 +1,101 @@
+// Of several trials the best, and of several objectives those that no other beats.
+#include "runtime/search/study.h"
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "runtime/model/config.h"
+#include "tests/data/temporary_folder.h"
+
+namespace modular {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Trial trial(int64_t number, std::vector<double> values) {
+  return {.number = number, .settings = {{"optim.lr", "0.1"}}, .failure = {}, .values = std::move(values)};
+}
+
+SearchConfig config_in(const std::filesystem::path& folder, std::vector<Objective> objectives) {
+  SearchConfig config;
+  config.dir = folder / "study";
+  config.objectives = std::move(objectives);
+  config.space = {{.key = "optim.lr", .choices = {"0.1"}}};
+  return config;
+}
+
+std::vector<int64_t> numbers(const std::vector<const Trial*>& trials) {
+  std::vector<int64_t> result;
+  for (const Trial* one : trials) result.push_back(one->number);
+  return result;
+}
+
+TEST(Study, TheBestIsTheFirstOfTheBestValuesAndAFailedTrialIsNone) {
+  const TemporaryFolder folder;
+  Study study(config_in(folder.path(), {{"accuracy", /*minimize=*/false}}), /*resumes=*/false);
+  EXPECT_EQ(study.best(), nullptr);
+  study.add({.number = 0, .settings = {}, .failure = "its run failed with status 1", .values = {}});
+  EXPECT_EQ(study.best(), nullptr);
+  study.add(trial(1, {0.5}));
+  study.add(trial(2, {0.7}));
+  study.add(trial(3, {0.7}));
+  EXPECT_EQ(study.best()->number, 2);
+}
+
+TEST(Study, OfSeveralObjectivesThoseRemainThatNoOtherBeats) {
+  const TemporaryFolder folder;
+  Study study(config_in(folder.path(), {{"held_out_loss", true}, {"samples_per_second", false}}), false);
+  study.add(trial(0, {1.0, 10.0}));
+  study.add(trial(1, {1.0, 12.0}));  // beats 0
+  study.add(trial(2, {0.5, 1.0}));
+  study.add(trial(3, {2.0, 11.0}));  // beaten by 1
+  study.add(trial(4, {0.5, 1.0}));   // as good as 2
+  EXPECT_THAT(numbers(study.pareto()), ElementsAre(1, 2, 4));
+}
+
+TEST(Study, GoesOnWithTheTrialsThatHaveEnded) {
+  const TemporaryFolder folder;
+  const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
+  {
+    Study study(config, false);
+    study.add(trial(0, {1.25}));
+    study.add({.number = 1, .settings = {{"optim.lr", "0.1"}}, .failure = "why", .values = {}});
+    study.add(trial(2, {0.1}));
+  }
+  const auto file = config.dir / "trials.jsonl";
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 5);  // killed while it wrote
+  Study study(config, true);
+  ASSERT_EQ(study.trials().size(), 2u);
+  EXPECT_EQ(study.trials()[0].values, std::vector{1.25});
+  EXPECT_EQ(study.trials()[1].failure, "why");
+  study.add(trial(2, {0.1}));
+  EXPECT_EQ(Study(config, true).trials().size(), 3u);
+}
+
+TEST(Study, OfAnotherSpaceOrThatIsThereAlreadyIsRefused) {
+  const TemporaryFolder folder;
+  SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
+  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, true); }), HasSubstr("holds no study to resume"));
+  Study(config, false);
+  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, false); }), HasSubstr("go on with it by --resume"));
+  config.space[0].choices.emplace_back("0.2");
+  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, true); }), HasSubstr("holds a study of another space"));
+}
+
+TEST(Study, ValuesAreThoseOfTheRunsEndAndItsLastEvaluation) {
+  TemporaryFolder folder;
+  folder.write("metrics.jsonl",
+               "{\"step\":1,\"loss\":9.0}\n"
+               "{\"event\":\"evaluation\",\"step\":1,\"held_out_loss\":3.0,\"metrics\":{\"accuracy\":0.1}}\n"
+               "{\"event\":\"evaluation\",\"step\":2,\"held_out_loss\":2.0,\"metrics\":{\"accuracy\":0.2}}\n"
+               "{\"event\":\"end\",\"step\":2,\"samples\":30,\"seconds\":2.0,\"memory_peak\":77}\n");
+  EXPECT_THAT(values_of_run(folder.path(), {{"held_out_loss"}, {"accuracy"}, {"memory_peak"}, {"samples_per_second"}}),
+              ElementsAre(2.0, 0.2, 77.0, 15.0));
+  EXPECT_THAT(message_of<std::runtime_error>([&] { values_of_run(folder.path(), {{"f1"}}); }),
+              HasSubstr("the run has no f1: search.objective may be accuracy, held_out_loss, memory_peak, samples"));
+}
+
+}  // namespace
+}  // namespace modular
