@@ -12,7 +12,7 @@
 #include <fstream>
 #include <map>
 
-#include "runtime/data/token_file.h"
+#include "runtime/data/token_formats.h"
 
 namespace modular {
 
@@ -31,12 +31,16 @@ std::vector<std::string> expand_glob(const std::string& pattern) {
   return paths;
 }
 
-DataFile inspect(const fs::path& path, const std::string& format) {
+DataFile inspect(const fs::path& given, const std::string& name) {
+  const TokenFormat* const format = find_token_format(name);
+  // Of formats of two files the path may be the name that both have.
+  const bool is_stem = format && format->is_one && !fs::exists(given) && fs::exists(given.string() + ".bin");
+  const fs::path path = is_stem ? fs::path(given.string() + ".bin") : given;
   struct stat status{};
   if (stat(path.c_str(), &status) != 0) throw DataError(path.string() + ": " + std::strerror(errno));
   if (!S_ISREG(status.st_mode)) throw DataError(path.string() + ": is neither a file nor a folder");
   if (access(path.c_str(), R_OK) != 0) throw DataError(path.string() + ": cannot be read: " + std::strerror(errno));
-  if (format == "tokens") return read_token_header(path);
+  if (format) return format->inspect(path);
   return {path, status.st_size};
 }
 
@@ -73,8 +77,10 @@ bool has_suffix(const fs::path& path, const std::vector<std::string>& suffixes) 
 void add_folder(const fs::path& folder, const DataOptions& options, std::vector<DataFile>& files) {
   std::error_code error;
   fs::recursive_directory_iterator entries(folder, error);
+  const TokenFormat* const format = find_token_format(options.format);
+  const auto is_one = [&](const fs::path& path) { return !format || !format->is_one || format->is_one(path); };
   for (const fs::recursive_directory_iterator end; !error && entries != end; entries.increment(error))
-    if (has_suffix(entries->path(), options.suffixes) && entries->is_regular_file(error))
+    if (has_suffix(entries->path(), options.suffixes) && entries->is_regular_file(error) && is_one(entries->path()))
       files.push_back(inspect(entries->path(), options.format));
   if (error) throw DataError(folder.string() + ": cannot be searched: " + error.message());
 }
@@ -100,9 +106,15 @@ bool is_held_out(const DataFile& file, size_t index, const DataOptions& options)
 
 }  // namespace
 
+std::string unknown_data_format(const std::string& format) {
+  if (format == "bytes" || format == "examples" || find_token_format(format)) return {};
+  std::string known = "bytes";
+  for (const TokenFormat& one : token_formats()) known += ", " + std::string(one.name);
+  return "data.format is \"" + format + "\": it must be one of " + known + " and examples";
+}
+
 DataFiles find_data_files(const DataOptions& options) {
-  if (options.format != "bytes" && options.format != "tokens" && options.format != "examples")
-    throw DataError("data.format is \"" + options.format + "\": use \"bytes\", \"tokens\" or \"examples\"");
+  if (const std::string unknown = unknown_data_format(options.format); !unknown.empty()) throw DataError(unknown);
   if (options.paths.empty()) throw DataError("data.paths is empty: name files, folders or globs to train on");
 
   std::vector<DataFile> found;

@@ -16,8 +16,8 @@ class DataError : public std::runtime_error {
 };
 
 struct DataOptions {
-  // "bytes": any file, a token is a byte; "tokens": token files (token_file.h); "examples": safetensors files whose
-  // rows are examples (runtime/checkpoint/examples.h)
+  // "bytes": any file, a token is a byte; one of token_formats(); "examples": safetensors files whose rows are examples
+  // (runtime/checkpoint/examples.h)
   std::string format = "bytes";
   std::vector<std::string> paths;     // files, folders (searched through), globs, and manifests (*.manifest)
   std::vector<std::string> suffixes;  // which files of a folder count, e.g. ".h"; all when empty
@@ -32,9 +32,12 @@ struct DataFile {
   std::filesystem::path path;
   int64_t bytes = 0;        // size of the file
   int64_t header = 0;       // bytes before the first token
-  int64_t token_bytes = 1;  // 1, 2 or 4
+  int64_t token_bytes = 1;  // 1, 2, 4 or 8
   int64_t tokens() const { return (bytes - header) / token_bytes; }
 };
+
+/// Says in one sentence that a data.format is not known, or nothing.
+std::string unknown_data_format(const std::string& format);
 
 struct DataFiles {
   std::vector<DataFile> training, held_out;

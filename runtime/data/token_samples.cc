@@ -25,9 +25,11 @@ Batch TokenSamples::read(std::span<const SamplePlace> places, int64_t rows) cons
     const std::span tokens(batch.input_ids[index].mutable_data_ptr<int64_t>(), length);
     const std::span labels(batch.labels[index].mutable_data_ptr<int64_t>(), length);
     stream_.read(places[row].sample * seq_len_, tokens);
-    if (const auto highest = std::ranges::max(tokens); highest >= vocab_size_)
-      throw DataError("the data holds token " + std::to_string(highest) + " but model.config.vocab_size is " +
-                      std::to_string(vocab_size_) + ": use a model with a larger vocabulary, or other data");
+    const auto [lowest, highest] = std::ranges::minmax(tokens);
+    if (lowest < 0 || highest >= vocab_size_)
+      throw DataError("the data holds token " + std::to_string(lowest < 0 ? lowest : highest) +
+                      " but model.config.vocab_size is " + std::to_string(vocab_size_) +
+                      ": use a model with a larger vocabulary, or other data");
     if (masking_)
       mask_tokens(tokens, labels, *masking_, vocab_size_, mixed(seed_) + static_cast<uint64_t>(places[row].position));
     else

@@ -55,7 +55,8 @@ void read_file(const DataFile& file, const Descriptor& descriptor, int64_t begin
   }
   if (file.token_bytes == 1) return widen<uint8_t>(bytes, out);
   if (file.token_bytes == 2) return widen<uint16_t>(bytes, out);
-  widen<uint32_t>(bytes, out);
+  if (file.token_bytes == 4) return widen<uint32_t>(bytes, out);
+  widen<int64_t>(bytes, out);
 }
 
 }  // namespace

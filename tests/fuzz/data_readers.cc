@@ -1,6 +1,8 @@
 // Token files, manifests, and the records of generated files.
 #include <algorithm>
 #include <array>
+#include <map>
+#include <utility>
 
 #include "checks/records.h"
 #include "runtime/data/files.h"
@@ -34,6 +36,35 @@ void read_tokens(const std::string& format, const std::string& path) {
   std::vector<int64_t> tokens(static_cast<size_t>(std::min<int64_t>(stream.size(), 1000)));
   stream.read(0, tokens);
   stream.read(stream.size() - static_cast<int64_t>(tokens.size()), tokens);
+}
+
+template <class... Numbers>
+std::string bytes_of(Numbers... numbers) {
+  std::string bytes;
+  (bytes.append(reinterpret_cast<const char*>(&numbers), sizeof numbers), ...);
+  return bytes;
+}
+
+/// Ids as other projects write them; the name of the format is that of a file.
+Input make_foreign_tokens(Random& random) {
+  static const std::vector<std::pair<std::string, std::map<std::string, std::string>>> valid = [] {
+    std::string llm_c = bytes_of(int32_t{20240520}, int32_t{1}, int32_t{3});
+    llm_c.resize(1024, '\0');
+    const std::string ids = bytes_of(uint16_t{1}, uint16_t{2}, uint16_t{60'000});
+    const std::string index = std::string("MMIDIDX\0\0", 9) + bytes_of(uint64_t{1}, uint8_t{8}) +
+                              bytes_of(uint64_t{2}, uint64_t{2}) + bytes_of(int32_t{1}, int32_t{2}) +
+                              bytes_of(int64_t{0}, int64_t{2}, int64_t{0}, int64_t{2});
+    return std::vector<std::pair<std::string, std::map<std::string, std::string>>>{
+        {"nanogpt", {{"a.bin", ids}}},
+        {"llm.c", {{"a.bin", llm_c + ids}}},
+        {"megatron", {{"a.bin", ids}, {"a.idx", index}}}};
+  }();
+  auto [format, files] = random.pick(valid);
+  Input input;
+  const std::string changed = format == "megatron" ? "a.idx" : "a.bin";
+  for (auto& [name, bytes] : files) input.files[name] = name == changed ? mutated_text(bytes, {}, random) : bytes;
+  input.files["format"] = format;
+  return input;
 }
 
 Input make_manifest(Random& random) {
@@ -78,6 +109,11 @@ void read_record(const Input& input) {
 
 std::vector<Reader> data_readers() {
   return {{"tokens", "token files", make_tokens, [](const Input&) { read_tokens("tokens", "a.tokens"); }, {"a.tokens"}},
+          {"foreign_tokens",
+           "files of ids of other projects",
+           make_foreign_tokens,
+           [](const Input& input) { read_tokens(input.files.at("format"), "a.bin"); },
+           {"a.bin", "a.idx"}},
           {"manifest", "manifests", make_manifest, read_manifest, {".txt", "data.manifest", "data.paths"}},
           {"record", "records of generated files", make_record, read_record, {"line ", "record", "./"}}};
 }
