@@ -121,6 +121,13 @@ void write_file(const fs::path& path, std::string_view text) {
   store_entries(path.parent_path());
 }
 
+void link_folder(const fs::path& link, const fs::path& target) {
+  const fs::path partial = beside(link, ".partial");
+  ::unlink(partial.c_str());
+  if (::symlink(target.c_str(), partial.c_str()) != 0 || ::rename(partial.c_str(), link.c_str()) != 0)
+    refuse_system(link, "made a link");
+}
+
 std::string read_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;

@@ -33,6 +33,10 @@ void remove_folder(const std::filesystem::path& folder);
 /// Writes a file that is either the old or the new one at any time, and stored when this returns.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
+/// Makes `link` lead to `target`, a name beside it, in place of where it led. Throws std::runtime_error where it
+/// cannot.
+void link_folder(const std::filesystem::path& link, const std::filesystem::path& target);
+
 /// The whole of a file. Throws std::runtime_error where it cannot be read.
 std::string read_file(const std::filesystem::path& path);
 

@@ -1,6 +1,7 @@
 // Checkpoints of a training run: each rank writes the boxes it owns, and any number of ranks reads them back.
 //
 //   <folder>/latest                   the names of the complete checkpoints, the newest first
+//   <folder>/best                     a link to the best of them, where one is kept as that
 //   <folder>/step-00000100/
 //     config.json                     the model, as in a Hugging Face folder
 //     checkpoint.json                 step, state, and of each tensor its shape and where its boxes lie
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,7 +48,8 @@ std::vector<TensorBox> boxes_of(ParallelModel& model);
 struct TrainingState {
   int64_t step = 0;
   std::map<std::string, std::string>
-      values;  // small texts: the position in the data, counters, the resolved run config
+      values;                             // small texts: the position in the data, counters, the resolved run config
+  std::optional<int64_t> best_step = {};  // whose checkpoint is kept beside the newest; saving alone reads it
 };
 
 /// Writes <folder>/step-<step> with the tensors, the state, and this rank's random generators (the CPU's and the

@@ -67,18 +67,25 @@ std::vector<fs::path> complete_checkpoints(const fs::path& folder) {
 
 }  // namespace
 
-fs::path checkpoint_of_step(const fs::path& folder, int64_t step) {
-  return folder / name_of_step(step);
-}
+fs::path checkpoint_of_step(const fs::path& folder, int64_t step) { return folder / name_of_step(step); }
 
-void list_newest(const fs::path& folder, const fs::path& newest, int64_t keep_last) {
-  std::vector<fs::path> others = complete_checkpoints(folder);
-  std::erase_if(others, [&](const fs::path& one) { return one.filename() == newest.filename(); });
-  const size_t kept = keep_last > 0 ? std::min(static_cast<size_t>(keep_last) - 1, others.size()) : others.size();
+void list_newest(const fs::path& folder, const fs::path& newest, int64_t keep_last, std::optional<int64_t> best_step) {
+  const fs::path best = best_step ? checkpoint_of_step(folder, *best_step) : fs::path();
   std::string names = newest.filename().string() + "\n";
-  for (size_t i = 0; i < kept; ++i) names += others[i].filename().string() + "\n";
+  std::vector<fs::path> removed;
+  int64_t kept = 1;
+  for (const fs::path& other : complete_checkpoints(folder)) {
+    if (other.filename() == newest.filename()) continue;
+    const bool is_among_last = keep_last == 0 || kept < keep_last;
+    kept += is_among_last ? 1 : 0;
+    if (is_among_last || other == best)
+      names += other.filename().string() + "\n";
+    else
+      removed.push_back(other);
+  }
   write_file(folder / "latest", names);
-  for (size_t i = kept; i < others.size(); ++i) remove_folder(others[i]);
+  if (best_step && fs::exists(best / "checkpoint.json")) link_folder(folder / "best", best.filename());
+  for (const fs::path& one : removed) remove_folder(one);
 }
 
 void remove_leftovers(const fs::path& folder) {

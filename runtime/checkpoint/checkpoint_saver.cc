@@ -123,7 +123,7 @@ void CheckpointSaver::work() {
       write_index(partial, state_, mesh_.shape(), mesh_.world_size());
       if (options_.full) write_pretrained(open_parameters(partial, model_), model_, partial, {});
       publish_folder(checkpoint);
-      list_newest(options_.folder, checkpoint, options_.keep_last);
+      list_newest(options_.folder, checkpoint, options_.keep_last, state_.best_step);
       break;
   }
 }

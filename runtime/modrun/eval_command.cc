@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/evaluation/evaluation.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
-#include "runtime/train/evaluation.h"
 #include "runtime/train/preflight.h"
 #include "runtime/train/samples.h"
 #include "runtime/train/sampling.h"
@@ -62,10 +62,12 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
     const auto& config = trained->config;
     const auto model = load_model(config, mesh);
     const BatchSource source(*samples, config.batch_shape(mesh.shape(), data_parallel_rank(mesh)), /*seed=*/0);
-    const auto result = evaluate_samples(*model, source, config.eval.samples);
-    if (mesh.rank() == 0)
+    const auto result = evaluate_samples(*model, config.network, source, config.eval.samples, config.eval_metrics());
+    if (mesh.rank() == 0) {
       fmt::print("held-out loss {:.6f} {} over {} {}s, with {}\n", result.loss, loss_unit(config.network),
                  result.target_count, target_name(config.network), config.model.checkpoint);
+      for (const auto& [name, value] : result.metrics) fmt::print("{} {:.6f}\n", name, value);
+    }
     return 0;
   };
   return command;

@@ -141,7 +141,7 @@ void ParallelModel::State::count_choices(std::span<const Batch> micro_batches) {
   if (!routers->needs_counts() || (micro_batches.size() == 1 && !pipeline)) return;
   const at::NoGradGuard no_grad;
   routers->only_count(true);
-  evaluate(micro_batches);
+  evaluate(micro_batches, nullptr);
   if (runner) runner->release_all();
   routers->only_count(false);
   routers->settle();
@@ -172,13 +172,23 @@ PipelineSums ParallelModel::State::train(std::span<const Batch> micro_batches, d
   return {loss.value(), static_cast<int64_t>(count.value())};
 }
 
-PipelineSums ParallelModel::State::evaluate(std::span<const Batch> batches) {
-  if (pipeline) return pipeline->evaluate(batches, stage_functions(0));
+PipelineSums ParallelModel::State::evaluate(std::span<const Batch> batches, const SeeLogits& see) {
+  if (pipeline) {
+    StageFunctions functions = stage_functions(0);
+    if (see)
+      functions.forward = [this, &see, forward = std::move(functions.forward)](const Batch& batch) {
+        Outputs outputs = forward(batch);
+        if (pipeline->is_last()) see(batch, outputs.logits);
+        return outputs;
+      };
+    return pipeline->evaluate(batches, functions);
+  }
   RunningSum loss, count;
   for (const Batch& batch : batches) {
     const Outputs outputs = forward(batch);
     loss.add(outputs.loss_sum);
     count.add(outputs.token_count);
+    if (see) see(batch, outputs.logits);
   }
   return {loss.value(), static_cast<int64_t>(count.value())};
 }
@@ -247,11 +257,13 @@ void ParallelModel::move_router_biases() {
   if (state_->routers) state_->routers->move_biases();
 }
 
-StepResult ParallelModel::evaluate(std::span<const Batch> batches) {
+StepResult ParallelModel::evaluate(std::span<const Batch> batches, const SeeLogits& see) {
   State& state = *state_;
   const Binding binding(state.parallel());
   const at::NoGradGuard no_grad;
-  const PipelineSums own = state.evaluate(copied_to(state.mesh.device(), batches));
+  std::vector<Batch> asked = copied_to(state.mesh.device(), batches);
+  for (Batch& batch : asked) batch.want_logits = see != nullptr;
+  const PipelineSums own = state.evaluate(asked, see);
   if (state.runner) state.runner->release_all();
   constexpr const char* kWhat = "the evaluation's loss";
   const auto sums =

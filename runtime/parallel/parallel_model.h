@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -49,6 +50,9 @@ struct StepResult {
                              // without experts
 };
 
+/// What looks at the logits [batch, …] of a batch.
+using SeeLogits = std::function<void(const Batch& batch, const at::Tensor& logits)>;
+
 /// Every rank constructs and calls it in the same way. Errors that a user can cause are std::runtime_error in one
 /// sentence.
 class ParallelModel {
@@ -82,7 +86,10 @@ class ParallelModel {
   void move_router_biases();
 
   /// Forward without gradients; loss summed over the data-parallel ranks where the batch has labels.
-  StepResult evaluate(std::span<const Batch> batches);
+  StepResult evaluate(std::span<const Batch> batches) { return evaluate(batches, nullptr); }
+
+  /// The same; calls see(batch, logits) for each batch where its logits are: on all ranks of the last pipeline stage.
+  StepResult evaluate(std::span<const Batch> batches, const SeeLogits& see);
 
   /// Logits [batch, seq, vocab] of one batch, on every rank. With a `cache`, those of the tokens after what the
   /// cache has seen, all of them without padding and at the places that follow; it has seen these too afterwards. Only

@@ -82,7 +82,7 @@ struct ParallelModel::State {
   /// What routers choose in a step, before its first backward needs it.
   void count_choices(std::span<const Batch> micro_batches);
   PipelineSums train(std::span<const Batch> micro_batches, double scale);
-  PipelineSums evaluate(std::span<const Batch> batches);
+  PipelineSums evaluate(std::span<const Batch> batches, const SeeLogits& see);
   /// Sums over the ranks whose batches make up a step.
   std::vector<double> sum(std::vector<double> values, const char* what);
   /// Sums over the stages.

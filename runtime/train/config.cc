@@ -34,6 +34,14 @@ int64_t product(std::initializer_list<int64_t> factors) {
 
 }  // namespace
 
+std::vector<Metric> RunConfig::eval_metrics() const {
+  const std::string_view task = network.entry->task;
+  std::vector<Metric> metrics;
+  for (const std::string& name : eval.metrics.empty() ? usual_metrics(task) : eval.metrics)
+    metrics.push_back(find_metric(name, task));
+  return metrics;
+}
+
 Schedule RunConfig::schedule() const {
   return {.kind = optim.schedule,
           .lr = optim.lr,

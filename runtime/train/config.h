@@ -12,6 +12,7 @@
 #include "runtime/data/batches.h"
 #include "runtime/data/files.h"
 #include "runtime/data/masking.h"
+#include "runtime/evaluation/metric.h"
 #include "runtime/mesh/mesh.h"
 #include "runtime/optim/options.h"
 #include "runtime/optim/schedule.h"
@@ -35,7 +36,10 @@ struct ModelSection {
 struct DataSection : DataOptions {
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("format", format, "bytes (a token is a byte), tokens (token files) or examples (rows of safetensors files)");
+    visit("format", format,
+          "bytes (a token is a byte), tokens, nanogpt, llm.c or megatron (files of ids), or examples (rows of "
+          "safetensors "
+          "files)");
     visit("paths", paths, "files, folders, globs and manifests");
     visit("suffixes", suffixes, "which files of a folder count; all when empty");
     visit("held_out_every", held_out_every, "hold out every n-th file; 0 for none", 0);
@@ -170,7 +174,7 @@ struct ParallelSection {
 struct CheckpointSection {
   int64_t every = 0, every_minutes = 10, keep = 2;
   bool background = true, shared = true;
-  std::string form = "sharded";
+  std::string form = "sharded", best;
 
   template <class Visitor>
   void fields(Visitor&& visit) {
@@ -178,6 +182,9 @@ struct CheckpointSection {
           -1);
     visit("every_minutes", every_minutes, "minutes after which a checkpoint is due in any case; 0 for never", 0);
     visit("keep", keep, "how many of the newest to keep; 0 for all", 0);
+    visit("best", best,
+          "what the best checkpoint is chosen by and kept beside the newest, at checkpoints/best: loss (of held-out "
+          "samples) or one of eval.metrics; none when empty");
     visit("background", background, "write from a copy in memory while the steps go on; false to wait for each");
     visit("shared", shared,
           "all machines see train.dir; false where rank 0's alone has it, which then writes and reads for all");
@@ -187,11 +194,19 @@ struct CheckpointSection {
 
 struct EvalSection {
   int64_t every = 0, samples = 64;
+  int64_t patience = 0;
+  std::vector<std::string> metrics;
 
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("every", every, "steps between evaluations on held-out files; 0 for one at the end only", 0);
     visit("samples", samples, "held-out samples of an evaluation; 0 for all", 0);
+    visit("metrics", metrics,
+          "beside the loss: perplexity, accuracy, f1, recall@k, mrr@k, ndcg@k; those that are usual for the model's "
+          "task when empty");
+    visit("patience", patience,
+          "evaluations without a better one, by checkpoint.best or else the loss, after which a run ends; 0 for never",
+          0);
   }
 };
 
@@ -247,6 +262,9 @@ struct RunConfig {
         visit("sample", sample);
     visit("metrics", metrics);
   }
+
+  /// eval.metrics, or the usual ones of the model's task.
+  std::vector<Metric> eval_metrics() const;
 
   Schedule schedule() const;
   ParallelOptions parallel_options() const;

@@ -306,9 +306,21 @@ void check_together(const RunConfig& config) {
   with_threads(parallel.offload.empty(), "parallel.offload", "and replicas on threads keep all on their devices");
   with_threads(!find_task(config.network.entry->task)->label_count.empty(), "model.entry",
                fmt::format("and {} compares the rows of a batch, which threads deal out", config.model.entry));
-  const auto& format = config.data.format;
-  unless(format == "bytes" || format == "tokens" || format == "examples", {"data.format"},
-         fmt::format("data.format must be \"bytes\", \"tokens\" or \"examples\", but is \"{}\"", format));
+  try {
+    config.eval_metrics();
+  } catch (const std::invalid_argument& error) {
+    unless(false, {"eval.metrics"}, fmt::format("eval.metrics: {}", error.what()));
+  }
+  std::vector<std::string> judges = {"loss"};
+  std::ranges::transform(config.eval_metrics(), std::back_inserter(judges), &Metric::name);
+  const std::string& best = config.checkpoint.best;
+  unless(best.empty() || std::ranges::find(judges, best) != judges.end(), {"checkpoint.best"},
+         fmt::format("checkpoint.best is \"{}\": it must be one of {}, or among eval.metrics", best,
+                     fmt::join(judges, ", ")));
+  unless(best.empty() || config.checkpoint.every >= 0, {"checkpoint.best", "checkpoint.every"},
+         fmt::format("checkpoint.best is \"{}\", and checkpoint.every is -1: no checkpoint would be written", best));
+  const std::string unknown_format = unknown_data_format(config.data.format);
+  unless(unknown_format.empty(), {"data.format"}, unknown_format);
 }
 
 /// Refuses a setting of the command line that the optimizer does not read. A file may have those of several: a run's
@@ -364,6 +376,7 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
   auto known = section_fields(config);
   std::vector<const Assignment*> of_model;
   for (const auto& assignment : assignments) {
+    if (assignment.path.starts_with("search.")) continue;  // of `modrun search`, in a file that trains as well
     if (assignment.path.starts_with("model.config.")) {
       of_model.push_back(&assignment);
     } else if (const auto* field = find(known, assignment.path)) {

@@ -5,13 +5,13 @@
 
 #include <chrono>
 
+#include "runtime/evaluation/evaluation.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/status.h"
 #include "runtime/mesh/traffic.h"
 #include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/train/device_usage.h"
-#include "runtime/train/evaluation.h"
 #include "runtime/train/samples.h"
 
 namespace modular {

@@ -67,11 +67,12 @@ void MetricsFile::step(const StepMetrics& metrics) {
 }
 
 void MetricsFile::evaluation(const Evaluation& evaluation) {
-  write(Json{{"event", "evaluation"},
-             {"step", evaluation.step},
-             {"held_out_loss", evaluation.loss},
-             {"targets", evaluation.targets}}
-            .dump());
+  Json json{{"event", "evaluation"},
+            {"step", evaluation.step},
+            {"held_out_loss", evaluation.loss},
+            {"targets", evaluation.targets}};
+  for (const auto& [name, value] : evaluation.metrics) json["metrics"][name] = value;
+  write(json.dump());
 }
 
 void MetricsFile::rollback(int64_t failed, int64_t step) {
@@ -118,8 +119,13 @@ std::vector<Evaluation> read_evaluations(const std::filesystem::path& path) {
     if (step == json.end() || !step->is_number()) continue;
     if (event == "rollback") forget_after(step->get<int64_t>(), evaluations);
     if (event != "evaluation" || loss == json.end() || !loss->is_number()) continue;
-    evaluations.push_back({step->get<int64_t>(), loss->get<double>(),
-                           targets == json.end() || !targets->is_number() ? 0 : targets->get<int64_t>()});
+    Evaluation& evaluation = evaluations.emplace_back();
+    evaluation.step = step->get<int64_t>();
+    evaluation.loss = loss->get<double>();
+    if (targets != json.end() && targets->is_number()) evaluation.targets = targets->get<int64_t>();
+    const auto metrics = json.value("metrics", Json::object());
+    for (const auto& [name, value] : metrics.items())
+      if (value.is_number()) evaluation.metrics.emplace_back(name, value.get<double>());
   }
   return evaluations;
 }
@@ -169,6 +175,12 @@ std::string format_step(const StepMetrics& metrics, int64_t steps, const StepSum
       metrics.step, fmt::formatted_size("{}", steps), steps, metrics.loss, metrics.grad_norm, metrics.lr, rate,
       100.0 * since_line.data_wait / since_line.seconds, gibibytes(metrics.memory_peak),
       metrics.mfu ? fmt::format("  mfu {:.1f} %", *metrics.mfu * 100.0) : "", minutes_and_seconds(left));
+}
+
+std::string format_evaluation(const Evaluation& evaluation, std::string_view loss_unit) {
+  std::string text = fmt::format("held-out loss {:.4f} {}", evaluation.loss, loss_unit);
+  for (const auto& [name, value] : evaluation.metrics) text += fmt::format(", {} {:.4f}", name, value);
+  return text;
 }
 
 std::string format_summary(const RunSummary& summary, int64_t steps, std::string_view loss_unit, bool has_text) {

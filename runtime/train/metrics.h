@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace modular {
@@ -27,11 +28,12 @@ struct StepMetrics {
   std::optional<double> mfu;  // share of the devices' peak
 };
 
-/// A loss on held-out samples.
+/// What held-out samples say of the model.
 struct Evaluation {
-  int64_t step = 0;     // after which it was computed
-  double loss = 0.0;    // nats per target
-  int64_t targets = 0;  // of how many it is the mean
+  int64_t step = 0;                                          // after which it was computed
+  double loss = 0.0;                                         // nats per target
+  int64_t targets = 0;                                       // of how many it is the mean
+  std::vector<std::pair<std::string, double>> metrics = {};  // eval.metrics, e.g. {"accuracy", 0.91}
 };
 
 /// What has become of a run when it ends, or of its part since it was continued.
@@ -60,7 +62,7 @@ class MetricsFile {
   void start(int64_t first_step, int64_t ranks, const std::string& mesh, int64_t parameters,
              double start_to_first_step);
   void step(const StepMetrics& metrics);
-  /// {"event": "evaluation", …}
+  /// {"event": "evaluation", …, "metrics": {"accuracy": 0.91}}
   void evaluation(const Evaluation& evaluation);
   /// {"event": "rollback", …}: step `failed` had no finite numbers, and the run goes on after `step`, whose lines then
   /// come again.
@@ -101,6 +103,9 @@ struct StepSums {
 /// norm 1.234  lr 3.00e-04  5213 tokens/s  20.4 samples/s  data wait 0 %  0.41 GiB  eta 1:02". Where samples hold no
 /// text, `has_text` is false and a token is an example.
 std::string format_step(const StepMetrics& metrics, int64_t steps, const StepSums& since_line, bool has_text);
+
+/// "held-out loss 1.2345 nats a row, accuracy 0.9100". `loss_unit` as loss_unit() says (samples.h).
+std::string format_evaluation(const Evaluation& evaluation, std::string_view loss_unit);
 
 /// The lines on the terminal at the end of a run of `steps` steps. `loss_unit` as loss_unit() says (samples.h).
 std::string format_summary(const RunSummary& summary, int64_t steps, std::string_view loss_unit, bool has_text);

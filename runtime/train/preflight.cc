@@ -359,6 +359,13 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
 
   run.files = find_data_files(settings.data);
   for (const auto* files : {&run.files.training, &run.files.held_out}) prepare_samples(settings, *files, 0);
+  for (const auto& [key, is_set] : {std::pair("checkpoint.best", !settings.checkpoint.best.empty()),
+                                    std::pair("eval.patience", settings.eval.patience > 0)})
+    if (is_set && run.files.held_out.empty())
+      refuse_setting(settings, key,
+                     fmt::format("{} compares evaluations, and no file is held out: set data.held_out_every or "
+                                 "data.held_out, or leave it out",
+                                 key));
 
   const auto weights =
       fs::weakly_canonical(settings.model.checkpoint).lexically_relative(fs::weakly_canonical(settings.checkpoints()));

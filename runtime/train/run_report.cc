@@ -73,10 +73,13 @@ void RunReport::rollback(int64_t failed, int64_t step) {
 
 void RunReport::evaluation(const Evaluation& evaluation) {
   file_.evaluation(evaluation);
-  if (events_) events_->scalars(evaluation.step, std::array{Scalar{"held_out_loss", evaluation.loss}});
+  if (events_) {
+    std::vector<Scalar> scalars = {{"held_out_loss", evaluation.loss}};
+    for (const auto& [name, value] : evaluation.metrics) scalars.push_back({name, value});
+    events_->scalars(evaluation.step, scalars);
+  }
   evaluations_.push_back(evaluation);
-  print_to(stdout, "held-out loss {:.4f} {} after step {}\n", evaluation.loss, loss_unit(config_.network),
-           evaluation.step);
+  print_to(stdout, "{} after step {}\n", format_evaluation(evaluation, loss_unit(config_.network)), evaluation.step);
 }
 
 void RunReport::sample(const std::string& text) {

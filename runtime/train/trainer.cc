@@ -16,13 +16,14 @@
 #include "runtime/checkpoint/checkpoint_folders.h"
 #include "runtime/checkpoint/checkpoint_saver.h"
 #include "runtime/checkpoint/pretrained.h"
+#include "runtime/evaluation/evaluation.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/print.h"
 #include "runtime/mesh/status.h"
 #include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
+#include "runtime/train/best_evaluation.h"
 #include "runtime/train/device_usage.h"
-#include "runtime/train/evaluation.h"
 #include "runtime/train/folder_lock.h"
 #include "runtime/train/hooks.h"
 #include "runtime/train/job_mark.h"
@@ -74,6 +75,7 @@ class Trainer {
                 .full = config_.checkpoint.form == "full",
                 .shared = config_.checkpoint.shared},
                config_.network, mesh),
+        best_(config_.checkpoint.best.empty() ? "loss" : config_.checkpoint.best),
         trace_(config_.traces() / trace_file(mesh.rank()), config_.metrics.trace, mesh.device()) {
     boxes_ = boxes_of(model_);
     const auto moments = boxes_of(optimizer_.state());
@@ -97,8 +99,8 @@ class Trainer {
     // The part before may have ended between a step and the evaluation after it, which rank 0 knows.
     const bool lacks_evaluation = step_ > 0 && due(config_.eval.every, step_ == steps) &&
                                   any_rank(mesh_.control(), report_ && !report_->has_evaluated(step_), "an evaluation");
-    if (lacks_evaluation) evaluate();
-    while (step_ < steps) {
+    if (lacks_evaluation && evaluate() && !config_.checkpoint.best.empty()) save();  // again, now as the best
+    while (step_ < steps && !has_run_out_of_patience()) {
       trace_.begin(step_ + 1);
       std::optional<StepMetrics> metrics = take_step();
       const bool last = step_ == steps;
@@ -116,8 +118,9 @@ class Trainer {
       if (!metrics) continue;  // the run went back: nothing is due again
       if (request.save && config_.checkpoint.every < 0)
         print("a checkpoint was asked for, but checkpoint.every is -1: none is written\n");
-      if (request.save || due(config_.checkpoint.every, last)) save();
-      if (due(config_.eval.every, last)) evaluate();
+      const bool is_best = due(config_.eval.every, last) && evaluate() && !config_.checkpoint.best.empty();
+      const bool ends = last || has_run_out_of_patience();
+      if (request.save || is_best || due(config_.checkpoint.every, ends)) save();
     }
     finish_save();
     write_sample();
@@ -165,6 +168,7 @@ class Trainer {
     step_ = state.step;
     newest_ = checkpoint;
     optimizer_.set_steps(saved_number(checkpoint, state, "optimizer_steps"));
+    best_.read(state.values);
     model_.parameters_changed();
     return saved_number(checkpoint, state, "samples");
   }
@@ -196,6 +200,8 @@ class Trainer {
     state.values["samples"] = std::to_string(position_.samples);
     state.values["optimizer_steps"] = std::to_string(optimizer_.steps());
     state.values["config"] = format_toml(config_);
+    best_.write(state.values);
+    if (!config_.checkpoint.best.empty()) state.best_step = best_.step();
     saver_.begin(std::move(state), boxes_);
     saved_at_ = Clock::now();
     if (!config_.checkpoint.background) finish_save();
@@ -240,7 +246,9 @@ class Trainer {
     print("{} with {:.2f} M parameters on {} ({}); {} to train on, {} held out\n", config_.network.entry->architecture,
           static_cast<double>(parameters) * 1e-6, mesh_.shape().describe(), mesh_.device().str(),
           describe_size(config_, training_.get()), describe_size(config_, held_out_.get()));
-    if (step_ < config_.train.steps)
+    if (has_run_out_of_patience())
+      print("nothing is left to train: the run ended at step {} by eval.patience; raise it to train on\n", step_);
+    else if (step_ < config_.train.steps)
       print("first step {:.2f} s after the start; the run's files are in {}\n", start, config_.train.dir);
     else
       print("nothing is left to train: the run is at step {} of {}; raise train.steps to train on\n", step_,
@@ -341,15 +349,24 @@ class Trainer {
                             : "lower optim.lr, lengthen optim.warmup_steps, or set optim.max_grad_norm"));
   }
 
-  void evaluate() {
-    if (!held_out_) return;
+  bool has_run_out_of_patience() const { return config_.eval.patience > 0 && best_.since() >= config_.eval.patience; }
+
+  /// Returns whether the model is better than after all earlier evaluations.
+  bool evaluate() {
+    if (!held_out_) return false;
     set_phase(fmt::format("evaluating after step {}", step_));
     const BatchSource source(*held_out_, shape_, /*seed=*/0);
-    const auto result = evaluate_samples(model_, source, config_.eval.samples);
-    const Evaluation evaluation{step_, result.loss, result.target_count};
+    const auto result = evaluate_samples(model_, config_.network, source, config_.eval.samples, config_.eval_metrics());
+    const Evaluation evaluation{step_, result.loss, result.target_count, result.metrics};
     if (report_) report_->evaluation(evaluation);
     for (const Hooks& hook : hooks())
       if (hook.on_evaluation) hook.on_evaluation(evaluation, mesh_);
+    const bool is_best = best_.add(evaluation);
+    if (has_run_out_of_patience())
+      print(
+          "{} evaluations were no better than that after step {}, whose {} was {:.4f}: the run ends (eval.patience)\n",
+          best_.since(), *best_.step(), best_.name(), best_.value());
+    return is_best;
   }
 
   void write_sample() {
@@ -378,6 +395,7 @@ class Trainer {
   std::vector<TensorBox> boxes_;  // parameters, then the optimizer's state
   CheckpointSaver saver_;
   std::optional<RunReport> report_;  // on rank 0
+  BestEvaluation best_;
   StepTrace trace_;
 
   std::future<std::vector<Batch>> reading_;    // the next step's

@@ -9,7 +9,7 @@ import sys
 
 CONTRACT = ["runtime/model"]
 PARALLEL = [*CONTRACT, "runtime/mesh", "runtime/parallel"]
-TRAIN = [*PARALLEL, "runtime/optim", "runtime/data", "runtime/checkpoint", "runtime/train"]
+TRAIN = [*PARALLEL, "runtime/optim", "runtime/data", "runtime/checkpoint", "runtime/evaluation", "runtime/train"]
 STAGES = ["generator/source", "generator/parse", "generator/resolve", "generator/flatten", "generator/validate", "generator/model", "generator/weave", "generator/print"]
 
 MAY_INCLUDE = {
@@ -26,11 +26,13 @@ MAY_INCLUDE = {
     "runtime/optim": PARALLEL,
     "runtime/data": PARALLEL,
     "runtime/checkpoint": PARALLEL,
+    "runtime/evaluation": [*PARALLEL, "runtime/data", "runtime/checkpoint"],
     "runtime/train": TRAIN,
+    "runtime/search": TRAIN,
     "runtime/plan": [*TRAIN, "runtime/ops"],
     "runtime/advise": [*TRAIN, "runtime/plan"],
     "runtime/launch": ["runtime/mesh"],
-    "runtime/modrun": [*TRAIN, "runtime/advise", "runtime/launch", "runtime/ops", "runtime/plan"],
+    "runtime/modrun": [*TRAIN, "runtime/advise", "runtime/launch", "runtime/ops", "runtime/plan", "runtime/search"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include "((?:modular|generated|generator|checks|runtime)/[^"]+)"', re.MULTILINE)
 

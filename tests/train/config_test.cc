@@ -65,7 +65,7 @@ TEST_F(RunConfigTest, UnknownKeyNamesTheNearestKnownOne) {
 TEST_F(RunConfigTest, KeyThatIsNearNothingNamesTheSection) {
   EXPECT_EQ(
       setting_refusal("checkpoint.zzzzzzzzz=1"),
-      "--set checkpoint.zzzzzzzzz=1: unknown key checkpoint.zzzzzzzzz: [checkpoint] has every, every_minutes, keep, "
+      "--set checkpoint.zzzzzzzzz=1: unknown key checkpoint.zzzzzzzzz: [checkpoint] has every, every_minutes, keep, best, "
       "background, shared, form");
   EXPECT_THAT(setting_refusal("qqqqqqqqqqqq=1"), HasSubstr("`modrun settings` lists all keys"));
 }
@@ -84,7 +84,9 @@ TEST_F(RunConfigTest, WrongTypesAndValuesAreLocated) {
       setting_refusal("data.paths=[1]"),
       "--set data.paths=[1]: data.paths must be an array, each element a string, but is an array of the integer 1");
   EXPECT_EQ(setting_refusal("data.format=parquet"),
-            "--set data.format=parquet: data.format must be \"bytes\", \"tokens\" or \"examples\", but is \"parquet\"");
+            "--set data.format=parquet: data.format is \"parquet\": it must be one of bytes, tokens, nanogpt, llm.c, "
+            "megatron "
+            "and examples");
   EXPECT_EQ(setting_refusal("parallel.schedule=zigzag"),
             "--set parallel.schedule=zigzag: parallel.schedule is \"zigzag\": it must be one of gpipe, 1f1b, "
             "interleaved, looped-bfs, interleaved-zero-bubble, zbv, dualpipev, or a path that ends in .csv");

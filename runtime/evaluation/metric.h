@@ -1,0 +1,52 @@
+// The metrics of held-out samples, by name: "accuracy", "recall@20".
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/evaluation/class_counts.h"
+
+namespace modular {
+
+/// A row of the table of metrics.
+struct MetricKind {
+  std::string_view name;
+  enum class Of {
+    loss,     // of the mean loss
+    classes,  // of what is predicted and what is right, class by class
+    ranks,    // of where what is right stands among all that could be
+  } of;
+  bool takes_cutoff = false;  // "@k": what stands after the k-th place counts for nothing
+  bool needs_cutoff = false;
+  bool less_is_better = false;
+};
+
+const std::vector<MetricKind>& metric_kinds();
+
+/// A metric as a setting names it.
+struct Metric {
+  std::string name;  // with its cutoff
+  const MetricKind* kind = nullptr;
+  int64_t cutoff = 0;  // 0: none
+};
+
+/// The metric of that name for an entry's task. Throws std::invalid_argument that says in a sentence why there is none.
+Metric find_metric(const std::string& name, std::string_view task);
+
+/// The metrics that a task's users look at first; may be none.
+std::vector<std::string> usual_metrics(std::string_view task);
+
+/// Of a metric of ranks: what one row adds, whose right answers stand at these places (from 1, ascending, at least
+/// one). accuracy: whether the first place is right; recall: the share of them within the cutoff; mrr: one over the
+/// first place; ndcg: the sum of 1 / log2(1 + place) over what it could be at most (Järvelin & Kekäläinen, with gains
+/// of 1).
+double gain(const Metric& metric, std::span<const int64_t> places);
+
+/// The metric over all targets that were counted; the mean loss for those of the loss. 0 where there are none.
+double value_of(const Metric& metric, const ClassCounts& counts, double loss);
+
+}  // namespace modular

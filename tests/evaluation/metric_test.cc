@@ -1,0 +1,74 @@
+// Which metrics a task has, what a setting may say of them, and how equal logits count.
+#include "runtime/evaluation/metric.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <stdexcept>
+
+#include "runtime/model/tasks.h"
+
+namespace modular {
+namespace {
+
+std::string refusal(const std::string& name, std::string_view task) {
+  try {
+    find_metric(name, task);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Metric, OfATaskAreNamedWithTheirCutoff) {
+  EXPECT_EQ(find_metric("recall@20", "next-item").cutoff, 20);
+  EXPECT_EQ(find_metric("mrr", "sentence-embedding").cutoff, 0);
+  EXPECT_EQ(refusal("accuracy", "sequence-classification"), "");
+  for (const Task& task : kTasks)
+    for (const std::string& name : usual_metrics(task.name)) EXPECT_EQ(refusal(name, task.name), "") << task.name;
+}
+
+TEST(Metric, OthersAreRefusedWithThoseThatThereAre) {
+  EXPECT_EQ(refusal("perplexity", "next-item"),
+            "\"perplexity\" is no metric of next-item: it has accuracy, f1, recall@20, mrr@20, ndcg@20");
+  EXPECT_EQ(refusal("precision", "sentence-embedding"),
+            "\"precision\" is no metric of sentence-embedding: it has recall@20, mrr@20, ndcg@20");
+  EXPECT_EQ(refusal("accuracy", "contrastive-pairs"), "\"accuracy\" is no metric of contrastive-pairs, which has none");
+  EXPECT_EQ(refusal("recall", "next-item"), "\"recall\" needs the number of places that count, e.g. recall@20");
+  EXPECT_EQ(refusal("f1@3", "next-item"), "\"f1@3\" takes no \"@\": it is f1");
+  for (const char* name : {"mrr@0", "mrr@-1", "mrr@", "mrr@1x", "mrr@99999999999999999999"})
+    EXPECT_EQ(refusal(name, "next-item"),
+              "\"" + std::string(name) + "\" needs a number of places from 1 after the \"@\", e.g. mrr@20");
+}
+
+TEST(Metric, OfEqualLogitsTheLowerClassStandsFirst) {
+  ClassCounts counts = ClassCounts::of(4);
+  counts.add(at::tensor({1.0, 2.0, 2.0, 2.0}).unsqueeze(0), at::tensor({2}, at::kLong));
+  counts.add(at::zeros({2, 4}), at::tensor({int64_t{0}, kIgnoredTarget}));
+  EXPECT_TRUE(counts.places.equal(at::tensor({1, 1, 0, 0}, at::kLong)));
+  EXPECT_TRUE(counts.predicted.equal(at::tensor({1, 1, 0, 0}, at::kLong)));
+  EXPECT_TRUE(counts.actual.equal(at::tensor({1, 0, 1, 0}, at::kLong)));
+  EXPECT_TRUE(counts.right.equal(at::tensor({1, 0, 0, 0}, at::kLong)));
+  EXPECT_EQ(value_of(find_metric("mrr", "next-item"), counts, 0.0), 0.75);
+}
+
+TEST(Metric, OfSeveralRightAnswersIsWhatItsDefinitionSays) {
+  const std::array<int64_t, 3> places = {2, 3, 9};
+  const auto of = [&](const char* name) { return gain(find_metric(name, "sentence-embedding"), places); };
+  EXPECT_EQ(of("recall@3"), 2.0 / 3.0);
+  EXPECT_EQ(of("mrr@1"), 0.0);
+  EXPECT_EQ(of("mrr@2"), 0.5);
+  EXPECT_NEAR(of("ndcg@3"), (1 / std::log2(3.0) + 0.5) / (1 + 1 / std::log2(3.0) + 0.5), 1e-15);
+  EXPECT_NEAR(of("ndcg@2"), (1 / std::log2(3.0)) / (1 + 1 / std::log2(3.0)), 1e-15);
+}
+
+TEST(Metric, OfNoTargetIsZero) {
+  const ClassCounts counts = ClassCounts::of(3);
+  for (const char* name : {"accuracy", "f1", "mrr", "ndcg@2"})
+    EXPECT_EQ(value_of(find_metric(name, "next-item"), counts, 0.0), 0.0);
+  EXPECT_EQ(value_of(find_metric("perplexity", "causal-lm"), {}, 2.0), std::exp(2.0));
+}
+
+}  // namespace
+}  // namespace modular

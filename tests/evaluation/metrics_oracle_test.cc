@@ -1,0 +1,69 @@
+// Every metric is the one that scikit-learn computes (oracle.py), however the targets are dealt out.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/evaluation/row_ranking.h"
+
+namespace modular {
+namespace {
+
+constexpr int64_t kPart = 17;  // rows that are added at once
+
+class Oracle : public testing::Test {
+ protected:
+  Oracle() : file_(path()), expected_(nlohmann::json::parse(file_.metadata().at("expected"))) {}
+
+  static std::filesystem::path path() {
+    const char* const file = std::getenv("MODULAR_METRICS");
+    return file ? file : "MODULAR_METRICS is to name the file that oracle.py wrote";
+  }
+
+  SafetensorsFile file_;
+  nlohmann::json expected_;
+};
+
+TEST_F(Oracle, OfClasses) {
+  int cases = 0;
+  for (const auto& [name, metrics] : expected_.items()) {
+    if (!name.starts_with("classes_")) continue;
+    ++cases;
+    const at::Tensor logits = file_.tensor(name + "/logits"), targets = file_.tensor(name + "/targets");
+    ClassCounts counts = ClassCounts::of(logits.size(1));
+    for (int64_t first = 0; first < logits.size(0); first += kPart) {
+      const int64_t rows = std::min(kPart, logits.size(0) - first);
+      counts.add(logits.narrow(0, first, rows).unsqueeze(1), targets.narrow(0, first, rows).unsqueeze(1));
+    }
+    for (const auto& [metric, value] : metrics.items())
+      EXPECT_NEAR(value_of(find_metric(metric, "sequence-classification"), counts, /*loss=*/0.0), value.get<double>(),
+                  1e-9)
+          << name << " " << metric;
+  }
+  EXPECT_EQ(cases, 4);
+}
+
+TEST_F(Oracle, OfRows) {
+  const Mesh mesh({}, {});
+  int cases = 0;
+  for (const auto& [name, values] : expected_.items()) {
+    if (!name.starts_with("rows_")) continue;
+    ++cases;
+    const at::Tensor embeddings = file_.tensor(name + "/embeddings"), labels = file_.tensor(name + "/labels");
+    RowRanking ranking;
+    for (int64_t first = 0; first < labels.size(0); first += kPart) {
+      const int64_t rows = std::min(kPart, labels.size(0) - first);
+      ranking.add(embeddings.narrow(0, first, rows), labels.narrow(0, first, rows), at::arange(first, first + rows));
+    }
+    std::vector<Metric> metrics;
+    for (const auto& [metric, value] : values.items()) metrics.push_back(find_metric(metric, "sentence-embedding"));
+    const std::vector<double> found = ranking.values(metrics, mesh);
+    for (size_t i = 0; i < metrics.size(); ++i)
+      EXPECT_NEAR(found[i], values[metrics[i].name].get<double>(), 1e-9) << name << " " << metrics[i].name;
+  }
+  EXPECT_EQ(cases, 3);
+}
+
+}  // namespace
+}  // namespace modular

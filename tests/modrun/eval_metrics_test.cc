@@ -1,0 +1,186 @@
+// Metrics of held-out rows: in metrics.jsonl and from eval, the same on every mesh, of each row once.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/evaluation/row_ranking.h"
+#include "tests/modrun/modrun_process.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using Tensors = std::vector<std::pair<std::string, at::Tensor>>;
+using Words = std::vector<std::string>;
+
+// Of the held-out rows the last step of 12 has one: most ranks of a mesh have only padding then.
+constexpr int64_t kRows = 48, kHeldOut = 13, kSeq = 6, kVocabulary = 40;
+
+struct Case {
+  const char* entry;
+  Words settings;
+  Tensors (*rows)(int64_t count);
+};
+
+at::Tensor ids(int64_t rows) { return at::randint(2, kVocabulary, {rows, kSeq}, at::kLong); }
+
+class EvalMetrics : public ModrunTest {
+ protected:
+  EvalMetrics() {
+    at::manual_seed(1);
+    folder_.write("tiny.toml", "[train]\nsteps = 10\nbatch_size = 12\n[optim]\nlr = 3e-3\n[eval]\nsamples = 0\n");
+  }
+
+  fs::path held_out() const { return folder_.path() / "examples/held-out.safetensors"; }
+
+  Words options(const Case& given, const Words& more = {}) const {
+    Words all = {"--set", "model.entry=" + std::string(given.entry),
+                 "--set", "data.format=examples",
+                 "--set", "data.paths=['" + (folder_.path() / "examples").string() + "']",
+                 "--set", "data.held_out=['*held-out*']"};
+    for (const Words& words : {given.settings, more})
+      for (const std::string& setting : words) all.insert(all.end(), {"--set", setting});
+    return all;
+  }
+
+  /// Trains the case in run_folder("run").
+  void train_case(const Case& given, const Words& more = {}) const {
+    fs::remove_all(run_folder("run"));
+    fs::create_directories(folder_.path() / "examples");
+    write_safetensors(folder_.path() / "examples/a.safetensors", given.rows(kRows));
+    write_safetensors(held_out(), given.rows(kHeldOut));
+    const auto run = train("run", options(given, more));
+    ASSERT_EQ(run.status, 0) << run.output;
+  }
+
+  /// What `modrun eval` prints of the run, by name.
+  std::map<std::string, double> evaluated(const Words& mesh, int ranks) const {
+    Words words = {"--nproc-per-node", std::to_string(ranks), "eval", run_folder("run").string()};
+    for (const std::string& setting : mesh) words.insert(words.end(), {"--set", setting});
+    const auto run = modrun(words);
+    EXPECT_EQ(run.status, 0) << run.output;
+    std::map<std::string, double> values;
+    std::istringstream lines(run.output);
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream in(line.starts_with("held-out loss ") ? "loss " + line.substr(14) : line);
+      std::string name;
+      double value = 0.0;
+      if (in >> name >> value) values[name] = value;
+    }
+    return values;
+  }
+
+  /// The logits of all held-out rows in one batch, by another command.
+  at::Tensor logits() const {
+    const fs::path outputs = folder_.path() / "out.safetensors";
+    const auto run = modrun({"forward", "--checkpoint", (run_folder("run") / "checkpoints").string(), "--inputs",
+                             held_out().string(), "--outputs", outputs.string()});
+    EXPECT_EQ(run.status, 0) << run.output;
+    return SafetensorsFile(outputs).tensor("logits").clone();
+  }
+
+  /// Expects every mesh to find the loss to 1e-5, and metrics to the digit.
+  void expect_same_on_meshes(const std::map<std::string, double>& alone, const std::vector<Words>& meshes) const {
+    for (const Words& mesh : meshes) {
+      int ranks = 1;
+      for (const std::string& setting : mesh)
+        if (setting.starts_with("parallel.")) ranks *= std::stoi(setting.substr(setting.find('=') + 1));
+      const auto values = evaluated(mesh, ranks);
+      EXPECT_EQ(values.size(), alone.size());
+      for (const auto& [name, value] : alone)
+        EXPECT_NEAR(values.count(name) ? values.at(name) : -1.0, value, name == "loss" ? 1e-5 : 0.0)
+            << name << " on " << testing::PrintToString(mesh);
+    }
+  }
+};
+
+const std::vector<Words> kMeshes = {
+    {"parallel.dp_shard=2"},
+    {"parallel.dp_replicate=3"},
+    {"parallel.dp_replicate=2", "parallel.dp_shard=2"},
+    {"parallel.tp=2"},
+    {"parallel.pp=2", "train.micro_batches=3"},
+    {"parallel.tp=2", "parallel.pp=2"},
+    {"parallel.dp_shard=2", "parallel.tp=2"},
+    {"parallel.pp=2", "parallel.dp_replicate=2", "train.micro_batches=2"},
+};
+
+const Words kBert = {"model.config.vocab_size=40",       "model.config.max_position_embeddings=16",
+                     "model.config.hidden_size=32",      "model.config.intermediate_size=48",
+                     "model.config.num_hidden_layers=2", "model.config.num_attention_heads=4"};
+
+TEST_F(EvalMetrics, OfClassesAreThoseOfTheLogitsOnEveryMesh) {
+  Words settings = kBert;
+  settings.push_back("model.config.num_labels=3");
+  const Case given = {"BertForSequenceClassification", settings, [](int64_t rows) -> Tensors {
+                        const at::Tensor tokens = ids(rows);
+                        return {{"input_ids", tokens}, {"labels", tokens.select(1, 0).remainder(3)}};
+                      }};
+  train_case(given);
+  const auto alone = evaluated({}, 1);
+  ClassCounts counts = ClassCounts::of(3);
+  counts.add(logits(), SafetensorsFile(held_out()).tensor("labels"));
+  for (const char* name : {"accuracy", "f1"})
+    EXPECT_NEAR(alone.at(name), value_of(find_metric(name, "sequence-classification"), counts, 0.0), 1e-6) << name;
+  expect_same_on_meshes(alone, kMeshes);
+
+  std::ifstream in(run_folder("run") / "metrics.jsonl");
+  std::vector<nlohmann::json> evaluations;
+  for (std::string line; std::getline(in, line);)
+    if (auto json = nlohmann::json::parse(line); json.value("event", "") == "evaluation") evaluations.push_back(json);
+  ASSERT_EQ(evaluations.size(), 1u);
+  EXPECT_EQ(evaluations[0]["targets"], kHeldOut);
+  EXPECT_NEAR(evaluations[0]["metrics"]["accuracy"].get<double>(), alone.at("accuracy"), 1e-6);
+}
+
+TEST_F(EvalMetrics, OfItemsAreThoseOfTheLogitsOnEveryMesh) {
+  if (modrun({"entries"}).output.find("SessionForNextItem") == std::string::npos) return;  // built with other families
+  Words settings = {"model.config.vocab_size=40"};
+  for (const char* dropout : {"resid_pdrop", "embd_pdrop", "attn_pdrop"})
+    settings.push_back(std::string("model.config.") + dropout + "=0");
+  const Case given = {"SessionForNextItem", settings, [](int64_t rows) -> Tensors {
+                        return {{"input_ids", (at::randint(2, 40, {rows, 1}) + at::arange(kSeq)).remainder(38) + 2}};
+                      }};
+  train_case(given, {"eval.metrics=['recall@3', 'ndcg@5', 'mrr', 'accuracy']"});
+  const auto alone = evaluated({}, 1);
+  ClassCounts counts = ClassCounts::of(kVocabulary);
+  counts.add(logits().narrow(1, 0, kSeq - 1), SafetensorsFile(held_out()).tensor("input_ids").narrow(1, 1, kSeq - 1));
+  for (const char* name : {"recall@3", "ndcg@5", "mrr", "accuracy"})
+    EXPECT_NEAR(alone.at(name), value_of(find_metric(name, "next-item"), counts, 0.0), 1e-6) << name;
+  expect_same_on_meshes(alone, kMeshes);
+}
+
+TEST_F(EvalMetrics, OfEmbeddingsAreThoseOfAllRowsOnEveryMesh) {
+  const Case given = {"BertModel", kBert, [](int64_t rows) -> Tensors {
+                        return {{"input_ids", ids(rows)}, {"labels", at::arange(rows).remainder(5)}};
+                      }};
+  train_case(given, {"eval.metrics=['mrr@10', 'recall@3']"});
+  const auto alone = evaluated({}, 1);
+  RowRanking ranking;
+  ranking.add(logits(), SafetensorsFile(held_out()).tensor("labels"), at::arange(kHeldOut));
+  const std::vector<double> expected = ranking.values(
+      {find_metric("mrr@10", "sentence-embedding"), find_metric("recall@3", "sentence-embedding")}, Mesh({}, {}));
+  EXPECT_NEAR(alone.at("mrr@10"), expected[0], 1e-6);
+  EXPECT_NEAR(alone.at("recall@3"), expected[1], 1e-6);
+  // The loss compares the rows of a batch, so that it is another one on other meshes.
+  auto ranked = alone;
+  ranked.erase("loss");
+  for (const Words& mesh : {Words{"parallel.dp_replicate=3"}, Words{"parallel.dp_shard=2", "parallel.tp=2"}}) {
+    const auto values = evaluated(mesh, mesh.size() == 1 ? 3 : 4);
+    for (const auto& [name, value] : ranked) EXPECT_EQ(values.at(name), value) << name;
+  }
+}
+
+TEST_F(EvalMetrics, ThatATaskHasNotAreRefusedBeforeARankStarts) {
+  const auto run = train("refused", {"--set", "model.entry=llama", "--set", "eval.metrics=['recall@20', 'f2']", "--set",
+                                     "data.paths=['" + (folder_.path() / "data").string() + "']"});
+  EXPECT_EQ(run.status, 2) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("eval.metrics: \"f2\" is no metric of causal-lm: it has perplexity, accuracy, f1, "
+                                    "recall@20, mrr@20, ndcg@20"));
+}
+
+}  // namespace
+}  // namespace modular
