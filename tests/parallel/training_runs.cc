@@ -57,6 +57,9 @@ Batch global_batch(const Entry& entry, size_t step, int64_t vocabulary = kVocab)
     return batch;
   }
   batch.input_ids = at::randint(0, kVocab, {kRows, kSequence}, generator, at::kLong).remainder(vocabulary);
+  // The padding token's embedding is 0, where each of Gemma 2's norms multiplies a gradient by 1 / sqrt(eps): that of a
+  // row which begins with it overflows, in transformers as well.
+  if (entry.family == "gemma2") batch.input_ids.clamp_(/*min=*/1);
   const at::Tensor is_target = at::rand({kRows, kSequence}, generator).lt(0.7);
   batch.attention_mask = at::ones({kRows, kSequence}, at::kLong);
   batch.attention_mask.select(0, kRows - 1).slice(0, kSequence - 3).zero_();
