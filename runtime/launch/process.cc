@@ -28,19 +28,17 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 }
 
 /// Runs in the child, where only system calls are allowed: the parent has threads, whose locks stay taken.
-[[noreturn]] void become(char* const* arguments, char* const* environment, int output, int error_pipe, pid_t parent) {
+[[noreturn]] void become(char* const* arguments, char* const* environment, const Streams& streams, int error_pipe,
+                         pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  const int input = open("/dev/null", O_RDONLY);
-  dup2(input, STDIN_FILENO);
-  if (output >= 0) {
-    dup2(output, STDOUT_FILENO);
-    dup2(output, STDERR_FILENO);
-  }
+  dup2(streams.input >= 0 ? streams.input : open("/dev/null", O_RDONLY), STDIN_FILENO);
+  if (streams.output >= 0) dup2(streams.output, STDOUT_FILENO);
+  if (streams.error >= 0) dup2(streams.error, STDERR_FILENO);
   execvpe(arguments[0], arguments, environment);
   const int error = errno;
   if (write(error_pipe, &error, sizeof(error)) < 0) _exit(126);
@@ -61,13 +59,14 @@ std::vector<std::string> child_environment(const std::vector<std::string>& set,
   return result;
 }
 
-pid_t start_process(const std::vector<std::string>& command, const std::vector<std::string>& environment, int output) {
+pid_t start_process(const std::vector<std::string>& command, const std::vector<std::string>& environment,
+                    const Streams& streams) {
   int error_pipe[2];
   if (pipe2(error_pipe, O_CLOEXEC) != 0) throw std::runtime_error(fmt::format("no pipe: {}", std::strerror(errno)));
   const auto arguments = pointers(command), variables = pointers(environment);
   const pid_t parent = getpid();
   const pid_t child = fork();
-  if (child == 0) become(arguments.data(), variables.data(), output, error_pipe[1], parent);
+  if (child == 0) become(arguments.data(), variables.data(), streams, error_pipe[1], parent);
   const int fork_error = errno;
   close(error_pipe[1]);
   int error = 0;

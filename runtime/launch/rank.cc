@@ -55,7 +55,7 @@ void Rank::start(const std::vector<std::string>& command, std::vector<std::strin
     fcntl(pipe_ends[0], F_SETFL, O_NONBLOCK);
     output = pipe_ends[1];
   }
-  pid_ = start_process(command, child_environment(variables), output);
+  pid_ = start_process(command, child_environment(variables), {.output = output, .error = output});
   end_ = end_of(pid_);
   if (output_ == Output::prefixed) {
     close(pipe_ends[1]);

@@ -8,12 +8,14 @@
 #include <chrono>
 #include <csignal>
 #include <iterator>
+#include <optional>
+#include <tuple>
 
 #include "runtime/launch/launcher.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
-#include "runtime/search/study.h"
+#include "runtime/search/optuna.h"
 #include "runtime/train/config_field.h"
 
 namespace modular {
@@ -86,19 +88,25 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
                           .local_world_size = launch_options.ranks_per_node};
   check_values(arguments, search, place);
 
+  std::optional<Optuna> optuna;
+  if (search.backend == "optuna") optuna.emplace(search);
   Study study(search, !arguments.resume.empty());
+  if (optuna) optuna->open(study.trials());
   at::set_num_threads(1);                            // the launcher handles signals on its only thread
   setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);  // what is checked once a job is checked here
   LaunchOptions options = launch_options;
   options.quiet = true;
-  for (auto number = static_cast<int64_t>(study.trials().size()); number < search.trials; ++number) {
-    Trial trial{.number = number};
-    trial.settings =
-        search.backend == "grid" ? grid_point(search.space, number) : draw(search.space, search.seed, number);
-    const auto folder = study.run_folder(number);
+  for (auto count = static_cast<int64_t>(study.trials().size()); count < search.trials; ++count) {
+    Trial trial{.number = count};
+    if (optuna)
+      std::tie(trial.number, trial.settings) = optuna->next();
+    else
+      trial.settings =
+          search.backend == "grid" ? grid_point(search.space, count) : draw(search.space, search.seed, count);
+    const auto folder = study.run_folder(trial.number);
     const auto begin = Clock::now();
     options.log_folder = (folder / "logs").string();
-    print_to(stdout, "trial {}/{}  {}\n", number + 1, search.trials, shown(trial.settings));
+    print_to(stdout, "trial {} ({} of {})  {}\n", trial.number, count + 1, search.trials, shown(trial.settings));
     try {
       const Arguments of_this = of_trial(arguments, trial.settings, folder);
       prepare_train(of_this, place).before_ranks();
@@ -112,7 +120,8 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
     }
     trial.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     print_to(stdout, "  {}  in {:.1f} s\n", shown(trial, search.objectives), trial.seconds);
-    study.add(std::move(trial));
+    study.add(trial);
+    if (optuna) optuna->tell(trial);
     study.write_winners();
   }
 
@@ -122,12 +131,12 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
     return 1;
   }
   if (search.objectives.size() == 1) {
-    print_to(stdout, "the best is trial {}: {}, {}; modrun train {} trains it again\n", best->number + 1,
+    print_to(stdout, "the best is trial {}: {}, {}; modrun train {} trains it again\n", best->number,
              shown(best->settings), shown(*best, search.objectives), (search.dir / "best.toml").string());
     return 0;
   }
   for (const Trial* trial : study.pareto())
-    print_to(stdout, "not beaten: trial {}: {}, {}\n", trial->number + 1, shown(trial->settings),
+    print_to(stdout, "not beaten: trial {}: {}, {}\n", trial->number, shown(trial->settings),
              shown(*trial, search.objectives));
   print_to(stdout, "each is in {} as a config to train with\n", (search.dir / "pareto").string());
   return 0;

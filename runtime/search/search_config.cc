@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 /// Objectives of which more is worse; of others it is better.
 constexpr std::array<std::string_view, 4> kMinimized = {"held_out_loss", "perplexity", "memory_peak", "seconds"};
 
-constexpr std::array<std::string_view, 7> kKeys = {"backend",   "trials",    "seed", "dir",
-                                                   "objective", "direction", "space"};
+constexpr std::array<std::string_view, 10> kKeys = {"backend", "sampler", "storage",   "python",    "trials",
+                                                    "seed",    "dir",     "objective", "direction", "space"};
 
 [[noreturn]] void refuse(const std::string& where, const std::string& sentence) {
   throw ConfigError(where + ": " + sentence);
@@ -154,6 +154,12 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
     std::string dir;
     if (key == "backend") {
       expected = assign(config.backend, node);
+    } else if (key == "sampler") {
+      expected = assign(config.sampler, node);
+    } else if (key == "storage") {
+      expected = assign(config.storage, node);
+    } else if (key == "python") {
+      expected = assign(config.python, node);
     } else if (key == "trials") {
       expected = assign(config.trials, node);
     } else if (key == "seed") {
@@ -179,8 +185,8 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
     if (!expected.empty()) refuse(where, fmt::format("search.{} must be {}, but is {}", key, expected, describe(node)));
   }
   if (config.space.empty()) refuse(file.string(), "search.space is empty: say which settings to try");
-  if (config.backend != "random" && config.backend != "grid")
-    refuse(file.string(), fmt::format("search.backend is \"{}\": it must be random or grid", config.backend));
+  if (config.backend != "random" && config.backend != "grid" && config.backend != "optuna")
+    refuse(file.string(), fmt::format("search.backend is \"{}\": it must be random, grid or optuna", config.backend));
   if (config.trials < 1)
     refuse(file.string(), fmt::format("search.trials must be at least 1, but is {}", config.trials));
   if (!directions.empty() && directions.size() != names.size())
@@ -207,6 +213,7 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
 
 std::string identity_of(const SearchConfig& config) {
   nlohmann::ordered_json identity = {{"backend", config.backend}, {"seed", config.seed}};
+  if (config.backend == "optuna") identity["sampler"] = config.sampler;
   for (const Objective& objective : config.objectives)
     identity["objectives"].push_back({{"name", objective.name}, {"minimize", objective.minimize}});
   for (const Dimension& dimension : config.space) {

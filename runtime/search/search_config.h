@@ -16,7 +16,10 @@ struct Objective {
 };
 
 struct SearchConfig {
-  std::string backend = "random";  // or "grid"
+  std::string backend = "random";  // "grid", or "optuna"
+  std::string sampler = "tpe";     // of optuna
+  std::string storage;             // of optuna, as SQLAlchemy names it; study.db in `dir` when empty
+  std::string python = "python3";  // that has the package optuna
   int64_t trials = 20;             // at most; a grid may have fewer
   uint64_t seed = 1;
   std::filesystem::path dir = "runs/search";  // of the study

@@ -113,7 +113,7 @@ std::vector<Reader> data_readers() {
            "files of ids of other projects",
            make_foreign_tokens,
            [](const Input& input) { read_tokens(input.files.at("format"), "a.bin"); },
-           {"a.bin", "a.idx"}},
+           {"a.bin", "a.idx", "data.paths"}},
           {"manifest", "manifests", make_manifest, read_manifest, {".txt", "data.manifest", "data.paths"}},
           {"record", "records of generated files", make_record, read_record, {"line ", "record", "./"}}};
 }

@@ -268,7 +268,7 @@ TEST_F(LaunchTest, LeavesNoFolderThatItDoesNotName) {
 }
 
 TEST_F(LaunchTest, SaysThatAProgramCannotBeStarted) {
-  EXPECT_THROW(start_process({"/no/such/program"}, {}, -1), std::runtime_error);
+  EXPECT_THROW(start_process({"/no/such/program"}, {}, {}), std::runtime_error);
 }
 
 class NodesTest : public LaunchTest {

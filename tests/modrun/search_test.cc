@@ -1,10 +1,12 @@
 // modrun search: trials on two ranks, whose best trains again to the same loss; goes on where it was killed.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <signal.h>
 
 #include <algorithm>
 
 #include "tests/modrun/modrun_process.h"
+#include "tests/support/programs.h"
 
 namespace modular {
 namespace {
@@ -35,9 +37,18 @@ class SearchCommand : public ModrunTest {
   std::vector<json> trials() const {
     std::vector<json> found;
     std::ifstream in(study() / "trials.jsonl");
-    for (std::string line; std::getline(in, line);)
+    for (std::string line; std::getline(in, line) && !in.eof();)  // the last may be being written
       if (auto one = json::parse(line); one.contains("trial")) found.push_back(std::move(one));
     return found;
+  }
+
+  /// Starts a search, and kills it with all that it has started once its second trial has ended.
+  void kill_after_two_trials(const fs::path& config) const {
+    const testing::Started started =
+        testing::start_program({MODRUN, "--nproc-per-node", "2", "search", config.string()}, folder_.path());
+    testing::await(started, [&] { return trials().size() >= 2; });
+    ::kill(started.pid, SIGKILL);
+    testing::end_of_program(started);
   }
 
   static double held_out_loss(const fs::path& run) {
@@ -62,7 +73,7 @@ TEST_F(SearchCommand, TheBestOfItsTrialsTrainsAgainToTheSameLoss) {
   for (const json& one : all)
     EXPECT_EQ(held_out_loss(study() / fmt::format("trials/{:04}", one["trial"].get<int64_t>())),
               one["values"]["held_out_loss"]);
-  EXPECT_THAT(run.output, HasSubstr(fmt::format("the best is trial {}", (*best)["trial"].get<int64_t>() + 1)));
+  EXPECT_THAT(run.output, HasSubstr(fmt::format("the best is trial {}", (*best)["trial"].get<int64_t>())));
   const auto again = modrun({"--nproc-per-node", "2", "train", (study() / "best.toml").string()});
   ASSERT_EQ(again.status, 0) << again.output;
   EXPECT_EQ(held_out_loss(study() / "best"), (*best)["values"]["held_out_loss"]) << "bit by bit";
@@ -84,21 +95,7 @@ TEST_F(SearchCommand, GoesOnAfterAKillWithWhatItWouldHaveDrawn) {
   ASSERT_EQ(search(std::string("trials = 5\n") + kSpace).status, 0);
   const auto undisturbed = trials();
   fs::remove_all(study());
-  // Killed with all that it has started, once the second trial has ended.
-  const std::string killed = fmt::format(
-      "setsid {} --nproc-per-node 2 search {} >{}/out 2>&1 & pid=$!; "
-      "until [ \"$(grep -c '\"trial\"' {}/trials.jsonl 2>/dev/null)\" = 2 ]; do kill -0 $pid || exit 1; done; kill -9 "
-      "-- -$pid",
-      MODRUN, config(std::string("trials = 5\n") + kSpace).string(), folder_.path().string(), study().string());
-  ASSERT_EQ(std::system(("bash -c '" +
-                         [&] {
-                           std::string text;
-                           for (const char c : killed) text += c == '\'' ? "'\\''" : std::string(1, c);
-                           return text;
-                         }() +
-                         "'")
-                            .c_str()),
-            0);
+  kill_after_two_trials(config(std::string("trials = 5\n") + kSpace));
   const auto refused = search(std::string("trials = 5\n") + kSpace);
   EXPECT_EQ(refused.status, 2) << refused.output;
   EXPECT_THAT(refused.output, HasSubstr("go on with it by --resume"));
@@ -110,6 +107,57 @@ TEST_F(SearchCommand, GoesOnAfterAKillWithWhatItWouldHaveDrawn) {
     EXPECT_EQ(all[i]["settings"], undisturbed[i]["settings"]);
     EXPECT_EQ(all[i]["values"], undisturbed[i]["values"]) << "bit by bit";
   }
+}
+
+TEST_F(SearchCommand, OptunaDrawsAndKnowsWhatTheTrialsFound) {
+  const std::string text = std::string("trials = 4\nbackend = 'optuna'\npython = '") + PARITY_PYTHON + "'\n" + kSpace;
+  const auto run = search(text);
+  ASSERT_EQ(run.status, 0) << run.output;
+  const auto all = trials();
+  ASSERT_EQ(all.size(), 4u);
+  // As a user of Optuna reads it.
+  const std::string read = "import json, optuna; study = optuna.load_study(study_name='study', storage='sqlite:///" +
+                           (study() / "study.db").string() +
+                           "'); print(json.dumps([study.best_trial.number, study.best_value, [[t.params, t.value, "
+                           "t.state.name] for t in study.trials]]))";
+  const auto shown = testing::end_of_program(testing::start_program({PARITY_PYTHON, "-c", read}, folder_.path()));
+  ASSERT_EQ(shown.status, 0) << shown.output;
+  const json of_optuna = json::parse(shown.lines.back());
+  ASSERT_EQ(of_optuna[2].size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(of_optuna[2][i][0]["optim.lr"].get<double>(),
+              std::stod(all[i]["settings"]["optim.lr"].get<std::string>()));
+    EXPECT_EQ(of_optuna[2][i][0]["train.batch_size"].get<int64_t>(),
+              std::stoll(all[i]["settings"]["train.batch_size"].get<std::string>()));
+    EXPECT_EQ(of_optuna[2][i][1], all[i]["values"]["held_out_loss"]);
+    EXPECT_EQ(of_optuna[2][i][2], "COMPLETE");
+  }
+  EXPECT_THAT(run.output, HasSubstr(fmt::format("the best is trial {}", of_optuna[0].get<int64_t>())));
+}
+
+TEST_F(SearchCommand, OptunaThatWasKilledGoesOnWithTheTrialThatWasRunning) {
+  const std::string text = std::string("trials = 4\nbackend = 'optuna'\npython = '") + PARITY_PYTHON + "'\n" + kSpace;
+  kill_after_two_trials(config(text));
+  const auto before = trials();
+  const auto run = search(text, {"--resume"});
+  ASSERT_EQ(run.status, 0) << run.output;
+  const auto all = trials();
+  ASSERT_EQ(all.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(all[i]["trial"], i);
+  EXPECT_EQ(std::vector(all.begin(), all.begin() + 2), before);
+}
+
+TEST_F(SearchCommand, WithoutOptunaIsRefusedWithTheCommandThatInstallsIt) {
+  const auto bare = folder_.write("python", std::string("#!/bin/sh\nexec ") + PARITY_PYTHON + " -I -S \"$@\"\n");
+  fs::permissions(bare, fs::perms::owner_all);
+  const auto refused = search("backend = 'optuna'\npython = '" + bare.string() + "'\n" + kSpace);
+  EXPECT_EQ(refused.status, 2) << refused.output;
+  EXPECT_THAT(refused.output, HasSubstr("search.backend is optuna: Python has no package optuna: "));
+  EXPECT_THAT(refused.output, HasSubstr(" -m pip install optuna"));
+  EXPECT_FALSE(fs::exists(study()));
+  const auto none = search(std::string("backend = 'optuna'\npython = '/no/such/python'\n") + kSpace);
+  EXPECT_EQ(none.status, 2) << none.output;
+  EXPECT_THAT(none.output, HasSubstr("search.backend is optuna, which runs in Python: cannot start /no/such/python"));
 }
 
 TEST_F(SearchCommand, OfSeveralObjectivesEachThatIsNotBeatenIsAConfig) {

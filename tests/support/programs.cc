@@ -34,7 +34,8 @@ Started start_program(const std::vector<std::string>& command, const std::filesy
   Started run;
   run.output_file = folder / fmt::format("output{}", count++);
   const int output = open(run.output_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
-  run.pid = start_process(command, child_environment(variables, {"RANK", "WORLD_SIZE", "OMP_NUM_THREADS"}), output);
+  run.pid = start_process(command, child_environment(variables, {"RANK", "WORLD_SIZE", "OMP_NUM_THREADS"}),
+                          {.output = output, .error = output});
   close(output);
   return run;
 }

@@ -129,7 +129,8 @@ Rank start_rank(int rank, int ranks, int call, uint16_t port, const RankOptions&
   // GoogleTest's output file and its shards are the parent's.
   result.pid =
       start_process({"/proc/self/exe", "--gtest_filter=" + current_test(), "--gtest_also_run_disabled_tests"},
-                    child_environment(variables, {"GTEST_OUTPUT", "GTEST_SHARD_INDEX", "GTEST_TOTAL_SHARDS"}), log);
+                    child_environment(variables, {"GTEST_OUTPUT", "GTEST_SHARD_INDEX", "GTEST_TOTAL_SHARDS"}),
+                    {.output = log, .error = log});
   close(log);
   return result;
 }

@@ -1,0 +1,31 @@
+// A program that answers lines with lines, e.g. of JSON, over its standard streams.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace modular {
+
+class Helper {
+ public:
+  /// Starts `command`, found on PATH; what it writes to its error stream is shown as it is. Throws std::runtime_error
+  /// where it cannot be started.
+  explicit Helper(const std::vector<std::string>& command);
+  /// Ends it: by the end of its input, or else by a signal.
+  ~Helper();
+  Helper(const Helper&) = delete;
+  Helper& operator=(const Helper&) = delete;
+
+  /// The line that it answers with. Throws std::runtime_error that says how it ended where it does not answer.
+  std::string ask(const std::string& line);
+
+ private:
+  std::string program_;
+  pid_t process_ = -1;
+  FILE *to_ = nullptr, *from_ = nullptr;
+};
+
+}  // namespace modular

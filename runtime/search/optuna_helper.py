@@ -1,0 +1,103 @@
+"""Optuna for modrun search: a line of JSON in, a line of JSON out.
+
+The first line, any, is answered with {}, or {"error": sentence} where there is no Optuna. The next line says what is searched: {"storage", "study", "sampler", "seed", "minimize": [bool], "space": [{"key", "choices": [TOML]} or
+{"key", "low", "high", "step", "log", "whole"}], "ended": [{"trial", "values" or "failure"}]}. The answer is {} or {"error": sentence}.
+Then {"ask": true} is answered with {"trial": number, "settings": {key: TOML}}, and {"trial", "values" or "failure"} with {}.
+"""
+
+import json
+import sys
+import tomllib
+
+
+def answer(message):
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def native(choice):
+    """What a user of Optuna sees of a choice: its value, where Optuna can keep that, else its text."""
+    value = tomllib.loads("value = " + choice)["value"]
+    return value if isinstance(value, (bool, int, float, str)) else choice
+
+
+def distribution(optuna, dimension):
+    if "choices" in dimension:
+        return optuna.distributions.CategoricalDistribution([native(choice) for choice in dimension["choices"]])
+    step = dimension["step"] or None
+    if dimension["whole"]:
+        return optuna.distributions.IntDistribution(int(dimension["low"]), int(dimension["high"]), log=dimension["log"], step=int(step or 1))
+    return optuna.distributions.FloatDistribution(dimension["low"], dimension["high"], log=dimension["log"], step=step)
+
+
+def as_toml(dimension, value):
+    if "choices" in dimension:
+        return next(choice for choice in dimension["choices"] if type(native(choice)) is type(value) and native(choice) == value)
+    return repr(value)
+
+
+def sampler_named(optuna, name, seed):
+    samplers = {
+        "tpe": optuna.samplers.TPESampler,
+        "random": optuna.samplers.RandomSampler,
+        "nsga2": optuna.samplers.NSGAIISampler,
+        "gp": optuna.samplers.GPSampler,
+    }
+    if name not in samplers:
+        raise ValueError(f'search.sampler is "{name}": it must be one of {", ".join(samplers)}')
+    return samplers[name](seed=seed)
+
+
+def tell(optuna, study, message):
+    if "values" in message:
+        study.tell(message["trial"], message["values"])
+    else:
+        study.tell(message["trial"], state=optuna.trial.TrialState.FAIL)
+
+
+def begin(optuna, asked):
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(
+        study_name=asked["study"],
+        storage=asked["storage"],
+        sampler=sampler_named(optuna, asked["sampler"], asked["seed"]),
+        directions=["minimize" if minimize else "maximize" for minimize in asked["minimize"]],
+        load_if_exists=True,
+    )
+    # What the search has written down and was not told before it was killed; then what it was trying.
+    running = {trial.number: trial for trial in study.get_trials(states=[optuna.trial.TrialState.RUNNING])}
+    for ended in asked["ended"]:
+        if running.pop(ended["trial"], None) is not None:
+            tell(optuna, study, ended)
+    return study, list(running.values())
+
+
+def main():
+    sys.stdin.readline()
+    try:
+        import optuna
+    except ImportError as error:
+        return answer({"error": f"Python has no package {error.name}: {sys.executable} -m pip install optuna"})
+    answer({})
+    asked = json.loads(sys.stdin.readline())
+    try:
+        study, unfinished = begin(optuna, asked)
+    except Exception as error:  # of the storage, say
+        return answer({"error": f"{type(error).__name__}: {error}"})
+    answer({})
+    distributions = {dimension["key"]: distribution(optuna, dimension) for dimension in asked["space"]}
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "ask" not in message:
+            tell(optuna, study, message)
+            answer({})
+            continue
+        if unfinished:
+            trial = unfinished.pop(0)
+        else:
+            trial = study.ask(distributions)
+        answer({"trial": trial.number, "settings": {each["key"]: as_toml(each, trial.params[each["key"]]) for each in asked["space"]}})
+
+
+if __name__ == "__main__":
+    main()
