@@ -86,6 +86,7 @@ void list_newest(const fs::path& folder, const fs::path& newest, int64_t keep_la
   write_file(folder / "latest", names);
   if (best_step && fs::exists(best / "checkpoint.json")) link_folder(folder / "best", best.filename());
   for (const fs::path& one : removed) remove_folder(one);
+  if (fs::is_symlink(folder / "best") && !fs::exists(folder / "best")) fs::remove(folder / "best");
 }
 
 void remove_leftovers(const fs::path& folder) {

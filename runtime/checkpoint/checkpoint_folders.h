@@ -12,8 +12,8 @@ namespace modular {
 std::filesystem::path checkpoint_of_step(const std::filesystem::path& folder, int64_t step);
 
 /// Puts `newest` first in `latest`, before the other complete checkpoints, and removes all of those but the last
-/// `keep_last` with it (0 keeps all) and that of `best_step`, to which the link `best` then leads; the link stays as it
-/// is where there is no such checkpoint.
+/// `keep_last` with it (0 keeps all) and that of `best_step`, to which the link `best` then leads; a link that
+/// leads nowhere is removed.
 void list_newest(const std::filesystem::path& folder, const std::filesystem::path& newest, int64_t keep_last,
                  std::optional<int64_t> best_step = {});
 

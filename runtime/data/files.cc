@@ -34,7 +34,9 @@ std::vector<std::string> expand_glob(const std::string& pattern) {
 DataFile inspect(const fs::path& given, const std::string& name) {
   const TokenFormat* const format = find_token_format(name);
   // Of formats of two files the path may be the name that both have.
-  const bool is_stem = format && format->is_one && !fs::exists(given) && fs::exists(given.string() + ".bin");
+  std::error_code error;  // a name may be too long
+  const bool is_stem =
+      format && format->is_one && !fs::exists(given, error) && fs::exists(given.string() + ".bin", error);
   const fs::path path = is_stem ? fs::path(given.string() + ".bin") : given;
   struct stat status{};
   if (stat(path.c_str(), &status) != 0) throw DataError(path.string() + ": " + std::strerror(errno));

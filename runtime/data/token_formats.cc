@@ -68,7 +68,8 @@ DataFile inspect_llm_c(const fs::path& path) {
 }
 
 fs::path with_suffix(const fs::path& path, const char* suffix) {
-  return path.extension() == ".bin" ? fs::path(path).replace_extension(suffix) : fs::path(path.string() + suffix);
+  const bool has_one = path.extension() == ".bin" || path.extension() == ".idx";
+  return has_one ? fs::path(path).replace_extension(suffix) : fs::path(path.string() + suffix);
 }
 
 /// Bytes of an id by Megatron-LM's code for its type; 0 for types that hold no ids.
@@ -121,9 +122,7 @@ DataFile inspect_megatron(const fs::path& path) {
   return file;
 }
 
-bool has_index(const fs::path& path) {
-  return path.extension() == ".bin" && fs::is_regular_file(with_suffix(path, ".idx"));
-}
+bool is_of_ids(const fs::path& path) { return path.extension() == ".bin"; }
 
 }  // namespace
 
@@ -132,7 +131,7 @@ std::span<const TokenFormat> token_formats() {
       TokenFormat{"tokens", "write_token_file (runtime/data/token_file.h)", read_token_header},
       TokenFormat{"nanogpt", "nanoGPT", inspect_nanogpt},
       TokenFormat{"llm.c", "llm.c", inspect_llm_c},
-      TokenFormat{"megatron", "Megatron-LM", inspect_megatron, has_index},
+      TokenFormat{"megatron", "Megatron-LM", inspect_megatron, is_of_ids},
   };
   return formats;
 }

@@ -32,7 +32,9 @@ void ClassCounts::add(const at::Tensor& logits, const at::Tensor& targets) {
     const at::Tensor scores = rows.index_select(0, chunk), target = flat.index_select(0, chunk).unsqueeze(1);
     const at::Tensor own = scores.gather(1, target);
     const at::Tensor before = scores.gt(own).logical_or_(scores.eq(own).logical_and_(ids.lt(target))).sum(1);
-    const at::Tensor largest = at::where(scores.eq(scores.amax(1, /*keepdim=*/true)), ids, classes).amin(1);
+    const at::Tensor largest = at::where(scores.eq(scores.amax(1, /*keepdim=*/true)), ids, classes)
+                                   .amin(1)
+                                   .clamp_max_(classes - 1);  // of a row without a largest one, NaN, whose loss says so
     count(places, before);
     count(predicted, largest);
     count(actual, target.squeeze(1));

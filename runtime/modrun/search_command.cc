@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <iterator>
 #include <optional>
 #include <tuple>
@@ -34,19 +35,59 @@ Arguments of_trial(const Arguments& arguments, const TrialSettings& settings, co
   return trial;
 }
 
-/// Checks each value, or the ends of each range, beside the other settings of the config.
+/// Why a trial of these settings cannot begin, or nothing.
+std::string refusal_of(const Arguments& arguments, const TrialSettings& settings, const SearchConfig& search,
+                       const Environment& place) {
+  Arguments trial = of_trial(arguments, settings, search.dir / "trials/none");
+  trial.resume.clear();  // of no run's settings or checkpoint
+  try {
+    prepare_train(trial, place);
+    return {};
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+/// Settings of trials that are tried before they begin: those of a grid, or such as are drawn.
+TrialSettings settings_of(const SearchConfig& search, int64_t number) {
+  return search.backend == "grid" ? grid_point(search.space, number) : draw(search.space, search.seed, number);
+}
+
+/// Refuses a value, or an end of a range, with which no trial can begin: neither beside the config's own settings nor
+/// beside those of a few trials.
 void check_values(const Arguments& arguments, const SearchConfig& search, const Environment& place) {
+  constexpr int64_t kTried = 16;
+  std::string of_config = refusal_of(arguments, {}, search, place);
+  std::string of_value;
   for (const Dimension& dimension : search.space) {
     std::vector<std::string> values = dimension.choices;
     if (values.empty()) values = {dimension.at(0.0), dimension.at(1.0)};
     for (const std::string& value : values) {
-      try {
-        prepare_train(of_trial(arguments, {{dimension.key, value}}, search.dir / "trials/0000"), place);
-      } catch (const std::exception& error) {
-        throw ConfigError(fmt::format("search.space has {} = {}: {}", dimension.key, value, error.what()));
+      std::string refusal = refusal_of(arguments, {{dimension.key, value}}, search, place);
+      for (int64_t number = 0; !refusal.empty() && number < std::min(kTried, search.trials); ++number) {
+        TrialSettings settings = settings_of(search, number);
+        std::ranges::find(settings, dimension.key, &std::pair<std::string, std::string>::first)->second = value;
+        if (refusal_of(arguments, settings, search, place).empty()) refusal.clear();
       }
+      if (refusal.empty()) continue;
+      if (refusal == of_config) throw ConfigError(refusal);  // whatever is tried
+      throw ConfigError(fmt::format("search.space has {} = {}: {}", dimension.key, value, refusal));
     }
   }
+}
+
+/// Refuses objectives that no run of the config has.
+void check_objectives(const RunConfig& config, const SearchConfig& search) {
+  std::vector<std::string> known(kRunObjectives.begin(), kRunObjectives.end());
+  if (!find_data_files(config.data).held_out.empty()) {
+    known.emplace_back("held_out_loss");
+    std::ranges::transform(config.eval_metrics(), std::back_inserter(known), &Metric::name);
+  }
+  for (const Objective& objective : search.objectives)
+    if (std::ranges::find(known, objective.name) == known.end())
+      throw ConfigError(fmt::format("search.objective is {}, which no trial has{}: it may be {}", objective.name,
+                                    known.size() == kRunObjectives.size() ? ", as no file is held out" : "",
+                                    fmt::join(known, ", ")));
 }
 
 std::vector<std::string> words_of(const Arguments& arguments) {
@@ -75,6 +116,8 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
   using Clock = std::chrono::steady_clock;
   if (launch_options.nodes > 1)
     throw ConfigError("modrun search starts trials on this machine alone: leave --nnodes out");
+  if (std::getenv("RANK"))
+    throw ConfigError("modrun search starts the ranks of its trials itself: run it once, and not under a launcher");
   std::vector<std::string> known;
   Arguments plain = arguments;
   std::erase_if(plain.settings, is_of_search);
@@ -82,15 +125,17 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
   for (const auto& fields : {section_fields(config), model_fields(*config.network.config)})
     std::ranges::transform(fields, std::back_inserter(known), &ConfigField::path);
   SearchConfig search = read_search_config(arguments.config, arguments.settings, known);
-  if (arguments.trials > 0) search.trials = arguments.trials;
-  if (search.backend == "grid") search.trials = std::min(search.trials, grid_size(search.space));
+  if (arguments.trials > 0 && (search.backend != "grid" || arguments.trials < search.trials))
+    search.trials = arguments.trials;
   const Environment place{.world_size = launch_options.ranks_per_node,
                           .local_world_size = launch_options.ranks_per_node};
   check_values(arguments, search, place);
+  check_objectives(config, search);
 
   std::optional<Optuna> optuna;
   if (search.backend == "optuna") optuna.emplace(search);
-  Study study(search, !arguments.resume.empty());
+  config.train.dir.clear();
+  Study study(search, format_toml(config), !arguments.resume.empty());
   if (optuna) optuna->open(study.trials());
   at::set_num_threads(1);                            // the launcher handles signals on its only thread
   setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);  // what is checked once a job is checked here
@@ -101,8 +146,7 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
     if (optuna)
       std::tie(trial.number, trial.settings) = optuna->next();
     else
-      trial.settings =
-          search.backend == "grid" ? grid_point(search.space, count) : draw(search.space, search.seed, count);
+      trial.settings = settings_of(search, count);
     const auto folder = study.run_folder(trial.number);
     const auto begin = Clock::now();
     options.log_folder = (folder / "logs").string();
@@ -112,10 +156,15 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
       prepare_train(of_this, place).before_ranks();
       const int status = launch_self(options, words_of(of_this));
       const bool is_interrupted = status == 128 + SIGINT || status == 128 + SIGTERM || status == 128 + SIGHUP;
-      if (is_interrupted) return status;  // the trial goes on with --resume
-      if (status != 0) throw std::runtime_error(fmt::format("its run failed with status {}", status));
+      if (is_interrupted) {
+        print_to(stdout, "the search was interrupted: modrun search --resume goes on with this trial\n");
+        return status;
+      }
+      if (status != 0)
+        throw std::runtime_error(
+            fmt::format("its run failed with status {}, see {}", status, (folder / "logs").string()));
       trial.values = values_of_run(folder, search.objectives);
-    } catch (const std::runtime_error& error) {
+    } catch (const std::exception& error) {
       trial.failure = error.what();
     }
     trial.seconds = std::chrono::duration<double>(Clock::now() - begin).count();

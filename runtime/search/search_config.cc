@@ -6,8 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <sstream>
 
 #include "runtime/train/config_field.h"
@@ -24,6 +25,8 @@ constexpr std::array<std::string_view, 4> kMinimized = {"held_out_loss", "perple
 constexpr std::array<std::string_view, 10> kKeys = {"backend", "sampler", "storage",   "python",    "trials",
                                                     "seed",    "dir",     "objective", "direction", "space"};
 
+constexpr int64_t kUsualTrials = 20;
+
 [[noreturn]] void refuse(const std::string& where, const std::string& sentence) {
   throw ConfigError(where + ": " + sentence);
 }
@@ -34,6 +37,10 @@ std::string where_of(const fs::path& file, const toml::node& node) {
 
 /// A value as TOML writes it.
 std::string text_of(const toml::node& node) {
+  if (const auto* number = node.as_floating_point(); number && std::isfinite(number->get())) {
+    const std::string text = fmt::format("{}", number->get());  // the shortest that reads back as the same
+    return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+  }
   std::ostringstream out;
   out << toml::toml_formatter(node);
   return out.str();
@@ -67,6 +74,12 @@ Dimension read_range(const std::string& key, const toml::table& table, const std
   if (!(range.low <= range.high))
     refuse(where,
            fmt::format("{}: the range from {} to {} is empty: its low is above its high", key, range.low, range.high));
+  constexpr double kLargest = 0x1p53;  // up to which all integers are doubles
+  if (range.whole && (range.low < -kLargest || range.high > kLargest))
+    refuse(where, fmt::format("{}: a range of integers must lie within ±2^53, but is from {} to {}", key, range.low,
+                              range.high));
+  if (range.step > 0.0 && (range.high - range.low) / range.step > kLargest)
+    refuse(where, fmt::format("{}: step {} is so small that the range has more than 2^53 values", key, range.step));
   if (range.log && !(range.low > 0.0))
     refuse(where, fmt::format("{}: a range with log = true must lie above 0, but begins at {}", key, range.low));
   if (step && !(range.step > 0.0)) refuse(where, fmt::format("{}: step must be above 0, but is {}", key, range.step));
@@ -118,6 +131,9 @@ void read_space(const fs::path& file, const std::string& prefix, const toml::tab
       refuse(where, fmt::format("search.space: there is no setting {}: {}", key,
                                 nearest ? fmt::format("did you mean {}?", *nearest) : "modrun settings lists all"));
     }
+    if (std::ranges::find(space, key, &Dimension::key) != space.end())
+      refuse(where, fmt::format("search.space has {} twice", key));
+    if (key == "train.dir") refuse(where, "search.space: train.dir is a folder of each trial's own");
     space.push_back(read_dimension(key, node, where));
   }
 }
@@ -129,12 +145,14 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
   toml::table whole = toml::parse_file(file.string());
   auto* const search = whole["search"].as_table();
   if (!search) refuse(file.string(), "there is no [search]: say in [search.space] which settings to try");
+  std::map<std::string, std::string, std::less<>> set_here;  // where a key of the command line was set
   for (const std::string& setting : settings) {
     if (!setting.starts_with("search.")) continue;
+    const std::string where = "--set " + setting;
     const size_t equals = setting.find('=');
+    if (equals == std::string::npos) refuse(where, "expected key=value, e.g. --set search.trials=20");
     const std::string key = setting.substr(7, equals - 7), text = setting.substr(equals + 1);
-    if (key == "space" || key.starts_with("space."))
-      refuse("--set " + setting, "the space of a search is said in its file");
+    if (key == "space" || key.starts_with("space.")) refuse(where, "the space of a search is said in its file");
     toml::table value;
     try {
       value = toml::parse("value = " + text);
@@ -142,13 +160,16 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
       value.insert("value", text);
     }
     search->insert_or_assign(key, *value.get("value"));
+    set_here[key] = where;
   }
 
   SearchConfig config;
   std::vector<std::string> names = {"held_out_loss"}, directions;
   std::string where_of_directions = file.string();
   for (auto& [name, node] : *search) {
-    const std::string key(name.str()), where = where_of(file, node);
+    const std::string key(name.str());
+    const auto set = set_here.find(key);
+    const std::string where = set != set_here.end() ? set->second : where_of(file, node);
     std::string expected;
     int64_t seed = 0;
     std::string dir;
@@ -167,6 +188,7 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
       config.seed = static_cast<uint64_t>(seed);
     } else if (key == "dir") {
       expected = assign(dir, node);
+      if (expected.empty() && dir.empty()) refuse(where, "search.dir is empty: name the folder of the study");
       config.dir = dir;
     } else if (key == "objective") {
       names = read_names(node, key, where);
@@ -187,8 +209,8 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
   if (config.space.empty()) refuse(file.string(), "search.space is empty: say which settings to try");
   if (config.backend != "random" && config.backend != "grid" && config.backend != "optuna")
     refuse(file.string(), fmt::format("search.backend is \"{}\": it must be random, grid or optuna", config.backend));
-  if (config.trials < 1)
-    refuse(file.string(), fmt::format("search.trials must be at least 1, but is {}", config.trials));
+  if (config.trials < 0)
+    refuse(file.string(), fmt::format("search.trials must be at least 0, but is {}", config.trials));
   if (!directions.empty() && directions.size() != names.size())
     refuse(where_of_directions,
            fmt::format("search.direction has {} of them, and search.objective {}: give one for each", directions.size(),
@@ -208,6 +230,11 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
         refuse(file.string(), fmt::format("search.space: a grid cannot count the values of {}: give it a step, or an "
                                           "array of values",
                                           dimension.key));
+  if (config.backend == "grid") {
+    const int64_t size = grid_size(config.space);
+    config.trials = config.trials == 0 ? size : std::min(config.trials, size);
+  }
+  if (config.trials == 0) config.trials = kUsualTrials;
   return config;
 }
 

@@ -1,9 +1,11 @@
 // What a search tries and how it judges, as [search] of a config file says.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/search/space.h"
@@ -20,7 +22,7 @@ struct SearchConfig {
   std::string sampler = "tpe";     // of optuna
   std::string storage;             // of optuna, as SQLAlchemy names it; study.db in `dir` when empty
   std::string python = "python3";  // that has the package optuna
-  int64_t trials = 20;             // at most; a grid may have fewer
+  int64_t trials = 0;              // at most; 0: all of a grid, 20 of others, which is filled in
   uint64_t seed = 1;
   std::filesystem::path dir = "runs/search";  // of the study
   std::vector<Objective> objectives;
@@ -31,6 +33,10 @@ struct SearchConfig {
 /// place in one sentence where it is missing, or what it says cannot be. `known` are the keys that a run has.
 SearchConfig read_search_config(const std::filesystem::path& file, const std::vector<std::string>& settings,
                                 const std::vector<std::string>& known);
+
+/// What an objective may be beside the metrics: of the run's end.
+inline constexpr std::array<std::string_view, 4> kRunObjectives = {"samples_per_second", "tokens_per_second",
+                                                                   "memory_peak", "seconds"};
 
 /// What must be the same for a study to go on: backend, seed, objectives and space, as JSON.
 std::string identity_of(const SearchConfig& config);

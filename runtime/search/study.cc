@@ -1,7 +1,6 @@
 #include "runtime/search/study.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +10,7 @@
 #include <stdexcept>
 
 #include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/checkpoint/json_text.h"
 #include "runtime/train/config.h"
 
 namespace modular {
@@ -54,39 +54,49 @@ bool is_better(double value, double other, const Objective& objective) {
   return objective.minimize ? value < other : value > other;
 }
 
-Study::Study(const SearchConfig& config, bool resumes) : config_(config) {
+Study::Study(const SearchConfig& config, const std::string& base, bool resumes) : config_(config) {
   const fs::path file = config.dir / "trials.jsonl";
-  if (fs::exists(file) && !resumes)
+  const bool is_there = fs::exists(file);
+  if (is_there && !resumes)
     throw ConfigError(
         fmt::format("{} holds a study: go on with it by --resume, or name another search.dir", config.dir.string()));
-  if (!fs::exists(file) && resumes) throw ConfigError(fmt::format("{} holds no study to resume", config.dir.string()));
-  std::string kept = Json{{"study", Json::parse(identity_of(config))}}.dump() + "\n";
-  if (resumes) {
-    std::ifstream in(file);
-    std::string line;
-    std::getline(in, line);
-    if (line + "\n" != kept)
-      throw ConfigError(
-          fmt::format("{} holds a study of another space, seed, backend or objective: name another "
-                      "search.dir, or search what it did",
-                      config.dir.string()));
-    // The last line may be cut off: that trial has not ended then.
-    for (; std::getline(in, line); kept += line + "\n") {
-      const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-      if (json.is_discarded()) break;
-      try {
-        trials_.push_back(trial_from(json, config.objectives));
-      } catch (const Json::exception& error) {
-        throw ConfigError(
-            fmt::format("{}: line {} is no trial of this study ({})", file.string(), trials_.size() + 2, error.what()));
-      }
-    }
-  }
-  std::error_code error;
-  fs::create_directories(config.dir / "trials", error);
-  if (error) throw ConfigError(fmt::format("{} cannot be made: {}", config.dir.string(), error.message()));
+  if (!is_there && resumes) throw ConfigError(fmt::format("{} holds no study to resume", config.dir.string()));
+  for (const char* of_another : {"trials", "best.toml", "pareto", "study.db"})
+    if (!is_there && fs::exists(config.dir / of_another))
+      throw ConfigError(fmt::format("{} is of another study: move it away, or name another search.dir",
+                                    (config.dir / of_another).string()));
+  fs::create_directories(config.dir / "trials");
+  lock_.emplace(config.dir);
+  std::string kept = Json{{"study", Json::parse(identity_of(config))}, {"config", base}}.dump() + "\n";
+  if (resumes) kept += read_trials(file, kept);
   write_file(file, kept);
   out_.open(file, std::ios::app);
+}
+
+/// Takes up the trials of a file that begins with `head`, and returns their lines.
+std::string Study::read_trials(const fs::path& file, const std::string& head) {
+  std::ifstream in(file);
+  std::string line, kept;
+  std::getline(in, line);
+  if (line + "\n" != head)
+    throw ConfigError(
+        fmt::format("{} holds a study of another space, seed, backend or objective, or with other "
+                    "settings beside them: name another search.dir, or search what it did",
+                    config_.dir.string()));
+  for (int64_t number = 2; std::getline(in, line); ++number) {
+    if (in.eof()) break;  // a line that was cut off: that trial has not ended
+    try {
+      Trial trial = trial_from(Json::parse(line), config_.objectives);
+      if (std::ranges::find(trials_, trial.number, &Trial::number) != trials_.end())
+        throw ConfigError(fmt::format("{}:{}: has trial {} again", file.string(), number, trial.number));
+      trials_.push_back(std::move(trial));
+    } catch (const Json::exception& error) {
+      throw ConfigError(fmt::format("{}:{}: is no trial of this study ({}): restore the file, or remove the line",
+                                    file.string(), number, json_problem(error)));
+    }
+    kept += line + "\n";
+  }
+  return kept;
 }
 
 fs::path Study::run_folder(int64_t trial) const { return config_.dir / "trials" / fmt::format("{:04}", trial); }
@@ -133,7 +143,7 @@ void Study::write_winners() const {
   std::vector<fs::path> files;
   for (const Trial* trial : pareto()) {
     files.push_back(config_.dir / "pareto" / fmt::format("{:04}.toml", trial->number));
-    if (!fs::exists(files.back())) write(*trial, files.back());
+    write(*trial, files.back());
   }
   for (const auto& entry : fs::directory_iterator(config_.dir / "pareto"))
     if (entry.path().extension() == ".toml" && std::ranges::find(files, entry.path()) == files.end())
@@ -141,31 +151,38 @@ void Study::write_winners() const {
 }
 
 std::vector<double> values_of_run(const fs::path& run, const std::vector<Objective>& objectives) {
-  std::map<std::string, double> found;
+  std::map<std::string, double> found, ends;
   std::ifstream in(run / "metrics.jsonl");
   for (std::string line; std::getline(in, line);) {
     const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) continue;
     const Json event = json.value("event", Json());
-    if (event != "evaluation" && event != "end") continue;
-    for (const auto& [name, value] : json.items())
-      if (value.is_number() && name != "step") found[name] = value;
-    if (json.contains("metrics"))
-      for (const auto& [name, value] : json["metrics"].items()) found[name] = value;
-    if (event == "end" && found.contains("samples") && found["seconds"] > 0.0)
-      found["samples_per_second"] = found["samples"] / found["seconds"];
+    const auto number = [&](const char* name) {
+      const auto value = json.find(name);
+      return value != json.end() && value->is_number() ? value->get<double>() : 0.0;
+    };
+    if (event == "evaluation" && number("targets") > 0) {
+      found.clear();
+      if (json.contains("held_out_loss")) found["held_out_loss"] = number("held_out_loss");
+      if (json.contains("metrics"))
+        for (const auto& [name, value] : json["metrics"].items())
+          if (value.is_number()) found[name] = value;  // null where it is no finite number
+    }
+    if (event != "end") continue;  // of each part of the run
+    for (const char* name : {"seconds", "samples", "tokens"}) ends[name] += number(name);
+    ends["memory_peak"] = std::max(ends["memory_peak"], number("memory_peak"));
+  }
+  found.insert({{"seconds", ends["seconds"]}, {"memory_peak", ends["memory_peak"]}});
+  if (ends["seconds"] > 0.0) {
+    found["samples_per_second"] = ends["samples"] / ends["seconds"];
+    found["tokens_per_second"] = ends["tokens"] / ends["seconds"];
   }
   std::vector<double> values;
   for (const Objective& objective : objectives) {
-    if (const auto value = found.find(objective.name); value != found.end()) {
-      if (!std::isfinite(value->second)) throw std::runtime_error(objective.name + " is no finite number");
-      values.push_back(value->second);
-      continue;
-    }
-    std::vector<std::string> names;
-    for (const auto& [name, value] : found) names.push_back(name);
-    throw std::runtime_error(
-        fmt::format("the run has no {}: search.objective may be {}", objective.name, fmt::join(names, ", ")));
+    const auto value = found.find(objective.name);
+    if (value == found.end() || !std::isfinite(value->second))
+      throw std::runtime_error(fmt::format("the run has no {} that is a finite number", objective.name));
+    values.push_back(value->second);
   }
   return values;
 }

@@ -9,10 +9,12 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/search/search_config.h"
+#include "runtime/train/folder_lock.h"
 
 namespace modular {
 
@@ -29,9 +31,11 @@ bool is_better(double value, double other, const Objective& objective);
 
 class Study {
  public:
-  /// Begins the study in config.dir, or goes on with it. Throws ConfigError where there is one and `resumes` is false,
-  /// where there is none to resume, and where it is one of another space, seed or objective.
-  Study(const SearchConfig& config, bool resumes);
+  /// Begins the study in config.dir, or goes on with it, and holds the folder for this process. `base` are the settings
+  /// of all trials, as text. Throws ConfigError where there is one and `resumes` is false, where there is none to
+  /// resume, where it is one of another space, seed, objective or base, or where it is damaged but for a last line that
+  /// was cut off; std::runtime_error where another process holds the folder.
+  Study(const SearchConfig& config, const std::string& base, bool resumes);
 
   const std::vector<Trial>& trials() const { return trials_; }
   std::filesystem::path run_folder(int64_t trial) const;
@@ -48,13 +52,16 @@ class Study {
   void write_winners() const;
 
  private:
+  std::string read_trials(const std::filesystem::path& file, const std::string& head);
+
   const SearchConfig config_;
+  std::optional<FolderLock> lock_;
   std::vector<Trial> trials_;
   std::ofstream out_;
 };
 
-/// What the objectives say of a run that has ended, from its metrics.jsonl. Throws std::runtime_error that names those
-/// that there are where one is missing.
+/// What the objectives say of a run that has ended, from its metrics.jsonl: of its last evaluation, and over all parts
+/// of a run that was interrupted. Throws std::runtime_error where one is missing or no finite number.
 std::vector<double> values_of_run(const std::filesystem::path& run, const std::vector<Objective>& objectives);
 
 }  // namespace modular

@@ -24,7 +24,10 @@ BestEvaluation::BestEvaluation(std::string name) : name_(std::move(name)) {
 bool BestEvaluation::add(const Evaluation& evaluation) {
   const auto found = std::ranges::find(evaluation.metrics, name_, &std::pair<std::string, double>::first);
   TORCH_INTERNAL_ASSERT(name_ == "loss" || found != evaluation.metrics.end(), "an evaluation without ", name_);
-  const double value = found == evaluation.metrics.end() ? evaluation.loss : found->second;
+  if (evaluation.targets == 0) return false;
+  // A perplexity may be larger than any number, whose logarithm tells it from others.
+  const bool is_of_loss = found == evaluation.metrics.end() || name_ == "perplexity";
+  const double value = is_of_loss ? evaluation.loss : found->second;
   const bool is_better = !step_ || (less_is_better_ ? value < value_ : value > value_);
   since_ = is_better ? 0 : since_ + 1;
   if (is_better) step_ = evaluation.step, value_ = value;

@@ -158,7 +158,8 @@ fs::path checkpoint_to_resume(const RunConfig& config, const std::string& name, 
     throw ConfigError(fmt::format("--resume={}: {} is no checkpoint: name a folder of {}, or auto", name,
                                   checkpoint.string(), config.checkpoints().string()));
   refuse_if(checkpoint_refusal(checkpoint, config.network));
-  return checkpoint;
+  // The link to the best leads to another one later.
+  return fs::is_symlink(checkpoint) ? config.checkpoints() / fs::read_symlink(checkpoint).filename() : checkpoint;
 }
 
 /// Whether a path of optim.frozen or optim.groups means the parameter, by one of its names.
@@ -366,6 +367,15 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
                      fmt::format("{} compares evaluations, and no file is held out: set data.held_out_every or "
                                  "data.held_out, or leave it out",
                                  key));
+  if (settings.eval.patience > 0 && settings.eval.every <= 0)
+    refuse_setting(settings, "eval.patience",
+                   fmt::format("eval.patience is {}, and eval.every {}: there would be no evaluation to wait for; set "
+                               "eval.every to a number of steps",
+                               settings.eval.patience, settings.eval.every));
+  const fs::path best = settings.checkpoints() / "best";
+  if (!settings.checkpoint.best.empty() && !fs::is_symlink(best) && fs::exists(best))
+    refuse_setting(settings, "checkpoint.best",
+                   fmt::format("{} is there and is no link, which it would be made: move it away", best.string()));
 
   const auto weights =
       fs::weakly_canonical(settings.model.checkpoint).lexically_relative(fs::weakly_canonical(settings.checkpoints()));

@@ -99,7 +99,8 @@ class Trainer {
     // The part before may have ended between a step and the evaluation after it, which rank 0 knows.
     const bool lacks_evaluation = step_ > 0 && due(config_.eval.every, step_ == steps) &&
                                   any_rank(mesh_.control(), report_ && !report_->has_evaluated(step_), "an evaluation");
-    if (lacks_evaluation && evaluate() && !config_.checkpoint.best.empty()) save();  // again, now as the best
+    const bool is_best_now = lacks_evaluation && evaluate() && !config_.checkpoint.best.empty();
+    if (is_best_now || (lacks_evaluation && has_run_out_of_patience())) save();  // again, now with what that has found
     while (step_ < steps && !has_run_out_of_patience()) {
       trace_.begin(step_ + 1);
       std::optional<StepMetrics> metrics = take_step();
@@ -169,6 +170,13 @@ class Trainer {
     newest_ = checkpoint;
     optimizer_.set_steps(saved_number(checkpoint, state, "optimizer_steps"));
     best_.read(state.values);
+    const bool is_gone = mesh_.rank() == 0 && !config_.checkpoint.best.empty() && best_.step() &&
+                         !fs::exists(checkpoint_of_step(config_.checkpoints(), *best_.step()) / "checkpoint.json");
+    if (any_rank(mesh_.control(), is_gone, "the best checkpoint")) {
+      print("the checkpoint of the best evaluation, after step {}, is not there: the next evaluation is the best\n",
+            *best_.step());
+      best_.read({});
+    }
     model_.parameters_changed();
     return saved_number(checkpoint, state, "samples");
   }

@@ -95,7 +95,8 @@ TEST(TokenFormats, OfMegatronAreReadByTheTypeInTheirIndex) {
   folder.write("long.idx", megatron_index(5, {0, 1}));
   EXPECT_THAT(ids_of("megatron", folder.path() / "short.bin"), ElementsAre(1, 2, 65000));
   EXPECT_THAT(ids_of("megatron", folder.path() / "int"), ElementsAre(4, 128000)) << "as --data-path has it";
-  EXPECT_THAT(ids_of("megatron", folder.path()), ElementsAre(4, 128000, 9, 1, 2, 65000)) << "those of a folder";
+  for (const char* all : {"", "*"})  // a folder, and all files of it
+    EXPECT_THAT(ids_of("megatron", folder.path() / all), ElementsAre(4, 128000, 9, 1, 2, 65000)) << all;
 }
 
 TEST(TokenFormats, OfMegatronThatAreDamagedAreRefused) {
@@ -118,6 +119,8 @@ TEST(TokenFormats, OfMegatronThatAreDamagedAreRefused) {
   EXPECT_THAT(refused(ids, many), HasSubstr("a.idx: does not have the size"));
   fs::remove(folder.path() / "a.idx");
   EXPECT_THAT(refusal("megatron", folder.path() / "a.bin"), HasSubstr("a.idx: cannot be opened"));
+  EXPECT_THAT(refusal("megatron", folder.path()), HasSubstr("a.idx: cannot be opened")) << "in a folder too";
+  EXPECT_THAT(refusal("megatron", folder.path() / std::string(253, 'x')), HasSubstr("No such file or directory"));
 }
 
 }  // namespace

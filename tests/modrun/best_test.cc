@@ -104,6 +104,35 @@ TEST_F(Best, PatienceEndsARunOnAllRanksWithItsCheckpoint) {
   EXPECT_EQ(steps("run").size(), static_cast<size_t>(best + 8));
 }
 
+TEST_F(Best, ARunThatIsResumedFromItGoesOnFromThatCheckpoint) {
+  ASSERT_EQ(train("run", with(kGetsWorse, {"--set", "checkpoint.best=loss"})).status, 0);
+  const int64_t best = best_step("run");
+  const auto from_best = train("run", with(kGetsWorse, {"--resume=best", "--set", "checkpoint.best=loss", "--set",
+                                                        fmt::format("train.steps={}", best)}));
+  ASSERT_EQ(from_best.status, 0) << from_best.output;
+  const auto again =
+      train("run", with(kGetsWorse, {"--resume", "--set", "checkpoint.best=loss", "--set", "train.steps=10"}));
+  ASSERT_EQ(again.status, 0) << again.output;
+  EXPECT_EQ(steps("run").back()["step"], 10);
+}
+
+TEST_F(Best, IsForgottenWithItsCheckpoint) {
+  ASSERT_EQ(train("run", with(kGetsWorse, {"--set", "checkpoint.best=loss"})).status, 0);
+  // The user no longer wants it: checkpoint.keep removes it, and the link that would lead nowhere.
+  ASSERT_EQ(train("run", with(kGetsWorse, {"--resume", "--set", "checkpoint.best=", "--set", "train.steps=44"})).status,
+            0);
+  EXPECT_EQ(steps_saved("run"), Words{"step-00000044"});
+  EXPECT_FALSE(fs::is_symlink(checkpoints("run") / "best"));
+  // And now again, when that of step 8 is gone.
+  const auto run =
+      train("run", with(kGetsWorse, {"--resume", "--set", "checkpoint.best=loss", "--set", "train.steps=48"}),
+            {"--nproc-per-node", "3"});
+  ASSERT_EQ(run.status, 0) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("the checkpoint of the best evaluation, after step 8, is not there"));
+  EXPECT_TRUE(fs::exists(checkpoints("run") / "best/checkpoint.json"));
+  EXPECT_GT(fs::read_symlink(checkpoints("run") / "best").string(), "step-00000044");
+}
+
 TEST_F(Best, NeedsHeldOutFilesCheckpointsAndAMetricThatThereIs) {
   const auto refusal = [&](const Words& settings) {
     Words words;
@@ -117,6 +146,7 @@ TEST_F(Best, NeedsHeldOutFilesCheckpointsAndAMetricThatThereIs) {
               HasSubstr("checkpoint.best compares evaluations, and no file is held out"));
   EXPECT_THAT(refusal({"eval.patience=2", "data.held_out_every=0"}),
               HasSubstr("eval.patience compares evaluations, and no file is held out"));
+  EXPECT_THAT(refusal({"eval.patience=2"}), HasSubstr("eval.patience is 2, and eval.every 0"));
   EXPECT_THAT(refusal({"checkpoint.best=accuracy"}),
               HasSubstr("checkpoint.best is \"accuracy\": it must be one of loss, perplexity, or among eval.metrics"));
   EXPECT_THAT(refusal({"checkpoint.best=loss", "checkpoint.every=-1"}),

@@ -13,8 +13,13 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
 
 class SearchCommand : public ModrunTest {
  protected:
@@ -86,7 +91,7 @@ TEST_F(SearchCommand, ATrialThatFailsIsRecordedAndTheStudyGoesOn) {
   ASSERT_EQ(run.status, 0) << run.output;
   const auto all = trials();
   ASSERT_EQ(all.size(), 3u);
-  EXPECT_EQ(all[0]["failure"], "its run failed with status 1");
+  EXPECT_THAT(all[0]["failure"], ::testing::StartsWith("its run failed with status 1, see "));
   EXPECT_TRUE(all[1].contains("values"));
   EXPECT_TRUE(all[2].contains("values"));
 }
@@ -170,6 +175,45 @@ TEST_F(SearchCommand, OfSeveralObjectivesEachThatIsNotBeatenIsAConfig) {
   }
   EXPECT_GT(files, 0);
   EXPECT_FALSE(fs::exists(study() / "best.toml"));
+}
+
+TEST_F(SearchCommand, GoesOnWhereItsTrialsHaveOtherShapes) {
+  const std::string shapes = "[search.space]\nmodel.config.num_hidden_layers = { low = 1, high = 3 }\n";
+  const Words saves = {"--set", "checkpoint.every=0", "--set", "train.steps=3"};
+  ASSERT_EQ(search(shapes, with(saves, {"--trials", "2"}), 1).status, 0);
+  const auto run = search(shapes, with(saves, {"--trials", "4", "--resume"}), 1);
+  ASSERT_EQ(run.status, 0) << run.output;
+  EXPECT_EQ(trials().size(), 4u);
+  const auto other = search(shapes, with(saves, {"--resume", "--set", "train.seed=9"}), 1);
+  EXPECT_EQ(other.status, 2) << other.output;
+  EXPECT_THAT(other.output, HasSubstr("with other settings beside them"));
+}
+
+TEST_F(SearchCommand, ATrialWhosePerplexityIsNoNumberHasFailed) {
+  const auto run = search(
+      "objective = 'perplexity'\nbackend = 'grid'\n[search.space]\noptim.lr = [1e-3, 30.0]\n"
+      "train.steps = [1]\noptim.warmup_steps = [0]\noptim.max_grad_norm = [0]\n",
+      {}, 1);
+  ASSERT_EQ(run.status, 0) << run.output;
+  ASSERT_EQ(trials().size(), 2u);
+  EXPECT_EQ(trials()[1]["failure"], "the run has no perplexity that is a finite number");
+}
+
+TEST_F(SearchCommand, ValuesThatGoTogetherAreTakenThoughNoneGoesAlone) {
+  const auto run = search("trials = 2\n[search.space]\noptim.schedule = ['wsd']\noptim.decay_steps = [3]\n", {}, 1);
+  EXPECT_EQ(run.status, 0) << run.output;
+}
+
+TEST_F(SearchCommand, AnObjectiveThatNoTrialHasIsRefusedBeforeATrial) {
+  const auto typo = search(std::string("objective = 'acuracy'\n") + kSpace);
+  EXPECT_EQ(typo.status, 2) << typo.output;
+  EXPECT_THAT(typo.output, HasSubstr("search.objective is acuracy, which no trial has: it may be samples_per_second, "
+                                     "tokens_per_second, memory_peak, seconds, held_out_loss, perplexity"));
+  const auto none = search(kSpace, {"--set", "data.held_out_every=0"});
+  EXPECT_EQ(none.status, 2) << none.output;
+  EXPECT_THAT(none.output, HasSubstr("search.objective is held_out_loss, which no trial has, as no file is held out"));
+  const auto base = search(kSpace, {"--set", "data.paths=['/nope']"});
+  EXPECT_THAT(base.output, HasSubstr("modrun: /nope: No such file or directory"));
 }
 
 TEST_F(SearchCommand, ValuesThatCannotBeAreRefusedBeforeATrial) {

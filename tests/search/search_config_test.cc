@@ -12,7 +12,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::vector<std::string> kKnown = {"optim.lr", "optim.name", "train.batch_size", "model.config.hidden_size"};
+const std::vector<std::string> kKnown = {"optim.lr", "optim.name", "train.batch_size", "train.dir",
+                                         "model.config.hidden_size"};
 
 class Search : public testing::Test {
  protected:
@@ -64,6 +65,10 @@ TEST_F(Search, SaysWhereARangeIsNone) {
               HasSubstr("high must be a number, but is the string"));
   EXPECT_THAT(space_refusal("optim.lr = { low = 1, high = 2, steps = 3 }"), HasSubstr("here is steps"));
   EXPECT_THAT(space_refusal("optim.lr = { low = nan, high = 2.0 }"), HasSubstr("is empty"));
+  EXPECT_THAT(space_refusal("optim.lr = { low = 1, high = 9223372036854775807 }"), HasSubstr("must lie within ±2^53"));
+  EXPECT_THAT(space_refusal("optim.lr = { low = 0.0, high = 1.0, step = 1e-300 }"), HasSubstr("more than 2^53 values"));
+  EXPECT_THAT(space_refusal("optim.lr = [1]\n'optim.lr' = [2]"), HasSubstr("search.space has optim.lr twice"));
+  EXPECT_THAT(space_refusal("train.dir = ['a']"), HasSubstr("train.dir is a folder of each trial's own"));
   EXPECT_THAT(space_refusal("optim.lr = []"), HasSubstr("optim.lr must be an array of the values to try"));
   EXPECT_THAT(space_refusal("optim.lr = 3"), HasSubstr("but is the integer 3"));
 }
@@ -85,6 +90,22 @@ TEST_F(Search, WantsASpaceAndDirectionsThatGoWithObjectives) {
   EXPECT_THAT(refusal("[search]\nbackend = 'sigopt'" + space), HasSubstr("search.backend is \"sigopt\""));
   EXPECT_THAT(refusal("[search]\nbackend = 'grid'\n[search.space]\noptim.lr = {low = 0.1, high = 0.2}"),
               HasSubstr("a grid cannot count the values of optim.lr: give it a step"));
+}
+
+TEST_F(Search, AGridIsWholeUnlessFewerTrialsAreAskedFor) {
+  const std::string grid = "[search]\nbackend = 'grid'\n[search.space]\noptim.lr = {low = 1, high = 24}\n";
+  EXPECT_EQ(read(grid).trials, 24);
+  EXPECT_EQ(read(grid, {"search.trials=7"}).trials, 7);
+  EXPECT_EQ(read(grid, {"search.trials=70"}).trials, 24);
+  EXPECT_EQ(read("[search.space]\noptim.lr = [1e-5]").trials, 20);
+  EXPECT_THAT(read("[search.space]\noptim.lr = [1e-5, 3.0]").space[0].choices, ElementsAre("1e-05", "3.0"));
+}
+
+TEST_F(Search, OfTheCommandLineIsNamedAsItWasWritten) {
+  const std::string space = "[search]\n[search.space]\noptim.lr = [1, 2]";
+  EXPECT_THAT(refusal(space, {"search.trials"}), HasSubstr("--set search.trials: expected key=value"));
+  EXPECT_THAT(refusal(space, {"search.trialz=3"}), HasSubstr("--set search.trialz=3: unknown key search.trialz"));
+  EXPECT_THAT(refusal(space, {"search.dir="}), HasSubstr("--set search.dir=: search.dir is empty"));
 }
 
 TEST_F(Search, IsAnotherStudyWithAnotherSpace) {

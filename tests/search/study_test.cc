@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/model/config.h"
 #include "tests/data/temporary_folder.h"
 
@@ -13,6 +14,8 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+
+const std::string kBase = "[train]\nsteps = 10\n";
 
 Trial trial(int64_t number, std::vector<double> values) {
   return {.number = number, .settings = {{"optim.lr", "0.1"}}, .failure = {}, .values = std::move(values)};
@@ -34,7 +37,7 @@ std::vector<int64_t> numbers(const std::vector<const Trial*>& trials) {
 
 TEST(Study, TheBestIsTheFirstOfTheBestValuesAndAFailedTrialIsNone) {
   const TemporaryFolder folder;
-  Study study(config_in(folder.path(), {{"accuracy", /*minimize=*/false}}), /*resumes=*/false);
+  Study study(config_in(folder.path(), {{"accuracy", /*minimize=*/false}}), kBase, /*resumes=*/false);
   EXPECT_EQ(study.best(), nullptr);
   study.add({.number = 0, .settings = {}, .failure = "its run failed with status 1", .values = {}});
   EXPECT_EQ(study.best(), nullptr);
@@ -46,7 +49,7 @@ TEST(Study, TheBestIsTheFirstOfTheBestValuesAndAFailedTrialIsNone) {
 
 TEST(Study, OfSeveralObjectivesThoseRemainThatNoOtherBeats) {
   const TemporaryFolder folder;
-  Study study(config_in(folder.path(), {{"held_out_loss", true}, {"samples_per_second", false}}), false);
+  Study study(config_in(folder.path(), {{"held_out_loss", true}, {"samples_per_second", false}}), kBase, false);
   study.add(trial(0, {1.0, 10.0}));
   study.add(trial(1, {1.0, 12.0}));  // beats 0
   study.add(trial(2, {0.5, 1.0}));
@@ -59,42 +62,88 @@ TEST(Study, GoesOnWithTheTrialsThatHaveEnded) {
   const TemporaryFolder folder;
   const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
   {
-    Study study(config, false);
+    Study study(config, kBase, false);
     study.add(trial(0, {1.25}));
     study.add({.number = 1, .settings = {{"optim.lr", "0.1"}}, .failure = "why", .values = {}});
     study.add(trial(2, {0.1}));
   }
   const auto file = config.dir / "trials.jsonl";
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - 5);  // killed while it wrote
-  Study study(config, true);
-  ASSERT_EQ(study.trials().size(), 2u);
-  EXPECT_EQ(study.trials()[0].values, std::vector{1.25});
-  EXPECT_EQ(study.trials()[1].failure, "why");
-  study.add(trial(2, {0.1}));
-  EXPECT_EQ(Study(config, true).trials().size(), 3u);
+  {
+    Study study(config, kBase, true);
+    ASSERT_EQ(study.trials().size(), 2u);
+    EXPECT_EQ(study.trials()[0].values, std::vector{1.25});
+    EXPECT_EQ(study.trials()[1].failure, "why");
+    study.add(trial(2, {0.1}));
+  }
+  EXPECT_EQ(Study(config, kBase, true).trials().size(), 3u);
+}
+
+TEST(Study, ThatIsDamagedAmidItsTrialsIsRefusedAndLeftAsItIs) {
+  const TemporaryFolder folder;
+  const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
+  {
+    Study study(config, kBase, false);
+    for (int64_t number = 0; number < 3; ++number) study.add(trial(number, {1.0}));
+  }
+  const auto file = config.dir / "trials.jsonl";
+  std::string text = read_file(file);
+  text.erase(text.find("\"trial\":1") + 3, 4);
+  write_file(file, text);
+  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, kBase, true); }),
+              HasSubstr("trials.jsonl:3: is no trial of this study"));
+  EXPECT_EQ(read_file(file), text);
+}
+
+TEST(Study, IsHeldByOneProcess) {
+  const TemporaryFolder folder;
+  const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
+  const Study study(config, kBase, false);
+  EXPECT_THAT(message_of<std::runtime_error>([&] { Study(config, kBase, true); }), HasSubstr("is in use by process"));
 }
 
 TEST(Study, OfAnotherSpaceOrThatIsThereAlreadyIsRefused) {
   const TemporaryFolder folder;
   SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
-  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, true); }), HasSubstr("holds no study to resume"));
-  Study(config, false);
-  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, false); }), HasSubstr("go on with it by --resume"));
+  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, kBase, true); }), HasSubstr("holds no study to resume"));
+  Study(config, kBase, false);
+  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, kBase, false); }), HasSubstr("go on with it by --resume"));
+  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, kBase + "seed = 2\n", true); }),
+              HasSubstr("with other settings beside them"));
   config.space[0].choices.emplace_back("0.2");
-  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, true); }), HasSubstr("holds a study of another space"));
+  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, kBase, true); }),
+              HasSubstr("holds a study of another space"));
+  std::filesystem::remove(config.dir / "trials.jsonl");
+  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, kBase, false); }), HasSubstr("trials is of another study"))
+      << "whose runs would go on";
 }
 
 TEST(Study, ValuesAreThoseOfTheRunsEndAndItsLastEvaluation) {
   TemporaryFolder folder;
-  folder.write("metrics.jsonl",
-               "{\"step\":1,\"loss\":9.0}\n"
-               "{\"event\":\"evaluation\",\"step\":1,\"held_out_loss\":3.0,\"metrics\":{\"accuracy\":0.1}}\n"
-               "{\"event\":\"evaluation\",\"step\":2,\"held_out_loss\":2.0,\"metrics\":{\"accuracy\":0.2}}\n"
-               "{\"event\":\"end\",\"step\":2,\"samples\":30,\"seconds\":2.0,\"memory_peak\":77}\n");
+  folder.write(
+      "metrics.jsonl",
+      "{\"step\":1,\"loss\":9.0}\n"
+      "{\"event\":\"evaluation\",\"step\":1,\"targets\":3,\"held_out_loss\":3.0,\"metrics\":{\"accuracy\":0.1}}\n"
+      "{\"event\":\"evaluation\",\"step\":2,\"targets\":3,\"held_out_loss\":2.0,\"metrics\":{\"accuracy\":0.2}}\n"
+      "{\"event\":\"end\",\"step\":2,\"samples\":30,\"seconds\":2.0,\"memory_peak\":77}\n");
   EXPECT_THAT(values_of_run(folder.path(), {{"held_out_loss"}, {"accuracy"}, {"memory_peak"}, {"samples_per_second"}}),
               ElementsAre(2.0, 0.2, 77.0, 15.0));
-  EXPECT_THAT(message_of<std::runtime_error>([&] { values_of_run(folder.path(), {{"f1"}}); }),
-              HasSubstr("the run has no f1: search.objective may be accuracy, held_out_loss, memory_peak, samples"));
+  EXPECT_EQ(message_of<std::runtime_error>([&] { values_of_run(folder.path(), {{"f1"}}); }),
+            "the run has no f1 that is a finite number");
+}
+
+TEST(Study, ValuesOfARunInPartsAreOfAllOfThem) {
+  TemporaryFolder folder;
+  folder.write(
+      "metrics.jsonl",
+      "{\"event\":\"end\",\"step\":1,\"samples\":10,\"tokens\":40,\"seconds\":1.0,\"memory_peak\":90}\n"
+      "{\"event\":\"evaluation\",\"step\":2,\"targets\":3,\"held_out_loss\":800.0,\"metrics\":{\"perplexity\":null}}\n"
+      "{\"event\":\"end\",\"step\":2,\"samples\":30,\"tokens\":120,\"seconds\":3.0,\"memory_peak\":77}\n");
+  EXPECT_THAT(
+      values_of_run(folder.path(), {{"seconds"}, {"memory_peak"}, {"samples_per_second"}, {"tokens_per_second"}}),
+      ElementsAre(4.0, 90.0, 10.0, 40.0));
+  EXPECT_EQ(message_of<std::runtime_error>([&] { values_of_run(folder.path(), {{"perplexity"}}); }),
+            "the run has no perplexity that is a finite number");
 }
 
 }  // namespace
