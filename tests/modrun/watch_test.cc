@@ -60,8 +60,11 @@ class Watch : public ModrunTest {
       for (const char* tag :
            {"loss", "grad_norm", "lr", "tokens_per_second", "samples_per_second", "data_wait", "memory_peak"})
         expected[tag][step["step"]] = static_cast<double>(step.at(tag).get<float>());
-    for (const json& evaluation : events(name, "evaluation"))
+    for (const json& evaluation : events(name, "evaluation")) {
       expected["held_out_loss"][evaluation["step"]] = static_cast<double>(evaluation["held_out_loss"].get<float>());
+      for (const auto& [metric, value] : evaluation["metrics"].items())
+        expected[metric][evaluation["step"]] = static_cast<double>(value.get<float>());
+    }
     for (const json& sample : events(name, "sample")) {
       std::string block = "    ";
       for (const char c : sample["text"].get<std::string>()) block += c == '\n' ? "\n    " : std::string(1, c);
