@@ -127,10 +127,9 @@ Rank start_rank(int rank, int ranks, int call, uint16_t port, const RankOptions&
   variables.insert(variables.end(), options.environment.begin(), options.environment.end());
   const int log = open(result.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   // GoogleTest's output file and its shards are the parent's.
-  result.pid =
-      start_process({"/proc/self/exe", "--gtest_filter=" + current_test(), "--gtest_also_run_disabled_tests"},
-                    child_environment(variables, {"GTEST_OUTPUT", "GTEST_SHARD_INDEX", "GTEST_TOTAL_SHARDS"}),
-                    {.output = log, .error = log});
+  result.pid = start_process({"/proc/self/exe", "--gtest_filter=" + current_test(), "--gtest_also_run_disabled_tests"},
+                             child_environment(variables, {"GTEST_OUTPUT", "GTEST_SHARD_INDEX", "GTEST_TOTAL_SHARDS"}),
+                             {.output = log, .error = log});
   close(log);
   return result;
 }

@@ -63,10 +63,10 @@ TEST_F(RunConfigTest, UnknownKeyNamesTheNearestKnownOne) {
 }
 
 TEST_F(RunConfigTest, KeyThatIsNearNothingNamesTheSection) {
-  EXPECT_EQ(
-      setting_refusal("checkpoint.zzzzzzzzz=1"),
-      "--set checkpoint.zzzzzzzzz=1: unknown key checkpoint.zzzzzzzzz: [checkpoint] has every, every_minutes, keep, best, "
-      "background, shared, form");
+  EXPECT_EQ(setting_refusal("checkpoint.zzzzzzzzz=1"),
+            "--set checkpoint.zzzzzzzzz=1: unknown key checkpoint.zzzzzzzzz: [checkpoint] has every, every_minutes, "
+            "keep, best, "
+            "background, shared, form");
   EXPECT_THAT(setting_refusal("qqqqqqqqqqqq=1"), HasSubstr("`modrun settings` lists all keys"));
 }
 
