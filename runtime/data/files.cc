@@ -33,11 +33,9 @@ std::vector<std::string> expand_glob(const std::string& pattern) {
 
 DataFile inspect(const fs::path& given, const std::string& name) {
   const TokenFormat* const format = find_token_format(name);
-  // Of formats of two files the path may be the name that both have.
+  const fs::path of_ids = format && format->file_of ? format->file_of(given) : given;
   std::error_code error;  // a name may be too long
-  const bool is_stem =
-      format && format->is_one && !fs::exists(given, error) && fs::exists(given.string() + ".bin", error);
-  const fs::path path = is_stem ? fs::path(given.string() + ".bin") : given;
+  const fs::path& path = fs::exists(of_ids, error) ? of_ids : given;
   struct stat status{};
   if (stat(path.c_str(), &status) != 0) throw DataError(path.string() + ": " + std::strerror(errno));
   if (!S_ISREG(status.st_mode)) throw DataError(path.string() + ": is neither a file nor a folder");
@@ -80,7 +78,9 @@ void add_folder(const fs::path& folder, const DataOptions& options, std::vector<
   std::error_code error;
   fs::recursive_directory_iterator entries(folder, error);
   const TokenFormat* const format = find_token_format(options.format);
-  const auto is_one = [&](const fs::path& path) { return !format || !format->is_one || format->is_one(path); };
+  const auto is_one = [&](const fs::path& path) {
+    return !format || !format->file_of || format->file_of(path) == path;
+  };
   for (const fs::recursive_directory_iterator end; !error && entries != end; entries.increment(error))
     if (has_suffix(entries->path(), options.suffixes) && entries->is_regular_file(error) && is_one(entries->path()))
       files.push_back(inspect(entries->path(), options.format));

@@ -72,6 +72,8 @@ fs::path with_suffix(const fs::path& path, const char* suffix) {
   return has_one ? fs::path(path).replace_extension(suffix) : fs::path(path.string() + suffix);
 }
 
+fs::path file_of_ids(const fs::path& path) { return with_suffix(path, ".bin"); }
+
 /// Bytes of an id by Megatron-LM's code for its type; 0 for types that hold no ids.
 int64_t megatron_token_bytes(uint8_t code) {
   switch (code) {
@@ -92,7 +94,7 @@ int64_t megatron_token_bytes(uint8_t code) {
 
 DataFile inspect_megatron(const fs::path& path) {
   constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
-  const fs::path ids = with_suffix(path, ".bin"), index = with_suffix(path, ".idx");
+  const fs::path ids = file_of_ids(path), index = with_suffix(path, ".idx");
   if (!fs::is_regular_file(ids)) refuse(ids, "is not there, which holds the ids of Megatron-LM's format");
   std::ifstream in = open(index);
   const std::vector<char> magic = numbers<char>(in, kMagic.size());
@@ -122,16 +124,14 @@ DataFile inspect_megatron(const fs::path& path) {
   return file;
 }
 
-bool is_of_ids(const fs::path& path) { return path.extension() == ".bin"; }
-
 }  // namespace
 
 std::span<const TokenFormat> token_formats() {
   static constexpr std::array formats = {
-      TokenFormat{"tokens", "write_token_file (runtime/data/token_file.h)", read_token_header},
-      TokenFormat{"nanogpt", "nanoGPT", inspect_nanogpt},
-      TokenFormat{"llm.c", "llm.c", inspect_llm_c},
-      TokenFormat{"megatron", "Megatron-LM", inspect_megatron, is_of_ids},
+      TokenFormat{"tokens", read_token_header},
+      TokenFormat{"nanogpt", inspect_nanogpt},
+      TokenFormat{"llm.c", inspect_llm_c},
+      TokenFormat{"megatron", inspect_megatron, file_of_ids},
   };
   return formats;
 }

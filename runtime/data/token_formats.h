@@ -13,11 +13,11 @@ namespace modular {
 /// A row of token_formats().
 struct TokenFormat {
   std::string_view name;  // of data.format
-  std::string_view from;  // what writes it
   /// Where the ids of a file lie. Throws DataError where it is not of that format, or is cut off.
   DataFile (*inspect)(const std::filesystem::path& path);
-  /// Whether a file of a folder is one of them; null where all are.
-  bool (*is_one)(const std::filesystem::path& path) = nullptr;
+  /// Of a format of several files, the one that holds the ids, by the path of any of them or their common name; null
+  /// where a file is by itself.
+  std::filesystem::path (*file_of)(const std::filesystem::path& path) = nullptr;
 };
 
 /// - tokens: token_file.h

@@ -58,8 +58,8 @@ class Predictions {
 
 }  // namespace
 
-EvaluationResult evaluate_samples(ParallelModel& model, const ModelConfig& network, const BatchSource& source,
-                                  int64_t samples, const std::vector<Metric>& metrics) {
+Evaluation evaluate_samples(ParallelModel& model, const ModelConfig& network, const BatchSource& source,
+                            int64_t samples, const std::vector<Metric>& metrics) {
   const int64_t count = samples > 0 ? std::min(samples, source.samples()) : source.samples();
   Predictions predictions(network, metrics);
   // Of the ranks that have a batch's logits one counts them.
@@ -67,14 +67,14 @@ EvaluationResult evaluate_samples(ParallelModel& model, const ModelConfig& netwo
   const auto see = [&](const Batch& batch, const at::Tensor& logits) {
     if (counts) predictions.add(batch, logits);
   };
-  EvaluationResult total;
+  Evaluation total;
   for (int64_t step = 0; step < source.steps_of(count); ++step) {
     const std::vector<Batch> batches = source.step_of_first(count, step);
     const auto result = predictions.needed() ? model.evaluate(batches, see) : model.evaluate(batches);
     total.loss += result.loss * static_cast<double>(result.target_count);
-    total.target_count += result.target_count;
+    total.targets += result.target_count;
   }
-  if (total.target_count > 0) total.loss /= static_cast<double>(total.target_count);
+  if (total.targets > 0) total.loss /= static_cast<double>(total.targets);
   if (!std::isfinite(total.loss))
     throw std::runtime_error(
         fmt::format("the loss on held-out files is {}: the weights, or what they compute, are no "

@@ -16,6 +16,11 @@ namespace {
 
 using Of = MetricKind::Of;
 
+/// The row of a metric's name, with or without a cutoff; the end where there is none.
+auto kind_of(std::string_view name) {
+  return std::ranges::find(metric_kinds(), name.substr(0, name.find('@')), &MetricKind::name);
+}
+
 /// Tasks whose rows are compared with one another, not with classes.
 bool compares_rows(const Task& task) { return task.label_count.empty(); }
 
@@ -75,6 +80,11 @@ const std::vector<MetricKind>& metric_kinds() {
   return kinds;
 }
 
+bool less_is_better(std::string_view name) {
+  const auto kind = kind_of(name);
+  return kind != metric_kinds().end() && kind->less_is_better;
+}
+
 Metric find_metric(const std::string& name, std::string_view task_name) {
   const Task& task = *find_task(task_name);
   const size_t at = name.find('@');
@@ -82,7 +92,7 @@ Metric find_metric(const std::string& name, std::string_view task_name) {
   std::vector<std::string> known;
   for (const MetricKind& kind : metric_kinds())
     if (suits(kind, task)) known.push_back(fmt::format("{}{}", kind.name, kind.takes_cutoff ? "@20" : ""));
-  const auto kind = std::ranges::find(metric_kinds(), stem, &MetricKind::name);
+  const auto kind = kind_of(name);
   if (known.empty()) refuse(name, fmt::format("is no metric of {}, which has none", task.name));
   if (kind == metric_kinds().end() || !suits(*kind, task))
     refuse(name, fmt::format("is no metric of {}: it has {}", task.name, fmt::join(known, ", ")));

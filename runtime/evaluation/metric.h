@@ -27,6 +27,9 @@ struct MetricKind {
 
 const std::vector<MetricKind>& metric_kinds();
 
+/// Whether that is the name of a metric, with or without a cutoff, of which less is better.
+bool less_is_better(std::string_view name);
+
 /// A metric as a setting names it.
 struct Metric {
   std::string name;  // with its cutoff

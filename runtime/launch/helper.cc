@@ -1,9 +1,11 @@
 #include "runtime/launch/helper.h"
 
+#include <c10/util/ScopeExit.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,28 +21,24 @@ namespace {
 
 constexpr int kMillisecondsToEnd = 5000;
 
+int dup_of(int descriptor) { return fcntl(descriptor, F_DUPFD_CLOEXEC, 0); }
+
 }  // namespace
 
 Helper::Helper(const std::vector<std::string>& command) : program_(command.front()) {
-  int input[2], output[2];
-  if (pipe2(input, O_CLOEXEC) != 0) throw std::runtime_error(fmt::format("no pipe: {}", std::strerror(errno)));
-  if (pipe2(output, O_CLOEXEC) != 0) {
-    close(input[0]), close(input[1]);
-    throw std::runtime_error(fmt::format("no pipe: {}", std::strerror(errno)));
-  }
-  to_ = fdopen(input[1], "w");
-  from_ = fdopen(output[0], "r");
-  try {
-    process_ = start_process(command, child_environment({}), {.input = input[0], .output = output[1]});
-  } catch (...) {
-    close(input[0]), close(output[1]);
-    fclose(to_), fclose(from_);
-    throw;
-  }
-  close(input[0]), close(output[1]);
+  int ends[2];  // ours, and the helper's for input and output
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw std::runtime_error(fmt::format("no socket: {}", std::strerror(errno)));
+  const auto close_ends = c10::make_scope_exit([&] {
+    for (const int end : ends) close(end);
+  });
+  process_ = start_process(command, child_environment({}), {.input = ends[1], .output = ends[1]});
+  to_ = fdopen(dup_of(ends[0]), "w");
+  from_ = fdopen(dup_of(ends[0]), "r");
 }
 
 Helper::~Helper() {
+  shutdown(fileno(to_), SHUT_WR);
   fclose(to_);
   const int ended = end_of(process_);
   pollfd event = {ended, POLLIN, 0};

@@ -93,18 +93,9 @@ std::string refusal_of(const Arguments& arguments, int64_t ranks) {
   }
 }
 
-/// Words of a command line that starts `command` for an entrant.
-std::vector<std::string> words_of(const std::string& command, const Arguments& arguments, const Entrant& entrant) {
-  std::vector<std::string> words = {command};
-  if (!arguments.config.empty()) words.push_back(arguments.config.string());
-  for (const auto* settings : {&arguments.settings, &entrant.settings})
-    for (const auto& setting : *settings) words.insert(words.end(), {"--set", setting});
-  return words;
-}
-
 /// One turn of an entrant.
 Measurement take_turn(const Arguments& arguments, const Entrant& entrant, int64_t steps, const fs::path& report) {
-  auto words = words_of("measure", arguments, entrant);
+  auto words = words_of("measure", with(arguments, entrant.settings));
   words.insert(words.end(),
                {"--steps", std::to_string(steps), "--warm-up", std::to_string(kWarmUp), "--report", report.string()});
   const int status = launch_self({.ranks_per_node = entrant.ranks}, words);

@@ -76,6 +76,13 @@ const char* footer() {
 
 }  // namespace
 
+std::vector<std::string> words_of(const std::string& command, const Arguments& arguments) {
+  std::vector<std::string> words = {command};
+  if (!arguments.config.empty()) words.push_back(arguments.config.string());
+  for (const auto& setting : arguments.settings) words.insert(words.end(), {"--set", setting});
+  return words;
+}
+
 ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   ParsedCommandLine result;
   auto& arguments = result.arguments;

@@ -65,7 +65,7 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
     const auto result = evaluate_samples(*model, config.network, source, config.eval.samples, config.eval_metrics());
     if (mesh.rank() == 0) {
       fmt::print("held-out loss {:.6f} {} over {} {}s, with {}\n", result.loss, loss_unit(config.network),
-                 result.target_count, target_name(config.network), config.model.checkpoint);
+                 result.targets, target_name(config.network), config.model.checkpoint);
       for (const auto& [name, value] : result.metrics) fmt::print("{} {:.6f}\n", name, value);
     }
     return 0;

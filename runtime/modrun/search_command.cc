@@ -57,8 +57,6 @@ TrialSettings settings_of(const SearchConfig& search, int64_t number) {
 /// beside those of a few trials.
 void check_values(const Arguments& arguments, const SearchConfig& search, const Environment& place) {
   constexpr int64_t kTried = 16;
-  std::string of_config = refusal_of(arguments, {}, search, place);
-  std::string of_value;
   for (const Dimension& dimension : search.space) {
     std::vector<std::string> values = dimension.choices;
     if (values.empty()) values = {dimension.at(0.0), dimension.at(1.0)};
@@ -70,7 +68,7 @@ void check_values(const Arguments& arguments, const SearchConfig& search, const 
         if (refusal_of(arguments, settings, search, place).empty()) refusal.clear();
       }
       if (refusal.empty()) continue;
-      if (refusal == of_config) throw ConfigError(refusal);  // whatever is tried
+      if (refusal == refusal_of(arguments, {}, search, place)) throw ConfigError(refusal);  // whatever is tried
       throw ConfigError(fmt::format("search.space has {} = {}: {}", dimension.key, value, refusal));
     }
   }
@@ -88,12 +86,6 @@ void check_objectives(const RunConfig& config, const SearchConfig& search) {
       throw ConfigError(fmt::format("search.objective is {}, which no trial has{}: it may be {}", objective.name,
                                     known.size() == kRunObjectives.size() ? ", as no file is held out" : "",
                                     fmt::join(known, ", ")));
-}
-
-std::vector<std::string> words_of(const Arguments& arguments) {
-  std::vector<std::string> words = {"train", arguments.config.string(), "--resume=auto"};
-  for (const std::string& setting : arguments.settings) words.insert(words.end(), {"--set", setting});
-  return words;
 }
 
 std::string shown(const TrialSettings& settings) {
@@ -154,7 +146,9 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
     try {
       const Arguments of_this = of_trial(arguments, trial.settings, folder);
       prepare_train(of_this, place).before_ranks();
-      const int status = launch_self(options, words_of(of_this));
+      std::vector<std::string> words = words_of("train", of_this);
+      words.emplace_back("--resume=auto");
+      const int status = launch_self(options, words);
       const bool is_interrupted = status == 128 + SIGINT || status == 128 + SIGTERM || status == 128 + SIGHUP;
       if (is_interrupted) {
         print_to(stdout, "the search was interrupted: modrun search --resume goes on with this trial\n");

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "runtime/evaluation/metric.h"
 #include "runtime/train/config_field.h"
 #include "runtime/train/toml_values.h"
 
@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Objectives of which more is worse; of others it is better.
-constexpr std::array<std::string_view, 4> kMinimized = {"held_out_loss", "perplexity", "memory_peak", "seconds"};
+/// Objectives beside the metrics of which more is worse.
+constexpr std::array<std::string_view, 3> kMinimized = {"held_out_loss", "memory_peak", "seconds"};
 
 constexpr std::array<std::string_view, 10> kKeys = {"backend", "sampler", "storage",   "python",    "trials",
                                                     "seed",    "dir",     "objective", "direction", "space"};
@@ -37,9 +37,9 @@ std::string where_of(const fs::path& file, const toml::node& node) {
 
 /// A value as TOML writes it.
 std::string text_of(const toml::node& node) {
-  if (const auto* number = node.as_floating_point(); number && std::isfinite(number->get())) {
-    const std::string text = fmt::format("{}", number->get());  // the shortest that reads back as the same
-    return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+  if (const auto* number = node.as_floating_point()) {  // of which the library writes more digits than are needed
+    double value = number->get();
+    return toml_value(&value);
   }
   std::ostringstream out;
   out << toml::toml_formatter(node);
@@ -151,14 +151,9 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
     const std::string where = "--set " + setting;
     const size_t equals = setting.find('=');
     if (equals == std::string::npos) refuse(where, "expected key=value, e.g. --set search.trials=20");
-    const std::string key = setting.substr(7, equals - 7), text = setting.substr(equals + 1);
+    const std::string key = setting.substr(7, equals - 7);
     if (key == "space" || key.starts_with("space.")) refuse(where, "the space of a search is said in its file");
-    toml::table value;
-    try {
-      value = toml::parse("value = " + text);
-    } catch (const toml::parse_error&) {
-      value.insert("value", text);
-    }
+    const toml::table value = parse_setting(setting.substr(equals + 1));
     search->insert_or_assign(key, *value.get("value"));
     set_here[key] = where;
   }
@@ -220,7 +215,7 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
     if (!direction.empty() && direction != "minimize" && direction != "maximize")
       refuse(where_of_directions,
              fmt::format("search.direction has \"{}\": it must be minimize or maximize", direction));
-    const bool by_default = std::ranges::find(kMinimized, names[i]) != kMinimized.end();
+    const bool by_default = less_is_better(names[i]) || std::ranges::find(kMinimized, names[i]) != kMinimized.end();
     config.objectives.push_back({names[i], direction.empty() ? by_default : direction == "minimize"});
   }
   std::ranges::sort(config.space, {}, &Dimension::key);

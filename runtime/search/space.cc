@@ -1,21 +1,19 @@
 #include "runtime/search/space.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "runtime/parallel/mixed_bits.h"
+#include "runtime/train/config_field.h"
 
 namespace modular {
 namespace {
 
-/// A number that TOML reads as one with a point, where it is to be one.
 std::string number(double value, bool whole) {
-  if (whole) return fmt::format("{}", std::llround(value));
-  const std::string text = fmt::format("{}", value);
-  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+  if (!whole) return toml_value(&value);
+  int64_t integer = std::llround(value);
+  return toml_value(&integer);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/train/config.h"
+#include "runtime/train/metrics.h"
 
 namespace modular {
 namespace {
@@ -151,24 +152,23 @@ void Study::write_winners() const {
 }
 
 std::vector<double> values_of_run(const fs::path& run, const std::vector<Objective>& objectives) {
+  const fs::path file = run / "metrics.jsonl";
   std::map<std::string, double> found, ends;
-  std::ifstream in(run / "metrics.jsonl");
+  const std::vector<Evaluation> evaluations = read_evaluations(file);
+  const auto last =
+      std::find_if(evaluations.rbegin(), evaluations.rend(), [](const Evaluation& e) { return e.targets > 0; });
+  if (last != evaluations.rend()) {
+    found.insert(last->metrics.begin(), last->metrics.end());
+    found["held_out_loss"] = last->loss;
+  }
+  std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
     const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object()) continue;
-    const Json event = json.value("event", Json());
+    if (!json.is_object() || json.value("event", Json()) != "end") continue;  // of each part of the run
     const auto number = [&](const char* name) {
       const auto value = json.find(name);
       return value != json.end() && value->is_number() ? value->get<double>() : 0.0;
     };
-    if (event == "evaluation" && number("targets") > 0) {
-      found.clear();
-      if (json.contains("held_out_loss")) found["held_out_loss"] = number("held_out_loss");
-      if (json.contains("metrics"))
-        for (const auto& [name, value] : json["metrics"].items())
-          if (value.is_number()) found[name] = value;  // null where it is no finite number
-    }
-    if (event != "end") continue;  // of each part of the run
     for (const char* name : {"seconds", "samples", "tokens"}) ends[name] += number(name);
     ends["memory_peak"] = std::max(ends["memory_peak"], number("memory_peak"));
   }

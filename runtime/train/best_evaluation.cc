@@ -1,25 +1,25 @@
 #include "runtime/train/best_evaluation.h"
 
 #include <c10/util/Exception.h>
-#include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "runtime/checkpoint/json_text.h"
 #include "runtime/evaluation/metric.h"
 
 namespace modular {
 namespace {
 
+using Json = nlohmann::json;
+
 constexpr const char* kKey = "best_evaluation";
 
 }  // namespace
 
-BestEvaluation::BestEvaluation(std::string name) : name_(std::move(name)) {
-  const auto kind = std::ranges::find(metric_kinds(), name_.substr(0, name_.find('@')), &MetricKind::name);
-  less_is_better_ = kind == metric_kinds().end() || kind->less_is_better;
-}
+BestEvaluation::BestEvaluation(std::string name)
+    : name_(std::move(name)), less_is_better_(name_ == "loss" || less_is_better(name_)) {}
 
 bool BestEvaluation::add(const Evaluation& evaluation) {
   const auto found = std::ranges::find(evaluation.metrics, name_, &std::pair<std::string, double>::first);
@@ -35,25 +35,18 @@ bool BestEvaluation::add(const Evaluation& evaluation) {
 }
 
 void BestEvaluation::write(std::map<std::string, std::string>& values) const {
-  if (step_) values[kKey] = fmt::format("{} {} {} {}", name_, *step_, value_, since_);
+  if (step_) values[kKey] = Json{{"name", name_}, {"step", *step_}, {"value", value_}, {"since", since_}}.dump();
 }
 
 void BestEvaluation::read(const std::map<std::string, std::string>& values) {
   step_.reset(), value_ = 0.0, since_ = 0;
   const auto found = values.find(kKey);
-  if (found == values.end() || !found->second.starts_with(name_ + " ")) return;
-  const char* at = found->second.data() + name_.size();
-  const char* const end = found->second.data() + found->second.size();
-  const auto next = [&](auto& number) {
-    if (at == end) return false;
-    const auto [rest, error] = std::from_chars(at + 1, end, number);  // after a space
-    at = rest;
-    return error == std::errc();
-  };
-  int64_t step = 0, since = 0;
-  double value = 0.0;
-  if (!next(step) || !next(value) || !next(since)) return;
-  step_ = step, value_ = value, since_ = since;
+  const Json json = found == values.end() ? Json() : parse_json(found->second);
+  if (!json.is_object() || json.value("name", Json()) != name_) return;
+  const Json step = json.value("step", Json()), value = json.value("value", Json()),
+             since = json.value("since", Json());
+  if (!step.is_number_integer() || !value.is_number() || !since.is_number_integer()) return;
+  step_ = step.get<int64_t>(), value_ = value.get<double>(), since_ = since.get<int64_t>();
 }
 
 }  // namespace modular

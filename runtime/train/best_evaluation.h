@@ -31,7 +31,7 @@ class BestEvaluation {
 
  private:
   std::string name_;
-  bool less_is_better_ = true;
+  bool less_is_better_;
   std::optional<int64_t> step_;
   double value_ = 0.0;
   int64_t since_ = 0;

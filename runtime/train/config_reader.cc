@@ -69,18 +69,6 @@ toml::table parse_file(const fs::path& file) {
   }
 }
 
-/// A setting's value under the key "value". What is not TOML is text.
-toml::table parse_setting(const std::string& text) {
-  try {
-    auto table = toml::parse("value = " + text);
-    if (table.size() == 1) return table;
-  } catch (const toml::parse_error&) {
-  }
-  toml::table table;
-  table.insert("value", text);
-  return table;
-}
-
 bool takes_text(const FieldPointer& value) {
   return std::holds_alternative<std::string*>(value) || std::holds_alternative<std::optional<std::string>*>(value);
 }

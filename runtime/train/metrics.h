@@ -8,8 +8,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
+
+#include "runtime/evaluation/result.h"
 
 namespace modular {
 
@@ -26,14 +27,6 @@ struct StepMetrics {
   int64_t samples = 0;        // of the run so far, over all ranks
   int64_t memory_peak = 0;    // bytes, of the fullest rank
   std::optional<double> mfu;  // share of the devices' peak
-};
-
-/// What held-out samples say of the model.
-struct Evaluation {
-  int64_t step = 0;                                          // after which it was computed
-  double loss = 0.0;                                         // nats per target
-  int64_t targets = 0;                                       // of how many it is the mean
-  std::vector<std::pair<std::string, double>> metrics = {};  // eval.metrics, e.g. {"accuracy", 0.91}
 };
 
 /// What has become of a run when it ends, or of its part since it was continued.

@@ -30,6 +30,18 @@ inline std::string describe(const toml::node& node) {
   return "a date or time";
 }
 
+/// A setting's value under the key "value". What is not TOML is text.
+inline toml::table parse_setting(const std::string& text) {
+  try {
+    auto table = toml::parse("value = " + text);
+    if (table.size() == 1) return table;
+  } catch (const toml::parse_error&) {
+  }
+  toml::table table;
+  table.insert("value", text);
+  return table;
+}
+
 /// An integer or a number with a point, as near as can be. The library's own conversion gives none for large integers.
 inline double number_of(const toml::node& node) {
   return node.is_integer() ? static_cast<double>(node.as_integer()->get()) : node.as_floating_point()->get();

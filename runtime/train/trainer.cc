@@ -364,8 +364,9 @@ class Trainer {
     if (!held_out_) return false;
     set_phase(fmt::format("evaluating after step {}", step_));
     const BatchSource source(*held_out_, shape_, /*seed=*/0);
-    const auto result = evaluate_samples(model_, config_.network, source, config_.eval.samples, config_.eval_metrics());
-    const Evaluation evaluation{step_, result.loss, result.target_count, result.metrics};
+    Evaluation evaluation =
+        evaluate_samples(model_, config_.network, source, config_.eval.samples, config_.eval_metrics());
+    evaluation.step = step_;
     if (report_) report_->evaluation(evaluation);
     for (const Hooks& hook : hooks())
       if (hook.on_evaluation) hook.on_evaluation(evaluation, mesh_);

@@ -20,20 +20,9 @@ const Words kGetsWorse = {
     "--set", "optim.warmup_steps=40", "--set", "eval.every=2",       "--set", "checkpoint.keep=1",
     "--set", "optim.max_grad_norm=0", "--set", "train.batch_size=6", "--set", "checkpoint.every=3"};
 
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 class Best : public ModrunTest {
  protected:
-  std::vector<json> evaluations(const std::string& name) const {
-    std::vector<json> found;
-    std::ifstream in(run_folder(name) / "metrics.jsonl");
-    for (std::string line; std::getline(in, line);)
-      if (auto one = json::parse(line); one.value("event", "") == "evaluation") found.push_back(std::move(one));
-    return found;
-  }
+  std::vector<json> evaluations(const std::string& name) const { return events(name, "evaluation"); }
 
   /// The step of the best evaluation so far.
   int64_t best_step(const std::string& name) const {

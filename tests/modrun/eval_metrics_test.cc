@@ -127,10 +127,7 @@ TEST_F(EvalMetrics, OfClassesAreThoseOfTheLogitsOnEveryMesh) {
     EXPECT_NEAR(alone.at(name), value_of(find_metric(name, "sequence-classification"), counts, 0.0), 1e-6) << name;
   expect_same_on_meshes(alone, kMeshes);
 
-  std::ifstream in(run_folder("run") / "metrics.jsonl");
-  std::vector<nlohmann::json> evaluations;
-  for (std::string line; std::getline(in, line);)
-    if (auto json = nlohmann::json::parse(line); json.value("event", "") == "evaluation") evaluations.push_back(json);
+  const auto evaluations = events("run", "evaluation");
   ASSERT_EQ(evaluations.size(), 1u);
   EXPECT_EQ(evaluations[0]["targets"], kHeldOut);
   EXPECT_NEAR(evaluations[0]["metrics"]["accuracy"].get<double>(), alone.at("accuracy"), 1e-6);

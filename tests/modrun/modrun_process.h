@@ -37,6 +37,12 @@ inline Finished modrun(const std::vector<std::string>& arguments, int seconds = 
   return result;
 }
 
+/// Words of a command line, one after the other.
+inline std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 /// A folder with text to learn from and settings for a Llama that takes milliseconds a step.
 class ModrunTest : public testing::Test {
  protected:
@@ -110,6 +116,18 @@ class ModrunTest : public testing::Test {
       auto json = nlohmann::json::parse(line);
       if (!json.contains("event")) result.push_back(std::move(json));
     }
+    return result;
+  }
+
+  /// Those that have that event.
+  std::vector<nlohmann::json> events(const std::string& name, const std::string& event) const {
+    return events_in(run_folder(name), event);
+  }
+  static std::vector<nlohmann::json> events_in(const std::filesystem::path& run, const std::string& event) {
+    std::vector<nlohmann::json> result;
+    std::ifstream in(run / "metrics.jsonl");
+    for (std::string line; std::getline(in, line);)
+      if (auto json = nlohmann::json::parse(line); json.value("event", "") == event) result.push_back(std::move(json));
     return result;
   }
 

@@ -16,27 +16,18 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 class SearchCommand : public ModrunTest {
  protected:
   fs::path study() const { return folder_.path() / "study"; }
 
   /// The tests' Llama with a search.
   fs::path config(const std::string& search) const {
-    std::ifstream in(config_);
-    const std::string text(std::istreambuf_iterator<char>(in), {});
-    return folder_.write("search.toml",
-                         text + "[checkpoint]\nevery = -1\n[search]\ndir = '" + study().string() + "'\n" + search);
+    return folder_.write("search.toml", bytes_of(config_) + "[checkpoint]\nevery = -1\n[search]\ndir = '" +
+                                            study().string() + "'\n" + search);
   }
 
   Finished search(const std::string& text, const Words& more = {}, int ranks = 2) const {
-    Words words = {"--nproc-per-node", std::to_string(ranks), "search", config(text).string()};
-    words.insert(words.end(), more.begin(), more.end());
-    return modrun(words);
+    return modrun(with({"--nproc-per-node", std::to_string(ranks), "search", config(text).string()}, more));
   }
 
   std::vector<json> trials() const {
@@ -56,13 +47,7 @@ class SearchCommand : public ModrunTest {
     testing::end_of_program(started);
   }
 
-  static double held_out_loss(const fs::path& run) {
-    std::ifstream in(run / "metrics.jsonl");
-    double loss = 0.0;
-    for (std::string line; std::getline(in, line);)
-      if (const auto one = json::parse(line); one.value("event", "") == "evaluation") loss = one["held_out_loss"];
-    return loss;
-  }
+  static double held_out_loss(const fs::path& run) { return events_in(run, "evaluation").back()["held_out_loss"]; }
 };
 
 constexpr const char* kSpace =

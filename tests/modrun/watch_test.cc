@@ -23,15 +23,6 @@ using ::testing::HasSubstr;
 
 class Watch : public ModrunTest {
  protected:
-  /// The lines of metrics.jsonl that have that event.
-  std::vector<json> events(const std::string& name, const std::string& event) const {
-    std::vector<json> result;
-    std::ifstream in(run_folder(name) / "metrics.jsonl");
-    for (std::string line; std::getline(in, line);)
-      if (auto object = json::parse(line); object.value("event", "") == event) result.push_back(std::move(object));
-    return result;
-  }
-
   std::vector<fs::path> event_files(const std::string& name) const {
     std::vector<fs::path> files;
     for (const auto& entry : fs::directory_iterator(run_folder(name) / "tensorboard")) files.push_back(entry.path());
