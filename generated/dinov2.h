@@ -350,7 +350,7 @@ class Dinov2ForImageClassificationImpl : public Module {
     Tensor logits = classifier(features(hidden_states));
     Outputs outputs;
     if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
       outputs.token_count = count_targets(batch.labels);
     }
     if (batch.want_logits) outputs.logits = logits;

@@ -282,7 +282,7 @@ class GPTNeoXForSequenceClassificationImpl : public Module {
     Tensor logits = classify(hidden_states, batch);
     Outputs outputs;
     if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
       outputs.token_count = count_targets(batch.labels);
     }
     if (batch.want_logits) outputs.logits = logits;
@@ -321,7 +321,7 @@ class GPTNeoXForTokenClassificationImpl : public Module {
     Tensor logits = classify(hidden_states, batch);
     Outputs outputs;
     if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
       outputs.token_count = count_targets(batch.labels);
     }
     if (batch.want_logits) outputs.logits = logits;

@@ -503,7 +503,7 @@ class JambaForSequenceClassificationImpl : public Module {
     Tensor logits = classify(hidden_states, batch);
     Outputs outputs;
     if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
       outputs.token_count = count_targets(batch.labels);
     }
     if (batch.want_logits) outputs.logits = logits;

@@ -333,8 +333,8 @@ class MPNetForSentenceEmbeddingImpl : public Module {
     Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
     Outputs outputs;
     if (batch.labels.defined()) {
-      outputs.loss_sum = contrastive_loss(pooled, batch.labels);
-      outputs.token_count = count_targets(rows_with_positives(batch.labels));
+      outputs.loss_sum = sentence_loss(pooled, batch.labels);
+      outputs.token_count = sentence_count(pooled, batch.labels);
     }
     if (batch.want_logits) outputs.logits = pooled;
     return outputs;
@@ -363,6 +363,62 @@ class MPNetForSentenceEmbeddingImpl : public Module {
   }
 };
 TORCH_MODULE(MPNetForSentenceEmbedding);
+
+/// Embeddings and layers, and a pooler where a head asks for one.
+class MPNetForSentencePairClassificationImpl : public Module {
+ public:
+  explicit MPNetForSentencePairClassificationImpl(const MPNetConfig& config)
+      : embeddings(register_module("embeddings", MPNetEmbeddings(config))),
+        encoder(register_module("encoder", MPNetEncoder(config))),
+        config(config),
+        classifier(register_module("classifier", linear(3 * config.hidden_size, config.num_labels, /*bias=*/true))) {
+    pooler = register_module("pooler", MPNetPooler(config));
+  }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &MPNetForSentencePairClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = inherited_forward(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classifier(pair_features(mean_pooling(hidden_states, batch.attention_mask)));
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  /// What is added to the scores of each head: [batch or 1, heads, seq, seq], minus infinity where a query sees no key.
+  Tensor attention_biases(const Batch& batch) {
+    const int64_t seq = batch.input_ids.size(1);
+    const Tensor position = at::arange(seq, batch.input_ids.options());
+    const Tensor bucket = relative_position_bucket(position.unsqueeze(0) - position.unsqueeze(1));
+    const Tensor bias = encoder->relative_attention_bias(bucket).permute({2, 0, 1}).unsqueeze(0);
+    const Tensor visible = visible_keys(bidirectional_mask(batch), seq, batch.input_ids.device());
+    return bias.masked_fill(visible.logical_not(), -std::numeric_limits<float>::infinity());
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  MPNetEmbeddings embeddings;
+  MPNetEncoder encoder;
+  MPNetPooler pooler{nullptr};
+  MPNetConfig config;
+  nn::Linear classifier;
+
+ private:
+  Tensor inherited_forward(const Batch& batch) {
+    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    const Tensor biases = attention_biases(batch);
+    for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, biases);
+    return hidden_states;
+  }
+};
+TORCH_MODULE(MPNetForSentencePairClassification);
 
 class MPNetLMHeadImpl : public Module {
  public:
@@ -446,7 +502,7 @@ class MPNetForSequenceClassificationImpl : public Module {
     Tensor logits = classifier(features(hidden_states, batch));
     Outputs outputs;
     if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
       outputs.token_count = count_targets(batch.labels);
     }
     if (batch.want_logits) outputs.logits = logits;
@@ -483,7 +539,7 @@ class MPNetForTokenClassificationImpl : public Module {
     Tensor logits = classifier(features(hidden_states, batch));
     Outputs outputs;
     if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
       outputs.token_count = count_targets(batch.labels);
     }
     if (batch.want_logits) outputs.logits = logits;
@@ -532,6 +588,42 @@ inline const Plan mpnet_for_sentence_embedding_plan = {
 
 inline const bool mpnet_for_sentence_embedding_registered = register_entry<MPNetForSentenceEmbedding, MPNetConfig>(
     "mpnet", "MPNetModel", "sentence-embedding", "mpnet", mpnet_for_sentence_embedding_plan);
+
+// The parallel plan of MPNetForSentencePairClassification.
+inline const Plan mpnet_for_sentence_pair_classification_plan = {
+    .units = {"encoder.layer.*"},
+    .tensor_splits =
+        {
+            {"embeddings.word_embeddings.weight", 0},
+            {"encoder.layer.*.attention.attn.q.weight", 0},
+            {"encoder.layer.*.attention.attn.q.bias", 0},
+            {"encoder.layer.*.attention.attn.k.weight", 0},
+            {"encoder.layer.*.attention.attn.k.bias", 0},
+            {"encoder.layer.*.attention.attn.v.weight", 0},
+            {"encoder.layer.*.attention.attn.v.bias", 0},
+            {"encoder.layer.*.attention.attn.o.weight", 1},
+            {"encoder.layer.*.intermediate.dense.weight", 0},
+            {"encoder.layer.*.intermediate.dense.bias", 0},
+            {"encoder.layer.*.output.dense.weight", 1},
+            {"encoder.relative_attention_bias.weight", 1},
+        },
+    .ties = {},
+    .split_list = "encoder.layer",
+    .first = {"embeddings"},
+    .last = {"pooler", "classifier"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"hidden_size", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool mpnet_for_sentence_pair_classification_registered =
+    register_entry<MPNetForSentencePairClassification, MPNetConfig>("mpnet", "MPNetForSentencePairClassification",
+                                                                    "sentence-pair-classification", "mpnet",
+                                                                    mpnet_for_sentence_pair_classification_plan);
 
 // The parallel plan of MPNetForMaskedLM.
 inline const Plan mpnet_for_masked_lm_plan = {

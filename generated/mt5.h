@@ -62,10 +62,7 @@ struct MT5Config {
     } catch (const c10::Error& error) {
       throw ConfigError(std::string("feed_forward_proj: ").append(error.what_without_backtrace()));
     }
-    if (num_labels < 2 || problem_type.value_or("single_label_classification") != "single_label_classification")
-      throw ConfigError(
-          "only problems with one of several labels are supported: set num_labels to at least 2 and problem_type to "
-          "single_label_classification");
+    check_labels(num_labels, problem_type);
   }
 
   void finish() { check(); }
@@ -584,8 +581,8 @@ class MT5ForSentenceEmbeddingImpl : public Module {
     Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
     Outputs outputs;
     if (batch.labels.defined()) {
-      outputs.loss_sum = contrastive_loss(pooled, batch.labels);
-      outputs.token_count = count_targets(rows_with_positives(batch.labels));
+      outputs.loss_sum = sentence_loss(pooled, batch.labels);
+      outputs.token_count = sentence_count(pooled, batch.labels);
     }
     if (batch.want_logits) outputs.logits = pooled;
     return outputs;
@@ -723,7 +720,7 @@ class MT5ForSequenceClassificationImpl : public Module {
     Tensor logits = classification_head(hidden_states.index({row, last_end}));
     Outputs outputs;
     if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
       outputs.token_count = count_targets(batch.labels);
     }
     if (batch.want_logits) outputs.logits = logits;

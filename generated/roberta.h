@@ -36,10 +36,7 @@ struct RobertaConfig {
     if (num_attention_heads < 1 || hidden_size % num_attention_heads != 0)
       throw ConfigError("hidden_size must be a multiple of num_attention_heads");
     if (is_decoder) throw ConfigError("is_decoder is not supported: set it to false");
-    if (num_labels < 2 || problem_type.value_or("single_label_classification") != "single_label_classification")
-      throw ConfigError(
-          "only problems with one of several labels are supported: set num_labels to at least 2 and "
-          "problem_type to single_label_classification");
+    check_labels(num_labels, problem_type);
   }
 
   /// The probability of dropout before a classifier.
@@ -316,8 +313,8 @@ class RobertaForSentenceEmbeddingImpl : public Module {
     Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
     Outputs outputs;
     if (batch.labels.defined()) {
-      outputs.loss_sum = contrastive_loss(pooled, batch.labels);
-      outputs.token_count = count_targets(rows_with_positives(batch.labels));
+      outputs.loss_sum = sentence_loss(pooled, batch.labels);
+      outputs.token_count = sentence_count(pooled, batch.labels);
     }
     if (batch.want_logits) outputs.logits = pooled;
     return outputs;
@@ -336,6 +333,52 @@ class RobertaForSentenceEmbeddingImpl : public Module {
   }
 };
 TORCH_MODULE(RobertaForSentenceEmbedding);
+
+/// Gives two texts one of several labels, by the embeddings of both (Reimers & Gurevych, Sentence-ROBERTA).
+class RobertaForSentencePairClassificationImpl : public Module {
+ public:
+  explicit RobertaForSentencePairClassificationImpl(const RobertaConfig& config)
+      : embeddings(register_module("embeddings", RobertaEmbeddings(config))),
+        encoder(register_module("encoder", RobertaEncoder(config))),
+        config(config),
+        classifier(register_module("classifier", linear(3 * config.hidden_size, config.num_labels, /*bias=*/true))) {
+    pooler = register_module("pooler", RobertaPooler(config));
+  }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &RobertaForSentencePairClassificationImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = inherited_forward(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = classifier(pair_features(mean_pooling(hidden_states, batch.attention_mask)));
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  RobertaEmbeddings embeddings;
+  RobertaEncoder encoder;
+  RobertaPooler pooler{nullptr};
+  RobertaConfig config;
+  nn::Linear classifier;
+
+ private:
+  Tensor inherited_forward(const Batch& batch) {
+    Tensor hidden_states = pp::is_first() ? embeddings(batch) : pp::received();
+    const AttentionMask mask = bidirectional_mask(batch);
+    for (auto& layer : pp::local(encoder->layer)) hidden_states = layer(hidden_states, mask);
+    return hidden_states;
+  }
+};
+TORCH_MODULE(RobertaForSentencePairClassification);
 
 /// Embeddings and layers, and a pooler where a head asks for one.
 class RobertaModelImpl : public Module {
@@ -441,7 +484,7 @@ class RobertaForSequenceClassificationImpl : public Module {
     Tensor logits = classifier(features(hidden_states, batch));
     Outputs outputs;
     if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
       outputs.token_count = count_targets(batch.labels);
     }
     if (batch.want_logits) outputs.logits = logits;
@@ -478,7 +521,7 @@ class RobertaForTokenClassificationImpl : public Module {
     Tensor logits = classifier(features(hidden_states, batch));
     Outputs outputs;
     if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
       outputs.token_count = count_targets(batch.labels);
     }
     if (batch.want_logits) outputs.logits = logits;
@@ -527,6 +570,41 @@ inline const Plan roberta_for_sentence_embedding_plan = {
 inline const bool roberta_for_sentence_embedding_registered =
     register_entry<RobertaForSentenceEmbedding, RobertaConfig>("roberta", "RobertaModel", "sentence-embedding",
                                                                "roberta", roberta_for_sentence_embedding_plan);
+
+// The parallel plan of RobertaForSentencePairClassification.
+inline const Plan roberta_for_sentence_pair_classification_plan = {
+    .units = {"encoder.layer.*"},
+    .tensor_splits =
+        {
+            {"embeddings.word_embeddings.weight", 0},
+            {"encoder.layer.*.attention.self.query.weight", 0},
+            {"encoder.layer.*.attention.self.query.bias", 0},
+            {"encoder.layer.*.attention.self.key.weight", 0},
+            {"encoder.layer.*.attention.self.key.bias", 0},
+            {"encoder.layer.*.attention.self.value.weight", 0},
+            {"encoder.layer.*.attention.self.value.bias", 0},
+            {"encoder.layer.*.attention.output.dense.weight", 1},
+            {"encoder.layer.*.intermediate.dense.weight", 0},
+            {"encoder.layer.*.intermediate.dense.bias", 0},
+            {"encoder.layer.*.output.dense.weight", 1},
+        },
+    .ties = {},
+    .split_list = "encoder.layer",
+    .first = {"embeddings"},
+    .last = {"pooler", "classifier"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"hidden_size", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool roberta_for_sentence_pair_classification_registered =
+    register_entry<RobertaForSentencePairClassification, RobertaConfig>(
+        "roberta", "RobertaForSentencePairClassification", "sentence-pair-classification", "roberta",
+        roberta_for_sentence_pair_classification_plan);
 
 // The parallel plan of RobertaForMaskedLM.
 inline const Plan roberta_for_masked_lm_plan = {

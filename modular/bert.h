@@ -34,10 +34,7 @@ struct BertConfig : Config {
     if (num_attention_heads < 1 || hidden_size % num_attention_heads != 0)
       throw ConfigError("hidden_size must be a multiple of num_attention_heads");
     if (is_decoder) throw ConfigError("is_decoder is not supported: set it to false");
-    if (num_labels < 2 || problem_type.value_or("single_label_classification") != "single_label_classification")
-      throw ConfigError(
-          "only problems with one of several labels are supported: set num_labels to at least 2 and "
-          "problem_type to single_label_classification");
+    check_labels(num_labels, problem_type);
   }
 
   /// The probability of dropout before a classifier.
@@ -330,7 +327,7 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT BertForSequenceClassifica
     Tensor logits = classifier(features(hidden_states, batch));
     Outputs outputs;
     if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
       outputs.token_count = count_targets(batch.labels);
     }
     if (batch.want_logits) outputs.logits = logits;
@@ -366,12 +363,39 @@ class MODEL_ENTRY("sentence-embedding", "BertModel") FSDP_UNIT BertForSentenceEm
     Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
     Outputs outputs;
     if (batch.labels.defined()) {
-      outputs.loss_sum = contrastive_loss(pooled, batch.labels);
-      outputs.token_count = count_targets(rows_with_positives(batch.labels));
+      outputs.loss_sum = sentence_loss(pooled, batch.labels);
+      outputs.token_count = sentence_count(pooled, batch.labels);
     }
     if (batch.want_logits) outputs.logits = pooled;
     return outputs;
   }
+};
+
+/// Gives two texts one of several labels, by the embeddings of both (Reimers & Gurevych, Sentence-BERT).
+class MODEL_ENTRY("sentence-pair-classification") FSDP_UNIT BertForSentencePairClassificationImpl
+    : public BertModelImpl {
+ public:
+  explicit BertForSentencePairClassificationImpl(const BertConfig& config)
+      : BertModelImpl(config, /*add_pooling_layer=*/true),
+        config(config),
+        classifier(linear(3 * config.hidden_size, config.num_labels, /*bias=*/true)) {}
+
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = BertModelImpl::forward(batch);
+    Tensor logits = classifier(pair_features(mean_pooling(hidden_states, batch.attention_mask)));
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  BertConfig config;
+  PP_LAST nn::Linear classifier;
 };
 
 }  // namespace modular::bert

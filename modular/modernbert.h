@@ -294,8 +294,8 @@ struct MODEL_ENTRY("sentence-embedding", "ModernBertModel") FSDP_UNIT ModernBert
     Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
     Outputs outputs;
     if (batch.labels.defined()) {
-      outputs.loss_sum = contrastive_loss(pooled, batch.labels);
-      outputs.token_count = count_targets(rows_with_positives(batch.labels));
+      outputs.loss_sum = sentence_loss(pooled, batch.labels);
+      outputs.token_count = sentence_count(pooled, batch.labels);
     }
     if (batch.want_logits) outputs.logits = pooled;
     return outputs;

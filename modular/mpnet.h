@@ -139,12 +139,36 @@ struct MODEL_ENTRY("sentence-embedding", "MPNetModel") FSDP_UNIT MPNetForSentenc
     Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
     Outputs outputs;
     if (batch.labels.defined()) {
-      outputs.loss_sum = contrastive_loss(pooled, batch.labels);
-      outputs.token_count = count_targets(rows_with_positives(batch.labels));
+      outputs.loss_sum = sentence_loss(pooled, batch.labels);
+      outputs.token_count = sentence_count(pooled, batch.labels);
     }
     if (batch.want_logits) outputs.logits = pooled;
     return outputs;
   }
+};
+
+struct MODEL_ENTRY("sentence-pair-classification") FSDP_UNIT MPNetForSentencePairClassificationImpl : MPNetModelImpl {
+  explicit MPNetForSentencePairClassificationImpl(const MPNetConfig& config)
+      : MPNetModelImpl(config, /*add_pooling_layer=*/true),
+        config(config),
+        classifier(linear(3 * config.hidden_size, config.num_labels, /*bias=*/true)) {}
+
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = MPNetModelImpl::forward(batch);
+    Tensor logits = classifier(pair_features(mean_pooling(hidden_states, batch.attention_mask)));
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  MPNetConfig config;
+  PP_LAST nn::Linear classifier;
 };
 
 }  // namespace modular::mpnet

@@ -96,5 +96,7 @@ struct MODEL_ENTRY("sequence-classification") RobertaForSequenceClassificationIm
 
 using RobertaForTokenClassification MODEL_ENTRY("token-classification") = bert::BertForTokenClassification;
 using RobertaForSentenceEmbedding MODEL_ENTRY("sentence-embedding", "RobertaModel") = bert::BertForSentenceEmbedding;
+using RobertaForSentencePairClassification MODEL_ENTRY("sentence-pair-classification") =
+    bert::BertForSentencePairClassification;
 
 }  // namespace modular::roberta

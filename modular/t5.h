@@ -62,10 +62,7 @@ struct T5Config : Config {
     } catch (const c10::Error& error) {
       throw ConfigError(std::string("feed_forward_proj: ").append(error.what_without_backtrace()));
     }
-    if (num_labels < 2 || problem_type.value_or("single_label_classification") != "single_label_classification")
-      throw ConfigError(
-          "only problems with one of several labels are supported: set num_labels to at least 2 and problem_type to "
-          "single_label_classification");
+    check_labels(num_labels, problem_type);
   }
 
   void finish() {
@@ -520,7 +517,7 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT T5ForSequenceClassificati
     Tensor logits = classification_head(hidden_states.index({row, last_end}));
     Outputs outputs;
     if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
       outputs.token_count = count_targets(batch.labels);
     }
     if (batch.want_logits) outputs.logits = logits;
@@ -572,8 +569,8 @@ class MODEL_ENTRY("sentence-embedding", "T5EncoderModel") FSDP_UNIT T5ForSentenc
     Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
     Outputs outputs;
     if (batch.labels.defined()) {
-      outputs.loss_sum = contrastive_loss(pooled, batch.labels);
-      outputs.token_count = count_targets(rows_with_positives(batch.labels));
+      outputs.loss_sum = sentence_loss(pooled, batch.labels);
+      outputs.token_count = sentence_count(pooled, batch.labels);
     }
     if (batch.want_logits) outputs.logits = pooled;
     return outputs;

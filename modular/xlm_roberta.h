@@ -16,5 +16,7 @@ using XLMRobertaForSequenceClassification MODEL_ENTRY("sequence-classification")
 using XLMRobertaForTokenClassification MODEL_ENTRY("token-classification") = roberta::RobertaForTokenClassification;
 using XLMRobertaForSentenceEmbedding MODEL_ENTRY("sentence-embedding",
                                                  "XLMRobertaModel") = roberta::RobertaForSentenceEmbedding;
+using XLMRobertaForSentencePairClassification MODEL_ENTRY("sentence-pair-classification") =
+    roberta::RobertaForSentencePairClassification;
 
 }  // namespace modular::xlm_roberta

@@ -19,7 +19,9 @@ namespace {
 struct Form {
   std::string_view name;
   std::vector<std::string_view> dimensions;
-  bool real = false;            // floating-point numbers rather than integers
+  std::string_view may_have = {};  // a dimension after the first, of size 1 where it is left out
+  enum class Values { integers, numbers, either } values = Values::integers;
+  bool as_numbers = false;      // whether a batch has float32, whatever the file has
   std::string_view below = {};  // the integer of the config that ids stay below
   bool may_ignore = false;      // kIgnoredTarget is not an id and yet allowed
   bool required = false;
@@ -32,24 +34,36 @@ std::vector<int64_t> cardinalities_of(const nlohmann::json& fields) {
   return fields.value("feature_cardinalities", std::vector<int64_t>());
 }
 
+using Values = Form::Values;
+
 std::vector<Form> forms_of(const Task& task, const ModelConfig& model) {
   const bool images = task.reads != Task::Reads::tokens, tokens = task.reads != Task::Reads::images;
   // Language models that see images have any number of them in a row.
   const bool image_each_row = task.labels == Task::Labels::each_row;
   std::vector<Form> forms;
   if (tokens) {
-    forms.push_back({.name = "input_ids", .dimensions = {"batch", "seq"}, .below = "vocab_size", .required = true});
-    forms.push_back({.name = "attention_mask", .dimensions = {"batch", "seq"}});
-    forms.push_back({.name = "position_ids", .dimensions = {"batch", "seq"}});
-    forms.push_back({.name = "token_type_ids", .dimensions = {"batch", "seq"}, .below = "type_vocab_size"});
+    const std::string_view texts = task.texts == 1 ? "" : "texts";
+    const std::vector<std::string_view> tokens_of = {"batch", "seq"};
+    forms.push_back(
+        {.name = "input_ids", .dimensions = tokens_of, .may_have = texts, .below = "vocab_size", .required = true});
+    forms.push_back({.name = "attention_mask", .dimensions = tokens_of, .may_have = texts});
+    forms.push_back({.name = "position_ids", .dimensions = tokens_of, .may_have = texts});
+    forms.push_back({.name = "token_type_ids", .dimensions = tokens_of, .may_have = texts, .below = "type_vocab_size"});
   }
   if (images)
     forms.push_back({.name = "pixel_values",
                      .dimensions = {image_each_row ? "batch" : "images", "channels", "height", "width"},
-                     .real = true,
+                     .values = Values::numbers,
+                     .as_numbers = true,
                      .required = image_each_row});
   Form labels = {.name = "labels", .dimensions = {"batch"}, .below = task.label_count, .may_ignore = true};
   if (task.labels == Task::Labels::each_token) labels.dimensions.push_back("seq");
+  if (task.texts == kAnyTexts) labels.values = Values::either;
+  if (const std::string problem = problem_of(model); !problem.empty()) {
+    labels.may_have = "labels";
+    labels.values = Values::either;
+    labels.as_numbers = true;
+  }
   if (task.labels == Task::Labels::each_target_token) {
     labels.dimensions.push_back("target_seq");
     forms.push_back({.name = "decoder_input_ids", .dimensions = labels.dimensions, .below = "vocab_size"});
@@ -64,14 +78,22 @@ std::vector<Form> forms_of(const Task& task, const ModelConfig& model) {
     if (fields.value("feature_numbers", int64_t{0}) > 0)
       forms.push_back({.name = "feature_values",
                        .dimensions = {"batch", "seq", "numeric features"},
-                       .real = true,
+                       .values = Values::numbers,
+                       .as_numbers = true,
                        .required = true});
   }
   return forms;
 }
 
 std::string text_of(const Form& form) {
-  return fmt::format("[{}] of {}", fmt::join(form.dimensions, ", "), form.real ? "numbers" : "integers");
+  const std::string_view values = form.values == Values::numbers    ? "numbers"
+                                  : form.values == Values::integers ? "integers"
+                                                                    : "integers or numbers";
+  std::vector<std::string_view> dimensions = form.dimensions;
+  const std::string shape = fmt::format("[{}]", fmt::join(dimensions, ", "));
+  if (form.may_have.empty()) return fmt::format("{} of {}", shape, values);
+  dimensions.insert(dimensions.begin() + 1, form.may_have);
+  return fmt::format("{} or [{}] of {}", shape, fmt::join(dimensions, ", "), values);
 }
 
 /// An integer of a config, or of the config of the text inside of it.
@@ -127,6 +149,24 @@ void check_features(const SafetensorsFile& file, const ModelConfig& model) {
                         file.path().string(), name, shape_text(shape), count, key));
 }
 
+void check_texts(const std::string& path, const ModelConfig& model, int64_t texts) {
+  const Task& task = task_of(model);
+  if (texts < 1 || (task.texts != kAnyTexts && task.texts != texts))
+    throw std::runtime_error(fmt::format(
+        "{}: its samples have {} texts, and {}, for {}, reads {}: write \"input_ids\" as [batch, texts, seq]", path,
+        texts, model.entry->architecture, model.entry->task,
+        task.texts == kAnyTexts ? "at least 1" : std::to_string(task.texts)));
+}
+
+/// Of labels that are numbers, one for each label of the config.
+void check_label_count(const std::string& path, const ModelConfig& model, int64_t labels) {
+  const int64_t wanted = config_integer(fields_as_json(*model.config), "num_labels");
+  if (labels != wanted)
+    throw std::runtime_error(fmt::format(
+        "{}: \"labels\" has {} numbers a row, and num_labels of the model's config is {}: write equal numbers of them",
+        path, labels, wanted));
+}
+
 /// Those of `forms` that the file holds, checked by its header alone.
 std::vector<Form> forms_in(const SafetensorsFile& file, const ModelConfig& model, const std::vector<Form>& forms) {
   const std::string path = file.path().string(), reads = what_is_read(model, forms);
@@ -139,20 +179,31 @@ std::vector<Form> forms_in(const SafetensorsFile& file, const ModelConfig& model
       continue;
     }
     const TensorHeader& header = found->second;
-    const bool fits = form.real ? at::isFloatingType(header.dtype) : at::isIntegralType(header.dtype, true);
-    if (header.shape.size() != form.dimensions.size() || !fits)
+    const bool is_number = at::isFloatingType(header.dtype), is_integer = at::isIntegralType(header.dtype, true);
+    const bool fits = form.values == Values::numbers    ? is_number
+                      : form.values == Values::integers ? is_integer
+                                                        : is_number || is_integer;
+    std::vector<std::string_view> dimensions = form.dimensions;
+    std::vector<int64_t> shape = header.shape;
+    if (!form.may_have.empty()) {
+      dimensions.insert(dimensions.begin() + 1, form.may_have);
+      if (shape.size() + 1 == dimensions.size() && !shape.empty()) shape.insert(shape.begin() + 1, 1);
+    }
+    if (shape.size() != dimensions.size() || !fits)
       throw std::runtime_error(fmt::format("{}: \"{}\" is {} of {}: write {}", path, form.name,
                                            shape_text(header.shape), c10::toString(header.dtype), text_of(form)));
-    for (size_t place = 0; place < header.shape.size(); ++place) {
-      const auto [other, is_first] = sizes.try_emplace(form.dimensions[place], header.shape[place], form.name);
-      if (!is_first && other->second.first != header.shape[place])
+    for (size_t place = 0; place < shape.size(); ++place) {
+      const auto [other, is_first] = sizes.try_emplace(dimensions[place], shape[place], form.name);
+      if (!is_first && other->second.first != shape[place])
         throw std::runtime_error(fmt::format("{}: \"{}\" is {} and \"{}\" has {} for {}: write equal sizes", path,
                                              form.name, shape_text(header.shape), other->second.second,
-                                             other->second.first, form.dimensions[place]));
+                                             other->second.first, dimensions[place]));
     }
     held.push_back(form);
   }
   check_features(file, model);
+  check_texts(path, model, sizes.contains("texts") ? sizes.at("texts").first : 1);
+  if (sizes.contains("labels")) check_label_count(path, model, sizes.at("labels").first);
   for (const auto& [name, header] : file.tensors())
     if (std::ranges::find(held, name, &Form::name) == held.end())
       throw std::runtime_error(fmt::format("{} holds \"{}\": {}", path, name, reads));
@@ -160,7 +211,8 @@ std::vector<Form> forms_in(const SafetensorsFile& file, const ModelConfig& model
 }
 
 at::Tensor converted(const at::Tensor& tensor, const Form& form) {
-  return tensor.to(form.real ? at::kFloat : at::kLong);
+  const bool is_number = form.as_numbers || (form.values == Values::either && tensor.is_floating_point());
+  return tensor.to(is_number ? at::kFloat : at::kLong);
 }
 
 void check_tables(const std::string& path, const std::vector<Form>& held,
@@ -168,7 +220,8 @@ void check_tables(const std::string& path, const std::vector<Form>& held,
   const nlohmann::json fields = fields_as_json(*model.config);
   for (const Form& form : held) {
     const int64_t count = form.below.empty() ? INT64_MAX : config_integer(fields, form.below);
-    if (count != INT64_MAX) check_below(path, form, tensors.at(form.name), form.below, count);
+    if (count != INT64_MAX && !tensors.at(form.name).is_floating_point())
+      check_below(path, form, tensors.at(form.name), form.below, count);
     if (form.name != "feature_ids") continue;
     const std::vector<int64_t> cardinalities = cardinalities_of(fields);
     for (size_t feature = 0; feature < cardinalities.size(); ++feature)
@@ -177,7 +230,12 @@ void check_tables(const std::string& path, const std::vector<Form>& held,
   }
 }
 
-Batch batch_of(const std::map<std::string_view, at::Tensor>& tensors) {
+/// A batch whose rows are those of `tensors`, each text of a sample one of them.
+Batch batch_of(std::map<std::string_view, at::Tensor> tensors, const std::vector<Form>& held) {
+  for (const Form& form : held)
+    if (at::Tensor& tensor = tensors.at(form.name);
+        form.may_have == "texts" && tensor.dim() > static_cast<int64_t>(form.dimensions.size()))
+      tensor = tensor.flatten(0, 1);
   Batch batch;
   batch.fields([&](std::string_view name, at::Tensor& tensor) {
     if (const auto found = tensors.find(name); found != tensors.end()) tensor = found->second;
@@ -186,19 +244,43 @@ Batch batch_of(const std::map<std::string_view, at::Tensor>& tensors) {
 }
 
 /// Whether the task's labels can be made of what else a row holds.
-bool makes_labels(const Task& task) { return task.targets == next_tokens || task.name == "contrastive-pairs"; }
+bool makes_labels(const Task& task, int64_t texts) {
+  return task.targets == next_tokens || task.name == "contrastive-pairs" || (task.texts == kAnyTexts && texts > 1);
+}
 
-at::Tensor made_labels(const Task& task, const Batch& batch) {
-  if (task.targets != next_tokens) return at::zeros({batch.leading().size(0)}, at::kLong);
+at::Tensor made_labels(const Task& task, const Batch& batch, int64_t texts) {
+  if (task.targets != next_tokens) return at::zeros({batch.leading().size(0) / texts}, at::kLong);
   at::Tensor labels = batch.input_ids.clone();
   if (batch.attention_mask.defined()) labels.masked_fill_(batch.attention_mask.eq(0), kIgnoredTarget);
   if (task.name == "next-item") labels.masked_fill_(batch.input_ids.eq(0), kIgnoredTarget);  // id 0 is padding
   return labels;
 }
 
+/// Of a sample, by what a file holds.
+int64_t texts_of(const Task& task, const SafetensorsFile& file) {
+  const auto ids = file.tensors().find("input_ids");
+  return task.texts != 1 && ids != file.tensors().end() && ids->second.shape.size() == 3 ? ids->second.shape[1] : 1;
+}
+
 std::vector<int64_t> without_rows(const std::vector<int64_t>& shape) { return {shape.begin() + 1, shape.end()}; }
 
 }  // namespace
+
+std::string problem_of(const ModelConfig& model) {
+  const Task& task = task_of(model);
+  if (task.labels != Task::Labels::each_row || task.label_count != "num_labels") return {};
+  const nlohmann::json fields = fields_as_json(*model.config);
+  const auto given = fields.find("problem_type");
+  const std::string problem = given != fields.end() && given->is_string()   ? given->get<std::string>()
+                              : fields.value("num_labels", int64_t{2}) == 1 ? "regression"
+                                                                            : "";
+  return problem == "single_label_classification" ? "" : problem;
+}
+
+int64_t samples_of(const Batch& batch) {
+  const int64_t rows = batch.leading().size(0);
+  return batch.labels.defined() && batch.input_ids.defined() ? std::min(rows, batch.labels.size(0)) : rows;
+}
 
 Batch rows_of(Batch batch, const ModelConfig& model, int64_t first, int64_t count) {
   const Task& task = *find_task(model.entry->task);
@@ -220,9 +302,12 @@ Batch rows_of(Batch batch, const ModelConfig& model, int64_t first, int64_t coun
       batch.pixel_values =
           batch.pixel_values.narrow(0, features_in(0, first) / of_one, features_in(first, count) / of_one);
   }
+  const int64_t samples = samples_of(batch);
   batch.tensors([&](at::Tensor& tensor) {
     const bool is_by_row = !images_in_texts || !tensor.is_same(batch.pixel_values);
-    if (tensor.defined() && is_by_row) tensor = tensor.narrow(0, first, count);
+    if (!tensor.defined() || !is_by_row) return;
+    const int64_t rows = tensor.size(0) / samples;  // of a sample
+    tensor = tensor.narrow(0, first * rows, count * rows);
   });
   return batch;
 }
@@ -232,15 +317,20 @@ Batch read_examples(const SafetensorsFile& file, const ModelConfig& model) {
   std::map<std::string_view, at::Tensor> tensors;
   for (const Form& form : held) tensors[form.name] = converted(file.tensor(form.name), form).clone();
   check_tables(file.path().string(), held, tensors, model);
-  return batch_of(tensors);
+  Batch batch = batch_of(tensors, held);
+  const Task& task = task_of(model);
+  if (const int64_t texts = texts_of(task, file); texts > 1 && !batch.labels.defined())
+    batch.labels = made_labels(task, batch, texts);
+  return batch;
 }
 
 Examples::Examples(const std::vector<std::filesystem::path>& paths, const ModelConfig& model) : model_(model) {
   const Task& task = task_of(model);
   std::vector<Form> forms = forms_of(task, model);
-  for (Form& form : forms) form.required = form.required || (form.name == "labels" && !makes_labels(task));
   for (const std::filesystem::path& path : paths) {
     const SafetensorsFile& file = files_.emplace_back(path);
+    for (Form& form : forms)
+      form.required = form.required || (form.name == "labels" && !makes_labels(task, texts_of(task, file)));
     forms_in(file, model, forms);
     const int64_t rows = file.tensors().begin()->second.shape[0];
     for (const auto& [name, header] : file.tensors()) {
@@ -270,6 +360,12 @@ std::vector<int64_t> Examples::row_shape(std::string_view name) const {
   return found == files_.front().tensors().end() ? std::vector<int64_t>() : without_rows(found->second.shape);
 }
 
+int64_t Examples::texts() const { return files_.empty() ? 1 : texts_of(task_of(model_), files_.front()); }
+
+bool Examples::labels_are_numbers() const {
+  return has_labels() && at::isFloatingType(files_.front().tensors().at("labels").dtype);
+}
+
 size_t Examples::file_of(int64_t row) const {
   return static_cast<size_t>(std::ranges::upper_bound(begin_, row) - begin_.begin()) - 1;
 }
@@ -288,8 +384,8 @@ Batch Examples::read(std::span<const int64_t> rows) const {
     tensors[form.name] = at::stack(values);
   }
   check_tables(files_.front().path().parent_path().string(), held, tensors, model_);
-  Batch batch = batch_of(tensors);
-  if (!batch.labels.defined()) batch.labels = made_labels(task, batch);
+  Batch batch = batch_of(tensors, held);
+  if (!batch.labels.defined()) batch.labels = made_labels(task, batch, texts());
   return batch;
 }
 
@@ -298,7 +394,7 @@ void Examples::check_ids() const {
   bool has_labels = false, has_targets = false;
   for (const SafetensorsFile& file : files_)
     for (const Form& form : forms_in(file, model_, forms)) {
-      if (form.real) continue;
+      if (form.values == Values::numbers) continue;
       const at::Tensor stored = file.tensor(form.name);
       if (stored.numel() == 0) continue;
       const bool labels = std::string_view(form.name) == "labels";

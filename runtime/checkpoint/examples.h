@@ -11,11 +11,18 @@
 
 namespace modular {
 
+/// The problem of a classifier of rows: transformers' problem_type, "regression" where there is one label and none is
+/// given; empty for classes, and for entries that are no such classifiers.
+std::string problem_of(const ModelConfig& model);
+
+/// The samples of a batch: its rows, or fewer where each has several texts, labels set.
+int64_t samples_of(const Batch& batch);
+
 /// All examples of `file`, rows first, checked against what the model's task and config ask for: shapes that fit one
 /// another, ids below the sizes of their tables. Throws std::runtime_error in one sentence where they do not.
 Batch read_examples(const SafetensorsFile& file, const ModelConfig& model);
 
-/// Rows [first, first + count) of a batch: of each tensor, and of images in texts those whose placeholders
+/// Samples [first, first + count) of a batch: of each tensor, and of images in texts those whose placeholders
 /// are in these rows. Throws std::runtime_error in one sentence where a row begins amid an image.
 Batch rows_of(Batch batch, const ModelConfig& model, int64_t first, int64_t count);
 
@@ -27,14 +34,21 @@ class Examples {
   /// task reads, or labels are missing where the task does not make them itself.
   Examples(const std::vector<std::filesystem::path>& paths, const ModelConfig& model);
 
-  /// Rows of all files.
+  /// Samples of all files: a row each, with all of its texts.
   int64_t size() const { return begin_.back(); }
 
   /// The size of each row's tensor of that name, without the rows; empty where the files have none.
   std::vector<int64_t> row_shape(std::string_view name) const;
 
-  /// These rows, labels set: where the files have none, the next tokens or items that are not padding, or that each row
-  /// counts. Throws std::runtime_error where an id is not below the size of its table.
+  /// Texts of a sample; 1 where there is no other number.
+  int64_t texts() const;
+
+  /// Whether the files have labels, and whether these are floating-point numbers.
+  bool has_labels() const { return !files_.empty() && files_.front().tensors().contains("labels"); }
+  bool labels_are_numbers() const;
+
+  /// These samples, labels set: where the files have none, the next tokens or items that are not padding, or that each
+  /// sample counts. Throws std::runtime_error where an id is not below the size of its table.
   Batch read(std::span<const int64_t> rows) const;
 
   /// Throws where any id of any file is not below the size of its table. Reads all files but for their real numbers.

@@ -30,7 +30,9 @@ std::vector<Batch> BatchSource::read(int64_t position, int64_t end) const {
     for (int64_t row = 0; row < shape_.micro_batch && next < end; ++row, next += shape_.dp_size)
       places.push_back({sample_at(next, samples(), seed_), next});
     Batch& batch = batches.emplace_back(samples_.read(places, shape_.micro_batch));
-    batch.samples = first + at::arange(shape_.micro_batch, at::kLong) * shape_.dp_size;
+    const at::Tensor samples = first + at::arange(shape_.micro_batch, at::kLong) * shape_.dp_size;
+    const int64_t texts = batch.leading().size(0) / shape_.micro_batch;
+    batch.samples = (samples.unsqueeze(1) * texts + at::arange(texts, at::kLong)).flatten();
   }
   return batches;
 }

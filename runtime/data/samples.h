@@ -24,9 +24,9 @@ class Samples {
   /// Tokens that a model reads of a sample; 1 where it reads none.
   virtual int64_t tokens() const = 0;
 
-  /// The samples at `places` as a batch of `rows` rows on the CPU, labels set; rows after them have no targets. Throws
-  /// DataError where the data is not what the model reads.
-  virtual Batch read(std::span<const SamplePlace> places, int64_t rows) const = 0;
+  /// The samples at `places` as a batch of `samples` samples on the CPU, labels set; those after them have no targets.
+  /// Each sample is as many rows as it has texts. Throws DataError where the data is not what the model reads.
+  virtual Batch read(std::span<const SamplePlace> places, int64_t samples) const = 0;
 };
 
 }  // namespace modular

@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <stdexcept>
 
+#include "runtime/checkpoint/examples.h"
+#include "runtime/evaluation/label_sets.h"
+#include "runtime/evaluation/number_pairs.h"
 #include "runtime/evaluation/row_ranking.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/model/tasks.h"
@@ -22,38 +26,75 @@ class Predictions {
  public:
   Predictions(const ModelConfig& network, const std::vector<Metric>& metrics)
       : task_(*find_task(network.entry->task)), metrics_(metrics) {
-    const bool needed = std::ranges::any_of(metrics, [](const Metric& metric) { return metric.kind->of != Of::loss; });
-    if (!needed) return;
-    if (task_.label_count.empty())
+    const auto any_of = [&](Of of) {
+      return std::ranges::any_of(metrics, [=](const Metric& metric) { return metric.kind->of == of; });
+    };
+    if (any_of(Of::numbers)) numbers_.emplace();
+    if (!any_of(Of::ranks) && !any_of(Of::classes)) return;
+    if (task_.label_count.empty()) {
       rows_.emplace();
+      return;
+    }
+    const int64_t classes = config_integers(*network.config).find(task_.label_count)->second;
+    if (problem_of(network) == "multi_label_classification")
+      labels_.emplace(classes);
     else
-      classes_ = ClassCounts::of(config_integers(*network.config).find(task_.label_count)->second);
+      classes_ = ClassCounts::of(classes);
   }
 
-  bool needed() const { return rows_ || classes_; }
+  bool needed() const { return rows_ || numbers_ || labels_ || classes_; }
 
   void add(const Batch& batch, const at::Tensor& logits) {
-    if (rows_)
-      rows_->add(logits, batch.labels, batch.samples);
-    else
-      classes_->add(logits, task_.targets(batch.labels));
+    const int64_t texts = batch.leading().size(0) / batch.labels.size(0);
+    const at::Tensor samples = batch.samples.view({-1, texts}).select(1, 0);  // their places, counted by texts
+    if (classes_) classes_->add(logits, task_.targets(batch.labels));
+    if (labels_) labels_->add(logits, batch.labels);
+    if (!task_.label_count.empty()) {
+      if (numbers_) numbers_->add(logits.flatten(1), batch.labels.flatten(1), samples);
+      return;
+    }
+    const at::Tensor embeddings = logits.unflatten(0, {-1, texts});
+    if (rows_) rows_->add(embeddings, batch.labels, samples);
+    if (!numbers_) return;
+    if (texts != 2)
+      throw std::runtime_error("pearson and spearman are of two texts a sample: leave them out of eval.metrics");
+    const at::Tensor wide = embeddings.to(at::kDouble);
+    numbers_->add(at::cosine_similarity(wide.select(1, 0), wide.select(1, 1), -1).unsqueeze(1),
+                  batch.labels.unsqueeze(1), samples);
   }
 
   std::vector<std::pair<std::string, double>> values(double loss, const Mesh& mesh) {
-    std::vector<std::pair<std::string, double>> values;
+    std::vector<Metric> of_rows, of_numbers;
+    for (const Metric& metric : metrics_)
+      if (metric.kind->of == Of::numbers)
+        of_numbers.push_back(metric);
+      else if (rows_)
+        of_rows.push_back(metric);
     if (classes_) classes_->sum(mesh);
-    const std::vector<double> of_rows = rows_ ? rows_->values(metrics_, mesh) : std::vector<double>();
-    for (size_t i = 0; i < metrics_.size(); ++i)
-      values.emplace_back(metrics_[i].name,
-                          rows_ ? of_rows[i] : value_of(metrics_[i], classes_.value_or(ClassCounts()), loss));
-    return values;
+    if (labels_) labels_->sum(mesh);
+    std::map<std::string, double> values;
+    const auto keep = [&](const std::vector<Metric>& metrics, const std::vector<double>& found) {
+      for (size_t i = 0; i < metrics.size(); ++i) values[metrics[i].name] = found[i];
+    };
+    if (rows_) keep(of_rows, rows_->values(of_rows, mesh));
+    if (numbers_) keep(of_numbers, numbers_->values(of_numbers, mesh));
+    std::vector<std::pair<std::string, double>> in_order;
+    for (const Metric& metric : metrics_) {
+      const auto found = values.find(metric.name);
+      in_order.emplace_back(metric.name, found != values.end() ? found->second
+                                         : labels_             ? labels_->value(metric)
+                                                   : value_of(metric, classes_.value_or(ClassCounts()), loss));
+    }
+    return in_order;
   }
 
  private:
   const Task& task_;
   const std::vector<Metric>& metrics_;
-  std::optional<ClassCounts> classes_;  // where what is predicted is a class
-  std::optional<RowRanking> rows_;      // where it is an embedding
+  std::optional<ClassCounts> classes_;  // where what is predicted is a class,
+  std::optional<LabelSets> labels_;     // several labels,
+  std::optional<RowRanking> rows_;      // an embedding,
+  std::optional<NumberPairs> numbers_;  // a number, or how near two embeddings are
 };
 
 }  // namespace

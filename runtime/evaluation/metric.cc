@@ -16,6 +16,8 @@ namespace {
 
 using Of = MetricKind::Of;
 
+constexpr std::string_view kRegression = "regression", kSeveralLabels = "multi_label_classification";
+
 /// The row of a metric's name, with or without a cutoff; the end where there is none.
 auto kind_of(std::string_view name) {
   return std::ranges::find(metric_kinds(), name.substr(0, name.find('@')), &MetricKind::name);
@@ -27,8 +29,11 @@ bool compares_rows(const Task& task) { return task.label_count.empty(); }
 /// Tasks whose loss is that of a token.
 bool predicts_tokens(const Task& task) { return task.label_count.ends_with("vocab_size") && task.name != "next-item"; }
 
-bool suits(const MetricKind& kind, const Task& task) {
+bool suits(const MetricKind& kind, const Task& task, std::string_view problem) {
   if (task.name == "contrastive-pairs") return false;  // rows are compared within a batch alone
+  if (kind.of == Of::numbers) return task.texts == kAnyTexts || problem == kRegression;
+  if (problem == kRegression) return false;
+  if (problem == kSeveralLabels) return kind.name == "accuracy" || kind.name == "f1";
   if (kind.of == Of::loss) return predicts_tokens(task);
   if (kind.of == Of::classes) return !compares_rows(task);
   return !compares_rows(task) || kind.takes_cutoff;
@@ -76,6 +81,8 @@ const std::vector<MetricKind>& metric_kinds() {
       {.name = "recall", .of = Of::ranks, .takes_cutoff = true, .needs_cutoff = true},
       {.name = "mrr", .of = Of::ranks, .takes_cutoff = true},
       {.name = "ndcg", .of = Of::ranks, .takes_cutoff = true},
+      {.name = "pearson", .of = Of::numbers},
+      {.name = "spearman", .of = Of::numbers},
   };
   return kinds;
 }
@@ -85,16 +92,16 @@ bool less_is_better(std::string_view name) {
   return kind != metric_kinds().end() && kind->less_is_better;
 }
 
-Metric find_metric(const std::string& name, std::string_view task_name) {
+Metric find_metric(const std::string& name, std::string_view task_name, std::string_view problem) {
   const Task& task = *find_task(task_name);
   const size_t at = name.find('@');
   const std::string_view stem = std::string_view(name).substr(0, at);
   std::vector<std::string> known;
   for (const MetricKind& kind : metric_kinds())
-    if (suits(kind, task)) known.push_back(fmt::format("{}{}", kind.name, kind.takes_cutoff ? "@20" : ""));
+    if (suits(kind, task, problem)) known.push_back(fmt::format("{}{}", kind.name, kind.takes_cutoff ? "@20" : ""));
   const auto kind = kind_of(name);
   if (known.empty()) refuse(name, fmt::format("is no metric of {}, which has none", task.name));
-  if (kind == metric_kinds().end() || !suits(*kind, task))
+  if (kind == metric_kinds().end() || !suits(*kind, task, problem))
     refuse(name, fmt::format("is no metric of {}: it has {}", task.name, fmt::join(known, ", ")));
   Metric metric{name, &*kind};
   if (at == std::string::npos) {
@@ -109,8 +116,9 @@ Metric find_metric(const std::string& name, std::string_view task_name) {
   return metric;
 }
 
-std::vector<std::string> usual_metrics(std::string_view task_name) {
+std::vector<std::string> usual_metrics(std::string_view task_name, std::string_view problem) {
   const Task& task = *find_task(task_name);
+  if (problem == kRegression || problem == "cosine") return {"pearson", "spearman"};
   if (task.name == "contrastive-pairs") return {};
   if (compares_rows(task)) return {"mrr@10"};
   if (predicts_tokens(task)) return {"perplexity"};

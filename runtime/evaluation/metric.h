@@ -19,6 +19,7 @@ struct MetricKind {
     loss,     // of the mean loss
     classes,  // of what is predicted and what is right, class by class
     ranks,    // of where what is right stands among all that could be
+    numbers,  // of what is said and what is right, as numbers
   } of;
   bool takes_cutoff = false;  // "@k": what stands after the k-th place counts for nothing
   bool needs_cutoff = false;
@@ -37,11 +38,12 @@ struct Metric {
   int64_t cutoff = 0;  // 0: none
 };
 
-/// The metric of that name for an entry's task. Throws std::invalid_argument that says in a sentence why there is none.
-Metric find_metric(const std::string& name, std::string_view task);
+/// The metric of that name for an entry's task. `problem`: that of a classifier (problem_of()), or what embeddings are
+/// trained for (SentenceOptions::loss). Throws std::invalid_argument that says in a sentence why there is none.
+Metric find_metric(const std::string& name, std::string_view task, std::string_view problem = {});
 
 /// The metrics that a task's users look at first; may be none.
-std::vector<std::string> usual_metrics(std::string_view task);
+std::vector<std::string> usual_metrics(std::string_view task, std::string_view problem = {});
 
 /// Of a metric of ranks: what one row adds, whose right answers stand at these places (from 1, ascending, at least
 /// one). accuracy: whether the first place is right; recall: the share of them within the cutoff; mrr: one over the

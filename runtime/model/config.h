@@ -99,13 +99,16 @@ inline void check_layer_types(const std::vector<std::string>& layer_types, int64
   }
 }
 
-/// For a config's finish(): throws ConfigError for classifiers of fewer than two labels, and for problems other than
-/// one of several labels, which are not supported.
+/// For a config's finish(): throws ConfigError where the labels of a classifier make no problem that
+/// classification_loss() knows.
 inline void check_labels(int64_t num_labels, const std::optional<std::string>& problem_type) {
-  if (num_labels < 2 || problem_type.value_or("single_label_classification") != "single_label_classification")
-    throw ConfigError(
-        "only problems with one of several labels are supported: set num_labels to at least 2 and "
-        "problem_type to single_label_classification");
+  const std::string problem = problem_type.value_or("regression");
+  if (problem != "regression" && problem != "single_label_classification" && problem != "multi_label_classification")
+    throw ConfigError("problem_type is \"" + problem +
+                      "\": write regression, single_label_classification or multi_label_classification");
+  if (num_labels < (problem == "single_label_classification" ? 2 : 1))
+    throw ConfigError("num_labels is " + std::to_string(num_labels) +
+                      ": write at least 2, or 1 with a problem_type of regression or multi_label_classification");
 }
 
 /// A setting that some files give as a number and others as a text.

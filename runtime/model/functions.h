@@ -129,14 +129,6 @@ inline Tensor next_tokens(const Tensor& labels) {
 /// - returns [...] int64
 inline Tensor same_labels(const Tensor& labels) { return labels; }
 
-/// The labels of the rows that share theirs with another row; kIgnoredTarget for those that stand alone.
-/// - labels [batch] int64
-/// - returns [batch] int64
-inline Tensor rows_with_positives(const Tensor& labels) {
-  const Tensor equal = labels.unsqueeze(1).eq(labels.unsqueeze(0));
-  return labels.masked_fill(equal.sum(1).lt(2), kIgnoredTarget);
-}
-
 /// The sum of -log softmax(logits)[target] over all targets but kIgnoredTarget, in float32.
 /// - logits [..., vocab]
 /// - targets [...] int64
@@ -169,21 +161,20 @@ inline Tensor last_tokens(const Tensor& hidden_states, const Tensor& input_ids, 
   return hidden_states.flatten(0, 1).index_select(0, last + at::arange(batch, input_ids.options()) * seq);
 }
 
-/// Supervised contrastive loss (Khosla et al.) by cosines: for each row that has positives, rows of the same label, the
-/// mean over these of -log softmax(cosine / temperature) among all other rows; summed over such rows, in float32. With
-/// two rows a label it is the loss of SimCLR (Chen et al.).
-/// - embeddings [batch, hidden]
-/// - labels [batch] int64
+/// The loss of classifiers, summed: cross entropy where labels are classes; where they are numbers, the squared error
+/// for a `problem` of "regression" or one label, and otherwise the binary cross entropy of each label being so
+/// (transformers' problem_type), in float32. kIgnoredTarget counts for nothing.
+/// - logits [..., labels]
+/// - labels [...] int64, or [..., labels] float32; [...] of one label too
 /// - returns [] float32
-inline Tensor contrastive_loss(const Tensor& embeddings, const Tensor& labels, double temperature = 0.05) {
-  const Tensor wide = embeddings.to(at::kFloat);
-  const Tensor unit = wide / wide.norm(2, {-1}, /*keepdim=*/true).clamp_min(1e-12);
-  const Tensor self = at::eye(labels.size(0), labels.options().dtype(at::kBool));
-  const Tensor scores = (unit.matmul(unit.t()) / temperature).masked_fill(self, -1e9);
-  const Tensor targets = rows_with_positives(labels);
-  const Tensor pairs = targets.unsqueeze(1).eq(labels.unsqueeze(0)).logical_and(self.logical_not());
-  const Tensor positive = pairs.logical_and(targets.ne(kIgnoredTarget).unsqueeze(1)).to(at::kFloat);
-  return -((at::log_softmax(scores, -1) * positive).sum(1) / positive.sum(1).clamp_min(1)).sum();
+inline Tensor classification_loss(const Tensor& logits, const Tensor& labels,
+                                  const std::optional<std::string>& problem) {
+  if (!labels.is_floating_point()) return cross_entropy(logits, labels);
+  const Tensor wide = logits.to(at::kFloat).view_as(labels), none = labels.eq(kIgnoredTarget);
+  const bool numbers = problem ? *problem == "regression" : logits.size(-1) == 1;
+  const Tensor losses = numbers ? (wide - labels).square()
+                                : at::binary_cross_entropy_with_logits(wide, labels, {}, {}, at::Reduction::None);
+  return losses.masked_fill(none, 0.0).sum();
 }
 
 /// The number of targets that are not kIgnoredTarget.

@@ -18,6 +18,7 @@
 #include "runtime/model/pp.h"              // IWYU pragma: export
 #include "runtime/model/registry.h"        // IWYU pragma: export
 #include "runtime/model/rope.h"            // IWYU pragma: export
+#include "runtime/model/sentences.h"       // IWYU pragma: export
 #include "runtime/model/state_space.h"     // IWYU pragma: export
 #include "runtime/model/stored_as.h"       // IWYU pragma: export
 #include "runtime/model/tasks.h"           // IWYU pragma: export

@@ -26,6 +26,9 @@ class Stage;
 namespace routing {
 class Balance;
 }
+namespace sentences {
+class Objective;
+}
 namespace tp {
 class TensorParallel;
 }
@@ -33,14 +36,15 @@ class TensorParallel;
 /// What the runtime does in a model's place. Null means that there is nothing to do: a model that is bound to nothing
 /// is a whole one, in one process.
 struct Parallel {
-  fsdp::Units* units = nullptr;              // gathers, frees and recomputes units; null: they are plain calls
-  tp::TensorParallel* tp = nullptr;          // null where tp is 1
-  pp::Stage* stage = nullptr;                // null where there is one stage
-  dp::DataParallel* dp = nullptr;            // null where no ranks share a batch's rows
-  cache::Cache* cache = nullptr;             // null where a forward sees whole sequences
-  dropout::Draws* dropout = nullptr;         // null where nothing is dropped, or libtorch draws
-  routing::Balance* routing = nullptr;       // null where experts are not balanced
-  init::Initializer* initializer = nullptr;  // null where parameters are written in place
+  fsdp::Units* units = nullptr;               // gathers, frees and recomputes units; null: they are plain calls
+  tp::TensorParallel* tp = nullptr;           // null where tp is 1
+  pp::Stage* stage = nullptr;                 // null where there is one stage
+  dp::DataParallel* dp = nullptr;             // null where no ranks share a batch's rows
+  cache::Cache* cache = nullptr;              // null where a forward sees whole sequences
+  dropout::Draws* dropout = nullptr;          // null where nothing is dropped, or libtorch draws
+  routing::Balance* routing = nullptr;        // null where experts are not balanced
+  sentences::Objective* sentences = nullptr;  // null where a forward's own sentences are compared, in the usual way
+  init::Initializer* initializer = nullptr;   // null where parameters are written in place
 };
 
 /// What the model that runs on this thread is bound to. What runs later, as a backward does, and perhaps on another

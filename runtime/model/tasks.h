@@ -10,6 +10,8 @@
 
 namespace modular {
 
+inline constexpr int64_t kAnyTexts = 0;
+
 /// A row of kTasks.
 struct Task {
   std::string_view name;  // as MODEL_ENTRY spells it
@@ -24,6 +26,7 @@ struct Task {
   /// Whether a forward can continue from what another kept of the tokens before (cache.h): what an entry for the task
   /// says of a position depends on nothing after it, and on nothing but what the batch holds for each token.
   bool cached = false;
+  int64_t texts = 1;  // that a sample has, each a row of a batch; kAnyTexts: as many as its data has
 };
 
 /// The tasks that MODEL_ENTRY may name.
@@ -38,7 +41,9 @@ inline constexpr std::array kTasks = [] {
       Task{"next-item", tokens, each_token, no_targets, "vocab_size", next_tokens, /*cached=*/true},
       Task{"sequence-classification", tokens, each_row, no_targets, "num_labels", same_labels},
       Task{"token-classification", tokens, each_token, no_targets, "num_labels", same_labels},
-      Task{"sentence-embedding", tokens, each_row, no_targets, "", rows_with_positives},
+      // Labels are one a sample: how its texts relate, or without further texts which rows belong together.
+      Task{"sentence-embedding", tokens, each_row, no_targets, "", same_labels, /*cached=*/false, kAnyTexts},
+      Task{"sentence-pair-classification", tokens, each_row, no_targets, "num_labels", same_labels, false, /*texts=*/2},
       Task{"image-classification", images, each_row, no_targets, "num_labels", same_labels},
       // A row's text belongs to its image and to no other row's: labels only say which rows count.
       Task{"contrastive-pairs", tokens_and_images, each_row, no_targets, "", same_labels},

@@ -19,8 +19,10 @@ inline constexpr int64_t kIgnoredTarget = -100;
 
 /// What an entry's forward reads. An undefined tensor means "not given".
 struct Batch {
-  Tensor input_ids;               // [batch, seq] int64; items of a session are ids too
-  Tensor labels;                  // int64, shaped as the task has it (tasks.h); kIgnoredTarget for no target
+  Tensor input_ids;               // [batch, seq] int64; items of a session are ids too; the texts of a sample are rows
+                                  // after one another
+  Tensor labels;                  // int64, or float32 for numbers, shaped as the task has it (tasks.h), one a sample
+                                  // where that has several texts; kIgnoredTarget for no target
   Tensor attention_mask;          // [batch, seq] int64 or bool, 0 for padding
   Tensor position_ids;            // [batch, seq] int64; 0 … seq - 1, or what the model counts, when not given
   Tensor documents;               // [batch, seq] int64, which document a token is of: attention keeps them apart

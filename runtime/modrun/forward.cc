@@ -39,9 +39,9 @@ Batch checked_batch(const ForwardOptions& options, const ModelConfig& model) {
 int64_t data_ranks(const MeshShape& shape) { return shape[Axis::dp_replicate] * shape[Axis::dp_shard]; }
 
 void check_rows(const ForwardOptions& options, const Batch& batch, const MeshShape& shape) {
-  if (batch.leading().size(0) % data_ranks(shape) != 0)
+  if (samples_of(batch) % data_ranks(shape) != 0)
     throw std::runtime_error(fmt::format("{} has {} rows: make dp_replicate x dp_shard, {}, divide them",
-                                         options.inputs.string(), batch.leading().size(0), data_ranks(shape)));
+                                         options.inputs.string(), samples_of(batch), data_ranks(shape)));
 }
 
 /// The one rank of each data-parallel share that writes its logits.
@@ -71,16 +71,16 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
     fmt::print(stderr, "{}\n", note);
   Batch batch = checked_batch(options, source.model);
   check_rows(options, batch, mesh.shape());
-  const int64_t rows = batch.leading().size(0) / data_ranks(mesh.shape());
-  const int64_t first_row =
-      rows * (mesh.coordinate(Axis::dp_replicate) * mesh.size(Axis::dp_shard) + mesh.coordinate(Axis::dp_shard));
-  const int64_t all_rows = batch.leading().size(0);
+  const int64_t dp_rank =
+      mesh.coordinate(Axis::dp_replicate) * mesh.size(Axis::dp_shard) + mesh.coordinate(Axis::dp_shard);
+  const int64_t samples = samples_of(batch) / data_ranks(mesh.shape());
   try {
-    batch = rows_of(std::move(batch), source.model, first_row, rows);
+    batch = rows_of(std::move(batch), source.model, dp_rank * samples, samples);
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(fmt::format("{}: {}", options.inputs.string(), error.what()));
   }
-  batch.samples = at::arange(first_row, first_row + rows, at::kLong);
+  const int64_t rows = batch.leading().size(0);
+  batch.samples = at::arange(dp_rank * rows, (dp_rank + 1) * rows, at::kLong);
   batch.tensors([&](at::Tensor& tensor) {
     if (tensor.defined()) tensor = tensor.to(mesh.device());
   });
@@ -102,7 +102,7 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
   partial += ".partial";
   if (mesh.rank() == 0) {
     std::vector<int64_t> shape = logits.sizes().vec();
-    shape[0] = all_rows;
+    shape[0] *= data_ranks(mesh.shape());
     std::vector<SafetensorsWriter::Tensor> headers = {{"logits", logits.scalar_type(), shape}};
     if (result) headers.push_back({"loss", at::kDouble, {}});
     if (options.gradients)
@@ -115,7 +115,7 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
   barrier(mesh.control(), "the creation of the outputs' file");
   auto writer = SafetensorsWriter::open(partial);
   std::vector<int64_t> offset(static_cast<size_t>(logits.dim()), 0);
-  offset[0] = first_row;
+  offset[0] = dp_rank * logits.size(0);
   if (writes_logits(mesh)) writer.write("logits", offset, logits);
   if (options.gradients)
     for (const ShardedParameter& parameter : model.parameters())

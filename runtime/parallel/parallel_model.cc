@@ -21,12 +21,6 @@
 namespace modular {
 namespace {
 
-/// Targets of a batch before its forward has run; equal to the Outputs::token_count that the forward returns.
-int64_t targets_of(const Entry& entry, const Batch& batch) {
-  if (!batch.labels.defined()) return 0;
-  return count_targets(find_task(entry.task)->targets(batch.labels)).item<int64_t>();
-}
-
 /// Its positions that are not padding.
 int64_t positions_of(const Batch& batch) {
   return batch.attention_mask.defined() ? batch.attention_mask.sum().item<int64_t>() : batch.leading().numel();
@@ -136,6 +130,28 @@ StageFunctions ParallelModel::State::stage_functions(size_t micro_batches) {
   return {forward, run_backward, can_cut};
 }
 
+int64_t ParallelModel::State::targets_of(std::span<const Batch> micro_batches) const {
+  if (sentences) return sentences->targets(micro_batches);
+  int64_t targets = 0;
+  for (const Batch& batch : micro_batches)
+    if (batch.labels.defined()) targets += count_targets(find_task(entry.task)->targets(batch.labels)).item<int64_t>();
+  return targets;
+}
+
+void ParallelModel::State::compare_samples(std::span<const Batch> micro_batches) {
+  sentences->begin(/*trains=*/true);
+  // Those of a single micro-batch are compared within its forward.
+  if (!sentences->compares_samples(micro_batches.front()) || (micro_batches.size() == 1 && !pipeline)) return;
+  const at::NoGradGuard no_grad;
+  Parallel parallel = bound;
+  parallel.routing = nullptr;
+  const Binding binding(parallel);
+  sentences->collect();
+  evaluate(micro_batches, nullptr);
+  if (runner) runner->release_all();
+  sentences->settle();
+}
+
 void ParallelModel::State::count_choices(std::span<const Batch> micro_batches) {
   // The choices of a single micro-batch are known between its forward and its backward.
   if (!routers->needs_counts() || (micro_batches.size() == 1 && !pipeline)) return;
@@ -217,16 +233,16 @@ StepResult ParallelModel::step(std::span<const Batch> given) {
   const InstalledSavedTensors installed_saved(state.saved ? &*state.saved : nullptr);
   const WatchedOperations watched(state.saved ? &*state.saved : nullptr);
 
-  int64_t targets = 0, positions = 0, rows = 0;
-  for (const Batch& batch : given) {  // before they are copied: a GPU would be waited for
-    targets += targets_of(state.entry, batch);
+  const int64_t targets = state.targets_of(given);  // before they are copied: a GPU would be waited for
+  int64_t positions = 0, rows = 0;
+  for (const Batch& batch : given)
     if (state.routers) positions += positions_of(batch), rows += batch.leading().size(0);
-  }
   std::vector<double> totals = {static_cast<double>(targets)};
   if (state.routers) totals.insert(totals.end(), {static_cast<double>(positions), static_cast<double>(rows)});
   totals = state.sum(std::move(totals), "the number of targets");
   const std::vector<Batch> micro_batches = copied_to(state.mesh.device(), given);
   const double total = totals[0], scale = total > 0 ? 1.0 / total : 0.0;
+  if (state.sentences) state.compare_samples(micro_batches);
   if (state.routers) {
     state.routers->begin_step(/*positions=*/totals[1], /*sequences=*/totals[2]);
     state.count_choices(micro_batches);
@@ -263,7 +279,12 @@ StepResult ParallelModel::evaluate(std::span<const Batch> batches, const SeeLogi
   const at::NoGradGuard no_grad;
   std::vector<Batch> asked = copied_to(state.mesh.device(), batches);
   for (Batch& batch : asked) batch.want_logits = see != nullptr;
-  const PipelineSums own = state.evaluate(asked, see);
+  if (state.sentences) state.sentences->begin(/*trains=*/false), state.sentences->collect();
+  PipelineSums own = state.evaluate(asked, see);
+  if (state.sentences) {
+    const auto compared = state.sentences->settle();
+    own.loss_sum += compared.loss, own.token_count += compared.count;
+  }
   if (state.runner) state.runner->release_all();
   constexpr const char* kWhat = "the evaluation's loss";
   const auto sums =
@@ -287,6 +308,7 @@ at::Tensor ParallelModel::logits(const Batch& batch, cache::Cache* cache) {
   const at::NoGradGuard no_grad;
   Batch asked = copied_to(state.mesh.device(), batch);
   asked.want_logits = true;
+  if (state.sentences) asked.labels.reset();  // which no embedding depends on, and whose loss would be that of a step
   const at::Tensor logits =
       state.pipeline ? state.pipeline->logits(asked, state.stage_functions(0)) : state.model.forward(asked).logits;
   if (cache) cache->advance(batch.input_ids.size(1));

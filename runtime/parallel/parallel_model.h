@@ -14,6 +14,7 @@
 #include "runtime/parallel/memory_options.h"
 #include "runtime/parallel/pipeline_options.h"
 #include "runtime/parallel/router_options.h"
+#include "runtime/parallel/sentence_losses.h"
 #include "runtime/parallel/sharded_parameter.h"
 
 namespace modular {
@@ -36,9 +37,10 @@ struct ParallelOptions {
   bool dropout = true;  // in step(), as the config says
   // Modules and parameters that are not trained, by paths in the module tree, in which "*" is any one component.
   std::vector<std::string> frozen = {};
-  PipelineOptions pipeline = {};  // where pp is larger than 1
-  RouterOptions router = {};      // in step(), of a model with experts
-  bool initialize = true;         // draw initial values; not where all are loaded next, until when they are undefined
+  PipelineOptions pipeline = {};   // where pp is larger than 1
+  RouterOptions router = {};       // in step(), of a model with experts
+  SentenceOptions sentences = {};  // of an entry for sentence-embedding
+  bool initialize = true;          // draw initial values; not where all are loaded next, until when they are undefined
 };
 
 /// What one optimizer step's forward and backward found, over the whole mesh.

@@ -108,6 +108,7 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   }
   state.data_parallel = mesh.group({Axis::dp_replicate, Axis::dp_shard});
   if (state.data_parallel) state.rows_of_ranks = make_data_parallel(state.data_parallel);
+  if (find_task(entry.task)->texts == kAnyTexts) state.sentences.emplace(options.sentences, state.data_parallel);
   const std::vector<PlacedStage> stages = state.pipeline ? state.pipeline->own_stages() : std::vector<PlacedStage>();
   std::vector<const PlacedStage*> own;
   for (const PlacedStage& stage : stages) {

@@ -18,6 +18,7 @@
 #include "runtime/parallel/pipeline.h"
 #include "runtime/parallel/router_balance.h"
 #include "runtime/parallel/saved_tensors.h"
+#include "runtime/parallel/sentence_objective.h"
 #include "runtime/parallel/tensor_parallel.h"
 #include "runtime/parallel/thread_replicas.h"
 #include "runtime/parallel/uneven_splits.h"
@@ -50,6 +51,7 @@ struct ParallelModel::State {
   ProcessGroup data_parallel;  // the ranks whose batches make up a step's
   std::optional<DropoutDraws> dropout;
   std::optional<RouterBalance> routers;
+  std::optional<SentenceObjective> sentences;
   HostGradients host_gradients;  // where the optimizer is offloaded
   std::optional<ThreadReplicas> replicas;
 
@@ -65,7 +67,8 @@ struct ParallelModel::State {
     return {.units = runner ? &*runner : nullptr,
             .tp = tensor_parallel.get(),
             .stage = pipeline.get(),
-            .dp = rows_of_ranks.get()};
+            .dp = rows_of_ranks.get(),
+            .sentences = sentences ? &*sentences : nullptr};
   }
 
   void lay_out();
@@ -79,6 +82,10 @@ struct ParallelModel::State {
   void backward(const std::function<void()>& autograd, bool last_of_stage, bool last_of_step, bool with_root);
   void end_step();
   StageFunctions stage_functions(size_t micro_batches);
+  /// Targets of this rank's micro-batches before their forwards have run: as many as these count.
+  int64_t targets_of(std::span<const Batch> micro_batches) const;
+  /// Compares the samples of a step, before its first backward needs that.
+  void compare_samples(std::span<const Batch> micro_batches);
   /// What routers choose in a step, before its first backward needs it.
   void count_choices(std::span<const Batch> micro_batches);
   PipelineSums train(std::span<const Batch> micro_batches, double scale);

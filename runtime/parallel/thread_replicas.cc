@@ -24,14 +24,16 @@ void count_exchange(double bytes) {
   traffic().bytes += bytes;
 }
 
-/// Rows [first, first + count) of a batch, on `device`.
-Batch rows_of(Batch batch, int64_t first, int64_t count, const at::Device& device) {
+/// Samples [first, first + count) of a batch, each with its `texts` rows, on `device`.
+Batch rows_of(Batch batch, int64_t first, int64_t count, int64_t texts, const at::Device& device) {
   const int64_t rows = batch.leading().size(0);
   batch.tensors([&](Tensor& tensor) {
     if (!tensor.defined()) return;
-    TORCH_CHECK(tensor.size(0) == rows, "a batch of ", rows, " rows has a tensor of ", tensor.size(0),
-                ": parallel.dp_threads deals out rows, so set it to 1");
-    tensor = tensor.narrow(0, first, count).to(device, /*non_blocking=*/true);
+    const bool is_by_sample = texts > 1 && tensor.is_same(batch.labels);
+    TORCH_CHECK(tensor.size(0) == (is_by_sample ? rows / texts : rows), "a batch of ", rows, " rows has a tensor of ",
+                tensor.size(0), ": parallel.dp_threads deals out rows, so set it to 1");
+    const int64_t rows_of_each = is_by_sample ? 1 : texts;
+    tensor = tensor.narrow(0, first * rows_of_each, count * rows_of_each).to(device, /*non_blocking=*/true);
   });
   return batch;
 }
@@ -68,7 +70,8 @@ struct ThreadReplicas::Replica {
 ThreadReplicas::~ThreadReplicas() = default;
 
 ThreadReplicas::ThreadReplicas(const Entry& entry, const AnyConfig& config, Model& first, int64_t count,
-                               std::optional<uint64_t> dropout_seed) {
+                               std::optional<uint64_t> dropout_seed)
+    : task_(find_task(entry.task)) {
   replicas_.push_back(std::make_unique<Replica>(first, dropout_seed));
   Replica& main = *replicas_.front();
   if (!main.parameters.empty()) main.device = main.parameters.front().device();
@@ -133,13 +136,14 @@ Outputs ThreadReplicas::run(const Batch& batch, double scale) {
   if (!named.samples.defined())
     named.samples = at::arange(rows, at::TensorOptions(at::kLong).device(batch.leading().device()));
   const auto all = static_cast<int64_t>(replicas_.size());
-  const size_t used = static_cast<size_t>(std::min(rows, all));
+  const int64_t texts = std::max<int64_t>(task_->texts, 1), samples = rows / texts;
+  const size_t used = static_cast<size_t>(std::min(samples, all));
   std::vector<Batch> parts;
   double dealt = 0.0;
   for (size_t i = 0; i < used; ++i) {
-    const int64_t number = static_cast<int64_t>(i), first = rows * number / static_cast<int64_t>(used);
-    const int64_t end = rows * (number + 1) / static_cast<int64_t>(used);
-    parts.push_back(rows_of(named, first, end - first, replicas_[i]->device));
+    const int64_t number = static_cast<int64_t>(i), first = samples * number / static_cast<int64_t>(used);
+    const int64_t end = samples * (number + 1) / static_cast<int64_t>(used);
+    parts.push_back(rows_of(named, first, end - first, texts, replicas_[i]->device));
     if (i > 0) dealt += bytes_of(parts.back());
   }
   count_exchange(dealt);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/model/registry.h"
+#include "runtime/model/tasks.h"
 #include "runtime/parallel/dropout_draws.h"
 
 namespace modular {
@@ -33,6 +34,7 @@ class ThreadReplicas {
   struct Replica;
   void on_threads(size_t count, const std::function<void(size_t replica)>& body);
 
+  const Task* task_;
   std::vector<std::unique_ptr<Replica>> replicas_;
 };
 

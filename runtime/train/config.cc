@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <limits>
 
+#include "runtime/checkpoint/examples.h"
 #include "runtime/model/tasks.h"
 #include "runtime/train/config_field.h"
 
@@ -36,9 +37,10 @@ int64_t product(std::initializer_list<int64_t> factors) {
 
 std::vector<Metric> RunConfig::eval_metrics() const {
   const std::string_view task = network.entry->task;
+  const std::string problem = find_task(task)->texts == kAnyTexts ? sentences.loss : problem_of(network);
   std::vector<Metric> metrics;
-  for (const std::string& name : eval.metrics.empty() ? usual_metrics(task) : eval.metrics)
-    metrics.push_back(find_metric(name, task));
+  for (const std::string& name : eval.metrics.empty() ? usual_metrics(task, problem) : eval.metrics)
+    metrics.push_back(find_metric(name, task, problem));
   return metrics;
 }
 
@@ -82,6 +84,7 @@ ParallelOptions RunConfig::parallel_options() const {
                     .by_sequence = router.balance == "sequence",
                     .z_loss = router.z_loss,
                     .bias_speed = router.bias_speed};
+  options.sentences = sentences;
   return options;
 }
 

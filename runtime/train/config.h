@@ -127,6 +127,18 @@ struct RouterSection {
   }
 };
 
+struct SentencesSection : SentenceOptions {
+  template <class Visitor>
+  void fields(Visitor&& visit) {
+    visit("loss", loss,
+          "of entries for sentence-embedding: supervised (one text a sample), in-batch (two or more), contrastive or "
+          "cosine (two), triplet (three); what suits the data when empty");
+    visit("scale", scale, "supervised and in-batch: of cosines in their softmax, one over the temperature", 0);
+    visit("margin", margin, "contrastive (0.5 when not given) and triplet (5): of distances", 0);
+    visit("distance", distance, "contrastive (cosine when empty) and triplet (euclidean): cosine or euclidean");
+  }
+};
+
 struct ParallelSection {
   int64_t pp = 1, dp_replicate = 1, dp_shard = -1, tp = 1, zero_stage = 3, prefetch = 1, timeout_minutes = 10;
   int64_t stages_per_rank = 0, dp_threads = 1;
@@ -202,7 +214,8 @@ struct EvalSection {
     visit("every", every, "steps between evaluations on held-out files; 0 for one at the end only", 0);
     visit("samples", samples, "held-out samples of an evaluation; 0 for all", 0);
     visit("metrics", metrics,
-          "beside the loss: perplexity, accuracy, f1, recall@k, mrr@k, ndcg@k; those that are usual for the model's "
+          "beside the loss: perplexity, accuracy, f1, recall@k, mrr@k, ndcg@k, pearson, spearman; those that are usual "
+          "for the model's "
           "task when empty");
     visit("patience", patience,
           "evaluations without a better one, by checkpoint.best or else the loss, after which a run ends; 0 for never",
@@ -246,6 +259,7 @@ struct RunConfig {
   TrainSection train;
   OptimSection optim;
   RouterSection router;
+  SentencesSection sentences;
   ParallelSection parallel;
   CheckpointSection checkpoint;
   EvalSection eval;
@@ -258,8 +272,8 @@ struct RunConfig {
   template <class Visitor>
   void sections(Visitor&& visit) {
     visit("model", model), visit("data", data), visit("train", train), visit("optim", optim);
-    visit("router", router), visit("parallel", parallel), visit("checkpoint", checkpoint), visit("eval", eval),
-        visit("sample", sample);
+    visit("router", router), visit("sentences", sentences), visit("parallel", parallel),
+        visit("checkpoint", checkpoint), visit("eval", eval), visit("sample", sample);
     visit("metrics", metrics);
   }
 

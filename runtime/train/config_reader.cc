@@ -240,6 +240,12 @@ void check_together(const RunConfig& config) {
   one_of("model.readers", config.model.readers, {"all", "first"});
   one_of("checkpoint.form", config.checkpoint.form, {"sharded", "full"});
   one_of("router.balance", config.router.balance, {"batch", "sequence"});
+  std::vector<std::string_view> sentence_loss_names = {""};
+  std::ranges::transform(sentence_losses(), std::back_inserter(sentence_loss_names), &SentenceLoss::name);
+  one_of("sentences.loss", config.sentences.loss, sentence_loss_names);
+  one_of("sentences.distance", config.sentences.distance, {"", "cosine", "euclidean"});
+  unless(config.sentences.scale > 0.0, {"sentences.scale"},
+         fmt::format("sentences.scale is {}: it must be above 0", config.sentences.scale));
   one_of("train.device", config.train.device, {"auto", "cpu", "cuda"});
   one_of("train.on_nonfinite", config.train.on_nonfinite, {"stop", "skip", "rollback"});
   unless(config.train.on_nonfinite != "rollback" || config.checkpoint.every >= 0,

@@ -254,12 +254,15 @@ std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const std::vec
   if (!examples) return samples;
   const auto shape = examples->examples().row_shape("input_ids");
   const auto longest = longest_sequence(config.network);
-  if (!shape.empty() && longest && shape[0] > *longest)
+  if (!shape.empty() && longest && shape.back() > *longest)
     throw ConfigError(
         fmt::format("the examples of data.paths have {} tokens, and {} has positions for {}: write shorter "
                     "ones, or raise model.config.max_position_embeddings",
-                    shape[0], config.network.entry->architecture, *longest));
+                    shape.back(), config.network.entry->architecture, *longest));
   check_images_of(config.network, *examples);
+  if (find_task(config.network.entry->task)->texts == kAnyTexts)
+    refuse_if(sentence_refusal(config.sentences, examples->examples().texts(), examples->examples().has_labels(),
+                               examples->examples().labels_are_numbers()));
   return samples;
 }
 
@@ -359,7 +362,14 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   run.config.train.batch_size = settings.batch_shape(run.mesh, 0).global();
 
   run.files = find_data_files(settings.data);
-  for (const auto* files : {&run.files.training, &run.files.held_out}) prepare_samples(settings, *files, 0);
+  for (const auto* files : {&run.files.training, &run.files.held_out}) {
+    const auto samples = prepare_samples(settings, *files, 0);
+    const auto* const examples = dynamic_cast<const ExampleSamples*>(samples.get());
+    if (examples && find_task(settings.network.entry->task)->texts == kAnyTexts)
+      run.config.sentences.loss =
+          sentence_loss_of(settings.sentences, examples->examples().texts(), examples->examples().labels_are_numbers())
+              .name;
+  }
   for (const auto& [key, is_set] : {std::pair("checkpoint.best", !settings.checkpoint.best.empty()),
                                     std::pair("eval.patience", settings.eval.patience > 0)})
     if (is_set && run.files.held_out.empty())

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+#include <numeric>
+
 #include "runtime/data/token_samples.h"
 #include "runtime/model/tasks.h"
 #include "runtime/train/preflight.h"
@@ -25,14 +28,15 @@ ExampleSamples::ExampleSamples(const std::vector<DataFile>& files, const ModelCo
 int64_t ExampleSamples::tokens() const {
   int64_t tokens = 0;
   for (const char* name : {"input_ids", "decoder_input_ids"})
-    if (const auto shape = examples_.row_shape(name); !shape.empty()) tokens += shape[0];
+    if (const auto shape = examples_.row_shape(name); !shape.empty())
+      tokens += std::reduce(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());  // of all texts
   return std::max<int64_t>(tokens, 1);
 }
 
-Batch ExampleSamples::read(std::span<const SamplePlace> places, int64_t rows) const {
+Batch ExampleSamples::read(std::span<const SamplePlace> places, int64_t samples) const {
   std::vector<int64_t> numbers;
   for (const SamplePlace& place : places) numbers.push_back(place.sample);
-  numbers.resize(static_cast<size_t>(rows));  // with the first row, which the model can read as well as any
+  numbers.resize(static_cast<size_t>(samples));  // with the first row, which the model can read as well as any
   Batch batch = examples_.read(numbers);
   batch.labels.slice(0, static_cast<int64_t>(places.size())).fill_(kIgnoredTarget);
   return batch;

@@ -38,6 +38,7 @@ const std::vector<Section>& sections() {
       {"State spaces", {"runtime/model/state_space.h"}},
       {"Images", {"runtime/model/images.h"}},
       {"Pairs, and rows of all ranks", {"runtime/model/pairs.h", "runtime/model/dp.h"}},
+      {"Sentences", {"runtime/model/sentences.h"}},
       {"Tensor parallelism", {"runtime/model/tp.h"}},
       {"Initialization", {"runtime/model/init.h"}},
       {"Names in checkpoint files", {"runtime/model/stored_as.h"}},

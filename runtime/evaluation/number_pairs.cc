@@ -1,0 +1,48 @@
+#include "runtime/evaluation/number_pairs.h"
+
+#include <cmath>
+
+#include "runtime/model/tensors.h"
+
+namespace modular {
+namespace {
+
+/// From 1: [numbers] float64.
+at::Tensor ranks_of(const at::Tensor& numbers) {
+  const auto [values, place_of, counts] =
+      at::_unique2(numbers, /*sorted=*/true, /*return_inverse=*/true, /*return_counts=*/true);
+  const at::Tensor last = counts.cumsum(0).to(at::kDouble), several = counts.to(at::kDouble);
+  return (last - (several - 1.0) / 2.0).index_select(0, place_of);
+}
+
+}  // namespace
+
+double pearson(const at::Tensor& a, const at::Tensor& b) {
+  if (a.numel() == 0) return 0.0;
+  const at::Tensor x = a.to(at::kDouble) - a.to(at::kDouble).mean(), y = b.to(at::kDouble) - b.to(at::kDouble).mean();
+  const double both = (x * y).sum().item<double>();
+  const double scale = std::sqrt(x.square().sum().item<double>()) * std::sqrt(y.square().sum().item<double>());
+  return scale > 0.0 ? both / scale : 0.0;
+}
+
+double spearman(const at::Tensor& a, const at::Tensor& b) {
+  return a.numel() == 0 ? 0.0 : pearson(ranks_of(a), ranks_of(b));
+}
+
+void NumberPairs::add(const at::Tensor& said, const at::Tensor& right, const at::Tensor& samples) {
+  rows_.add(at::cat({said.to(at::kDouble), right.to(at::kDouble).to(said.device())}, 1), samples);
+}
+
+std::vector<double> NumberPairs::values(const std::vector<Metric>& metrics, const Mesh& mesh) const {
+  const at::Tensor all = rows_.all(at::kDouble, mesh);
+  const std::vector<at::Tensor> halves = all.chunk(2, 1);
+  std::vector<double> values(metrics.size());
+  if (all.numel() == 0) return values;
+  const at::Tensor counted = halves[1].ne(kIgnoredTarget);
+  const at::Tensor said = halves[0].masked_select(counted), right = halves[1].masked_select(counted);
+  for (size_t i = 0; i < metrics.size(); ++i)
+    values[i] = metrics[i].kind->name == "pearson" ? pearson(said, right) : spearman(said, right);
+  return values;
+}
+
+}  // namespace modular

@@ -1,0 +1,149 @@
+#include "runtime/parallel/sentence_objective.h"
+
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/mesh/collectives.h"
+#include "runtime/parallel/recomputed_operations.h"
+#include "runtime/parallel/saved_tensors.h"
+
+namespace modular {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// A loss whose gradient by the embeddings is known.
+struct KnownGradient : torch::autograd::Function<KnownGradient> {
+  static Tensor forward(AutogradContext* context, const Tensor& embeddings, const Tensor& loss,
+                        const Tensor& gradient) {
+    context->saved_data["gradient"] = gradient;
+    context->saved_data["type"] = static_cast<int64_t>(embeddings.scalar_type());
+    return loss.clone();
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
+    return {(gradients[0] * context->saved_data["gradient"].toTensor()).to(type), Tensor(), Tensor()};
+  }
+};
+
+/// The embeddings by sample: [samples, texts, hidden].
+Tensor by_sample(const Tensor& embeddings, const Tensor& labels) {
+  return embeddings.unflatten(0, {labels.size(0), -1});
+}
+
+bool is_same(const Tensor& a, const Tensor& b) {
+  return a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl() &&
+         a.storage_offset() == b.storage_offset();
+}
+
+}  // namespace
+
+SentenceObjective::SentenceObjective(const SentenceOptions& options, ProcessGroup data_parallel)
+    : options_(options), data_parallel_(std::move(data_parallel)) {}
+
+const SentenceLoss& SentenceObjective::kind_of(const Tensor& embeddings, const Tensor& labels) const {
+  return sentence_loss_of(options_, embeddings.size(0) / labels.size(0), labels.is_floating_point());
+}
+
+bool SentenceObjective::compares_samples(const Batch& batch) const {
+  return batch.labels.defined() && kind_of(batch.leading(), batch.labels).compares_samples;
+}
+
+Tensor SentenceObjective::in_order(const Tensor& own) const {
+  if (!data_parallel_) return own;
+  std::vector<int64_t> shape = own.sizes().vec();
+  shape.insert(shape.begin(), data_parallel_->getSize());
+  const Tensor all = at::zeros(shape, own.options());
+  all[data_parallel_->getRank()].copy_(own);
+  all_gather(data_parallel_, {all}, "the embeddings of data-parallel ranks").wait();
+  return all.transpose(0, 1).flatten(0, 1);  // a step's samples are dealt out one by one
+}
+
+Tensor SentenceObjective::own_of(const Tensor& all) const {
+  if (!data_parallel_) return all;
+  return all.unflatten(0, {-1, data_parallel_->getSize()}).select(1, data_parallel_->getRank());
+}
+
+int64_t SentenceObjective::targets(std::span<const Batch> micro_batches) const {
+  std::vector<Tensor> labels;
+  for (const Batch& batch : micro_batches)
+    if (batch.labels.defined()) labels.push_back(batch.labels.cpu());
+  if (labels.empty()) return 0;
+  const SentenceLoss& kind = kind_of(micro_batches.front().leading(), micro_batches.front().labels);
+  const Tensor own = at::cat(labels);
+  if (kind.targets == same_labels || !data_parallel_) return count_targets(kind.targets(own)).item<int64_t>();
+  // In host memory, so that no GPU is waited for.
+  const Tensor all = at::zeros({own.size(0), data_parallel_->getSize()}, at::kDouble);
+  all.select(1, data_parallel_->getRank()).copy_(own);
+  all_reduce(data_parallel_, all, "the labels of data-parallel ranks").wait();
+  return count_targets(own_of(kind.targets(all.flatten().to(at::kLong)))).item<int64_t>();
+}
+
+void SentenceObjective::begin(bool trains) {
+  parts_.clear();
+  trains_ = trains;
+  collects_ = settled_ = false;
+}
+
+const SentenceObjective::Part* SentenceObjective::part_of(const Tensor& labels) const {
+  const auto found = std::ranges::find_if(parts_, [&](const Part& part) { return is_same(part.labels, labels); });
+  return found == parts_.end() ? nullptr : &*found;
+}
+
+Tensor SentenceObjective::loss(const Tensor& embeddings, const Tensor& labels) {
+  const SentenceLoss& kind = kind_of(embeddings, labels);
+  const Tensor texts = by_sample(embeddings, labels);
+  if (!kind.compares_samples) return kind.losses(texts.to(at::kFloat), labels, options_).sum();
+  if (!settled_) parts_.push_back({.labels = labels, .embeddings = texts.detach().to(at::kFloat)});
+  if (collects_) return at::zeros({}, texts.options().dtype(at::kFloat));
+  if (!settled_) settle();
+  const Part* const part = part_of(labels);
+  TORCH_INTERNAL_ASSERT(part, "a forward after the step's samples were compared has others");
+  return trains_ ? KnownGradient::apply(embeddings, part->loss, part->gradient) : part->loss;
+}
+
+Tensor SentenceObjective::count(const Tensor& embeddings, const Tensor& labels) {
+  const SentenceLoss& kind = kind_of(embeddings, labels);
+  if (!kind.compares_samples) return count_targets(kind.targets(labels));
+  if (collects_) return at::zeros({}, labels.options().dtype(at::kLong));
+  const Part* const part = part_of(labels);
+  TORCH_INTERNAL_ASSERT(part, "samples are counted before their loss is taken");
+  return part->count;
+}
+
+SentenceObjective::Sums SentenceObjective::settle() {
+  collects_ = false;
+  settled_ = true;
+  if (parts_.empty()) return {};
+  // What is saved here is gone before the forward ends: nothing to compute again or to offload.
+  const InstalledSavedTensors none(nullptr);
+  const WatchedOperations unwatched(nullptr);
+  std::vector<Tensor> embeddings, labels;
+  for (const Part& part : parts_) embeddings.push_back(part.embeddings), labels.push_back(part.labels);
+  const Tensor all_labels = in_order(at::cat(labels));
+  const at::AutoGradMode with_gradients(trains_);
+  const Tensor all = in_order(at::cat(embeddings)).detach().requires_grad_(trains_);
+  const SentenceLoss& kind = kind_of(all.flatten(0, 1), all_labels);
+  const Tensor losses = kind.losses(all, all_labels, options_);
+  Tensor gradient;
+  if (trains_) gradient = own_of(torch::autograd::grad({losses.sum()}, {all})[0]);
+  const Tensor own_losses = own_of(losses.detach()), own_targets = own_of(kind.targets(all_labels));
+  int64_t first = 0;
+  for (Part& part : parts_) {
+    const int64_t samples = part.labels.size(0);
+    const auto own = [&](const Tensor& of_all) { return of_all.narrow(0, first, samples); };
+    part.loss = own(own_losses).sum();
+    part.count = count_targets(own(own_targets));
+    if (trains_) part.gradient = own(gradient).flatten(0, 1);
+    part.embeddings.reset();
+    first += samples;
+  }
+  if (trains_) return {};
+  return {own_losses.sum(at::kDouble).item<double>(), count_targets(own_targets).item<int64_t>()};
+}
+
+}  // namespace modular
