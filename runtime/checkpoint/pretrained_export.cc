@@ -7,6 +7,7 @@
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/checkpoint_files.h"
 #include "runtime/checkpoint/pretrained.h"
+#include "runtime/checkpoint/sentence_transformers.h"
 #include "runtime/checkpoint/stored_names.h"
 #include "runtime/checkpoint/stored_tensors.h"
 
@@ -98,6 +99,7 @@ void write_pretrained(const StoredTensors& stored, const ModelConfig& model, con
   if (files.size() > 1)
     write_file(folder / kPretrainedIndex,
                json{{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}}.dump(2) + "\n");
+  write_sentence_transformers(model, folder);
 }
 
 void export_pretrained(const fs::path& path, const fs::path& folder, const ExportOptions& options) {

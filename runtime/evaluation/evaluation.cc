@@ -50,7 +50,7 @@ class Predictions {
     if (classes_) classes_->add(logits, task_.targets(batch.labels));
     if (labels_) labels_->add(logits, batch.labels);
     if (!task_.label_count.empty()) {
-      if (numbers_) numbers_->add(logits.flatten(1), batch.labels.flatten(1), samples);
+      if (numbers_) numbers_->add(logits.flatten(1), batch.labels.reshape({batch.labels.size(0), -1}), samples);
       return;
     }
     const at::Tensor embeddings = logits.unflatten(0, {-1, texts});

@@ -33,7 +33,22 @@ TEST(Metric, OthersAreRefusedWithThoseThatThereAre) {
   EXPECT_EQ(refusal("perplexity", "next-item"),
             "\"perplexity\" is no metric of next-item: it has accuracy, f1, recall@20, mrr@20, ndcg@20");
   EXPECT_EQ(refusal("precision", "sentence-embedding"),
-            "\"precision\" is no metric of sentence-embedding: it has recall@20, mrr@20, ndcg@20");
+            "\"precision\" is no metric of sentence-embedding: it has recall@20, mrr@20, ndcg@20, pearson, "
+            "spearman");
+  const auto refusal_of = [](const char* name, const char* problem) {
+    try {
+      find_metric(name, "sequence-classification", problem);
+    } catch (const std::invalid_argument& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal_of("accuracy", "regression"),
+            "\"accuracy\" is no metric of sequence-classification: it has pearson, spearman");
+  EXPECT_EQ(refusal_of("recall@3", "multi_label_classification"),
+            "\"recall@3\" is no metric of sequence-classification: it has accuracy, f1");
+  EXPECT_EQ(refusal_of("pearson", ""),
+            "\"pearson\" is no metric of sequence-classification: it has accuracy, f1, recall@20, mrr@20, ndcg@20");
   EXPECT_EQ(refusal("accuracy", "contrastive-pairs"), "\"accuracy\" is no metric of contrastive-pairs, which has none");
   EXPECT_EQ(refusal("recall", "next-item"), "\"recall\" needs the number of places that count, e.g. recall@20");
   EXPECT_EQ(refusal("f1@3", "next-item"), "\"f1@3\" takes no \"@\": it is f1");

@@ -1,10 +1,13 @@
-// Every metric is the one that scikit-learn computes (oracle.py), however the targets are dealt out.
+// Every metric is the one that scikit-learn or scipy computes (oracle.py), however the targets are dealt out.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/evaluation/label_sets.h"
+#include "runtime/evaluation/number_pairs.h"
 #include "runtime/evaluation/row_ranking.h"
 
 namespace modular {
@@ -54,7 +57,8 @@ TEST_F(Oracle, OfRows) {
     RowRanking ranking;
     for (int64_t first = 0; first < labels.size(0); first += kPart) {
       const int64_t rows = std::min(kPart, labels.size(0) - first);
-      ranking.add(embeddings.narrow(0, first, rows), labels.narrow(0, first, rows), at::arange(first, first + rows));
+      ranking.add(embeddings.narrow(0, first, rows).unsqueeze(1), labels.narrow(0, first, rows),
+                  at::arange(first, first + rows));
     }
     std::vector<Metric> metrics;
     for (const auto& [metric, value] : values.items()) metrics.push_back(find_metric(metric, "sentence-embedding"));
@@ -63,6 +67,58 @@ TEST_F(Oracle, OfRows) {
       EXPECT_NEAR(found[i], values[metrics[i].name].get<double>(), 1e-9) << name << " " << metrics[i].name;
   }
   EXPECT_EQ(cases, 3);
+}
+
+/// Calls visit(first, rows) for parts of `all` rows, the last of them first: places say the order.
+void in_parts(int64_t all, const std::function<void(int64_t first, int64_t rows)>& visit) {
+  for (int64_t first = (all - 1) / kPart * kPart; first >= 0; first -= kPart)
+    visit(first, std::min(kPart, all - first));
+}
+
+TEST_F(Oracle, OfTextsOfASample) {
+  const Mesh mesh({}, {});
+  for (const char* const name : {"texts_2", "texts_4"}) {
+    const at::Tensor embeddings = file_.tensor(std::string(name) + "/embeddings"),
+                     labels = file_.tensor(std::string(name) + "/labels");
+    RowRanking ranking;
+    in_parts(labels.size(0), [&](int64_t first, int64_t rows) {
+      ranking.add(embeddings.narrow(0, first, rows), labels.narrow(0, first, rows), at::arange(first, first + rows));
+    });
+    std::vector<Metric> metrics;
+    for (const auto& [metric, value] : expected_.at(name).items())
+      metrics.push_back(find_metric(metric, "sentence-embedding"));
+    const std::vector<double> found = ranking.values(metrics, mesh);
+    for (size_t i = 0; i < metrics.size(); ++i)
+      EXPECT_NEAR(found[i], expected_.at(name)[metrics[i].name].get<double>(), 1e-9) << name << " " << metrics[i].name;
+  }
+}
+
+TEST_F(Oracle, OfNumbers) {
+  const Mesh mesh({}, {});
+  const std::vector<Metric> metrics = {find_metric("pearson", "sentence-embedding"),
+                                       find_metric("spearman", "sequence-classification", "regression")};
+  for (const char* const name : {"numbers_8", "numbers_1"}) {
+    const at::Tensor said = file_.tensor(std::string(name) + "/said"),
+                     right = file_.tensor(std::string(name) + "/right");
+    NumberPairs pairs;
+    in_parts(said.size(0), [&](int64_t first, int64_t rows) {
+      pairs.add(said.narrow(0, first, rows), right.narrow(0, first, rows), at::arange(first, first + rows));
+    });
+    const std::vector<double> found = pairs.values(metrics, mesh);
+    for (size_t i = 0; i < metrics.size(); ++i)
+      EXPECT_NEAR(found[i], expected_.at(name).at(metrics[i].name).get<double>(), 1e-9) << name;
+  }
+}
+
+TEST_F(Oracle, OfSeveralLabelsARow) {
+  const at::Tensor logits = file_.tensor("sets_6/logits"), right = file_.tensor("sets_6/right");
+  LabelSets sets(6);
+  in_parts(logits.size(0),
+           [&](int64_t first, int64_t rows) { sets.add(logits.narrow(0, first, rows), right.narrow(0, first, rows)); });
+  for (const char* const metric : {"accuracy", "f1"})
+    EXPECT_NEAR(sets.value(find_metric(metric, "sequence-classification", "multi_label_classification")),
+                expected_.at("sets_6").at(metric).get<double>(), 1e-9)
+        << metric;
 }
 
 }  // namespace

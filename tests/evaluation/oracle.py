@@ -1,9 +1,9 @@
-"""Has scikit-learn compute the metrics that runtime/evaluation must compute.
+"""Has scikit-learn and scipy compute the metrics that runtime/evaluation must compute.
 
 usage: oracle.py FILE
 
 Writes a safetensors file with <case>/logits and <case>/targets, or <case>/embeddings and <case>/labels, and in its metadata, as JSON,
-the metrics of each case by name. A target of -100 is none.
+the metrics of each case by name. A target or label of -100 is none.
 """
 
 import json
@@ -11,6 +11,7 @@ import sys
 
 import numpy
 from safetensors.numpy import save_file
+from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score, label_ranking_average_precision_score, ndcg_score, top_k_accuracy_score
 from sklearn.metrics.pairwise import cosine_similarity
 
@@ -60,6 +61,33 @@ def of_rows(embeddings, labels):
     return {name: float(numpy.mean(each)) for name, each in values.items()}
 
 
+def of_texts(embeddings, labels):
+    """The first text of each sample looks for its second one among all texts but the first of all samples."""
+    embeddings = embeddings[labels != -100].astype(numpy.float64)
+    samples, texts, _ = embeddings.shape
+    cosines = cosine_similarity(embeddings[:, 0], embeddings[:, 1:].reshape(samples * (texts - 1), -1))
+    right = numpy.zeros_like(cosines)
+    right[numpy.arange(samples), numpy.arange(samples) * (texts - 1)] = 1
+    places = 1 + (cosines > cosines[right == 1][:, None]).sum(1)
+    metrics = {"mrr": label_ranking_average_precision_score(right, cosines), "ndcg": ndcg_score(right, cosines, ignore_ties=True)}
+    for k in CUTOFFS:
+        metrics[f"ndcg@{k}"] = ndcg_score(right, cosines, k=k, ignore_ties=True)
+        metrics[f"mrr@{k}"] = float(numpy.where(places <= k, 1 / places, 0).mean())
+        metrics[f"recall@{k}"] = float((places <= k).mean())
+    return metrics
+
+
+def of_numbers(said, right):
+    counted = right != -100
+    return {"pearson": pearsonr(said[counted], right[counted])[0], "spearman": spearmanr(said[counted], right[counted])[0]}
+
+
+def of_label_sets(logits, right):
+    counted = (right != -100).all(1)
+    predicted, right = logits[counted] > 0, right[counted] > 0.5
+    return {"accuracy": accuracy_score(right, predicted), "f1": f1_score(right, predicted, average="macro", zero_division=0)}
+
+
 def main():
     random = numpy.random.default_rng(1)
     tensors, expected = {}, {}
@@ -78,6 +106,27 @@ def main():
         case = f"rows_{groups}"
         tensors |= {f"{case}/embeddings": embeddings.astype(numpy.float32), f"{case}/labels": labels}
         expected[case] = of_rows(embeddings.astype(numpy.float32), labels)
+    for texts, samples in [(2, 30), (4, 50)]:
+        embeddings = random.standard_normal((samples, texts, 12)).astype(numpy.float32)
+        embeddings[:, 1] += 0.7 * embeddings[:, 0]
+        labels = numpy.zeros(samples, dtype=numpy.int64)
+        labels[::9] = -100
+        case = f"texts_{texts}"
+        tensors |= {f"{case}/embeddings": embeddings, f"{case}/labels": labels}
+        expected[case] = of_texts(embeddings, labels)
+    for digits in [8, 1]:  # with one, many are equal
+        right = random.standard_normal((80, 2)).round(digits)
+        said = (right + random.standard_normal((80, 2))).round(digits)
+        right[::11, 1] = -100
+        case = f"numbers_{digits}"
+        tensors |= {f"{case}/said": said, f"{case}/right": right}
+        expected[case] = of_numbers(said, right)
+    right = (random.random((70, 6)) < 0.3).astype(numpy.float32)
+    logits = (right - 0.5 + random.standard_normal((70, 6))).astype(numpy.float32)
+    right[:, 4], logits[:, 4] = 0, -1  # a label that does not occur
+    right[::8] = -100
+    tensors |= {"sets_6/logits": logits, "sets_6/right": right}
+    expected["sets_6"] = of_label_sets(logits, right)
     save_file(tensors, sys.argv[1], metadata={"expected": json.dumps(expected)})
 
 

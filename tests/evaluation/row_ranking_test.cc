@@ -20,8 +20,8 @@ const std::vector<Metric>& metrics() {
   return all;
 }
 
-/// Every `ranks`-th row from `rank`; the rank `idle` has none, and the next one its own besides.
-std::vector<double> ranked(const Environment& environment, int64_t idle) {
+/// Every `ranks`-th row, of so many texts, from `rank`; the rank `idle` has none, and the next one its own besides.
+std::vector<double> ranked(const Environment& environment, int64_t idle, int64_t texts) {
   at::manual_seed(3);
   const at::Tensor embeddings = at::randn({kRows, kHidden});
   at::Tensor labels = at::arange(kRows).remainder(7);
@@ -34,25 +34,28 @@ std::vector<double> ranked(const Environment& environment, int64_t idle) {
     int64_t owner = row % environment.world_size;
     if (owner == idle) owner = (owner + 1) % environment.world_size;
     if (owner != environment.rank) continue;
-    ranking.add(embeddings.narrow(0, row, 1), labels.narrow(0, row, 1), at::full({1}, row, at::kLong));
+    ranking.add(embeddings.narrow(0, row, 1).unflatten(1, {texts, -1}), labels.narrow(0, row, 1),
+                at::full({1}, row, at::kLong));
   }
   return ranking.values(metrics(), mesh);
 }
 
 TEST(RowRanking, IsTheSameOnEveryNumberOfRanks) {
-  const std::vector<double> alone = ranked({}, /*idle=*/-1);
-  EXPECT_GT(alone[0], 0.0);
-  EXPECT_LT(alone[0], 1.0);
-  for (const auto& [ranks, idle] : {std::pair(2, -1), std::pair(3, 0), std::pair(4, 2)})
-    run_ranks(ranks, [&, idle = idle](const Environment& environment) {
-      const std::vector<double> together = ranked(environment, idle);
-      for (size_t i = 0; i < alone.size(); ++i) EXPECT_NEAR(together[i], alone[i], 1e-15);
-    });
+  for (const int64_t texts : {1, 4}) {
+    const std::vector<double> alone = ranked({}, /*idle=*/-1, texts);
+    EXPECT_GT(alone[0], 0.0);
+    EXPECT_LT(alone[0], 1.0);
+    for (const auto& [ranks, idle] : {std::pair(2, -1), std::pair(3, 0), std::pair(4, 2)})
+      run_ranks(ranks, [&, idle = idle](const Environment& environment) {
+        const std::vector<double> together = ranked(environment, idle, texts);
+        for (size_t i = 0; i < alone.size(); ++i) EXPECT_NEAR(together[i], alone[i], 1e-15);
+      });
+  }
 }
 
 TEST(RowRanking, OfRowsWithoutAnotherOfTheirLabelIsZero) {
   RowRanking ranking;
-  ranking.add(at::eye(3), at::arange(3), at::arange(3));
+  ranking.add(at::eye(3).unsqueeze(1), at::arange(3), at::arange(3));
   EXPECT_EQ(ranking.values(metrics(), Mesh({}, {})), std::vector<double>(3));
   EXPECT_EQ(RowRanking().values(metrics(), Mesh({}, {})), std::vector<double>(3));
 }

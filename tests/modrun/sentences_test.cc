@@ -1,0 +1,144 @@
+// Samples of several texts: no shuffle, rank or micro-batch parts them, what they are trained for is the same on every
+// mesh, what does not suit the data is refused, and what is exported is what Sentence Transformers loads.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include "runtime/checkpoint/safetensors.h"
+#include "tests/modrun/modrun_process.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using Tensors = std::vector<std::pair<std::string, at::Tensor>>;
+using Words = std::vector<std::string>;
+
+constexpr int64_t kSamples = 48, kSeq = 6, kVocabulary = 40;
+
+class Sentences : public ModrunTest {
+ protected:
+  Sentences() {
+    at::manual_seed(1);
+    folder_.write("tiny.toml", "[train]\nsteps = 6\nbatch_size = 12\n[optim]\nlr = 3e-3\n[eval]\nsamples = 0\n");
+  }
+
+  Tensors texts(int64_t texts_of_each) const {
+    const at::Tensor lengths = at::randint(2, kSeq + 1, {kSamples, texts_of_each, 1}, at::kLong);
+    const at::Tensor mask = at::arange(kSeq).lt(lengths).to(at::kLong);
+    return {{"input_ids", at::randint(2, kVocabulary, {kSamples, texts_of_each, kSeq}, at::kLong) * mask},
+            {"attention_mask", mask}};
+  }
+
+  void write(const Tensors& tensors) const {
+    fs::create_directories(folder_.path() / "examples");
+    write_safetensors(folder_.path() / "examples/a.safetensors", tensors);
+  }
+
+  Words options(const Words& settings, const char* entry = "BertModel") const {
+    Words all = {"--set", "model.entry=" + std::string(entry),
+                 "--set", "data.format=examples",
+                 "--set", "data.paths=['" + (folder_.path() / "examples").string() + "']"};
+    for (const char* setting : {"vocab_size=40", "max_position_embeddings=16", "hidden_size=32", "intermediate_size=48",
+                                "num_hidden_layers=2", "num_attention_heads=4"})
+      all.insert(all.end(), {"--set", std::string("model.config.") + setting});
+    for (const std::string& setting : settings) all.insert(all.end(), {"--set", setting});
+    return all;
+  }
+
+  std::vector<double> losses(const std::string& name) const {
+    std::vector<double> found;
+    for (const auto& step : steps(name)) found.push_back(step["loss"].get<double>());
+    return found;
+  }
+
+  std::string refusal(const Words& settings, const char* entry = "BertModel") const {
+    const auto run = train("refused", options(settings, entry));
+    EXPECT_EQ(run.status, 2) << run.output;
+    return run.output;
+  }
+};
+
+// Dropout is on, as in BERT's config: what it drops follows from the sample and the text alone.
+TEST_F(Sentences, TrainAlikeOnEveryMeshAndInAnyMicroBatches) {
+  for (const auto& [count, loss] : {std::pair(2, "in-batch"), std::pair(3, "in-batch"), std::pair(3, "triplet")}) {
+    write(texts(count));
+    const std::string setting = std::string("sentences.loss=") + loss;
+    ASSERT_EQ(train("alone", with(options({setting}), {"--overwrite"})).status, 0);
+    const std::vector<double> alone = losses("alone");
+    ASSERT_EQ(alone.size(), 6u);
+    const std::vector<std::pair<Words, int>> meshes = {{{"train.micro_batches=4"}, 1},
+                                                       {{"parallel.dp_shard=3", "train.micro_batches=2"}, 3},
+                                                       {{"parallel.dp_replicate=2", "parallel.tp=2"}, 4},
+                                                       {{"parallel.pp=2", "train.micro_batches=3"}, 2}};
+    for (const auto& [mesh, ranks] : meshes) {
+      const auto run = train("mesh", with(options(with(mesh, {setting})), {"--overwrite"}),
+                             {"--nproc-per-node", std::to_string(ranks)});
+      ASSERT_EQ(run.status, 0) << run.output;
+      const std::vector<double> found = losses("mesh");
+      ASSERT_EQ(found.size(), alone.size());
+      for (size_t step = 0; step < alone.size(); ++step)
+        EXPECT_NEAR(found[step], alone[step], 1e-5)
+            << loss << " of " << count << " texts, step " << step + 1 << " on " << testing::PrintToString(mesh);
+    }
+  }
+}
+
+TEST_F(Sentences, ARunKeepsTheLossThatItsDataChose) {
+  Tensors scored = texts(2);
+  scored.emplace_back("labels", at::rand({kSamples}));
+  write(scored);
+  ASSERT_EQ(train("scored", options({})).status, 0);
+  EXPECT_THAT(bytes_of(run_folder("scored") / "config.toml"), HasSubstr("loss = \"cosine\""));
+  write(texts(2));
+  ASSERT_EQ(train("pairs", options({})).status, 0);
+  EXPECT_THAT(bytes_of(run_folder("pairs") / "config.toml"), HasSubstr("loss = \"in-batch\""));
+}
+
+TEST_F(Sentences, WhatDoesNotSuitTheDataIsRefusedBeforeARankStarts) {
+  write(texts(2));
+  EXPECT_THAT(refusal({"sentences.loss=triplet"}),
+              HasSubstr("sentences.loss is \"triplet\", which compares 3 texts of a sample, and the examples have 2: "
+                        "write input_ids as [rows, texts, seq]"));
+  EXPECT_THAT(refusal({"sentences.loss=cosine"}),
+              HasSubstr("sentences.loss is \"cosine\", and the examples have no \"labels\": write how near the two "
+                        "texts are, from -1 to 1"));
+  EXPECT_THAT(refusal({"sentences.loss=triplets"}),
+              HasSubstr("sentences.loss is \"triplets\": it must be one of , supervised, in-batch, contrastive, "
+                        "cosine, triplet"));
+  EXPECT_THAT(refusal({"sentences.scale=0"}), HasSubstr("sentences.scale is 0: it must be above 0"));
+  EXPECT_THAT(refusal({}, "BertForMaskedLM"), HasSubstr("\"input_ids\" is [48, 2, 6] of Long: write [batch, seq] of "
+                                                        "integers"));
+  Tensors mixed = texts(2);
+  mixed[1].second = mixed[1].second.select(1, 0).contiguous();
+  write(mixed);
+  EXPECT_THAT(refusal({}), HasSubstr("write equal sizes"));
+  Tensors three = texts(3);
+  three.emplace_back("labels", at::zeros({kSamples}, at::kLong));
+  write(three);
+  EXPECT_THAT(refusal({}, "BertForSentencePairClassification"),
+              HasSubstr("its samples have 3 texts, and BertForSentencePairClassification, for "
+                        "sentence-pair-classification, reads 2"));
+  Tensors numbers = texts(2);
+  numbers.emplace_back("labels", at::rand({kSamples}));
+  write(numbers);
+  EXPECT_THAT(refusal({"sentences.loss=in-batch"}),
+              HasSubstr("the \"labels\" of the examples are floating-point numbers: write integers, or set "
+                        "sentences.loss to \"cosine\""));
+}
+
+TEST_F(Sentences, AnExportedEncoderIsOneOfSentenceTransformers) {
+  write(texts(2));
+  ASSERT_EQ(train("run", options({})).status, 0);
+  const std::string exported = (folder_.path() / "exported").string();
+  const std::string inputs = (folder_.path() / "examples/a.safetensors").string();
+  const std::string outputs = (folder_.path() / "out.safetensors").string();
+  ASSERT_EQ(modrun({"export", (run_folder("run") / "checkpoints").string(), exported}).status, 0);
+  ASSERT_EQ(modrun({"forward", "--checkpoint", exported, "--inputs", inputs, "--outputs", outputs}).status, 0);
+  const std::string check = "'" PARITY_PYTHON "' '" SENTENCE_TRANSFORMERS_CHECK "' '" + exported + "' '" + inputs +
+                            "' '" + outputs + "' 2>&1";
+  EXPECT_EQ(std::system(check.c_str()), 0);
+}
+
+}  // namespace
+}  // namespace modular
