@@ -324,13 +324,15 @@ Batch read_examples(const SafetensorsFile& file, const ModelConfig& model) {
   return batch;
 }
 
-Examples::Examples(const std::vector<std::filesystem::path>& paths, const ModelConfig& model) : model_(model) {
+Examples::Examples(const std::vector<std::filesystem::path>& paths, const ModelConfig& model, Labels labels)
+    : model_(model) {
   const Task& task = task_of(model);
   std::vector<Form> forms = forms_of(task, model);
   for (const std::filesystem::path& path : paths) {
     const SafetensorsFile& file = files_.emplace_back(path);
     for (Form& form : forms)
-      form.required = form.required || (form.name == "labels" && !makes_labels(task, texts_of(task, file)));
+      form.required = form.required ||
+                      (form.name == "labels" && labels == Labels::needed && !makes_labels(task, texts_of(task, file)));
     forms_in(file, model, forms);
     const int64_t rows = file.tensors().begin()->second.shape[0];
     for (const auto& [name, header] : file.tensors()) {

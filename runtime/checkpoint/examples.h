@@ -29,10 +29,11 @@ Batch rows_of(Batch batch, const ModelConfig& model, int64_t first, int64_t coun
 /// The rows of many files, read one by one. Numbers are those of a batch's tensors; files may hold narrower types.
 class Examples {
  public:
+  enum class Labels { needed, not_needed };
   /// Opens the files and checks their tensors' names, types and shapes, which apart from the rows are the same in all
   /// files. Throws std::runtime_error in one sentence where a file is cut off, its tensors are not what the model's
-  /// task reads, or labels are missing where the task does not make them itself.
-  Examples(const std::vector<std::filesystem::path>& paths, const ModelConfig& model);
+  /// task reads, or labels are missing that are needed and that the task does not make itself.
+  Examples(const std::vector<std::filesystem::path>& paths, const ModelConfig& model, Labels labels = Labels::needed);
 
   /// Samples of all files: a row each, with all of its texts.
   int64_t size() const { return begin_.back(); }

@@ -22,9 +22,9 @@ namespace {
 using Of = MetricKind::Of;
 
 /// What the metrics need of the logits, of this rank's batches.
-class Predictions {
+class Answers {
  public:
-  Predictions(const ModelConfig& network, const std::vector<Metric>& metrics)
+  Answers(const ModelConfig& network, const std::vector<Metric>& metrics)
       : task_(*find_task(network.entry->task)), metrics_(metrics) {
     const auto any_of = [&](Of of) {
       return std::ranges::any_of(metrics, [=](const Metric& metric) { return metric.kind->of == of; });
@@ -102,7 +102,7 @@ class Predictions {
 Evaluation evaluate_samples(ParallelModel& model, const ModelConfig& network, const BatchSource& source,
                             int64_t samples, const std::vector<Metric>& metrics) {
   const int64_t count = samples > 0 ? std::min(samples, source.samples()) : source.samples();
-  Predictions predictions(network, metrics);
+  Answers predictions(network, metrics);
   // Of the ranks that have a batch's logits one counts them.
   const bool counts = model.mesh().coordinate(Axis::tp) == 0;
   const auto see = [&](const Batch& batch, const at::Tensor& logits) {

@@ -10,6 +10,7 @@
 
 namespace modular {
 
+/// Of tasks whose samples have as many texts as their data has.
 inline constexpr int64_t kAnyTexts = 0;
 
 /// A row of kTasks.

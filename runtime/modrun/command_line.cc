@@ -109,6 +109,17 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   add_checkpoint_option(sample, arguments);
   sample->add_option("--prompt", arguments.prompt, "text to continue; sample.prompt when not given");
 
+  auto* predict = app.add_subcommand("predict", "Write what a model says of the examples of a file");
+  add_run_options(predict, arguments);
+  add_checkpoint_option(predict, arguments);
+  predict->add_option("--inputs", arguments.inputs, "safetensors file of examples, without labels or with")->required();
+  predict
+      ->add_option("--outputs", arguments.outputs, "safetensors file to write: labels and scores, items or embeddings")
+      ->required();
+  predict->add_option("--batch-size", arguments.batch_size, "samples of a forward on a rank")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+
   auto* forward =
       app.add_subcommand("forward", "Run one batch from a file and write logits, loss and gradients to a file");
   add_run_options(forward, arguments);

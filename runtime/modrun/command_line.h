@@ -28,9 +28,10 @@ struct Arguments {
   std::string resume;      // train: "yes", "auto" where there is something to resume, or a checkpoint's name; "" for no
   bool overwrite = false;  // train
 
-  std::filesystem::path checkpoint;              // eval, sample, forward, export
+  std::filesystem::path checkpoint;              // eval, sample, predict, forward, export
   std::optional<std::string> prompt;             // sample
-  std::filesystem::path inputs, outputs;         // forward
+  std::filesystem::path inputs, outputs;         // forward, predict
+  int64_t batch_size = 32;                       // predict
   bool gradients = false;                        // forward
   std::filesystem::path source, target;          // export, import
   std::string dtype = "float32";                 // export

@@ -27,6 +27,7 @@ struct PreparedCommand {
 PreparedCommand prepare_train(const Arguments& arguments, const Environment& place);
 PreparedCommand prepare_eval(const Arguments& arguments, const Environment& place);
 PreparedCommand prepare_sample(const Arguments& arguments, const Environment& place);
+PreparedCommand prepare_predict(const Arguments& arguments, const Environment& place);
 PreparedCommand prepare_forward(const Arguments& arguments, const Environment& place);
 PreparedCommand prepare_measure(const Arguments& arguments, const Environment& place);
 

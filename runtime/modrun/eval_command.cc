@@ -1,52 +1,17 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/evaluation/evaluation.h"
 #include "runtime/modrun/commands.h"
-#include "runtime/modrun/run_config.h"
+#include "runtime/modrun/trained_model.h"
 #include "runtime/train/preflight.h"
 #include "runtime/train/samples.h"
 #include "runtime/train/sampling.h"
 
 namespace modular {
 
-namespace {
-
-/// A config whose weights and mesh have been checked.
-struct TrainedModel {
-  RunConfig config;
-  MeshShape mesh;
-};
-
-TrainedModel prepare_model(const Arguments& arguments, int64_t world_size) {
-  TrainedModel model{read_config_of(arguments), {}};
-  choose_weights(model.config, arguments);
-  check_reading(model.config);
-  model.mesh = model.config.mesh_shape(world_size);
-  const auto& network = model.config.network;
-  const auto refusal =
-      ParallelModel::refusal(*network.entry, *network.config, model.mesh, model.config.parallel_options().pipeline);
-  if (!refusal.empty()) throw ConfigError(refusal);
-  model.config.train.micro_batches = std::max<int64_t>(model.config.train.micro_batches, 1);
-  return model;
-}
-
-std::unique_ptr<ParallelModel> load_model(const RunConfig& config, Mesh& mesh) {
-  ParallelOptions options = config.parallel_options();
-  options.initialize = false;
-  auto model = std::make_unique<ParallelModel>(*config.network.entry, *config.network.config, mesh, options,
-                                               static_cast<uint64_t>(config.train.seed));
-  load_parameters(config.model.checkpoint, config.network, boxes_of(*model));
-  model->parameters_changed();
-  return model;
-}
-
-}  // namespace
-
 PreparedCommand prepare_eval(const Arguments& arguments, const Environment& place) {
   const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, place.world_size));
+  check_reading(trained->config);
   check_targets(trained->config);
   const std::shared_ptr<Samples> samples =
       prepare_samples(trained->config, find_data_files(trained->config.data).held_out, /*seed=*/0);
@@ -76,6 +41,7 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
 PreparedCommand prepare_sample(const Arguments& arguments, const Environment& place) {
   const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, place.world_size));
   auto& config = trained->config;
+  check_reading(config);
   if (arguments.prompt) config.sample.prompt = *arguments.prompt;
   if (config.sample.prompt.empty()) throw ConfigError("there is no text to continue: give --prompt TEXT");
   check_sampling(config);

@@ -39,11 +39,8 @@ std::function<int()> local_command(const Arguments& arguments, const LaunchOptio
 
 PreparedCommand prepare(const Arguments& arguments, const Environment& place) {
   const std::map<std::string, PreparedCommand (*)(const Arguments&, const Environment&)> commands = {
-      {"train", prepare_train},
-      {"eval", prepare_eval},
-      {"sample", prepare_sample},
-      {"forward", prepare_forward},
-      {"measure", prepare_measure}};
+      {"train", prepare_train},     {"eval", prepare_eval},       {"sample", prepare_sample},
+      {"predict", prepare_predict}, {"forward", prepare_forward}, {"measure", prepare_measure}};
   return commands.at(arguments.command)(arguments, place);
 }
 

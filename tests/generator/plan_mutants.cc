@@ -86,10 +86,11 @@ struct Exception {
 };
 
 constexpr Exception kExceptions[] = {
-    // Scores of classes split by class, which are gathered at the output and where the loss is computed.
-    {"ClassificationImpl::classifier: TP_COLWISE added", accepted},
-    {"ClassificationHeadImpl::out_proj: TP_COLWISE added", accepted},
-    {"ClassificationImpl::score: TP_COLWISE added", accepted},
+    // Scores of classes split by class, which are gathered at the output and where the loss is computed. Those whose
+    // loss may be one of numbers (classification_loss) stay whole.
+    {"GPT2ForTokenClassificationImpl::classifier: TP_COLWISE added", accepted},
+    {"BloomForTokenClassificationImpl::classifier: TP_COLWISE added", accepted},
+    {"T5ForTokenClassificationImpl::classifier: TP_COLWISE added", accepted},
     // Its table is read before the unit that would own it then.
     {"RelativeAttentionBiasImpl: FSDP_UNIT removed", refused},
     // Held for checkpoints; no entry runs them.
@@ -98,6 +99,7 @@ constexpr Exception kExceptions[] = {
     {"RobertaModelImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
     {"MPNetModelImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
     {"ForSentenceEmbeddingImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
+    {"ForSentencePairClassificationImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
     // How many dimensions the value has is not known there, and the sizes of the view that follows are no longer those
     // of
     // the layer.

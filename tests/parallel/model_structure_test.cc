@@ -287,7 +287,7 @@ TEST(Refusal, NamesTheKnownTasksWhereAnEntrysIsUnknown) {
       ParallelModel::refusal(unknown, *tiny_config(llama()), MeshShape{}),
       "LlamaForCausalLM is an entry for \"juggling\", a task that is not known: write MODEL_ENTRY with one of "
       "causal-lm, masked-lm, seq2seq, next-item, sequence-classification, token-classification, sentence-embedding, "
-      "image-classification, contrastive-pairs, image-text-to-text");
+      "sentence-pair-classification, image-classification, contrastive-pairs, image-text-to-text");
 }
 
 TEST(Targets, OfATaskAreThoseThatTheLossCounts) {
@@ -297,7 +297,6 @@ TEST(Targets, OfATaskAreThoseThatTheLossCounts) {
   EXPECT_TRUE(targets("masked-lm", tokens).equal(tokens));
   const at::Tensor rows = at::tensor({7, 3, -100, 7, -100}, at::kLong);
   EXPECT_TRUE(targets("sequence-classification", rows).equal(rows));
-  EXPECT_TRUE(targets("sentence-embedding", rows).equal(at::tensor({7, -100, -100, 7, -100}, at::kLong)));
 }
 
 }  // namespace

@@ -128,14 +128,16 @@ SEGMENTS = [24, 9, 5, 12]
 
 
 def encoder_tokens(padding=None, segments=False, labels="tokens", positions=False):
-    """A batch for an encoder; `labels` are "tokens" to predict where some are masked, "rows" or "classes" of config.num_labels, or
-    "pairs" of rows that belong together."""
+    """A batch for an encoder; `labels` are "tokens" to predict where some are masked, "rows" or "classes" of config.num_labels,
+    "numbers" or "sets" of these for each row, or "pairs" of rows that belong together."""
 
     def make(config):
         batch = tokens(padding, positions)(config)
         shape = (BATCH,) if labels in ("rows", "pairs") else (BATCH, SEQ)
         if labels == "pairs":
             batch["labels"] = torch.tensor([3, 7, 3, 3])
+        elif labels in ("numbers", "sets"):
+            batch["labels"] = torch.randn(BATCH, config.num_labels) if labels == "numbers" else torch.randint(0, 2, (BATCH, config.num_labels)).float()
         elif labels == "tokens":
             batch["labels"][torch.rand(BATCH, SEQ) < 0.7] = -100
         else:
@@ -175,15 +177,15 @@ def pairs_of_texts(targets=17, padding=False, labels=True):
     return make
 
 
-def images(height=None, width=None):
-    """A batch for a classifier of images, of the config's size where none is given."""
+def images(height=None, width=None, sets=False):
+    """A batch for a classifier of images, of the config's size where none is given; with `sets` of labels."""
 
     def make(config):
         vision = getattr(config, "vision_config", config)
         size = (height or vision.image_size, width or vision.image_size)
         return {
             "pixel_values": torch.randn(BATCH, vision.num_channels, *size),
-            "labels": torch.randint(0, config.num_labels, (BATCH,)),
+            "labels": torch.randint(0, 2, (BATCH, config.num_labels)).float() if sets else torch.randint(0, config.num_labels, (BATCH,)),
         }
 
     return make

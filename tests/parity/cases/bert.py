@@ -23,6 +23,14 @@ FAMILY = Family(
             meshes=True,
         ),
         "sequences-of-two": Case(BertForSequenceClassification, encoder_tokens(labels="rows")),
+        "numbers": Case(BertForSequenceClassification, encoder_tokens(padding="right", labels="numbers"), num_labels=1, meshes=True),
+        "two-numbers": Case(
+            BertForSequenceClassification, encoder_tokens(labels="numbers"), num_labels=2, problem_type="regression", meshes=True,
+        ),
+        "several-labels": Case(
+            BertForSequenceClassification, encoder_tokens(padding="right", labels="sets"), num_labels=5, problem_type="multi_label_classification",
+            meshes=True,
+        ),
         "tokens": Case(
             BertForTokenClassification, encoder_tokens(padding="right", labels="classes"), num_labels=5, meshes=True,
         ),

@@ -10,6 +10,7 @@ FAMILY = Family(
     rounds_elsewhere=True,  # gelu_new is one function here
     cases={
         **classifiers(GPT2ForSequenceClassification, GPT2ForTokenClassification, meshes=True),
+        "numbers": Case(GPT2ForSequenceClassification, encoder_tokens(padding="left", labels="numbers"), num_labels=1, pad_token_id=0),
         "plain": Case(meshes=True),
         "untied-padded-left": Case(tie_word_embeddings=False, batch=tokens(padding="left"), meshes=True, export=True),
         "padded-right": Case(batch=tokens(padding="right"), n_inner=40, activation_function="gelu"),

@@ -4,7 +4,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM, LlamaForSequenceClassification, LlamaForTokenClassification
 
-from oracle import ROPE, SMALL_DECODER, Case, Family, classifiers, tokens
+from oracle import ROPE, SMALL_DECODER, Case, Family, classifiers, encoder_tokens, tokens
 
 
 def in_the_style_of_2024(folder):
@@ -30,6 +30,10 @@ FAMILY = Family(
     small=SMALL_DECODER,
     cases={
         **classifiers(LlamaForSequenceClassification, LlamaForTokenClassification, meshes=True),
+        "several-labels": Case(
+            LlamaForSequenceClassification, encoder_tokens(padding="left", labels="sets"), num_labels=5, pad_token_id=0,
+            problem_type="multi_label_classification", meshes=True,
+        ),
         "plain": Case(num_key_value_heads=4),
         "grouped": Case(),
         "one-key-head": Case(num_key_value_heads=1, head_dim=16),

@@ -60,6 +60,9 @@ FAMILY = Family(
         "sequences": Case(
             T5ForSequenceClassification, with_ends(encoder_tokens(padding="right", labels="rows")), num_labels=3, meshes=True,
         ),
+        "numbers": Case(
+            T5ForSequenceClassification, with_ends(encoder_tokens(labels="numbers")), num_labels=2, problem_type="regression", meshes=True,
+        ),
         "sequences-of-two": Case(
             T5ForSequenceClassification, with_ends(encoder_tokens(labels="rows")), feed_forward_proj="gated-gelu",
         ),

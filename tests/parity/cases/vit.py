@@ -10,6 +10,7 @@ FAMILY = Family(
     wide=WIDE_VISION,
     cases={
         "labels": Case(batch=images(), num_labels=5, meshes=True),
+        "several-labels": Case(batch=images(sets=True), num_labels=5, problem_type="multi_label_classification"),
         "unbiased": Case(batch=images(), qkv_bias=False, num_labels=3, hidden_act="gelu_new", num_channels=1, meshes=True, export=True),
         "dropout": Case(
             batch=images(), hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.3, num_labels=5, drops=True, meshes=True,

@@ -26,11 +26,14 @@ struct EncoderConfig : Config {
   double initializer_range = 0.02;
   double layer_norm_eps = 1e-12;
   bool tie_word_embeddings = true;
+  int64_t num_labels = 3;                   // of how two texts relate
+  std::optional<std::string> problem_type;  // of what their labels are
   LayerRopeParameters rope_parameters;
 
   void finish() {
     if (hidden_size % num_attention_heads != 0)
       throw ConfigError("hidden_size must be a multiple of num_attention_heads");
+    check_labels(num_labels, problem_type);
   }
 };
 
@@ -211,5 +214,33 @@ class MODEL_ENTRY("sentence-embedding") FSDP_UNIT EncoderForSentencesImpl : publ
   EncoderModel model;
 };
 TORCH_MODULE(EncoderForSentences);
+
+class MODEL_ENTRY("sentence-pair-classification") FSDP_UNIT EncoderForSentencePairsImpl : public Module {
+ public:
+  explicit EncoderForSentencePairsImpl(const EncoderConfig& config)
+      : config(config),
+        model(register_module("model", EncoderModel(config))),
+        classifier(register_module("classifier", linear(3 * config.hidden_size, config.num_labels, /*bias=*/true))) {}
+
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    const Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
+    Tensor logits = classifier(pair_features(pooled));
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  EncoderConfig config;
+  EncoderModel model;
+  PP_LAST nn::Linear classifier;
+};
+TORCH_MODULE(EncoderForSentencePairs);
 
 }  // namespace modular::encoder

@@ -1,0 +1,118 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "runtime/checkpoint/examples.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/evaluation/evaluation.h"
+#include "runtime/evaluation/predictions.h"
+#include "runtime/mesh/collectives.h"
+#include "runtime/mesh/print.h"
+#include "runtime/mesh/status.h"
+#include "runtime/modrun/commands.h"
+#include "runtime/modrun/trained_model.h"
+#include "runtime/train/preflight.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kBetweenLines = std::chrono::seconds(10);
+
+/// The samples that a data-parallel rank runs in one forward, as many on each.
+struct Turn {
+  std::vector<int64_t> rows;  // of the files; the last one again where there are no more
+  int64_t first = 0, count = 0;
+};
+
+Turn turn_of(int64_t number, int64_t batch, int64_t dp_rank, int64_t dp_size, int64_t all) {
+  Turn turn;
+  turn.first = std::min((number * dp_size + dp_rank) * batch, all);
+  turn.count = std::min(batch, all - turn.first);
+  turn.rows.resize(static_cast<size_t>(batch), all - 1);
+  std::iota(turn.rows.begin(), turn.rows.begin() + turn.count, turn.first);
+  return turn;
+}
+
+SafetensorsWriter create(const fs::path& path, const Predictions& of_a_batch, int64_t samples) {
+  std::vector<SafetensorsWriter::Tensor> headers;
+  for (const auto& [name, tensor] : of_a_batch) {
+    std::vector<int64_t> shape = tensor.sizes().vec();
+    shape[0] = samples;
+    headers.push_back({name, tensor.scalar_type(), shape});
+  }
+  return SafetensorsWriter::create(path, headers, {});
+}
+
+void write(SafetensorsWriter& writer, const Predictions& predictions, const Turn& turn) {
+  for (const auto& [name, tensor] : predictions) {
+    std::vector<int64_t> offset(static_cast<size_t>(tensor.dim()), 0);
+    offset[0] = turn.first;
+    if (turn.count > 0) writer.write(name, offset, tensor.narrow(0, 0, turn.count).contiguous());
+  }
+}
+
+void predict(const RunConfig& config, const Examples& examples, int64_t batch, const fs::path& outputs, Mesh& mesh) {
+  const auto model = load_model(config, mesh);
+  const int64_t dp_size = mesh.size(Axis::dp_replicate) * mesh.size(Axis::dp_shard), dp_rank = data_parallel_rank(mesh);
+  const int64_t all = examples.size(), turns = (all + batch * dp_size - 1) / (batch * dp_size);
+  fs::path partial = outputs;
+  partial += ".partial";
+  std::optional<SafetensorsWriter> writer;
+  auto said = Clock::now();
+  for (int64_t number = 0; number < turns; ++number) {
+    const Turn turn = turn_of(number, batch, dp_rank, dp_size, all);
+    Batch asked = examples.read(turn.rows);
+    asked.labels.reset();
+    std::optional<Predictions> found;
+    model->evaluate({&asked, 1}, [&](const Batch& seen, const at::Tensor& logits) {
+      if (mesh.coordinate(Axis::tp) == 0) found = predictions_of(config.network, seen, batch, logits);
+    });
+    if (number == 0) {
+      // Who has predictions knows their shapes; one of them creates the file for all.
+      if (found && dp_rank == 0) writer.emplace(create(partial, *found, all));
+      barrier(mesh.control(), "the creation of the predictions' file");
+      if (found && !writer) writer.emplace(SafetensorsWriter::open(partial));
+    }
+    if (found) write(*writer, *found, turn);
+    const int64_t done = std::min((number + 1) * batch * dp_size, all);
+    set_phase(fmt::format("predicting, {} of {} samples done", done, all));
+    if (mesh.rank() != 0 || Clock::now() < said + kBetweenLines || done == all) continue;
+    print_to(stdout, "predicted {} of {} samples\n", done, all);
+    said = Clock::now();
+  }
+  if (writer) writer->close();
+  barrier(mesh.control(), "the predictions");
+  if (mesh.rank() == 0) {
+    fs::rename(partial, outputs);
+    print_to(stdout, "{} samples are predicted in {}\n", all, outputs.string());
+  }
+}
+
+}  // namespace
+
+PreparedCommand prepare_predict(const Arguments& arguments, const Environment& place) {
+  const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, place.world_size));
+  const ModelConfig& network = trained->config.network;
+  if (const std::string refusal = prediction_refusal(network); !refusal.empty()) throw ConfigError(refusal);
+  const auto examples =
+      std::make_shared<Examples>(std::vector<fs::path>{arguments.inputs}, network, Examples::Labels::not_needed);
+  if (examples->size() == 0)
+    throw DataError(fmt::format("{} holds no example: write at least one row", arguments.inputs.string()));
+  examples->check_ids();
+  PreparedCommand command;
+  command.mesh = trained->mesh;
+  command.options = trained->config.mesh_options();
+  command.note = unknown_keys_note(network);
+  command.run = [=](Mesh& mesh) {
+    predict(trained->config, *examples, arguments.batch_size, arguments.outputs, mesh);
+    return 0;
+  };
+  return command;
+}
+
+}  // namespace modular

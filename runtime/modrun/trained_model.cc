@@ -1,0 +1,34 @@
+#include "runtime/modrun/trained_model.h"
+
+#include <algorithm>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/pretrained.h"
+#include "runtime/checkpoint/stored_tensors.h"
+#include "runtime/modrun/run_config.h"
+
+namespace modular {
+
+TrainedModel prepare_model(const Arguments& arguments, int64_t world_size) {
+  TrainedModel model{read_config_of(arguments), {}};
+  choose_weights(model.config, arguments);
+  model.mesh = model.config.mesh_shape(world_size);
+  const auto& network = model.config.network;
+  const auto refusal =
+      ParallelModel::refusal(*network.entry, *network.config, model.mesh, model.config.parallel_options().pipeline);
+  if (!refusal.empty()) throw ConfigError(refusal);
+  model.config.train.micro_batches = std::max<int64_t>(model.config.train.micro_batches, 1);
+  return model;
+}
+
+std::unique_ptr<ParallelModel> load_model(const RunConfig& config, Mesh& mesh) {
+  ParallelOptions options = config.parallel_options();
+  options.initialize = false;
+  auto model = std::make_unique<ParallelModel>(*config.network.entry, *config.network.config, mesh, options,
+                                               static_cast<uint64_t>(config.train.seed));
+  load_parameters(config.model.checkpoint, config.network, boxes_of(*model));
+  model->parameters_changed();
+  return model;
+}
+
+}  // namespace modular
