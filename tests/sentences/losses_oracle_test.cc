@@ -25,6 +25,7 @@ struct Layout {
   int64_t micro_batches = 1;
   ParallelOptions options = {};
 };
+void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
 
 const std::vector<Layout> kLayouts = {
     {"Alone", {}},
@@ -60,7 +61,7 @@ std::vector<Batch> micro_batches_of(const Examples& examples, const Mesh& mesh, 
   return batches;
 }
 
-class SentenceLosses : public ::testing::TestWithParam<std::tuple<const char*, Layout>> {};
+class SentenceLosses : public ::testing::TestWithParam<std::tuple<std::string, Layout>> {};
 
 TEST_P(SentenceLosses, AreThoseOfSentenceTransformers) {
   const auto& [name, layout] = GetParam();
@@ -104,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(::testing::Values("in_batch", "in_batch_hard_negatives", "contrastive", "contrastive_euclidean",
                                          "cosine", "triplet", "triplet_cosine", "pair_classification"),
                        ::testing::ValuesIn(kLayouts)),
-    [](const auto& info) { return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name; });
+    [](const auto& info) { return std::get<0>(info.param) + "_" + std::get<1>(info.param).name; });
 
 }  // namespace
 }  // namespace modular::testing
