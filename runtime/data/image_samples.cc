@@ -1,0 +1,80 @@
+#include "runtime/data/image_samples.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <exception>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "runtime/data/image_file.h"
+
+namespace modular {
+namespace {
+
+std::string class_of(const DataFile& file) { return file.path.parent_path().filename().string(); }
+
+/// [channels, 1, 1]
+at::Tensor by_channel(const std::vector<double>& values, int64_t channels) {
+  return at::tensor(values, at::kFloat).expand({channels}).view({channels, 1, 1});
+}
+
+}  // namespace
+
+std::vector<std::string> image_classes(const std::vector<DataFile>& files) {
+  std::set<std::string> names;
+  for (const DataFile& file : files) names.insert(class_of(file));
+  return {names.begin(), names.end()};
+}
+
+ImageSamples::ImageSamples(std::vector<DataFile> files, const std::vector<std::string>& classes, ImageShape shape)
+    : files_(std::move(files)), shape_(std::move(shape)) {
+  for (const DataFile& file : files_) {
+    const auto found = std::ranges::lower_bound(classes, class_of(file));
+    if (found == classes.end() || *found != class_of(file))
+      throw DataError(
+          fmt::format("{}: its folder is none of the classes {}", file.path.string(), fmt::join(classes, ", ")));
+    labels_.push_back(found - classes.begin());
+  }
+}
+
+at::Tensor ImageSamples::image(int64_t number) const {
+  const DataFile& file = files_[static_cast<size_t>(number)];
+  if (std::error_code error; static_cast<int64_t>(std::filesystem::file_size(file.path, error)) != file.bytes)
+    throw DataError(fmt::format("{} has changed since the run began: keep the data as it is", file.path.string()));
+  const at::Tensor pixels = resized(read_image(file.path, shape_.channels), shape_.height, shape_.width);
+  return (pixels.to(at::kFloat) / 255.0 - by_channel(shape_.mean, shape_.channels)) /
+         by_channel(shape_.std, shape_.channels);
+}
+
+Batch ImageSamples::read(std::span<const SamplePlace> places, int64_t samples) const {
+  Batch batch;
+  batch.pixel_values = at::zeros({samples, shape_.channels, shape_.height, shape_.width});
+  batch.labels = at::full({samples}, kIgnoredTarget, at::kLong);
+  const size_t count =
+      std::clamp<size_t>(std::thread::hardware_concurrency() / 2, 1, std::max<size_t>(places.size(), 1));
+  std::vector<std::exception_ptr> errors(count);
+  {
+    std::vector<std::jthread> threads;
+    for (size_t thread = 0; thread < count; ++thread)
+      threads.emplace_back([&, thread] {
+        try {
+          const at::NoGradGuard no_grad;
+          for (size_t row = thread; row < places.size(); row += count)
+            batch.pixel_values[static_cast<int64_t>(row)].copy_(image(places[row].sample));
+        } catch (...) {
+          errors[thread] = std::current_exception();
+        }
+      });
+  }
+  for (const auto& error : errors)
+    if (error) std::rethrow_exception(error);
+  for (size_t row = 0; row < places.size(); ++row)
+    batch.labels[static_cast<int64_t>(row)] = labels_[static_cast<size_t>(places[row].sample)];
+  return batch;
+}
+
+}  // namespace modular

@@ -1,0 +1,84 @@
+// Pixels of JPEG and PNG files, and of these in another size, are those of Pillow; a folder is a class; a file that is
+// no image, or is cut off, is named.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/data/image_file.h"
+#include "runtime/data/image_samples.h"
+#include "tests/data/temporary_folder.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+fs::path folder() {
+  const char* const path = std::getenv("MODULAR_IMAGES");
+  return path ? path : "MODULAR_IMAGES is to name the folder that images_oracle.py wrote";
+}
+
+int64_t largest_difference(const at::Tensor& a, const at::Tensor& b) {
+  return a.sizes() == b.sizes() ? (a.to(at::kInt) - b.to(at::kInt)).abs().max().item<int64_t>() : 256;
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> found;
+  const SafetensorsFile expected(folder() / "expected.safetensors");
+  for (const auto& [name, header] : expected.tensors())
+    if (name.ends_with("/rgb")) found.push_back(name.substr(0, name.size() - 4));
+  return found;
+}
+
+TEST(Images, AreReadAsByPillow) {
+  const SafetensorsFile expected(folder() / "expected.safetensors");
+  ASSERT_EQ(names().size(), 6u);
+  for (const std::string& name : names()) {
+    // Two releases of libjpeg may round a pixel otherwise.
+    const int64_t allowed = fs::path(name).extension() == ".png" ? 0 : 2;
+    EXPECT_LE(largest_difference(read_image(folder() / name, 3), expected.tensor(name + "/rgb")), allowed) << name;
+    EXPECT_LE(largest_difference(read_image(folder() / name, 1), expected.tensor(name + "/luma")), allowed) << name;
+  }
+}
+
+TEST(Images, AreResizedAsByPillow) {
+  const SafetensorsFile expected(folder() / "expected.safetensors");
+  for (const std::string& name : names())
+    EXPECT_LE(largest_difference(resized(read_image(folder() / name, 3), 32, 24), expected.tensor(name + "/resized")),
+              fs::path(name).extension() == ".png" ? 1 : 3)
+        << name;
+}
+
+TEST(Images, ThatAreNoneOrCutOffAreNamed) {
+  for (const char* const name : {"broken/a.jpg", "broken/c.png", "broken/text.png"}) {
+    const auto message = message_of<DataError>([&] { read_image(folder() / name, 3); });
+    EXPECT_THAT(message, HasSubstr(std::string(name) + ": ")) << name;
+    EXPECT_THAT(message, HasSubstr("write JPEG or PNG files that are whole"));
+  }
+  EXPECT_TRUE(is_image_name("x/a.JPEG"));
+  EXPECT_FALSE(is_image_name("x/a.txt"));
+}
+
+TEST(Images, AreSamplesOfTheClassThatTheirFolderIs) {
+  std::vector<DataFile> files;
+  for (const std::string& name : names())
+    files.push_back({.path = folder() / name, .bytes = static_cast<int64_t>(fs::file_size(folder() / name))});
+  const std::vector<std::string> classes = image_classes(files);
+  EXPECT_EQ(classes, (std::vector<std::string>{"cat", "dog", "owl"}));
+  const ImageSamples samples(files, classes, {.height = 32, .width = 24, .mean = {0.5, 0.4, 0.3}, .std = {0.25}});
+  EXPECT_EQ(samples.count(), 6);
+  const std::vector<SamplePlace> places = {{5, 0}, {0, 1}, {3, 2}};
+  const Batch batch = samples.read(places, 4);
+  EXPECT_TRUE(at::equal(batch.labels, at::tensor({2, 0, 1, -100}, at::kLong)));
+  ASSERT_EQ(batch.pixel_values.sizes(), (at::IntArrayRef{4, 3, 32, 24}));
+  const at::Tensor pixels = resized(read_image(files[5].path, 3), 32, 24).to(at::kFloat) / 255.0;
+  EXPECT_TRUE(at::allclose(batch.pixel_values[0][1], (pixels[1] - 0.4) / 0.25));
+  EXPECT_THAT(message_of<DataError>([&] { ImageSamples(files, {"cat", "dog"}, {}); }),
+              HasSubstr("its folder is none of the classes cat, dog"));
+}
+
+}  // namespace
+}  // namespace modular
