@@ -30,7 +30,7 @@ struct Arguments {
 
   std::filesystem::path checkpoint;              // eval, sample, forward, export
   std::optional<std::string> prompt;             // sample
-  std::filesystem::path inputs, outputs;         // forward
+  std::filesystem::path inputs, outputs;         // forward; report has outputs
   bool gradients = false;                        // forward
   std::filesystem::path source, target;          // export, import
   std::string dtype = "float32";                 // export
@@ -42,7 +42,8 @@ struct Arguments {
   std::vector<std::string> strategies = {"none", "dp", "ddp", "zero1", "zero2", "fsdp", "tp", "pp"};  // bench
   std::string format = "markdown";                                                                    // bench
   std::filesystem::path report;                                                                       // measure
-  int64_t trials = 0;  // search; 0: as the config says
+  std::vector<std::filesystem::path> folders;  // report: runs and searches; outputs is the page
+  int64_t trials = 0;                          // search; 0: as the config says
   AdviseArguments advise;
 };
 
