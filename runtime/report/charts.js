@@ -74,7 +74,7 @@ function nice_step(span, count) {
   return power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.9999);
 }
 
-function linear_scale(low, high, from, to, { count = 5, binary = false } = {}) {
+function linear_scale(low, high, from, to, { count = 6, binary = false } = {}) {
   if (low === high) [low, high] = low === 0 ? [0, 1] : [low - Math.abs(low) * 0.1, high + Math.abs(high) * 0.1];
   const unit = binary ? (BYTES.find(([, size]) => Math.max(Math.abs(low), Math.abs(high)) >= size) || BYTES[4])[1] : 1;
   const step = nice_step((high - low) / unit, count) * unit, ticks = [];

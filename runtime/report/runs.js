@@ -39,6 +39,20 @@ function path_of(steps, values, x, y, log) {
   return text;
 }
 
+/// The area between the least and the largest value of each stretch of a thinned series.
+function band_of(series, x, y, log) {
+  const edges = [];
+  let place = 0;
+  for (const end of series.mean_steps) {
+    const values = [];
+    for (; place < series.steps.length && series.steps[place] <= end; ++place)
+      if (series.values[place] !== null && !(log && series.values[place] <= 0)) values.push(series.values[place]);
+    if (values.length) edges.push([x.at(end).toFixed(1), y.at(Math.max(...values)).toFixed(1), y.at(Math.min(...values)).toFixed(1)]);
+  }
+  const forth = edges.map(([at, top]) => `${at} ${top}`), back = edges.map(([at, , bottom]) => `${at} ${bottom}`).reverse();
+  return edges.length ? `M${[...forth, ...back].join("L")}Z` : "";
+}
+
 function nearest(steps, step) {
   let low = 0, high = steps.length - 1;
   while (high - low > 1) {
@@ -70,19 +84,17 @@ function curves_figure(name, curves) {
     const y = (log ? log_scale : linear_scale)(low - room, high + room, frame.bottom, frame.top, { binary: unit_of(name).binary });
     picture.append(axes(frame, x, y, { y_text: (value) => text_of(name, value) }));
     for (const [run, series] of visible) {
-      const line = (values, where, kind) => drawn("path", {
-        class: kind, d: path_of(where, values, x, y, log), style: `stroke: ${colour_of(run)}`, "stroke-dasharray": dashes_of(run),
-        "data-run": data.runs[run].name, "data-name": name });
+      const path = (kind, d) => picture.append(drawn("path", {
+        class: kind, d, style: kind === "band" ? `fill: ${colour_of(run)}; stroke: ${colour_of(run)}` : `stroke: ${colour_of(run)}`,
+        "stroke-dasharray": kind === "band" ? "" : dashes_of(run), "data-run": data.runs[run].name, "data-name": name }));
       for (const event of data.runs[run].events)
         if (event.step >= x.low && event.step <= x.high)
           picture.append(drawn("line", { class: "event", x1: x.at(event.step), x2: x.at(event.step), y1: frame.top, y2: frame.bottom, style: `stroke: ${colour_of(run)}` },
             drawn("title", {}, `${data.runs[run].name}: ${event.text}`)));
-      if (view.smoothing > 0 && series.values.length > 2) {
-        picture.append(line(series.values, series.steps, "curve raw"));
-        picture.append(line(smoothed(series.means || series.values, view.smoothing), series.mean_steps || series.steps, "curve"));
-      } else {
-        picture.append(line(series.values, series.steps, "curve"));
-      }
+      const over_all = series.means || series.values, steps_over_all = series.mean_steps || series.steps;
+      if (series.means) path("band", band_of(series, x, y, log));
+      else if (view.smoothing > 0) path("curve raw", path_of(series.steps, series.values, x, y, log));
+      path("curve", path_of(steps_over_all, view.smoothing > 0 ? smoothed(over_all, view.smoothing) : over_all, x, y, log));
       if (series.steps.length <= 30)
         series.steps.forEach((step, i) => {
           if (series.values[i] !== null && !(log && series.values[i] <= 0))
@@ -96,12 +108,15 @@ function curves_figure(name, curves) {
     picture.addEventListener("pointermove", (event) => {
       const [at, top] = place_in(picture, event);
       const pointed = x.low + ((Math.min(Math.max(at, frame.left), frame.right) - frame.left) / (frame.right - frame.left)) * (x.high - x.low);
-      const found = visible.map(([run, series]) => [run, nearest(series.steps, pointed), series]);
-      const [, place, first] = found.reduce((a, b) => Math.abs(a[2].steps[a[1]] - pointed) <= Math.abs(b[2].steps[b[1]] - pointed) ? a : b);
-      const step = first.steps[place], where = x.at(step);
+      const found = visible.map(([run, series]) => {
+        const [list, values] = series.means ? [series.mean_steps, series.means] : [series.steps, series.values], i = nearest(list, pointed);
+        return { run, step: list[i], value: values[i], is_mean: Boolean(series.means) };
+      });
+      const { step } = found.reduce((a, b) => Math.abs(a.step - pointed) <= Math.abs(b.step - pointed) ? a : b), where = x.at(step);
       cross.setAttribute("x1", where), cross.setAttribute("x2", where), cross.setAttribute("visibility", "visible");
-      const lines = found.filter(([, i, series]) => series.steps[i] === step || series.points > series.steps.length || view.smoothing > 0 || Math.abs(series.steps[i] - step) <= (x.high - x.low) / 50)
-        .map(([run, i, series]) => [swatch_of(run), data.runs[run].name + (series.steps[i] === step ? "" : ` (${series.steps[i]})`), text_of(name, series.values[i])]);
+      // Of other runs what they had nearby: evaluations need not be after the same steps.
+      const lines = found.filter((one) => Math.abs(one.step - step) <= (x.high - x.low) / 50).map((one) => [swatch_of(one.run),
+        data.runs[one.run].name + (one.step === step ? "" : ` (${one.step})`), `${text_of(name, one.value)}${one.is_mean ? " on average" : ""}`]);
       show_tip(tip, made, where, top, [[null, `step ${step}`], ...lines]);
     });
     return picture;
@@ -205,7 +220,7 @@ function runs_section() {
     controls(),
     ...groups.flatMap(([group, curves]) => [element("h3", {}, group, " ", element("span", { class: "quiet" }, "over steps")), element("div", { class: "grid" }, ...curves.map(([name, list]) => curves_figure(name, list)))]),
     ...(all.some((series) => series.points > series.steps.length)
-      ? [element("p", { class: "quiet" }, "Of long curves the least and the largest value of each stretch of steps are shown; they are smoothed over the means of these stretches.")] : []),
+      ? [element("p", { class: "quiet" }, "Of long curves each stretch of steps is shown by its mean, and fainter by its least and its largest value.")] : []),
     element("h3", {}, "Time by part"),
     ...times_of_runs(),
     ...(data.differences.length ? [element("h3", {}, "Settings in which the runs differ"), differences_table()] : []),

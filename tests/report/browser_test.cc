@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
+#include <cmath>
 #include <cstdlib>
 #include <regex>
 #include <sstream>
@@ -48,15 +51,31 @@ class Browser : public ReportedRuns {
     return run.output;
   }
 
-  /// How many points the path has that draws a number of a run; -1 where there is none.
-  static int64_t points(const std::string& page, const std::string& run, const std::string& name,
-                        const std::string& kind = "curve") {
-    const std::regex path(
+  /// The path that draws a number of a run; empty where there is none.
+  static std::string path(const std::string& page, const std::string& run, const std::string& name,
+                          const std::string& kind) {
+    const std::regex element(
         fmt::format("<path class=\"{}\" d=\"([^\"]*)\"[^>]* data-run=\"{}\" data-name=\"{}\"", kind, run, name));
     std::smatch found;
-    if (!std::regex_search(page, found, path)) return -1;
-    const std::string d = found[1];
-    return std::count_if(d.begin(), d.end(), [](char c) { return c == 'M' || c == 'L'; });
+    return std::regex_search(page, found, element) ? found[1].str() : "";
+  }
+
+  /// How many points it has; 0 where there is none.
+  static int64_t points(const std::string& page, const std::string& run, const std::string& name,
+                        const std::string& kind = "curve") {
+    const std::string d = path(page, run, name, kind);
+    return std::ranges::count_if(d, [](char c) { return c == 'M' || c == 'L'; });
+  }
+
+  /// The least distance of its points from the picture's upper edge.
+  static double highest(const std::string& page, const std::string& run, const std::string& name,
+                        const std::string& kind) {
+    std::string d = path(page, run, name, kind);
+    std::ranges::replace_if(d, [](char c) { return std::isalpha(c); }, ' ');
+    std::istringstream numbers(d);
+    double highest = 1e9;
+    for (double x, y; numbers >> x >> y;) highest = std::min(highest, y);
+    return highest;
   }
 };
 
@@ -68,15 +87,28 @@ TEST_F(Browser, DrawsEveryCurveOfTheRuns) {
     for (const auto& [name, values] : numbers(run))
       EXPECT_EQ(points(page, run, name), static_cast<int64_t>(values.size())) << run << " " << name;
   EXPECT_THAT(page, HasSubstr("experts: resumed after step 6 on "));
-  EXPECT_EQ(points(page, "one", "loss", "curve raw"), -1);
+  EXPECT_EQ(points(page, "one", "loss", "curve raw"), 0);
 
   const std::string changed = drawn(
       "const [slider, log] = document.querySelectorAll('.controls input');"
       "slider.value = 0.9; slider.dispatchEvent(new Event('input')); log.click();");
   for (const char* kind : {"curve", "curve raw"}) EXPECT_EQ(points(changed, "one", "loss", kind), 10) << kind;
   const std::string hidden = drawn("document.querySelector('.legend button').click()");
-  EXPECT_EQ(points(hidden, "one", "loss"), -1);
+  EXPECT_EQ(points(hidden, "one", "loss"), 0);
   EXPECT_EQ(points(hidden, "experts", "loss"), 10);
+}
+
+TEST_F(Browser, DrawsTheMeanAndTheExtremesOfALongRun) {
+  std::string lines;
+  for (int step = 1; step <= 9000; ++step)
+    lines += fmt::format("{{\"step\":{},\"loss\":{},\"seconds\":1}}\n", step, step == 4321 ? 100 : step % 2);
+  folder_.write("runs/long/metrics.jsonl", lines);
+  ASSERT_EQ(report({run_folder("long").string()}).status, 0);
+  const std::string page = drawn();
+  EXPECT_EQ(points(page, "long", "loss"), 999) << "means of stretches";
+  EXPECT_EQ(points(page, "long", "loss", "band"), 2 * 999);
+  // The spike goes up to where the picture has the 100, 4 % of its height below the upper edge.
+  EXPECT_EQ(highest(page, "long", "loss", "band"), 6 + std::round(180 * 0.04 / 1.08 * 10) / 10);
 }
 
 TEST_F(Browser, ThePointerShowsTheValuesOfAStep) {
