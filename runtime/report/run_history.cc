@@ -85,8 +85,9 @@ class Reader {
 
   void read(const Json& line) {
     if (!line.is_object()) throw std::runtime_error("it is no object");
+    constexpr int64_t kMostSteps = int64_t{1} << 53;  // up to which JavaScript counts
     const auto step = integer_at(line, "step");
-    if (!step || *step < 0) throw std::runtime_error("it has no step");
+    if (!step || *step < 0 || *step > kMostSteps) throw std::runtime_error("it has no step");
     const std::string event = text_at(line, "event");
     if (event.empty()) read_step(*step, line);
     if (event == "start") read_start(*step, line);

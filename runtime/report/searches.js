@@ -41,12 +41,11 @@ function dots(search, places, made, tip) {
   return group;
 }
 
-/// A picture of trials that have values; says so where there are none.
+/// A picture of trials, of which some have values.
 function trials_figure(search, caption, unit, height, draw, attributes = {}) {
   return figure(caption, unit, (made, width, tip) => {
     const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, height });
-    if (ended_trials(search).length) draw(picture, width, made, tip);
-    else picture.append(drawn("text", { x: 0, y: 20 }, "no trial has values"));
+    draw(picture, width, made, tip);
     return picture;
   }, attributes);
 }
@@ -113,7 +112,7 @@ function slice_figure(search, index, place) {
 
 function front_figure(search, one, other) {
   const [across, up] = [search.objectives[one], search.objectives[other]];
-  return trials_figure(search, `${up.name} and ${across.name}`, "orange: beaten by none", 260, (picture, width, made, tip) => {
+  return trials_figure(search, `${up.name} and ${across.name}`, "orange: unbeaten", 260, (picture, width, made, tip) => {
     const frame = frame_of(width, 260, { bottom: 38 }), x = objective_scale(search, one, frame.left, frame.right), y = objective_scale(search, other, frame.bottom, frame.top);
     picture.append(axes(frame, x, y, { x_text: axis_text(across.name), y_text: axis_text(up.name), x_name: `${across.name}, ${direction_of(across)}` }));
     const winners = ended_trials(search).filter((trial) => is_winner(search, trial)).sort((a, b) => a.values[one] - b.values[one]);
@@ -189,17 +188,22 @@ function summary_of(search) {
 }
 
 function search_section(search) {
-  const indices = search.objectives.map((_, i) => i);
-  const pairs = indices.flatMap((one) => indices.filter((other) => other > one).map((other) => [one, other]));
   return [
     element("h2", {}, `Search ${search.name}`),
     ...summary_of(search),
+    ...(ended_trials(search).length ? pictures_of(search) : []),
+    ...(search.trials.length ? [element("h3", {}, "Trials"), trials_table(search)] : []),
+  ];
+}
+
+function pictures_of(search) {
+  const indices = search.objectives.map((_, i) => i);
+  const pairs = indices.flatMap((one) => indices.filter((other) => other > one).map((other) => [one, other]));
+  return [
     element("div", { class: "grid" }, ...pairs.map(([one, other]) => front_figure(search, one, other)), ...indices.flatMap((i) => [history_figure(search, i), importance_figure(search, i)])),
     element("p", { class: "quiet" }, "What an objective depends on: the share of the variance of its ranks that a setting explains alone, of ranges the square of Spearman's rank correlation (ρ²), of choices η². The stroke is what a setting without effect explains on average."),
     ...indices.flatMap((i) => [element("h3", {}, `${search.objectives[i].name} by setting, ${direction_of(search.objectives[i])}`), element("div", { class: "grid small" }, ...search.space.map((_, place) => slice_figure(search, i, place)))]),
     parallel_figure(search),
-    element("h3", {}, "Trials"),
-    trials_table(search),
   ];
 }
 

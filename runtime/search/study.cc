@@ -134,6 +134,8 @@ StudyRecord read_study(const fs::path& folder) {
     throw ConfigError(
         fmt::format("{}:1: does not say what is searched ({}): restore the file", file.string(), json_problem(error)));
   }
+  if (record.config.objectives.empty())
+    throw ConfigError(fmt::format("{}:1: has no objective: restore the file", file.string()));
   std::string kept;
   record.trials = read_trials(in, file, record.config.objectives, kept);
   for (size_t i = 0; i < record.trials.size(); ++i)

@@ -144,5 +144,25 @@ TEST_F(Browser, DrawsEveryTrialOfASearch) {
   EXPECT_EQ(count("data-key=\"optim.lr\""), 2) << "its importance to both objectives";
 }
 
+TEST_F(Browser, ShowsRunsThatHaveNoStepAndSearchesWithoutATrialThatHasValues) {
+  folder_.write("runs/new/metrics.jsonl", "");
+  folder_.write("runs/begun/metrics.jsonl", "{\"step\":1,\"loss\":null,\"seconds\":0.5}\n");
+  const std::string head =
+      "{\"study\":{\"backend\":\"grid\",\"seed\":1,\"objectives\":[{\"name\":\"held_out_loss\",\"minimize\":true}],"
+      "\"space\":[{\"key\":\"optim.lr\",\"choices\":[\"0.1\"]}]}}\n";
+  folder_.write("study/trials.jsonl", head);
+  folder_.write("failed/trials.jsonl",
+                head + "{\"trial\":0,\"settings\":{\"optim.lr\":\"0.1\"},\"failure\":\"no room\",\"seconds\":1}\n");
+  ASSERT_EQ(report({run_folder("new").string(), run_folder("begun").string(), study().string(),
+                    (folder_.path() / "failed").string()})
+                .status,
+            0);
+  const std::string page = drawn();
+  EXPECT_THAT(page, HasSubstr("no finite number"));
+  EXPECT_THAT(page, HasSubstr("grid, 0 trials: none has values yet."));
+  EXPECT_THAT(page, HasSubstr("grid, 1 trials, 1 of them failed: none has values yet."));
+  EXPECT_THAT(page, HasSubstr(">no room</td>"));
+}
+
 }  // namespace
 }  // namespace modular

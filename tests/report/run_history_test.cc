@@ -129,6 +129,7 @@ TEST_F(History, LinesThatAreNoneAreNamed) {
   EXPECT_THAT(problem("\n"), HasSubstr(":1: "));
   EXPECT_THAT(problem("{\"loss\":1}\n"), HasSubstr("(it has no step)"));
   EXPECT_THAT(problem("{\"step\":-1}\n"), HasSubstr("(it has no step)"));
+  EXPECT_THAT(problem("{\"step\":9223372036854775807}\n"), HasSubstr("(it has no step)"));
   EXPECT_THAT(problem("{\"step\":1,\"loss\":2}\n"), HasSubstr("(it has no seconds)"));
   EXPECT_THAT(problem("{\"event\":\"evaluation\",\"step\":1}\n"), HasSubstr("(it has no held_out_loss)"));
   EXPECT_THAT(problem("{\"event\":7,\"step\":1}\n"), HasSubstr("(event is no text)"));
