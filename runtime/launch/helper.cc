@@ -48,6 +48,10 @@ Helper::~Helper() {
   if (process_ > 0) waitpid(process_, nullptr, 0);
 }
 
+void Helper::stop() {
+  if (process_ > 0) kill(process_, SIGKILL);
+}
+
 std::string Helper::ask(const std::string& line) {
   char* answer = nullptr;
   size_t capacity = 0;

@@ -22,6 +22,9 @@ class Helper {
   /// The line that it answers with. Throws std::runtime_error that says how it ended where it does not answer.
   std::string ask(const std::string& line);
 
+  /// Ends it by a signal, so that an ask() which waits on another thread throws.
+  void stop();
+
  private:
   std::string program_;
   pid_t process_ = -1;

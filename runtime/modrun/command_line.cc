@@ -26,8 +26,10 @@ void add_mesh_options(CLI::App* command, Arguments& arguments) {
 void add_run_options(CLI::App* command, Arguments& arguments) {
   command->add_option("CONFIG,-c,--config", arguments.config, "TOML file, or the folder of an earlier run");
   command
-      ->add_option("--set", arguments.settings,
-                   "KEY=VALUE: a setting that wins over the file's (`modrun settings` lists them)")
+      ->add_option(
+          "--set", arguments.settings,
+          "KEY=VALUE: a setting that wins over the file's (`modrun settings` lists them); KEY=VALUE after -- is "
+          "the same")
       ->allow_extra_args(false);
   add_mesh_options(command, arguments);
 }
@@ -82,6 +84,27 @@ std::vector<std::string> words_of(const std::string& command, const Arguments& a
   for (const auto& setting : arguments.settings) words.insert(words.end(), {"--set", setting});
   return words;
 }
+
+namespace {
+
+/// The words with `-- KEY=VALUE …` at their end as `--set KEY=VALUE …`, where the command has settings. Throws
+/// ConfigError where one of them is no setting.
+std::vector<std::string> with_settings_after_dashes(const CLI::App& app, std::vector<std::string> words) {
+  const auto dashes = std::ranges::find(words, "--");
+  const auto commands = app.get_subcommands(
+      [&](const CLI::App* command) { return !words.empty() && command->get_name() == words.front(); });
+  if (dashes == words.end() || commands.empty() || !commands.front()->get_option_no_throw("--set")) return words;
+  const std::vector<std::string> settings(dashes + 1, words.end());
+  words.erase(dashes, words.end());
+  for (const std::string& setting : settings) {
+    if (setting.find('=') == std::string::npos)
+      throw ConfigError(fmt::format("after -- come settings as KEY=VALUE, but here is \"{}\"", setting));
+    words.insert(words.end(), {"--set", setting});
+  }
+  return words;
+}
+
+}  // namespace
 
 ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   ParsedCommandLine result;
@@ -194,13 +217,19 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
       ->capture_default_str();
   measure->add_option("--report", arguments.report, "JSON file to write; standard output when not given");
 
+  auto* report =
+      app.add_subcommand("report", "Write runs and searches as one HTML file to look at, which needs no network");
+  report->add_option("FOLDER", arguments.folders, "folders of runs and of searches")->required();
+  report->add_option("--out", arguments.outputs, "HTML file to write; report.html when not given");
+
   app.add_subcommand("entries", "List the models of this program")->add_flag("--json", arguments.json, "as JSON");
 
   auto* settings = app.add_subcommand("settings", "List all settings with their defaults and meanings");
   add_run_options(settings, arguments);
 
   try {
-    std::vector<std::string> reversed(words.rbegin(), words.rend());
+    std::vector<std::string> reversed = with_settings_after_dashes(app, words);
+    std::ranges::reverse(reversed);
     app.parse(reversed);
     arguments.command = app.get_subcommands().front()->get_name();
   } catch (const CLI::ParseError& error) {

@@ -30,7 +30,7 @@ struct Arguments {
 
   std::filesystem::path checkpoint;              // eval, sample, predict, forward, export
   std::optional<std::string> prompt;             // sample
-  std::filesystem::path inputs, outputs;         // forward, predict
+  std::filesystem::path inputs, outputs;         // forward, predict; report has outputs
   int64_t batch_size = 32;                       // predict
   bool gradients = false;                        // forward
   std::filesystem::path source, target;          // export, import
@@ -43,7 +43,8 @@ struct Arguments {
   std::vector<std::string> strategies = {"none", "dp", "ddp", "zero1", "zero2", "fsdp", "tp", "pp"};  // bench
   std::string format = "markdown";                                                                    // bench
   std::filesystem::path report;                                                                       // measure
-  int64_t trials = 0;  // search; 0: as the config says
+  std::vector<std::filesystem::path> folders;  // report: runs and searches; outputs is the page
+  int64_t trials = 0;                          // search; 0: as the config says
   AdviseArguments advise;
 };
 

@@ -39,6 +39,8 @@ void show_advice(const Arguments& arguments);
 void run_bench(const Arguments& arguments);
 /// Starts jobs of its own, on this machine with as many ranks as `launch` says. Returns the exit status.
 int run_search(const Arguments& arguments, const LaunchOptions& launch);
+/// Writes arguments.outputs, the page of arguments.folders.
+void write_report(const Arguments& arguments);
 void show_entries(const Arguments& arguments);
 void show_settings(const Arguments& arguments);
 void export_checkpoint(const Arguments& arguments);

@@ -27,6 +27,7 @@ std::function<int()> local_command(const Arguments& arguments, const LaunchOptio
       {"plan", [&, world_size] { show_plan(arguments, world_size); }},
       {"advise", [&] { show_advice(arguments); }},
       {"bench", [&] { run_bench(arguments); }},
+      {"report", [&] { write_report(arguments); }},
       {"entries", [&] { show_entries(arguments); }},
       {"settings", [&] { show_settings(arguments); }},
       {"export", [&] { export_checkpoint(arguments); }},

@@ -12,6 +12,7 @@
 #include "runtime/train/job_mark.h"
 #include "runtime/train/machine_memory.h"
 #include "runtime/train/trainer.h"
+#include "runtime/train/wandb.h"
 
 namespace modular {
 
@@ -53,6 +54,7 @@ PreparedCommand prepare_train(const Arguments& arguments, const Environment& pla
     check_machine_memory(run->config, run->mesh, ranks, machine_memory());
     check_run_folder(*run);
     check_examples(*run);
+    check_wandb(run->config);
     make_run_folder(*run);
   };
   const auto signals = std::make_shared<std::optional<SaveSignals>>();

@@ -35,17 +35,6 @@ std::string where_of(const fs::path& file, const toml::node& node) {
   return fmt::format("{}:{}:{}", file.string(), node.source().begin.line, node.source().begin.column);
 }
 
-/// A value as TOML writes it.
-std::string text_of(const toml::node& node) {
-  if (const auto* number = node.as_floating_point()) {  // of which the library writes more digits than are needed
-    double value = number->get();
-    return toml_value(&value);
-  }
-  std::ostringstream out;
-  out << toml::toml_formatter(node);
-  return out.str();
-}
-
 Dimension read_range(const std::string& key, const toml::table& table, const std::string& where) {
   Dimension range{.key = key};
   const toml::node *low = nullptr, *high = nullptr, *step = nullptr;
@@ -251,6 +240,27 @@ std::string identity_of(const SearchConfig& config) {
     identity["space"].push_back(std::move(one));
   }
   return identity.dump();
+}
+
+SearchConfig searched(const std::string& identity) {
+  const auto json = nlohmann::json::parse(identity);
+  SearchConfig config{.backend = json.at("backend"), .seed = json.at("seed")};
+  if (config.backend == "optuna") config.sampler = json.at("sampler");
+  for (const auto& objective : json.at("objectives"))
+    config.objectives.push_back({.name = objective.at("name"), .minimize = objective.at("minimize")});
+  for (const auto& one : json.at("space")) {
+    Dimension& dimension = config.space.emplace_back(Dimension{.key = one.at("key")});
+    if (one.contains("choices"))
+      dimension.choices = one.at("choices").get<std::vector<std::string>>();
+    else
+      dimension = {.key = dimension.key,
+                   .low = one.at("low"),
+                   .high = one.at("high"),
+                   .step = one.at("step"),
+                   .log = one.at("log"),
+                   .whole = one.at("whole")};
+  }
+  return config;
 }
 
 }  // namespace modular

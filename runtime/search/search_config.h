@@ -41,4 +41,7 @@ inline constexpr std::array<std::string_view, 4> kRunObjectives = {"samples_per_
 /// What must be the same for a study to go on: backend, seed, objectives and space, as JSON.
 std::string identity_of(const SearchConfig& config);
 
+/// The config whose identity this is, with the rest at its defaults. Throws nlohmann::json::exception where it is none.
+SearchConfig searched(const std::string& identity);
+
 }  // namespace modular

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -49,10 +50,99 @@ bool is_beaten(const Trial& trial, const Trial& other, const std::vector<Objecti
   return better;
 }
 
+/// What is wrong with a trial's settings, or nothing.
+std::string problem_of(const Trial& trial, const std::vector<Dimension>& space) {
+  for (const Dimension& dimension : space) {
+    const auto setting = std::ranges::find(trial.settings, dimension.key, &TrialSettings::value_type::first);
+    if (setting == trial.settings.end()) return fmt::format("it has no {}", dimension.key);
+    const char* const text = setting->second.c_str();
+    char* end = nullptr;
+    if (dimension.choices.empty() && (!std::isfinite(std::strtod(text, &end)) || end == text || *end != '\0'))
+      return fmt::format("its {} is no number", dimension.key);
+  }
+  return {};
+}
+
+/// The trials in the lines of `in` from the second one on, which are those of `file`; adds these lines to `kept`.
+std::vector<Trial> read_trials(std::istream& in, const fs::path& file, const std::vector<Objective>& objectives,
+                               std::string& kept) {
+  std::vector<Trial> trials;
+  std::string line;
+  for (int64_t number = 2; std::getline(in, line); ++number) {
+    if (in.eof()) break;  // a line that was cut off: that trial has not ended
+    try {
+      Trial trial = trial_from(Json::parse(line), objectives);
+      if (std::ranges::find(trials, trial.number, &Trial::number) != trials.end())
+        throw ConfigError(fmt::format("{}:{}: has trial {} again", file.string(), number, trial.number));
+      trials.push_back(std::move(trial));
+    } catch (const Json::exception& error) {
+      throw ConfigError(fmt::format("{}:{}: is no trial of this study ({}): restore the file, or remove the line",
+                                    file.string(), number, json_problem(error)));
+    }
+    kept += line + "\n";
+  }
+  return trials;
+}
+
+/// Takes up the trials of a file that begins with `head`, and adds their lines to it.
+std::vector<Trial> take_up(const fs::path& file, const fs::path& folder, const std::vector<Objective>& objectives,
+                           std::string& head) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  if (line + "\n" != head)
+    throw ConfigError(
+        fmt::format("{} holds a study of another space, seed, backend or objective, or with other "
+                    "settings beside them: name another search.dir, or search what it did",
+                    folder.string()));
+  return read_trials(in, file, objectives, head);
+}
+
 }  // namespace
 
 bool is_better(double value, double other, const Objective& objective) {
   return objective.minimize ? value < other : value > other;
+}
+
+const Trial* best_trial(const std::vector<Trial>& trials, const std::vector<Objective>& objectives) {
+  const Trial* best = nullptr;
+  for (const Trial& trial : trials)
+    if (trial.failure.empty() && (!best || is_better(trial.values[0], best->values[0], objectives[0]))) best = &trial;
+  return best;
+}
+
+std::vector<const Trial*> unbeaten_trials(const std::vector<Trial>& trials, const std::vector<Objective>& objectives) {
+  std::vector<const Trial*> unbeaten;
+  for (const Trial& trial : trials) {
+    if (!trial.failure.empty()) continue;
+    const bool beaten = std::ranges::any_of(
+        trials, [&](const Trial& other) { return other.failure.empty() && is_beaten(trial, other, objectives); });
+    if (!beaten) unbeaten.push_back(&trial);
+  }
+  return unbeaten;
+}
+
+StudyRecord read_study(const fs::path& folder) {
+  const fs::path file = folder / "trials.jsonl";
+  std::ifstream in(file);
+  std::string line;
+  if (!std::getline(in, line)) throw ConfigError(fmt::format("{} cannot be read, or is empty", file.string()));
+  StudyRecord record;
+  try {
+    record.config = searched(Json::parse(line).at("study").dump());
+  } catch (const Json::exception& error) {
+    throw ConfigError(
+        fmt::format("{}:1: does not say what is searched ({}): restore the file", file.string(), json_problem(error)));
+  }
+  if (record.config.objectives.empty())
+    throw ConfigError(fmt::format("{}:1: has no objective: restore the file", file.string()));
+  std::string kept;
+  record.trials = read_trials(in, file, record.config.objectives, kept);
+  for (size_t i = 0; i < record.trials.size(); ++i)
+    if (const auto problem = problem_of(record.trials[i], record.config.space); !problem.empty())
+      throw ConfigError(fmt::format("{}:{}: is no trial of this study ({}): restore the file, or remove the line",
+                                    file.string(), i + 2, problem));
+  return record;
 }
 
 Study::Study(const SearchConfig& config, const std::string& base, bool resumes) : config_(config) {
@@ -69,35 +159,9 @@ Study::Study(const SearchConfig& config, const std::string& base, bool resumes) 
   fs::create_directories(config.dir / "trials");
   lock_.emplace(config.dir);
   std::string kept = Json{{"study", Json::parse(identity_of(config))}, {"config", base}}.dump() + "\n";
-  if (resumes) kept += read_trials(file, kept);
+  if (resumes) trials_ = take_up(file, config.dir, config.objectives, kept);
   write_file(file, kept);
   out_.open(file, std::ios::app);
-}
-
-/// Takes up the trials of a file that begins with `head`, and returns their lines.
-std::string Study::read_trials(const fs::path& file, const std::string& head) {
-  std::ifstream in(file);
-  std::string line, kept;
-  std::getline(in, line);
-  if (line + "\n" != head)
-    throw ConfigError(
-        fmt::format("{} holds a study of another space, seed, backend or objective, or with other "
-                    "settings beside them: name another search.dir, or search what it did",
-                    config_.dir.string()));
-  for (int64_t number = 2; std::getline(in, line); ++number) {
-    if (in.eof()) break;  // a line that was cut off: that trial has not ended
-    try {
-      Trial trial = trial_from(Json::parse(line), config_.objectives);
-      if (std::ranges::find(trials_, trial.number, &Trial::number) != trials_.end())
-        throw ConfigError(fmt::format("{}:{}: has trial {} again", file.string(), number, trial.number));
-      trials_.push_back(std::move(trial));
-    } catch (const Json::exception& error) {
-      throw ConfigError(fmt::format("{}:{}: is no trial of this study ({}): restore the file, or remove the line",
-                                    file.string(), number, json_problem(error)));
-    }
-    kept += line + "\n";
-  }
-  return kept;
 }
 
 fs::path Study::run_folder(int64_t trial) const { return config_.dir / "trials" / fmt::format("{:04}", trial); }
@@ -108,26 +172,6 @@ void Study::add(Trial trial) {
     throw std::runtime_error(
         fmt::format("{} cannot be written: {}", (config_.dir / "trials.jsonl").string(), std::strerror(errno)));
   trials_.push_back(std::move(trial));
-}
-
-const Trial* Study::best() const {
-  const Trial* best = nullptr;
-  for (const Trial& trial : trials_)
-    if (trial.failure.empty() && (!best || is_better(trial.values[0], best->values[0], config_.objectives[0])))
-      best = &trial;
-  return best;
-}
-
-std::vector<const Trial*> Study::pareto() const {
-  std::vector<const Trial*> unbeaten;
-  for (const Trial& trial : trials_) {
-    if (!trial.failure.empty()) continue;
-    const bool beaten = std::ranges::any_of(trials_, [&](const Trial& other) {
-      return other.failure.empty() && is_beaten(trial, other, config_.objectives);
-    });
-    if (!beaten) unbeaten.push_back(&trial);
-  }
-  return unbeaten;
 }
 
 void Study::write_winners() const {

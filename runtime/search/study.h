@@ -29,6 +29,21 @@ struct Trial {
 /// Whether one of two values is better.
 bool is_better(double value, double other, const Objective& objective);
 
+/// The best by the first objective; null where none has values.
+const Trial* best_trial(const std::vector<Trial>& trials, const std::vector<Objective>& objectives);
+/// Those that no other one beats: none is at least as good in all objectives and better in one.
+std::vector<const Trial*> unbeaten_trials(const std::vector<Trial>& trials, const std::vector<Objective>& objectives);
+
+/// What a study has found so far, as trials.jsonl in its folder says.
+struct StudyRecord {
+  SearchConfig config;  // backend, sampler, seed, objectives and space; the rest is at its defaults
+  std::vector<Trial> trials;
+};
+
+/// Reads it without holding the folder: the search may go on meanwhile, and a last line that is cut off is left out.
+/// Throws ConfigError with file:line where a line is none of a study.
+StudyRecord read_study(const std::filesystem::path& folder);
+
 class Study {
  public:
   /// Begins the study in config.dir, or goes on with it, and holds the folder for this process. `base` are the settings
@@ -43,17 +58,13 @@ class Study {
   /// Adds a trial that has ended.
   void add(Trial trial);
 
-  /// The best by the first objective; null where none has values.
-  const Trial* best() const;
-  /// Those that no other one beats: none is at least as good in all objectives and better in one.
-  std::vector<const Trial*> pareto() const;
+  const Trial* best() const { return best_trial(trials_, config_.objectives); }
+  std::vector<const Trial*> pareto() const { return unbeaten_trials(trials_, config_.objectives); }
 
   /// Writes best.toml, or pareto/*.toml where there are several objectives, from the runs' config.toml.
   void write_winners() const;
 
  private:
-  std::string read_trials(const std::filesystem::path& file, const std::string& head);
-
   const SearchConfig config_;
   std::optional<FolderLock> lock_;
   std::vector<Trial> trials_;

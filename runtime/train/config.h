@@ -241,6 +241,7 @@ struct MetricsSection {
   int64_t every = 10;
   double peak_tflops = 0.0;
   bool tensorboard = false;
+  std::string wandb, python = "python3";
   std::vector<int64_t> trace;
 
   template <class Visitor>
@@ -248,6 +249,8 @@ struct MetricsSection {
     visit("every", every, "steps between lines on the terminal; metrics.jsonl has all steps", 1);
     visit("peak_tflops", peak_tflops, "peak of one rank's device, for MFU; 0 for the known peak of the device", 0);
     visit("tensorboard", tensorboard, "write event files for TensorBoard into train.dir/tensorboard");
+    visit("wandb", wandb, "project of Weights & Biases that gets steps and evaluations; none when empty");
+    visit("python", python, "the Python that has the package wandb");
     visit("trace", trace,
           "first and last step that every rank traces into train.dir/trace, e.g. [10, 12]; none when empty");
   }

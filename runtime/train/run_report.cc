@@ -22,6 +22,7 @@ fs::path metrics_path(const RunConfig& config) { return fs::path(config.train.di
 RunReport::RunReport(const RunConfig& config, int64_t step, bool has_text)
     : config_(config), has_text_(has_text), file_(metrics_path(config), step) {
   if (config.metrics.tensorboard) events_.emplace(config.event_files(), step + 1);
+  if (!config.metrics.wandb.empty()) wandb_.emplace(config);
   summary_.step = step;
   if (config.checkpoint.every >= 0) summary_.checkpoints = config.checkpoints();
   evaluations_ = read_evaluations(metrics_path(config));
@@ -34,7 +35,7 @@ void RunReport::start(int64_t ranks, const std::string& mesh, int64_t parameters
 
 void RunReport::step(const StepMetrics& metrics) {
   file_.step(metrics);
-  if (events_) {
+  if (events_ || wandb_) {
     const double seconds = metrics.seconds;
     std::vector<Scalar> scalars = {
         {"loss", metrics.loss},
@@ -47,7 +48,7 @@ void RunReport::step(const StepMetrics& metrics) {
     };
     if (metrics.router_loss) scalars.push_back({"router_loss", *metrics.router_loss});
     if (metrics.expert_load) scalars.push_back({"expert_load", *metrics.expert_load});
-    events_->scalars(metrics.step, scalars);
+    tell(metrics.step, scalars);
   }
 
   summary_.step = metrics.step;
@@ -73,10 +74,10 @@ void RunReport::rollback(int64_t failed, int64_t step) {
 
 void RunReport::evaluation(const Evaluation& evaluation) {
   file_.evaluation(evaluation);
-  if (events_) {
+  if (events_ || wandb_) {
     std::vector<Scalar> scalars = {{"held_out_loss", evaluation.loss}};
     for (const auto& [name, value] : evaluation.metrics) scalars.push_back({name, value});
-    events_->scalars(evaluation.step, scalars);
+    tell(evaluation.step, scalars);
   }
   evaluations_.push_back(evaluation);
   print_to(stdout, "{} after step {}\n", format_evaluation(evaluation, loss_unit(config_.network)), evaluation.step);
@@ -88,7 +89,13 @@ void RunReport::sample(const std::string& text) {
   print_to(stdout, "{}\n", text);
 }
 
+void RunReport::tell(int64_t step, std::span<const Scalar> scalars) {
+  if (events_) events_->scalars(step, scalars);
+  if (wandb_) wandb_->log(step, scalars);
+}
+
 void RunReport::end(int signal) {
+  if (wandb_) wandb_->end(signal == 0 ? 0 : 128 + signal);
   if (summary_.steps == 0 && (signal != 0 || has_ended(metrics_path(config_), summary_.step))) return;
   summary_.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
   if (signal != 0) summary_.stopped_by = fmt::format("SIG{}", sigabbrev_np(signal));

@@ -5,12 +5,14 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/train/config.h"
 #include "runtime/train/event_file.h"
 #include "runtime/train/metrics.h"
+#include "runtime/train/wandb.h"
 
 namespace modular {
 
@@ -34,12 +36,16 @@ class RunReport {
   void end(int signal);
 
  private:
+  /// Numbers after `step`, for whoever else looks on.
+  void tell(int64_t step, std::span<const Scalar> scalars);
+
   using Clock = std::chrono::steady_clock;
 
   const RunConfig& config_;
   bool has_text_;
   MetricsFile file_;
   std::optional<EventFile> events_;
+  std::optional<Wandb> wandb_;
   StepSums since_line_;
   RunSummary summary_;
   std::vector<Evaluation> evaluations_;  // of the whole run

@@ -6,12 +6,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "runtime/model/config.h"
 #include "runtime/parallel/memory_options.h"
+#include "runtime/train/config_field.h"
 
 namespace modular {
 
@@ -28,6 +30,17 @@ inline std::string describe(const toml::node& node) {
   if (const auto* number = node.as_floating_point()) return fmt::format("the number {}", number->get());
   if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
   return "a date or time";
+}
+
+/// A value as TOML writes it.
+inline std::string text_of(const toml::node& node) {
+  if (const auto* number = node.as_floating_point()) {  // of which the library writes more digits than are needed
+    double value = number->get();
+    return toml_value(&value);
+  }
+  std::ostringstream out;
+  out << toml::toml_formatter(node);
+  return out.str();
 }
 
 /// A setting's value under the key "value". What is not TOML is text.

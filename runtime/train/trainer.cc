@@ -234,7 +234,9 @@ class Trainer {
   void open_folder() {
     const fs::path folder = config_.train.dir;
     if (run_.request.overwrite) {
-      for (const fs::path& old : {config_.checkpoints(), config_.event_files(), config_.traces()}) fs::remove_all(old);
+      for (const fs::path& old : {config_.checkpoints(), config_.event_files(), config_.traces(),
+                                  wandb_id_file(config_), wandb_files(config_)})
+        fs::remove_all(old);
     } else if (run_.checkpoint.empty() && !find_checkpoint(config_.checkpoints()).empty()) {
       throw std::runtime_error(fmt::format(
           "another run has saved in {} since this one looked: --resume=auto continues it", folder.string()));

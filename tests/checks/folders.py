@@ -27,12 +27,13 @@ MAY_INCLUDE = {
     "runtime/data": PARALLEL,
     "runtime/checkpoint": PARALLEL,
     "runtime/evaluation": [*PARALLEL, "runtime/data", "runtime/checkpoint"],
-    "runtime/train": TRAIN,
+    "runtime/train": [*TRAIN, "runtime/launch"],
     "runtime/search": [*TRAIN, "runtime/launch"],
+    "runtime/report": [*TRAIN, "runtime/search"],
     "runtime/plan": [*TRAIN, "runtime/ops"],
     "runtime/advise": [*TRAIN, "runtime/plan"],
     "runtime/launch": ["runtime/mesh"],
-    "runtime/modrun": [*TRAIN, "runtime/advise", "runtime/launch", "runtime/ops", "runtime/plan", "runtime/search"],
+    "runtime/modrun": [*TRAIN, "runtime/advise", "runtime/launch", "runtime/ops", "runtime/plan", "runtime/report", "runtime/search"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include "((?:modular|generated|generator|checks|runtime)/[^"]+)"', re.MULTILINE)
 
@@ -44,7 +45,7 @@ def folder_of(path):
 
 def main():
     project = pathlib.Path(sys.argv[1])
-    built = {"generator/build_config.h", "checks/build_identity.h", "runtime/search/optuna_helper.inc"}
+    built = {"generator/build_config.h", "checks/build_identity.h", "runtime/search/optuna_helper.inc", "runtime/train/wandb_helper.inc", *(f"runtime/report/{part}.inc" for part in ("style.css", "charts.js", "runs.js", "searches.js"))}
     wrong, seen = [], 0
     for top in sorted({folder.split("/")[0] for folder in MAY_INCLUDE}):
         for file in sorted((project / top).rglob("*")):

@@ -50,7 +50,7 @@ Options options_of(const std::vector<std::string>& words) {
 
 std::vector<Reader> all_readers() {
   std::vector<Reader> all;
-  for (const auto& readers : {config_readers(), tensor_readers(), folder_readers(), data_readers()})
+  for (const auto& readers : {config_readers(), tensor_readers(), folder_readers(), data_readers(), report_readers()})
     all.insert(all.end(), readers.begin(), readers.end());
   return all;
 }

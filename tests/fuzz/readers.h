@@ -34,6 +34,7 @@ std::vector<Reader> config_readers();
 std::vector<Reader> tensor_readers();
 std::vector<Reader> folder_readers();
 std::vector<Reader> data_readers();
+std::vector<Reader> report_readers();
 
 /// Has libtorch compute in this thread alone, as processes that fork need it.
 void use_one_thread();

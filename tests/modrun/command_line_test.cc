@@ -27,8 +27,8 @@ class CommandLine : public ModrunTest {
 TEST_F(CommandLine, HelpNamesCommandsLauncherFlagsAndExitStatus) {
   const auto help = modrun({"--help"});
   EXPECT_EQ(help.status, 0);
-  for (const char* word : {"train", "eval", "sample", "forward", "export", "import", "plan", "advise", "entries",
-                           "settings", "--nproc-per-node", "Exit status"})
+  for (const char* word : {"train", "eval", "sample", "forward", "export", "import", "plan", "advise", "report",
+                           "entries", "settings", "--nproc-per-node", "Exit status"})
     EXPECT_THAT(help.output, HasSubstr(word));
   const auto train_help = modrun({"train", "--help"});
   EXPECT_EQ(train_help.status, 0);
@@ -60,6 +60,18 @@ TEST_F(CommandLine, WrongConfigIsRefused) {
   EXPECT_EQ(refusal(train("run", {"--set", "train.stepps=1"})),
             "--set train.stepps=1: unknown key train.stepps: did you mean train.steps?");
   EXPECT_THAT(refusal(modrun({"train", "/nowhere.toml"})), HasSubstr("/nowhere.toml: cannot be opened"));
+}
+
+TEST_F(CommandLine, SettingsMayStandAfterDashes) {
+  const auto run =
+      train("run", {"--set", "train.steps=2", "--", "train.steps=3", "optim.lr=1e-5"}, {"--nproc-per-node", "2"});
+  ASSERT_EQ(run.status, 0) << run.output;
+  EXPECT_EQ(steps("run").size(), 3u) << "the last one wins";
+  EXPECT_THAT(bytes_of(run_folder("run") / "config.toml"), HasSubstr("lr = 1e-05"));
+  EXPECT_EQ(refusal(train("none", {"--", "train.steps"})),
+            "after -- come settings as KEY=VALUE, but here is \"train.steps\"");
+  EXPECT_EQ(refusal(train("none", {"--", "train.stepps=1"})),
+            "--set train.stepps=1: unknown key train.stepps: did you mean train.steps?");
 }
 
 TEST_F(CommandLine, MeshThatThePlanCannotDivideIsRefusedBeforeARankStarts) {

@@ -58,6 +58,29 @@ TEST(Study, OfSeveralObjectivesThoseRemainThatNoOtherBeats) {
   EXPECT_THAT(numbers(study.pareto()), ElementsAre(1, 2, 4));
 }
 
+TEST(Study, IsReadWhileASearchHoldsItsFolder) {
+  const TemporaryFolder folder;
+  SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}, {"samples_per_second", false}});
+  config.backend = "optuna", config.sampler = "gp", config.seed = 7;
+  config.space = {{.key = "optim.lr", .low = 0.05, .high = 1.0, .log = true},
+                  {.key = "optim.name", .choices = {"'sgd'", "'adamw'"}},
+                  {.key = "train.steps", .low = 2, .high = 8, .step = 2, .whole = true}};
+  Study study(config, kBase, /*resumes=*/false);
+  study.add({.number = 3,
+             .settings = {{"optim.lr", "0.1"}, {"optim.name", "'sgd'"}, {"train.steps", "4"}},
+             .failure = "",
+             .values = {1.0, 2.0},
+             .seconds = 5.0});
+  std::ofstream(config.dir / "trials.jsonl", std::ios::app) << "{\"trial\":4,";
+  const StudyRecord record = read_study(config.dir);
+  EXPECT_EQ(identity_of(record.config), identity_of(config));
+  ASSERT_EQ(record.trials.size(), 1u) << "without the line that is being written";
+  EXPECT_EQ(record.trials[0].number, 3);
+  EXPECT_EQ(record.trials[0].settings, study.trials()[0].settings);
+  EXPECT_THAT(record.trials[0].values, ElementsAre(1.0, 2.0));
+  EXPECT_EQ(record.trials[0].seconds, 5.0);
+}
+
 TEST(Study, GoesOnWithTheTrialsThatHaveEnded) {
   const TemporaryFolder folder;
   const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});

@@ -1,0 +1,267 @@
+#include "runtime/report/page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "runtime/report/importance.h"
+#include "runtime/train/metrics.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kStyle =
+#include "runtime/report/style.css.inc"
+    ;
+constexpr const char* kPrograms[] = {
+#include "runtime/report/charts.js.inc"
+    ,
+#include "runtime/report/runs.js.inc"
+    ,
+#include "runtime/report/searches.js.inc"
+};
+
+// What the page may do: no address is asked for anything.
+constexpr const char* kHead = R"(<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
+<title>modrun report</title>
+)";
+
+/// With seven digits, which is what float32 has; null where it is not finite.
+Json shown(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  return std::strtod(fmt::format("{:.7g}", value).c_str(), nullptr);
+}
+
+Json shown(const std::vector<double>& values) {
+  Json numbers = Json::array();
+  for (const double value : values) numbers.push_back(shown(value));
+  return numbers;
+}
+
+Json shown(const Series& series) {
+  const Thinned thin = thinned(series, kMostPoints);
+  Json json = {{"name", series.name},
+               {"points", series.steps.size()},
+               {"steps", thin.points.steps},
+               {"values", shown(thin.points.values)}};
+  if (!thin.means.steps.empty()) json["mean_steps"] = thin.means.steps, json["means"] = shown(thin.means.values);
+  return json;
+}
+
+Json shown(const std::vector<Series>& all) {
+  Json json = Json::array();
+  for (const Series& series : all)
+    if (!series.steps.empty()) json.push_back(shown(series));
+  return json;
+}
+
+Json shown(const std::vector<Note>& notes) {
+  Json json = Json::array();
+  for (const Note& note : notes) json.push_back({{"step", note.step}, {"text", note.text}});
+  return json;
+}
+
+/// Adds the last and the best held-out loss.
+void add_losses(Json& json, const RunHistory& run) {
+  const auto losses = std::ranges::find(run.evaluations, "held_out_loss", &Series::name);
+  if (losses == run.evaluations.end() || losses->steps.empty()) return;
+  json["last_loss"] = shown(losses->values.back());
+  size_t best = losses->values.size();
+  for (size_t i = 0; i < losses->values.size(); ++i)
+    if (std::isfinite(losses->values[i]) && (best == losses->values.size() || losses->values[i] < losses->values[best]))
+      best = i;
+  if (best == losses->values.size()) return;
+  json["best_loss"] = shown(losses->values[best]);
+  json["best_step"] = losses->steps[best];
+}
+
+/// Adds how fast the steps were, all of them together, and the most memory that one saw.
+void add_speed(Json& json, const RunHistory& run) {
+  const Series *seconds = run.of_steps("seconds"), *rates = run.of_steps("tokens_per_second"),
+               *memory = run.of_steps("memory_peak");
+  if (seconds && rates && rates->values.size() == seconds->values.size()) {
+    double tokens = 0.0, sum = 0.0;
+    for (size_t i = 0; i < rates->values.size(); ++i) {
+      tokens += rates->values[i] * seconds->values[i];
+      sum += seconds->values[i];
+    }
+    if (sum > 0.0) json["tokens_per_second"] = shown(tokens / sum);
+  }
+  if (memory && !memory->values.empty()) json["memory_peak"] = shown(std::ranges::max(memory->values));
+}
+
+Json shown(const RunHistory& run, const std::string& name) {
+  Json json = {{"name", name}, {"folder", as_utf8(run.folder.string())}};
+  const auto set = [&](const char* key, const char* setting) {
+    if (const auto found = run.settings.find(setting); found != run.settings.end()) json[key] = found->second;
+  };
+  set("entry", "model.entry");
+  set("planned", "train.steps");
+  if (!run.mesh.empty()) json["mesh"] = run.mesh;
+  if (run.parameters) json["parameters"] = *run.parameters;
+  if (const Series* loss = run.of_steps("loss"); loss && !loss->steps.empty()) json["last_step"] = loss->steps.back();
+  add_losses(json, run);
+  add_speed(json, run);
+  json["ended"] = run.has_ended;
+  json["stopped_by"] = run.stopped_by;
+  json["time"] = {{"before_steps", shown(run.time.before_steps)},
+                  {"computing", shown(run.time.computing)},
+                  {"waiting", shown(run.time.waiting)},
+                  {"between", shown(run.time.between)}};
+  json["events"] = shown(run.events);
+  json["samples"] = shown(run.samples);
+  json["steps"] = shown(run.steps);
+  json["evaluations"] = shown(run.evaluations);
+  return json;
+}
+
+/// The folders' names, or whole paths of those whose names are the same.
+std::vector<std::string> names_of(const std::vector<fs::path>& folders) {
+  std::vector<std::string> names;
+  for (const fs::path& folder : folders)
+    names.push_back((folder / "").lexically_normal().parent_path().filename().string());
+  const std::vector<std::string> short_names = names;
+  for (size_t i = 0; i < names.size(); ++i)
+    if (names[i].empty() || std::ranges::count(short_names, short_names[i]) > 1) names[i] = folders[i].string();
+  std::ranges::transform(names, names.begin(), as_utf8);
+  return names;
+}
+
+/// The settings in which the runs differ, but for their folders; each with the value of each run, null where it has
+/// none.
+Json differences(const std::vector<RunHistory>& runs) {
+  std::set<std::string> keys;
+  for (const RunHistory& run : runs)
+    for (const auto& [key, value] : run.settings) keys.insert(key);
+  keys.erase("train.dir");
+  Json json = Json::array();
+  for (const std::string& key : keys) {
+    Json values = Json::array();
+    for (const RunHistory& run : runs) {
+      const auto found = run.settings.find(key);
+      values.push_back(found != run.settings.end() ? Json(found->second) : Json());
+    }
+    if (std::ranges::any_of(values, [&](const Json& value) { return value != values.front(); }))
+      json.push_back({{"key", key}, {"values", std::move(values)}});
+  }
+  return json;
+}
+
+std::string setting_of(const Trial& trial, const std::string& key) {
+  return std::ranges::find(trial.settings, key, &TrialSettings::value_type::first)->second;
+}
+
+Json shown(const Dimension& dimension) {
+  Json json = {{"key", dimension.key}};
+  if (!dimension.choices.empty()) {
+    json["choices"] = dimension.choices;
+    return json;
+  }
+  json.update({{"low", shown(dimension.low)}, {"high", shown(dimension.high)}, {"log", dimension.log}});
+  return json;
+}
+
+/// Of each objective, of each dimension.
+Json importances(const StudyRecord& study) {
+  Json of_objectives = Json::array();
+  for (size_t objective = 0; objective < study.config.objectives.size(); ++objective) {
+    Json of_dimensions = Json::array();
+    for (const Dimension& dimension : study.config.space) {
+      std::vector<std::string> settings;
+      std::vector<double> values;
+      for (const Trial& trial : study.trials) {
+        if (!trial.failure.empty()) continue;
+        settings.push_back(setting_of(trial, dimension.key));
+        values.push_back(trial.values[objective]);
+      }
+      const auto importance = importance_of(dimension, settings, values);
+      Json json;
+      if (importance) json = {{"share", shown(importance->share)}, {"by_chance", shown(importance->by_chance)}};
+      if (importance && importance->correlation) json["correlation"] = shown(*importance->correlation);
+      of_dimensions.push_back(std::move(json));
+    }
+    of_objectives.push_back(std::move(of_dimensions));
+  }
+  return of_objectives;
+}
+
+Json shown(const SearchHistory& search, const std::string& name) {
+  const StudyRecord& study = search.study;
+  Json json = {{"name", name}, {"folder", as_utf8(search.folder.string())}, {"backend", study.config.backend}};
+  if (study.config.backend == "optuna") json["sampler"] = study.config.sampler;
+  json["objectives"] = Json::array(), json["space"] = Json::array(), json["trials"] = Json::array();
+  for (const Objective& objective : study.config.objectives)
+    json["objectives"].push_back({{"name", objective.name}, {"minimize", objective.minimize}});
+  for (const Dimension& dimension : study.config.space) json["space"].push_back(shown(dimension));
+  for (const Trial& trial : study.trials) {
+    Json& one = json["trials"].emplace_back(Json{{"number", trial.number}, {"settings", Json::array()}});
+    for (const Dimension& dimension : study.config.space) one["settings"].push_back(setting_of(trial, dimension.key));
+    if (trial.failure.empty())
+      one["values"] = shown(trial.values);
+    else
+      one["failure"] = trial.failure;
+    one["seconds"] = shown(trial.seconds);
+  }
+  json["winners"] = Json::array();
+  if (study.config.objectives.size() > 1)
+    for (const Trial* trial : unbeaten_trials(study.trials, study.config.objectives))
+      json["winners"].push_back(trial->number);
+  else if (const Trial* best = best_trial(study.trials, study.config.objectives))
+    json["winners"].push_back(best->number);
+  json["importance"] = importances(study);
+  return json;
+}
+
+/// JSON as it may stand within HTML, where only "<" could begin something else.
+std::string within_html(const Json& json) {
+  const std::string text = json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+  std::string escaped;
+  escaped.reserve(text.size());
+  for (const char c : text) {
+    if (c == '<')
+      escaped += "\\u003c";
+    else
+      escaped += c;
+  }
+  return escaped;
+}
+
+template <class History>
+Json all_shown(const std::vector<History>& histories) {
+  std::vector<fs::path> folders;
+  for (const History& history : histories) folders.push_back(history.folder);
+  const std::vector<std::string> names = names_of(folders);
+  Json json = Json::array();
+  for (size_t i = 0; i < histories.size(); ++i) json.push_back(shown(histories[i], names[i]));
+  return json;
+}
+
+}  // namespace
+
+std::string report_page(const std::vector<RunHistory>& runs, const std::vector<SearchHistory>& searches) {
+  const Json data = {{"runs", all_shown(runs)}, {"differences", differences(runs)}, {"searches", all_shown(searches)}};
+  std::string page = kHead;
+  page.append("<style>\n").append(kStyle).append("</style>\n</head>\n<body>\n");
+  page.append(
+      "<noscript>This page draws itself with JavaScript, which is switched off here.</noscript>\n<main></main>\n");
+  page.append("<script type=\"application/json\" id=\"data\">").append(within_html(data)).append("</script>\n");
+  page.append("<script>\n\"use strict\";\n");
+  for (const char* program : kPrograms) page.append(program);
+  return page.append("</script>\n</body>\n</html>\n");
+}
+
+}  // namespace modular

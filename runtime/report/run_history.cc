@@ -1,0 +1,189 @@
+#include "runtime/report/run_history.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "runtime/checkpoint/json_text.h"
+#include "runtime/data/files.h"
+#include "runtime/train/toml_values.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+void flatten(const std::string& prefix, const toml::table& table, std::map<std::string, std::string>& settings) {
+  for (const auto& [key, value] : table) {
+    const std::string path = prefix + std::string(key.str());
+    if (const auto* inner = value.as_table())
+      flatten(path + ".", *inner, settings);
+    else
+      settings[path] = text_of(value);
+  }
+}
+
+std::map<std::string, std::string> read_settings(const fs::path& file) {
+  std::map<std::string, std::string> settings;
+  std::ifstream in(file);
+  if (!in) return settings;
+  try {
+    flatten("", toml::parse(in, file.string()), settings);
+  } catch (const toml::parse_error& error) {
+    throw ConfigError(
+        fmt::format("{}:{}: {}", file.string(), error.source().begin.line, std::string(error.description())));
+  }
+  return settings;
+}
+
+/// A number of a line; JSON has null for those that are not finite. Throws std::runtime_error where it is none.
+double number_of(const std::string& name, const Json& value) {
+  if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
+  if (!value.is_number()) throw std::runtime_error(name + " is no number");
+  return value.get<double>();
+}
+
+double number_at(const Json& line, const char* name) {
+  const auto found = line.find(name);
+  if (found == line.end()) throw std::runtime_error(fmt::format("it has no {}", name));
+  return number_of(name, *found);
+}
+
+std::string text_at(const Json& line, const char* name) {
+  const auto found = line.find(name);
+  if (found == line.end()) return {};
+  if (!found->is_string()) throw std::runtime_error(fmt::format("{} is no text", name));
+  return found->get<std::string>();
+}
+
+std::optional<int64_t> integer_at(const Json& line, const char* name) {
+  const auto found = line.find(name);
+  if (found == line.end()) return std::nullopt;
+  if (!found->is_number_integer()) throw std::runtime_error(fmt::format("{} is no integer", name));
+  return found->get<int64_t>();
+}
+
+Series& named(std::vector<Series>& all, const std::string& name) {
+  const auto found = std::ranges::find(all, name, &Series::name);
+  return found != all.end() ? *found : all.emplace_back(Series{.name = name});
+}
+
+void forget_from(int64_t step, std::vector<Series>& all) {
+  for (Series& series : all) series.forget_from(step);
+}
+
+/// Takes up the lines of metrics.jsonl one after the other. Each throws std::runtime_error that says what is wrong.
+class Reader {
+ public:
+  explicit Reader(RunHistory& run) : run_(run) {}
+
+  void read(const Json& line) {
+    if (!line.is_object()) throw std::runtime_error("it is no object");
+    constexpr int64_t kMostSteps = int64_t{1} << 53;  // up to which JavaScript counts
+    const auto step = integer_at(line, "step");
+    if (!step || *step < 0 || *step > kMostSteps) throw std::runtime_error("it has no step");
+    const std::string event = text_at(line, "event");
+    if (event.empty()) read_step(*step, line);
+    if (event == "start") read_start(*step, line);
+    if (event == "evaluation") read_evaluation(*step, line);
+    if (event == "rollback") read_rollback(*step, line);
+    if (event == "sample") run_.samples.push_back({*step, text_at(line, "text")});
+    if (event == "end") read_end(line);
+  }
+
+ private:
+  void read_step(int64_t step, const Json& line) {
+    if (step <= last_step_) forget(step);
+    last_step_ = step;
+    for (const auto& [name, value] : line.items())
+      if (name != "step") named(run_.steps, name).add(step, number_of(name, value));
+    const double seconds = number_at(line, "seconds"),
+                 waiting = line.contains("data_wait") ? number_at(line, "data_wait") : 0.0;
+    run_.time.computing += seconds - waiting;
+    run_.time.waiting += waiting;
+    of_part_ += seconds;
+  }
+
+  void read_start(int64_t step, const Json& line) {
+    run_.ranks = integer_at(line, "ranks");
+    run_.parameters = integer_at(line, "parameters");
+    run_.mesh = text_at(line, "mesh");
+    run_.has_ended = false;
+    run_.stopped_by.clear();
+    run_.time.before_steps += number_at(line, "start_to_first_step");
+    of_part_ = 0.0;
+    if (step > 0) run_.events.push_back({step, fmt::format("resumed after step {} on {}", step, run_.mesh)});
+    forget(step + 1);
+  }
+
+  void read_evaluation(int64_t step, const Json& line) {
+    forget_from(step, run_.evaluations);
+    named(run_.evaluations, "held_out_loss").add(step, number_at(line, "held_out_loss"));
+    const auto metrics = line.find("metrics");
+    if (metrics == line.end()) return;
+    if (!metrics->is_object()) throw std::runtime_error("metrics is no object");
+    for (const auto& [name, value] : metrics->items()) named(run_.evaluations, name).add(step, number_of(name, value));
+  }
+
+  void read_rollback(int64_t step, const Json& line) {
+    const auto failed = integer_at(line, "failed_step");
+    run_.events.push_back(
+        {step, fmt::format("rolled back to step {}", step) + (failed ? fmt::format(" from step {}", *failed) : "")});
+    forget(step + 1);
+  }
+
+  void read_end(const Json& line) {
+    run_.has_ended = true;
+    run_.stopped_by = text_at(line, "stopped_by");
+    run_.time.between += std::max(number_at(line, "seconds") - of_part_, 0.0);
+    of_part_ = 0.0;
+  }
+
+  /// What was said of `step` and later ones comes again.
+  void forget(int64_t step) {
+    forget_from(step, run_.steps);
+    forget_from(step, run_.evaluations);
+    std::erase_if(run_.samples, [&](const Note& sample) { return sample.step >= step; });
+    last_step_ = std::min(last_step_, step - 1);
+  }
+
+  RunHistory& run_;
+  int64_t last_step_ = 0;
+  double of_part_ = 0.0;  // seconds of the steps since the last start or end
+};
+
+}  // namespace
+
+const Series* RunHistory::of_steps(const std::string& name) const {
+  const auto found = std::ranges::find(steps, name, &Series::name);
+  return found != steps.end() ? &*found : nullptr;
+}
+
+RunHistory read_run_history(const fs::path& folder) {
+  RunHistory run{.folder = folder, .settings = read_settings(folder / "config.toml")};
+  const fs::path file = folder / "metrics.jsonl";
+  std::ifstream in(file);
+  if (!in) throw DataError(fmt::format("{} cannot be read", file.string()));
+  Reader reader(run);
+  std::string text;
+  for (int64_t number = 1; std::getline(in, text); ++number) {
+    const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (line.is_discarded() && in.eof()) break;  // it is being written
+    try {
+      if (line.is_discarded()) throw std::runtime_error(json_problem(text));
+      reader.read(line);
+    } catch (const std::runtime_error& error) {
+      throw DataError(fmt::format("{}:{}: is no line of a run's metrics ({}): restore the file, or remove the line",
+                                  file.string(), number, error.what()));
+    }
+  }
+  return run;
+}
+
+}  // namespace modular

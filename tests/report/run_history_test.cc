@@ -1,0 +1,146 @@
+// What a report reads of a run's folder: steps that come again replace those before, and broken lines are named.
+#include "runtime/report/run_history.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "runtime/data/files.h"
+#include "runtime/train/config.h"
+#include "tests/data/temporary_folder.h"
+
+namespace modular {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::string step(int64_t number, const std::string& loss) {
+  return fmt::format("{{\"step\":{},\"loss\":{},\"seconds\":2.0,\"data_wait\":0.5}}\n", number, loss);
+}
+
+std::string start(int64_t number) {
+  return fmt::format(
+      "{{\"event\":\"start\",\"step\":{},\"ranks\":2,\"mesh\":\"dp_shard "
+      "2\",\"parameters\":99,\"start_to_first_step\":3.0}}\n",
+      number);
+}
+
+std::string evaluation(int64_t number, double loss) {
+  return fmt::format(
+      "{{\"event\":\"evaluation\",\"step\":{},\"held_out_loss\":{},\"targets\":8,\"metrics\":{{\"accuracy\":{}}}}}\n",
+      number, loss, loss / 10);
+}
+
+class History : public testing::Test {
+ protected:
+  RunHistory read(const std::string& lines) const {
+    folder_.write("metrics.jsonl", lines);
+    return read_run_history(folder_.path());
+  }
+
+  std::string problem(const std::string& lines) const {
+    try {
+      read(lines);
+    } catch (const DataError& error) {
+      return error.what();
+    }
+    return {};
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(History, HasEveryNumberOfStepsAndEvaluations) {
+  folder_.write("config.toml", "[optim]\nlr = 0.1\n[model]\nentry = 'llama'\n");
+  const RunHistory run = read(start(0) + step(1, "4.5") + evaluation(1, 3.0) + step(2, "null") +
+                              "{\"event\":\"sample\",\"step\":2,\"text\":\"abc\"}\n"
+                              "{\"event\":\"end\",\"step\":2,\"seconds\":7.5,\"stopped_by\":\"SIGTERM\"}\n");
+  ASSERT_EQ(run.steps.size(), 3u);
+  EXPECT_EQ(run.steps[0].name, "loss");
+  EXPECT_THAT(run.of_steps("loss")->steps, ElementsAre(1, 2));
+  EXPECT_EQ(run.of_steps("loss")->values[0], 4.5);
+  EXPECT_TRUE(std::isnan(run.of_steps("loss")->values[1])) << "JSON has null for it";
+  ASSERT_EQ(run.evaluations.size(), 2u);
+  EXPECT_EQ(run.evaluations[0].name, "held_out_loss");
+  EXPECT_THAT(run.evaluations[0].values, ElementsAre(3.0));
+  EXPECT_EQ(run.evaluations[1].name, "accuracy");
+  EXPECT_THAT(run.evaluations[1].values, ElementsAre(0.3));
+  EXPECT_EQ(run.samples.at(0).text, "abc");
+  EXPECT_EQ(run.settings.at("optim.lr"), "0.1");
+  EXPECT_EQ(run.settings.at("model.entry"), "'llama'");
+  EXPECT_EQ(run.mesh, "dp_shard 2");
+  EXPECT_EQ(run.parameters, 99);
+  EXPECT_TRUE(run.has_ended);
+  EXPECT_EQ(run.stopped_by, "SIGTERM");
+  EXPECT_EQ(run.time.before_steps, 3.0);
+  EXPECT_EQ(run.time.computing, 3.0);
+  EXPECT_EQ(run.time.waiting, 1.0);
+  EXPECT_EQ(run.time.between, 3.5) << "what the end has beyond the steps";
+  EXPECT_TRUE(run.events.empty());
+}
+
+TEST_F(History, StepsAfterARollbackReplaceThoseBefore) {
+  const RunHistory run =
+      read(start(0) + step(1, "1") + step(2, "2") + evaluation(2, 9.0) + step(3, "3") + evaluation(3, 8.0) +
+           "{\"event\":\"rollback\",\"step\":1,\"failed_step\":4}\n" + step(2, "22") + evaluation(2, 7.0));
+  EXPECT_THAT(run.of_steps("loss")->steps, ElementsAre(1, 2));
+  EXPECT_THAT(run.of_steps("loss")->values, ElementsAre(1.0, 22.0));
+  EXPECT_THAT(run.evaluations[0].steps, ElementsAre(2));
+  EXPECT_THAT(run.evaluations[0].values, ElementsAre(7.0));
+  ASSERT_EQ(run.events.size(), 1u);
+  EXPECT_EQ(run.events[0].text, "rolled back to step 1 from step 4");
+  EXPECT_EQ(run.time.computing, 6.0) << "of all four steps that were taken";
+  EXPECT_FALSE(run.has_ended);
+}
+
+TEST_F(History, AResumedPartGoesOnWhereItBegan) {
+  const RunHistory run = read(start(0) + step(1, "1") + step(2, "2") + step(3, "3") +
+                              "{\"event\":\"end\",\"step\":3,\"seconds\":6.0,\"stopped_by\":\"SIGINT\"}\n" + start(2) +
+                              step(3, "33") + step(4, "44"));
+  EXPECT_THAT(run.of_steps("loss")->values, ElementsAre(1.0, 2.0, 33.0, 44.0));
+  ASSERT_EQ(run.events.size(), 1u);
+  EXPECT_EQ(run.events[0].step, 2);
+  EXPECT_EQ(run.events[0].text, "resumed after step 2 on dp_shard 2");
+  EXPECT_FALSE(run.has_ended) << "its last part has not";
+  EXPECT_EQ(run.stopped_by, "");
+  EXPECT_EQ(run.time.before_steps, 6.0);
+}
+
+TEST_F(History, WithoutARollbackAStepThatComesAgainReplacesThoseBefore) {
+  const RunHistory run = read(step(1, "1") + step(2, "2") + evaluation(2, 9.0) + step(2, "22"));
+  EXPECT_THAT(run.of_steps("loss")->values, ElementsAre(1.0, 22.0));
+  EXPECT_TRUE(run.evaluations[0].values.empty());
+}
+
+TEST_F(History, ALineThatIsBeingWrittenIsLeftOut) {
+  const std::string lines = step(1, "1") + step(2, "2");
+  EXPECT_THAT(read(lines.substr(0, lines.size() - 9)).of_steps("loss")->values, ElementsAre(1.0));
+  EXPECT_TRUE(read("").steps.empty());
+}
+
+TEST_F(History, LinesThatAreNoneAreNamed) {
+  const std::string file = (folder_.path() / "metrics.jsonl").string();
+  EXPECT_THAT(problem(step(1, "1") + "{\"step\":2,\"loss\n" + step(3, "3")),
+              StartsWith(file + ":2: is no line of a run's metrics (parse error"));
+  EXPECT_THAT(problem(step(1, "'one'")), StartsWith(file + ":1: "));
+  EXPECT_THAT(problem(step(1, "\"one\"")), HasSubstr(":1: is no line of a run's metrics (loss is no number)"));
+  EXPECT_THAT(problem("[1]\n"), HasSubstr("(it is no object)"));
+  EXPECT_THAT(problem("\n"), HasSubstr(":1: "));
+  EXPECT_THAT(problem("{\"loss\":1}\n"), HasSubstr("(it has no step)"));
+  EXPECT_THAT(problem("{\"step\":-1}\n"), HasSubstr("(it has no step)"));
+  EXPECT_THAT(problem("{\"step\":9223372036854775807}\n"), HasSubstr("(it has no step)"));
+  EXPECT_THAT(problem("{\"step\":1,\"loss\":2}\n"), HasSubstr("(it has no seconds)"));
+  EXPECT_THAT(problem("{\"event\":\"evaluation\",\"step\":1}\n"), HasSubstr("(it has no held_out_loss)"));
+  EXPECT_THAT(problem("{\"event\":7,\"step\":1}\n"), HasSubstr("(event is no text)"));
+  EXPECT_THAT(problem(std::string(100000, '[') + "\n"), HasSubstr(":1: "));
+}
+
+TEST_F(History, AConfigThatIsNoTomlIsNamed) {
+  folder_.write("config.toml", "[optim]\nlr = \n");
+  EXPECT_THAT([&] { read(step(1, "1")); },
+              ::testing::ThrowsMessage<ConfigError>(StartsWith((folder_.path() / "config.toml").string() + ":2: ")));
+}
+
+}  // namespace
+}  // namespace modular
