@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 #include <set>
 #include <string>
@@ -63,7 +64,7 @@ std::optional<Importance> importance_of(const Dimension& dimension, std::span<co
   const auto further = static_cast<double>(settings.size() - 1);
   if (dimension.choices.empty()) {
     std::vector<double> numbers;
-    for (const std::string& setting : settings) numbers.push_back(std::stod(setting));
+    for (const std::string& setting : settings) numbers.push_back(std::strtod(setting.c_str(), nullptr));
     const auto correlation = rank_correlation(numbers, values);
     if (!correlation) return std::nullopt;
     return Importance{.share = *correlation * *correlation, .by_chance = 1.0 / further, .correlation = correlation};

@@ -71,6 +71,8 @@ TEST(Importance, OfARangeIsByItsNumbersAndOfChoicesByTheirGroups) {
   EXPECT_DOUBLE_EQ(falls->share, 1.0) << "by their order as numbers, and not as texts";
   EXPECT_DOUBLE_EQ(*falls->correlation, -1.0);
   EXPECT_DOUBLE_EQ(falls->by_chance, 1.0 / 3.0);
+  EXPECT_DOUBLE_EQ(importance_of(rate, Settings{"1e-320", "1e-5", "0.1"}, Values{1.0, 2.0, 3.0})->share, 1.0)
+      << "of numbers that are hardly above 0 too";
   const Dimension name{.key = "optim.name", .choices = {"'a'", "'b'", "'c'"}};
   const auto grouped = importance_of(name, Settings{"'a'", "'b'", "'a'", "'b'"}, Values{1.0, 3.0, 2.0, 4.0});
   ASSERT_TRUE(grouped);

@@ -94,6 +94,13 @@ TEST_F(History, StepsAfterARollbackReplaceThoseBefore) {
   EXPECT_FALSE(run.has_ended);
 }
 
+TEST_F(History, AfterARollbackStepsAreGoneBeforeTheyComeAgain) {
+  const RunHistory run = read(start(0) + step(1, "1") + step(2, "2") + evaluation(2, 9.0) +
+                              "{\"event\":\"rollback\",\"step\":1,\"failed_step\":3}\n");
+  EXPECT_THAT(run.of_steps("loss")->steps, ElementsAre(1));
+  EXPECT_TRUE(run.evaluations[0].steps.empty());
+}
+
 TEST_F(History, AResumedPartGoesOnWhereItBegan) {
   const RunHistory run = read(start(0) + step(1, "1") + step(2, "2") + step(3, "3") +
                               "{\"event\":\"end\",\"step\":3,\"seconds\":6.0,\"stopped_by\":\"SIGINT\"}\n" + start(2) +
@@ -105,6 +112,10 @@ TEST_F(History, AResumedPartGoesOnWhereItBegan) {
   EXPECT_FALSE(run.has_ended) << "its last part has not";
   EXPECT_EQ(run.stopped_by, "");
   EXPECT_EQ(run.time.before_steps, 6.0);
+}
+
+TEST_F(History, StepsAreGoneOnceAPartIsResumedFromBeforeThem) {
+  EXPECT_THAT(read(start(0) + step(1, "1") + step(2, "2") + start(1)).of_steps("loss")->steps, ElementsAre(1));
 }
 
 TEST_F(History, WithoutARollbackAStepThatComesAgainReplacesThoseBefore) {
