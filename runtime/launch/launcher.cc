@@ -31,6 +31,8 @@ namespace fs = std::filesystem;
 
 // Ranks whose collectives broke because a peer went away may end before the peer's own end is seen.
 constexpr milliseconds kCauseMayFollow = std::chrono::seconds(2);
+constexpr auto kAskedAgain = milliseconds(100);  // LaunchOptions::is_enough
+
 // After SIGINT or SIGTERM, between the end of the first rank and that of the last.
 constexpr milliseconds kInterruptGrace = std::chrono::seconds(30);
 constexpr milliseconds kSameRequest = std::chrono::seconds(1);
@@ -146,6 +148,7 @@ class Attempt {
       while (const auto signal = job_.signals.next()) pass_on(*signal);
       for (Rank& rank : ranks_) rank.reap();
       if (!stopping_) look_for_failure();
+      if (!stopping_ && options_.is_enough && options_.is_enough()) end_early();
       if (job_.interrupted_by && !kill_at_ && std::ranges::any_of(ranks_, &Rank::ended))
         kill_at_ = Clock::now() + kInterruptGrace;
       if (kill_at_ && Clock::now() >= *kill_at_)
@@ -189,12 +192,19 @@ class Attempt {
     std::optional<Clock::time_point> wake = kill_at_;
     if (!stopping_ && settle_at_) wake = wake ? std::min(*wake, *settle_at_) : *settle_at_;
     auto timeout = options_.nodes > 1 && !stopping_ ? kOtherNodesPoll : milliseconds(-1);
+    if (options_.is_enough && !stopping_) timeout = kAskedAgain;
     if (wake) {
       const auto left = std::max(milliseconds(0), std::chrono::ceil<milliseconds>(*wake - Clock::now()));
       timeout = timeout.count() < 0 ? left : std::min(timeout, left);
     }
     poll(events.data(), events.size(), static_cast<int>(timeout.count()));
     for (Rank& rank : ranks_) rank.show_output();
+  }
+
+  void end_early() {
+    for (Rank& rank : ranks_) rank.signal(SIGTERM);
+    job_.interrupted_by = SIGTERM;
+    stopping_ = true;
   }
 
   void pass_on(int signal) {

@@ -17,6 +17,7 @@
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
 #include "runtime/search/optuna.h"
+#include "runtime/search/pruning.h"
 #include "runtime/train/config_field.h"
 
 namespace modular {
@@ -88,6 +89,22 @@ void check_objectives(const RunConfig& config, const SearchConfig& search) {
                                     fmt::join(known, ", ")));
 }
 
+/// Refuses a pruner that would have nothing to compare before a trial ends.
+void check_pruner(const RunConfig& config, const SearchConfig& search) {
+  if (search.pruner.empty()) return;
+  const std::string& objective = search.objectives.front().name;
+  if (std::ranges::find(kRunObjectives, objective) != kRunObjectives.end())
+    throw ConfigError(fmt::format(
+        "search.pruner is \"{}\", and search.objective is {}, which is known when a trial has ended: set it "
+        "to held_out_loss or a metric, or leave the pruner out",
+        search.pruner, objective));
+  if (config.eval.every <= 0)
+    throw ConfigError(
+        fmt::format("search.pruner is \"{}\", and eval.every {}: set it to a number of steps, after which "
+                    "trials are compared",
+                    search.pruner, config.eval.every));
+}
+
 std::string shown(const TrialSettings& settings) {
   std::string text;
   for (const auto& [key, value] : settings) text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, value);
@@ -123,6 +140,7 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
                           .local_world_size = launch_options.ranks_per_node};
   check_values(arguments, search, place);
   check_objectives(config, search);
+  check_pruner(config, search);
 
   std::optional<Optuna> optuna;
   if (search.backend == "optuna") optuna.emplace(search);
@@ -148,7 +166,13 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
       prepare_train(of_this, place).before_ranks();
       std::vector<std::string> words = words_of("train", of_this);
       words.emplace_back("--resume=auto");
+      Pruning pruning(folder, search.objectives.front(),
+                      [&](int64_t step, double value) { return optuna->is_hopeless(trial.number, step, value); });
+      if (!search.pruner.empty()) options.is_enough = [&] { return pruning.look(); };
       const int status = launch_self(options, words);
+      options.is_enough = nullptr;
+      if (trial.pruned = status == 128 + SIGTERM && !pruning.reason().empty(); trial.pruned)
+        throw std::runtime_error(pruning.reason());
       const bool is_interrupted = status == 128 + SIGINT || status == 128 + SIGTERM || status == 128 + SIGHUP;
       if (is_interrupted) {
         print_to(stdout, "the search was interrupted: modrun search --resume goes on with this trial\n");

@@ -20,7 +20,7 @@ std::vector<std::string> command_of(const SearchConfig& config) { return {config
 
 Json to_json(const Trial& trial) {
   if (trial.failure.empty()) return {{"trial", trial.number}, {"values", trial.values}};
-  return {{"trial", trial.number}, {"failure", trial.failure}};
+  return {{"trial", trial.number}, {trial.pruned ? "pruned" : "failure", trial.failure}};
 }
 
 Json ask(Helper& helper, const Json& question) {
@@ -62,6 +62,7 @@ void Optuna::open(const std::vector<Trial>& ended) {
   Json question = {{"storage", config_.storage.empty() ? "sqlite:///" + file.string() : config_.storage},
                    {"study", (config_.dir / "").parent_path().filename().string()},
                    {"sampler", config_.sampler},
+                   {"pruner", config_.pruner},
                    {"seed", config_.seed},
                    {"minimize", Json::array()},
                    {"space", identity.at("space")},
@@ -77,6 +78,10 @@ std::pair<int64_t, TrialSettings> Optuna::next() {
   for (const Dimension& dimension : config_.space)
     settings.emplace_back(dimension.key, answer.at("settings").at(dimension.key).get<std::string>());
   return {answer.at("trial").get<int64_t>(), std::move(settings)};
+}
+
+bool Optuna::is_hopeless(int64_t trial, int64_t step, double value) {
+  return ask(helper_, {{"running", trial}, {"step", step}, {"value", value}}).at("prune").get<bool>();
 }
 
 void Optuna::tell(const Trial& trial) { ask(helper_, to_json(trial)); }

@@ -23,6 +23,9 @@ class Optuna {
   /// std::runtime_error where the helper has died, as tell() does.
   std::pair<int64_t, TrialSettings> next();
 
+  /// Tells what a trial of next() has found after `step`, and returns whether it is worth no further step.
+  bool is_hopeless(int64_t trial, int64_t step, double value);
+
   /// A trial of next() that has ended.
   void tell(const Trial& trial);
 

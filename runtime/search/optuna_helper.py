@@ -1,8 +1,9 @@
 """Optuna for modrun search: a line of JSON in, a line of JSON out.
 
-The first line, any, is answered with {}, or {"error": sentence} where there is no Optuna. The next line says what is searched: {"storage", "study", "sampler", "seed", "minimize": [bool], "space": [{"key", "choices": [TOML]} or
+The first line, any, is answered with {}, or {"error": sentence} where there is no Optuna. The next line says what is searched: {"storage", "study", "sampler", "pruner", "seed", "minimize": [bool], "space": [{"key", "choices": [TOML]} or
 {"key", "low", "high", "step", "log", "whole"}], "ended": [{"trial", "values" or "failure"}]}. The answer is {} or {"error": sentence}.
-Then {"ask": true} is answered with {"trial": number, "settings": {key: TOML}}, and {"trial", "values" or "failure"} with {}.
+Then {"ask": true} is answered with {"trial": number, "settings": {key: TOML}}, {"running": number, "step", "value"} with {"prune": bool}, and {"trial", "values", "failure" or "pruned"}
+with {}.
 """
 
 import json
@@ -48,9 +49,16 @@ def sampler_named(optuna, name, seed):
     return samplers[name](seed=seed)
 
 
+def pruner_named(optuna, name):
+    pruners = {"": optuna.pruners.NopPruner, "median": optuna.pruners.MedianPruner, "hyperband": optuna.pruners.HyperbandPruner}
+    return pruners[name]()
+
+
 def tell(optuna, study, message):
     if "values" in message:
         study.tell(message["trial"], message["values"])
+    elif "pruned" in message:
+        study.tell(message["trial"], state=optuna.trial.TrialState.PRUNED)
     else:
         study.tell(message["trial"], state=optuna.trial.TrialState.FAIL)
 
@@ -61,6 +69,7 @@ def begin(optuna, asked):
         study_name=asked["study"],
         storage=asked["storage"],
         sampler=sampler_named(optuna, asked["sampler"], asked["seed"]),
+        pruner=pruner_named(optuna, asked["pruner"]),
         directions=["minimize" if minimize else "maximize" for minimize in asked["minimize"]],
         load_if_exists=True,
     )
@@ -86,14 +95,19 @@ def main():
         return answer({"error": f"{type(error).__name__}: {error}"})
     answer({})
     distributions = {dimension["key"]: distribution(optuna, dimension) for dimension in asked["space"]}
+    trial = None
     for line in sys.stdin:
         message = json.loads(line)
+        if "running" in message:
+            trial.report(message["value"], message["step"])
+            answer({"prune": trial.should_prune()})
+            continue
         if "ask" not in message:
             tell(optuna, study, message)
             answer({})
             continue
         if unfinished:
-            trial = unfinished.pop(0)
+            trial = optuna.trial.Trial(study, unfinished.pop(0)._trial_id)
         else:
             trial = study.ask(distributions)
         answer({"trial": trial.number, "settings": {each["key"]: as_toml(each, trial.params[each["key"]]) for each in asked["space"]}})

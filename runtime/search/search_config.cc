@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 /// Objectives beside the metrics of which more is worse.
 constexpr std::array<std::string_view, 3> kMinimized = {"held_out_loss", "memory_peak", "seconds"};
 
-constexpr std::array<std::string_view, 10> kKeys = {"backend", "sampler", "storage",   "python",    "trials",
+constexpr std::array<std::string_view, 11> kKeys = {"backend", "sampler", "pruner",    "storage",   "python", "trials",
                                                     "seed",    "dir",     "objective", "direction", "space"};
 
 constexpr int64_t kUsualTrials = 20;
@@ -161,6 +161,8 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
       expected = assign(config.backend, node);
     } else if (key == "sampler") {
       expected = assign(config.sampler, node);
+    } else if (key == "pruner") {
+      expected = assign(config.pruner, node);
     } else if (key == "storage") {
       expected = assign(config.storage, node);
     } else if (key == "python") {
@@ -193,6 +195,18 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
   if (config.space.empty()) refuse(file.string(), "search.space is empty: say which settings to try");
   if (config.backend != "random" && config.backend != "grid" && config.backend != "optuna")
     refuse(file.string(), fmt::format("search.backend is \"{}\": it must be random, grid or optuna", config.backend));
+  if (!config.pruner.empty() && config.backend != "optuna")
+    refuse(file.string(),
+           fmt::format("search.pruner is \"{}\", and search.backend {}: set that to optuna, or leave the "
+                       "pruner out",
+                       config.pruner, config.backend));
+  if (!config.pruner.empty() && config.pruner != "median" && config.pruner != "hyperband")
+    refuse(file.string(), fmt::format("search.pruner is \"{}\": it must be median or hyperband", config.pruner));
+  if (!config.pruner.empty() && names.size() > 1)
+    refuse(file.string(),
+           fmt::format("search.pruner is \"{}\", and search.objective has {}: a pruner compares trials by "
+                       "one objective, as in Optuna",
+                       config.pruner, names.size()));
   if (config.trials < 0)
     refuse(file.string(), fmt::format("search.trials must be at least 0, but is {}", config.trials));
   if (!directions.empty() && directions.size() != names.size())
@@ -225,6 +239,7 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
 std::string identity_of(const SearchConfig& config) {
   nlohmann::ordered_json identity = {{"backend", config.backend}, {"seed", config.seed}};
   if (config.backend == "optuna") identity["sampler"] = config.sampler;
+  if (!config.pruner.empty()) identity["pruner"] = config.pruner;
   for (const Objective& objective : config.objectives)
     identity["objectives"].push_back({{"name", objective.name}, {"minimize", objective.minimize}});
   for (const Dimension& dimension : config.space) {
@@ -246,6 +261,7 @@ SearchConfig searched(const std::string& identity) {
   const auto json = nlohmann::json::parse(identity);
   SearchConfig config{.backend = json.at("backend"), .seed = json.at("seed")};
   if (config.backend == "optuna") config.sampler = json.at("sampler");
+  config.pruner = json.value("pruner", "");
   for (const auto& objective : json.at("objectives"))
     config.objectives.push_back({.name = objective.at("name"), .minimize = objective.at("minimize")});
   for (const auto& one : json.at("space")) {

@@ -20,6 +20,7 @@ struct Objective {
 struct SearchConfig {
   std::string backend = "random";  // "grid", or "optuna"
   std::string sampler = "tpe";     // of optuna
+  std::string pruner;              // of optuna: "median" or "hyperband"; none when empty
   std::string storage;             // of optuna, as SQLAlchemy names it; study.db in `dir` when empty
   std::string python = "python3";  // that has the package optuna
   int64_t trials = 0;              // at most; 0: all of a grid, 20 of others, which is filled in

@@ -28,12 +28,16 @@ Json to_json(const Trial& trial, const std::vector<Objective>& objectives) {
     for (size_t i = 0; i < objectives.size(); ++i) json["values"][objectives[i].name] = trial.values[i];
   else
     json["failure"] = trial.failure;
+  if (trial.pruned) json["pruned"] = true;
   json["seconds"] = trial.seconds;
   return json;
 }
 
 Trial trial_from(const Json& json, const std::vector<Objective>& objectives) {
-  Trial trial{.number = json.at("trial"), .failure = json.value("failure", ""), .seconds = json.at("seconds")};
+  Trial trial{.number = json.at("trial"),
+              .failure = json.value("failure", ""),
+              .pruned = json.value("pruned", false),
+              .seconds = json.at("seconds")};
   for (const auto& [key, value] : json.at("settings").items()) trial.settings.emplace_back(key, value);
   if (trial.failure.empty())
     for (const Objective& objective : objectives) trial.values.push_back(json.at("values").at(objective.name));

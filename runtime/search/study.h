@@ -22,6 +22,7 @@ struct Trial {
   int64_t number = 0;
   TrialSettings settings;
   std::string failure;         // why it has no values; empty where it has
+  bool pruned = false;         // that it has none as it was not worth going on with
   std::vector<double> values;  // of the objectives
   double seconds = 0.0;
 };

@@ -1,0 +1,35 @@
+#include "runtime/search/pruning.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/train/metrics.h"
+
+namespace modular {
+
+Pruning::Pruning(std::filesystem::path run, Objective objective,
+                 std::function<bool(int64_t step, double value)> is_hopeless)
+    : metrics_(std::move(run) / "metrics.jsonl"),
+      objective_(std::move(objective)),
+      is_hopeless_(std::move(is_hopeless)) {}
+
+bool Pruning::look() {
+  if (!reason_.empty()) return true;
+  std::error_code error;
+  const uintmax_t bytes = std::filesystem::file_size(metrics_, error);
+  if (error || bytes == std::exchange(bytes_, bytes)) return false;
+  const std::vector<Evaluation> evaluations = read_evaluations(metrics_);
+  for (; seen_ < evaluations.size(); ++seen_) {
+    const Evaluation& one = evaluations[seen_];
+    const auto metric = std::ranges::find(one.metrics, objective_.name, &std::pair<std::string, double>::first);
+    const double value = metric == one.metrics.end() ? one.loss : metric->second;
+    if (!is_hopeless_(one.step, value)) continue;
+    reason_ = fmt::format("pruned after step {}, with {} {:.6g}", one.step, objective_.name, value);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace modular
