@@ -62,9 +62,9 @@ int64_t add_parameters(ModelProfile& profile, const ParameterTable& table) {
 
 int64_t tokens_of_row(const RunConfig& config) {
   if (config.data.format != "examples") return config.train.seq_len;
-  const auto samples = prepare_samples(config, find_data_files(config.data).training, 0);
-  const auto* const examples = dynamic_cast<const ExampleSamples*>(samples.get());
-  const auto shape = examples ? examples->examples().row_shape("input_ids") : std::vector<int64_t>();
+  const DataSet set = find_data_sets(config).front();
+  prepare_samples(config, set, Split::training, 0);
+  const auto shape = ExampleSamples(set.files.training, config.network).examples().row_shape("input_ids");
   return shape.empty() ? 1 : shape.front();
 }
 

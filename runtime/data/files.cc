@@ -12,6 +12,7 @@
 #include <fstream>
 #include <map>
 
+#include "runtime/data/image_file.h"
 #include "runtime/data/token_formats.h"
 
 namespace modular {
@@ -78,7 +79,9 @@ void add_folder(const fs::path& folder, const DataOptions& options, std::vector<
   std::error_code error;
   fs::recursive_directory_iterator entries(folder, error);
   const TokenFormat* const format = find_token_format(options.format);
+  const bool only_images = options.format == "images" && options.suffixes.empty();
   const auto is_one = [&](const fs::path& path) {
+    if (only_images && !is_image_name(path)) return false;
     return !format || !format->file_of || format->file_of(path) == path;
   };
   for (const fs::recursive_directory_iterator end; !error && entries != end; entries.increment(error))
@@ -109,10 +112,10 @@ bool is_held_out(const DataFile& file, size_t index, const DataOptions& options)
 }  // namespace
 
 std::string unknown_data_format(const std::string& format) {
-  if (format == "bytes" || format == "examples" || find_token_format(format)) return {};
+  if (format == "bytes" || format == "examples" || format == "images" || find_token_format(format)) return {};
   std::string known = "bytes";
   for (const TokenFormat& one : token_formats()) known += ", " + std::string(one.name);
-  return "data.format is \"" + format + "\": it must be one of " + known + " and examples";
+  return "data.format is \"" + format + "\": it must be one of " + known + ", examples and images";
 }
 
 DataFiles find_data_files(const DataOptions& options) {
@@ -130,7 +133,7 @@ DataFiles find_data_files(const DataOptions& options) {
   std::ranges::sort(found, {}, [](const DataFile& file) -> const std::string& { return file.path.native(); });
   const auto repeated = std::ranges::unique(found, {}, &DataFile::path);
   found.erase(repeated.begin(), repeated.end());
-  if (options.format != "examples")  // where an empty file is one that was cut off
+  if (options.format != "examples" && options.format != "images")  // where an empty file is one that was cut off
     std::erase_if(found, [](const DataFile& file) { return file.tokens() == 0; });
 
   DataFiles files;

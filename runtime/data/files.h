@@ -23,6 +23,7 @@ struct DataOptions {
   std::vector<std::string> suffixes;  // which files of a folder count, e.g. ".h"; all when empty
   int64_t held_out_every = 0;         // every n-th file, in the order of their paths, is held out of training; 0: none
   std::vector<std::string> held_out;  // files whose path matches one of these globs are held out
+  double held_out_part = 0.0;         // share of the samples, the last ones, that is held out instead of files; 0: none
   double mask_probability = 0.15;     // of masked language modeling
   int64_t mask_token = -1;            // the id that replaces a masked token; -1 for none given
 };

@@ -9,6 +9,7 @@
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
+#include "runtime/train/preflight.h"
 
 namespace modular {
 namespace {
@@ -57,7 +58,13 @@ std::string launch_line(const Cluster& cluster, const std::filesystem::path& con
 
 void show_advice(const Arguments& arguments) {
   const AdviseArguments& given = arguments.advise;
-  const RunConfig config = read_config_of(arguments);
+  RunConfig config = read_config_of(arguments);
+  if (config.train.epochs > 0.0) {
+    int64_t samples = 0;
+    for (const DataSet& set : find_data_sets(config))
+      samples += prepare_samples(config, set, Split::training, 0)->count();
+    count_steps(config, samples);
+  }
   const Cluster cluster = cluster_of(given, static_cast<int64_t>(config.metrics.peak_tflops * 1e12));
   Advice advice = given.as_is ? assess(config, cluster) : advise(config, cluster, given.top);
   const std::string report = report_of(advice, config, cluster, given.format);

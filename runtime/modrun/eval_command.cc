@@ -14,9 +14,11 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
   check_reading(trained->config);
   check_targets(trained->config);
   const std::shared_ptr<Samples> samples =
-      prepare_samples(trained->config, find_data_files(trained->config.data).held_out, /*seed=*/0);
+      prepare_samples(trained->config, find_data_sets(trained->config).front(), Split::held_out, /*seed=*/0);
   if (!samples)
-    throw ConfigError("no file is held out: set data.held_out_every or data.held_out to say what to evaluate on");
+    throw ConfigError(
+        "no file is held out: set data.held_out_every, data.held_out or data.held_out_part to say what to evaluate "
+        "on");
   trained->config.batch_shape(trained->mesh, 0);
 
   PreparedCommand command;

@@ -19,6 +19,7 @@
 #include "runtime/search/optuna.h"
 #include "runtime/search/pruning.h"
 #include "runtime/train/config_field.h"
+#include "runtime/train/data_sets.h"
 
 namespace modular {
 namespace {
@@ -78,7 +79,7 @@ void check_values(const Arguments& arguments, const SearchConfig& search, const 
 /// Refuses objectives that no run of the config has.
 void check_objectives(const RunConfig& config, const SearchConfig& search) {
   std::vector<std::string> known(kRunObjectives.begin(), kRunObjectives.end());
-  if (!find_data_files(config.data).held_out.empty()) {
+  if (std::ranges::any_of(find_data_sets(config), &DataSet::holds_out)) {
     known.emplace_back("held_out_loss");
     std::ranges::transform(config.eval_metrics(), std::back_inserter(known), &Metric::name);
   }

@@ -29,7 +29,8 @@ using Rows = std::function<Batch(int64_t rows)>;
 /// A batch of the run's shapes. What a text says is of no matter; examples may have more tensors than a text.
 Rows batches_of(const RunConfig& config) {
   if (config.data.format == "examples") {
-    const std::shared_ptr<Samples> samples = prepare_samples(config, find_data_files(config.data).training, 0);
+    const std::shared_ptr<Samples> samples =
+        prepare_samples(config, find_data_sets(config).front(), Split::training, 0);
     return [samples](int64_t rows) {
       const std::vector<SamplePlace> places(static_cast<size_t>(rows));
       return samples->read(places, rows);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <initializer_list>
 #include <limits>
 
@@ -51,6 +52,14 @@ Schedule RunConfig::schedule() const {
           .warmup_steps = optim.warmup_steps,
           .decay_steps = optim.decay_steps,
           .steps = train.steps};
+}
+
+int64_t RunConfig::samples_of_epochs(int64_t samples) const {
+  const double count = std::ceil(train.epochs * static_cast<double>(samples));
+  if (!(count < 0x1p53))
+    throw ConfigError(
+        fmt::format("train.epochs = {} of {} samples are too many to count: lower it", train.epochs, samples));
+  return static_cast<int64_t>(count);
 }
 
 MeshOptions RunConfig::mesh_options() const {
@@ -190,6 +199,8 @@ std::string format_toml(RunConfig& config) {
   for (const auto& field : all_fields(config)) {
     const auto value = toml_value(field.value);
     if (value.empty()) continue;
+    if (field.path == "train.steps" && config.train.epochs > 0.0)
+      continue;  // which follow from them, and both are refused
     const auto dot = field.path.rfind('.');
     const auto name = field.path.substr(0, dot);
     auto section = std::ranges::find(sections, name, &std::pair<std::string, std::string>::first);

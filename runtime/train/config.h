@@ -37,13 +37,13 @@ struct DataSection : DataOptions {
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("format", format,
-          "bytes (a token is a byte), tokens, nanogpt, llm.c or megatron (files of ids), or examples (rows of "
-          "safetensors "
-          "files)");
+          "bytes (a token is a byte), tokens, nanogpt, llm.c or megatron (files of ids), examples (rows of "
+          "safetensors files) or images (JPEG and PNG, in a folder for each class)");
     visit("paths", paths, "files, folders, globs and manifests");
     visit("suffixes", suffixes, "which files of a folder count; all when empty");
     visit("held_out_every", held_out_every, "hold out every n-th file; 0 for none", 0);
     visit("held_out", held_out, "hold out the files whose path matches one of these globs");
+    visit("held_out_part", held_out_part, "hold out this share of the samples, the last ones, instead; 0 for none", 0);
     visit("mask_probability", mask_probability, "masked-lm: share of the tokens that are to be predicted", 0);
     visit("mask_token", mask_token, "masked-lm: the id that replaces a masked token", -1);
   }
@@ -51,6 +51,7 @@ struct DataSection : DataOptions {
 
 struct TrainSection {
   std::string dir = "runs/default", device = "auto", on_nonfinite = "stop";
+  double epochs = 0.0;
   int64_t steps = 1000, batch_size = 16, batch_size_per_rank = 0, micro_batches = 1, seq_len = 256, seed = 1;
   bool deterministic = false;
 
@@ -58,6 +59,7 @@ struct TrainSection {
   void fields(Visitor&& visit) {
     visit("dir", dir, "folder of the run's files");
     visit("steps", steps, "optimizer steps of the whole run", 1);
+    visit("epochs", epochs, "passes over the data, instead of steps; 0: not", 0);
     visit("batch_size", batch_size, "samples of a step, over all ranks", 1);
     visit("batch_size_per_rank", batch_size_per_rank,
           "the same on each data-parallel rank, instead of batch_size; 0: not", 0);
@@ -284,6 +286,8 @@ struct RunConfig {
   std::vector<Metric> eval_metrics() const;
 
   Schedule schedule() const;
+  /// How many samples train.epochs passes over `samples` are. Throws ConfigError where these are too many to count.
+  int64_t samples_of_epochs(int64_t samples) const;
   ParallelOptions parallel_options() const;
   /// Loads the library of parallel.backend, where that is one. Throws ConfigError where it cannot be used.
   MeshOptions mesh_options() const;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -313,6 +314,16 @@ void check_together(const RunConfig& config) {
                      fmt::join(judges, ", ")));
   unless(best.empty() || config.checkpoint.every >= 0, {"checkpoint.best", "checkpoint.every"},
          fmt::format("checkpoint.best is \"{}\", and checkpoint.every is -1: no checkpoint would be written", best));
+  const auto& data = config.data;
+  unless(std::isfinite(config.train.epochs), {"train.epochs"}, "train.epochs must be a finite number");
+  unless(data.held_out_part < 1.0, {"data.held_out_part"},
+         fmt::format("data.held_out_part is {}: it is a share of the samples, less than 1", data.held_out_part));
+  unless(
+      data.held_out_part == 0.0 || (data.held_out_every == 0 && data.held_out.empty()),
+      {"data.held_out_part", data.held_out_every > 0 ? "data.held_out_every" : "data.held_out"},
+      fmt::format("data.held_out_part = {} holds out the last samples of all files, and {} whole files: leave one of "
+                  "the two out",
+                  data.held_out_part, data.held_out_every > 0 ? "data.held_out_every" : "data.held_out"));
   const std::string unknown_format = unknown_data_format(config.data.format);
   unless(unknown_format.empty(), {"data.format"}, unknown_format);
 }
@@ -336,6 +347,19 @@ void check_optimizer_settings(RunConfig& config) {
            fmt::format("{} is {}, which optim.name = \"{}\" does not read: leave it out, or set optim.name to {}",
                        field.path, toml_value(field.value), config.optim.name, fmt::join(readers, " or ")));
   }
+}
+
+/// Of train.steps and train.epochs the command line's counts. Two in one place are refused.
+void choose_length(RunConfig& config) {
+  const auto steps = config.origins.find("train.steps"), epochs = config.origins.find("train.epochs");
+  if (steps == config.origins.end() || epochs == config.origins.end() || config.train.epochs == 0.0) return;
+  const bool steps_set = steps->second.starts_with("--set"), epochs_set = epochs->second.starts_with("--set");
+  if (steps_set == epochs_set)
+    refuse(epochs->second, fmt::format("train.epochs = {} beside train.steps = {} ({}): a run has one length, leave "
+                                       "one of the two out",
+                                       config.train.epochs, config.train.steps, steps->second));
+  if (steps_set) config.train.epochs = 0.0;
+  config.origins.erase(steps_set ? epochs : steps);
 }
 
 void make_absolute(const char* key, std::string& path) {
@@ -395,6 +419,7 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
   }
   finish_config(*config.network.config,
                 (of_model.empty() ? config.model.entry : of_model.front()->where) + ": model.config");
+  choose_length(config);
   check_together(config);
   check_optimizer_settings(config);
 

@@ -39,7 +39,7 @@ Measurement measure(const Run& run, Mesh& mesh, int64_t warm_up, int64_t steps) 
   const auto seed = static_cast<uint64_t>(config.train.seed);
   ParallelModel model(*config.network.entry, *config.network.config, mesh, config.parallel_options(), seed);
   Optimizer optimizer(model.parameters(), config.optim, mesh);
-  const auto samples = open_samples(config, run.files.training, config.train.seed);
+  const auto samples = open_samples(config, run.sets.front(), Split::training, config.train.seed);
   const BatchShape shape = config.batch_shape(run.mesh, data_parallel_rank(mesh));
   const BatchSource source(*samples, shape, seed);
 

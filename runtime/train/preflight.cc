@@ -21,6 +21,7 @@
 #include "runtime/train/config_field.h"
 #include "runtime/train/deterministic.h"
 #include "runtime/train/folder_lock.h"
+#include "runtime/train/images.h"
 #include "runtime/train/samples.h"
 
 namespace modular {
@@ -101,7 +102,7 @@ void check_images_of(const ModelConfig& model, const ExampleSamples& examples) {
 
 /// Refuses settings by which the samples after those that were trained on would not be the ones that the run left.
 /// Returns what else changes the meaning of a setting, or nothing.
-std::string check_continued(RunConfig& config) {
+std::string check_continued(RunConfig& config, int64_t samples) {
   const fs::path file = fs::path(config.train.dir) / "config.toml";
   if (!fs::exists(file))
     return fmt::format(
@@ -109,9 +110,11 @@ std::string check_continued(RunConfig& config) {
         "with those that it began with",
         file.string());
   RunConfig before = read_run_config(file, {"train.dir=" + config.train.dir});
+  count_steps(before, samples);
   const auto then = section_fields(before), now = section_fields(config);
-  for (const std::string_view path : {"data.format", "data.held_out_every", "data.held_out", "data.mask_probability",
-                                      "data.mask_token", "train.seq_len", "train.seed", "optim.frozen", "optim.name"}) {
+  for (const std::string_view path :
+       {"data.format", "data.held_out_every", "data.held_out", "data.held_out_part", "data.mask_probability",
+        "data.mask_token", "train.seq_len", "train.seed", "optim.frozen", "optim.name"}) {
     const auto is_it = [&](const ConfigField& field) { return field.path == path; };
     const std::string was = toml_value(std::ranges::find_if(then, is_it)->value),
                       is = toml_value(std::ranges::find_if(now, is_it)->value);
@@ -139,11 +142,15 @@ std::string check_continued(RunConfig& config) {
         "--resume: train.batch_size was {} and is {}: the samples go on where they were, in steps of another size",
         before.train.batch_size, config.train.batch_size);
   if (before.train.steps == config.train.steps || !config.schedule().depends_on_steps()) return note;
+  const auto length = [](const RunConfig& run) {
+    return run.train.epochs > 0.0 ? fmt::format("{} by train.epochs = {}", run.train.steps, run.train.epochs)
+                                  : fmt::format("{}", run.train.steps);
+  };
   return note + (note.empty() ? "" : "\n") +
          fmt::format(
              "--resume: train.steps was {} and is {}: from here on optim.lr follows the {} schedule of a run of {} "
              "steps",
-             before.train.steps, config.train.steps, config.optim.schedule, config.train.steps);
+             length(before), length(config), config.optim.schedule, config.train.steps);
 }
 
 fs::path checkpoint_to_resume(const RunConfig& config, const std::string& name, int64_t rank) {
@@ -231,7 +238,8 @@ std::optional<int64_t> longest_sequence(const ModelConfig& model) {
 
 void check_reading(const RunConfig& config) {
   const auto refuse = [&](const char* key, const std::string& sentence) { refuse_setting(config, key, sentence); };
-  if (config.data.format == "examples") return;  // which are what the model reads, or are refused
+  // Which are what the model reads, or are refused.
+  if (config.data.format == "examples" || config.data.format == "images") return;
   const auto vocabulary = vocab_size(config.network);
   if (config.data.format == "bytes" && vocabulary < 256)
     refuse("model.config.vocab_size",
@@ -248,28 +256,37 @@ void check_reading(const RunConfig& config) {
                                                          positions - *longest)));
 }
 
-std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const std::vector<DataFile>& files, int64_t seed) {
-  auto samples = open_samples(config, files, seed);
-  const auto* const examples = dynamic_cast<const ExampleSamples*>(samples.get());
-  if (!examples) return samples;
-  const auto shape = examples->examples().row_shape("input_ids");
+std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const DataSet& set, Split split, int64_t seed) {
+  check_images(config, set);
+  auto samples = open_samples(config, set, split, seed);
+  if (!samples || !set.has_examples()) return samples;
+  const ExampleSamples examples(
+      split == Split::held_out && !set.files.held_out.empty() ? set.files.held_out : set.files.training,
+      config.network);
+  const auto shape = examples.examples().row_shape("input_ids");
   const auto longest = longest_sequence(config.network);
   if (!shape.empty() && longest && shape.back() > *longest)
     throw ConfigError(
         fmt::format("the examples of data.paths have {} tokens, and {} has positions for {}: write shorter "
                     "ones, or raise model.config.max_position_embeddings",
                     shape.back(), config.network.entry->architecture, *longest));
-  check_images_of(config.network, *examples);
+  check_images_of(config.network, examples);
   if (find_task(config.network.entry->task)->texts == kAnyTexts)
-    refuse_if(sentence_refusal(config.sentences, examples->examples().texts(), examples->examples().has_labels(),
-                               examples->examples().labels_are_numbers()));
+    refuse_if(sentence_refusal(config.sentences, examples.examples().texts(), examples.examples().has_labels(),
+                               examples.examples().labels_are_numbers()));
   return samples;
+}
+
+void count_steps(RunConfig& config, int64_t samples) {
+  if (config.train.epochs == 0.0) return;
+  const int64_t all = config.samples_of_epochs(samples);
+  config.train.steps = (all + config.train.batch_size - 1) / config.train.batch_size;
 }
 
 void check_targets(const RunConfig& config) {
   const Entry& entry = *config.network.entry;
   refuse_if(task_refusal(entry.architecture, entry.task));
-  if (config.data.format == "examples") return;
+  if (config.data.format == "examples" || config.data.format == "images") return;
   const Task& task = *find_task(entry.task);
   if (task.tokens == Task::Tokens::no_targets)
     throw ConfigError(
@@ -346,7 +363,7 @@ MeshShape check_settings(const RunConfig& settings, int64_t world_size) {
   check_reading(settings);
   check_targets(settings);
   check_router(settings);
-  check_trace(settings, world_size);
+  if (settings.train.epochs == 0.0) check_trace(settings, world_size);
   check_named_parameters(settings);
   if (!settings.sample.prompt.empty()) check_sampling(settings);
   return mesh;
@@ -361,21 +378,25 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   run.mesh = check_settings(settings, world_size);
   run.config.train.batch_size = settings.batch_shape(run.mesh, 0).global();
 
-  run.files = find_data_files(settings.data);
-  for (const auto* files : {&run.files.training, &run.files.held_out}) {
-    const auto samples = prepare_samples(settings, *files, 0);
-    const auto* const examples = dynamic_cast<const ExampleSamples*>(samples.get());
-    if (examples && find_task(settings.network.entry->task)->texts == kAnyTexts)
-      run.config.sentences.loss =
-          sentence_loss_of(settings.sentences, examples->examples().texts(), examples->examples().labels_are_numbers())
-              .name;
+  run.sets = find_data_sets(settings);
+  int64_t samples = 0;
+  for (const DataSet& set : run.sets) {
+    samples += prepare_samples(settings, set, Split::training, 0)->count();
+    prepare_samples(settings, set, Split::held_out, 0);
+    if (!set.has_examples() || find_task(settings.network.entry->task)->texts != kAnyTexts) continue;
+    const ExampleSamples examples(set.files.training, settings.network);
+    run.config.sentences.loss =
+        sentence_loss_of(settings.sentences, examples.examples().texts(), examples.examples().labels_are_numbers())
+            .name;
   }
+  count_steps(run.config, samples);
+  check_trace(settings, world_size);
   for (const auto& [key, is_set] : {std::pair("checkpoint.best", !settings.checkpoint.best.empty()),
                                     std::pair("eval.patience", settings.eval.patience > 0)})
-    if (is_set && run.files.held_out.empty())
+    if (is_set && std::ranges::none_of(run.sets, &DataSet::holds_out))
       refuse_setting(settings, key,
-                     fmt::format("{} compares evaluations, and no file is held out: set data.held_out_every or "
-                                 "data.held_out, or leave it out",
+                     fmt::format("{} compares evaluations, and no file is held out: set data.held_out_every, "
+                                 "data.held_out or data.held_out_part, or leave it out",
                                  key));
   if (settings.eval.patience > 0 && settings.eval.every <= 0)
     refuse_setting(settings, "eval.patience",
@@ -393,8 +414,8 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
     throw ConfigError("--overwrite would remove model.checkpoint, which is in train.dir: choose another train.dir");
   if (request.resume) {
     run.checkpoint = checkpoint_to_resume(settings, request.checkpoint, request.rank);
-    run.note = check_continued(run.config);
-    check_manifest(fs::path(settings.train.dir) / "data.manifest", run.files);
+    run.note = check_continued(run.config, samples);
+    check_manifest(fs::path(settings.train.dir) / "data.manifest", files_of(run.sets));
   } else if (!request.follows && !settings.model.checkpoint.empty() && reads_weights(settings)) {
     check_weights(settings.model.checkpoint, settings.network, Head::may_be_new);
   }
@@ -402,11 +423,9 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
 }
 
 void check_examples(const Run& run) {
-  for (const auto* files : {&run.files.training, &run.files.held_out}) {
-    const auto samples = open_samples(run.config, *files, 0);
-    if (const auto* const examples = dynamic_cast<const ExampleSamples*>(samples.get()))
-      examples->examples().check_ids();
-  }
+  for (const DataSet& set : run.sets)
+    for (const auto* files : {&set.files.training, &set.files.held_out})
+      if (set.has_examples() && !files->empty()) ExampleSamples(*files, run.config.network).examples().check_ids();
 }
 
 void make_run_folder(const Run& run) {

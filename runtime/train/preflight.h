@@ -9,6 +9,8 @@
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/data/samples.h"
 #include "runtime/train/config.h"
+#include "runtime/train/data_sets.h"
+#include "runtime/train/samples.h"
 
 namespace modular {
 
@@ -27,7 +29,7 @@ struct Run {
   RunConfig config;
   RunRequest request;
   MeshShape mesh;
-  DataFiles files;
+  std::vector<DataSet> sets;
   std::filesystem::path checkpoint;  // that is resumed; empty when the run starts again
   std::string note;                  // what a run that goes on with other settings should know; may be empty
 
@@ -76,8 +78,11 @@ std::optional<int64_t> longest_sequence(const ModelConfig& model);
 /// its positions end before train.seq_len.
 void check_reading(const RunConfig& config);
 
-/// The samples of `files`, checked to be no longer than the model's positions. Null where there are none.
-std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const std::vector<DataFile>& files, int64_t seed);
+/// The samples of a set as open_samples gives them, checked to be no longer than the model's positions.
+std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const DataSet& set, Split split, int64_t seed);
+
+/// Makes train.steps those of train.epochs passes over `samples`, where these are asked for; train.batch_size counts.
+void count_steps(RunConfig& config, int64_t samples);
 
 /// Throws ConfigError where the data gives the model's task nothing to learn from.
 void check_targets(const RunConfig& config);

@@ -5,8 +5,10 @@
 #include <functional>
 #include <numeric>
 
+#include "runtime/data/sample_range.h"
 #include "runtime/data/token_samples.h"
 #include "runtime/model/tasks.h"
+#include "runtime/train/images.h"
 #include "runtime/train/preflight.h"
 
 namespace modular {
@@ -42,16 +44,32 @@ Batch ExampleSamples::read(std::span<const SamplePlace> places, int64_t samples)
   return batch;
 }
 
-std::unique_ptr<Samples> open_samples(const RunConfig& config, const std::vector<DataFile>& files, int64_t seed) {
+std::unique_ptr<Samples> open_samples(const RunConfig& config, const DataSet& set, Split split, int64_t seed) {
+  const double part = set.options.held_out_part;
+  const auto& files = split == Split::training || part > 0.0 ? set.files.training : set.files.held_out;
   if (files.empty()) return nullptr;
-  if (config.data.format == "examples") return std::make_unique<ExampleSamples>(files, config.network);
-  return std::make_unique<TokenSamples>(TokenStream(files), config.train.seq_len, vocab_size(config.network),
-                                        config.masking(), static_cast<uint64_t>(seed));
+  std::unique_ptr<Samples> samples;
+  if (set.has_examples())
+    samples = std::make_unique<ExampleSamples>(files, config.network);
+  else if (set.has_images())
+    samples = std::make_unique<ImageSamples>(files, set.image_classes(), image_shape(config));
+  else
+    samples = std::make_unique<TokenSamples>(TokenStream(files), config.train.seq_len, vocab_size(config.network),
+                                             config.masking(), static_cast<uint64_t>(seed));
+  if (part == 0.0) return samples;
+  const int64_t count = samples->count(), held_out = held_out_of(count, part);
+  if (held_out == 0)
+    throw DataError(
+        "data.held_out_part: the data is one sample, of which no part can be held out: give more data, or leave it "
+        "out");
+  if (split == Split::training) return std::make_unique<SampleRange>(std::move(samples), 0, count - held_out);
+  return std::make_unique<SampleRange>(std::move(samples), count - held_out, held_out);
 }
 
-std::string describe_size(const RunConfig& config, const Samples* samples) {
+std::string describe_size(const DataSet& set, const Samples* samples) {
   const int64_t count = samples ? samples->count() : 0;
-  if (config.data.format == "examples") return fmt::format("{} examples", count);
+  if (set.has_examples()) return fmt::format("{} examples", count);
+  if (set.has_images()) return fmt::format("{} images", count);
   return fmt::format("{:.1f} M tokens", samples ? static_cast<double>(count * samples->tokens()) * 1e-6 : 0.0);
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/checkpoint/examples.h"
 #include "runtime/data/samples.h"
 #include "runtime/train/config.h"
+#include "runtime/train/data_sets.h"
 
 namespace modular {
 
@@ -27,12 +28,15 @@ class ExampleSamples final : public Samples {
   Examples examples_;
 };
 
-/// What the run reads of `files`: null where there are none. Throws DataError or std::runtime_error in one sentence
-/// where they hold nothing that the run's model can learn from. `seed` decides what is masked.
-std::unique_ptr<Samples> open_samples(const RunConfig& config, const std::vector<DataFile>& files, int64_t seed);
+enum class Split { training, held_out };
+
+/// What the run reads of a set for training, or of what the set holds out: null where there is none. Throws DataError
+/// or std::runtime_error in one sentence where the set holds nothing that the run's model can learn from. `seed`
+/// decides what is masked.
+std::unique_ptr<Samples> open_samples(const RunConfig& config, const DataSet& set, Split split, int64_t seed);
 
 /// How much that is, e.g. "12.5 M tokens" or "900 examples".
-std::string describe_size(const RunConfig& config, const Samples* samples);
+std::string describe_size(const DataSet& set, const Samples* samples);
 
 /// What the loss is counted by: "token", "item", or "row" where a row has one target.
 std::string_view target_name(const ModelConfig& model);

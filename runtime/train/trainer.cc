@@ -65,8 +65,8 @@ class Trainer {
         model_(*config_.network.entry, *config_.network.config, mesh, options_of(run),
                static_cast<uint64_t>(config_.train.seed)),
         optimizer_(model_.parameters(), config_.optim, mesh),
-        training_(open_samples(config_, run.files.training, config_.train.seed)),
-        held_out_(open_samples(config_, run.files.held_out, /*seed=*/0)),
+        training_(open_samples(config_, run.sets.front(), Split::training, config_.train.seed)),
+        held_out_(open_samples(config_, run.sets.front(), Split::held_out, /*seed=*/0)),
         shape_(config_.batch_shape(run.mesh, data_parallel_rank(mesh))),
         source_(*training_, shape_, static_cast<uint64_t>(config_.train.seed)),
         saver_({.folder = config_.checkpoints(),
@@ -85,6 +85,7 @@ class Trainer {
   /// Returns the signal that ended it before its last step, or 0.
   int run() {
     load();
+    count_steps();
     const auto counts = count_parameters(config_.network);
     barrier(mesh_.control(), "what ranks load");
     if (config_.checkpoint.every >= 0) saver_.reserve_copies(boxes_);
@@ -95,7 +96,7 @@ class Trainer {
     if (peak && flops) rows_at_peak_ = *peak * static_cast<double>(mesh_.world_size()) / *flops;
     announce(counts.all);
 
-    const int64_t steps = config_.train.steps;
+    const int64_t& steps = config_.train.steps;  // which going back makes fewer, of train.epochs
     // The part before may have ended between a step and the evaluation after it, which rank 0 knows.
     const bool lacks_evaluation = step_ > 0 && due(config_.eval.every, step_ == steps) &&
                                   any_rank(mesh_.control(), report_ && !report_->has_evaluated(step_), "an evaluation");
@@ -159,6 +160,13 @@ class Trainer {
         load_parameters(folder, config_.network, boxes_of(model_), Head::may_be_new);
       model_.parameters_changed();
     }
+  }
+
+  /// Makes train.steps end with the samples of train.epochs, which steps of another size or going back has moved.
+  void count_steps() {
+    if (config_.train.epochs == 0.0) return;
+    const int64_t left = config_.samples_of_epochs(training_->count()) - position_.samples;
+    config_.train.steps = step_ + std::max<int64_t>((left + shape_.global() - 1) / shape_.global(), 0);
   }
 
   /// Takes up a checkpoint, and returns how many samples had been seen when it was written.
@@ -246,7 +254,7 @@ class Trainer {
     }
     mark_job(folder);
     write_file(folder / "config.toml", format_toml(config_));
-    write_file(folder / "data.manifest", format_manifest(run_.files));
+    write_file(folder / "data.manifest", format_manifest(files_of(run_.sets)));
     report_.emplace(config_, step_, training_->tokens() > 1);
   }
 
@@ -255,14 +263,17 @@ class Trainer {
     if (report_) report_->start(mesh_.world_size(), mesh_.shape().describe(), parameters, start);
     print("{} with {:.2f} M parameters on {} ({}); {} to train on, {} held out\n", config_.network.entry->architecture,
           static_cast<double>(parameters) * 1e-6, mesh_.shape().describe(), mesh_.device().str(),
-          describe_size(config_, training_.get()), describe_size(config_, held_out_.get()));
+          describe_size(run_.sets.front(), training_.get()), describe_size(run_.sets.front(), held_out_.get()));
+    if (config_.train.epochs > 0.0)
+      print("train.epochs = {} of {} samples, {} a step: {} steps\n", config_.train.epochs, training_->count(),
+            shape_.global(), config_.train.steps);
     if (has_run_out_of_patience())
       print("nothing is left to train: the run ended at step {} by eval.patience; raise it to train on\n", step_);
     else if (step_ < config_.train.steps)
       print("first step {:.2f} s after the start; the run's files are in {}\n", start, config_.train.dir);
     else
-      print("nothing is left to train: the run is at step {} of {}; raise train.steps to train on\n", step_,
-            config_.train.steps);
+      print("nothing is left to train: the run is at step {} of {}; raise {} to train on\n", step_, config_.train.steps,
+            config_.train.epochs > 0.0 ? "train.epochs" : "train.steps");
   }
 
   /// This rank's own numbers, but for those that are computed together; nothing where the run went back.
@@ -339,6 +350,7 @@ class Trainer {
     const int64_t failed = step_ + 1;
     gone_back_until_ = step_;
     restore(newest_);
+    count_steps();
     if (report_) report_->rollback(failed, step_);
     print("{}: the run goes on from {} with the data after it\n", what, newest_.string());
     save();  // with the place in the data from which it goes on: who resumes it must not meet the same data again

@@ -86,7 +86,7 @@ TEST_F(RunConfigTest, WrongTypesAndValuesAreLocated) {
   EXPECT_EQ(setting_refusal("data.format=parquet"),
             "--set data.format=parquet: data.format is \"parquet\": it must be one of bytes, tokens, nanogpt, llm.c, "
             "megatron "
-            "and examples");
+            "examples and images");
   EXPECT_EQ(setting_refusal("parallel.schedule=zigzag"),
             "--set parallel.schedule=zigzag: parallel.schedule is \"zigzag\": it must be one of gpipe, 1f1b, "
             "interleaved, looped-bfs, interleaved-zero-bubble, zbv, dualpipev, or a path that ends in .csv");

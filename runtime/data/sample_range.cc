@@ -1,0 +1,20 @@
+#include "runtime/data/sample_range.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace modular {
+
+Batch SampleRange::read(std::span<const SamplePlace> places, int64_t rows) const {
+  std::vector<SamplePlace> moved(places.begin(), places.end());
+  for (SamplePlace& place : moved) place.sample += first_;
+  return all_->read(moved, rows);
+}
+
+int64_t held_out_of(int64_t samples, double part) {
+  if (samples < 2) return 0;
+  return std::clamp<int64_t>(std::llround(part * static_cast<double>(samples)), 1, samples - 1);
+}
+
+}  // namespace modular

@@ -1,0 +1,29 @@
+// The data that a run reads: files, found and divided into what it learns from and what is held out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/data/files.h"
+#include "runtime/train/config.h"
+
+namespace modular {
+
+struct DataSet {
+  DataOptions options;
+  DataFiles files;  // with data.held_out_part all are training files, whose last samples are held out
+
+  bool holds_out() const { return options.held_out_part > 0.0 || !files.held_out.empty(); }
+  bool has_examples() const { return options.format == "examples"; }
+  bool has_images() const { return options.format == "images"; }
+  /// Of all of its files, held out or not.
+  std::vector<std::string> image_classes() const;
+};
+
+/// The set of data.paths. Throws DataError as find_data_files does.
+std::vector<DataSet> find_data_sets(const RunConfig& config);
+
+/// The files of all sets, each once.
+DataFiles files_of(const std::vector<DataSet>& sets);
+
+}  // namespace modular

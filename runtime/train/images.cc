@@ -1,0 +1,76 @@
+#include "runtime/train/images.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "runtime/checkpoint/config_json.h"
+#include "runtime/model/tasks.h"
+
+namespace modular {
+namespace {
+
+using nlohmann::json;
+
+/// Numbers of a preprocessor's config; `otherwise` where it has none.
+std::vector<double> numbers_of(const json& preprocessor, const std::string& file, const char* key, int64_t channels,
+                               std::vector<double> otherwise) {
+  if (!preprocessor.contains(key)) return otherwise;
+  const json& given = preprocessor[key];
+  std::vector<double> numbers;
+  if (given.is_array())
+    for (const json& one : given)
+      if (one.is_number()) numbers.push_back(one.get<double>());
+  if (given.is_number()) numbers = {given.get<double>()};
+  if (numbers.size() != 1 && static_cast<int64_t>(numbers.size()) != channels)
+    throw ConfigError(
+        fmt::format("{}: {} is {}: write a number, or one for each of {} channels", file, key, given.dump(), channels));
+  return numbers;
+}
+
+}  // namespace
+
+ImageShape image_shape(const RunConfig& config) {
+  const json all = fields_as_json(*config.network.config);
+  const json fields = all.value("vision_config", all);
+  const json size = fields.value("image_size", json());
+  if (!size.is_number_integer())
+    throw ConfigError(
+        fmt::format("data.format is \"images\", and the config of {} has no image_size that is a number: "
+                    "write examples instead (docs/training.md)",
+                    config.network.entry->architecture));
+  ImageShape shape{.channels = fields.value("num_channels", int64_t{3}), .height = size, .width = size};
+  if (shape.channels != 1 && shape.channels != 3)
+    throw ConfigError(fmt::format("data.format is \"images\", which have 1 or 3 channels, and num_channels of {} is {}",
+                                  config.network.entry->architecture, shape.channels));
+  const auto file = std::filesystem::path(config.model.checkpoint) / "preprocessor_config.json";
+  if (config.model.checkpoint.empty() || !std::filesystem::exists(file)) return shape;
+  std::ifstream in(file);
+  const json preprocessor = json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (!preprocessor.is_object()) throw ConfigError(file.string() + ": is no JSON object: restore it");
+  shape.mean = numbers_of(preprocessor, file.string(), "image_mean", shape.channels, shape.mean);
+  shape.std = numbers_of(preprocessor, file.string(), "image_std", shape.channels, shape.std);
+  return shape;
+}
+
+void check_images(const RunConfig& config, const DataSet& set) {
+  if (!set.has_images()) return;
+  const Entry& entry = *config.network.entry;
+  if (entry.task != std::string_view("image-classification"))
+    throw ConfigError(
+        fmt::format("data.format is \"images\", folders of classes, and {} is for {}: write examples "
+                    "instead (docs/training.md)",
+                    entry.architecture, entry.task));
+  image_shape(config);
+  const auto classes = static_cast<int64_t>(set.image_classes().size());
+  const int64_t labels = fields_as_json(*config.network.config).value("num_labels", int64_t{0});
+  if (labels != classes)
+    throw ConfigError(
+        fmt::format("the images of data.paths are in {} folders, which are classes, and num_labels of the "
+                    "model's config is {}: set model.config.num_labels to {}",
+                    classes, labels, classes));
+}
+
+}  // namespace modular

@@ -1,0 +1,17 @@
+// Images of a run: in which size, and in which numbers, its model reads them.
+#pragma once
+
+#include "runtime/data/image_samples.h"
+#include "runtime/train/config.h"
+#include "runtime/train/data_sets.h"
+
+namespace modular {
+
+/// As the model's config says, with the mean and the deviation that preprocessor_config.json in model.checkpoint has,
+/// 0.5 without one. Throws ConfigError in one sentence where the config or that file says none.
+ImageShape image_shape(const RunConfig& config);
+
+/// Throws ConfigError in one sentence where the set has images, and the entry is no classifier of so many classes.
+void check_images(const RunConfig& config, const DataSet& set);
+
+}  // namespace modular

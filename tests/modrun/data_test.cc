@@ -1,0 +1,167 @@
+// What runs read: passes over the data, and what is held out of it.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "tests/modrun/modrun_process.h"
+#include "tests/support/programs.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+class Data : public ModrunTest {
+ protected:
+  /// Samples of 32 tokens that the text of all files makes, end to end, but for every `held_out_every`-th file.
+  int64_t samples(int held_out_every) const {
+    int64_t bytes = 0;
+    for (int file = 0; file < 8; ++file)
+      if (held_out_every == 0 || (file + 1) % held_out_every != 0)
+        bytes += static_cast<int64_t>(fs::file_size(folder_.path() / "data" / fmt::format("{}.txt", file)));
+    return bytes / 32;
+  }
+
+  /// Settings as words of a command line.
+  static Words set(const Words& settings) {
+    Words words;
+    for (const std::string& setting : settings) words.insert(words.end(), {"--set", setting});
+    return words;
+  }
+
+  std::string refusal(const Words& settings) const {
+    const auto run = train("refused", set(settings));
+    EXPECT_EQ(run.status, 2) << run.output;
+    EXPECT_FALSE(fs::exists(run_folder("refused")));
+    return run.output;
+  }
+
+  /// Kills a run after some step and lets it go on to its end.
+  void kill_and_resume(const std::string& name, const Words& options, int64_t after, const Words& launcher = {}) const {
+    const Words words = with({MODRUN}, training(name, options, launcher));
+    const auto run = testing::start_program(words, folder_.path());
+    testing::await(run,
+                   [&] { return fs::exists(run_folder(name) / "checkpoints/latest") && steps_so_far(name) >= after; });
+    kill(-run.pid, SIGKILL);
+    kill(run.pid, SIGKILL);
+    testing::end_of_program(run);
+    const auto resumed = train(name, with(options, {"--resume"}), launcher);
+    ASSERT_EQ(resumed.status, 0) << resumed.output;
+  }
+};
+
+TEST_F(Data, EpochsAreAsManyStepsAsTheSamplesMakeOnEveryMesh) {
+  const int64_t count = samples(4);
+  const auto expected = static_cast<int64_t>(std::ceil(1.5 * static_cast<double>(count) / 8));
+  const Words options = set({"train.epochs=1.5", "checkpoint.every=0"});
+  const auto alone = train("alone", options);
+  ASSERT_EQ(alone.status, 0) << alone.output;
+  EXPECT_THAT(alone.output,
+              HasSubstr(fmt::format("train.epochs = 1.5 of {} samples, 8 a step: {} steps", count, expected)));
+  const auto all = steps("alone");
+  EXPECT_EQ(static_cast<int64_t>(all.size()), expected);
+  EXPECT_LT(all.back()["lr"].get<double>(), 0.01 * 3e-3) << "the schedule ends with the last step";
+
+  const auto split = train("split", with(options, set({"train.batch_size_per_rank=4"})), {"--nproc-per-node", "2"});
+  ASSERT_EQ(split.status, 0) << split.output;
+  const auto other = steps("split");
+  ASSERT_EQ(other.size(), all.size());
+  for (size_t i = 0; i < all.size(); ++i)
+    EXPECT_NEAR(other[i]["loss"].get<double>(), all[i]["loss"].get<double>(), 1e-3);
+}
+
+TEST_F(Data, EpochsGoOnAndAreCountedBySamples) {
+  const int64_t count = samples(4);
+  const auto steps_of = [&](double epochs, int64_t batch) {
+    return static_cast<int64_t>(std::ceil(epochs * static_cast<double>(count) / static_cast<double>(batch)));
+  };
+  ASSERT_EQ(train("run", set({"train.epochs=0.5"})).status, 0);
+  const auto longer = modrun({"train", run_folder("run").string(), "--resume", "--set", "train.epochs=1"});
+  ASSERT_EQ(longer.status, 0) << longer.output;
+  EXPECT_THAT(longer.output,
+              HasSubstr(fmt::format("--resume: train.steps was {} by train.epochs = 0.5 and is {} by train.epochs = 1",
+                                    steps_of(0.5, 8), steps_of(1, 8))));
+  EXPECT_EQ(static_cast<int64_t>(steps("run").size()), steps_of(1, 8));
+  const auto ended = modrun({"train", run_folder("run").string(), "--resume"});
+  EXPECT_THAT(ended.output, HasSubstr("raise train.epochs to train on"));
+
+  // The samples of steps of another size count as such.
+  ASSERT_EQ(train("run", set({"train.epochs=1.5", "train.batch_size=16"}), {}).status, 2) << "holds a run";
+  const auto wider = train("run", with({"--resume"}, set({"train.epochs=1.5", "train.batch_size=16"})));
+  ASSERT_EQ(wider.status, 0) << wider.output;
+  const int64_t seen = 8 * steps_of(1, 8);
+  const auto left = static_cast<int64_t>(std::ceil(1.5 * static_cast<double>(count))) - seen;
+  EXPECT_EQ(static_cast<int64_t>(steps("run").size()), steps_of(1, 8) + (left + 15) / 16);
+  EXPECT_EQ(steps("run").back()["samples"], seen + (left + 15) / 16 * 16);
+}
+
+TEST_F(Data, ARunOfEpochsThatWasKilledGoesOnToTheBit) {
+  const Words options =
+      set({"train.epochs=0.6", "checkpoint.every=5", "data.held_out_every=0", "data.held_out_part=0.1"});
+  ASSERT_EQ(train("whole", options).status, 0);
+  kill_and_resume("killed", options, 8);
+  expect_same_checkpoint("whole", "killed", fmt::format("step-{:08}", steps("whole").size()));
+}
+
+TEST_F(Data, ARunHasOneLength) {
+  EXPECT_THAT(refusal({"train.steps=10", "train.epochs=2"}),
+              HasSubstr("--set train.epochs=2: train.epochs = 2 beside train.steps = 10 (--set train.steps=10): a run "
+                        "has one length, leave one of the two out"));
+  EXPECT_THAT(refusal({"train.epochs=-1"}), HasSubstr("train.epochs must be at least 0"));
+  EXPECT_THAT(refusal({"train.epochs=1e300"}), HasSubstr("are too many to count: lower it"));
+  EXPECT_THAT(refusal({"train.epochs=inf"}), HasSubstr("train.epochs must be a finite number"));
+  ASSERT_EQ(train("run", set({"train.epochs=0.1"})).status, 0);
+  const auto longer = modrun({"train", run_folder("run").string(), "--resume", "--set", "train.steps=30"});
+  EXPECT_EQ(longer.status, 0) << longer.output;
+  EXPECT_EQ(steps("run").size(), 30u) << "the command line's counts";
+}
+
+TEST_F(Data, TheEndOfOneFileIsHeldOut) {
+  const int64_t count = samples(0), held_out = std::llround(0.1 * static_cast<double>(count));
+  std::string all;
+  for (int file = 0; file < 8; ++file) all += bytes_of(folder_.path() / "data" / fmt::format("{}.txt", file));
+  const std::string one = folder_.write("one.txt", all).string();
+  const std::string paths = fmt::format("data.paths=['{}']", one);
+  const Words part = set({"data.held_out_every=0", paths, "data.held_out_part=0.1", "eval.samples=0"});
+  ASSERT_EQ(train("part", part).status, 0);
+  // The same in two files, of which one is held out by name.
+  folder_.write("two/a.txt", all.substr(0, static_cast<size_t>(count - held_out) * 32));
+  folder_.write("two/b.txt", all.substr(static_cast<size_t>(count - held_out) * 32));
+  const Words files = set({"data.held_out_every=0", fmt::format("data.paths=['{}']", (folder_.path() / "two").string()),
+                           "data.held_out=['*b.txt']", "eval.samples=0"});
+  ASSERT_EQ(train("files", files).status, 0);
+  const auto by_part = events("part", "evaluation").at(0), by_files = events("files", "evaluation").at(0);
+  EXPECT_EQ(by_part["targets"], held_out * 31);
+  EXPECT_EQ(by_part["held_out_loss"], by_files["held_out_loss"]);
+  expect_same_checkpoint("part", "files", "step-00000010");
+  const auto eval = modrun({"eval", run_folder("part").string()});
+  EXPECT_EQ(eval.status, 0) << eval.output;
+  EXPECT_THAT(eval.output, HasSubstr(fmt::format("over {} tokens", held_out * 31)));
+
+  const auto resumed =
+      train("part", with(part, {"--resume", "--set", "data.held_out_part=0.2", "--set", "train.steps=12"}));
+  EXPECT_EQ(resumed.status, 2) << resumed.output;
+  EXPECT_THAT(resumed.output, HasSubstr("--resume: data.held_out_part is 0.2, and was 0.1 when the run began: its next "
+                                        "samples would be those of other data"));
+}
+
+TEST_F(Data, WhatIsHeldOutIsSaidInOneWay) {
+  EXPECT_THAT(
+      refusal({"data.held_out_part=0.1"}),
+      HasSubstr("data.held_out_part = 0.1 holds out the last samples of all files, and data.held_out_every whole "
+                "files: leave one of the two out"));
+  EXPECT_THAT(refusal({"data.held_out_part=1", "data.held_out_every=0"}),
+              HasSubstr("data.held_out_part is 1: it is a share of the samples, less than 1"));
+  const std::string one = folder_.write("one.txt", std::string(40, 'a')).string();
+  EXPECT_THAT(refusal({"data.held_out_part=0.5", "data.held_out_every=0", fmt::format("data.paths=['{}']", one)}),
+              HasSubstr("data.held_out_part: the data is one sample, of which no part can be held out"));
+}
+
+}  // namespace
+}  // namespace modular
