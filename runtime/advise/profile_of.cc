@@ -1,6 +1,7 @@
 #include "runtime/advise/profile_of.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <string_view>
 #include <utility>
@@ -65,7 +66,7 @@ int64_t tokens_of_row(const RunConfig& config) {
   const DataSet set = find_data_sets(config).front();
   prepare_samples(config, set, Split::training, 0);
   const auto shape = ExampleSamples(set.files.training, config.network).examples().row_shape("input_ids");
-  return shape.empty() ? 1 : shape.front();
+  return std::reduce(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());  // of all texts of a sample
 }
 
 /// The share of a forward that is run again, by the time that each takes of one.

@@ -137,6 +137,53 @@ TEST_F(SearchCommand, OptunaThatWasKilledGoesOnWithTheTrialThatWasRunning) {
   EXPECT_EQ(std::vector(all.begin(), all.begin() + 2), before);
 }
 
+TEST_F(SearchCommand, ATrialThatIsPrunedEndsOnAllRanksAndHasNoValues) {
+  constexpr int64_t kSteps = 2000;  // more than a trial has taken when the verdict reaches it
+  const auto run = search("backend = 'optuna'\nsampler = 'random'\npruner = 'median'\npython = '" PARITY_PYTHON
+                          "'\ntrials = 9\n[search.space]\noptim.lr = [3e-3, 1e-9]\n",
+                          {"--set", "train.steps=" + std::to_string(kSteps), "--set", "eval.every=10", "--set",
+                           "optim.schedule=constant"});
+  ASSERT_EQ(run.status, 0) << run.output;
+  int pruned = 0;
+  for (const json& trial : trials()) {
+    const fs::path folder = study() / "trials" / fmt::format("{:04}", trial["trial"].get<int>());
+    const json end = events_in(folder, "end").back();
+    if (!trial.contains("pruned")) {
+      EXPECT_EQ(end["steps"], kSteps);
+      continue;
+    }
+    ++pruned;
+    EXPECT_THAT(trial["failure"].get<std::string>(), ::testing::StartsWith("pruned after step "));
+    EXPECT_FALSE(trial.contains("values"));
+    EXPECT_EQ(trial["settings"]["optim.lr"], "1e-09");
+    EXPECT_LT(end["steps"], kSteps);
+    EXPECT_EQ(end["stopped_by"], "SIGTERM");
+  }
+  EXPECT_GT(pruned, 0) << run.output;
+  const std::string count = "'" PARITY_PYTHON
+                            "' -c \"import optuna, sys; study = optuna.load_study(study_name='study', "
+                            "storage='sqlite:///" +
+                            (study() / "study.db").string() +
+                            "'); sys.exit(sum(trial.state.name == 'PRUNED' for trial in study.trials))\"";
+  EXPECT_EQ(WEXITSTATUS(std::system(count.c_str())), pruned);
+}
+
+TEST_F(SearchCommand, APrunerThatHasNothingToCompareIsRefused) {
+  const auto refusal = [&](const std::string& text, const Words& more = {}) {
+    const auto run = search(text + kSpace, more);
+    EXPECT_EQ(run.status, 2) << run.output;
+    return run.output;
+  };
+  const std::string optuna = "backend = 'optuna'\npruner = 'median'\npython = '" PARITY_PYTHON "'\n";
+  EXPECT_THAT(refusal("pruner = 'median'\n"), HasSubstr("search.pruner is \"median\", and search.backend random: set "
+                                                        "that to optuna"));
+  EXPECT_THAT(refusal("backend = 'optuna'\npruner = 'best'\n"), HasSubstr("it must be median or hyperband"));
+  EXPECT_THAT(refusal(optuna + "objective = ['held_out_loss', 'seconds']\n"),
+              HasSubstr("search.objective has 2: a pruner compares trials by one objective"));
+  EXPECT_THAT(refusal(optuna + "objective = 'seconds'\n"), HasSubstr("which is known when a trial has ended"));
+  EXPECT_THAT(refusal(optuna), HasSubstr("and eval.every 0: set it to a number of steps"));
+}
+
 TEST_F(SearchCommand, WithoutOptunaIsRefusedWithTheCommandThatInstallsIt) {
   const auto bare = folder_.write("python", std::string("#!/bin/sh\nexec ") + PARITY_PYTHON + " -I -S \"$@\"\n");
   fs::permissions(bare, fs::perms::owner_all);
