@@ -29,6 +29,7 @@ std::function<int()> local_command(const Arguments& arguments, const LaunchOptio
       {"bench", [&] { run_bench(arguments); }},
       {"entries", [&] { show_entries(arguments); }},
       {"settings", [&] { show_settings(arguments); }},
+      {"prepare", [&] { prepare_data(arguments); }},
       {"export", [&] { export_checkpoint(arguments); }},
       {"import", [&] { import_checkpoint(arguments); }},
   };

@@ -9,7 +9,7 @@ import sys
 
 CONTRACT = ["runtime/model"]
 PARALLEL = [*CONTRACT, "runtime/mesh", "runtime/parallel"]
-TRAIN = [*PARALLEL, "runtime/optim", "runtime/data", "runtime/checkpoint", "runtime/evaluation", "runtime/train"]
+TRAIN = [*PARALLEL, "runtime/optim", "runtime/data", "runtime/checkpoint", "runtime/evaluation", "runtime/tokenizer", "runtime/train"]
 STAGES = ["generator/source", "generator/parse", "generator/resolve", "generator/flatten", "generator/validate", "generator/model", "generator/weave", "generator/print"]
 
 MAY_INCLUDE = {
@@ -27,12 +27,14 @@ MAY_INCLUDE = {
     "runtime/data": PARALLEL,
     "runtime/checkpoint": PARALLEL,
     "runtime/evaluation": [*PARALLEL, "runtime/data", "runtime/checkpoint"],
+    "runtime/tokenizer": [*CONTRACT, "runtime/checkpoint", "runtime/launch"],
     "runtime/train": TRAIN,
+    "runtime/prepare": [*TRAIN, "runtime/launch"],
     "runtime/search": [*TRAIN, "runtime/launch"],
     "runtime/plan": [*TRAIN, "runtime/ops"],
     "runtime/advise": [*TRAIN, "runtime/plan"],
     "runtime/launch": ["runtime/mesh"],
-    "runtime/modrun": [*TRAIN, "runtime/advise", "runtime/launch", "runtime/ops", "runtime/plan", "runtime/search"],
+    "runtime/modrun": [*TRAIN, "runtime/advise", "runtime/launch", "runtime/ops", "runtime/plan", "runtime/prepare", "runtime/search"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include "((?:modular|generated|generator|checks|runtime)/[^"]+)"', re.MULTILINE)
 
@@ -44,7 +46,7 @@ def folder_of(path):
 
 def main():
     project = pathlib.Path(sys.argv[1])
-    built = {"generator/build_config.h", "checks/build_identity.h", "runtime/search/optuna_helper.inc"}
+    built = {"generator/build_config.h", "checks/build_identity.h", "runtime/search/optuna_helper.inc", "runtime/tokenizer/tokenizer_helper.inc", "runtime/prepare/parquet_helper.inc"}
     wrong, seen = [], 0
     for top in sorted({folder.split("/")[0] for folder in MAY_INCLUDE}):
         for file in sorted((project / top).rglob("*")):
