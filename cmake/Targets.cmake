@@ -27,3 +27,11 @@ function(modular_library name)
   modular_precompile(${name})
   modular_installed_library(${name})
 endfunction()
+
+# modular_python_program(name): name.py as a literal in name.inc of this folder, so that an installed program needs no file of it.
+function(modular_python_program name)
+  file(READ ${name}.py program)
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/${folder}/${name}.inc CONTENT "R\"python(@program@)python\"" @ONLY)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${name}.py)
+endfunction()

@@ -58,12 +58,14 @@ void write_pretrained(const StoredTensors& stored, const ModelConfig& model, con
                       const ExportOptions& options);
 
 /// Writes the parameters of a checkpoint (or of the latest in a folder of them, or of another Hugging Face folder) as a
-/// Hugging Face folder: write_pretrained, and config.json. The folder appears only when it is complete. Throws
-/// std::runtime_error where it is already there, or where the tensors are not those of the config.json beside them.
+/// Hugging Face folder: write_pretrained, config.json, and the files of the tokenizer, where the weights have one. The
+/// folder appears only when it is complete. Throws std::runtime_error where it is already there, or where the tensors
+/// are not those of the config.json beside them.
 void export_pretrained(const std::filesystem::path& checkpoint, const std::filesystem::path& folder,
                        const ExportOptions& options);
 
-/// Writes a Hugging Face folder as a checkpoint of step 0, without optimizer state, one tensor in memory at a time.
+/// Writes a Hugging Face folder as a checkpoint of step 0, without optimizer state, one tensor in memory at a time. Its
+/// folder "tokenizer" holds the tokenizer's files, where there are any.
 void import_pretrained(const std::filesystem::path& folder, const std::filesystem::path& checkpoint);
 
 }  // namespace modular

@@ -10,6 +10,7 @@
 #include "runtime/checkpoint/sentence_transformers.h"
 #include "runtime/checkpoint/stored_names.h"
 #include "runtime/checkpoint/stored_tensors.h"
+#include "runtime/checkpoint/tokenizer_files.h"
 
 namespace modular {
 namespace {
@@ -111,6 +112,7 @@ void export_pretrained(const fs::path& path, const fs::path& folder, const Expor
   const fs::path partial = begin_folder(folder);
   write_pretrained(stored, model, partial, options);
   write_file(partial / "config.json", format_config(model, dtype));
+  if (const fs::path tokenizer = tokenizer_of_weights(source); !tokenizer.empty()) copy_tokenizer(tokenizer, partial);
   publish_folder(folder);
 }
 
@@ -132,6 +134,10 @@ void import_pretrained(const fs::path& folder, const fs::path& checkpoint) {
   writer.close();
   write_file(partial / "config.json", format_config(model, "float32"));
   write_index(partial, TrainingState(), MeshShape(), /*ranks=*/1);
+  if (has_tokenizer(folder)) {
+    fs::create_directory(partial / kTokenizerFolder);
+    copy_tokenizer(folder, partial / kTokenizerFolder);
+  }
   publish_folder(checkpoint);
 }
 

@@ -91,6 +91,7 @@ void add_folder(const fs::path& folder, const DataOptions& options, std::vector<
 }
 
 void add_path(const fs::path& path, const DataOptions& options, std::vector<DataFile>& files) {
+  if (fs::exists(path / kPreparedManifest)) return add_path(path / kPreparedManifest, options, files);
   if (fs::is_directory(path)) return add_folder(path, options, files);
   if (path.extension() != ".manifest") return files.push_back(inspect(path, options.format));
   for (const auto& line : read_manifest(path)) {

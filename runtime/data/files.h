@@ -15,6 +15,9 @@ class DataError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The manifest of a folder that `modrun prepare` wrote: which of its files are data. A folder with one is read by it.
+inline constexpr const char* kPreparedManifest = "prepared.manifest";
+
 struct DataOptions {
   // "bytes": any file, a token is a byte; one of token_formats(); "examples": safetensors files whose rows are examples
   // (runtime/checkpoint/examples.h)

@@ -63,4 +63,10 @@ std::string Helper::ask(const std::string& line) {
   throw std::runtime_error(fmt::format("{} ended without an answer", program_));
 }
 
+std::string Helper::receive(size_t bytes) {
+  std::string text(bytes, '\0');
+  if (fread(text.data(), 1, bytes, from_) == bytes) return text;
+  throw std::runtime_error(fmt::format("{} ended amid an answer", program_));
+}
+
 }  // namespace modular

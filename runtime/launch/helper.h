@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -21,6 +22,9 @@ class Helper {
 
   /// The line that it answers with. Throws std::runtime_error that says how it ended where it does not answer.
   std::string ask(const std::string& line);
+
+  /// The bytes that it writes after an answer. Throws std::runtime_error where it ends before.
+  std::string receive(size_t bytes);
 
   /// Ends it by a signal, so that an ask() which waits on another thread throws.
   void stop();

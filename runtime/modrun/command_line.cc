@@ -65,6 +65,35 @@ void add_advise_options(CLI::App* command, Arguments& arguments) {
       ->check(CLI::IsMember({"text", "markdown", "json"}));
 }
 
+void add_prepare_options(CLI::App* command, Arguments& arguments) {
+  PrepareArguments& prepare = arguments.prepare;
+  command->add_option("SOURCE", prepare.sources, ".txt, .jsonl, .csv and .parquet files, and folders of them")
+      ->required();
+  command->add_option("--tokenizer", prepare.tokenizer,
+                      "a folder with tokenizer.json, or such a file; that of --checkpoint when not given");
+  command->add_option("--entry", prepare.entry, "the model that reads the data: short for --set model.entry=NAME");
+  command->add_option("--out", prepare.out, "folder to write")->required();
+  command->add_option("--text", prepare.texts, "columns with texts, e.g. question,answer; text when not given")
+      ->delimiter(',');
+  command->add_option("--label", prepare.label, "the column with labels, or of seq2seq with target texts");
+  command->add_option("--prompt", prepare.prompt,
+                      "causal-lm: the column with what comes before the text and is not learned");
+  command->add_option("--seq-len", prepare.seq_len, "ids of an example; as many as the longest has when not given")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--documents", prepare.documents, "of .txt files: files (one each) or lines")
+      ->check(CLI::IsMember({"files", "lines"}))
+      ->capture_default_str();
+  command->add_option("--jobs", prepare.jobs, "cores to use")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--shard-size", prepare.shard_bytes, "of sources, for each file that is written, e.g. 8MiB")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--python", prepare.python, "the Python with the package tokenizers")->capture_default_str();
+  command->add_option("--set", arguments.settings, "KEY=VALUE: a setting of the model, e.g. model.config.vocab_size")
+      ->allow_extra_args(false);
+  add_checkpoint_option(command, arguments);
+}
+
 /// Help of the program with the launcher's flags, which come before the command and are read before CLI11 sees
 /// anything.
 const char* footer() {
@@ -170,6 +199,8 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   auto* import_command = app.add_subcommand("import", "Write a Hugging Face folder as a checkpoint");
   import_command->add_option("FOLDER", arguments.source, "Hugging Face folder")->required();
   import_command->add_option("CHECKPOINT", arguments.target, "checkpoint to write")->required();
+
+  add_prepare_options(app.add_subcommand("prepare", "Turn texts into data to train on, with a tokenizer"), arguments);
 
   auto* search = app.add_subcommand("search", "Train a config with other settings in each trial, and find the best");
   search->add_option("CONFIG,-c,--config", arguments.config, "TOML file with [search] and [search.space]")->required();

@@ -19,6 +19,15 @@ struct AdviseArguments {
   std::filesystem::path out;  // config to write; none when empty
 };
 
+/// What `modrun prepare` is asked for.
+struct PrepareArguments {
+  std::vector<std::string> sources, texts;
+  std::string entry, label, prompt, documents = "files", python = "python3";
+  std::filesystem::path tokenizer, out;
+  std::optional<int64_t> seq_len;
+  int64_t jobs = 2, shard_bytes = int64_t{8} << 20;
+};
+
 /// What the command line asks for. Which members mean something depends on the command.
 struct Arguments {
   std::string command;  // "train", "eval", …
@@ -46,6 +55,7 @@ struct Arguments {
   std::vector<std::filesystem::path> folders;  // report: runs and searches; outputs is the page
   int64_t trials = 0;                          // search; 0: as the config says
   AdviseArguments advise;
+  PrepareArguments prepare;
 };
 
 /// The words that give another command the same config and settings.

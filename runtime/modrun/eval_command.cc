@@ -4,8 +4,10 @@
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/trained_model.h"
 #include "runtime/train/preflight.h"
+#include "runtime/train/run_tokenizer.h"
 #include "runtime/train/samples.h"
 #include "runtime/train/sampling.h"
+#include "runtime/train/text_ids.h"
 
 namespace modular {
 
@@ -47,25 +49,32 @@ PreparedCommand prepare_sample(const Arguments& arguments, const Environment& pl
   if (arguments.prompt) config.sample.prompt = *arguments.prompt;
   if (config.sample.prompt.empty()) throw ConfigError("there is no text to continue: give --prompt TEXT");
   check_sampling(config);
-  if (config.data.format != "bytes")
-    throw ConfigError(fmt::format("sampling writes bytes, but data.format is \"{}\"", config.data.format));
+  const std::filesystem::path tokenizer = tokenizer_of_trained(config);
+  if (tokenizer.empty() && config.data.format != "bytes")
+    throw ConfigError(
+        fmt::format("data.format is \"{}\", and there is no tokenizer to write text with: name its folder with --set "
+                    "model.tokenizer=FOLDER",
+                    config.data.format));
+  const auto prompt = TextIds(tokenizer, config.sample.python).prompt(config.sample.prompt);
 
   PreparedCommand command;
   command.mesh = trained->mesh;
   command.options = trained->config.mesh_options();
   command.note = unknown_keys_note(trained->config.network);
-  command.run = [trained](Mesh& mesh) {
+  command.run = [trained, tokenizer, prompt](Mesh& mesh) {
     const auto& config = trained->config;
     const auto model = load_model(config, mesh);
-    const auto show = [&](const std::string& text) {
-      if (mesh.rank() != 0) return;
+    const auto seed = static_cast<uint64_t>(config.train.seed);
+    if (mesh.rank() != 0) return sample(*model, prompt, config.sample, config.train.seq_len, seed), 0;
+    const auto show = [](const std::string& text) {
       fmt::print("{}", text);
       std::fflush(stdout);
     };
+    TextIds texts(tokenizer, config.sample.python);
+    ContinuedText text(texts, prompt);
     show(config.sample.prompt);
-    sample(*model, tokens_of(config.sample.prompt), config.sample, config.train.seq_len,
-           static_cast<uint64_t>(config.train.seed), [&](int64_t token) { show(text_of({token})); });
-    show("\n");
+    sample(*model, prompt, config.sample, config.train.seq_len, seed, [&](int64_t token) { show(text.add(token)); });
+    show(text.rest() + "\n");
     return 0;
   };
   return command;

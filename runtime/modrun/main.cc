@@ -30,6 +30,7 @@ std::function<int()> local_command(const Arguments& arguments, const LaunchOptio
       {"report", [&] { write_report(arguments); }},
       {"entries", [&] { show_entries(arguments); }},
       {"settings", [&] { show_settings(arguments); }},
+      {"prepare", [&] { prepare_data(arguments); }},
       {"export", [&] { export_checkpoint(arguments); }},
       {"import", [&] { import_checkpoint(arguments); }},
   };

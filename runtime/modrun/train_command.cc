@@ -11,6 +11,8 @@
 #include "runtime/train/deterministic.h"
 #include "runtime/train/job_mark.h"
 #include "runtime/train/machine_memory.h"
+#include "runtime/train/run_tokenizer.h"
+#include "runtime/train/text_ids.h"
 #include "runtime/train/trainer.h"
 #include "runtime/train/wandb.h"
 
@@ -55,6 +57,11 @@ PreparedCommand prepare_train(const Arguments& arguments, const Environment& pla
     check_run_folder(*run);
     check_examples(*run);
     check_wandb(run->config);
+    check_tokenizer(run->config);
+    // What writes the sample at the end is not found missing then.
+    if (const auto& sample = run->config.sample; !sample.prompt.empty())
+      if (const auto tokenizer = tokenizer_of_run(run->config); !tokenizer.empty())
+        TextIds(tokenizer, sample.python).prompt(sample.prompt);
     make_run_folder(*run);
   };
   const auto signals = std::make_shared<std::optional<SaveSignals>>();

@@ -23,12 +23,16 @@ namespace modular {
 // Each section lists its fields as visit(name, value, what it means[, the least value]).
 
 struct ModelSection {
-  std::string entry, checkpoint, readers = "all";
+  std::string entry, checkpoint, tokenizer, readers = "all";
 
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("entry", entry, "the model's class or family: modrun entries lists them");
     visit("checkpoint", checkpoint, "start from these weights: a checkpoint or a Hugging Face folder");
+    visit(
+        "tokenizer", tokenizer,
+        "folder of the tokenizer that the data's ids are of, which is kept with the model: that beside the data, or of "
+        "the checkpoint, when empty");
     visit("readers", readers, "which ranks read these weights: all, or the first, which hands them to the others");
   }
 };
@@ -226,7 +230,7 @@ struct EvalSection {
 };
 
 struct SampleSection {
-  std::string prompt;
+  std::string prompt, python = "python3";
   int64_t tokens = 256, top_k = 0;
   double temperature = 1.0;
 
@@ -236,6 +240,7 @@ struct SampleSection {
     visit("tokens", tokens, "tokens to write", 1);
     visit("temperature", temperature, "0 always takes the likeliest token", 0);
     visit("top_k", top_k, "choose among the k likeliest tokens; 0 for all", 0);
+    visit("python", python, "the Python with the package tokenizers, of models that have a tokenizer");
   }
 };
 

@@ -180,7 +180,7 @@ const Entry& entry_named(const std::string& name, const std::string& where) {
 }
 
 void choose_model(RunConfig& config, const fs::path& file) {
-  const auto& [entry, checkpoint, readers] = config.model;
+  const auto& [entry, checkpoint, tokenizer, readers] = config.model;
   const auto origin = config.origins.find("model.entry");
   const auto where = origin != config.origins.end() ? origin->second : file.empty() ? "--set" : file.string();
   if (!checkpoint.empty()) {
@@ -425,6 +425,7 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
 
   make_absolute("train.dir", config.train.dir);
   if (!config.model.checkpoint.empty()) make_absolute("model.checkpoint", config.model.checkpoint);
+  if (!config.model.tokenizer.empty()) make_absolute("model.tokenizer", config.model.tokenizer);
   for (auto& path : config.data.paths) make_absolute("data.paths", path);
   if (config.has_backend_library()) make_absolute("parallel.backend", config.parallel.backend);
   if (is_schedule_file(config.parallel.schedule)) make_absolute("parallel.schedule", config.parallel.schedule);

@@ -29,8 +29,9 @@
 #include "runtime/train/job_mark.h"
 #include "runtime/train/parameter_counts.h"
 #include "runtime/train/run_report.h"
+#include "runtime/train/run_sample.h"
+#include "runtime/train/run_tokenizer.h"
 #include "runtime/train/samples.h"
-#include "runtime/train/sampling.h"
 #include "runtime/train/save_signals.h"
 #include "runtime/train/step_trace.h"
 
@@ -253,6 +254,7 @@ class Trainer {
       list_newest(config_.checkpoints(), run_.checkpoint, /*keep_last=*/0);
     }
     mark_job(folder);
+    keep_tokenizer(config_, /*resumed=*/!run_.checkpoint.empty());
     write_file(folder / "config.toml", format_toml(config_));
     write_file(folder / "data.manifest", format_manifest(files_of(run_.sets)));
     report_.emplace(config_, step_, training_->tokens() > 1);
@@ -393,12 +395,9 @@ class Trainer {
   }
 
   void write_sample() {
-    if (config_.sample.prompt.empty() || config_.data.format != "bytes") return;
-    set_phase("sampling");
-    print("the model continues {:?}:\n", config_.sample.prompt);
-    const auto tokens = sample(model_, tokens_of(config_.sample.prompt), config_.sample, config_.train.seq_len,
-                               static_cast<uint64_t>(config_.train.seed));
-    if (report_) report_->sample(config_.sample.prompt + text_of(tokens));
+    if (!config_.sample.prompt.empty()) set_phase("sampling");
+    const std::optional<std::string> text = sample_of_run(model_, config_);
+    if (text && report_) report_->sample(*text);
   }
 
   template <class... Arguments>

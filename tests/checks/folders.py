@@ -9,7 +9,7 @@ import sys
 
 CONTRACT = ["runtime/model"]
 PARALLEL = [*CONTRACT, "runtime/mesh", "runtime/parallel"]
-TRAIN = [*PARALLEL, "runtime/optim", "runtime/data", "runtime/checkpoint", "runtime/evaluation", "runtime/train"]
+TRAIN = [*PARALLEL, "runtime/optim", "runtime/data", "runtime/checkpoint", "runtime/evaluation", "runtime/tokenizer", "runtime/train"]
 STAGES = ["generator/source", "generator/parse", "generator/resolve", "generator/flatten", "generator/validate", "generator/model", "generator/weave", "generator/print"]
 
 MAY_INCLUDE = {
@@ -27,13 +27,15 @@ MAY_INCLUDE = {
     "runtime/data": PARALLEL,
     "runtime/checkpoint": PARALLEL,
     "runtime/evaluation": [*PARALLEL, "runtime/data", "runtime/checkpoint"],
+    "runtime/tokenizer": [*CONTRACT, "runtime/checkpoint", "runtime/launch"],
     "runtime/train": [*TRAIN, "runtime/launch"],
+    "runtime/prepare": [*TRAIN, "runtime/launch"],
     "runtime/search": [*TRAIN, "runtime/launch"],
     "runtime/report": [*TRAIN, "runtime/search"],
     "runtime/plan": [*TRAIN, "runtime/ops"],
     "runtime/advise": [*TRAIN, "runtime/plan"],
     "runtime/launch": ["runtime/mesh"],
-    "runtime/modrun": [*TRAIN, "runtime/advise", "runtime/launch", "runtime/ops", "runtime/plan", "runtime/report", "runtime/search"],
+    "runtime/modrun": [*TRAIN, "runtime/advise", "runtime/launch", "runtime/ops", "runtime/plan", "runtime/prepare", "runtime/report", "runtime/search"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include "((?:modular|generated|generator|checks|runtime)/[^"]+)"', re.MULTILINE)
 
@@ -45,7 +47,7 @@ def folder_of(path):
 
 def main():
     project = pathlib.Path(sys.argv[1])
-    built = {"generator/build_config.h", "checks/build_identity.h", "runtime/search/optuna_helper.inc", "runtime/train/wandb_helper.inc", *(f"runtime/report/{part}.inc" for part in ("style.css", "charts.js", "runs.js", "searches.js"))}
+    built = {"generator/build_config.h", "checks/build_identity.h", "runtime/search/optuna_helper.inc", "runtime/train/wandb_helper.inc", "runtime/tokenizer/tokenizer_helper.inc", "runtime/prepare/parquet_helper.inc", *(f"runtime/report/{part}.inc" for part in ("style.css", "charts.js", "runs.js", "searches.js"))}
     wrong, seen = [], 0
     for top in sorted({folder.split("/")[0] for folder in MAY_INCLUDE}):
         for file in sorted((project / top).rglob("*")):

@@ -1,0 +1,94 @@
+#include "runtime/checkpoint/tokenizer_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <vector>
+
+#include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/json_text.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// As transformers names them, of all kinds of tokenizers. The first few have the ids.
+constexpr std::array kNames = {"tokenizer.json",
+                               "tokenizer.model",
+                               "spiece.model",
+                               "spm.model",
+                               "sentencepiece.bpe.model",
+                               "vocab.txt",
+                               "vocab.json",
+                               "merges.txt",
+                               "tokenizer_config.json",
+                               "special_tokens_map.json",
+                               "added_tokens.json",
+                               "chat_template.jinja"};
+constexpr size_t kWithIds = 7;
+
+json read_object(const fs::path& path) {
+  json object = parse_json(read_file(path));
+  if (!object.is_object()) throw std::runtime_error(fmt::format("{} is no JSON object", path.string()));
+  return object;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> tokenizer_files(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const char* name : kNames)
+    if (fs::is_regular_file(folder / name)) files[name] = read_file(folder / name);
+  return files;
+}
+
+bool has_tokenizer(const fs::path& folder) {
+  std::error_code error;  // a name may be too long
+  return std::any_of(kNames.begin(), kNames.begin() + kWithIds,
+                     [&](const char* name) { return fs::is_regular_file(folder / name, error); });
+}
+
+void copy_tokenizer(const fs::path& from, const fs::path& to) {
+  for (const auto& [name, contents] : tokenizer_files(from)) write_file(to / name, contents);
+}
+
+fs::path tokenizer_of_weights(const fs::path& weights) {
+  const fs::path found = find_checkpoint(weights), folder = found.empty() ? weights : found;
+  std::vector<fs::path> places = {folder, folder / kTokenizerFolder};
+  const fs::path of_run = fs::absolute(folder).lexically_normal().parent_path();
+  if (!found.empty() && of_run.filename() == "checkpoints") places.push_back(of_run.parent_path() / kTokenizerFolder);
+  for (const fs::path& place : places)
+    if (has_tokenizer(place)) return place;
+  return {};
+}
+
+int64_t tokenizer_vocabulary(const fs::path& folder) {
+  const fs::path path = folder / "tokenizer.json";
+  if (!fs::exists(path)) return 0;
+  const json tokenizer = read_object(path);
+  int64_t last = -1;
+  const auto see = [&](const json& id) {
+    if (id.is_number_integer()) last = std::max(last, id.get<int64_t>());
+  };
+  const json& words = tokenizer.value("/model/vocab"_json_pointer, json());
+  if (!words.is_structured())
+    throw std::runtime_error(fmt::format("{} has no vocabulary: it is no file of a tokenizer", path.string()));
+  if (words.is_array()) last = static_cast<int64_t>(words.size()) - 1;  // of Unigram, where a word's place is its id
+  if (words.is_object())
+    for (const auto& [word, id] : words.items()) see(id);
+  for (const json& added : tokenizer.value("added_tokens", json::array()))
+    if (added.is_object() && added.contains("id")) see(added["id"]);
+  if (fs::exists(folder / "tokenizer_config.json"))
+    for (const auto& [id, token] :
+         read_object(folder / "tokenizer_config.json").value("added_tokens_decoder", json::object()).items())
+      see(parse_json(id));
+  return last + 1;
+}
+
+}  // namespace modular

@@ -1,0 +1,31 @@
+// The files of a Hugging Face tokenizer, which travel with the weights that learned its ids.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+
+namespace modular {
+
+/// The folder of that name beside prepared data, in a run's folder and in an imported checkpoint.
+inline constexpr const char* kTokenizerFolder = "tokenizer";
+
+/// The tokenizer's files in a folder, which may hold others: their names and contents. Empty where there are none.
+std::map<std::string, std::string> tokenizer_files(const std::filesystem::path& folder);
+
+/// Whether a folder has any of them.
+bool has_tokenizer(const std::filesystem::path& folder);
+
+/// Writes the tokenizer's files of a folder into another one, which is there.
+void copy_tokenizer(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// The folder with the tokenizer of these weights, a checkpoint, a folder of them or a Hugging Face folder: itself, its
+/// folder "tokenizer", or that of the run which the checkpoint is of. Empty where there is none.
+std::filesystem::path tokenizer_of_weights(const std::filesystem::path& weights);
+
+/// One more than the largest id of tokenizer.json and tokenizer_config.json. 0 where the folder has no tokenizer.json.
+/// Throws std::runtime_error where that is no tokenizer's.
+int64_t tokenizer_vocabulary(const std::filesystem::path& folder);
+
+}  // namespace modular

@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "runtime/checkpoint/tokenizer_files.h"
+#include "runtime/mesh/print.h"
+#include "runtime/modrun/commands.h"
+#include "runtime/modrun/run_config.h"
+#include "runtime/prepare/prepare.h"
+#include "runtime/train/preflight.h"
+
+namespace modular {
+namespace {
+
+constexpr double kMega = 1e6;
+
+/// The tokenizer that is asked for, or the one of the weights.
+std::filesystem::path tokenizer_of(const Arguments& arguments, const RunConfig& config) {
+  if (!arguments.prepare.tokenizer.empty()) return arguments.prepare.tokenizer;
+  const auto of_weights =
+      config.model.checkpoint.empty() ? std::filesystem::path() : tokenizer_of_weights(config.model.checkpoint);
+  if (of_weights.empty()) throw ConfigError("there is no tokenizer: name its folder by --tokenizer");
+  return of_weights;
+}
+
+/// Shows how far a program is, once a second and at the end.
+class Progress {
+ public:
+  void operator()(const PrepareProgress& now) {
+    const auto time = Clock::now();
+    if (now.shards < now.all_shards && time - said_ < std::chrono::seconds(1)) return;
+    said_ = time;
+    const double seconds = std::chrono::duration<double>(time - began_).count();
+    print_to(stdout, "{} of {} shards, {:.1f} of {:.1f} MB; {:.2f} M ids in {:.0f} s\n", now.shards, now.all_shards,
+             static_cast<double>(now.bytes) / kMega, static_cast<double>(now.all_bytes) / kMega,
+             static_cast<double>(now.ids) / kMega, seconds);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point began_ = Clock::now(), said_;
+};
+
+/// What was made, and the command that trains with it.
+std::string summary(const Prepared& prepared, const RunConfig& config, const std::filesystem::path& out) {
+  const bool running = prepared.plan.form == RowPlan::Form::running_text;
+  std::string text = running ? fmt::format("{} holds {} ids in {} files", out.string(), prepared.ids, prepared.files)
+                             : fmt::format("{} holds {} examples of {} ids in {} files", out.string(), prepared.rows,
+                                           prepared.length, prepared.files);
+  text += fmt::format("\nmodrun train --set model.entry={} --set data.format={} --set 'data.paths=[\"{}\"]'",
+                      config.model.entry, running ? "tokens" : "examples", out.string());
+  if (!config.model.checkpoint.empty()) text += fmt::format(" --set model.checkpoint={}", config.model.checkpoint);
+  if (config.model.checkpoint.empty() && prepared.vocabulary > 0)
+    text += fmt::format(" --set model.config.vocab_size={}", config.origins.contains("model.config.vocab_size")
+                                                                 ? vocab_size(config.network)
+                                                                 : prepared.vocabulary);
+  if (!prepared.classes.empty()) text += fmt::format(" --set model.config.num_labels={}", prepared.classes.size());
+  return text;
+}
+
+}  // namespace
+
+void prepare_data(const Arguments& arguments) {
+  const PrepareArguments& asked = arguments.prepare;
+  Arguments of_model = arguments;
+  if (!asked.entry.empty()) of_model.settings.push_back("model.entry=" + asked.entry);
+  const RunConfig config = read_config_of(of_model);
+  PrepareOptions options{.sources = asked.sources,
+                         .columns = {asked.texts, asked.label, asked.prompt},
+                         .reading = {asked.documents == "lines", asked.shard_bytes, asked.python},
+                         .length = {asked.seq_len, longest_sequence(config.network)},
+                         .tokenizer = tokenizer_of(arguments, config),
+                         .vocabulary = {},
+                         .jobs = asked.jobs,
+                         .out = asked.out};
+  if (const auto& [seq_len, positions] = options.length; seq_len && positions && *seq_len > *positions)
+    throw ConfigError(fmt::format("--seq-len is {}, and {} has positions for {}: give at most that", *seq_len,
+                                  config.network.entry->architecture, *positions));
+  if (!config.model.checkpoint.empty() || config.origins.contains("model.config.vocab_size"))
+    options.vocabulary = vocab_size(config.network);
+  const Prepared prepared = prepare(options, config.network, Progress());
+  if (prepared.was_complete)
+    print_to(stdout, "{} is complete: nothing is left to prepare\n", asked.out.string());
+  else
+    print_to(stdout, "{}\n", summary(prepared, config, asked.out));
+}
+
+}  // namespace modular

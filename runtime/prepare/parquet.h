@@ -1,0 +1,17 @@
+// Parquet files, by pyarrow in a Python process that runs parquet_helper.py.
+#pragma once
+
+#include <memory>
+
+#include "runtime/prepare/source_kinds.h"
+
+namespace modular {
+
+/// Starts the process. Throws ConfigError where `python` is not there or has no pyarrow.
+std::unique_ptr<PythonHelper> start_parquet(const std::string& python);
+
+/// A piece is a group of rows, as the file has them.
+void cut_parquet(Source& source, RecordReader& reader);
+void read_parquet(const Source& source, const Piece& piece, RecordReader& reader, std::vector<Record>& records);
+
+}  // namespace modular

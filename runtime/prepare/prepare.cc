@@ -1,0 +1,210 @@
+#include "runtime/prepare/prepare.h"
+
+#include <c10/util/ScopeExit.h>
+#include <fmt/format.h>
+
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/data/files.h"
+#include "runtime/data/token_file.h"
+#include "runtime/prepare/example_files.h"
+#include "runtime/prepare/prepared_folder.h"
+#include "runtime/prepare/source_kinds.h"
+#include "runtime/train/folder_lock.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using Shards = std::vector<std::vector<Piece>>;
+
+json optional(const std::optional<int64_t>& value) { return value ? json(*value) : json(); }
+
+json manifest_of(const PrepareOptions& options, const ModelConfig& model, const RowPlan& plan,
+                 const std::vector<Source>& sources) {
+  json manifest = {{"entry", model.entry->architecture},
+                   {"columns", plan.columns},
+                   {"prompt", options.columns.prompt},
+                   {"label", options.columns.label},
+                   {"documents", options.reading.lines ? "lines" : "files"},
+                   {"seq_len", optional(options.length.asked)},
+                   {"positions", optional(options.length.positions)},
+                   {"token_type_ids", plan.has_types},
+                   {"shard_bytes", options.reading.piece_bytes},
+                   {"sources", json::array()}};
+  for (const Source& source : sources)
+    manifest["sources"].push_back(
+        {{"path", source.path.string()}, {"bytes", source.bytes}, {"modified", source.modified}});
+  return manifest;
+}
+
+/// Encodes the shards that have no file yet, on several threads.
+class ShardWork {
+ public:
+  ShardWork(const PrepareOptions& options, const RowPlan& plan, const std::vector<Source>& sources,
+            const Shards& shards, const PreparedFolder& folder, const std::function<void(const PrepareProgress&)>& tell)
+      : options_(options), plan_(plan), sources_(sources), shards_(shards), folder_(folder), tell_(tell) {
+    progress_.all_shards = static_cast<int64_t>(shards.size());
+    for (const Source& source : sources) progress_.all_bytes += source.bytes;
+    for (size_t shard = 0; shard < shards.size(); ++shard)
+      if (fs::exists(file_of(shard)))
+        count(shard, 0);
+      else
+        todo_.push_back(shard);
+  }
+
+  /// The file that a shard's rows or ids are written to.
+  fs::path file_of(size_t shard) const {
+    if (plan_.form == RowPlan::Form::running_text) return folder_.part(shard, ".tokens");
+    return folder_.work() / fmt::format("{:05}.safetensors", shard);
+  }
+
+  /// `tokenizer` is the calling thread's. Throws what the first shard that cannot be done threw, once all before it
+  /// are done.
+  void run(Tokenizer& tokenizer) {
+    if (!todo_.empty() && todo_.size() < shards_.size()) tell_(progress_);
+    std::vector<std::thread> threads;
+    {
+      const auto join = c10::make_scope_exit([&] {
+        for (std::thread& thread : threads) thread.join();
+      });
+      for (int64_t job = 1; job < std::min<int64_t>(options_.jobs, static_cast<int64_t>(todo_.size())); ++job)
+        threads.emplace_back([this] {
+          // Its process ends with the thread that started it.
+          std::optional<Tokenizer> own;
+          work([&]() -> Tokenizer& { return own ? *own : own.emplace(folder_.tokenizer(), options_.reading.python); });
+        });
+      work([&]() -> Tokenizer& { return tokenizer; });
+    }
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  template <class TokenizerOfThread>
+  void work(TokenizerOfThread&& tokenizer) {
+    RecordReader reader(plan_.columns, options_.reading);
+    for (size_t at; (at = next_++) < failed_at_ && at < todo_.size();) {
+      try {
+        encode(todo_[at], reader, tokenizer());
+      } catch (...) {
+        const std::lock_guard lock(mutex_);
+        if (at < failed_at_) failed_at_ = at, failure_ = std::current_exception();
+      }
+    }
+  }
+
+  void encode(size_t shard, RecordReader& reader, Tokenizer& tokenizer) {
+    std::vector<PieceRecords> pieces;
+    for (const Piece& piece : shards_[shard]) {
+      pieces.push_back({&sources_[piece.source], piece, {}});
+      reader.read(sources_[piece.source], piece, pieces.back().records);
+    }
+    const Rows rows = encode_rows(pieces, plan_, options_.length, tokenizer);
+    if (plan_.form == RowPlan::Form::running_text) {
+      const fs::path file = file_of(shard), partial = file.string() + ".partial";
+      write_token_file(partial, std::vector<int64_t>(rows.ids.begin(), rows.ids.end()));
+      publish_file(partial, file);
+    } else {
+      write_rows(file_of(shard), rows);
+    }
+    const std::lock_guard lock(mutex_);
+    count(shard, static_cast<int64_t>(rows.ids.size()));
+    tell_(progress_);
+  }
+
+  void count(size_t shard, int64_t ids) {
+    ++progress_.shards;
+    progress_.ids += ids;
+    for (const Piece& piece : shards_[shard]) {
+      const Source& source = sources_[piece.source];
+      const bool by_bytes = source.kind->places == SourceKind::Places::lines_of_piece;
+      progress_.bytes += by_bytes ? piece.end - piece.begin : source.bytes / source.begins.back();
+    }
+  }
+
+  const PrepareOptions& options_;
+  const RowPlan& plan_;
+  const std::vector<Source>& sources_;
+  const Shards& shards_;
+  const PreparedFolder& folder_;
+  const std::function<void(const PrepareProgress&)>& tell_;
+  std::vector<size_t> todo_;  // in their order
+  std::atomic<size_t> next_ = 0, failed_at_ = SIZE_MAX;
+  std::mutex mutex_;
+  PrepareProgress progress_;
+  std::exception_ptr failure_;
+};
+
+void check_vocabulary(const PrepareOptions& options, const ModelConfig& model, const Tokenizer& tokenizer) {
+  if (!options.vocabulary || tokenizer.vocabulary() <= *options.vocabulary) return;
+  throw ConfigError(
+      fmt::format("{} has ids up to {}, and {} reads ids below {}: take the model's own tokenizer, or set "
+                  "model.config.vocab_size to {}",
+                  options.tokenizer.string(), tokenizer.vocabulary() - 1, model.entry->architecture,
+                  *options.vocabulary, tokenizer.vocabulary()));
+}
+
+[[noreturn]] void refuse_empty() { throw DataError("the sources hold no row: name files with at least one text"); }
+
+/// Brings rows into their last form, from files that are there, and returns the files that make up the data.
+std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork& work, size_t shards,
+                                  const PreparedFolder& folder, const Tokenizer& tokenizer, Prepared& prepared) {
+  std::vector<fs::path> parts, files;
+  for (size_t shard = 0; shard < shards; ++shard) files.push_back(work.file_of(shard));
+  if (prepared.plan.form == RowPlan::Form::running_text) {
+    for (const fs::path& file : files) prepared.ids += read_token_header(file).tokens();
+    if (prepared.ids == 0) refuse_empty();
+    return files;
+  }
+  ExampleShape shape = shape_of(files, prepared.plan, options.length);
+  shape.padding = tokenizer.padding().value_or(tokenizer.end_of_text().value_or(0));
+  shape.pads_left = tokenizer.pads_left();
+  for (size_t shard = 0; shard < shards; ++shard) {
+    const Rows rows = read_rows(files[shard]);
+    if (rows.count() == 0) continue;
+    prepared.rows += static_cast<int64_t>(rows.count() / prepared.plan.texts_of_row());
+    write_examples(parts.emplace_back(folder.part(shard, ".safetensors")), rows, prepared.plan, shape);
+  }
+  if (parts.empty()) refuse_empty();
+  if (!shape.classes.empty())
+    write_file(parts.front().parent_path() / "labels.json", json(shape.classes).dump(2) + "\n");
+  prepared.length = shape.ids;
+  prepared.classes = std::move(shape.classes);
+  return parts;
+}
+
+}  // namespace
+
+Prepared prepare(const PrepareOptions& options, const ModelConfig& model,
+                 const std::function<void(const PrepareProgress&)>& tell) {
+  Prepared prepared{.plan = plan_rows(model, options.columns)};
+  RecordReader reader(prepared.plan.columns, options.reading);
+  const std::vector<Source> sources = find_sources(options.sources, reader);
+  const Shards shards = shards_of(sources, options.reading.piece_bytes);
+  if (shards.empty()) refuse_empty();
+  PreparedFolder folder(options.out, manifest_of(options, model, prepared.plan, sources), options.tokenizer);
+  if (folder.is_complete()) {
+    prepared.was_complete = true;
+    return prepared;
+  }
+  const FolderLock lock(folder.work());
+  Tokenizer tokenizer(folder.tokenizer(), options.reading.python);
+  check_vocabulary(options, model, tokenizer);
+  prepared.vocabulary = tokenizer.vocabulary();
+  prepared.padding = tokenizer.padding();
+  prepared.plan.has_types = prepared.plan.has_types && tokenizer.gives_types();
+  ShardWork work(options, prepared.plan, sources, shards, folder, tell);
+  work.run(tokenizer);
+  const std::vector<fs::path> parts = write_parts(options, work, shards.size(), folder, tokenizer, prepared);
+  prepared.files = static_cast<int64_t>(parts.size());
+  folder.publish(parts);
+  return prepared;
+}
+
+}  // namespace modular

@@ -1,0 +1,127 @@
+#include "runtime/prepare/prepared_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/checkpoint/json_text.h"
+#include "runtime/checkpoint/tokenizer_files.h"
+#include "runtime/data/files.h"
+#include "runtime/model/config.h"
+#include "runtime/train/folder_lock.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kManifest = "prepare.json";
+
+/// A tokenizer's files as they are to be in the folder.
+std::map<std::string, std::string> wanted_tokenizer(const fs::path& tokenizer) {
+  const bool alone = fs::is_regular_file(tokenizer) && tokenizer.filename() != "tokenizer.json";
+  if (alone && tokenizer.extension() != ".json")
+    throw ConfigError(
+        fmt::format("{} is no tokenizer.json, which is the one form of tokenizers that is read: transformers writes it "
+                    "by AutoTokenizer.from_pretrained(…).save_pretrained(…)",
+                    tokenizer.string()));
+  if (alone) return {{"tokenizer.json", read_file(tokenizer)}};
+  auto files = tokenizer_files(fs::is_directory(tokenizer) ? tokenizer : fs::absolute(tokenizer).parent_path());
+  if (!files.contains("tokenizer.json"))
+    throw ConfigError(
+        fmt::format("{} holds no tokenizer.json: transformers writes one by "
+                    "AutoTokenizer.from_pretrained(…).save_pretrained(…)",
+                    tokenizer.string()));
+  return files;
+}
+
+/// Whether a folder that was begun holds anything that was done since.
+bool has_shards(const fs::path& folder, const fs::path& work) {
+  const auto is_shard = [](const auto& entry) {
+    return entry.path().extension() == ".tokens" || entry.path().extension() == ".safetensors";
+  };
+  const auto has = [&](const fs::path& place) {
+    return fs::exists(place) && std::any_of(fs::directory_iterator(place), fs::directory_iterator(), is_shard);
+  };
+  return has(folder) || has(work);
+}
+
+/// What of two manifests differs, or nothing.
+std::string difference(const json& was, const json& is) {
+  for (const auto& [key, value] : is.items()) {
+    if (key == "sources" || was.value(key, json()) == value) continue;
+    return fmt::format("with {} = {}, and now that is {}", key, shown(was.value(key, json())), shown(value));
+  }
+  const json before = was.value("sources", json::array()), now = is.at("sources");
+  for (size_t source = 0; source < std::min(before.size(), now.size()); ++source)
+    if (before[source] != now[source])
+      return fmt::format("of other sources, of which {} is another file or has changed since",
+                         now[source].at("path").get<std::string>());
+  if (before.size() != now.size()) return fmt::format("of {} sources, and now there are {}", before.size(), now.size());
+  return {};
+}
+
+}  // namespace
+
+PreparedFolder::PreparedFolder(fs::path out, const json& manifest, const fs::path& tokenizer) : out_(std::move(out)) {
+  const auto wanted = wanted_tokenizer(tokenizer);
+  complete_ = fs::exists(out_ / kManifest);
+  if (!complete_ && fs::exists(out_) && !(fs::is_directory(out_) && fs::is_empty(out_)))
+    throw ConfigError(fmt::format("{} exists already, and holds no prepared data: name a new folder", out_.string()));
+  const fs::path place = folder();
+  const auto begin = [&] {
+    begin_folder(out_);
+    fs::create_directory(place / kTokenizerFolder);
+    fs::create_directory(work());
+    for (const auto& [name, contents] : wanted) write_file(place / kTokenizerFolder / name, contents);
+    write_file(place / kManifest, manifest.dump(2) + "\n");  // last: what has it is begun
+  };
+  if (!fs::exists(place / kManifest)) {
+    begin();
+    return;
+  }
+  const json begun = parse_json(read_file(place / kManifest));
+  std::string other = begun.is_object() ? difference(begun, manifest) : "by another program";
+  if (other.empty() && tokenizer_files(place / kTokenizerFolder) != wanted) other = "with another tokenizer";
+  if (!other.empty() && !complete_ && !has_shards(place, work())) {
+    FolderLock::check(work());
+    begin();  // nothing of it was done: it was refused, say
+    return;
+  }
+  if (!other.empty())
+    throw ConfigError(fmt::format("{} was prepared {}: go on as it was begun, remove it, or name a new folder by --out",
+                                  place.string(), other));
+  if (complete_) fs::remove_all(work());  // which a program that was killed then left
+}
+
+fs::path PreparedFolder::folder() const { return complete_ ? out_ : partial_folder(out_); }
+
+fs::path PreparedFolder::tokenizer() const { return folder() / kTokenizerFolder; }
+
+fs::path PreparedFolder::part(size_t number, const std::string& suffix) const {
+  return folder() / fmt::format("part-{:05}{}", number, suffix);
+}
+
+void PreparedFolder::publish(const std::vector<fs::path>& parts) {
+  std::string sizes;
+  for (const fs::path& part : parts) sizes += fmt::format("{} {}\n", fs::file_size(part), part.filename().string());
+  write_file(folder() / kPreparedManifest, sizes);
+  publish_folder(out_);
+  complete_ = true;
+  fs::remove_all(work());
+}
+
+void publish_file(const fs::path& partial, const fs::path& path) {
+  const int file = ::open(partial.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) refuse_system(partial, "opened");
+  const int failed = ::fsync(file);
+  ::close(file);
+  if (failed != 0) refuse_system(partial, "written");
+  fs::rename(partial, path);
+}
+
+}  // namespace modular

@@ -1,0 +1,77 @@
+#include "runtime/prepare/row_plan.h"
+
+#include <fmt/format.h>
+
+#include "runtime/model/tasks.h"
+#include "runtime/parallel/config_integers.h"
+
+namespace modular {
+namespace {
+
+/// How many texts a task reads, and whether it needs a label.
+struct Needs {
+  size_t most_texts;
+  enum class Label { none, optional, needed } label;
+};
+
+void check(const Entry& entry, const RowPlan& plan, const AskedColumns& asked, const Needs& needs) {
+  const std::string who = fmt::format("{} is for {}", entry.architecture, entry.task);
+  if (plan.texts > needs.most_texts)
+    throw ConfigError(fmt::format("{}, which reads {} of a row: --text names {} columns", who,
+                                  needs.most_texts == 1 ? "one text" : "at most two texts", plan.texts));
+  if (needs.label == Needs::Label::none && !asked.label.empty())
+    throw ConfigError(fmt::format("{}, whose labels are the tokens: leave --label out", who));
+  if (needs.label == Needs::Label::needed && asked.label.empty())
+    throw ConfigError(fmt::format("{}: name the column of its {} by --label", who,
+                                  plan.form == RowPlan::Form::source ? "target text" : "labels"));
+  if (!asked.prompt.empty() && plan.form != RowPlan::Form::continuation)
+    throw ConfigError(fmt::format("{}, which reads no prompt: leave --prompt out", who));
+}
+
+RowPlan::Form form_of(const Entry& entry, const AskedColumns& asked, size_t texts) {
+  using enum RowPlan::Form;
+  if (find_task(entry.task)->tokens != Task::Tokens::no_targets)
+    return entry.task == "causal-lm" && !asked.prompt.empty() ? continuation : running_text;
+  if (entry.task == "sequence-classification") return texts == 1 ? text : pair;
+  if (entry.task == "sentence-embedding") return texts == 1 ? text : several_texts;
+  if (entry.task == "token-classification") return words;
+  if (entry.task == "seq2seq") return source;
+  throw ConfigError(
+      fmt::format("{} is for {}, which is not trained on texts alone: write its examples otherwise "
+                  "(docs/training.md)",
+                  entry.architecture, entry.task));
+}
+
+Needs needs_of(RowPlan::Form form) {
+  using enum RowPlan::Form;
+  using Label = Needs::Label;
+  if (form == running_text || form == continuation) return {1, Label::none};
+  if (form == pair) return {2, Label::needed};
+  if (form == several_texts) return {SIZE_MAX, Label::optional};
+  return {1, Label::needed};
+}
+
+}  // namespace
+
+RowPlan plan_rows(const ModelConfig& model, const AskedColumns& asked) {
+  const Entry& entry = *model.entry;
+  if (!find_task(entry.task)) throw ConfigError(task_refusal(entry.architecture, entry.task));
+  RowPlan plan;
+  plan.columns = asked.texts.empty() ? std::vector<std::string>{"text"} : asked.texts;
+  plan.texts = plan.columns.size();
+  plan.form = form_of(entry, asked, plan.texts);
+  check(entry, plan, asked, needs_of(plan.form));
+  if (plan.form == RowPlan::Form::continuation) plan.columns.insert(plan.columns.begin(), asked.prompt);
+  if (!asked.label.empty()) plan.columns.push_back(asked.label);
+  if (plan.form == RowPlan::Form::continuation || plan.form == RowPlan::Form::source) plan.texts = 2;
+  plan.has_label = plan.columns.size() > plan.texts;
+  plan.labels_may_be_real = entry.task == "sentence-embedding";
+  const ConfigIntegers integers = config_integers(*model.config);
+  const auto types = integers.find("type_vocab_size");
+  const bool encoded_together =
+      plan.form == RowPlan::Form::text || plan.form == RowPlan::Form::pair || plan.form == RowPlan::Form::words;
+  plan.has_types = encoded_together && types != integers.end() && types->second > 1;
+  return plan;
+}
+
+}  // namespace modular

@@ -1,0 +1,42 @@
+// What a model's task reads of which columns.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/checkpoint/model_config.h"
+
+namespace modular {
+
+/// The columns that the command line names.
+struct AskedColumns {
+  std::vector<std::string> texts;  // "text" when empty
+  std::string label, prompt;       // none when empty
+};
+
+struct RowPlan {
+  enum class Form {
+    running_text,   // one text after the other, in files of ids
+    continuation,   // a prompt and the text to be learned after it
+    text,           // one text
+    pair,           // two texts, encoded together
+    several_texts,  // each encoded by itself
+    words,          // a list of words with a label each
+    source          // a text and the text that is made of it
+  };
+  Form form = Form::text;
+  std::vector<std::string> columns;  // which are read: the texts, in `continuation` after the prompt, in `source`
+                                     // before the target; then the label, where there is one
+  size_t texts = 1;  // how many of them are texts
+  bool has_label = false;
+  bool labels_may_be_real = false;  // scores
+  bool has_types = false;           // the model reads which text of a pair a token is of
+
+  /// Texts of a row that have ids of their own, apart from a target.
+  size_t texts_of_row() const { return form == Form::several_texts ? texts : 1; }
+};
+
+/// Throws ConfigError in one sentence where the model's task reads no texts, or other columns than those.
+RowPlan plan_rows(const ModelConfig& model, const AskedColumns& asked);
+
+}  // namespace modular

@@ -1,0 +1,236 @@
+#include "runtime/prepare/rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+
+#include "runtime/checkpoint/json_text.h"
+#include "runtime/data/files.h"
+#include "runtime/prepare/source_kinds.h"
+
+namespace modular {
+namespace {
+
+using nlohmann::json;
+using Form = RowPlan::Form;
+
+constexpr size_t kBatchBytes = size_t{1} << 20, kBatchRows = 4096;  // of what the tokenizer is asked at once
+
+[[noreturn]] void refuse(const PieceRecords& piece, const Record& record, const std::string& what) {
+  throw DataError(fmt::format("{}: {}", place_of(*piece.source, piece.piece, record), what));
+}
+
+bool is_text(const json& value) { return value.is_string() && is_utf8(value.get_ref<const std::string&>()); }
+
+void check_text(const PieceRecords& piece, const Record& record, const RowPlan& plan, size_t column) {
+  const json& value = record.values[column];
+  if (plan.form == Form::words) {
+    if (!value.is_array() || !std::ranges::all_of(value, is_text))
+      refuse(piece, record,
+             fmt::format("\"{}\" is {}, and a list of words is read", plan.columns[column], shown(value)));
+  } else if (!is_text(value)) {
+    refuse(piece, record,
+           value.is_string() ? fmt::format("\"{}\" is no text in UTF-8", plan.columns[column])
+                             : fmt::format("\"{}\" is {}, which is no text", plan.columns[column], shown(value)));
+  }
+}
+
+/// The number that the whole of a text writes, as a label has it.
+template <class Number>
+std::optional<Number> number_of(const std::string& text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return value;
+}
+
+/// A label of a file whose values are all texts.
+json untyped_label(const std::string& text, bool may_be_real) {
+  const auto integer = number_of<int64_t>(text);
+  if (integer && std::to_string(*integer) == text) return *integer;  // "007" is a name
+  if (const auto real = number_of<double>(text); may_be_real && real) return *real;
+  return text;
+}
+
+json label_of(const PieceRecords& piece, const Record& record, const RowPlan& plan, const json& value) {
+  const std::string& column = plan.columns.back();
+  if (value.is_null() || (value.is_string() && value.get_ref<const std::string&>().empty()))
+    refuse(piece, record, fmt::format("its label, \"{}\", is missing", column));
+  if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
+  const bool fits = value.is_number_integer() || is_text(value) || (value.is_number() && plan.labels_may_be_real);
+  if (!fits)
+    refuse(piece, record,
+           fmt::format("its label, \"{}\", is {}: write {}", column, shown(value),
+                       plan.labels_may_be_real ? "a number or a name" : "an integer or a name"));
+  const bool untyped = value.is_string() && !piece.source->kind->typed;
+  return untyped ? untyped_label(value.get<std::string>(), plan.labels_may_be_real) : value;
+}
+
+json labels_of_words(const PieceRecords& piece, const Record& record, const RowPlan& plan) {
+  const json& values = record.values.back();
+  const size_t words = record.values.front().size();
+  if (!values.is_array() || values.size() != words)
+    refuse(piece, record,
+           fmt::format("\"{}\" is {}: write a list with a label for each of the {} words", plan.columns.back(),
+                       shown(values), words));
+  json labels = json::array();
+  for (const json& value : values) labels.push_back(label_of(piece, record, plan, value));
+  return labels;
+}
+
+/// A row with where it is of.
+struct Row {
+  const PieceRecords* piece;
+  const Record* record;
+
+  const json& value(size_t column) const { return record->values[column]; }
+};
+
+template <class Value>
+void append(std::vector<Value>& values, const std::vector<Value>& more) {
+  values.insert(values.end(), more.begin(), more.end());
+}
+
+json column_of(std::span<const Row> rows, size_t column) {
+  json texts = json::array();
+  for (const Row& row : rows) texts.push_back(row.value(column));
+  return texts;
+}
+
+void check_length(const Row& row, int64_t ids, const RowLength& length) {
+  if (!length.asked && length.positions && ids > *length.positions)
+    refuse(*row.piece, *row.record,
+           fmt::format("has {} ids, and the model has positions for {}: give --seq-len {}, which truncates", ids,
+                       *length.positions, *length.positions));
+}
+
+/// Encodes some rows and appends them.
+class Encoder {
+ public:
+  Encoder(const RowPlan& plan, const RowLength& length, Tokenizer& tokenizer, Rows& rows)
+      : plan_(plan), length_(length), tokenizer_(tokenizer), rows_(rows) {}
+
+  void add(std::span<const Row> batch) {
+    const size_t before = rows_.lengths.size();
+    if (plan_.form == Form::running_text)
+      add_documents(batch);
+    else if (plan_.form == Form::continuation)
+      add_continuations(batch);
+    else if (plan_.form == Form::several_texts)
+      add_several(batch);
+    else
+      add_texts(batch);
+    if (plan_.form != Form::running_text)
+      for (size_t text = before; text < rows_.lengths.size(); ++text)
+        check_length(batch[(text - before) / plan_.texts_of_row()], rows_.lengths[text], length_);
+    for (const Row& row : batch)
+      if (plan_.has_label)
+        rows_.labels.push_back(plan_.form == Form::words
+                                   ? labels_of_words(*row.piece, *row.record, plan_)
+                                   : label_of(*row.piece, *row.record, plan_, row.record->values.back()));
+  }
+
+ private:
+  /// A text that is running ends with the id for that, once.
+  void end_text(std::vector<int32_t>& ids, size_t begin) const {
+    const auto end = tokenizer_.end_of_text();
+    if (end && (ids.size() == begin || ids.back() != *end)) ids.push_back(static_cast<int32_t>(*end));
+  }
+
+  void add_documents(std::span<const Row> batch) {
+    const EncodedTexts encoded = tokenizer_.encode({.texts = column_of(batch, 0)});
+    for (auto id = encoded.ids.begin(); const int64_t length : encoded.lengths) {
+      const size_t begin = rows_.ids.size();
+      rows_.ids.insert(rows_.ids.end(), id, id + length);
+      id += length;
+      end_text(rows_.ids, begin);
+      rows_.lengths.push_back(static_cast<int64_t>(rows_.ids.size() - begin));
+    }
+  }
+
+  /// A prompt's ids are those that a model is later asked with: without what the tokenizer puts after a text.
+  void add_continuations(std::span<const Row> batch) {
+    const EncodedTexts prompts = tokenizer_.encode({.texts = column_of(batch, 0)});
+    const EncodedTexts texts = tokenizer_.encode({.texts = column_of(batch, 1), .special = false});
+    auto prompt = prompts.ids.begin(), text = texts.ids.begin();
+    for (size_t row = 0; row < batch.size(); ++row) {
+      const size_t begin = rows_.ids.size();
+      const int64_t of_prompt = std::max<int64_t>(prompts.lengths[row] - tokenizer_.closing(), 0);
+      rows_.ids.insert(rows_.ids.end(), prompt, prompt + of_prompt);
+      rows_.ids.insert(rows_.ids.end(), text, text + texts.lengths[row]);
+      prompt += prompts.lengths[row], text += texts.lengths[row];
+      end_text(rows_.ids, begin);
+      if (length_.asked && rows_.ids.size() - begin > static_cast<size_t>(*length_.asked))
+        rows_.ids.resize(begin + static_cast<size_t>(*length_.asked));
+      rows_.lengths.push_back(static_cast<int64_t>(rows_.ids.size() - begin));
+      rows_.prompts.push_back(std::min(of_prompt, rows_.lengths.back()));
+    }
+  }
+
+  void add_several(std::span<const Row> batch) {
+    json texts = json::array();
+    for (const Row& row : batch)
+      for (size_t text = 0; text < plan_.texts; ++text) texts.push_back(row.value(text));
+    const EncodedTexts encoded = tokenizer_.encode({.texts = std::move(texts), .longest = length_.asked});
+    append(rows_.ids, encoded.ids);
+    append(rows_.lengths, encoded.lengths);
+  }
+
+  void add_texts(std::span<const Row> batch) {
+    const EncodedTexts encoded = tokenizer_.encode({.texts = column_of(batch, 0),
+                                                    .pairs = plan_.form == Form::pair ? column_of(batch, 1) : json(),
+                                                    .words = plan_.form == Form::words,
+                                                    .longest = length_.asked,
+                                                    .wants_types = plan_.has_types,
+                                                    .wants_words = plan_.form == Form::words});
+    append(rows_.ids, encoded.ids);
+    append(rows_.lengths, encoded.lengths);
+    append(rows_.types, encoded.types);
+    append(rows_.words, encoded.words);
+    if (plan_.form != Form::source) return;
+    const EncodedTexts targets = tokenizer_.encode({.texts = column_of(batch, 1), .longest = length_.asked});
+    append(rows_.targets, targets.ids);
+    append(rows_.target_lengths, targets.lengths);
+  }
+
+  const RowPlan& plan_;
+  const RowLength& length_;
+  Tokenizer& tokenizer_;
+  Rows& rows_;
+};
+
+size_t bytes_of(const Record& record, size_t texts) {
+  size_t bytes = 0;
+  for (size_t text = 0; text < texts; ++text)
+    for (const json& part : record.values[text].is_array() ? record.values[text] : json::array({record.values[text]}))
+      bytes += part.is_string() ? part.get_ref<const std::string&>().size() : 0;
+  return bytes;
+}
+
+}  // namespace
+
+Rows encode_rows(const std::vector<PieceRecords>& pieces, const RowPlan& plan, const RowLength& length,
+                 Tokenizer& tokenizer) {
+  Rows rows;
+  Encoder encoder(plan, length, tokenizer, rows);
+  std::vector<Row> batch;
+  size_t bytes = 0;
+  const auto encode = [&] {
+    if (!batch.empty()) encoder.add(batch);
+    batch.clear();
+    bytes = 0;
+  };
+  for (const PieceRecords& piece : pieces)
+    for (const Record& record : piece.records) {
+      for (size_t text = 0; text < plan.texts; ++text) check_text(piece, record, plan, text);
+      batch.push_back({&piece, &record});
+      bytes += bytes_of(record, plan.texts);
+      if (bytes >= kBatchBytes || batch.size() >= kBatchRows) encode();
+    }
+  encode();
+  return rows;
+}
+
+}  // namespace modular

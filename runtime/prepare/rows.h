@@ -1,0 +1,51 @@
+// Rows of sources as ids, not yet padded.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "runtime/prepare/records.h"
+#include "runtime/prepare/row_plan.h"
+#include "runtime/tokenizer/tokenizer.h"
+
+namespace modular {
+
+/// How long rows may be.
+struct RowLength {
+  std::optional<int64_t> asked;      // longer ones are truncated
+  std::optional<int64_t> positions;  // longer ones are refused, where none is asked
+};
+
+/// Rows, one after the other.
+struct Rows {
+  std::vector<int32_t> ids;
+  std::vector<int64_t> lengths;                     // ids of each text of each row
+  std::vector<uint8_t> types;                       // of each id; empty where the plan has none
+  std::vector<int32_t> words;                       // of each id, which word it is of, or -1; of lists of words
+  std::vector<int64_t> prompts;                     // of each row, how many of its ids are a prompt's; of continuations
+  std::vector<int32_t> targets;                     // ids of the target texts
+  std::vector<int64_t> target_lengths;              // of each row
+  nlohmann::json labels = nlohmann::json::array();  // of each row: an integer, a number, a string, or a list of these
+
+  size_t count() const { return lengths.size(); }
+};
+
+/// A piece's records with where they are of.
+struct PieceRecords {
+  const Source* source = nullptr;
+  Piece piece;
+  std::vector<Record> records;
+};
+
+/// Throws DataError, with the place of the row, where a value is no text or no label, or a row is too long.
+Rows encode_rows(const std::vector<PieceRecords>& pieces, const RowPlan& plan, const RowLength& length,
+                 Tokenizer& tokenizer);
+
+/// A file of rows, which is complete when it has its name.
+void write_rows(const std::filesystem::path& path, const Rows& rows);
+Rows read_rows(const std::filesystem::path& path);
+
+}  // namespace modular

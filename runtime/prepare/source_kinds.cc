@@ -1,0 +1,157 @@
+// Texts, JSON Lines, and what all kinds share.
+#include "runtime/prepare/source_kinds.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "runtime/checkpoint/json_text.h"
+#include "runtime/data/files.h"
+#include "runtime/prepare/csv.h"
+#include "runtime/prepare/parquet.h"
+
+namespace modular {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr const char* kTextColumn = "text";
+
+void cut_by_lines(Source& source, RecordReader& reader) {
+  source.begins = {text_begin(source)};
+  for (int64_t begin = source.begins.front(); begin < source.bytes;) {
+    begin = next_line(source, std::min(begin + reader.options().piece_bytes, source.bytes));
+    source.begins.push_back(begin);
+  }
+}
+
+void cut_text(Source& source, RecordReader& reader) {
+  source.columns = {kTextColumn};
+  if (reader.options().lines) return cut_by_lines(source, reader);
+  source.begins = {text_begin(source)};
+  if (source.begins.front() < source.bytes) source.begins.push_back(source.bytes);
+}
+
+/// Calls `visit(line, its number in the piece, from 0)` for each line that is not blank, without its end.
+template <class Visitor>
+void for_each_line(const Source& source, const Piece& piece, Visitor&& visit) {
+  const std::string bytes = read_bytes(source, piece.begin, piece.end);
+  int64_t number = 0;
+  for (size_t begin = 0; begin < bytes.size(); ++number) {
+    const size_t end = std::min(bytes.find('\n', begin), bytes.size());
+    std::string_view line(bytes.data() + begin, end - begin);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.find_first_not_of(" \t") != line.npos) visit(line, number);
+    begin = end + 1;
+  }
+}
+
+void read_text(const Source& source, const Piece& piece, RecordReader& reader, std::vector<Record>& records) {
+  const auto add = [&](std::string_view text, int64_t line) {
+    records.push_back({std::vector<json>(reader.columns().size(), text), line});
+  };
+  find_columns(source.path.string(), source.columns, reader.columns());
+  if (reader.options().lines) return for_each_line(source, piece, add);
+  add(read_bytes(source, piece.begin, piece.end), 0);
+}
+
+void read_json_lines(const Source& source, const Piece& piece, RecordReader& reader, std::vector<Record>& records) {
+  for_each_line(source, piece, [&](std::string_view line, int64_t number) {
+    json row = parse_json(line);
+    Record record{{}, number};
+    if (!row.is_object())
+      throw DataError(fmt::format("{} is no JSON object{}", place_of(source, piece, record),
+                                  row.is_discarded() ? ": " + json_problem(line) : ""));
+    for (const std::string& column : reader.columns()) {
+      const auto value = row.find(column);
+      if (value == row.end()) {
+        std::vector<std::string> keys;
+        for (const auto& [key, one] : row.items()) keys.push_back(key);
+        find_columns(place_of(source, piece, record), keys, reader.columns());
+      }
+      record.values.push_back(std::move(*value));
+    }
+    records.push_back(std::move(record));
+  });
+}
+
+}  // namespace
+
+std::span<const SourceKind> source_kinds() {
+  using enum SourceKind::Places;
+  static constexpr std::array kinds = {
+      SourceKind{".txt", cut_text, read_text, /*typed=*/false, lines_of_piece},
+      SourceKind{".jsonl", cut_by_lines, read_json_lines, /*typed=*/true, lines_of_piece},
+      SourceKind{".csv", cut_csv, read_csv, /*typed=*/false, lines_of_piece},
+      SourceKind{".parquet", cut_parquet, read_parquet, /*typed=*/true, rows_of_piece},
+  };
+  return kinds;
+}
+
+std::string read_bytes(const Source& source, int64_t begin, int64_t end) {
+  std::ifstream in(source.path, std::ios::binary);
+  if (!in) throw DataError(fmt::format("{} cannot be opened: {}", source.path.string(), std::strerror(errno)));
+  std::string bytes(static_cast<size_t>(end - begin), '\0');
+  in.seekg(begin);
+  if (!in.read(bytes.data(), end - begin))
+    throw DataError(fmt::format("{} has become shorter than it was: restore it", source.path.string()));
+  return bytes;
+}
+
+int64_t next_line(const Source& source, int64_t from) {
+  constexpr int64_t kStep = 1 << 16;
+  for (int64_t begin = from - 1; begin < source.bytes; begin += kStep) {
+    const std::string bytes = read_bytes(source, begin, std::min(begin + kStep, source.bytes));
+    if (const size_t end = bytes.find('\n'); end != bytes.npos) return begin + static_cast<int64_t>(end) + 1;
+  }
+  return source.bytes;
+}
+
+int64_t text_begin(const Source& source) {
+  const auto size = static_cast<int64_t>(kByteOrderMark.size());
+  return source.bytes >= size && read_bytes(source, 0, size) == kByteOrderMark ? size : 0;
+}
+
+std::vector<size_t> find_columns(const std::string& where, const std::vector<std::string>& columns,
+                                 const std::vector<std::string>& asked) {
+  std::vector<size_t> found;
+  for (const std::string& column : asked) {
+    const auto place = std::ranges::find(columns, column);
+    if (place == columns.end())
+      throw DataError(fmt::format("{} has no column \"{}\": it has {}", where, column, fmt::join(columns, ", ")));
+    found.push_back(static_cast<size_t>(place - columns.begin()));
+  }
+  return found;
+}
+
+RecordReader::RecordReader(std::vector<std::string> columns, const SourceOptions& options)
+    : columns_(std::move(columns)), options_(options) {}
+
+void RecordReader::read(const Source& source, const Piece& piece, std::vector<Record>& records) {
+  source.kind->read(source, piece, *this, records);
+}
+
+PythonHelper& RecordReader::parquet() {
+  if (!parquet_) parquet_ = start_parquet(options_.python);
+  return *parquet_;
+}
+
+std::string place_of(const Source& source, const Piece& piece, const Record& record) {
+  const std::string path = source.path.string();
+  switch (source.kind->places) {
+    case SourceKind::Places::rows_of_piece:
+      return fmt::format("{}: row {} of row group {}", path, record.place + 1, piece.begin + 1);
+    case SourceKind::Places::lines_of_piece:
+      const std::string before = read_bytes(source, 0, piece.begin);
+      return fmt::format("{}:{}", path, std::ranges::count(before, '\n') + record.place + 1);
+  }
+  return path;
+}
+
+}  // namespace modular

@@ -1,0 +1,84 @@
+#include "runtime/tokenizer/tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "runtime/model/config.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kProgram =
+#include "runtime/tokenizer/tokenizer_helper.inc"
+    ;
+
+PythonHelper started(const fs::path& folder, const std::string& python) {
+  if (!fs::exists(folder / "tokenizer.json"))
+    throw ConfigError(
+        fmt::format("{} holds no tokenizer.json: name the folder of a tokenizer that the package tokenizers reads; "
+                    "transformers writes one by AutoTokenizer.from_pretrained(…).save_pretrained(…)",
+                    folder.string()));
+  try {
+    return PythonHelper(python, kProgram);
+  } catch (const std::runtime_error& error) {
+    throw ConfigError(fmt::format("the tokenizer runs in Python: {}: name a Python that is there", error.what()));
+  }
+}
+
+std::optional<int64_t> id_of(const json& answer, const char* name) {
+  return answer.at(name).is_null() ? std::nullopt : std::optional(answer.at(name).get<int64_t>());
+}
+
+template <class Number>
+std::vector<Number> numbers(PythonHelper& helper, size_t count) {
+  const std::string bytes = helper.receive(count * sizeof(Number));
+  std::vector<Number> result(count);
+  std::memcpy(result.data(), bytes.data(), bytes.size());
+  return result;
+}
+
+}  // namespace
+
+Tokenizer::Tokenizer(const fs::path& folder, const std::string& python) : helper_(started(folder, python)) {
+  try {
+    const json answer = helper_.ask({{"folder", fs::absolute(folder).string()}});
+    vocabulary_ = answer.at("vocabulary").get<int64_t>();
+    end_of_text_ = id_of(answer, "eos");
+    padding_ = id_of(answer, "pad");
+    pads_left_ = answer.at("pads_left").get<bool>();
+    closing_ = answer.at("closing").get<int64_t>();
+    gives_types_ = answer.at("gives_types").get<bool>();
+  } catch (const std::runtime_error& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+EncodedTexts Tokenizer::encode(const TextBatch& batch) {
+  json asks = json::array();
+  if (batch.wants_types) asks.push_back("types");
+  if (batch.wants_words) asks.push_back("words");
+  const json answer = helper_.ask({{"texts", batch.texts},
+                                   {"pairs", batch.pairs},
+                                   {"words", batch.words},
+                                   {"special", batch.special},
+                                   {"longest", batch.longest ? json(*batch.longest) : json()},
+                                   {"asks", asks}});
+  EncodedTexts encoded;
+  answer.at("lengths").get_to(encoded.lengths);
+  const auto count = static_cast<size_t>(std::accumulate(encoded.lengths.begin(), encoded.lengths.end(), int64_t{0}));
+  encoded.ids = numbers<int32_t>(helper_, count);
+  if (batch.wants_types) encoded.types = numbers<uint8_t>(helper_, count);
+  if (batch.wants_words) encoded.words = numbers<int32_t>(helper_, count);
+  return encoded;
+}
+
+std::string Tokenizer::decode(const std::vector<int64_t>& ids) {
+  return helper_.ask({{"decode", ids}}).at("text").get<std::string>();
+}
+
+}  // namespace modular

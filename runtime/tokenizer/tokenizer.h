@@ -1,0 +1,61 @@
+// Texts as the ids of a Hugging Face tokenizer and back, by the package tokenizers in a Python process that runs
+// tokenizer_helper.py.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/launch/python_helper.h"
+
+namespace modular {
+
+/// What to encode: `texts`, each a string, or a list of words where `words` is true.
+struct TextBatch {
+  nlohmann::json texts = nlohmann::json::array();
+  nlohmann::json pairs;  // the second text of each, encoded with it; null for none
+  bool words = false;
+  bool special = true;             // with the ids that the tokenizer puts around a text
+  std::optional<int64_t> longest;  // truncates to so many ids
+  bool wants_types = false, wants_words = false;
+};
+
+/// Texts in ids, one after the other.
+struct EncodedTexts {
+  std::vector<int32_t> ids;
+  std::vector<int64_t> lengths;  // ids of each text
+  std::vector<uint8_t> types;    // of each id, which text of a pair it is of; where asked for
+  std::vector<int32_t> words;    // of each id, which word it is of, -1 for none; where asked for
+};
+
+class Tokenizer {
+ public:
+  /// Opens the tokenizer of a folder with tokenizer.json. Throws ConfigError in one sentence where the folder has none,
+  /// or `python` is not there or has no package tokenizers.
+  Tokenizer(const std::filesystem::path& folder, const std::string& python);
+
+  int64_t vocabulary() const { return vocabulary_; }  // one more than the largest id
+  std::optional<int64_t> end_of_text() const { return end_of_text_; }
+  std::optional<int64_t> padding() const { return padding_; }
+  bool pads_left() const { return pads_left_; }
+  int64_t closing() const { return closing_; }       // ids that it puts after a text
+  bool gives_types() const { return gives_types_; }  // whether models are given what TextBatch::wants_types asks for
+
+  /// The ids that transformers' PreTrainedTokenizerFast of the folder gives. Throws std::runtime_error where the
+  /// tokenizer has none for a text, or the process has died, as decode() does.
+  EncodedTexts encode(const TextBatch& batch);
+
+  /// The text of ids, without special tokens.
+  std::string decode(const std::vector<int64_t>& ids);
+
+ private:
+  PythonHelper helper_;
+  int64_t vocabulary_ = 0;
+  std::optional<int64_t> end_of_text_, padding_;
+  int64_t closing_ = 0;
+  bool pads_left_ = false, gives_types_ = true;
+};
+
+}  // namespace modular

@@ -1,0 +1,142 @@
+"""A tokenizer of Hugging Face's package tokenizers: a line of JSON in, a line of JSON out.
+
+The first line is {"folder": path}. It is answered with {"vocabulary", "eos", "pad", "pads_left", "closing", "gives_types"}, where ids that the tokenizer has not are null, or {"error": sentence}, as every line may be.
+{"texts": [text], "pairs": [text] or null, "words": bool, "special": bool, "longest": number or null, "asks": ["types", "words"]} is answered with {"lengths": [number]},
+and after that line the ids of all texts, 4 bytes each, and what else was asked for: a byte a token for types, 4 for the word it is of (-1: none). A text is a list of words where "words" is true.
+{"decode": [id]} is answered with {"text"}.
+"""
+
+import array
+import json
+import os
+import sys
+
+os.environ["TOKENIZERS_PARALLELISM"] = "false"  # each of prepare's jobs has a process of its own
+
+NAMED = ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"]
+
+
+def answer(message, *binary):
+    sys.stdout.buffer.write(json.dumps(message).encode() + b"\n")
+    for values in binary:
+        sys.stdout.buffer.write(values)
+    sys.stdout.buffer.flush()
+
+
+def read_json(path):
+    if not os.path.exists(path):
+        return {}
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+class Opened:
+    """The tokenizer of a folder, with what tokenizer_config.json adds to tokenizer.json, as PreTrainedTokenizerFast adds it."""
+
+    def __init__(self, folder):
+        import tokenizers
+
+        self.added = tokenizers.AddedToken
+        self.tokenizer = tokenizers.Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
+        config = read_json(os.path.join(folder, "tokenizer_config.json"))
+        if "added_tokens_decoder" not in config:  # folders of older versions
+            config.update(read_json(os.path.join(folder, "special_tokens_map.json")))
+        padding = self.tokenizer.padding or {}
+        self.tokenizer.no_truncation()
+        self.tokenizer.no_padding()
+        self.tokenizer.encode_special_tokens = bool(config.get("split_special_tokens", False))
+        named = {name: self.token(config[name]) for name in NAMED if config.get(name) is not None}
+        self.add(config, named)
+        pad = str(named["pad_token"].content) if "pad_token" in named else padding.get("pad_token")
+        self.pad = None if pad is None else self.tokenizer.token_to_id(pad)
+        self.eos = self.tokenizer.token_to_id(named["eos_token"].content) if "eos_token" in named else None
+        self.pads_left = config.get("padding_side", padding.get("direction", "right")) == "left"
+        self.truncates = config.get("truncation_side", "right")
+        self.gives_types = "token_type_ids" in config.get("model_input_names", ["token_type_ids"])
+        self.longest = None
+        self.encode_batch = getattr(self.tokenizer, "encode_batch_fast", self.tokenizer.encode_batch)
+
+    def token(self, value):
+        if isinstance(value, dict):
+            fields = {key: value[key] for key in ("content", "single_word", "lstrip", "rstrip", "normalized") if key in value}
+            return self.added(**fields, special=True)
+        return self.added(value, special=True)
+
+    def add(self, config, named):
+        known = {repr(token) for token in self.tokenizer.get_added_tokens_decoder().values()}
+        contents = {token.content for token in self.tokenizer.get_added_tokens_decoder().values()}
+        adds = []
+        for _, token in sorted(config.get("added_tokens_decoder", {}).items(), key=lambda item: int(item[0])):
+            token = self.added(**{key: value for key, value in token.items() if key != "__type"})
+            if repr(token) not in known:
+                adds.append(token)
+                contents.add(token.content)
+        further = config.get("extra_special_tokens") or config.get("additional_special_tokens") or []
+        further = list(further.values()) if isinstance(further, dict) else further
+        own = [config[key] for key in config if key.endswith("_token") and key not in NAMED and isinstance(config[key], str)]
+        for token in [*named.values(), *map(self.token, own + further)]:
+            if token.content not in contents:
+                adds.append(token)
+                contents.add(token.content)
+        if adds:
+            self.tokenizer.add_tokens(adds)
+
+    def about(self):
+        vocabulary = max(self.tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+        return {"vocabulary": vocabulary, "eos": self.eos, "pad": self.pad, "pads_left": self.pads_left, "closing": self.closing(), "gives_types": self.gives_types}
+
+    def closing(self):
+        """How many ids are put after a text."""
+        for text in ("a", "0", "."):
+            mask = self.tokenizer.encode(text).special_tokens_mask
+            if not all(mask):
+                return mask[::-1].index(0)
+        return 0
+
+    def truncate(self, longest):
+        if longest == self.longest:
+            return
+        self.longest = longest
+        if longest is None:
+            self.tokenizer.no_truncation()
+        else:
+            self.tokenizer.enable_truncation(longest, stride=0, strategy="longest_first", direction=self.truncates)
+
+    def encode(self, asked):
+        self.truncate(asked["longest"])
+        texts = asked["texts"] if asked["pairs"] is None else list(zip(asked["texts"], asked["pairs"]))
+        encodings = self.encode_batch(texts, is_pretokenized=asked["words"], add_special_tokens=asked["special"])
+        ids, types, words, lengths = array.array("I"), bytearray(), array.array("i"), []
+        for encoding in encodings:
+            one = encoding.ids
+            lengths.append(len(one))
+            ids.extend(one)
+            if "types" in asked["asks"]:
+                types += bytes(encoding.type_ids)
+            if "words" in asked["asks"]:
+                words.extend([-1 if word is None else word for word in encoding.word_ids])
+        answer({"lengths": lengths}, ids.tobytes(), bytes(types), words.tobytes())
+
+
+def serve():
+    first = json.loads(sys.stdin.buffer.readline())
+    try:
+        opened = Opened(first["folder"])
+    except ImportError as error:
+        return answer({"error": f"Python has no package {error.name}: {sys.executable} -m pip install tokenizers"})
+    except Exception as error:  # of the package, which has no kind of its own
+        return answer({"error": f"the tokenizer in {first['folder']} cannot be read: {error}"})
+    answer(opened.about())
+    for line in sys.stdin.buffer:
+        asked = json.loads(line)
+        try:
+            if "decode" in asked:
+                answer({"text": opened.tokenizer.decode(asked["decode"], skip_special_tokens=True)})
+            else:
+                opened.encode(asked)
+        except Exception as error:  # a text that the tokenizer has no id for, say
+            answer({"error": f"the tokenizer refuses a text: {error}"})
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,72 @@
+#include "runtime/train/run_tokenizer.h"
+
+#include <fmt/format.h>
+
+#include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/checkpoint/tokenizer_files.h"
+#include "runtime/train/preflight.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path kept_tokenizer(const RunConfig& config) { return fs::path(config.train.dir) / kTokenizerFolder; }
+
+bool reads_bytes(const RunConfig& config) { return config.data.format == "bytes" && !config.data.paths.empty(); }
+
+fs::path named_tokenizer(const RunConfig& config) {
+  for (const fs::path& folder : {fs::path(config.model.tokenizer), kept_tokenizer(config)})
+    if (has_tokenizer(folder)) return folder;
+  throw ConfigError(fmt::format("model.tokenizer is {}, which holds no files of a tokenizer", config.model.tokenizer));
+}
+
+fs::path tokenizer_of_data(const RunConfig& config) {
+  for (const fs::path path : config.data.paths)
+    for (const fs::path& folder : {path / kTokenizerFolder, path.parent_path() / kTokenizerFolder})
+      if (has_tokenizer(folder)) return folder;
+  return {};
+}
+
+}  // namespace
+
+fs::path tokenizer_of_run(const RunConfig& config) {
+  if (!config.model.tokenizer.empty()) return named_tokenizer(config);
+  if (reads_bytes(config)) return {};
+  if (const fs::path of_data = tokenizer_of_data(config); !of_data.empty()) return of_data;
+  return config.model.checkpoint.empty() ? fs::path() : tokenizer_of_weights(config.model.checkpoint);
+}
+
+fs::path tokenizer_of_trained(const RunConfig& config) {
+  const fs::path& weights = config.model.checkpoint;
+  if (config.model.tokenizer.empty() && !reads_bytes(config) && !weights.empty())
+    if (const fs::path own = tokenizer_of_weights(weights); !own.empty()) return own;
+  return tokenizer_of_run(config);
+}
+
+void check_tokenizer(const RunConfig& config) {
+  const fs::path folder = tokenizer_of_run(config);
+  // Weights may come with a tokenizer that has further ids, for images say; the data's own ids are checked in any case.
+  if (folder.empty() || (config.model.tokenizer.empty() && folder != tokenizer_of_data(config))) return;
+  const int64_t vocabulary = tokenizer_vocabulary(folder);
+  if (vocabulary > vocab_size(config.network))
+    throw ConfigError(
+        fmt::format("the tokenizer in {} has ids up to {}, and model.config.vocab_size is {}: take the model's own "
+                    "tokenizer, or set model.config.vocab_size to {}",
+                    folder.string(), vocabulary - 1, vocab_size(config.network), vocabulary));
+}
+
+void keep_tokenizer(const RunConfig& config, bool resumed) {
+  const fs::path kept = kept_tokenizer(config);
+  if (resumed && has_tokenizer(kept)) return;
+  const fs::path folder = tokenizer_of_run(config);
+  if (!folder.empty() && fs::exists(kept) && fs::equivalent(folder, kept)) return;
+  if (folder.empty()) {
+    fs::remove_all(kept);  // of the run that this one replaces
+    return;
+  }
+  copy_tokenizer(folder, begin_folder(kept));
+  publish_folder(kept);
+}
+
+}  // namespace modular

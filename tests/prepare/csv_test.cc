@@ -1,0 +1,76 @@
+// CSV files are read as RFC 4180 has them, wherever they are cut into pieces; what it has not is refused with its line.
+#include <gmock/gmock.h>
+
+#include "runtime/data/files.h"
+#include "runtime/prepare/records.h"
+#include "tests/data/temporary_folder.h"
+
+namespace modular {
+namespace {
+
+using ::testing::ElementsAre;
+using Table = std::vector<std::vector<std::string>>;
+
+class Csv : public testing::Test {
+ protected:
+  /// The values of `columns`, read in pieces of at least so many bytes.
+  Table read(const std::string& text, const std::vector<std::string>& columns, int64_t piece_bytes = 1) const {
+    const auto path = folder_.write("a.csv", text);
+    RecordReader reader(columns, {.piece_bytes = piece_bytes});
+    const std::vector<Source> sources = find_sources({path.string()}, reader);
+    Table table;
+    for (const auto& shard : shards_of(sources, piece_bytes))
+      for (const Piece& piece : shard) {
+        std::vector<Record> records;
+        reader.read(sources[0], piece, records);
+        for (const Record& record : records) {
+          auto& row = table.emplace_back();
+          for (const auto& value : record.values) row.push_back(value.get<std::string>());
+        }
+      }
+    return table;
+  }
+
+  std::string refusal(const std::string& text) const {
+    const std::string message = message_of<DataError>([&] { read(text, {"a"}); });
+    const std::string folder = folder_.path().string() + "/";
+    return message.starts_with(folder) ? message.substr(folder.size()) : message;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Csv, QuotedFieldsHoldCommasQuotesAndLineEnds) {
+  EXPECT_THAT(read("a,b\n1,\"x, y\"\n2,\"she said \"\"no\"\"\"\n\"3\n3\",\"\r\n\"\n", {"b", "a"}),
+              ElementsAre(ElementsAre("x, y", "1"), ElementsAre("she said \"no\"", "2"), ElementsAre("\r\n", "3\n3")));
+}
+
+TEST_F(Csv, LineEndsOfWindowsAMarkOfByteOrderAndBlankLines) {
+  EXPECT_THAT(read("\xEF\xBB\xBF\"a\",b\r\n1,2\r\n\r\n3,\r\n,4", {"a", "b"}),
+              ElementsAre(ElementsAre("1", "2"), ElementsAre("3", ""), ElementsAre("", "4")));
+}
+
+TEST_F(Csv, IsTheSameWhereverItIsCut) {
+  std::string text = "a,b\n";
+  for (int row = 0; row < 50; ++row)
+    text += std::to_string(row) +
+            (row % 3 == 0 ? ",\"line\n" + std::string(row % 7, ',') + "\"\"\nline\"\n" : ",plain\r\n");
+  const Table whole = read(text, {"a", "b"}, 1 << 20);
+  EXPECT_EQ(whole.size(), 50u);
+  for (int64_t bytes = 1; bytes < 60; ++bytes) EXPECT_EQ(read(text, {"a", "b"}, bytes), whole) << bytes;
+}
+
+TEST_F(Csv, WhatIsNoneIsRefusedWithItsLine) {
+  EXPECT_EQ(refusal("a,b\n1,2\n\"x\ny\",2\n3\n"), "a.csv:5 has 1 fields, and the first line names 2 columns");
+  EXPECT_EQ(refusal("a,b\n1,2\nx\"y,2\n"),
+            "a.csv:3 has a quote within a field that does not begin with one: put the field into quotes, and write its "
+            "own quotes twice");
+  EXPECT_EQ(refusal("a,b\n1,2\n\"x\"y,2\n"), "a.csv:3 goes on after a quoted field: put a comma there");
+  EXPECT_EQ(refusal("a,b\n1,\"2\n3,4\n"), "a.csv:2 begins a quoted field that does not end");
+  EXPECT_EQ(refusal("a,a\n"), "a.csv:1 names two columns \"a\"");
+  EXPECT_EQ(refusal(""), "a.csv is empty: its first line names columns");
+  EXPECT_EQ(refusal("b,c\n1,2\n"), "a.csv has no column \"a\": it has b, c");
+}
+
+}  // namespace
+}  // namespace modular

@@ -1,0 +1,107 @@
+// A preparation that is killed goes on with the same command, and writes the same bytes as one that nobody disturbed,
+// with any number of jobs; one with other options or changed sources is refused.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include "tests/prepare/prepared.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class Interrupted : public PrepareCommand {
+ protected:
+  Interrupted() {
+    std::string rows;
+    for (int row = 0; row < 4000; ++row)
+      rows += "{\"text\":\"the quick brown fox " + std::to_string(row * row) + "\",\"label\":\"" +
+              std::string(row % 3 == 0 ? "yes" : "no") + "\"}\n";
+    source_ = folder_.write("rows.jsonl", rows).string();
+  }
+
+  Words options(const std::string& entry, const std::string& kind = "wordpiece") const {
+    Words words = {source_, "--tokenizer", tokenizer(kind), "--entry", entry};
+    return entry == "LlamaForCausalLM" ? words : with(words, {"--label", "label"});
+  }
+
+  /// Starts it, and kills it once `shards` files of the unfinished folder are there.
+  void kill_after(size_t shards, const Words& arguments) const {
+    const auto started = testing::start_program(with({MODRUN}, arguments), folder_.path());
+    testing::await(started, [&] { return done() >= shards; });
+    ::kill(started.pid, SIGKILL);
+    testing::end_of_program(started);
+  }
+
+  size_t done() const {
+    size_t count = 0;
+    std::error_code error;
+    for (fs::recursive_directory_iterator entry(out("cut") + ".partial", error), end; !error && entry != end;
+         entry.increment(error)) {
+      const auto suffix = entry->path().extension();
+      count += suffix == ".tokens" || suffix == ".safetensors" ? 1 : 0;
+    }
+    return count;
+  }
+
+  std::string source_;
+};
+
+TEST_F(Interrupted, GoesOnToTheSameBytes) {
+  for (const std::string entry : {"LlamaForCausalLM", "BertForSequenceClassification"}) {
+    const auto whole = prepare(with(options(entry), {"--jobs", "1"}), "whole");
+    ASSERT_EQ(whole.status, 0) << whole.output;
+    for (const size_t shards : {1, 5, 20}) {
+      kill_after(shards, preparing(options(entry), "cut"));
+      EXPECT_FALSE(fs::exists(out("cut")));
+      EXPECT_GE(done(), shards);
+    }
+    const auto rest = prepare(with(options(entry), {"--jobs", "3"}), "cut");
+    ASSERT_EQ(rest.status, 0) << rest.output;
+    EXPECT_FALSE(fs::exists(out("cut") + ".partial"));
+    EXPECT_TRUE(files_of(out("cut")) == files_of(out("whole")));
+    fs::remove_all(out("cut")), fs::remove_all(out("whole"));
+  }
+}
+
+TEST_F(Interrupted, GoesOnWithoutDoingAgainWhatIsDone) {
+  const Words all = options("LlamaForCausalLM");
+  kill_after(10, preparing(all, "cut"));
+  const auto file = fs::path(out("cut") + ".partial") / "part-00003.tokens";
+  const auto written = fs::last_write_time(file);
+  ASSERT_EQ(prepare(all, "cut").status, 0);
+  EXPECT_EQ(fs::last_write_time(fs::path(out("cut")) / "part-00003.tokens"), written);
+}
+
+TEST_F(Interrupted, IsRefusedWithOtherOptionsOrSources) {
+  const Words all = options("BertForSequenceClassification");
+  kill_after(5, preparing(all, "cut"));
+  const auto files = files_of(out("cut") + ".partial");
+  const auto refused = [&](const Words& words, const std::string& why) {
+    const auto run = modrun(words);
+    EXPECT_EQ(run.status, 2) << run.output;
+    EXPECT_THAT(run.output, HasSubstr(why));
+    EXPECT_EQ(files_of(out("cut") + ".partial"), files) << "nothing of it is touched";
+  };
+  refused(preparing(with(all, {"--seq-len", "16"}), "cut"), "was prepared with seq_len = null, and now that is 16");
+  refused(preparing(options("BertForSequenceClassification", "unigram"), "cut"), "was prepared with another tokenizer");
+  std::ofstream(source_, std::ios::app) << "{\"text\":\"more\",\"label\":\"no\"}\n";
+  refused(preparing(all, "cut"), "rows.jsonl is another file or has changed since");
+}
+
+TEST_F(Interrupted, WhatIsCompleteIsLeftAsItIs) {
+  const Words all = options("LlamaForCausalLM");
+  ASSERT_EQ(prepare(all).status, 0);
+  const auto files = files_of(out());
+  const auto again = prepare(all);
+  EXPECT_EQ(again.status, 0);
+  EXPECT_THAT(again.output, HasSubstr("is complete"));
+  const auto other = prepare(options("BertForSequenceClassification"));
+  EXPECT_EQ(other.status, 2);
+  EXPECT_THAT(other.output, HasSubstr("was prepared with"));
+  EXPECT_EQ(files_of(out()), files);
+}
+
+}  // namespace
+}  // namespace modular

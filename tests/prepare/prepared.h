@@ -1,0 +1,63 @@
+// Data that modrun prepare makes of small texts, with tokenizers that reference.py trains.
+#pragma once
+
+#include <algorithm>
+#include <map>
+
+#include "tests/modrun/modrun_process.h"
+#include "tests/support/programs.h"
+
+namespace modular {
+
+using Words = std::vector<std::string>;
+
+class PrepareCommand : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    shared_ = new TemporaryFolder();
+    for (const char* what : {"tokenizers", "texts"}) {
+      const auto made = reference({what, shared_->path().string()});
+      ASSERT_EQ(made.status, 0) << made.output;
+    }
+  }
+  static void TearDownTestSuite() {
+    delete shared_;
+    shared_ = nullptr;
+  }
+
+  /// reference.py with these arguments.
+  static testing::Ended reference(const Words& arguments) {
+    return testing::end_of_program(
+        testing::start_program(with({PARITY_PYTHON, REFERENCE}, arguments), shared_->path()));
+  }
+
+  static std::string tokenizer(const std::string& kind) { return (shared_->path() / kind).string(); }
+  static std::string texts(const std::string& suffix) { return (shared_->path() / ("texts" + suffix)).string(); }
+  std::string out(const std::string& name = "out") const { return (folder_.path() / name).string(); }
+
+  /// modrun prepare in small shards.
+  Words preparing(const Words& arguments, const std::string& name = "out") const {
+    Words words = with({"prepare", "--out", out(name), "--shard-size", "3000"}, arguments);
+    if (std::ranges::find(words, "--python") == words.end()) words = with(words, {"--python", PARITY_PYTHON});
+    return words;
+  }
+  Finished prepare(const Words& arguments, const std::string& name = "out") const {
+    return modrun(preparing(arguments, name));
+  }
+
+  /// The bytes of all files below a folder.
+  static std::map<std::string, std::string> files_of(const std::filesystem::path& folder) {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+      if (entry.is_regular_file()) {
+        std::ifstream in(entry.path(), std::ios::binary);
+        files[std::filesystem::relative(entry.path(), folder)] = {std::istreambuf_iterator<char>(in), {}};
+      }
+    return files;
+  }
+
+  static inline TemporaryFolder* shared_ = nullptr;
+  TemporaryFolder folder_;
+};
+
+}  // namespace modular

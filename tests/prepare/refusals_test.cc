@@ -1,0 +1,132 @@
+// What prepare cannot read is refused in a sentence that says where it is and what to do; nothing is published.
+#include <gmock/gmock.h>
+
+#include "tests/prepare/prepared.h"
+
+namespace modular {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class Refused : public PrepareCommand {
+ protected:
+  /// What it says to a source of that name.
+  std::string refusal(const std::string& name, const std::string& text, const Words& more = {},
+                      const std::string& entry = "BertForSequenceClassification") const {
+    return refusal_of(
+        with({folder_.write(name, text).string(), "--tokenizer", tokenizer("wordpiece"), "--entry", entry}, more));
+  }
+
+  std::string refusal_of(const Words& arguments) const {
+    const auto run = prepare(arguments);
+    EXPECT_EQ(run.status, 2) << run.output;
+    EXPECT_FALSE(std::filesystem::exists(out()));
+    std::filesystem::remove_all(out() + ".partial");
+    return run.output;
+  }
+};
+
+const Words kLabel = {"--label", "label"};
+
+TEST_F(Refused, AColumnThatIsNotThere) {
+  EXPECT_THAT(refusal("a.csv", "txt,label\nx,1\n", kLabel),
+              HasSubstr("a.csv has no column \"text\": it has txt, label"));
+  EXPECT_THAT(refusal("a.jsonl", "{\"text\":\"x\",\"label\":1}\n{\"label\":1,\"txt\":\"\"}\n", kLabel),
+              HasSubstr("a.jsonl:2 has no column \"text\": it has label, txt"));
+  EXPECT_THAT(refusal("a.txt", "x", kLabel), HasSubstr("a.txt has no column \"label\": it has text"));
+}
+
+TEST_F(Refused, ALineThatIsNoJson) {
+  std::string text;
+  for (int line = 0; line < 400; ++line) text += "{\"text\":\"some text\",\"label\":1}\n";
+  EXPECT_THAT(refusal("a.jsonl", text + "{\"text\": oops}\n", kLabel), HasSubstr("a.jsonl:401 is no JSON object: "));
+  EXPECT_THAT(refusal("a.jsonl", text + "[1]\n" + text, kLabel), HasSubstr("a.jsonl:401 is no JSON object"));
+}
+
+TEST_F(Refused, TheFirstOfSeveralIsSaidWhateverTheJobs) {
+  std::string text;
+  for (int line = 0; line < 4000; ++line)
+    text += line % 1000 == 700 ? "oops\n" : "{\"text\":\"some text\",\"label\":1}\n";
+  for (const char* jobs : {"1", "4"})
+    EXPECT_THAT(refusal("a.jsonl", text, {"--label", "label", "--jobs", jobs}), HasSubstr("a.jsonl:701 is"));
+}
+
+TEST_F(Refused, ALabelThatIsMissingOrNone) {
+  EXPECT_THAT(refusal("a.csv", "text,label\nx,1\ny,\n", kLabel),
+              HasSubstr("a.csv:3: its label, \"label\", is missing"));
+  EXPECT_THAT(refusal("a.jsonl", "{\"text\":\"x\",\"label\":null}\n", kLabel),
+              HasSubstr("a.jsonl:1: its label, \"label\", is missing"));
+  EXPECT_THAT(refusal("a.jsonl", "{\"text\":\"x\",\"label\":0.5}\n", kLabel),
+              HasSubstr("is 0.5: write an integer or a name"));
+  EXPECT_THAT(refusal("a.csv", "text,label\nx,1\n"), HasSubstr("name the column of its labels by --label"));
+}
+
+TEST_F(Refused, AValueThatIsNoText) {
+  EXPECT_THAT(refusal("a.jsonl", "{\"text\":5,\"label\":1}\n", kLabel),
+              HasSubstr("a.jsonl:1: \"text\" is 5, which is no text"));
+  EXPECT_THAT(refusal("a.csv", "text,label\n\xFF,1\n", kLabel), HasSubstr("a.csv:2: \"text\" is no text in UTF-8"));
+  EXPECT_THAT(refusal("a.jsonl", "{\"text\":\"x\",\"label\":1}\n", kLabel, "BertForTokenClassification"),
+              HasSubstr("\"text\" is \"x\", and a list of words is read"));
+}
+
+TEST_F(Refused, ATokenizerWithMoreIdsThanTheModel) {
+  EXPECT_THAT(refusal("a.txt", "x", {"--set", "model.config.vocab_size=100"}, "LlamaForCausalLM"),
+              AllOf(HasSubstr("has ids up to "), HasSubstr("and LlamaForCausalLM reads ids below 100: ")));
+}
+
+TEST_F(Refused, RowsThatAreLongerThanTheModelsPositions) {
+  const Words more = {"--label", "label", "--set", "model.config.max_position_embeddings=8"};
+  EXPECT_THAT(refusal("a.csv", "text,label\nthe,1\nthe the the the the the the,1\n", more),
+              HasSubstr("a.csv:3: has 9 ids, and the model has positions for 8: give --seq-len 8, which truncates"));
+  EXPECT_THAT(refusal("a.csv", "text,label\nthe,1\n", with(more, {"--seq-len", "9"})),
+              HasSubstr("has positions for 8"));
+}
+
+TEST_F(Refused, WhatTheTaskDoesNotRead) {
+  EXPECT_THAT(refusal("a.txt", "x", {}, "ViTForImageClassification"), HasSubstr("which is not trained on texts alone"));
+  EXPECT_THAT(refusal("a.txt", "x", {"--text", "a,b"}, "LlamaForCausalLM"), HasSubstr("--text names 2 columns"));
+  EXPECT_THAT(refusal("a.txt", "x", {"--prompt", "a"}, "BertForMaskedLM"), HasSubstr("leave --prompt out"));
+}
+
+TEST_F(Refused, AFolderThatHoldsSomethingElse) {
+  folder_.write("out/mine.txt", "keep");
+  const auto run =
+      prepare({folder_.write("a.txt", "x").string(), "--tokenizer", tokenizer("wordpiece"), "--entry", "llama"});
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.output, HasSubstr("out exists already, and holds no prepared data: name a new folder"));
+  EXPECT_EQ(files_of(out()), (std::map<std::string, std::string>{{"mine.txt", "keep"}}));
+}
+
+TEST_F(Refused, SourcesThatAreNotThereOrOfNoKnownKind) {
+  const Words more = {"--tokenizer", tokenizer("wordpiece"), "--entry", "llama"};
+  EXPECT_THAT(refusal_of(with({"/no/such/file"}, more)), HasSubstr("/no/such/file is not there"));
+  EXPECT_THAT(refusal("a.docx", "x", {}, "llama"), HasSubstr("ends in none of .txt, .jsonl, .csv, .parquet"));
+  EXPECT_THAT(refusal("a.jsonl", "\n", {}, "llama"), HasSubstr("the sources hold no row"));
+}
+
+TEST_F(Refused, APythonWithoutThePackages) {
+  const auto bare = folder_.path() / "bare";
+  const auto made = testing::end_of_program(
+      testing::start_program({PARITY_PYTHON, "-m", "venv", "--without-pip", bare.string()}, folder_.path()));
+  ASSERT_EQ(made.status, 0) << made.output;
+  const std::string python = (bare / "bin/python3").string();
+  EXPECT_THAT(refusal("a.txt", "x", {"--python", python}, "llama"),
+              AllOf(HasSubstr("Python has no package tokenizers: "), HasSubstr(" -m pip install tokenizers")));
+  EXPECT_THAT(refusal("a.parquet", "x", {"--python", python}, "llama"), HasSubstr(" -m pip install pyarrow"));
+  EXPECT_THAT(refusal("a.parquet", "no Parquet", {}, "llama"), HasSubstr("a.parquet cannot be read: "));
+  EXPECT_THAT(refusal("a.txt", "x", {"--python", "/no/such/python"}, "llama"),
+              HasSubstr("cannot start /no/such/python"));
+}
+
+TEST_F(Refused, ATokenizerThatIsNone) {
+  const auto tokenizer = folder_.write("tok/tokenizer.json", "{\"model\":{}}").parent_path().string();
+  const std::string source = folder_.write("a.txt", "x").string();
+  EXPECT_THAT(refusal_of({source, "--entry", "llama", "--tokenizer", tokenizer}), HasSubstr("cannot be read: "));
+  EXPECT_THAT(refusal_of({source, "--entry", "llama", "--tokenizer", folder_.path().string()}),
+              HasSubstr("holds no tokenizer.json"));
+  EXPECT_THAT(refusal_of({source, "--entry", "llama"}), HasSubstr("name its folder by --tokenizer"));
+}
+
+}  // namespace
+}  // namespace modular

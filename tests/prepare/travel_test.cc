@@ -1,0 +1,121 @@
+// A tokenizer goes with its data into the run, with the run into the exported folder, where transformers uses it, and
+// back; with it a model continues texts.
+#include <gmock/gmock.h>
+
+#include "tests/prepare/prepared.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class Travel : public PrepareCommand {
+ protected:
+  /// Prepares the tests' texts as `out`, and trains on them as `run`.
+  void train(const std::string& kind, const Words& preparation, const Words& settings) const {
+    const auto data = prepare(with({texts(".jsonl"), "--tokenizer", tokenizer(kind)}, preparation));
+    ASSERT_EQ(data.status, 0) << data.output;
+    const auto run = modrun(training(settings));
+    ASSERT_EQ(run.status, 0) << run.output;
+  }
+
+  Words training(const Words& settings) const {
+    Words words = {"train"};
+    for (const auto& setting :
+         with({"train.dir=" + run_, "train.batch_size=4", "train.steps=5", "train.seq_len=16", "optim.lr=0.01",
+               "sample.python=" + std::string(PARITY_PYTHON), "data.paths=['" + out() + "']",
+               "model.config.hidden_size=32", "model.config.intermediate_size=48", "model.config.num_hidden_layers=2",
+               "model.config.num_attention_heads=4"},
+              settings))
+      words = with(words, {"--set", setting});
+    return words;
+  }
+
+  const std::string run_ = (folder_.path() / "run").string(), exported_ = (folder_.path() / "exported").string();
+};
+
+const Words kClassifier = {"model.entry=BertForSequenceClassification", "data.format=examples",
+                           "model.config.vocab_size=300", "model.config.num_labels=3"};
+const Words kLanguageModel = {"model.entry=LlamaForCausalLM", "data.format=tokens", "model.config.vocab_size=400"};
+
+TEST_F(Travel, AnExportedClassifierSaysInTransformersWhatForwardSays) {
+  train("wordpiece", {"--entry", "BertForSequenceClassification", "--label", "label"}, kClassifier);
+  const auto exported = modrun({"export", run_ + "/checkpoints", exported_});
+  ASSERT_EQ(exported.status, 0) << exported.output;
+  const std::string logits = (folder_.path() / "logits.safetensors").string();
+  const auto forward =
+      modrun({"forward", "--checkpoint", run_ + "/checkpoints", "--inputs", out() + "/part-00000.safetensors",
+              "--outputs", logits, "--set", "model.entry=BertForSequenceClassification"});
+  ASSERT_EQ(forward.status, 0) << forward.output;
+  const auto same = reference({"pipeline", exported_, logits, texts(".jsonl"), "text"});
+  EXPECT_EQ(same.status, 0) << same.output;
+}
+
+TEST_F(Travel, TheFilesAreTheSameFromTheDataToAnImportedCheckpoint) {
+  train("unigram", {"--entry", "BertForSequenceClassification", "--label", "label"}, kClassifier);
+  const auto files = files_of(tokenizer("unigram"));
+  const auto imported = folder_.path() / "imported", again = folder_.path() / "again";
+  ASSERT_EQ(modrun({"export", run_ + "/checkpoints", exported_}).status, 0);
+  ASSERT_EQ(modrun({"import", exported_, imported.string()}).status, 0);
+  ASSERT_EQ(modrun({"export", imported.string(), again.string()}).status, 0);
+  EXPECT_EQ(files_of(out() + "/tokenizer"), files);
+  EXPECT_EQ(files_of(run_ + "/tokenizer"), files);
+  EXPECT_EQ(files_of(imported / "tokenizer"), files);
+  for (const auto& [name, bytes] : files)
+    for (const auto& folder : {fs::path(exported_), again}) EXPECT_EQ(files_of(folder).at(name), bytes) << name;
+}
+
+TEST_F(Travel, AModelContinuesAPromptAsInTransformersOnEveryMesh) {
+  for (const std::string kind : {"byte-level", "byte-fallback"}) {
+    const Words settings = with(kLanguageModel, {"model.config.vocab_size=460", "train.steps=30"});
+    train(kind, {"--entry", "LlamaForCausalLM"},
+          with(settings, {"sample.prompt=the quick", "sample.tokens=12", "sample.temperature=0"}));
+    ASSERT_EQ(modrun({"export", run_ + "/checkpoints", exported_}).status, 0);
+    fs::remove_all(out());  // the run has all that it needs
+    const json expected = json::parse(reference({"greedy", exported_, "the quick", "12"}).last(0));
+    for (const Words& launcher : {Words{}, Words{"--nproc-per-node", "2"}}) {
+      const auto sampled = modrun(with(launcher, {"sample", run_, "--prompt", "the quick"}));
+      EXPECT_EQ(sampled.status, 0) << sampled.output;
+      EXPECT_THAT(sampled.output, HasSubstr(expected.get<std::string>()));
+    }
+    std::ifstream metrics(run_ + "/metrics.jsonl");
+    std::string text;
+    for (std::string line; std::getline(metrics, line);)
+      if (const json event = json::parse(line); event.value("event", "") == "sample") text = event["text"];
+    EXPECT_EQ(text, expected.get<std::string>()) << "at the run's end";
+    fs::remove_all(run_), fs::remove_all(exported_);
+  }
+}
+
+TEST_F(Travel, ASampleWithoutATokenizerIsRefused) {
+  train("byte-level", {"--entry", "LlamaForCausalLM"}, kLanguageModel);
+  fs::remove_all(out() + "/tokenizer"), fs::remove_all(run_ + "/tokenizer");
+  const auto refused = modrun({"sample", run_, "--prompt", "x"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.output, HasSubstr("there is no tokenizer to write text with"));
+  const auto named = modrun({"sample", run_, "--prompt", "x", "--set", "model.tokenizer=" + tokenizer("byte-level")});
+  EXPECT_EQ(named.status, 0) << named.output;
+}
+
+TEST_F(Travel, ATokenizerWithMoreIdsThanTheModelIsNotTrainedWith) {
+  ASSERT_EQ(prepare({texts(".jsonl"), "--tokenizer", tokenizer("byte-level"), "--entry", "LlamaForCausalLM"}).status,
+            0);
+  const auto run = modrun(training(with(kLanguageModel, {"model.config.vocab_size=399"})));
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.output, HasSubstr("has ids up to 399, and model.config.vocab_size is 399: "));
+  EXPECT_FALSE(fs::exists(run_));
+}
+
+TEST_F(Travel, AFolderOfDataThatLostAFileIsRefused) {
+  ASSERT_EQ(prepare({texts(".jsonl"), "--tokenizer", tokenizer("byte-level"), "--entry", "LlamaForCausalLM"}).status,
+            0);
+  fs::remove(out() + "/part-00001.tokens");
+  const auto run = modrun(training(kLanguageModel));
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.output, HasSubstr("part-00001.tokens: No such file or directory"));
+}
+
+}  // namespace
+}  // namespace modular
