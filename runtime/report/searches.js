@@ -200,7 +200,8 @@ function pictures_of(search) {
   const indices = search.objectives.map((_, i) => i);
   const pairs = indices.flatMap((one) => indices.filter((other) => other > one).map((other) => [one, other]));
   return [
-    element("div", { class: "grid" }, ...pairs.map(([one, other]) => front_figure(search, one, other)), ...indices.flatMap((i) => [history_figure(search, i), importance_figure(search, i)])),
+    ...indices.map((i) => element("div", { class: "grid" }, history_figure(search, i), importance_figure(search, i),
+      ...pairs.filter((_, place) => place % indices.length === i).map(([one, other]) => front_figure(search, one, other)))),
     element("p", { class: "quiet" }, "What an objective depends on: the share of the variance of its ranks that a setting explains alone, of ranges the square of Spearman's rank correlation (ρ²), of choices η². The stroke is what a setting without effect explains on average."),
     ...indices.flatMap((i) => [element("h3", {}, `${search.objectives[i].name} by setting, ${direction_of(search.objectives[i])}`), element("div", { class: "grid small" }, ...search.space.map((_, place) => slice_figure(search, i, place)))]),
     parallel_figure(search),
