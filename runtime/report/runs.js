@@ -2,14 +2,25 @@
 
 const COLOURS = 7;
 const shown_runs = data.runs.map(() => true);
-const view = { smoothing: 0, log: false };
+const view = {
+  smoothing: 0,
+  log: false
+};
 
 const colour_of = (run) => `var(--c${run % COLOURS})`;
-const dashes_of = (run) => ["", "6 3", "2 3", "8 3 2 3"][Math.floor(run / COLOURS) % 4];
+const dashes_of = (run) => ['', '6 3', '2 3', '8 3 2 3'][Math.floor(run / COLOURS) % 4];
 
 function swatch_of(run) {
-  const picture = drawn("svg", { viewBox: "0 0 18 8", class: "swatch", "aria-hidden": "true" });
-  picture.append(drawn("line", { x1: 0, x2: 18, y1: 4, y2: 4, "stroke-width": 3, "stroke-dasharray": dashes_of(run), style: `stroke: ${colour_of(run)}` }));
+  const picture = drawn('svg', {viewBox: '0 0 18 8', class: 'swatch', 'aria-hidden': 'true'});
+  picture.append(drawn('line', {
+    x1: 0,
+    x2: 18,
+    y1: 4,
+    y2: 4,
+    'stroke-width': 3,
+    'stroke-dasharray': dashes_of(run),
+    style: `stroke: ${colour_of(run)}`
+  }));
   return picture;
 }
 
@@ -26,14 +37,14 @@ function smoothed(values, weight) {
 
 /// The path through points; it has a gap where a value is missing, and on a logarithmic axis where one is not above 0.
 function path_of(steps, values, x, y, log) {
-  let text = "", is_down = false;
+  let text = '', is_down = false;
   for (let i = 0; i < steps.length; ++i) {
     const value = values[i];
     if (value === null || (log && value <= 0)) {
       is_down = false;
       continue;
     }
-    text += `${is_down ? "L" : "M"}${x.at(steps[i]).toFixed(1)} ${y.at(value).toFixed(1)}`;
+    text += `${is_down ? 'L' : 'M'}${x.at(steps[i]).toFixed(1)} ${y.at(value).toFixed(1)}`;
     is_down = true;
   }
   return text;
@@ -47,17 +58,22 @@ function band_of(series, x, y, log) {
     const values = [];
     for (; place < series.steps.length && series.steps[place] <= end; ++place)
       if (series.values[place] !== null && !(log && series.values[place] <= 0)) values.push(series.values[place]);
-    if (values.length) edges.push([x.at(end).toFixed(1), y.at(Math.max(...values)).toFixed(1), y.at(Math.min(...values)).toFixed(1)]);
+    if (values.length)
+      edges.push([x.at(end).toFixed(1), y.at(Math.max(...values)).toFixed(1), y.at(Math.min(...values)).toFixed(1)]);
   }
-  const forth = edges.map(([at, top]) => `${at} ${top}`), back = edges.map(([at, , bottom]) => `${at} ${bottom}`).reverse();
-  return edges.length ? `M${[...forth, ...back].join("L")}Z` : "";
+  const forth = edges.map(([at, top]) => `${at} ${top}`),
+        back = edges.map(([at, , bottom]) => `${at} ${bottom}`).reverse();
+  return edges.length ? `M${[...forth, ...back].join('L')}Z` : '';
 }
 
 function nearest(steps, step) {
   let low = 0, high = steps.length - 1;
   while (high - low > 1) {
     const middle = (low + high) >> 1;
-    if (steps[middle] <= step) low = middle; else high = middle;
+    if (steps[middle] <= step)
+      low = middle;
+    else
+      high = middle;
   }
   return Math.abs(steps[low] - step) <= Math.abs(steps[high] - step) ? low : high;
 }
@@ -70,9 +86,9 @@ function curves_figure(name, curves) {
     const all = visible.flatMap(([, series]) => series.values.filter((value) => value !== null));
     const log = view.log && all.some((value) => value > 0);
     const counted = log ? all.filter((value) => value > 0) : all;
-    const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, height });
+    const picture = drawn('svg', {viewBox: `0 0 ${width} ${height}`, height});
     if (!counted.length) {
-      picture.append(drawn("text", { x: frame.left, y: 40 }, visible.length ? "no finite number" : "no run is shown"));
+      picture.append(drawn('text', {x: frame.left, y: 40}, visible.length ? 'no finite number' : 'no run is shown'));
       return picture;
     }
     const extreme = (pick, list) => list.reduce((a, b) => pick(a, b));
@@ -81,42 +97,72 @@ function curves_figure(name, curves) {
     const x = linear_scale(extreme(Math.min, steps), extreme(Math.max, steps), frame.left, frame.right);
     x.ticks = x.ticks.filter(Number.isInteger);
     const room = log ? 0 : (high - low) * 0.04;
-    const y = (log ? log_scale : linear_scale)(low - room, high + room, frame.bottom, frame.top, { binary: unit_of(name).binary });
-    picture.append(axes(frame, x, y, { y_text: (value) => text_of(name, value) }));
+    const y = (log ? log_scale : linear_scale)(
+        low - room, high + room, frame.bottom, frame.top, {binary: unit_of(name).binary});
+    picture.append(axes(frame, x, y, {y_text: (value) => text_of(name, value)}));
     for (const [run, series] of visible) {
-      const path = (kind, d) => picture.append(drawn("path", {
-        class: kind, d, style: kind === "band" ? `fill: ${colour_of(run)}; stroke: ${colour_of(run)}` : `stroke: ${colour_of(run)}`,
-        "stroke-dasharray": kind === "band" ? "" : dashes_of(run), "data-run": data.runs[run].name, "data-name": name }));
+      const path = (kind, d) => picture.append(drawn('path', {
+        class: kind,
+        d,
+        style: kind === 'band' ? `fill: ${colour_of(run)}; stroke: ${colour_of(run)}` : `stroke: ${colour_of(run)}`,
+        'stroke-dasharray': kind === 'band' ? '' : dashes_of(run),
+        'data-run': data.runs[run].name,
+        'data-name': name
+      }));
       for (const event of data.runs[run].events)
         if (event.step >= x.low && event.step <= x.high)
-          picture.append(drawn("line", { class: "event", x1: x.at(event.step), x2: x.at(event.step), y1: frame.top, y2: frame.bottom, style: `stroke: ${colour_of(run)}` },
-            drawn("title", {}, `${data.runs[run].name}: ${event.text}`)));
+          picture.append(drawn(
+              'line', {
+                class: 'event',
+                x1: x.at(event.step),
+                x2: x.at(event.step),
+                y1: frame.top,
+                y2: frame.bottom,
+                style: `stroke: ${colour_of(run)}`
+              },
+              drawn('title', {}, `${data.runs[run].name}: ${event.text}`)));
       const over_all = series.means || series.values, steps_over_all = series.mean_steps || series.steps;
-      if (series.means) path("band", band_of(series, x, y, log));
-      else if (view.smoothing > 0) path("curve raw", path_of(series.steps, series.values, x, y, log));
-      path("curve", path_of(steps_over_all, view.smoothing > 0 ? smoothed(over_all, view.smoothing) : over_all, x, y, log));
+      if (series.means)
+        path('band', band_of(series, x, y, log));
+      else if (view.smoothing > 0)
+        path('curve raw', path_of(series.steps, series.values, x, y, log));
+      path(
+          'curve',
+          path_of(steps_over_all, view.smoothing > 0 ? smoothed(over_all, view.smoothing) : over_all, x, y, log));
       if (series.steps.length <= 30)
         series.steps.forEach((step, i) => {
           if (series.values[i] !== null && !(log && series.values[i] <= 0))
-            picture.append(drawn("circle", { cx: x.at(step), cy: y.at(series.values[i]), r: 2.2, style: `fill: ${colour_of(run)}` }));
+            picture.append(drawn(
+                'circle', {cx: x.at(step), cy: y.at(series.values[i]), r: 2.2, style: `fill: ${colour_of(run)}`}));
         });
     }
-    const cross = drawn("line", { class: "cross", y1: frame.top, y2: frame.bottom, visibility: "hidden" });
+    const cross = drawn('line', {class: 'cross', y1: frame.top, y2: frame.bottom, visibility: 'hidden'});
     picture.append(cross);
-    const hide = () => { tip.hidden = true; cross.setAttribute("visibility", "hidden"); };
-    picture.addEventListener("pointerleave", hide);
-    picture.addEventListener("pointermove", (event) => {
+    const hide = () => {
+      tip.hidden = true;
+      cross.setAttribute('visibility', 'hidden');
+    };
+    picture.addEventListener('pointerleave', hide);
+    picture.addEventListener('pointermove', (event) => {
       const [at, top] = place_in(picture, event);
-      const pointed = x.low + ((Math.min(Math.max(at, frame.left), frame.right) - frame.left) / (frame.right - frame.left)) * (x.high - x.low);
+      const pointed = x.low +
+          ((Math.min(Math.max(at, frame.left), frame.right) - frame.left) / (frame.right - frame.left)) *
+              (x.high - x.low);
       const found = visible.map(([run, series]) => {
-        const [list, values] = series.means ? [series.mean_steps, series.means] : [series.steps, series.values], i = nearest(list, pointed);
-        return { run, step: list[i], value: values[i], is_mean: Boolean(series.means) };
+        const [list, values] = series.means ? [series.mean_steps, series.means] : [series.steps, series.values],
+                     i = nearest(list, pointed);
+        return {run, step: list[i], value: values[i], is_mean: Boolean(series.means)};
       });
-      const { step } = found.reduce((a, b) => Math.abs(a.step - pointed) <= Math.abs(b.step - pointed) ? a : b), where = x.at(step);
-      cross.setAttribute("x1", where), cross.setAttribute("x2", where), cross.setAttribute("visibility", "visible");
+      const {step} = found.reduce((a, b) => Math.abs(a.step - pointed) <= Math.abs(b.step - pointed) ? a : b),
+            where = x.at(step);
+      cross.setAttribute('x1', where), cross.setAttribute('x2', where), cross.setAttribute('visibility', 'visible');
       // Of other runs what they had nearby: evaluations need not be after the same steps.
-      const lines = found.filter((one) => Math.abs(one.step - step) <= (x.high - x.low) / 50).map((one) => [swatch_of(one.run),
-        data.runs[one.run].name + (one.step === step ? "" : ` (${one.step})`), `${text_of(name, one.value)}${one.is_mean ? " on average" : ""}`]);
+      const lines =
+          found.filter((one) => Math.abs(one.step - step) <= (x.high - x.low) / 50)
+              .map(
+                  (one) =>
+                      [swatch_of(one.run), data.runs[one.run].name + (one.step === step ? '' : ` (${one.step})`),
+                       `${text_of(name, one.value)}${one.is_mean ? ' on average' : ''}`]);
       show_tip(tip, made, where, top, [[null, `step ${step}`], ...lines]);
     });
     return picture;
@@ -126,9 +172,12 @@ function curves_figure(name, curves) {
 
 /// Names under which the pictures stand together; other names of steps and evaluations come after the first two.
 const GROUPS = [
-  ["Learning", ["loss", "held_out_loss", "grad_norm", "lr"]],
-  ["Experts", ["router_loss", "expert_load"]],
-  ["Speed and memory", ["tokens_per_second", "samples_per_second", "seconds", "data_wait", "mfu", "memory_peak", "samples"]],
+  ['Learning', ['loss', 'held_out_loss', 'grad_norm', 'lr']],
+  ['Experts', ['router_loss', 'expert_load']],
+  [
+    'Speed and memory',
+    ['tokens_per_second', 'samples_per_second', 'seconds', 'data_wait', 'mfu', 'memory_peak', 'samples']
+  ],
 ];
 
 /// [[group, [[name, [[run, series], …]], …]], …] of all runs.
@@ -140,90 +189,136 @@ function curves_by_group() {
       found.get(series.name).push([i, series]);
     }
   });
-  const known = new Set(GROUPS.flatMap(([, names]) => names)), further = [...found.keys()].filter((name) => !known.has(name)).sort();
+  const known = new Set(GROUPS.flatMap(([, names]) => names)),
+        further = [...found.keys()].filter((name) => !known.has(name)).sort();
   const names = [...learning[1].slice(0, 2), ...further, ...learning[1].slice(2)];
-  return [[learning[0], names], ...others].map(([group, list]) => [group, list.filter((name) => found.has(name)).map((name) => [name, found.get(name)])])
-    .filter(([, list]) => list.length);
+  return [[learning[0], names], ...others]
+      .map(([group, list]) => [group, list.filter((name) => found.has(name)).map((name) => [name, found.get(name)])])
+      .filter(([, list]) => list.length);
 }
 
 function controls() {
-  const legend = element("div", { class: "legend" }, ...data.runs.map((run, i) => {
-    const button = element("button", { type: "button", "aria-pressed": "true", title: run.folder }, swatch_of(i), element("span", {}, run.name));
-    button.addEventListener("click", () => {
+  const legend = element('div', {class: 'legend'}, ...data.runs.map((run, i) => {
+    const button = element(
+        'button', {type: 'button', 'aria-pressed': 'true', title: run.folder}, swatch_of(i),
+        element('span', {}, run.name));
+    button.addEventListener('click', () => {
       shown_runs[i] = !shown_runs[i];
-      button.setAttribute("aria-pressed", String(shown_runs[i]));
+      button.setAttribute('aria-pressed', String(shown_runs[i]));
       redraw_all();
     });
     return button;
   }));
-  const slider = element("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: 0 }), told = element("output", {}, "0");
-  slider.addEventListener("input", () => {
+  const slider = element('input', {type: 'range', min: 0, max: 0.99, step: 0.01, value: 0}),
+        told = element('output', {}, '0');
+  slider.addEventListener('input', () => {
     view.smoothing = Number(slider.value);
     told.textContent = slider.value;
     redraw_all();
   });
-  const log = element("input", { type: "checkbox" });
-  log.addEventListener("change", () => {
+  const log = element('input', {type: 'checkbox'});
+  log.addEventListener('change', () => {
     view.log = log.checked;
     redraw_all();
   });
-  return element("div", { class: "controls" }, legend,
-    element("label", { title: "exponential moving average" }, "smoothing", slider, told), element("label", {}, log, "log scale"));
+  return element(
+      'div', {class: 'controls'}, legend,
+      element('label', {title: 'exponential moving average'}, 'smoothing', slider, told),
+      element('label', {}, log, 'log scale'));
 }
 
-const state_of = (run) => run.stopped_by ? `stopped by ${run.stopped_by}` : run.ended ? "ended" : "runs, or failed";
-const PARTS = [["computing", "steps"], ["waiting", "waiting for data"], ["between", "evaluations, checkpoints, samples"], ["before_steps", "before the first step"]];
+const state_of = (run) => run.stopped_by ? `stopped by ${run.stopped_by}` : run.ended ? 'ended' : 'runs, or failed';
+const PARTS = [
+  ['computing', 'steps'], ['waiting', 'waiting for data'], ['between', 'evaluations, checkpoints, samples'],
+  ['before_steps', 'before the first step']
+];
 const seconds_of = (run) => PARTS.reduce((sum, [part]) => sum + run.time[part], 0);
 
 function runs_table() {
-  const columns = [{ name: "run" }, { name: "entry" }, { name: "mesh" }, { name: "parameters", number: true }, { name: "steps", number: true },
-    { name: "held-out loss", number: true }, { name: "best", number: true }, { name: "at step", number: true }, { name: "tokens/s", number: true },
-    { name: "memory peak", number: true }, { name: "time", number: true }, { name: "state" }];
-  const rows = data.runs.map((run, i) => ({
-    cells: [element("span", { title: run.folder }, swatch_of(i), run.name), plain(run.entry), run.mesh || "–", number_text(run.parameters, 3),
-      `${run.last_step ?? 0}${run.planned ? ` / ${run.planned}` : ""}`, number_text(run.last_loss, 5), number_text(run.best_loss, 5), run.best_step ?? "–",
-      number_text(run.tokens_per_second), bytes_text(run.memory_peak), seconds_text(seconds_of(run)), state_of(run)],
-    keys: [run.name, run.entry, run.mesh, run.parameters, run.last_step, run.last_loss, run.best_loss, run.best_step, run.tokens_per_second, run.memory_peak, seconds_of(run), state_of(run)],
-  }));
-  return table(columns, rows, { order: (row, column) => row.keys[column] });
+  const columns = [
+    {name: 'run'}, {name: 'entry'}, {name: 'mesh'}, {name: 'parameters', number: true}, {name: 'steps', number: true},
+    {name: 'held-out loss', number: true}, {name: 'best', number: true}, {name: 'at step', number: true},
+    {name: 'tokens/s', number: true}, {name: 'memory peak', number: true}, {name: 'time', number: true}, {name: 'state'}
+  ];
+  const rows = data.runs.map(
+      (run, i) => ({
+        cells: [
+          element('span', {title: run.folder}, swatch_of(i), run.name), plain(run.entry), run.mesh || '–',
+          number_text(run.parameters, 3), `${run.last_step ?? 0}${run.planned ? ` / ${run.planned}` : ''}`,
+          number_text(run.last_loss, 5), number_text(run.best_loss, 5), run.best_step ?? '–',
+          number_text(run.tokens_per_second), bytes_text(run.memory_peak), seconds_text(seconds_of(run)), state_of(run)
+        ],
+        keys: [
+          run.name, run.entry, run.mesh, run.parameters, run.last_step, run.last_loss, run.best_loss, run.best_step,
+          run.tokens_per_second, run.memory_peak, seconds_of(run), state_of(run)
+        ],
+      }));
+  return table(columns, rows, {order: (row, column) => row.keys[column]});
 }
 
 function differences_table() {
-  const columns = [{ name: "setting" }, ...data.runs.map((run) => ({ name: run.name }))];
-  const rows = data.differences.map((setting) => ({ cells: [element("code", {}, setting.key), ...setting.values.map((value) => element("code", { title: value ?? "" }, short(plain(value), 40)))] }));
+  const columns = [{name: 'setting'}, ...data.runs.map((run) => ({name: run.name}))];
+  const rows = data.differences.map(
+      (setting) => ({
+        cells: [
+          element('code', {}, setting.key),
+          ...setting.values.map((value) => element('code', {title: value ?? ''}, short(plain(value), 40)))
+        ]
+      }));
   return table(columns, rows);
 }
 
 function times_of_runs() {
   const longest = Math.max(...data.runs.map(seconds_of), 1e-9);
-  const bars = data.runs.flatMap((run) => [
-    element("span", { class: "name", title: run.name }, run.name),
-    element("div", { class: "parts" }, ...PARTS.map(([part, name], i) => element("div", { "data-part": part,
-      style: `width: ${(100 * run.time[part]) / longest}%; background: var(--part${i})`, title: `${name}: ${seconds_text(run.time[part])}, ${percent_text(run.time[part] / Math.max(seconds_of(run), 1e-9))}` }))),
-    element("span", { class: "total" }, seconds_text(seconds_of(run)))]);
-  const keys = PARTS.map(([, name], i) => element("span", {}, element("i", { class: "swatch", style: `background: var(--part${i})` }), name));
-  return [element("div", { class: "keys" }, ...keys), element("div", { class: "times" }, ...bars)];
+  const bars = data.runs.flatMap(
+      (run) =>
+          [element('span', {class: 'name', title: run.name}, run.name),
+           element(
+               'div', {class: 'parts'},
+               ...PARTS.map(([part, name], i) => element('div', {
+                              'data-part': part,
+                              style: `width: ${(100 * run.time[part]) / longest}%; background: var(--part${i})`,
+                              title: `${name}: ${seconds_text(run.time[part])}, ${
+                                  percent_text(run.time[part] / Math.max(seconds_of(run), 1e-9))}`
+                            }))),
+           element('span', {class: 'total'}, seconds_text(seconds_of(run)))]);
+  const keys = PARTS.map(
+      ([, name], i) =>
+          element('span', {}, element('i', {class: 'swatch', style: `background: var(--part${i})`}), name));
+  return [element('div', {class: 'keys'}, ...keys), element('div', {class: 'times'}, ...bars)];
 }
 
 function samples_of_runs() {
-  return data.runs.filter((run) => run.samples.length).map((run) => element("details", {},
-    element("summary", {}, `What ${run.name} wrote`),
-    ...run.samples.flatMap((sample) => [element("div", { class: "quiet" }, `after step ${sample.step}`), element("pre", {}, sample.text)])));
+  return data.runs.filter((run) => run.samples.length)
+      .map(
+          (run) => element(
+              'details', {}, element('summary', {}, `What ${run.name} wrote`),
+              ...run.samples.flatMap(
+                  (sample) =>
+                      [element('div', {class: 'quiet'}, `after step ${sample.step}`),
+                       element('pre', {}, sample.text)])));
 }
 
 function runs_section() {
   if (!data.runs.length) return [];
   const groups = curves_by_group(), all = data.runs.flatMap((run) => [...run.steps, ...run.evaluations]);
   return [
-    element("h2", {}, data.runs.length === 1 ? "Run" : "Runs"),
+    element('h2', {}, data.runs.length === 1 ? 'Run' : 'Runs'),
     runs_table(),
     controls(),
-    ...groups.flatMap(([group, curves]) => [element("h3", {}, group, " ", element("span", { class: "quiet" }, "over steps")), element("div", { class: "grid" }, ...curves.map(([name, list]) => curves_figure(name, list)))]),
-    ...(all.some((series) => series.points > series.steps.length)
-      ? [element("p", { class: "quiet" }, "Of long curves each stretch of steps is shown by its mean, and fainter by its least and its largest value.")] : []),
-    element("h3", {}, "Time by part"),
+    ...groups.flatMap(
+        ([group, curves]) =>
+            [element('h3', {}, group, ' ', element('span', {class: 'quiet'}, 'over steps')),
+             element('div', {class: 'grid'}, ...curves.map(([name, list]) => curves_figure(name, list)))]),
+    ...(all.some((series) => series.points > series.steps.length) ?
+            [element(
+                'p', {class: 'quiet'},
+                'Of long curves each stretch of steps is shown by its mean, ' +
+                    'and fainter by its least and its largest value.')] :
+            []),
+    element('h3', {}, 'Time by part'),
     ...times_of_runs(),
-    ...(data.differences.length ? [element("h3", {}, "Settings in which the runs differ"), differences_table()] : []),
+    ...(data.differences.length ? [element('h3', {}, 'Settings in which the runs differ'), differences_table()] : []),
     ...samples_of_runs(),
   ];
 }

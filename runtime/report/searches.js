@@ -2,20 +2,23 @@
 
 const is_winner = (search, trial) => search.winners.includes(trial.number);
 const ended_trials = (search) => search.trials.filter((trial) => trial.values);
-const direction_of = (objective) => (objective.minimize ? "less is better" : "more is better");
+const direction_of = (objective) => (objective.minimize ? 'less is better' : 'more is better');
 const axis_text = (name) => (value) => text_of(name, value);
 
 /// Lines that say what a trial tried and found.
 function lines_of(search, trial) {
-  return [[null, `trial ${trial.number}`],
-    ...search.space.map((dimension, i) => [null, dimension.key, trial.settings[i]]),
-    ...(trial.values ? search.objectives.map((objective, i) => [null, objective.name, text_of(objective.name, trial.values[i])]) : [[null, trial.failure]])];
+  return [
+    [null, `trial ${trial.number}`], ...search.space.map((dimension, i) => [null, dimension.key, trial.settings[i]]),
+    ...(trial.values ?
+            search.objectives.map((objective, i) => [null, objective.name, text_of(objective.name, trial.values[i])]) :
+            [[null, trial.failure]])
+  ];
 }
 
 /// The scale of a dimension of the space.
 function scale_of(dimension, from, to) {
   if (dimension.choices) return choice_scale(dimension.choices, from, to);
-  return (dimension.log ? log_scale : linear_scale)(dimension.low, dimension.high, from, to, { count: 4 });
+  return (dimension.log ? log_scale : linear_scale)(dimension.low, dimension.high, from, to, {count: 4});
 }
 
 /// Where a trial lies on it.
@@ -23,19 +26,30 @@ const place_of = (dimension, scale, setting) => scale.at(dimension.choices ? set
 
 /// The scale of an objective over trials, with room around the outermost.
 function objective_scale(search, index, from, to) {
-  const values = ended_trials(search).map((trial) => trial.values[index]), low = Math.min(...values), high = Math.max(...values);
-  const room = (high - low) * 0.06, scale = linear_scale(low - room, high + room, from, to, { binary: unit_of(search.objectives[index].name).binary });
+  const values = ended_trials(search).map((trial) => trial.values[index]), low = Math.min(...values),
+        high = Math.max(...values);
+  const room = (high - low) * 0.06,
+        scale =
+            linear_scale(low - room, high + room, from, to, {binary: unit_of(search.objectives[index].name).binary});
   return scale;
 }
 
 /// Points for trials, winners above the others, with what the pointer shows. `places` are [trial, x, y].
 function dots(search, places, made, tip) {
-  const group = drawn("g");
+  const group = drawn('g');
   const ordered = [...places].sort(([one], [other]) => is_winner(search, one) - is_winner(search, other));
   for (const [trial, x, y] of ordered) {
-    const dot = drawn("circle", { class: is_winner(search, trial) ? "dot winner" : "dot", cx: x, cy: y, r: is_winner(search, trial) ? 5 : 3.8, "data-trial": trial.number });
-    dot.addEventListener("pointerenter", () => show_tip(tip, made, x, y, lines_of(search, trial)));
-    dot.addEventListener("pointerleave", () => { tip.hidden = true; });
+    const dot = drawn('circle', {
+      class: is_winner(search, trial) ? 'dot winner' : 'dot',
+      cx: x,
+      cy: y,
+      r: is_winner(search, trial) ? 5 : 3.8,
+      'data-trial': trial.number
+    });
+    dot.addEventListener('pointerenter', () => show_tip(tip, made, x, y, lines_of(search, trial)));
+    dot.addEventListener('pointerleave', () => {
+      tip.hidden = true;
+    });
     group.append(dot);
   }
   return group;
@@ -44,7 +58,7 @@ function dots(search, places, made, tip) {
 /// A picture of trials, of which some have values.
 function trials_figure(search, caption, unit, height, draw, attributes = {}) {
   return figure(caption, unit, (made, width, tip) => {
-    const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, height });
+    const picture = drawn('svg', {viewBox: `0 0 ${width} ${height}`, height});
     draw(picture, width, made, tip);
     return picture;
   }, attributes);
@@ -52,147 +66,245 @@ function trials_figure(search, caption, unit, height, draw, attributes = {}) {
 
 function history_figure(search, index) {
   const objective = search.objectives[index];
-  return trials_figure(search, `${objective.name} over trials`, "line: the best so far", 230, (picture, width, made, tip) => {
-    const frame = frame_of(width, 230), numbers = search.trials.map((trial) => trial.number);
-    const x = linear_scale(Math.min(...numbers) - 0.5, Math.max(...numbers) + 0.5, frame.left, frame.right);
-    x.ticks = x.ticks.filter(Number.isInteger);
-    const y = objective_scale(search, index, frame.bottom, frame.top);
-    picture.append(axes(frame, x, y, { y_text: axis_text(objective.name) }));
-    let best = null, path = "";
-    const places = [];
-    for (const trial of search.trials) {
-      const at = x.at(trial.number);
-      if (!trial.values) {
-        const cross = drawn("path", { class: "failed", d: `M${at - 4} ${frame.bottom - 8}l8 8m0 -8l-8 8`, "data-failed": trial.number });
-        cross.addEventListener("pointerenter", () => show_tip(tip, made, at, frame.bottom - 40, lines_of(search, trial)));
-        cross.addEventListener("pointerleave", () => { tip.hidden = true; });
-        picture.append(cross);
-        continue;
-      }
-      const value = trial.values[index], before = best;
-      if (best === null || (objective.minimize ? value < best : value > best)) best = value;
-      path += before === null ? `M${at} ${y.at(best)}` : `H${at}V${y.at(best)}`;
-      places.push([trial, at, y.at(value)]);
-    }
-    picture.append(drawn("path", { class: "best", d: `${path}H${frame.right}` }), dots(search, places, made, tip));
-  });
+  return trials_figure(
+      search, `${objective.name} over trials`, 'line: the best so far', 230, (picture, width, made, tip) => {
+        const frame = frame_of(width, 230), numbers = search.trials.map((trial) => trial.number);
+        const x = linear_scale(Math.min(...numbers) - 0.5, Math.max(...numbers) + 0.5, frame.left, frame.right);
+        x.ticks = x.ticks.filter(Number.isInteger);
+        const y = objective_scale(search, index, frame.bottom, frame.top);
+        picture.append(axes(frame, x, y, {y_text: axis_text(objective.name)}));
+        let best = null, path = '';
+        const places = [];
+        for (const trial of search.trials) {
+          const at = x.at(trial.number);
+          if (!trial.values) {
+            const cross = drawn(
+                'path',
+                {class: 'failed', d: `M${at - 4} ${frame.bottom - 8}l8 8m0 -8l-8 8`, 'data-failed': trial.number});
+            cross.addEventListener(
+                'pointerenter', () => show_tip(tip, made, at, frame.bottom - 40, lines_of(search, trial)));
+            cross.addEventListener('pointerleave', () => {
+              tip.hidden = true;
+            });
+            picture.append(cross);
+            continue;
+          }
+          const value = trial.values[index], before = best;
+          if (best === null || (objective.minimize ? value < best : value > best)) best = value;
+          path += before === null ? `M${at} ${y.at(best)}` : `H${at}V${y.at(best)}`;
+          places.push([trial, at, y.at(value)]);
+        }
+        picture.append(drawn('path', {class: 'best', d: `${path}H${frame.right}`}), dots(search, places, made, tip));
+      });
 }
 
 function importance_figure(search, index) {
   const height = 8 + 36 * search.space.length;
-  return trials_figure(search, `What ${search.objectives[index].name} depends on`, "share explained", height, (picture, width) => {
-    const rows = search.space.map((dimension, i) => ({ dimension, found: search.importance[index][i] }));
-    rows.sort((one, other) => (other.found?.share ?? -1) - (one.found?.share ?? -1));
-    const x = linear_scale(0, 1, 0, width - 110);
-    rows.forEach(({ dimension, found }, row) => {
-      const top = 4 + row * 36;
-      picture.append(drawn("text", { class: "name", x: 0, y: top + 8 }, short(dimension.key, 44)));
-      if (!found) {
-        picture.append(drawn("text", { x: 0, y: top + 25 }, "too few trials tell"));
-        return;
-      }
-      const sign = found.correlation === undefined ? "" : found.correlation > 0 ? ", rises with it" : ", falls with it";
-      picture.append(drawn("rect", { class: "bar", x: 0, y: top + 16, height: 9, width: Math.max(x.at(found.share), 1), "data-key": dimension.key },
-        drawn("title", {}, `${dimension.key}: ${found.share}`)));
-      const chance = x.at(Math.min(found.by_chance, 1));
-      picture.append(drawn("line", { class: "chance", x1: chance, x2: chance, y1: top + 13, y2: top + 28 }, drawn("title", {}, "what a setting without effect explains on average")));
-      picture.append(drawn("text", { x: Math.max(x.at(found.share), chance) + 6, y: top + 25 }, `${found.share.toFixed(2)}${sign}`));
-    });
-  });
+  return trials_figure(
+      search, `What ${search.objectives[index].name} depends on`, 'share explained', height, (picture, width) => {
+        const rows = search.space.map((dimension, i) => ({dimension, found: search.importance[index][i]}));
+        rows.sort((one, other) => (other.found?.share ?? -1) - (one.found?.share ?? -1));
+        const x = linear_scale(0, 1, 0, width - 110);
+        rows.forEach(({dimension, found}, row) => {
+          const top = 4 + row * 36;
+          picture.append(drawn('text', {class: 'name', x: 0, y: top + 8}, short(dimension.key, 44)));
+          if (!found) {
+            picture.append(drawn('text', {x: 0, y: top + 25}, 'too few trials tell'));
+            return;
+          }
+          const sign = found.correlation === undefined ? '' :
+              found.correlation > 0                    ? ', rises with it' :
+                                                         ', falls with it';
+          picture.append(drawn(
+              'rect', {
+                class: 'bar',
+                x: 0,
+                y: top + 16,
+                height: 9,
+                width: Math.max(x.at(found.share), 1),
+                'data-key': dimension.key
+              },
+              drawn('title', {}, `${dimension.key}: ${found.share}`)));
+          const chance = x.at(Math.min(found.by_chance, 1));
+          picture.append(drawn(
+              'line', {class: 'chance', x1: chance, x2: chance, y1: top + 13, y2: top + 28},
+              drawn('title', {}, 'what a setting without effect explains on average')));
+          picture.append(drawn(
+              'text', {x: Math.max(x.at(found.share), chance) + 6, y: top + 25}, `${found.share.toFixed(2)}${sign}`));
+        });
+      });
 }
 
 function slice_figure(search, index, place) {
   const objective = search.objectives[index], dimension = search.space[place];
-  return trials_figure(search, dimension.key, "", 180, (picture, width, made, tip) => {
-    const frame = frame_of(width, 180), x = scale_of(dimension, frame.left + 8, frame.right - 8), y = objective_scale(search, index, frame.bottom, frame.top);
-    picture.append(axes(frame, x, y, { y_text: axis_text(objective.name), x_text: dimension.choices ? plain : number_text }));
-    picture.append(dots(search, ended_trials(search).map((trial) => [trial, place_of(dimension, x, trial.settings[place]), y.at(trial.values[index])]), made, tip));
+  return trials_figure(search, dimension.key, '', 180, (picture, width, made, tip) => {
+    const frame = frame_of(width, 180), x = scale_of(dimension, frame.left + 8, frame.right - 8),
+          y = objective_scale(search, index, frame.bottom, frame.top);
+    picture.append(
+        axes(frame, x, y, {y_text: axis_text(objective.name), x_text: dimension.choices ? plain : number_text}));
+    picture.append(dots(
+        search,
+        ended_trials(search).map(
+            (trial) => [trial, place_of(dimension, x, trial.settings[place]), y.at(trial.values[index])]),
+        made, tip));
   });
 }
 
 function front_figure(search, one, other) {
   const [across, up] = [search.objectives[one], search.objectives[other]];
-  return trials_figure(search, `${up.name} and ${across.name}`, "orange: unbeaten", 260, (picture, width, made, tip) => {
-    const frame = frame_of(width, 260, { bottom: 38 }), x = objective_scale(search, one, frame.left, frame.right), y = objective_scale(search, other, frame.bottom, frame.top);
-    picture.append(axes(frame, x, y, { x_text: axis_text(across.name), y_text: axis_text(up.name), x_name: `${across.name}, ${direction_of(across)}` }));
-    const winners = ended_trials(search).filter((trial) => is_winner(search, trial)).sort((a, b) => a.values[one] - b.values[one]);
-    if (search.objectives.length === 2)
-      picture.append(drawn("path", { class: "best", d: winners.map((trial, i) => `${i ? "L" : "M"}${x.at(trial.values[one])} ${y.at(trial.values[other])}`).join("") }));
-    picture.append(dots(search, ended_trials(search).map((trial) => [trial, x.at(trial.values[one]), y.at(trial.values[other])]), made, tip));
-  });
+  return trials_figure(
+      search, `${up.name} and ${across.name}`, 'orange: unbeaten', 260, (picture, width, made, tip) => {
+        const frame = frame_of(width, 260, {bottom: 38}), x = objective_scale(search, one, frame.left, frame.right),
+              y = objective_scale(search, other, frame.bottom, frame.top);
+        picture.append(axes(frame, x, y, {
+          x_text: axis_text(across.name),
+          y_text: axis_text(up.name),
+          x_name: `${across.name}, ${direction_of(across)}`
+        }));
+        const winners = ended_trials(search)
+                            .filter((trial) => is_winner(search, trial))
+                            .sort((a, b) => a.values[one] - b.values[one]);
+        if (search.objectives.length === 2)
+          picture.append(drawn('path', {
+            class: 'best',
+            d: winners.map((trial, i) => `${i ? 'L' : 'M'}${x.at(trial.values[one])} ${y.at(trial.values[other])}`)
+                   .join('')
+          }));
+        picture.append(dots(
+            search, ended_trials(search).map((trial) => [trial, x.at(trial.values[one]), y.at(trial.values[other])]),
+            made, tip));
+      });
 }
 
-/// A line for each trial through an axis for each setting and objective; stronger the better it was by the first objective.
+/// A line for each trial through an axis for each setting and objective; stronger the better it was by the first
+/// objective.
 function parallel_figure(search) {
-  return trials_figure(search, "Trials across settings and objectives", "orange: best; fainter is worse", 270, (picture, width, made, tip) => {
-    const count = search.space.length + search.objectives.length, top = 40, bottom = 250, left = 40, right = width - 50;
-    const at = (i) => (count > 1 ? left + (i / (count - 1)) * (right - left) : left);
-    const scales = [...search.space.map((dimension) => scale_of(dimension, bottom, top)), ...search.objectives.map((_, i) => objective_scale(search, i, bottom, top))];
-    const room = Math.max(Math.floor((right - left) / Math.max(count - 1, 1) / 6.4), 5);
-    const trials = ended_trials(search), minimize = search.objectives[0].minimize;
-    const ranked = [...trials].sort((a, b) => (minimize ? b.values[0] - a.values[0] : a.values[0] - b.values[0]));
-    ranked.sort((a, b) => is_winner(search, a) - is_winner(search, b));
-    ranked.forEach((trial, rank) => {
-      const heights = [...search.space.map((dimension, i) => place_of(dimension, scales[i], trial.settings[i])), ...search.objectives.map((_, i) => scales[search.space.length + i].at(trial.values[i]))];
-      const line = drawn("path", { class: is_winner(search, trial) ? "trial winner" : "trial", "data-trial": trial.number,
-        d: heights.map((height, i) => `${i ? "L" : "M"}${at(i).toFixed(1)} ${height.toFixed(1)}`).join("") });
-      if (!is_winner(search, trial)) line.setAttribute("stroke-opacity", (0.12 + 0.6 * ((rank + 1) / ranked.length) ** 2).toFixed(2));
-      line.addEventListener("pointerenter", (event) => {
-        line.classList.add("pointed");
-        show_tip(tip, made, ...place_in(picture, event), lines_of(search, trial));
-      });
-      line.addEventListener("pointerleave", () => { line.classList.remove("pointed"); tip.hidden = true; });
-      picture.append(line);
-    });
-    scales.forEach((scale, i) => {
-      const dimension = search.space[i], name = dimension ? dimension.key : search.objectives[i - search.space.length].name;
-      const last_part = name.split(".").at(-1);
-      picture.append(drawn("line", { class: "axis", x1: at(i), x2: at(i), y1: top, y2: bottom }));
-      const middle = i === 0 ? "start" : i === count - 1 ? "end" : "middle";
-      picture.append(drawn("text", { class: "name", x: i === 0 ? 0 : i === count - 1 ? width : at(i), y: i % 2 && room < 16 ? 12 : 26, "text-anchor": middle },
-        name.length <= room ? name : short(last_part, Math.max(room, 12)), drawn("title", {}, name)));
-      let free = Infinity;
-      for (const tick of scale.ticks) {
-        if (scale.at(tick) > free - 11) continue;
-        free = scale.at(tick);
-        picture.append(drawn("text", { class: "halo", x: at(i) + 5, y: free + 4 }, short(dimension?.choices ? plain(tick) : dimension ? number_text(tick) : text_of(name, tick), 9)));
-      }
-    });
-  }, { class: "wide" });
+  return trials_figure(
+      search, 'Trials across settings and objectives', 'orange: best; fainter is worse',
+      270, (picture, width, made, tip) => {
+        const count = search.space.length + search.objectives.length, top = 40, bottom = 250, left = 40,
+              right = width - 50;
+        const at = (i) => (count > 1 ? left + (i / (count - 1)) * (right - left) : left);
+        const scales = [
+          ...search.space.map((dimension) => scale_of(dimension, bottom, top)),
+          ...search.objectives.map((_, i) => objective_scale(search, i, bottom, top))
+        ];
+        const room = Math.max(Math.floor((right - left) / Math.max(count - 1, 1) / 6.4), 5);
+        const trials = ended_trials(search), minimize = search.objectives[0].minimize;
+        const ranked = [...trials].sort((a, b) => (minimize ? b.values[0] - a.values[0] : a.values[0] - b.values[0]));
+        ranked.sort((a, b) => is_winner(search, a) - is_winner(search, b));
+        ranked.forEach((trial, rank) => {
+          const heights = [
+            ...search.space.map((dimension, i) => place_of(dimension, scales[i], trial.settings[i])),
+            ...search.objectives.map((_, i) => scales[search.space.length + i].at(trial.values[i]))
+          ];
+          const line = drawn('path', {
+            class: is_winner(search, trial) ? 'trial winner' : 'trial',
+            'data-trial': trial.number,
+            d: heights.map((height, i) => `${i ? 'L' : 'M'}${at(i).toFixed(1)} ${height.toFixed(1)}`).join('')
+          });
+          if (!is_winner(search, trial))
+            line.setAttribute('stroke-opacity', (0.12 + 0.6 * ((rank + 1) / ranked.length) ** 2).toFixed(2));
+          line.addEventListener('pointerenter', (event) => {
+            line.classList.add('pointed');
+            show_tip(tip, made, ...place_in(picture, event), lines_of(search, trial));
+          });
+          line.addEventListener('pointerleave', () => {
+            line.classList.remove('pointed');
+            tip.hidden = true;
+          });
+          picture.append(line);
+        });
+        scales.forEach((scale, i) => {
+          const dimension = search.space[i],
+                name = dimension ? dimension.key : search.objectives[i - search.space.length].name;
+          const last_part = name.split('.').at(-1);
+          picture.append(drawn('line', {class: 'axis', x1: at(i), x2: at(i), y1: top, y2: bottom}));
+          const middle = i === 0 ? 'start' : i === count - 1 ? 'end' : 'middle';
+          picture.append(drawn(
+              'text', {
+                class: 'name',
+                x: i === 0          ? 0 :
+                    i === count - 1 ? width :
+                                      at(i),
+                y: i % 2 && room < 16 ? 12 : 26,
+                'text-anchor': middle
+              },
+              name.length <= room ? name : short(last_part, Math.max(room, 12)), drawn('title', {}, name)));
+          let free = Infinity;
+          for (const tick of scale.ticks) {
+            if (scale.at(tick) > free - 11) continue;
+            free = scale.at(tick);
+            picture.append(drawn(
+                'text', {class: 'halo', x: at(i) + 5, y: free + 4},
+                short(
+                    dimension?.choices ? plain(tick) :
+                        dimension      ? number_text(tick) :
+                                         text_of(name, tick),
+                    9)));
+          }
+        });
+      }, {class: 'wide'});
 }
 
 function trials_table(search) {
-  const columns = [{ name: "trial", number: true }, ...search.space.map((dimension) => ({ name: dimension.key, number: !dimension.choices })),
-    ...search.objectives.map((objective) => ({ name: objective.name, number: true })), { name: "time", number: true },
-    ...(search.trials.some((trial) => trial.failure) ? [{ name: "failed", long: true }] : [])];
-  const rows = search.trials.map((trial) => ({
-    trial,
-    cells: [trial.number, ...trial.settings.map((setting, i) => (search.space[i].choices ? plain(setting) : number_text(Number(setting)))),
-      ...search.objectives.map((objective, i) => (trial.values ? text_of(objective.name, trial.values[i]) : "–")), seconds_text(trial.seconds), trial.failure || ""],
-    keys: [trial.number, ...trial.settings.map((setting, i) => (search.space[i].choices ? search.space[i].choices.indexOf(setting) : Number(setting))),
-      ...search.objectives.map((_, i) => (trial.values ? trial.values[i] : null)), trial.seconds, trial.failure || null],
-  }));
-  return table(columns, rows, { tall: true, order: (row, column) => row.keys[column], row_class: (row) => (is_winner(search, row.trial) ? "winner" : "") });
+  const columns = [
+    {name: 'trial', number: true},
+    ...search.space.map((dimension) => ({name: dimension.key, number: !dimension.choices})),
+    ...search.objectives.map((objective) => ({name: objective.name, number: true})), {name: 'time', number: true},
+    ...(search.trials.some((trial) => trial.failure) ? [{name: 'failed', long: true}] : [])
+  ];
+  const rows = search.trials.map(
+      (trial) => ({
+        trial,
+        cells: [
+          trial.number,
+          ...trial.settings.map(
+              (setting, i) => (search.space[i].choices ? plain(setting) : number_text(Number(setting)))),
+          ...search.objectives.map((objective, i) => (trial.values ? text_of(objective.name, trial.values[i]) : '–')),
+          seconds_text(trial.seconds), trial.failure || ''
+        ],
+        keys: [
+          trial.number,
+          ...trial.settings.map(
+              (setting, i) => (search.space[i].choices ? search.space[i].choices.indexOf(setting) : Number(setting))),
+          ...search.objectives.map((_, i) => (trial.values ? trial.values[i] : null)), trial.seconds,
+          trial.failure || null
+        ],
+      }));
+  return table(columns, rows, {
+    tall: true,
+    order: (row, column) => row.keys[column],
+    row_class: (row) => (is_winner(search, row.trial) ? 'winner' : '')
+  });
 }
 
 function summary_of(search) {
-  const failed = search.trials.length - ended_trials(search).length, method = search.sampler ? `${search.backend} (${search.sampler})` : search.backend;
-  const told = `${method}, ${search.trials.length} trials${failed ? `, ${failed} of them failed` : ""}`;
+  const failed = search.trials.length - ended_trials(search).length,
+        method = search.sampler ? `${search.backend} (${search.sampler})` : search.backend;
+  const told = `${method}, ${search.trials.length} trials${failed ? `, ${failed} of them failed` : ''}`;
   const winners = search.trials.filter((trial) => is_winner(search, trial));
-  if (!winners.length) return [element("p", {}, `${told}: none has values yet.`)];
+  if (!winners.length) return [element('p', {}, `${told}: none has values yet.`)];
   if (search.objectives.length > 1)
-    return [element("p", {}, `${told}. ${winners.length} are beaten by no other; their configs are in `, element("code", {}, `${search.folder}/pareto`), ".")];
-  const [best] = winners, settings = search.space.map((dimension, i) => `${dimension.key}=${best.settings[i]}`).join(" ");
-  return [element("p", {}, `${told}. The best is trial ${best.number}: ${search.objectives[0].name} ${text_of(search.objectives[0].name, best.values[0])} with `, element("code", {}, settings), ". ",
-    element("code", {}, `modrun train ${search.folder}/best.toml`), " trains it again.")];
+    return [element(
+        'p', {}, `${told}. ${winners.length} are beaten by no other; their configs are in `,
+        element('code', {}, `${search.folder}/pareto`), '.')];
+  const [best] = winners,
+        settings = search.space.map((dimension, i) => `${dimension.key}=${best.settings[i]}`).join(' ');
+  return [element(
+      'p', {},
+      `${told}. The best is trial ${best.number}: ${search.objectives[0].name} ${
+          text_of(search.objectives[0].name, best.values[0])} with `,
+      element('code', {}, settings), '. ', element('code', {}, `modrun train ${search.folder}/best.toml`),
+      ' trains it again.')];
 }
 
 function search_section(search) {
   return [
-    element("h2", {}, `Search ${search.name}`),
+    element('h2', {}, `Search ${search.name}`),
     ...summary_of(search),
     ...(ended_trials(search).length ? pictures_of(search) : []),
-    ...(search.trials.length ? [element("h3", {}, "Trials"), trials_table(search)] : []),
+    ...(search.trials.length ? [element('h3', {}, 'Trials'), trials_table(search)] : []),
   ];
 }
 
@@ -200,18 +312,33 @@ function pictures_of(search) {
   const indices = search.objectives.map((_, i) => i);
   const pairs = indices.flatMap((one) => indices.filter((other) => other > one).map((other) => [one, other]));
   return [
-    element("div", { class: "grid" }, ...pairs.map(([one, other]) => front_figure(search, one, other)), ...indices.flatMap((i) => [history_figure(search, i), importance_figure(search, i)])),
-    element("p", { class: "quiet" }, "What an objective depends on: the share of the variance of its ranks that a setting explains alone, of ranges the square of Spearman's rank correlation (ρ²), of choices η². The stroke is what a setting without effect explains on average."),
-    ...indices.flatMap((i) => [element("h3", {}, `${search.objectives[i].name} by setting, ${direction_of(search.objectives[i])}`), element("div", { class: "grid small" }, ...search.space.map((_, place) => slice_figure(search, i, place)))]),
+    ...indices.map(
+        (i) => element(
+            'div', {class: 'grid'}, history_figure(search, i), importance_figure(search, i),
+            ...pairs.filter((_, place) => place % indices.length === i)
+                .map(([one, other]) => front_figure(search, one, other)))),
+    element(
+        'p', {class: 'quiet'},
+        'What an objective depends on: the share of the variance of its ranks that a setting explains alone, ' +
+            'of ranges the square of Spearman\'s rank correlation (ρ²), of choices η². ' +
+            'The stroke is what a setting without effect explains on average.'),
+    ...indices.flatMap(
+        (i) =>
+            [element('h3', {}, `${search.objectives[i].name} by setting, ${direction_of(search.objectives[i])}`),
+             element('div', {class: 'grid small'}, ...search.space.map((_, place) => slice_figure(search, i, place)))]),
     parallel_figure(search),
   ];
 }
 
 function report() {
-  const count = (number, name) => (number === 1 ? `1 ${name}` : `${number} ${name === "run" ? "runs" : "searches"}`);
-  const told = [[data.runs.length, "run"], [data.searches.length, "search"]].filter(([number]) => number).map(([number, name]) => count(number, name)).join(", ");
-  document.querySelector("main").append(element("h1", {}, "modrun report ", element("span", { class: "quiet" }, told)),
-    ...runs_section(), ...data.searches.flatMap(search_section));
+  const count = (number, name) => (number === 1 ? `1 ${name}` : `${number} ${name === 'run' ? 'runs' : 'searches'}`);
+  const told = [[data.runs.length, 'run'], [data.searches.length, 'search']]
+                   .filter(([number]) => number)
+                   .map(([number, name]) => count(number, name))
+                   .join(', ');
+  document.querySelector('main').append(
+      element('h1', {}, 'modrun report ', element('span', {class: 'quiet'}, told)), ...runs_section(),
+      ...data.searches.flatMap(search_section));
   redraw_all();
 }
 
