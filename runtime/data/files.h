@@ -45,8 +45,9 @@ struct DataFiles {
 };
 
 /// Finds and checks the files that `options` names, ordered by path. Throws DataError where one is missing, unreadable,
-/// cut off or unlike its manifest, or where nothing is left to train on.
-DataFiles find_data_files(const DataOptions& options);
+/// cut off or unlike its manifest, or where nothing is left to train on. So it does where files are to be held out and
+/// none is, unless there are `others` that may hold out some.
+DataFiles find_data_files(const DataOptions& options, bool others = false);
 
 /// A manifest: sizes and paths, a file a line, `<bytes> <absolute path>`. Given as a path, it is replaced by its files
 /// and refuses one whose size has changed.

@@ -6,6 +6,7 @@
 #include "runtime/evaluation/evaluation.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
+#include "runtime/train/held_out.h"
 #include "runtime/train/preflight.h"
 #include "runtime/train/samples.h"
 #include "runtime/train/sampling.h"
@@ -48,9 +49,9 @@ std::unique_ptr<ParallelModel> load_model(const RunConfig& config, Mesh& mesh) {
 PreparedCommand prepare_eval(const Arguments& arguments, const Environment& place) {
   const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, place.world_size));
   check_targets(trained->config);
-  const std::shared_ptr<Samples> samples =
-      prepare_samples(trained->config, find_data_sets(trained->config).front(), Split::held_out, /*seed=*/0);
-  if (!samples)
+  const auto sets = find_data_sets(trained->config);
+  for (const DataSet& set : sets) prepare_samples(trained->config, set, Split::held_out, /*seed=*/0);
+  if (std::ranges::none_of(sets, &DataSet::holds_out))
     throw ConfigError(
         "no file is held out: set data.held_out_every, data.held_out or data.held_out_part to say what to evaluate "
         "on");
@@ -63,8 +64,8 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
   command.run = [=](Mesh& mesh) {
     const auto& config = trained->config;
     const auto model = load_model(config, mesh);
-    const BatchSource source(*samples, config.batch_shape(mesh.shape(), data_parallel_rank(mesh)), /*seed=*/0);
-    const auto result = evaluate_samples(*model, config.network, source, config.eval.samples, config.eval_metrics());
+    const auto result = evaluate_sets(*model, config, sets, open_sets(config, sets, Split::held_out, /*seed=*/0),
+                                      config.batch_shape(mesh.shape(), data_parallel_rank(mesh)));
     if (mesh.rank() == 0) {
       fmt::print("held-out loss {:.6f} {} over {} {}s, with {}\n", result.loss, loss_unit(config.network),
                  result.targets, target_name(config.network), config.model.checkpoint);
@@ -81,8 +82,8 @@ PreparedCommand prepare_sample(const Arguments& arguments, const Environment& pl
   if (arguments.prompt) config.sample.prompt = *arguments.prompt;
   if (config.sample.prompt.empty()) throw ConfigError("there is no text to continue: give --prompt TEXT");
   check_sampling(config);
-  if (config.data.format != "bytes")
-    throw ConfigError(fmt::format("sampling writes bytes, but data.format is \"{}\"", config.data.format));
+  if (!config.reads("bytes"))
+    throw ConfigError(fmt::format("sampling writes bytes, but data.format is \"{}\"", config.data_formats().front()));
 
   PreparedCommand command;
   command.mesh = trained->mesh;

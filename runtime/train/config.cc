@@ -43,6 +43,17 @@ std::vector<Metric> RunConfig::eval_metrics() const {
   return metrics;
 }
 
+std::vector<std::string> RunConfig::data_formats() const {
+  if (data.sets.empty()) return {data.format};
+  std::vector<std::string> formats;
+  for (const SetSettings& set : data.sets) formats.push_back(set.format.value_or(data.format));
+  return formats;
+}
+
+bool RunConfig::reads(std::string_view format) const {
+  return std::ranges::any_of(data_formats(), [&](const std::string& one) { return one == format; });
+}
+
 Schedule RunConfig::schedule() const {
   return {.kind = optim.schedule,
           .lr = optim.lr,

@@ -33,7 +33,17 @@ struct ModelSection {
   }
 };
 
+/// A table of [data.sets].
+struct SetSettings {
+  std::string name;
+  std::vector<std::string> paths;
+  double weight = 1.0;
+  std::optional<std::string> format;  // or data.format
+};
+
 struct DataSection : DataOptions {
+  std::vector<SetSettings> sets;
+
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("format", format,
@@ -41,6 +51,9 @@ struct DataSection : DataOptions {
           "safetensors "
           "files)");
     visit("paths", paths, "files, folders, globs and manifests");
+    visit("sets", sets,
+          "several sets, each step from one of them, e.g. {web = {paths = ['web'], weight = 2, format = 'tokens'}}, "
+          "instead of paths");
     visit("suffixes", suffixes, "which files of a folder count; all when empty");
     visit("held_out_every", held_out_every, "hold out every n-th file; 0 for none", 0);
     visit("held_out", held_out, "hold out the files whose path matches one of these globs");
@@ -268,6 +281,10 @@ struct RunConfig {
 
   /// eval.metrics, or the usual ones of the model's task.
   std::vector<Metric> eval_metrics() const;
+
+  /// The formats of all data: data.format, or those of data.sets.
+  std::vector<std::string> data_formats() const;
+  bool reads(std::string_view format) const;
 
   Schedule schedule() const;
   /// How many samples train.epochs passes over `samples` are. Throws ConfigError where these are too many to count.

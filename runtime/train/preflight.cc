@@ -112,8 +112,8 @@ std::string check_continued(RunConfig& config, int64_t samples) {
   count_steps(before, samples);
   const auto then = section_fields(before), now = section_fields(config);
   for (const std::string_view path :
-       {"data.format", "data.held_out_every", "data.held_out", "data.held_out_part", "data.mask_probability",
-        "data.mask_token", "train.seq_len", "train.seed", "optim.frozen", "optim.name"}) {
+       {"data.format", "data.sets", "data.held_out_every", "data.held_out", "data.held_out_part",
+        "data.mask_probability", "data.mask_token", "train.seq_len", "train.seed", "optim.frozen", "optim.name"}) {
     const auto is_it = [&](const ConfigField& field) { return field.path == path; };
     const std::string was = toml_value(std::ranges::find_if(then, is_it)->value),
                       is = toml_value(std::ranges::find_if(now, is_it)->value);
@@ -237,9 +237,9 @@ std::optional<int64_t> longest_sequence(const ModelConfig& model) {
 
 void check_reading(const RunConfig& config) {
   const auto refuse = [&](const char* key, const std::string& sentence) { refuse_setting(config, key, sentence); };
-  if (config.data.format == "examples") return;  // which are what the model reads, or are refused
+  if (config.reads("examples")) return;  // which are what the model reads, or are refused
   const auto vocabulary = vocab_size(config.network);
-  if (config.data.format == "bytes" && vocabulary < 256)
+  if (config.reads("bytes") && vocabulary < 256)
     refuse("model.config.vocab_size",
            fmt::format("model.config.vocab_size must be at least 256 to read bytes, but is {}", vocabulary));
   const auto longest = longest_sequence(config.network);
@@ -280,15 +280,15 @@ void count_steps(RunConfig& config, int64_t samples) {
 void check_targets(const RunConfig& config) {
   const Entry& entry = *config.network.entry;
   refuse_if(task_refusal(entry.architecture, entry.task));
-  if (config.data.format == "examples") return;
+  if (config.reads("examples")) return;
   const Task& task = *find_task(entry.task);
   if (task.tokens == Task::Tokens::no_targets)
     throw ConfigError(
         fmt::format("{} is for {}, which needs labelled examples, and files of {} have no labels: write examples "
                     "(docs/training.md) and set data.format to \"examples\"",
-                    entry.architecture, entry.task, config.data.format));
+                    entry.architecture, entry.task, config.data_formats().front()));
   const auto vocabulary = vocab_size(config.network);
-  const int64_t least = config.data.format == "bytes" ? 256 : 0;
+  const int64_t least = config.reads("bytes") ? 256 : 0;
   if (const auto masking = config.masking(); masking && (masking->token < least || masking->token >= vocabulary))
     refuse_setting(config, "data.mask_token",
                    fmt::format("data.mask_token is {}: set it to the id that replaces a masked token, from {} to {} "
