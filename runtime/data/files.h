@@ -25,6 +25,8 @@ struct DataOptions {
   std::vector<std::string> held_out;  // files whose path matches one of these globs are held out
   double held_out_part = 0.0;         // share of the samples, the last ones, that is held out instead of files; 0: none
   double mask_probability = 0.15;     // of masked language modeling
+  bool pack = false;                  // a row's documents do not see each other
+  int64_t end_of_text = -1;           // the id of the token that ends a document; -1: files alone end one
   int64_t mask_token = -1;            // the id that replaces a masked token; -1 for none given
 };
 

@@ -38,10 +38,12 @@ Rows batches_of(const RunConfig& config) {
       return samples->read(places, rows);
     };
   }
-  return [length = config.train.seq_len](int64_t rows) {
+  return [length = config.train.seq_len, packs = config.data.pack](int64_t rows) {
     Batch batch;
     batch.input_ids = at::zeros({rows, length}, at::kLong);
     batch.labels = at::zeros({rows, length}, at::kLong);
+    if (packs) batch.documents = at::zeros({rows, length}, at::kLong);
+    if (packs) batch.position_ids = at::zeros({rows, length}, at::kLong);
     return batch;
   };
 }

@@ -152,6 +152,11 @@ std::optional<Masking> RunConfig::masking() const {
   return Masking{data.mask_probability, data.mask_token};
 }
 
+std::optional<Packing> RunConfig::packing() const {
+  if (!data.pack) return {};
+  return Packing{.end_of_text = data.end_of_text, .is_next_predicted = !masking()};
+}
+
 std::optional<int64_t> bytes_of(const std::string& text) {
   static constexpr std::array<std::pair<std::string_view, double>, 9> kUnits = {{{"B", 1},
                                                                                  {"KB", 1e3},

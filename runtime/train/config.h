@@ -12,6 +12,7 @@
 #include "runtime/data/batches.h"
 #include "runtime/data/files.h"
 #include "runtime/data/masking.h"
+#include "runtime/data/packing.h"
 #include "runtime/evaluation/metric.h"
 #include "runtime/mesh/mesh.h"
 #include "runtime/optim/options.h"
@@ -58,6 +59,8 @@ struct DataSection : DataOptions {
     visit("held_out_every", held_out_every, "hold out every n-th file; 0 for none", 0);
     visit("held_out", held_out, "hold out the files whose path matches one of these globs");
     visit("held_out_part", held_out_part, "hold out this share of the samples, the last ones, instead; 0 for none", 0);
+    visit("pack", pack, "texts: the documents of a row do not see each other");
+    visit("end_of_text", end_of_text, "pack: the id of the token that ends a document; -1: files alone end one", -1);
     visit("mask_probability", mask_probability, "masked-lm: share of the tokens that are to be predicted", 0);
     visit("mask_token", mask_token, "masked-lm: the id that replaces a masked token", -1);
   }
@@ -301,6 +304,9 @@ struct RunConfig {
 
   /// The mesh on `world_size` ranks. Throws ConfigError where the axes do not make that many.
   MeshShape mesh_shape(int64_t world_size) const;
+
+  /// How a row's documents are kept apart; nothing where data.pack is not set. Positions are counted from 0.
+  std::optional<Packing> packing() const;
 
   /// How targets are made of the data's tokens; nothing where each token is a target. For tasks that tokens alone
   /// train.

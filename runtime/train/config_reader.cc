@@ -352,7 +352,15 @@ void check_together(const RunConfig& config) {
     const std::string unknown = unknown_data_format(set.format.value_or(data.format));
     unless(unknown.empty(), {"data.sets"}, fmt::format("data.sets.{}: {}", set.name, unknown));
   }
+  unless(data.pack || data.end_of_text < 0, {"data.end_of_text"},
+         fmt::format("data.end_of_text is {}, which only data.pack reads: set data.pack = true, or leave it out",
+                     data.end_of_text));
   const std::vector<std::string> formats = config.data_formats();
+  const auto other = std::ranges::find_if(formats, [](const auto& one) { return one != "bytes"; });
+  unless(!data.pack || data.end_of_text >= 0 || other == formats.end() || *other == "examples", {"data.pack"},
+         fmt::format("data.pack keeps documents apart, and files of {} do not say where one ends: set data.end_of_text "
+                     "to the id of the token that ends a document",
+                     other == formats.end() ? "" : *other));
   unless(std::ranges::all_of(formats, [&](auto& one) { return (one == "examples") == (formats[0] == "examples"); }),
          {"data.sets"}, "data.sets has sets of examples beside others: all are examples, or none is");
   const std::string unknown_format = unknown_data_format(config.data.format);

@@ -19,8 +19,10 @@ std::vector<std::filesystem::path> paths_of(const std::vector<DataFile>& files) 
 std::unique_ptr<Samples> all_samples(const RunConfig& config, const DataSet& set, const std::vector<DataFile>& files,
                                      int64_t seed) {
   if (set.has_examples()) return std::make_unique<ExampleSamples>(files, config.network);
+  std::optional<Packing> packing = config.packing();
+  if (packing) packing->first_position = first_position(config.network);
   return std::make_unique<TokenSamples>(TokenStream(files), config.train.seq_len, vocab_size(config.network),
-                                        config.masking(), static_cast<uint64_t>(seed));
+                                        config.masking(), static_cast<uint64_t>(seed), packing);
 }
 
 /// What data.held_out_part makes of the samples of both splits.

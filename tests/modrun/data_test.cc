@@ -163,6 +163,55 @@ TEST_F(Data, WhatIsHeldOutIsSaidInOneWay) {
               HasSubstr("data.held_out_part: the data is one sample, of which no part can be held out"));
 }
 
+TEST_F(Data, DocumentsOfARowTrainAlikeOnEveryMeshAndDoNotSeeEachOther) {
+  // Each line is a document: what stands in the one before says nothing of it.
+  const Words options = set({"data.pack=true", "data.end_of_text=10", "eval.samples=0"});
+  const auto alone = train("alone", options);
+  ASSERT_EQ(alone.status, 0) << alone.output;
+  for (const Words& mesh : {Words{"parallel.dp_shard=2", "train.micro_batches=2"}, Words{"parallel.tp=2"},
+                            Words{"parallel.pp=2", "train.micro_batches=2", "parallel.recompute=full"}}) {
+    const auto run = train("split", with(options, set(mesh)), {"--nproc-per-node", "2"});
+    ASSERT_EQ(run.status, 0) << run.output;
+    const auto one = steps("alone"), other = steps("split");
+    for (size_t i = 0; i < one.size(); ++i)
+      EXPECT_NEAR(other.at(i)["loss"].get<double>(), one[i]["loss"].get<double>(), 5e-5) << mesh[0];
+    fs::remove_all(run_folder("split"));
+  }
+  // Of each held-out row, what begins a document is no target.
+  int64_t targets = 0;
+  std::string text;
+  for (const int file : {3, 7}) text += bytes_of(folder_.path() / fmt::format("data/{}.txt", file));
+  for (size_t i = 0; i < text.size() / 32 * 32; ++i) targets += i % 32 > 0 && text[i - 1] != '\n' ? 1 : 0;
+  EXPECT_EQ(events("alone", "evaluation").at(0)["targets"], targets);
+
+  const auto resumed =
+      train("alone", with(options, {"--resume", "--set", "train.steps=12", "--set", "data.end_of_text=11"}));
+  EXPECT_EQ(resumed.status, 2) << resumed.output;
+  EXPECT_THAT(resumed.output, HasSubstr("--resume: data.end_of_text is 11, and was 10 when the run began"));
+  const auto plan = modrun(with({"plan", config_.string(), "--ranks", "2"}, options));
+  EXPECT_EQ(plan.status, 0) << plan.output;
+}
+
+TEST_F(Data, WhatHasNoDocumentsIsNotPacked) {
+  EXPECT_THAT(refusal({"data.end_of_text=10"}), HasSubstr("data.end_of_text is 10, which only data.pack reads"));
+  EXPECT_THAT(refusal({"data.pack=true", "data.end_of_text=256"}),
+              HasSubstr("data.end_of_text is 256, and model.config.vocab_size 256: no token ends a document"));
+  EXPECT_THAT(refusal({"data.pack=true", "data.format=nanogpt"}),
+              HasSubstr("files of nanogpt do not say where one ends: set data.end_of_text"));
+  EXPECT_THAT(refusal({"data.pack=true", "data.format=examples"}), HasSubstr("data.pack is for texts"));
+  folder_.write("tiny.toml", fmt::format("[train]\nsteps = 2\nbatch_size = 8\nseq_len = 32\n[data]\npaths = ['{}']\n",
+                                         (folder_.path() / "data").string()));
+  const std::string entries = modrun({"entries"}).output;
+  int tried = 0;
+  for (const std::string entry : {"Mamba2ForCausalLM", "BambaForCausalLM", "JambaForCausalLM"}) {
+    if (entries.find(entry) == entries.npos) continue;  // built with other families
+    ++tried;
+    EXPECT_THAT(refusal({"data.pack=true", "model.entry=" + entry, "model.config.num_hidden_layers=4"}),
+                HasSubstr(entry + "'s states go on from one document of a row into the next"));
+  }
+  EXPECT_EQ(tried > 0, entries.find("Mamba2") != entries.npos);
+}
+
 /// Two sets: lines of text, and letters drawn at random, of which there is less to learn.
 class Sets : public Data {
  protected:
