@@ -62,7 +62,7 @@ int64_t add_parameters(ModelProfile& profile, const ParameterTable& table) {
 }
 
 int64_t tokens_of_row(const RunConfig& config) {
-  if (config.data.format != "examples") return config.train.seq_len;
+  if (!config.reads("examples")) return config.train.seq_len;
   const DataSet set = find_data_sets(config).front();
   prepare_samples(config, set, Split::training, 0);
   const auto shape = ExampleSamples(set.files.training, config.network).examples().row_shape("input_ids");

@@ -12,25 +12,30 @@ int64_t sample_at(int64_t position, int64_t samples, uint64_t seed) {
 }
 
 std::vector<Batch> BatchSource::at(const DataPosition& position) const {
-  return read(position.samples, position.samples + shape_.global());
+  return at(position.samples, position.samples);
+}
+
+std::vector<Batch> BatchSource::at(int64_t position, int64_t place) const {
+  return read(position, position + shape_.global(), place);
 }
 
 int64_t BatchSource::steps_of(int64_t count) const { return (count + shape_.global() - 1) / shape_.global(); }
 
 std::vector<Batch> BatchSource::step_of_first(int64_t count, int64_t step) const {
-  return read(step * shape_.global(), count);
+  return read(step * shape_.global(), count, step * shape_.global());
 }
 
-std::vector<Batch> BatchSource::read(int64_t position, int64_t end) const {
+std::vector<Batch> BatchSource::read(int64_t position, int64_t end, int64_t place) const {
+  const int64_t moved = place - position;
   std::vector<Batch> batches;
   int64_t next = position + shape_.dp_rank;
   for (int64_t i = 0; i < shape_.micro_batches; ++i) {
     std::vector<SamplePlace> places;
     const int64_t first = next;
     for (int64_t row = 0; row < shape_.micro_batch && next < end; ++row, next += shape_.dp_size)
-      places.push_back({sample_at(next, samples(), seed_), next});
+      places.push_back({sample_at(next, samples(), seed_), next + moved});
     Batch& batch = batches.emplace_back(samples_.read(places, shape_.micro_batch));
-    const at::Tensor samples = first + at::arange(shape_.micro_batch, at::kLong) * shape_.dp_size;
+    const at::Tensor samples = first + moved + at::arange(shape_.micro_batch, at::kLong) * shape_.dp_size;
     const int64_t texts = batch.leading().size(0) / shape_.micro_batch;
     batch.samples = (samples.unsqueeze(1) * texts + at::arange(texts, at::kLong)).flatten();
   }

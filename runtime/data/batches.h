@@ -11,7 +11,11 @@ namespace modular {
 
 /// The position of a run in its data: global samples consumed, whichever ranks consumed them.
 struct DataPosition {
+  struct OfSet {
+    int64_t samples = 0, steps = 0;  // consumed of the set, and steps that drew from it
+  };
   int64_t samples = 0;
+  std::vector<OfSet> sets = {};  // of each of several sets (mixed_source.h); none of one, or before the first step
 };
 
 /// One data-parallel rank's part of every step.
@@ -37,13 +41,16 @@ class BatchSource {
   /// the step goes to rank k modulo dp_size.
   std::vector<Batch> at(const DataPosition& position) const;
 
+  /// The same from `position` in this source, which is not `place`, the step's in the run's order.
+  std::vector<Batch> at(int64_t position, int64_t place) const;
+
   /// The same for evaluation, step by step: as many steps_of(count) as cover samples 0 … count - 1 of the order, each
   /// sample once; places after them have no targets.
   std::vector<Batch> step_of_first(int64_t count, int64_t step) const;
   int64_t steps_of(int64_t count) const;
 
  private:
-  std::vector<Batch> read(int64_t position, int64_t end) const;
+  std::vector<Batch> read(int64_t position, int64_t end, int64_t place) const;
 
   const Samples& samples_;
   BatchShape shape_;

@@ -119,7 +119,7 @@ std::string unknown_data_format(const std::string& format) {
   return "data.format is \"" + format + "\": it must be one of " + known + ", examples and images";
 }
 
-DataFiles find_data_files(const DataOptions& options) {
+DataFiles find_data_files(const DataOptions& options, bool others) {
   if (const std::string unknown = unknown_data_format(options.format); !unknown.empty()) throw DataError(unknown);
   if (options.paths.empty()) throw DataError("data.paths is empty: name files, folders or globs to train on");
 
@@ -142,7 +142,7 @@ DataFiles find_data_files(const DataOptions& options) {
     (is_held_out(found[i], i, options) ? files.held_out : files.training).push_back(std::move(found[i]));
   if (files.training.empty())
     throw DataError("data.paths: no file is left to train on: check data.suffixes and data.held_out");
-  if (files.held_out.empty() && (options.held_out_every > 0 || !options.held_out.empty()))
+  if (!others && files.held_out.empty() && (options.held_out_every > 0 || !options.held_out.empty()))
     throw DataError(
         "data.held_out: no file is held out: the patterns match none, or there are fewer than data.held_out_every "
         "files");

@@ -28,6 +28,8 @@ struct DataOptions {
   std::vector<std::string> held_out;  // files whose path matches one of these globs are held out
   double held_out_part = 0.0;         // share of the samples, the last ones, that is held out instead of files; 0: none
   double mask_probability = 0.15;     // of masked language modeling
+  bool pack = false;                  // a row's documents do not see each other
+  int64_t end_of_text = -1;           // the id of the token that ends a document; -1: files alone end one
   int64_t mask_token = -1;            // the id that replaces a masked token; -1 for none given
 };
 
@@ -48,8 +50,9 @@ struct DataFiles {
 };
 
 /// Finds and checks the files that `options` names, ordered by path. Throws DataError where one is missing, unreadable,
-/// cut off or unlike its manifest, or where nothing is left to train on.
-DataFiles find_data_files(const DataOptions& options);
+/// cut off or unlike its manifest, or where nothing is left to train on. So it does where files are to be held out and
+/// none is, unless there are `others` that may hold out some.
+DataFiles find_data_files(const DataOptions& options, bool others = false);
 
 /// A manifest: sizes and paths, a file a line, `<bytes> <absolute path>`. Given as a path, it is replaced by its files
 /// and refuses one whose size has changed.

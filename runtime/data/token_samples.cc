@@ -7,8 +7,13 @@
 namespace modular {
 
 TokenSamples::TokenSamples(TokenStream stream, int64_t seq_len, int64_t vocab_size,
-                           const std::optional<Masking>& masking, uint64_t seed)
-    : stream_(std::move(stream)), seq_len_(seq_len), vocab_size_(vocab_size), masking_(masking), seed_(seed) {
+                           const std::optional<Masking>& masking, uint64_t seed, const std::optional<Packing>& packing)
+    : stream_(std::move(stream)),
+      seq_len_(seq_len),
+      vocab_size_(vocab_size),
+      masking_(masking),
+      seed_(seed),
+      packing_(packing) {
   if (count() == 0)
     throw DataError("the data has " + std::to_string(stream_.size()) +
                     " tokens, less than one sample of train.seq_len = " + std::to_string(seq_len) +
@@ -19,12 +24,17 @@ Batch TokenSamples::read(std::span<const SamplePlace> places, int64_t rows) cons
   Batch batch;
   batch.input_ids = at::zeros({rows, seq_len_}, at::kLong);
   batch.labels = at::full_like(batch.input_ids, kIgnoredTarget);
+  if (packing_) batch.documents = at::zeros_like(batch.input_ids);
+  if (packing_) batch.position_ids = at::arange(seq_len_).add_(packing_->first_position).repeat({rows, 1});
   for (size_t row = 0; row < places.size(); ++row) {
-    const auto index = static_cast<int64_t>(row);
-    const auto length = static_cast<size_t>(seq_len_);
-    const std::span tokens(batch.input_ids[index].mutable_data_ptr<int64_t>(), length);
-    const std::span labels(batch.labels[index].mutable_data_ptr<int64_t>(), length);
-    stream_.read(places[row].sample * seq_len_, tokens);
+    const auto of_row = [&](const at::Tensor& tensor) {
+      return std::span(tensor[static_cast<int64_t>(row)].mutable_data_ptr<int64_t>(), static_cast<size_t>(seq_len_));
+    };
+    const std::span tokens = of_row(batch.input_ids), labels = of_row(batch.labels);
+    const int64_t begin = places[row].sample * seq_len_;
+    stream_.read(begin, tokens);
+    std::vector<int64_t> text;  // before some are masked
+    if (packing_) text.assign(tokens.begin(), tokens.end());
     const auto [lowest, highest] = std::ranges::minmax(tokens);
     if (lowest < 0 || highest >= vocab_size_)
       throw DataError("the data holds token " + std::to_string(lowest < 0 ? lowest : highest) +
@@ -34,6 +44,9 @@ Batch TokenSamples::read(std::span<const SamplePlace> places, int64_t rows) cons
       mask_tokens(tokens, labels, *masking_, vocab_size_, mixed(seed_) + static_cast<uint64_t>(places[row].position));
     else
       std::ranges::copy(tokens, labels.begin());
+    if (packing_)
+      pack(text, stream_.file_begins(begin, begin + seq_len_), *packing_, of_row(batch.documents),
+           of_row(batch.position_ids), labels);
   }
   return batch;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "runtime/data/masking.h"
+#include "runtime/data/packing.h"
 #include "runtime/data/samples.h"
 #include "runtime/data/token_stream.h"
 
@@ -14,9 +15,10 @@ class TokenSamples final : public Samples {
  public:
   /// Cuts `stream` into samples of `seq_len` tokens; what is left over at its end is not used. Throws DataError where
   /// there is not one whole sample. Reading throws DataError where a token is not below `vocab_size`. Labels are the
-  /// tokens themselves, or what `masking` makes of them by `seed` and the position.
+  /// tokens themselves, or what `masking` makes of them by `seed` and the position. With `packing` the documents of a
+  /// sample do not see each other.
   TokenSamples(TokenStream stream, int64_t seq_len, int64_t vocab_size, const std::optional<Masking>& masking = {},
-               uint64_t seed = 0);
+               uint64_t seed = 0, const std::optional<Packing>& packing = {});
 
   int64_t count() const override { return stream_.size() / seq_len_; }
   int64_t tokens() const override { return seq_len_; }
@@ -27,6 +29,7 @@ class TokenSamples final : public Samples {
   int64_t seq_len_, vocab_size_;
   std::optional<Masking> masking_;
   uint64_t seed_;
+  std::optional<Packing> packing_;
 };
 
 }  // namespace modular

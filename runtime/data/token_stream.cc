@@ -84,6 +84,13 @@ TokenStream::TokenStream(std::vector<DataFile> files)
   for (const auto& file : files_) begin_.push_back(begin_.back() + file.tokens());
 }
 
+std::vector<int64_t> TokenStream::file_begins(int64_t begin, int64_t end) const {
+  std::vector<int64_t> places;
+  for (auto file = std::ranges::upper_bound(begin_, begin); file != begin_.end() && *file < end; ++file)
+    places.push_back(*file - begin);
+  return places;
+}
+
 void TokenStream::read(int64_t begin, std::span<int64_t> out) const {
   assert(begin >= 0 && begin + static_cast<int64_t>(out.size()) <= size());
   auto index = static_cast<size_t>(std::ranges::upper_bound(begin_, begin) - begin_.begin()) - 1;

@@ -20,6 +20,9 @@ class TokenStream {
   int64_t size() const { return begin_.back(); }
   const std::vector<DataFile>& files() const { return files_; }
 
+  /// The places after `begin` and before `end` at which a file begins, less `begin`; ascending.
+  std::vector<int64_t> file_begins(int64_t begin, int64_t end) const;
+
   /// Writes tokens [begin, begin + out.size()). Throws DataError where a file has changed since it was found or cannot
   /// be read. Files that were read stay open, up to some hundred. From any thread.
   void read(int64_t begin, std::span<int64_t> out) const;

@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "runtime/evaluation/evaluation.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/trained_model.h"
+#include "runtime/train/held_out.h"
 #include "runtime/train/preflight.h"
 #include "runtime/train/run_tokenizer.h"
 #include "runtime/train/samples.h"
@@ -15,9 +18,9 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
   const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, place.world_size));
   check_reading(trained->config);
   check_targets(trained->config);
-  const std::shared_ptr<Samples> samples =
-      prepare_samples(trained->config, find_data_sets(trained->config).front(), Split::held_out, /*seed=*/0);
-  if (!samples)
+  const auto sets = find_data_sets(trained->config);
+  for (const DataSet& set : sets) prepare_samples(trained->config, set, Split::held_out, /*seed=*/0);
+  if (std::ranges::none_of(sets, &DataSet::holds_out))
     throw ConfigError(
         "no file is held out: set data.held_out_every, data.held_out or data.held_out_part to say what to evaluate "
         "on");
@@ -30,8 +33,8 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
   command.run = [=](Mesh& mesh) {
     const auto& config = trained->config;
     const auto model = load_model(config, mesh);
-    const BatchSource source(*samples, config.batch_shape(mesh.shape(), data_parallel_rank(mesh)), /*seed=*/0);
-    const auto result = evaluate_samples(*model, config.network, source, config.eval.samples, config.eval_metrics());
+    const auto result = evaluate_sets(*model, config, sets, open_sets(config, sets, Split::held_out, /*seed=*/0),
+                                      config.batch_shape(mesh.shape(), data_parallel_rank(mesh)));
     if (mesh.rank() == 0) {
       fmt::print("held-out loss {:.6f} {} over {} {}s, with {}\n", result.loss, loss_unit(config.network),
                  result.targets, target_name(config.network), config.model.checkpoint);
@@ -50,11 +53,11 @@ PreparedCommand prepare_sample(const Arguments& arguments, const Environment& pl
   if (config.sample.prompt.empty()) throw ConfigError("there is no text to continue: give --prompt TEXT");
   check_sampling(config);
   const std::filesystem::path tokenizer = tokenizer_of_trained(config);
-  if (tokenizer.empty() && config.data.format != "bytes")
+  if (tokenizer.empty() && !config.reads("bytes"))
     throw ConfigError(
         fmt::format("data.format is \"{}\", and there is no tokenizer to write text with: name its folder with --set "
                     "model.tokenizer=FOLDER",
-                    config.data.format));
+                    config.data_formats().front()));
   const auto prompt = TextIds(tokenizer, config.sample.python).prompt(config.sample.prompt);
 
   PreparedCommand command;

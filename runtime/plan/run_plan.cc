@@ -28,18 +28,22 @@ using Rows = std::function<Batch(int64_t rows)>;
 
 /// A batch of the run's shapes. What a text says is of no matter; examples may have more tensors than a text.
 Rows batches_of(const RunConfig& config) {
-  if (config.data.format == "examples") {
-    const std::shared_ptr<Samples> samples =
-        prepare_samples(config, find_data_sets(config).front(), Split::training, 0);
+  if (config.reads("examples")) {
+    std::shared_ptr<Samples> samples;  // of the set with the longest rows
+    for (const DataSet& set : find_data_sets(config))
+      if (auto one = prepare_samples(config, set, Split::training, 0); !samples || one->tokens() > samples->tokens())
+        samples = std::move(one);
     return [samples](int64_t rows) {
       const std::vector<SamplePlace> places(static_cast<size_t>(rows));
       return samples->read(places, rows);
     };
   }
-  return [length = config.train.seq_len](int64_t rows) {
+  return [length = config.train.seq_len, packs = config.data.pack](int64_t rows) {
     Batch batch;
     batch.input_ids = at::zeros({rows, length}, at::kLong);
     batch.labels = at::zeros({rows, length}, at::kLong);
+    if (packs) batch.documents = at::zeros({rows, length}, at::kLong);
+    if (packs) batch.position_ids = at::zeros({rows, length}, at::kLong);
     return batch;
   };
 }

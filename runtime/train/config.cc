@@ -45,6 +45,17 @@ std::vector<Metric> RunConfig::eval_metrics() const {
   return metrics;
 }
 
+std::vector<std::string> RunConfig::data_formats() const {
+  if (data.sets.empty()) return {data.format};
+  std::vector<std::string> formats;
+  for (const SetSettings& set : data.sets) formats.push_back(set.format.value_or(data.format));
+  return formats;
+}
+
+bool RunConfig::reads(std::string_view format) const {
+  return std::ranges::any_of(data_formats(), [&](const std::string& one) { return one == format; });
+}
+
 Schedule RunConfig::schedule() const {
   return {.kind = optim.schedule,
           .lr = optim.lr,
@@ -142,6 +153,11 @@ MeshShape RunConfig::mesh_shape(int64_t world_size) const {
 std::optional<Masking> RunConfig::masking() const {
   if (find_task(network.entry->task)->tokens != Task::Tokens::masked_targets) return {};
   return Masking{data.mask_probability, data.mask_token};
+}
+
+std::optional<Packing> RunConfig::packing() const {
+  if (!data.pack) return {};
+  return Packing{.end_of_text = data.end_of_text, .is_next_predicted = !masking()};
 }
 
 std::optional<int64_t> bytes_of(const std::string& text) {

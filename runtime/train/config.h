@@ -12,6 +12,7 @@
 #include "runtime/data/batches.h"
 #include "runtime/data/files.h"
 #include "runtime/data/masking.h"
+#include "runtime/data/packing.h"
 #include "runtime/evaluation/metric.h"
 #include "runtime/mesh/mesh.h"
 #include "runtime/optim/options.h"
@@ -37,17 +38,32 @@ struct ModelSection {
   }
 };
 
+/// A table of [data.sets].
+struct SetSettings {
+  std::string name;
+  std::vector<std::string> paths;
+  double weight = 1.0;
+  std::optional<std::string> format;  // or data.format
+};
+
 struct DataSection : DataOptions {
+  std::vector<SetSettings> sets;
+
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("format", format,
           "bytes (a token is a byte), tokens, nanogpt, llm.c or megatron (files of ids), examples (rows of "
           "safetensors files) or images (JPEG and PNG, in a folder for each class)");
     visit("paths", paths, "files, folders, globs and manifests");
+    visit("sets", sets,
+          "several sets, each step from one of them, e.g. {web = {paths = ['web'], weight = 2, format = 'tokens'}}, "
+          "instead of paths");
     visit("suffixes", suffixes, "which files of a folder count; all when empty");
     visit("held_out_every", held_out_every, "hold out every n-th file; 0 for none", 0);
     visit("held_out", held_out, "hold out the files whose path matches one of these globs");
     visit("held_out_part", held_out_part, "hold out this share of the samples, the last ones, instead; 0 for none", 0);
+    visit("pack", pack, "texts: the documents of a row do not see each other");
+    visit("end_of_text", end_of_text, "pack: the id of the token that ends a document; -1: files alone end one", -1);
     visit("mask_probability", mask_probability, "masked-lm: share of the tokens that are to be predicted", 0);
     visit("mask_token", mask_token, "masked-lm: the id that replaces a masked token", -1);
   }
@@ -290,6 +306,10 @@ struct RunConfig {
   /// eval.metrics, or the usual ones of the model's task.
   std::vector<Metric> eval_metrics() const;
 
+  /// The formats of all data: data.format, or those of data.sets.
+  std::vector<std::string> data_formats() const;
+  bool reads(std::string_view format) const;
+
   Schedule schedule() const;
   /// How many samples train.epochs passes over `samples` are. Throws ConfigError where these are too many to count.
   int64_t samples_of_epochs(int64_t samples) const;
@@ -305,6 +325,9 @@ struct RunConfig {
 
   /// The mesh on `world_size` ranks. Throws ConfigError where the axes do not make that many.
   MeshShape mesh_shape(int64_t world_size) const;
+
+  /// How a row's documents are kept apart; nothing where data.pack is not set. Positions are counted from 0.
+  std::optional<Packing> packing() const;
 
   /// How targets are made of the data's tokens; nothing where each token is a target. For tasks that tokens alone
   /// train.

@@ -58,6 +58,16 @@ std::string toml_text(const std::optional<T>& value) {
   return value ? toml_text(*value) : "";
 }
 
+std::string toml_text(const std::vector<SetSettings>& sets) {
+  std::string text;
+  for (const SetSettings& set : sets) {
+    const std::string format = toml_text(set.format);
+    text += fmt::format("{}{} = {{paths = {}, weight = {}{}}}", text.empty() ? "" : ", ", set.name,
+                        toml_text(set.paths), toml_text(set.weight), format.empty() ? "" : ", format = " + format);
+  }
+  return "{" + text + "}";
+}
+
 std::string toml_text(const Recomputation& recompute) {
   if (!recompute.operations.empty()) return toml_text(recompute.operations);
   return recompute.every == 0 ? "\"none\"" : recompute.every == 1 ? "\"full\"" : toml_text(recompute.every);

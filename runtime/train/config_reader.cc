@@ -20,6 +20,8 @@
 #include "runtime/model/tasks.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/train/config_field.h"
+#include "runtime/train/held_out.h"
+#include "runtime/train/set_settings.h"
 #include "runtime/train/toml_values.h"
 
 namespace modular {
@@ -48,7 +50,8 @@ std::string shortened(const std::string& text, size_t longest) {
 void flatten(const std::string& file, const std::string& prefix, toml::table& table, std::vector<Assignment>& result) {
   for (auto&& [key, value] : table) {
     const auto path = prefix + std::string(key.str());
-    if (auto* inner = value.as_table()) {
+    // A set without keys is one all the same, without paths.
+    if (auto* inner = value.as_table(); inner && !(inner->empty() && prefix == "data.sets.")) {
       flatten(file, path + ".", *inner, result);
     } else {
       const auto& begin = key.source().begin;
@@ -114,10 +117,12 @@ void apply(const Assignment& assignment, const ConfigField& field, RunConfig& co
   const bool as_text = !assignment.text.empty() && takes_text(field.value) && !assignment.value->is_string();
   const toml::node& node = as_text ? static_cast<const toml::node&>(text) : *assignment.value;
   const auto read = [&](auto* value) -> std::string {
-    if constexpr (!std::is_same_v<decltype(value), std::vector<ParameterGroup>*>)
-      return assign(*value, node);
-    else
+    if constexpr (std::is_same_v<decltype(value), std::vector<ParameterGroup>*>)
       return *value = read_groups(node, assignment.where), "";
+    else if constexpr (std::is_same_v<decltype(value), std::vector<SetSettings>*>)
+      return "a table of sets, e.g. {web = {paths = ['web']}}";
+    else
+      return assign(*value, node);
   };
   const auto expected = std::visit(read, field.value);
   if (!expected.empty())
@@ -127,6 +132,26 @@ void apply(const Assignment& assignment, const ConfigField& field, RunConfig& co
     refuse(assignment.where, fmt::format("{} must be at least {}, but is {}", field.path, *field.at_least, value));
   }
   config.origins[field.path] = assignment.where;
+}
+
+/// Takes a key of data.sets; false for other keys.
+bool apply_set(const Assignment& assignment, RunConfig& config) {
+  constexpr std::string_view kSets = "data.sets";
+  if (!assignment.path.starts_with(kSets) ||
+      (assignment.path == kSets ? !assignment.value->is_table() : assignment.path[kSets.size()] != '.'))
+    return false;
+  std::vector<Assignment> parts = {assignment};
+  if (auto* const table = assignment.value->as_table(); table && !table->empty()) {
+    parts.clear();
+    flatten("", assignment.path + ".", *table, parts);  // of the command line; a file's tables are flat already
+  }
+  for (const Assignment& part : parts) {
+    if (part.path == kSets) continue;
+    const std::string wrong = assign_set(config.data.sets, part.path.substr(kSets.size() + 1), *part.value);
+    if (!wrong.empty()) refuse(assignment.where, wrong);
+  }
+  config.origins[std::string(kSets)] = assignment.where;
+  return true;
 }
 
 /// Takes a key of an older program, which the config.toml of its runs has; false for other keys.
@@ -307,7 +332,8 @@ void check_together(const RunConfig& config) {
     unless(false, {"eval.metrics"}, fmt::format("eval.metrics: {}", error.what()));
   }
   std::vector<std::string> judges = {"loss"};
-  std::ranges::transform(config.eval_metrics(), std::back_inserter(judges), &Metric::name);
+  for (const Metric& metric : config.eval_metrics())
+    if (config.data.sets.size() < 2 || is_told_of_all_sets(metric, config.network)) judges.push_back(metric.name);
   const std::string& best = config.checkpoint.best;
   unless(best.empty() || std::ranges::find(judges, best) != judges.end(), {"checkpoint.best"},
          fmt::format("checkpoint.best is \"{}\": it must be one of {}, or among eval.metrics", best,
@@ -324,6 +350,25 @@ void check_together(const RunConfig& config) {
       fmt::format("data.held_out_part = {} holds out the last samples of all files, and {} whole files: leave one of "
                   "the two out",
                   data.held_out_part, data.held_out_every > 0 ? "data.held_out_every" : "data.held_out"));
+  unless(data.sets.empty() || data.paths.empty(), {"data.sets", "data.paths"},
+         "data.sets and data.paths both name data: give data.paths as a set, or leave one of the two out");
+  for (const SetSettings& set : data.sets) {
+    unless(!set.paths.empty(), {"data.sets"},
+           fmt::format("data.sets.{} has no paths: name files, folders or globs to train on", set.name));
+    const std::string unknown = unknown_data_format(set.format.value_or(data.format));
+    unless(unknown.empty(), {"data.sets"}, fmt::format("data.sets.{}: {}", set.name, unknown));
+  }
+  unless(data.pack || data.end_of_text < 0, {"data.end_of_text"},
+         fmt::format("data.end_of_text is {}, which only data.pack reads: set data.pack = true, or leave it out",
+                     data.end_of_text));
+  const std::vector<std::string> formats = config.data_formats();
+  const auto other = std::ranges::find_if(formats, [](const auto& one) { return one != "bytes"; });
+  unless(!data.pack || data.end_of_text >= 0 || other == formats.end() || *other == "examples", {"data.pack"},
+         fmt::format("data.pack keeps documents apart, and files of {} do not say where one ends: set data.end_of_text "
+                     "to the id of the token that ends a document",
+                     other == formats.end() ? "" : *other));
+  unless(std::ranges::all_of(formats, [&](auto& one) { return (one == "examples") == (formats[0] == "examples"); }),
+         {"data.sets"}, "data.sets has sets of examples beside others: all are examples, or none is");
   const std::string unknown_format = unknown_data_format(config.data.format);
   unless(unknown_format.empty(), {"data.format"}, unknown_format);
 }
@@ -397,6 +442,8 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
     if (assignment.path.starts_with("search.")) continue;  // of `modrun search`, in a file that trains as well
     if (assignment.path.starts_with("model.config.")) {
       of_model.push_back(&assignment);
+    } else if (apply_set(assignment, config)) {
+      continue;
     } else if (const auto* field = find(known, assignment.path)) {
       apply(assignment, *field, config);
     } else if (!apply_older(assignment, config)) {
@@ -427,6 +474,8 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
   if (!config.model.checkpoint.empty()) make_absolute("model.checkpoint", config.model.checkpoint);
   if (!config.model.tokenizer.empty()) make_absolute("model.tokenizer", config.model.tokenizer);
   for (auto& path : config.data.paths) make_absolute("data.paths", path);
+  for (auto& set : config.data.sets)
+    for (auto& path : set.paths) make_absolute("data.sets", path);
   if (config.has_backend_library()) make_absolute("parallel.backend", config.parallel.backend);
   if (is_schedule_file(config.parallel.schedule)) make_absolute("parallel.schedule", config.parallel.schedule);
   return config;

@@ -1,10 +1,43 @@
 #include "runtime/train/data_sets.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
 #include <set>
 
 #include "runtime/data/image_samples.h"
 
 namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+
+DataSet find_set(const RunConfig& config, const SetSettings& settings) {
+  DataSet set{settings.name, settings.weight, config.data, {}};
+  set.options.paths = settings.paths;
+  set.options.format = settings.format.value_or(config.data.format);
+  try {
+    set.files = find_data_files(set.options, /*others=*/true);
+  } catch (const DataError& error) {
+    throw DataError(fmt::format("data.sets.{}: {}", set.name, error.what()));
+  }
+  return set;
+}
+
+void refuse_learning_from_held_out(const std::vector<DataSet>& sets) {
+  std::map<fs::path, std::string> held_out;
+  for (const DataSet& set : sets)
+    for (const DataFile& file : set.files.held_out) held_out.emplace(file.path, set.name);
+  for (const DataSet& set : sets)
+    for (const DataFile& file : set.files.training)
+      if (const auto found = held_out.find(file.path); found != held_out.end())
+        throw DataError(
+            fmt::format("{}: data.sets.{} learns from it and data.sets.{} holds it out: hold it out of both",
+                        file.path.string(), set.name, found->second));
+}
+
+}  // namespace
 
 std::vector<std::string> DataSet::image_classes() const {
   std::vector<DataFile> all = files.training;
@@ -13,12 +46,21 @@ std::vector<std::string> DataSet::image_classes() const {
 }
 
 std::vector<DataSet> find_data_sets(const RunConfig& config) {
-  return {{.options = config.data, .files = find_data_files(config.data)}};
+  if (config.data.sets.empty()) return {{{}, 1.0, config.data, find_data_files(config.data)}};
+  std::vector<DataSet> sets;
+  for (const SetSettings& settings : config.data.sets) sets.push_back(find_set(config, settings));
+  const bool asked = config.data.held_out_every > 0 || !config.data.held_out.empty();
+  if (asked && std::ranges::none_of(sets, &DataSet::holds_out))
+    throw DataError(
+        "data.held_out: no file of any set is held out: the patterns match none, or there are fewer than "
+        "data.held_out_every files");
+  refuse_learning_from_held_out(sets);
+  return sets;
 }
 
 DataFiles files_of(const std::vector<DataSet>& sets) {
   DataFiles all;
-  std::set<std::filesystem::path> seen;
+  std::set<fs::path> seen;
   const auto add = [&](const std::vector<DataFile>& files, std::vector<DataFile>& to) {
     for (const DataFile& file : files)
       if (seen.insert(file.path).second) to.push_back(file);

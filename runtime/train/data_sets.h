@@ -1,4 +1,4 @@
-// The data that a run reads: files, found and divided into what it learns from and what is held out.
+// The sets of data that a run reads: their files, found and divided into what it learns from and what is held out.
 #pragma once
 
 #include <string>
@@ -10,6 +10,8 @@
 namespace modular {
 
 struct DataSet {
+  std::string name;  // of data.sets; empty for that of data.paths
+  double weight = 1.0;
   DataOptions options;
   DataFiles files;  // with data.held_out_part all are training files, whose last samples are held out
 
@@ -20,7 +22,8 @@ struct DataSet {
   std::vector<std::string> image_classes() const;
 };
 
-/// The set of data.paths. Throws DataError as find_data_files does.
+/// The sets of data.sets, or that of data.paths. Throws DataError as find_data_files does, and where a file that one
+/// set learns from is held out of another.
 std::vector<DataSet> find_data_sets(const RunConfig& config);
 
 /// The files of all sets, each once.

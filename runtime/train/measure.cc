@@ -39,15 +39,17 @@ Measurement measure(const Run& run, Mesh& mesh, int64_t warm_up, int64_t steps) 
   const auto seed = static_cast<uint64_t>(config.train.seed);
   ParallelModel model(*config.network.entry, *config.network.config, mesh, config.parallel_options(), seed);
   Optimizer optimizer(model.parameters(), config.optim, mesh);
-  const auto samples = open_samples(config, run.sets.front(), Split::training, config.train.seed);
+  const auto samples = open_sets(config, run.sets, Split::training, config.train.seed);
   const BatchShape shape = config.batch_shape(run.mesh, data_parallel_rank(mesh));
-  const BatchSource source(*samples, shape, seed);
+  const MixedSource source = mix(run.sets, samples, shape, config.train.seed);
+  DataPosition position;
 
   Measurement measured{.samples_per_step = static_cast<double>(shape.global())};
   Traffic before;
   for (int64_t step = 0; step < warm_up + steps; ++step) {
     set_phase(fmt::format("step {} of the measurement", step + 1));
-    auto batches = source.at({step * shape.global()});
+    auto batches = source.at(position);
+    position = source.after(position);
     barrier(mesh.control(), "the ranks before a step");
     if (step == warm_up) before = traffic();
     const auto begin = now_on(mesh.device());

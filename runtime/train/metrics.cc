@@ -62,6 +62,7 @@ void MetricsFile::step(const StepMetrics& metrics) {
             {"memory_peak", metrics.memory_peak}};
   if (metrics.router_loss) json["router_loss"] = *metrics.router_loss;
   if (metrics.expert_load) json["expert_load"] = *metrics.expert_load;
+  if (!metrics.set.empty()) json["set"] = metrics.set;
   if (metrics.mfu) json["mfu"] = *metrics.mfu;
   write(json.dump());
 }

@@ -20,6 +20,7 @@ struct StepMetrics {
   double grad_norm = 0.0;                          // before clipping
   std::optional<double> router_loss, expert_load;  // as StepResult has them; of models with experts
   double lr = 0.0;
+  std::string set = {};       // of data.sets, that the step drew from; empty where there is none
   double seconds = 0.0;       // of this step
   double data_wait = 0.0;     // seconds of it in which a rank waited for its samples, of the rank that waited longest
   int64_t tokens = 0;         // of this step, over all ranks

@@ -22,6 +22,7 @@
 #include "runtime/train/deterministic.h"
 #include "runtime/train/folder_lock.h"
 #include "runtime/train/images.h"
+#include "runtime/train/packing_refusal.h"
 #include "runtime/train/samples.h"
 
 namespace modular {
@@ -112,9 +113,9 @@ std::string check_continued(RunConfig& config, int64_t samples) {
   RunConfig before = read_run_config(file, {"train.dir=" + config.train.dir});
   count_steps(before, samples);
   const auto then = section_fields(before), now = section_fields(config);
-  for (const std::string_view path :
-       {"data.format", "data.held_out_every", "data.held_out", "data.held_out_part", "data.mask_probability",
-        "data.mask_token", "train.seq_len", "train.seed", "optim.frozen", "optim.name"}) {
+  for (const std::string_view path : {"data.format", "data.sets", "data.held_out_every", "data.held_out",
+                                      "data.held_out_part", "data.pack", "data.end_of_text", "data.mask_probability",
+                                      "data.mask_token", "train.seq_len", "train.seed", "optim.frozen", "optim.name"}) {
     const auto is_it = [&](const ConfigField& field) { return field.path == path; };
     const std::string was = toml_value(std::ranges::find_if(then, is_it)->value),
                       is = toml_value(std::ranges::find_if(now, is_it)->value);
@@ -222,26 +223,28 @@ int64_t vocab_size(const ModelConfig& model) {
   return model_count(model, "vocab_size").value_or(std::numeric_limits<int64_t>::max());
 }
 
-std::optional<int64_t> longest_sequence(const ModelConfig& model) {
-  auto positions = model_count(model, "max_position_embeddings");
-  if (!positions) positions = model_count(model, "n_positions");
-  if (!positions) return {};
-  // RoBERTa and similar models count from after the row of the table that padding gets.
-  int64_t first = 0;
+int64_t first_position(const ModelConfig& model) {
   const Model built = build_on_meta(*model.entry, *model.config);
   for (const auto& item : built.module->named_modules("", /*include_self=*/false))
     if (const auto* table = item.value()->as<torch::nn::Embedding>();
         table && item.key().ends_with("position_embeddings") && table->options.padding_idx())
-      first = *table->options.padding_idx() + 1;
-  return *positions - first;
+      return *table->options.padding_idx() + 1;
+  return 0;
+}
+
+std::optional<int64_t> longest_sequence(const ModelConfig& model) {
+  auto positions = model_count(model, "max_position_embeddings");
+  if (!positions) positions = model_count(model, "n_positions");
+  if (!positions) return {};
+  return *positions - first_position(model);
 }
 
 void check_reading(const RunConfig& config) {
   const auto refuse = [&](const char* key, const std::string& sentence) { refuse_setting(config, key, sentence); };
   // Which are what the model reads, or are refused.
-  if (config.data.format == "examples" || config.data.format == "images") return;
+  if (config.reads("examples") || config.reads("images")) return;
   const auto vocabulary = vocab_size(config.network);
-  if (config.data.format == "bytes" && vocabulary < 256)
+  if (config.reads("bytes") && vocabulary < 256)
     refuse("model.config.vocab_size",
            fmt::format("model.config.vocab_size must be at least 256 to read bytes, but is {}", vocabulary));
   const auto longest = longest_sequence(config.network);
@@ -286,15 +289,15 @@ void count_steps(RunConfig& config, int64_t samples) {
 void check_targets(const RunConfig& config) {
   const Entry& entry = *config.network.entry;
   refuse_if(task_refusal(entry.architecture, entry.task));
-  if (config.data.format == "examples" || config.data.format == "images") return;
+  if (config.reads("examples") || config.reads("images")) return;
   const Task& task = *find_task(entry.task);
   if (task.tokens == Task::Tokens::no_targets)
     throw ConfigError(
         fmt::format("{} is for {}, which needs labelled examples, and files of {} have no labels: write examples "
                     "(docs/training.md) and set data.format to \"examples\"",
-                    entry.architecture, entry.task, config.data.format));
+                    entry.architecture, entry.task, config.data_formats().front()));
   const auto vocabulary = vocab_size(config.network);
-  const int64_t least = config.data.format == "bytes" ? 256 : 0;
+  const int64_t least = config.reads("bytes") ? 256 : 0;
   if (const auto masking = config.masking(); masking && (masking->token < least || masking->token >= vocabulary))
     refuse_setting(config, "data.mask_token",
                    fmt::format("data.mask_token is {}: set it to the id that replaces a masked token, from {} to {} "
@@ -362,6 +365,8 @@ MeshShape check_settings(const RunConfig& settings, int64_t world_size) {
   refuse_if(ParallelModel::refusal(*settings.network.entry, *settings.network.config, mesh, parallel.pipeline));
   check_reading(settings);
   check_targets(settings);
+  if (const auto [key, sentence] = packing_refusal(settings); !sentence.empty())
+    refuse_setting(settings, key, sentence);
   check_router(settings);
   if (settings.train.epochs == 0.0) check_trace(settings, world_size);
   check_named_parameters(settings);

@@ -71,6 +71,9 @@ bool reads_weights(const RunConfig& config);
 /// asked once a job, too.
 void check_examples(const Run& run);
 
+/// What the model counts positions from: 0, or in RoBERTa and similar models the place after padding's.
+int64_t first_position(const ModelConfig& model);
+
 /// The most tokens that the model has positions for; nothing where it sets no limit.
 std::optional<int64_t> longest_sequence(const ModelConfig& model);
 

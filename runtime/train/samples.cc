@@ -20,6 +20,35 @@ std::vector<std::filesystem::path> paths_of(const std::vector<DataFile>& files) 
   return paths;
 }
 
+std::unique_ptr<Samples> all_samples(const RunConfig& config, const DataSet& set, const std::vector<DataFile>& files,
+                                     int64_t seed) {
+  if (set.has_examples()) return std::make_unique<ExampleSamples>(files, config.network);
+  if (set.has_images()) return std::make_unique<ImageSamples>(files, set.image_classes(), image_shape(config));
+  std::optional<Packing> packing = config.packing();
+  if (packing) packing->first_position = first_position(config.network);
+  return std::make_unique<TokenSamples>(TokenStream(files), config.train.seq_len, vocab_size(config.network),
+                                        config.masking(), static_cast<uint64_t>(seed), packing);
+}
+
+/// What data.held_out_part makes of the samples of both splits.
+std::unique_ptr<Samples> part_of(std::unique_ptr<Samples> all, double part, Split split) {
+  const int64_t count = all->count(), held_out = held_out_of(count, part);
+  if (held_out == 0)
+    throw DataError(
+        "data.held_out_part: the data is one sample, of which no part can be held out: give more data, or leave it "
+        "out");
+  const int64_t first = split == Split::training ? 0 : count - held_out;
+  return std::make_unique<SampleRange>(std::move(all), first, split == Split::training ? count - held_out : held_out);
+}
+
+/// "12.5 M tokens", "900 examples" or "900 images".
+std::string describe_size(const DataSet& set, const Samples* samples) {
+  const int64_t count = samples ? samples->count() : 0;
+  if (set.has_examples()) return fmt::format("{} examples", count);
+  if (set.has_images()) return fmt::format("{} images", count);
+  return fmt::format("{:.1f} M tokens", samples ? static_cast<double>(count * samples->tokens()) * 1e-6 : 0.0);
+}
+
 }  // namespace
 
 ExampleSamples::ExampleSamples(const std::vector<DataFile>& files, const ModelConfig& model)
@@ -48,29 +77,37 @@ std::unique_ptr<Samples> open_samples(const RunConfig& config, const DataSet& se
   const double part = set.options.held_out_part;
   const auto& files = split == Split::training || part > 0.0 ? set.files.training : set.files.held_out;
   if (files.empty()) return nullptr;
-  std::unique_ptr<Samples> samples;
-  if (set.has_examples())
-    samples = std::make_unique<ExampleSamples>(files, config.network);
-  else if (set.has_images())
-    samples = std::make_unique<ImageSamples>(files, set.image_classes(), image_shape(config));
-  else
-    samples = std::make_unique<TokenSamples>(TokenStream(files), config.train.seq_len, vocab_size(config.network),
-                                             config.masking(), static_cast<uint64_t>(seed));
-  if (part == 0.0) return samples;
-  const int64_t count = samples->count(), held_out = held_out_of(count, part);
-  if (held_out == 0)
-    throw DataError(
-        "data.held_out_part: the data is one sample, of which no part can be held out: give more data, or leave it "
-        "out");
-  if (split == Split::training) return std::make_unique<SampleRange>(std::move(samples), 0, count - held_out);
-  return std::make_unique<SampleRange>(std::move(samples), count - held_out, held_out);
+  try {
+    auto samples = all_samples(config, set, files, seed);
+    return part > 0.0 ? part_of(std::move(samples), part, split) : std::move(samples);
+  } catch (const DataError& error) {
+    if (set.name.empty()) throw;
+    throw DataError(fmt::format("data.sets.{}: {}", set.name, error.what()));
+  }
 }
 
-std::string describe_size(const DataSet& set, const Samples* samples) {
-  const int64_t count = samples ? samples->count() : 0;
-  if (set.has_examples()) return fmt::format("{} examples", count);
-  if (set.has_images()) return fmt::format("{} images", count);
-  return fmt::format("{:.1f} M tokens", samples ? static_cast<double>(count * samples->tokens()) * 1e-6 : 0.0);
+std::vector<std::unique_ptr<Samples>> open_sets(const RunConfig& config, const std::vector<DataSet>& sets, Split split,
+                                                int64_t seed) {
+  std::vector<std::unique_ptr<Samples>> opened;
+  for (const DataSet& set : sets) opened.push_back(open_samples(config, set, split, seed));
+  return opened;
+}
+
+MixedSource mix(const std::vector<DataSet>& sets, const std::vector<std::unique_ptr<Samples>>& samples,
+                const BatchShape& shape, int64_t seed) {
+  std::vector<MixedSource::Set> mixed;
+  for (size_t set = 0; set < sets.size(); ++set) mixed.push_back({samples[set].get(), sets[set].weight});
+  return {mixed, shape, static_cast<uint64_t>(seed)};
+}
+
+std::string describe_sizes(const std::vector<DataSet>& sets, const std::vector<std::unique_ptr<Samples>>& training,
+                           const std::vector<std::unique_ptr<Samples>>& held_out) {
+  std::string text;
+  for (size_t set = 0; set < sets.size(); ++set)
+    text += fmt::format("{}{}{} to train on, {} held out", text.empty() ? "" : "; ",
+                        sets[set].name.empty() ? "" : sets[set].name + " with ",
+                        describe_size(sets[set], training[set].get()), describe_size(sets[set], held_out[set].get()));
+  return text;
 }
 
 std::string_view target_name(const ModelConfig& model) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/checkpoint/examples.h"
+#include "runtime/data/mixed_source.h"
 #include "runtime/data/samples.h"
 #include "runtime/train/config.h"
 #include "runtime/train/data_sets.h"
@@ -35,8 +36,17 @@ enum class Split { training, held_out };
 /// decides what is masked.
 std::unique_ptr<Samples> open_samples(const RunConfig& config, const DataSet& set, Split split, int64_t seed);
 
-/// How much that is, e.g. "12.5 M tokens" or "900 examples".
-std::string describe_size(const DataSet& set, const Samples* samples);
+/// The same of each set.
+std::vector<std::unique_ptr<Samples>> open_sets(const RunConfig& config, const std::vector<DataSet>& sets, Split split,
+                                                int64_t seed);
+
+/// Steps of the sets, which were opened.
+MixedSource mix(const std::vector<DataSet>& sets, const std::vector<std::unique_ptr<Samples>>& samples,
+                const BatchShape& shape, int64_t seed);
+
+/// How much there is, e.g. "12.5 M tokens to train on, 0.1 M tokens held out", of each of several sets by its name.
+std::string describe_sizes(const std::vector<DataSet>& sets, const std::vector<std::unique_ptr<Samples>>& training,
+                           const std::vector<std::unique_ptr<Samples>>& held_out);
 
 /// What the loss is counted by: "token", "item", or "row" where a row has one target.
 std::string_view target_name(const ModelConfig& model);

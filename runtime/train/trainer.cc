@@ -25,6 +25,7 @@
 #include "runtime/train/best_evaluation.h"
 #include "runtime/train/device_usage.h"
 #include "runtime/train/folder_lock.h"
+#include "runtime/train/held_out.h"
 #include "runtime/train/hooks.h"
 #include "runtime/train/job_mark.h"
 #include "runtime/train/parameter_counts.h"
@@ -66,10 +67,10 @@ class Trainer {
         model_(*config_.network.entry, *config_.network.config, mesh, options_of(run),
                static_cast<uint64_t>(config_.train.seed)),
         optimizer_(model_.parameters(), config_.optim, mesh),
-        training_(open_samples(config_, run.sets.front(), Split::training, config_.train.seed)),
-        held_out_(open_samples(config_, run.sets.front(), Split::held_out, /*seed=*/0)),
+        training_(open_sets(config_, run.sets, Split::training, config_.train.seed)),
+        held_out_(open_sets(config_, run.sets, Split::held_out, /*seed=*/0)),
         shape_(config_.batch_shape(run.mesh, data_parallel_rank(mesh))),
-        source_(*training_, shape_, static_cast<uint64_t>(config_.train.seed)),
+        source_(mix(run.sets, training_, shape_, config_.train.seed)),
         saver_({.folder = config_.checkpoints(),
                 .keep_last = config_.checkpoint.keep,
                 .background = config_.checkpoint.background,
@@ -93,8 +94,11 @@ class Trainer {
     if (mesh_.rank() == 0) open_folder();  // all ranks have read what it may replace
     const auto peak = config_.metrics.peak_tflops > 0.0 ? std::optional(config_.metrics.peak_tflops * 1e12)
                                                         : device_peak(mesh_.device(), config_.parallel.bf16);
-    const auto flops = flops_per_row(config_.network, counts.multiplied, training_->tokens());
-    if (peak && flops) rows_at_peak_ = *peak * static_cast<double>(mesh_.world_size()) / *flops;
+    for (const auto& samples : training_) {
+      const auto flops = flops_per_row(config_.network, counts.multiplied, samples->tokens());
+      auto& rows = rows_at_peak_.emplace_back();
+      if (peak && flops) rows = *peak * static_cast<double>(mesh_.world_size()) / *flops;
+    }
     announce(counts.all);
 
     const int64_t& steps = config_.train.steps;  // which going back makes fewer, of train.epochs
@@ -151,7 +155,7 @@ class Trainer {
 
   void load() {
     if (!run_.checkpoint.empty()) {
-      position_.samples = restore(run_.checkpoint);
+      position_ = restore(run_.checkpoint);
     } else if (!config_.model.checkpoint.empty()) {
       set_phase("loading " + config_.model.checkpoint);
       const fs::path folder = config_.model.checkpoint;
@@ -166,12 +170,12 @@ class Trainer {
   /// Makes train.steps end with the samples of train.epochs, which steps of another size or going back has moved.
   void count_steps() {
     if (config_.train.epochs == 0.0) return;
-    const int64_t left = config_.samples_of_epochs(training_->count()) - position_.samples;
+    const int64_t left = config_.samples_of_epochs(source_.samples()) - position_.samples;
     config_.train.steps = step_ + std::max<int64_t>((left + shape_.global() - 1) / shape_.global(), 0);
   }
 
-  /// Takes up a checkpoint, and returns how many samples had been seen when it was written.
-  int64_t restore(const fs::path& checkpoint) {
+  /// Takes up a checkpoint, and returns the place in the data at which it was written.
+  DataPosition restore(const fs::path& checkpoint) {
     set_phase("loading " + checkpoint.string());
     const auto state = config_.checkpoint.shared ? load_checkpoint(checkpoint, config_.network, boxes_, mesh_)
                                                  : load_checkpoint_by_first(checkpoint, config_.network, boxes_, mesh_);
@@ -187,7 +191,12 @@ class Trainer {
       best_.read({});
     }
     model_.parameters_changed();
-    return saved_number(checkpoint, state, "samples");
+    DataPosition position{saved_number(checkpoint, state, "samples")};
+    if (run_.sets.size() > 1)
+      for (const DataSet& set : run_.sets)
+        position.sets.push_back({saved_number(checkpoint, state, "samples of " + set.name),
+                                 saved_number(checkpoint, state, "steps of " + set.name)});
+    return position;
   }
 
   static int64_t saved_number(const fs::path& checkpoint, const TrainingState& state, const std::string& name) {
@@ -215,6 +224,10 @@ class Trainer {
     TrainingState state;
     state.step = step_;
     state.values["samples"] = std::to_string(position_.samples);
+    for (size_t set = 0; set < position_.sets.size(); ++set) {
+      state.values["samples of " + run_.sets[set].name] = std::to_string(position_.sets[set].samples);
+      state.values["steps of " + run_.sets[set].name] = std::to_string(position_.sets[set].steps);
+    }
     state.values["optimizer_steps"] = std::to_string(optimizer_.steps());
     state.values["config"] = format_toml(config_);
     best_.write(state.values);
@@ -257,17 +270,17 @@ class Trainer {
     keep_tokenizer(config_, /*resumed=*/!run_.checkpoint.empty());
     write_file(folder / "config.toml", format_toml(config_));
     write_file(folder / "data.manifest", format_manifest(files_of(run_.sets)));
-    report_.emplace(config_, step_, training_->tokens() > 1);
+    report_.emplace(config_, step_, training_.front()->tokens() > 1);
   }
 
   void announce(int64_t parameters) {
     const double start = seconds_since_start();
     if (report_) report_->start(mesh_.world_size(), mesh_.shape().describe(), parameters, start);
-    print("{} with {:.2f} M parameters on {} ({}); {} to train on, {} held out\n", config_.network.entry->architecture,
+    print("{} with {:.2f} M parameters on {} ({}); {}\n", config_.network.entry->architecture,
           static_cast<double>(parameters) * 1e-6, mesh_.shape().describe(), mesh_.device().str(),
-          describe_size(run_.sets.front(), training_.get()), describe_size(run_.sets.front(), held_out_.get()));
+          describe_sizes(run_.sets, training_, held_out_));
     if (config_.train.epochs > 0.0)
-      print("train.epochs = {} of {} samples, {} a step: {} steps\n", config_.train.epochs, training_->count(),
+      print("train.epochs = {} of {} samples, {} a step: {} steps\n", config_.train.epochs, source_.samples(),
             shape_.global(), config_.train.steps);
     if (has_run_out_of_patience())
       print("nothing is left to train: the run ended at step {} by eval.patience; raise it to train on\n", step_);
@@ -293,7 +306,7 @@ class Trainer {
     metrics.lr = config_.schedule().at(step_);
     const bool finite = std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm);
     if (!finite && config_.train.on_nonfinite == "rollback") {
-      position_.samples += shape_.global();
+      position_ = source_.after(position_);
       go_back(metrics.loss, metrics.grad_norm);
       return {};
     }
@@ -309,13 +322,15 @@ class Trainer {
       print("step {} has no target, as all of its labels are {}: nothing was learned from it\n", step_ + 1,
             kIgnoredTarget);
     }
-    position_.samples += shape_.global();
+    const size_t set = source_.set_at(position_);
+    position_ = source_.after(position_);
+    metrics.set = run_.sets[set].name;
     metrics.step = ++step_;
     metrics.seconds = seconds_between(begin, Clock::now());
     metrics.step_samples = shape_.global();
-    metrics.tokens = shape_.global() * training_->tokens();
+    metrics.tokens = shape_.global() * training_[set]->tokens();
     metrics.samples = position_.samples;
-    if (rows_at_peak_) metrics.mfu = static_cast<double>(shape_.global()) / metrics.seconds / *rows_at_peak_;
+    if (rows_at_peak_[set]) metrics.mfu = static_cast<double>(shape_.global()) / metrics.seconds / *rows_at_peak_[set];
     return metrics;
   }
 
@@ -330,9 +345,7 @@ class Trainer {
     RECORD_USER_SCOPE("wait for data");
     auto batches = reading_.valid() ? reading_.get() : source_.at(position_);
     if (step_ + 1 < config_.train.steps)
-      reading_ = std::async(std::launch::async, [this, next = DataPosition{position_.samples + shape_.global()}] {
-        return source_.at(next);
-      });
+      reading_ = std::async(std::launch::async, [this, next = source_.after(position_)] { return source_.at(next); });
     return batches;
   }
 
@@ -377,11 +390,9 @@ class Trainer {
 
   /// Returns whether the model is better than after all earlier evaluations.
   bool evaluate() {
-    if (!held_out_) return false;
+    if (std::ranges::none_of(run_.sets, &DataSet::holds_out)) return false;
     set_phase(fmt::format("evaluating after step {}", step_));
-    const BatchSource source(*held_out_, shape_, /*seed=*/0);
-    Evaluation evaluation =
-        evaluate_samples(model_, config_.network, source, config_.eval.samples, config_.eval_metrics());
+    Evaluation evaluation = evaluate_sets(model_, config_, run_.sets, held_out_, shape_);
     evaluation.step = step_;
     if (report_) report_->evaluation(evaluation);
     for (const Hooks& hook : hooks())
@@ -411,9 +422,9 @@ class Trainer {
   SaveSignals& signals_;
   ParallelModel model_;
   Optimizer optimizer_;
-  std::unique_ptr<Samples> training_, held_out_;  // none where nothing is held out
+  std::vector<std::unique_ptr<Samples>> training_, held_out_;  // of each set; null where one holds out nothing
   BatchShape shape_;
-  BatchSource source_;
+  MixedSource source_;
   std::vector<TensorBox> boxes_;  // parameters, then the optimizer's state
   CheckpointSaver saver_;
   std::optional<RunReport> report_;  // on rank 0
@@ -425,10 +436,10 @@ class Trainer {
 
   int64_t step_ = 0;  // done so far
   DataPosition position_;
-  fs::path newest_;                     // the checkpoint that was taken up or written last
-  bool said_to_wait_ = false;           // that checkpoints are due faster than they are written
-  int64_t gone_back_until_ = -1;        // the steps done when a step last had no finite numbers
-  std::optional<double> rows_at_peak_;  // a second, of all devices together
+  fs::path newest_;                                  // the checkpoint that was taken up or written last
+  bool said_to_wait_ = false;                        // that checkpoints are due faster than they are written
+  int64_t gone_back_until_ = -1;                     // the steps done when a step last had no finite numbers
+  std::vector<std::optional<double>> rows_at_peak_;  // a second, of all devices together, of each set
 };
 
 }  // namespace

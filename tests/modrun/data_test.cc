@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "tests/modrun/modrun_process.h"
 #include "tests/support/programs.h"
@@ -161,6 +161,159 @@ TEST_F(Data, WhatIsHeldOutIsSaidInOneWay) {
   const std::string one = folder_.write("one.txt", std::string(40, 'a')).string();
   EXPECT_THAT(refusal({"data.held_out_part=0.5", "data.held_out_every=0", fmt::format("data.paths=['{}']", one)}),
               HasSubstr("data.held_out_part: the data is one sample, of which no part can be held out"));
+}
+
+TEST_F(Data, DocumentsOfARowTrainAlikeOnEveryMeshAndDoNotSeeEachOther) {
+  // Each line is a document: what stands in the one before says nothing of it.
+  const Words options = set({"data.pack=true", "data.end_of_text=10", "eval.samples=0"});
+  const auto alone = train("alone", options);
+  ASSERT_EQ(alone.status, 0) << alone.output;
+  for (const Words& mesh : {Words{"parallel.dp_shard=2", "train.micro_batches=2"}, Words{"parallel.tp=2"},
+                            Words{"parallel.pp=2", "train.micro_batches=2", "parallel.recompute=full"}}) {
+    const auto run = train("split", with(options, set(mesh)), {"--nproc-per-node", "2"});
+    ASSERT_EQ(run.status, 0) << run.output;
+    const auto one = steps("alone"), other = steps("split");
+    for (size_t i = 0; i < one.size(); ++i)
+      EXPECT_NEAR(other.at(i)["loss"].get<double>(), one[i]["loss"].get<double>(), 5e-5) << mesh[0];
+    fs::remove_all(run_folder("split"));
+  }
+  // Of each held-out row, what begins a document is no target.
+  int64_t targets = 0;
+  std::string text;
+  for (const int file : {3, 7}) text += bytes_of(folder_.path() / fmt::format("data/{}.txt", file));
+  for (size_t i = 0; i < text.size() / 32 * 32; ++i) targets += i % 32 > 0 && text[i - 1] != '\n' ? 1 : 0;
+  EXPECT_EQ(events("alone", "evaluation").at(0)["targets"], targets);
+
+  const auto resumed =
+      train("alone", with(options, {"--resume", "--set", "train.steps=12", "--set", "data.end_of_text=11"}));
+  EXPECT_EQ(resumed.status, 2) << resumed.output;
+  EXPECT_THAT(resumed.output, HasSubstr("--resume: data.end_of_text is 11, and was 10 when the run began"));
+  const auto plan = modrun(with({"plan", config_.string(), "--ranks", "2"}, options));
+  EXPECT_EQ(plan.status, 0) << plan.output;
+}
+
+TEST_F(Data, WhatHasNoDocumentsIsNotPacked) {
+  EXPECT_THAT(refusal({"data.end_of_text=10"}), HasSubstr("data.end_of_text is 10, which only data.pack reads"));
+  EXPECT_THAT(refusal({"data.pack=true", "data.end_of_text=256"}),
+              HasSubstr("data.end_of_text is 256, and model.config.vocab_size 256: no token ends a document"));
+  EXPECT_THAT(refusal({"data.pack=true", "data.format=nanogpt"}),
+              HasSubstr("files of nanogpt do not say where one ends: set data.end_of_text"));
+  EXPECT_THAT(refusal({"data.pack=true", "data.format=examples"}), HasSubstr("data.pack is for texts"));
+  folder_.write("tiny.toml", fmt::format("[train]\nsteps = 2\nbatch_size = 8\nseq_len = 32\n[data]\npaths = ['{}']\n",
+                                         (folder_.path() / "data").string()));
+  const std::string entries = modrun({"entries"}).output;
+  int tried = 0;
+  for (const std::string entry : {"Mamba2ForCausalLM", "BambaForCausalLM", "JambaForCausalLM"}) {
+    if (entries.find(entry) == entries.npos) continue;  // built with other families
+    ++tried;
+    EXPECT_THAT(refusal({"data.pack=true", "model.entry=" + entry, "model.config.num_hidden_layers=4"}),
+                HasSubstr(entry + "'s states go on from one document of a row into the next"));
+  }
+  EXPECT_EQ(tried > 0, entries.find("Mamba2") != entries.npos);
+}
+
+/// Two sets: lines of text, and letters drawn at random, of which there is less to learn.
+class Sets : public Data {
+ protected:
+  Sets() {
+    std::string letters;
+    for (int i = 0; i < 6000; ++i) letters += static_cast<char>('a' + (i * i + i / 7) % 26);
+    for (const char* name : {"0", "1", "2"}) folder_.write(fmt::format("letters/{}.txt", name), letters);
+    folder_.write("sets.toml",
+                  fmt::format("[model]\nentry = 'llama'\n"
+                              "[model.config]\nvocab_size = 256\nhidden_size = 32\nintermediate_size = 48\n"
+                              "num_hidden_layers = 2\nnum_attention_heads = 4\n"
+                              "[train]\nsteps = 12\nbatch_size = 8\nseq_len = 32\n"
+                              "[optim]\nlr = 3e-3\n[eval]\nsamples = 8\n"
+                              "[data]\nheld_out_every = 3\n"
+                              "[data.sets.lines]\npaths = ['{0}/data']\nweight = 3\n"
+                              "[data.sets.letters]\npaths = ['{0}/letters']\n",
+                              folder_.path().string()));
+    config_ = folder_.path() / "sets.toml";
+  }
+
+  std::vector<std::string> drawn(const std::string& name) const {
+    std::vector<std::string> sets;
+    for (const auto& step : steps(name)) sets.push_back(step.at("set"));
+    return sets;
+  }
+};
+
+TEST_F(Sets, EachStepDrawsFromOneAlikeOnEveryMesh) {
+  const auto alone = train("alone");
+  ASSERT_EQ(alone.status, 0) << alone.output;
+  EXPECT_THAT(alone.output, HasSubstr("letters with 0.0 M tokens to train on, 0.0 M tokens held out; lines with"));
+  const auto sets = drawn("alone");
+  EXPECT_EQ(std::ranges::count(sets, "lines"), 9);
+  EXPECT_EQ(std::ranges::count(sets, "letters"), 3);
+  for (const auto& [name, settings, ranks] :
+       {std::tuple("sharded", Words{"train.micro_batches=2"}, "4"),
+        std::tuple("staged", Words{"parallel.pp=2", "train.micro_batches=2"}, "2")}) {
+    const auto run = train(name, set(settings), {"--nproc-per-node", ranks});
+    ASSERT_EQ(run.status, 0) << run.output;
+    EXPECT_EQ(drawn(name), sets);
+    const auto one = steps("alone"), other = steps(name);
+    for (size_t i = 0; i < one.size(); ++i)
+      EXPECT_NEAR(other.at(i)["loss"].get<double>(), one[i]["loss"].get<double>(), 5e-5) << name << " step " << i + 1;
+  }
+  ASSERT_EQ(train("seeded", set({"train.seed=3", "data.sets.letters.weight=3"})).status, 0);
+  ASSERT_EQ(train("other", set({"train.seed=4", "data.sets.letters.weight=3"})).status, 0);
+  EXPECT_NE(drawn("seeded"), drawn("other"));
+}
+
+TEST_F(Sets, EvaluationTellsTheLossOfEach) {
+  ASSERT_EQ(train("run").status, 0);
+  const auto all = events("run", "evaluation").at(0);
+  std::vector<double> losses;
+  for (const std::string name : {"lines", "letters"}) {
+    losses.push_back(all["metrics"].at("held_out_loss/" + name));
+    EXPECT_TRUE(all["metrics"].contains("perplexity/" + name));
+  }
+  EXPECT_NEAR(all["held_out_loss"].get<double>(), (losses[0] + losses[1]) / 2, 1e-9) << "of as many targets";
+  EXPECT_NEAR(all["metrics"]["perplexity"].get<double>(), std::exp(all["held_out_loss"].get<double>()), 1e-6);
+  EXPECT_GT(std::abs(losses[0] - losses[1]), 0.01);
+  // One set alone, of which the same files are held out.
+  const auto letters = modrun(
+      {"eval", run_folder("run").string(), "--set", "data.sets.lines.paths=" + (folder_.path() / "letters").string()});
+  ASSERT_EQ(letters.status, 0) << letters.output;
+  EXPECT_THAT(letters.output, HasSubstr(fmt::format("held-out loss {:.6f}", losses[1])));
+}
+
+TEST_F(Sets, ARunThatWasKilledGoesOnToTheBit) {
+  const Words options = set({"train.steps=60", "checkpoint.every=7"});
+  ASSERT_EQ(train("whole", options).status, 0);
+  kill_and_resume("killed", options, 20);
+  EXPECT_EQ(drawn("killed"), drawn("whole"));
+  expect_same_checkpoint("whole", "killed", "step-00000060");
+}
+
+TEST_F(Sets, WhatIsNoSetIsRefusedInASentence) {
+  EXPECT_THAT(refusal({"data.sets.lines.weights=2"}),
+              HasSubstr("unknown key data.sets.lines.weights: did you mean weight?"));
+  for (const char* weight : {"0", "-1", "inf", "nan"})
+    EXPECT_THAT(refusal({fmt::format("data.sets.lines.weight={}", weight)}),
+                HasSubstr("data.sets.lines.weight must be a finite number above 0, but is"));
+  EXPECT_THAT(refusal({"data.sets.more.weight=2"}), HasSubstr("data.sets.more has no paths: name files"));
+  EXPECT_THAT(refusal({"data.sets={more={}}"}), HasSubstr("data.sets.more has no paths: name files"));
+  EXPECT_THAT(refusal({"data.sets=3"}), HasSubstr("data.sets must be a table of sets"));
+  EXPECT_THAT(refusal({"data.sets.lines=3"}), HasSubstr("data.sets.lines must be a table of paths, weight and format"));
+  EXPECT_THAT(refusal({"data.sets.lines.paths=3"}), HasSubstr("data.sets.lines.paths must be an array"));
+  EXPECT_THAT(refusal({"data.sets.more.format=word", "data.sets.more.paths=x"}),
+              HasSubstr("data.sets.more: data.format is \"word\""));
+  EXPECT_THAT(refusal({"data.sets.lines.format=examples"}), HasSubstr("sets of examples beside others"));
+  EXPECT_THAT(refusal({"data.paths=['x']"}), HasSubstr("data.sets and data.paths both name data"));
+  const auto short_one = folder_.write("short.txt", "few").string();
+  EXPECT_THAT(refusal({"data.sets.more.paths=" + short_one}),
+              HasSubstr("data.sets.more: the data has 3 tokens, less than one sample"));
+  EXPECT_THAT(refusal({"data.sets.more.paths=" + (folder_.path() / "data/2.txt").string()}),
+              HasSubstr("2.txt: data.sets.more learns from it and data.sets.lines holds it out"));
+
+  ASSERT_EQ(train("run").status, 0);
+  const auto other = train("run", {"--resume", "--set", "train.steps=14", "--set", "data.sets.lines.weight=1"});
+  EXPECT_EQ(other.status, 2) << other.output;
+  EXPECT_THAT(other.output, HasSubstr("--resume: data.sets is"));
+  const auto again = modrun({"train", run_folder("run").string(), "--resume", "--set", "train.steps=14"});
+  EXPECT_EQ(again.status, 0) << again.output;
 }
 
 }  // namespace

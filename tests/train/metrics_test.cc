@@ -19,7 +19,7 @@ std::vector<nlohmann::json> lines(const std::filesystem::path& path) {
   return result;
 }
 
-constexpr StepMetrics kStep = {.step = 3,
+const StepMetrics kStep = {.step = 3,
                                .loss = 4.25,
                                .grad_norm = 1.5,
                                .lr = 3e-4,
