@@ -222,6 +222,7 @@ def pipeline(exported, logits, source, column):
     import transformers
 
     classify = transformers.pipeline("text-classification", exported)
+    print(json.dumps(classify.model.config.id2label, sort_keys=True))
     expected = load_file(logits)["logits"]
     for row, given in enumerate(read_rows(pathlib.Path(source))[: len(expected)]):
         scores = {one["label"]: one["score"] for one in classify(given[column], top_k=None, function_to_apply="none", truncation=True)}
