@@ -17,6 +17,8 @@ class DataError : public std::runtime_error {
 
 /// The manifest of a folder that `modrun prepare` wrote: which of its files are data. A folder with one is read by it.
 inline constexpr const char* kPreparedManifest = "prepared.manifest";
+/// And the number of each label of its examples that is a name, as JSON.
+inline constexpr const char* kLabelNames = "labels.json";
 
 struct DataOptions {
   // "bytes": any file, a token is a byte; one of token_formats(); "examples": safetensors files whose rows are examples

@@ -7,6 +7,7 @@
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
 #include "runtime/prepare/prepare.h"
+#include "runtime/train/config_field.h"
 #include "runtime/train/preflight.h"
 
 namespace modular {
@@ -41,6 +42,16 @@ class Progress {
   Clock::time_point began_ = Clock::now(), said_;
 };
 
+/// Whether the model's config knows of padding, and of another id for it: some classifiers look for a row's end by it.
+bool pads_otherwise(const RunConfig& config, int64_t padding) {
+  for (const ConfigField& field : model_fields(*config.network.config)) {
+    if (field.path != "model.config.pad_token_id") continue;
+    if (const auto* const* id = std::get_if<int64_t*>(&field.value)) return **id != padding;
+    if (const auto* const* id = std::get_if<std::optional<int64_t>*>(&field.value)) return **id != padding;
+  }
+  return false;
+}
+
 /// What was made, and the command that trains with it.
 std::string summary(const Prepared& prepared, const RunConfig& config, const std::filesystem::path& out) {
   const bool running = prepared.plan.form == RowPlan::Form::running_text;
@@ -54,6 +65,10 @@ std::string summary(const Prepared& prepared, const RunConfig& config, const std
     text += fmt::format(" --set model.config.vocab_size={}", config.origins.contains("model.config.vocab_size")
                                                                  ? vocab_size(config.network)
                                                                  : prepared.vocabulary);
+  if (prepared.padding && pads_otherwise(config, *prepared.padding))
+    text += fmt::format(" --set model.config.pad_token_id={}", *prepared.padding);
+  if (running && prepared.mask && config.network.entry->task == "masked-lm")
+    text += fmt::format(" --set data.mask_token={}", *prepared.mask);
   if (!prepared.classes.empty()) text += fmt::format(" --set model.config.num_labels={}", prepared.classes.size());
   return text;
 }

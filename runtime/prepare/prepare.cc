@@ -172,9 +172,9 @@ std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork
     write_examples(parts.emplace_back(folder.part(shard, ".safetensors")), rows, prepared.plan, shape);
   }
   if (parts.empty()) refuse_empty();
-  if (!shape.classes.empty())
-    write_file(parts.front().parent_path() / "labels.json", json(shape.classes).dump(2) + "\n");
+  if (!shape.classes.empty()) write_file(parts.front().parent_path() / kLabelNames, json(shape.classes).dump(2) + "\n");
   prepared.length = shape.ids;
+  prepared.padding = shape.padding;
   prepared.classes = std::move(shape.classes);
   return parts;
 }
@@ -188,6 +188,8 @@ Prepared prepare(const PrepareOptions& options, const ModelConfig& model,
   const std::vector<Source> sources = find_sources(options.sources, reader);
   const Shards shards = shards_of(sources, options.reading.piece_bytes);
   if (shards.empty()) refuse_empty();
+  if (prepared.plan.form == RowPlan::Form::running_text && options.length.asked)
+    throw ConfigError("--seq-len is the length of examples, and running text is cut by train.seq_len: leave it out");
   PreparedFolder folder(options.out, manifest_of(options, model, prepared.plan, sources), options.tokenizer);
   if (folder.is_complete()) {
     prepared.was_complete = true;
@@ -197,7 +199,7 @@ Prepared prepare(const PrepareOptions& options, const ModelConfig& model,
   Tokenizer tokenizer(folder.tokenizer(), options.reading.python);
   check_vocabulary(options, model, tokenizer);
   prepared.vocabulary = tokenizer.vocabulary();
-  prepared.padding = tokenizer.padding();
+  prepared.mask = tokenizer.mask();
   prepared.plan.has_types = prepared.plan.has_types && tokenizer.gives_types();
   ShardWork work(options, prepared.plan, sources, shards, folder, tell);
   work.run(tokenizer);

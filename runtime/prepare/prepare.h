@@ -45,7 +45,8 @@ struct Prepared {
   int64_t files = 0, rows = 0, ids = 0;  // rows of examples; ids of running text
   int64_t length = 0;                    // ids of an example
   int64_t vocabulary = 0;                // of the tokenizer
-  std::optional<int64_t> padding;        // the tokenizer's id for that
+  std::optional<int64_t> padding;        // the id that examples are padded with
+  std::optional<int64_t> mask;           // the tokenizer's id in place of what is to be predicted
   std::map<std::string, int64_t> classes;
 };
 

@@ -27,7 +27,7 @@ struct RowPlan {
   Form form = Form::text;
   std::vector<std::string> columns;  // which are read: the texts, in `continuation` after the prompt, in `source`
                                      // before the target; then the label, where there is one
-  size_t texts = 1;  // how many of them are texts
+  size_t texts = 1;                  // how many of them are texts
   bool has_label = false;
   bool labels_may_be_real = false;  // scores
   bool has_types = false;           // the model reads which text of a pair a token is of

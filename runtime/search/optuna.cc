@@ -16,23 +16,14 @@ constexpr const char* kProgram =
 #include "runtime/search/optuna_helper.inc"
     ;
 
-std::vector<std::string> command_of(const SearchConfig& config) { return {config.python, "-c", kProgram}; }
-
 Json to_json(const Trial& trial) {
   if (trial.failure.empty()) return {{"trial", trial.number}, {"values", trial.values}};
   return {{"trial", trial.number}, {trial.pruned ? "pruned" : "failure", trial.failure}};
 }
 
-Json ask(Helper& helper, const Json& question) {
-  const std::string line = helper.ask(question.dump());
-  Json answer = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!answer.is_object()) throw std::runtime_error("Optuna's helper answered with no JSON: " + line.substr(0, 200));
-  return answer;
-}
-
-Helper started(const SearchConfig& config) {
+PythonHelper started(const SearchConfig& config) {
   try {
-    return Helper(command_of(config));
+    return PythonHelper(config.python, kProgram);
   } catch (const std::runtime_error& error) {
     throw ConfigError(
         fmt::format("search.backend is optuna, which runs in Python: {}: set search.python", error.what()));
@@ -40,14 +31,12 @@ Helper started(const SearchConfig& config) {
 }
 
 /// Asks what is answered with an error where the config is wrong.
-void ask_or_refuse(Helper& helper, const Json& question) {
-  std::string problem;
+void ask_or_refuse(PythonHelper& helper, const Json& question) {
   try {
-    problem = ask(helper, question).value("error", "");
+    helper.ask(question);
   } catch (const std::runtime_error& error) {
-    problem = error.what();
+    throw ConfigError(fmt::format("search.backend is optuna: {}", error.what()));
   }
-  if (!problem.empty()) throw ConfigError(fmt::format("search.backend is optuna: {}", problem));
 }
 
 }  // namespace
@@ -73,7 +62,7 @@ void Optuna::open(const std::vector<Trial>& ended) {
 }
 
 std::pair<int64_t, TrialSettings> Optuna::next() {
-  const Json answer = ask(helper_, {{"ask", true}});
+  const Json answer = helper_.ask({{"ask", true}});
   TrialSettings settings;
   for (const Dimension& dimension : config_.space)
     settings.emplace_back(dimension.key, answer.at("settings").at(dimension.key).get<std::string>());
@@ -81,9 +70,9 @@ std::pair<int64_t, TrialSettings> Optuna::next() {
 }
 
 bool Optuna::is_hopeless(int64_t trial, int64_t step, double value) {
-  return ask(helper_, {{"running", trial}, {"step", step}, {"value", value}}).at("prune").get<bool>();
+  return helper_.ask({{"running", trial}, {"step", step}, {"value", value}}).at("prune").get<bool>();
 }
 
-void Optuna::tell(const Trial& trial) { ask(helper_, to_json(trial)); }
+void Optuna::tell(const Trial& trial) { helper_.ask(to_json(trial)); }
 
 }  // namespace modular

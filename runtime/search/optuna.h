@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/launch/helper.h"
+#include "runtime/launch/python_helper.h"
 #include "runtime/search/study.h"
 
 namespace modular {
@@ -31,7 +31,7 @@ class Optuna {
 
  private:
   const SearchConfig config_;
-  Helper helper_;
+  PythonHelper helper_;
 };
 
 }  // namespace modular

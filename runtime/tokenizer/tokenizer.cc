@@ -50,6 +50,7 @@ Tokenizer::Tokenizer(const fs::path& folder, const std::string& python) : helper
     vocabulary_ = answer.at("vocabulary").get<int64_t>();
     end_of_text_ = id_of(answer, "eos");
     padding_ = id_of(answer, "pad");
+    mask_ = id_of(answer, "mask");
     pads_left_ = answer.at("pads_left").get<bool>();
     closing_ = answer.at("closing").get<int64_t>();
     gives_types_ = answer.at("gives_types").get<bool>();

@@ -39,6 +39,7 @@ class Tokenizer {
   int64_t vocabulary() const { return vocabulary_; }  // one more than the largest id
   std::optional<int64_t> end_of_text() const { return end_of_text_; }
   std::optional<int64_t> padding() const { return padding_; }
+  std::optional<int64_t> mask() const { return mask_; }
   bool pads_left() const { return pads_left_; }
   int64_t closing() const { return closing_; }       // ids that it puts after a text
   bool gives_types() const { return gives_types_; }  // whether models are given what TextBatch::wants_types asks for
@@ -53,7 +54,7 @@ class Tokenizer {
  private:
   PythonHelper helper_;
   int64_t vocabulary_ = 0;
-  std::optional<int64_t> end_of_text_, padding_;
+  std::optional<int64_t> end_of_text_, padding_, mask_;
   int64_t closing_ = 0;
   bool pads_left_ = false, gives_types_ = true;
 };

@@ -1,6 +1,6 @@
 """A tokenizer of Hugging Face's package tokenizers: a line of JSON in, a line of JSON out.
 
-The first line is {"folder": path}. It is answered with {"vocabulary", "eos", "pad", "pads_left", "closing", "gives_types"}, where ids that the tokenizer has not are null, or {"error": sentence}, as every line may be.
+The first line is {"folder": path}. It is answered with {"vocabulary", "eos", "pad", "mask", "pads_left", "closing", "gives_types"}, where ids that the tokenizer has not are null, or {"error": sentence}, as every line may be.
 {"texts": [text], "pairs": [text] or null, "words": bool, "special": bool, "longest": number or null, "asks": ["types", "words"]} is answered with {"lengths": [number]},
 and after that line the ids of all texts, 4 bytes each, and what else was asked for: a byte a token for types, 4 for the word it is of (-1: none). A text is a list of words where "words" is true.
 {"decode": [id]} is answered with {"text"}.
@@ -49,7 +49,7 @@ class Opened:
         self.add(config, named)
         pad = str(named["pad_token"].content) if "pad_token" in named else padding.get("pad_token")
         self.pad = None if pad is None else self.tokenizer.token_to_id(pad)
-        self.eos = self.tokenizer.token_to_id(named["eos_token"].content) if "eos_token" in named else None
+        self.eos, self.mask = (self.tokenizer.token_to_id(named[name].content) if name in named else None for name in ("eos_token", "mask_token"))
         self.pads_left = config.get("padding_side", padding.get("direction", "right")) == "left"
         self.truncates = config.get("truncation_side", "right")
         self.gives_types = "token_type_ids" in config.get("model_input_names", ["token_type_ids"])
@@ -83,7 +83,7 @@ class Opened:
 
     def about(self):
         vocabulary = max(self.tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
-        return {"vocabulary": vocabulary, "eos": self.eos, "pad": self.pad, "pads_left": self.pads_left, "closing": self.closing(), "gives_types": self.gives_types}
+        return {"vocabulary": vocabulary, "eos": self.eos, "pad": self.pad, "mask": self.mask, "pads_left": self.pads_left, "closing": self.closing(), "gives_types": self.gives_types}
 
     def closing(self):
         """How many ids are put after a text."""
@@ -105,7 +105,9 @@ class Opened:
     def encode(self, asked):
         self.truncate(asked["longest"])
         texts = asked["texts"] if asked["pairs"] is None else list(zip(asked["texts"], asked["pairs"]))
-        encodings = self.encode_batch(texts, is_pretokenized=asked["words"], add_special_tokens=asked["special"])
+        # The faster one does not know of which word an id is.
+        encode_batch = self.tokenizer.encode_batch if "words" in asked["asks"] else self.encode_batch
+        encodings = encode_batch(texts, is_pretokenized=asked["words"], add_special_tokens=asked["special"])
         ids, types, words, lengths = array.array("I"), bytearray(), array.array("i"), []
         for encoding in encodings:
             one = encoding.ids

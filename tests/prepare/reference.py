@@ -8,6 +8,7 @@
     reference.py texts-of-rows OUT TOKENIZER SOURCE COLUMN COLUMN…
     reference.py words OUT TOKENIZER SOURCE WORDS LABELS
     reference.py targets OUT TOKENIZER SOURCE TEXT TARGET
+    reference.py all [[COMMAND, ARGUMENT…]…]            several of these, as JSON
     reference.py labels OUT                             prints the labels of all rows
     reference.py greedy EXPORTED PROMPT TOKENS          prints the prompt and the likeliest tokens after it, as text
     reference.py pipeline EXPORTED LOGITS SOURCE COLUMN fails unless transformers.pipeline says what LOGITS holds
@@ -169,7 +170,8 @@ def continuations(out, tokenizer, source, prompt, text):
         before = tokenizer(given[prompt])["input_ids"]
         while before and tokenizer.eos_token_id == before[-1]:
             before.pop()
-        ids = before + tokenizer(given[text], add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
+        ids = before + tokenizer(given[text], add_special_tokens=False)["input_ids"]
+        ids += [tokenizer.eos_token_id] if ids[-1:] != [tokenizer.eos_token_id] else []
         real = found["attention_mask"][row].astype(bool)
         expect(found["input_ids"][row][real].tolist() == ids, "row", row, "is", found["input_ids"][row][real], "and not", ids)
         labels = found["labels"][row]
@@ -220,6 +222,7 @@ def pipeline(exported, logits, source, column):
     import transformers
 
     classify = transformers.pipeline("text-classification", exported)
+    print(json.dumps(classify.model.config.id2label, sort_keys=True))
     expected = load_file(logits)["logits"]
     for row, given in enumerate(read_rows(pathlib.Path(source))[: len(expected)]):
         scores = {one["label"]: one["score"] for one in classify(given[column], top_k=None, function_to_apply="none", truncation=True)}
@@ -240,11 +243,30 @@ def greedy(exported, prompt, tokens):
     print(json.dumps(tokenizer.decode(ids[0], skip_special_tokens=True, clean_up_tokenization_spaces=False)))
 
 
+def run(command, *rest):
+    commands = {
+        "running": running,
+        "rows": rows,
+        "continuations": continuations,
+        "texts-of-rows": texts_of_rows,
+        "words": words,
+        "targets": targets,
+        "labels": labels,
+        "greedy": greedy,
+        "pipeline": pipeline,
+    }
+    commands[command](*rest)
+
+
 if __name__ == "__main__":
     command, *rest = sys.argv[1:]
     if command == "tokenizers":
         make_tokenizers(pathlib.Path(rest[0]))
     elif command == "texts":
         write_texts(pathlib.Path(rest[0]))
+    elif command == "all":
+        for one in json.loads(rest[0]):
+            print(one)
+            run(*one)
     else:
-        {"running": running, "rows": rows, "continuations": continuations, "texts-of-rows": texts_of_rows, "words": words, "targets": targets, "labels": labels, "greedy": greedy, "pipeline": pipeline}[command](*rest)
+        run(command, *rest)

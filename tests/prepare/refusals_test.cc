@@ -86,6 +86,8 @@ TEST_F(Refused, RowsThatAreLongerThanTheModelsPositions) {
 TEST_F(Refused, WhatTheTaskDoesNotRead) {
   EXPECT_THAT(refusal("a.txt", "x", {}, "ViTForImageClassification"), HasSubstr("which is not trained on texts alone"));
   EXPECT_THAT(refusal("a.txt", "x", {"--text", "a,b"}, "LlamaForCausalLM"), HasSubstr("--text names 2 columns"));
+  EXPECT_THAT(refusal("a.txt", "x", {"--seq-len", "8"}, "LlamaForCausalLM"),
+              HasSubstr("--seq-len is the length of examples"));
   EXPECT_THAT(refusal("a.txt", "x", {"--prompt", "a"}, "BertForMaskedLM"), HasSubstr("leave --prompt out"));
 }
 

@@ -11,52 +11,40 @@ using ::testing::HasSubstr;
 
 class PreparedBy : public PrepareCommand, public ::testing::WithParamInterface<const char*> {
  protected:
-  std::string kind() const { return GetParam(); }
-
-  void expect_as_transformers(const Words& arguments, const std::string& form, const std::string& source,
-                              const Words& further) {
-    std::filesystem::remove_all(out());
-    const auto run = prepare(with({source, "--tokenizer", tokenizer(kind())}, arguments));
+  /// Prepares `source`, for reference.py to hold what comes of it to transformers.
+  void add(const Words& arguments, const std::string& form, const std::string& source, const Words& further) {
+    const std::string folder = form + std::to_string(checks_.size());
+    const auto run = prepare(with({source, "--tokenizer", tokenizer(GetParam())}, arguments), folder);
     ASSERT_EQ(run.status, 0) << run.output;
-    const auto same = reference(with({form, out(), tokenizer(kind()), source}, further));
-    EXPECT_EQ(same.status, 0) << same.output;
+    checks_.push_back(with({form, out(folder), tokenizer(GetParam()), source}, further));
   }
+
+  nlohmann::json checks_ = nlohmann::json::array();
 };
 
-TEST_P(PreparedBy, RunningTextIsAllDocumentsEachWithItsEnd) {
+TEST_P(PreparedBy, EachFormOfRowsIsAsInTransformers) {
+  // All documents, each with its end.
   for (const char* suffix : {".jsonl", ".csv", ".parquet"})
-    expect_as_transformers({"--entry", "LlamaForCausalLM"}, "running", texts(suffix), {"text"});
-}
-
-TEST_P(PreparedBy, OneTextIsPaddedToTheLongestOfAll) {
-  expect_as_transformers({"--entry", "BertForSequenceClassification", "--label", "label"}, "rows", texts(".jsonl"),
-                         {"0", "text"});
-}
-
-TEST_P(PreparedBy, PairsAreEncodedTogetherAndTruncated) {
-  expect_as_transformers(
-      {"--entry", "BertForSequenceClassification", "--label", "class", "--text", "text,other", "--seq-len", "20"},
+    add({"--entry", "LlamaForCausalLM"}, "running", texts(suffix), {"text"});
+  // One text, padded to the longest of all.
+  add({"--entry", "BertForSequenceClassification", "--label", "label"}, "rows", texts(".jsonl"), {"0", "text"});
+  // Pairs that are encoded together and truncated.
+  add({"--entry", "BertForSequenceClassification", "--label", "class", "--text", "text,other", "--seq-len", "20"},
       "rows", texts(".csv"), {"20", "text", "other"});
-}
-
-TEST_P(PreparedBy, SeveralTextsOfARowAreEncodedEachByItselfWithAScore) {
-  expect_as_transformers({"--entry", "BertModel", "--text", "text,other", "--label", "score"}, "texts-of-rows",
-                         texts(".csv"), {"text", "other"});
-}
-
-TEST_P(PreparedBy, TargetTextsAreLabels) {
-  expect_as_transformers({"--entry", "T5ForConditionalGeneration", "--label", "other"}, "targets", texts(".parquet"),
-                         {"text", "other"});
-}
-
-TEST_P(PreparedBy, AWordsLabelIsThatOfItsFirstId) {
+  // Several texts, each encoded by itself, with a score.
+  add({"--entry", "BertModel", "--text", "text,other", "--label", "score"}, "texts-of-rows", texts(".csv"),
+      {"text", "other"});
+  // Target texts.
+  add({"--entry", "T5ForConditionalGeneration", "--label", "other"}, "targets", texts(".parquet"), {"text", "other"});
+  // Words, whose labels are their first ids'.
   std::string rows;
   for (int row = 0; row < 30; ++row)
     rows += "{\"tokens\": [\"Jumping\", \"fox\", \"東京\", \"x=" + std::to_string(row) +
             "\"], \"tags\": [\"O\", \"B\", \"" + (row % 2 ? "I" : "B") + "\", \"O\"]}\n";
-  const auto source = folder_.write("words.jsonl", rows);
-  expect_as_transformers({"--entry", "BertForTokenClassification", "--text", "tokens", "--label", "tags"}, "words",
-                         source.string(), {"tokens", "tags"});
+  add({"--entry", "BertForTokenClassification", "--text", "tokens", "--label", "tags"}, "words",
+      folder_.write("words.jsonl", rows).string(), {"tokens", "tags"});
+  const auto same = reference({"all", checks_.dump()});
+  EXPECT_EQ(same.status, 0) << same.output;
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, PreparedBy,

@@ -51,6 +51,7 @@ TEST_F(Travel, AnExportedClassifierSaysInTransformersWhatForwardSays) {
   ASSERT_EQ(forward.status, 0) << forward.output;
   const auto same = reference({"pipeline", exported_, logits, texts(".jsonl"), "text"});
   EXPECT_EQ(same.status, 0) << same.output;
+  EXPECT_EQ(same.last(0), "{\"0\": \"neg\", \"1\": \"none\", \"2\": \"pos\"}");
 }
 
 TEST_F(Travel, TheFilesAreTheSameFromTheDataToAnImportedCheckpoint) {
@@ -106,6 +107,38 @@ TEST_F(Travel, ATokenizerWithMoreIdsThanTheModelIsNotTrainedWith) {
   EXPECT_EQ(run.status, 2);
   EXPECT_THAT(run.output, HasSubstr("has ids up to 399, and model.config.vocab_size is 399: "));
   EXPECT_FALSE(fs::exists(run_));
+}
+
+TEST_F(Travel, LabelsThatTheModelHasNotOrThatAreNumberedInTwoWaysAreRefused) {
+  const Words options = {"--tokenizer", tokenizer("wordpiece"), "--entry", "BertForSequenceClassification", "--label",
+                         "label"};
+  ASSERT_EQ(prepare(with({texts(".jsonl")}, options)).status, 0);
+  const auto few = modrun(training(with(kClassifier, {"model.config.num_labels=2"})));
+  EXPECT_EQ(few.status, 2);
+  EXPECT_THAT(few.output, HasSubstr("labels.json names 3 labels, and model.config.num_labels is 2: set it to 3"));
+  ASSERT_EQ(prepare(with({folder_.write("b.csv", "text,label\na,pos\nb,neg\n").string()}, options), "other").status, 0);
+  const auto two = modrun(training(with(kClassifier, {"data.paths=['" + out() + "', '" + out("other") + "']"})));
+  EXPECT_EQ(two.status, 2);
+  EXPECT_THAT(two.output, HasSubstr("number labels in two ways"));
+}
+
+TEST_F(Travel, TheCommandThatPrepareEndsWithTrains) {
+  for (const Words& options :
+       {Words{"--entry", "BertForMaskedLM"}, Words{"--entry", "LlamaForSequenceClassification", "--label", "label"}}) {
+    fs::remove_all(out()), fs::remove_all(run_);
+    const auto data = prepare(with({texts(".jsonl"), "--tokenizer", tokenizer("wordpiece")}, options));
+    ASSERT_EQ(data.status, 0) << data.output;
+    const std::string command = data.output.substr(data.output.rfind("modrun train") + 7);
+    const auto run = testing::end_of_program(testing::start_program(
+        {"sh", "-c",
+         std::string(MODRUN) + " " + command.substr(0, command.find('\n')) +
+             " --set train.steps=2 --set train.seq_len=16 --set model.config.hidden_size=32 --set "
+             "model.config.intermediate_size=48 --set model.config.num_hidden_layers=1 --set "
+             "model.config.num_attention_heads=4 --set train.dir=" +
+             run_},
+        folder_.path()));
+    EXPECT_EQ(run.status, 0) << data.output << run.output;
+  }
 }
 
 TEST_F(Travel, AFolderOfDataThatLostAFileIsRefused) {
