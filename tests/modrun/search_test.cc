@@ -139,10 +139,10 @@ TEST_F(SearchCommand, OptunaThatWasKilledGoesOnWithTheTrialThatWasRunning) {
 
 TEST_F(SearchCommand, ATrialThatIsPrunedEndsOnAllRanksAndHasNoValues) {
   constexpr int64_t kSteps = 2000;  // more than a trial has taken when the verdict reaches it
-  const auto run = search("backend = 'optuna'\nsampler = 'random'\npruner = 'median'\npython = '" PARITY_PYTHON
-                          "'\ntrials = 9\n[search.space]\noptim.lr = [3e-3, 1e-9]\n",
-                          {"--set", "train.steps=" + std::to_string(kSteps), "--set", "eval.every=10", "--set",
-                           "optim.schedule=constant"});
+  const auto run = search(
+      "backend = 'optuna'\nsampler = 'random'\npruner = 'median'\npython = '" PARITY_PYTHON
+      "'\ntrials = 9\n[search.space]\noptim.lr = [3e-3, 1e-9]\n",
+      {"--set", "train.steps=" + std::to_string(kSteps), "--set", "eval.every=10", "--set", "optim.schedule=constant"});
   ASSERT_EQ(run.status, 0) << run.output;
   int pruned = 0;
   for (const json& trial : trials()) {

@@ -100,12 +100,12 @@ TEST_P(SentenceLosses, AreThoseOfSentenceTransformers) {
   run_ranks(static_cast<int>(layout.shape.ranks()), on_rank);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Cases, SentenceLosses,
-    ::testing::Combine(::testing::Values("in_batch", "in_batch_hard_negatives", "contrastive", "contrastive_euclidean",
-                                         "cosine", "triplet", "triplet_cosine", "pair_classification"),
-                       ::testing::ValuesIn(kLayouts)),
-    [](const auto& info) { return std::get<0>(info.param) + "_" + std::get<1>(info.param).name; });
+INSTANTIATE_TEST_SUITE_P(Cases, SentenceLosses,
+                         ::testing::Combine(::testing::Values("in_batch", "in_batch_hard_negatives", "contrastive",
+                                                              "contrastive_euclidean", "cosine", "triplet",
+                                                              "triplet_cosine", "pair_classification"),
+                                            ::testing::ValuesIn(kLayouts)),
+                         [](const auto& info) { return std::get<0>(info.param) + "_" + std::get<1>(info.param).name; });
 
 }  // namespace
 }  // namespace modular::testing
