@@ -319,7 +319,7 @@ Batch read_examples(const SafetensorsFile& file, const ModelConfig& model) {
   check_tables(file.path().string(), held, tensors, model);
   Batch batch = batch_of(tensors, held);
   const Task& task = task_of(model);
-  if (const int64_t texts = texts_of(task, file); texts > 1 && !batch.labels.defined())
+  if (const int64_t texts = texts_of(task, file); task.texts == kAnyTexts && texts > 1 && !batch.labels.defined())
     batch.labels = made_labels(task, batch, texts);
   return batch;
 }
@@ -352,6 +352,11 @@ Examples::Examples(const std::vector<std::filesystem::path>& paths, const ModelC
       throw std::runtime_error(fmt::format("{} holds {} tensors, and {} holds {}: write files with the same tensors",
                                            path.string(), file.tensors().size(), paths.front().string(),
                                            files_.front().tensors().size()));
+    if (const auto labels = file.tensors().find("labels"); labels != file.tensors().end())
+      if (at::isFloatingType(labels->second.dtype) != labels_are_numbers())
+        throw std::runtime_error(fmt::format(
+            "{}: \"labels\" are {}, and those of {} are not: write files whose labels are all of one kind",
+            path.string(), labels_are_numbers() ? "integers" : "floating-point numbers", paths.front().string()));
     begin_.push_back(begin_.back() + rows);
   }
 }
@@ -389,6 +394,23 @@ Batch Examples::read(std::span<const int64_t> rows) const {
   Batch batch = batch_of(tensors, held);
   if (!batch.labels.defined()) batch.labels = made_labels(task, batch, texts());
   return batch;
+}
+
+void Examples::check_labels(double low, double high, bool whole) const {
+  for (const SafetensorsFile& file : files_) {
+    if (!file.tensors().contains("labels")) continue;
+    const at::Tensor labels = file.tensor("labels").to(at::kDouble).flatten();
+    const at::Tensor right =
+        labels.ge(low).logical_and(labels.le(high)).logical_and(whole ? labels.eq(labels.round()) : labels.isfinite());
+    const at::Tensor wrong = labels.masked_select(right.logical_or(labels.eq(kIgnoredTarget)).logical_not());
+    if (wrong.numel() == 0) continue;
+    throw std::runtime_error(fmt::format("{}: \"labels\" holds {}: write {}, or {} where there is no target",
+                                         file.path().string(), wrong[0].item<double>(),
+                                         high > 1.0 ? "finite numbers"
+                                         : whole    ? "0 or 1"
+                                                    : fmt::format("numbers from {} to {}", low, high),
+                                         kIgnoredTarget));
+  }
 }
 
 void Examples::check_ids() const {

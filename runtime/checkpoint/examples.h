@@ -52,6 +52,10 @@ class Examples {
   /// sample counts. Throws std::runtime_error where an id is not below the size of its table.
   Batch read(std::span<const int64_t> rows) const;
 
+  /// Throws where a label of any file, but kIgnoredTarget, is no finite number from `low` to `high`, or with `whole` no
+  /// whole one.
+  void check_labels(double low, double high, bool whole) const;
+
   /// Throws where any id of any file is not below the size of its table. Reads all files but for their real numbers.
   void check_ids() const;
 

@@ -52,6 +52,10 @@ bool read_jpeg_part(jpeg_decompress_struct& jpeg, JpegError& error, std::FILE* f
   if (!rows) {
     jpeg_stdio_src(&jpeg, file);
     jpeg_read_header(&jpeg, TRUE);
+    if (jpeg.num_components == 4) {
+      std::snprintf(error.message, sizeof(error.message), "it has four colours (CMYK), of which three are to be made");
+      return false;
+    }
     jpeg.out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
     jpeg_start_decompress(&jpeg);
     return true;
@@ -92,7 +96,8 @@ at::Tensor read_png(std::FILE* file, const fs::path& path, int64_t channels) {
   const auto release = [](png_image* one) { png_image_free(one); };
   const std::unique_ptr<png_image, decltype(release)> released(&png, release);
   if (!png_image_begin_read_from_stdio(&png, file)) refuse(path, png.message);
-  png.format = PNG_FORMAT_RGBA;  // in which libpng leaves colours as they are, whatever is transparent
+  png.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // of 16 bits, whose curve is otherwise taken for a straight line
+  png.format = PNG_FORMAT_RGBA;            // in which libpng leaves colours as they are, whatever is transparent
   const auto height = static_cast<int64_t>(png.height), width = static_cast<int64_t>(png.width);
   Rows rows(height, width, 4);
   if (!png_image_finish_read(&png, nullptr, rows.row(0), 0, nullptr)) refuse(path, png.message);

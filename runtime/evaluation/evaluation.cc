@@ -48,7 +48,7 @@ class Answers {
     const int64_t texts = batch.leading().size(0) / batch.labels.size(0);
     const at::Tensor samples = batch.samples.view({-1, texts}).select(1, 0);  // their places, counted by texts
     if (classes_) classes_->add(logits, task_.targets(batch.labels));
-    if (labels_) labels_->add(logits, batch.labels);
+    if (labels_) labels_->add(logits, batch.labels.reshape({batch.labels.size(0), -1}));
     if (!task_.label_count.empty()) {
       if (numbers_) numbers_->add(logits.flatten(1), batch.labels.reshape({batch.labels.size(0), -1}), samples);
       return;

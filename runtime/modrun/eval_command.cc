@@ -10,6 +10,7 @@
 #include "runtime/train/run_tokenizer.h"
 #include "runtime/train/samples.h"
 #include "runtime/train/sampling.h"
+#include "runtime/train/sentence_data.h"
 #include "runtime/train/text_ids.h"
 
 namespace modular {
@@ -19,6 +20,7 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
   check_reading(trained->config);
   check_targets(trained->config);
   const auto sets = find_data_sets(trained->config);
+  choose_sentence_loss(trained->config, sets);
   for (const DataSet& set : sets) prepare_samples(trained->config, set, Split::held_out, /*seed=*/0);
   if (std::ranges::none_of(sets, &DataSet::holds_out))
     throw ConfigError(

@@ -56,10 +56,13 @@ void write(SafetensorsWriter& writer, const Predictions& predictions, const Turn
   }
 }
 
-void predict(const RunConfig& config, const Examples& examples, int64_t batch, const fs::path& outputs, Mesh& mesh) {
+void predict(const RunConfig& config, const Examples& examples, int64_t batch_size, const fs::path& outputs,
+             Mesh& mesh) {
   const auto model = load_model(config, mesh);
   const int64_t dp_size = mesh.size(Axis::dp_replicate) * mesh.size(Axis::dp_shard), dp_rank = data_parallel_rank(mesh);
-  const int64_t all = examples.size(), turns = (all + batch * dp_size - 1) / (batch * dp_size);
+  const int64_t all = examples.size();
+  const int64_t batch = std::min(batch_size, (all + dp_size - 1) / dp_size);
+  const int64_t turns = (all + batch * dp_size - 1) / (batch * dp_size);
   fs::path partial = outputs;
   partial += ".partial";
   std::optional<SafetensorsWriter> writer;
@@ -104,6 +107,14 @@ PreparedCommand prepare_predict(const Arguments& arguments, const Environment& p
   if (examples->size() == 0)
     throw DataError(fmt::format("{} holds no example: write at least one row", arguments.inputs.string()));
   examples->check_ids();
+  const auto shape = examples->row_shape("input_ids");
+  if (const auto longest = longest_sequence(network); !shape.empty() && longest && shape.back() > *longest)
+    throw DataError(fmt::format("{} has {} tokens a row, and {} has positions for {}: write shorter ones",
+                                arguments.inputs.string(), shape.back(), network.entry->architecture, *longest));
+  const fs::path folder = fs::absolute(arguments.outputs).parent_path();
+  if (!fs::is_directory(folder) || fs::is_directory(arguments.outputs))
+    throw ConfigError(fmt::format("--outputs {} cannot be written: name a file in a folder that is there",
+                                  arguments.outputs.string()));
   PreparedCommand command;
   command.mesh = trained->mesh;
   command.options = trained->config.mesh_options();

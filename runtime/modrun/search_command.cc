@@ -20,6 +20,7 @@
 #include "runtime/search/pruning.h"
 #include "runtime/train/config_field.h"
 #include "runtime/train/data_sets.h"
+#include "runtime/train/sentence_data.h"
 
 namespace modular {
 namespace {
@@ -140,6 +141,7 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
   const Environment place{.world_size = launch_options.ranks_per_node,
                           .local_world_size = launch_options.ranks_per_node};
   check_values(arguments, search, place);
+  choose_sentence_loss(config, find_data_sets(config));
   check_objectives(config, search);
   check_pruner(config, search);
 

@@ -18,6 +18,7 @@
 #include "runtime/parallel/schedule_play.h"
 #include "runtime/plan/fake_groups.h"
 #include "runtime/plan/fake_kernels.h"
+#include "runtime/train/images.h"
 #include "runtime/train/preflight.h"
 #include "runtime/train/samples.h"
 
@@ -38,6 +39,13 @@ Rows batches_of(const RunConfig& config) {
       return samples->read(places, rows);
     };
   }
+  if (config.reads("images"))
+    return [shape = image_shape(config)](int64_t rows) {
+      Batch batch;
+      batch.pixel_values = at::zeros({rows, shape.channels, shape.height, shape.width});
+      batch.labels = at::zeros({rows}, at::kLong);
+      return batch;
+    };
   return [length = config.train.seq_len, packs = config.data.pack](int64_t rows) {
     Batch batch;
     batch.input_ids = at::zeros({rows, length}, at::kLong);
@@ -155,7 +163,7 @@ RankPlan plan_rank(const RunConfig& config, const MeshShape& shape, const BatchS
     std::vector<Batch> batches;
     for (int64_t i = 0; i < micro_batches; ++i) {
       batches.push_back(rows(batch.micro_batch));
-      batches.back().samples = at::arange(batch.micro_batch, at::kLong);
+      batches.back().samples = at::arange(batches.back().leading().size(0), at::kLong);
     }
     const TrafficSince before;
     model.step(batches);

@@ -1,6 +1,7 @@
 #include "runtime/train/config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +13,7 @@
 #include "runtime/checkpoint/examples.h"
 #include "runtime/model/tasks.h"
 #include "runtime/train/config_field.h"
+#include "runtime/train/held_out.h"
 
 namespace modular {
 
@@ -106,6 +108,16 @@ ParallelOptions RunConfig::parallel_options() const {
                     .bias_speed = router.bias_speed};
   options.sentences = sentences;
   return options;
+}
+
+std::string checkpoint_best_refusal(const RunConfig& config) {
+  const std::string& best = config.checkpoint.best;
+  std::vector<std::string> judges = {"loss"};
+  for (const Metric& metric : config.eval_metrics())
+    if (config.data.sets.size() < 2 || is_told_of_all_sets(metric, config.network)) judges.push_back(metric.name);
+  if (best.empty() || std::ranges::find(judges, best) != judges.end()) return {};
+  return fmt::format("checkpoint.best is \"{}\": it must be one of {}, or among eval.metrics", best,
+                     fmt::join(judges, ", "));
 }
 
 double configured_aux_loss(const ModelConfig& network) {

@@ -338,6 +338,9 @@ struct RunConfig {
   BatchShape batch_shape(const MeshShape& mesh, int64_t dp_rank) const;
 };
 
+/// Says in a sentence that no evaluation of the run has what checkpoint.best names, or nothing.
+std::string checkpoint_best_refusal(const RunConfig& config);
+
 /// The coefficient of the loss that balances experts where a config of transformers asks for one: of language models
 /// alone, as there.
 double configured_aux_loss(const ModelConfig& network);

@@ -331,13 +331,11 @@ void check_together(const RunConfig& config) {
   } catch (const std::invalid_argument& error) {
     unless(false, {"eval.metrics"}, fmt::format("eval.metrics: {}", error.what()));
   }
-  std::vector<std::string> judges = {"loss"};
-  for (const Metric& metric : config.eval_metrics())
-    if (config.data.sets.size() < 2 || is_told_of_all_sets(metric, config.network)) judges.push_back(metric.name);
   const std::string& best = config.checkpoint.best;
-  unless(best.empty() || std::ranges::find(judges, best) != judges.end(), {"checkpoint.best"},
-         fmt::format("checkpoint.best is \"{}\": it must be one of {}, or among eval.metrics", best,
-                     fmt::join(judges, ", ")));
+  // Which metrics there are may follow from the data.
+  const bool waits = find_task(config.network.entry->task)->texts == kAnyTexts && config.sentences.loss.empty();
+  const std::string best_refusal = waits ? "" : checkpoint_best_refusal(config);
+  unless(best_refusal.empty(), {"checkpoint.best"}, best_refusal);
   unless(best.empty() || config.checkpoint.every >= 0, {"checkpoint.best", "checkpoint.every"},
          fmt::format("checkpoint.best is \"{}\", and checkpoint.every is -1: no checkpoint would be written", best));
   const auto& data = config.data;

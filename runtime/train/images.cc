@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint/config_json.h"
+#include "runtime/checkpoint/examples.h"
 #include "runtime/model/tasks.h"
 
 namespace modular {
@@ -64,6 +65,14 @@ void check_images(const RunConfig& config, const DataSet& set) {
                     "instead (docs/training.md)",
                     entry.architecture, entry.task));
   image_shape(config);
+  if (const std::string problem = problem_of(config.network); !problem.empty())
+    throw ConfigError(
+        fmt::format("the images of data.paths have one class each, and the problem of {} is {}: set "
+                    "model.config.problem_type to single_label_classification, and num_labels to at least 2",
+                    entry.architecture, problem));
+  if (set.options.held_out_part > 0.0)
+    throw ConfigError(
+        "data.held_out_part would hold out the images of the last classes: set data.held_out_every or data.held_out");
   const auto classes = static_cast<int64_t>(set.image_classes().size());
   const int64_t labels = fields_as_json(*config.network.config).value("num_labels", int64_t{0});
   if (labels != classes)

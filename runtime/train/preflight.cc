@@ -24,6 +24,7 @@
 #include "runtime/train/images.h"
 #include "runtime/train/packing_refusal.h"
 #include "runtime/train/samples.h"
+#include "runtime/train/sentence_data.h"
 
 namespace modular {
 
@@ -274,9 +275,7 @@ std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const DataSet&
                     "ones, or raise model.config.max_position_embeddings",
                     shape.back(), config.network.entry->architecture, *longest));
   check_images_of(config.network, examples);
-  if (find_task(config.network.entry->task)->texts == kAnyTexts)
-    refuse_if(sentence_refusal(config.sentences, examples.examples().texts(), examples.examples().has_labels(),
-                               examples.examples().labels_are_numbers()));
+  check_sentence_data(config, examples.examples());
   return samples;
 }
 
@@ -384,15 +383,12 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   run.config.train.batch_size = settings.batch_shape(run.mesh, 0).global();
 
   run.sets = find_data_sets(settings);
+  choose_sentence_loss(run.config, run.sets);
+  refuse_if(checkpoint_best_refusal(settings));
   int64_t samples = 0;
   for (const DataSet& set : run.sets) {
     samples += prepare_samples(settings, set, Split::training, 0)->count();
     prepare_samples(settings, set, Split::held_out, 0);
-    if (!set.has_examples() || find_task(settings.network.entry->task)->texts != kAnyTexts) continue;
-    const ExampleSamples examples(set.files.training, settings.network);
-    run.config.sentences.loss =
-        sentence_loss_of(settings.sentences, examples.examples().texts(), examples.examples().labels_are_numbers())
-            .name;
   }
   count_steps(run.config, samples);
   check_trace(settings, world_size);
@@ -430,7 +426,11 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
 void check_examples(const Run& run) {
   for (const DataSet& set : run.sets)
     for (const auto* files : {&set.files.training, &set.files.held_out})
-      if (set.has_examples() && !files->empty()) ExampleSamples(*files, run.config.network).examples().check_ids();
+      if (set.has_examples() && !files->empty()) {
+        const ExampleSamples samples(*files, run.config.network);
+        samples.examples().check_ids();
+        check_label_values(run.config, samples.examples());
+      }
 }
 
 void make_run_folder(const Run& run) {

@@ -89,11 +89,18 @@ TEST_F(ImageData, WhatDoesNotSuitIsRefusedBeforeARankStarts) {
               HasSubstr("the images of data.paths are in 3 folders, which are classes, and num_labels of the model's "
                         "config is 2: set model.config.num_labels to 3"));
   EXPECT_THAT(refusal({"model.config.num_channels=4"}), HasSubstr("num_channels of ViTForImageClassification is 4"));
+  EXPECT_THAT(refusal({"data.held_out_part=0.3"}), HasSubstr("set data.held_out_every or data.held_out"));
+  EXPECT_THAT(refusal({"model.config.problem_type=regression"}), HasSubstr("the images of data.paths have one class"));
   const auto text = train("refused", {"--set", "data.format=images", "--set", "model.entry=llama", "--set",
                                       "data.paths=['" + images().string() + "']"});
   EXPECT_EQ(text.status, 2);
   EXPECT_THAT(text.output, HasSubstr("data.format is \"images\", folders of classes, and LlamaForCausalLM is for "
                                      "causal-lm"));
+}
+
+TEST_F(ImageData, ArePlanned) {
+  const auto plan = modrun(with({"plan", config_.string(), "--ranks", "2"}, options("images", images().string())));
+  EXPECT_EQ(plan.status, 0) << plan.output;
 }
 
 TEST_F(ImageData, ABrokenFileIsNamedByTheRunThatReadsIt) {

@@ -116,6 +116,19 @@ TEST_F(Predict, TheItemsThatAreLikeliestAfterASession) {
   expect_same_on_meshes(found);
 }
 
+TEST_F(Predict, OutputsThatCannotBeWrittenAreRefusedBeforeARankStarts) {
+  train_case("BertModel", kBert, {{"input_ids", ids({kRows, 2, kSeq})}});
+  for (const std::string& outputs : {(folder_.path() / "none/x").string(), folder_.path().string()}) {
+    const auto run =
+        modrun({"predict", run_folder("run").string(), "--inputs", inputs().string(), "--outputs", outputs});
+    EXPECT_EQ(run.status, 2) << run.output;
+    EXPECT_THAT(run.output, HasSubstr("cannot be written: name a file in a folder that is there"));
+  }
+  write_safetensors(inputs(), {{"input_ids", ids({kRows, 2, 40})}});
+  const auto run = modrun({"predict", run_folder("run").string(), "--inputs", inputs().string(), "--outputs", "x"});
+  EXPECT_THAT(run.output, HasSubstr("has 40 tokens a row, and BertModel has positions for 16"));
+}
+
 TEST_F(Predict, OfALanguageModelIsRefusedWithWhatThereIs) {
   train_case(
       "llama",

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "runtime/checkpoint/safetensors.h"
 #include "tests/modrun/modrun_process.h"
 
@@ -125,6 +127,52 @@ TEST_F(Sentences, WhatDoesNotSuitTheDataIsRefusedBeforeARankStarts) {
   EXPECT_THAT(refusal({"sentences.loss=in-batch"}),
               HasSubstr("the \"labels\" of the examples are floating-point numbers: write integers, or set "
                         "sentences.loss to \"cosine\""));
+}
+
+TEST_F(Sentences, LabelsThatTheLossDoesNotKnowAreRefusedBeforeARankStarts) {
+  Tensors given = texts(2);
+  given.emplace_back("labels", at::full({kSamples}, 2, at::kLong));
+  write(given);
+  EXPECT_THAT(refusal({"sentences.loss=contrastive"}),
+              HasSubstr("\"labels\" holds 2: write 0 or 1, or -100 where there is no target"));
+  given.back().second = at::full({kSamples}, 4.5);
+  write(given);
+  EXPECT_THAT(refusal({}), HasSubstr("\"labels\" holds 4.5: write numbers from -1 to 1"));
+  given.back().second = at::full({kSamples}, std::nan(""));
+  write(given);
+  EXPECT_THAT(refusal({}), HasSubstr("\"labels\" holds nan"));
+  given.back().second = at::rand({kSamples});
+  write(given);
+  given.back().second = at::ones({kSamples}, at::kLong);
+  write_safetensors(folder_.path() / "examples/b.safetensors", given);
+  EXPECT_THAT(refusal({}), HasSubstr("b.safetensors: \"labels\" are integers, and those of"));
+  fs::remove(folder_.path() / "examples/b.safetensors");
+}
+
+TEST_F(Sentences, HeldOutExamplesAreWhatTheLossComparesToo) {
+  Tensors scored = texts(2);
+  scored.emplace_back("labels", at::rand({kSamples}));
+  write(scored);
+  write_safetensors(folder_.path() / "examples/held.safetensors", texts(2));
+  EXPECT_THAT(refusal({"data.held_out=['*held*']"}), HasSubstr("the examples have no \"labels\""));
+  write_safetensors(folder_.path() / "examples/held.safetensors", scored);
+  const auto run = train("best", with(options({"data.held_out=['*held*']"}), {"--set", "checkpoint.best=spearman"}));
+  EXPECT_EQ(run.status, 0) << run.output;
+  EXPECT_THAT(refusal({"data.held_out=['*held*']", "checkpoint.best=mrr@10"}),
+              HasSubstr("checkpoint.best is \"mrr@10\": it must be one of loss, pearson, spearman"));
+  EXPECT_THAT(refusal({"data.held_out=['*held*']", "sentences.loss=in-batch", "eval.metrics=['recall']"}),
+              HasSubstr("\"recall\" needs the number of places that count"));
+  fs::remove(folder_.path() / "examples/held.safetensors");
+}
+
+TEST_F(Sentences, ArePlanned) {
+  write(texts(2));
+  for (const Words& mesh : {Words{}, Words{"--set", "parallel.pp=2", "--set", "train.micro_batches=3"}}) {
+    const auto plan = modrun(with(with({"plan", config_.string(), "--ranks", "2"}, options({})), mesh));
+    EXPECT_EQ(plan.status, 0) << plan.output;
+  }
+  const auto fits = train("fits", options({"parallel.memory=4GiB", "train.micro_batches=0"}));
+  EXPECT_EQ(fits.status, 0) << fits.output;
 }
 
 TEST_F(Sentences, AnExportedEncoderIsOneOfSentenceTransformers) {

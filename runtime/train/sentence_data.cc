@@ -1,0 +1,56 @@
+#include "runtime/train/sentence_data.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "runtime/model/tasks.h"
+#include "runtime/train/samples.h"
+
+namespace modular {
+namespace {
+
+bool embeds_sentences(const RunConfig& config) { return find_task(config.network.entry->task)->texts == kAnyTexts; }
+
+}  // namespace
+
+void choose_sentence_loss(RunConfig& config, const std::vector<DataSet>& sets) {
+  if (!embeds_sentences(config) || !config.sentences.loss.empty()) return;
+  for (const DataSet& set : sets) {
+    if (!set.has_examples() || set.files.training.empty()) continue;
+    const ExampleSamples samples(set.files.training, config.network);
+    const Examples& examples = samples.examples();
+    config.sentences.loss = sentence_loss_of({}, examples.texts(), examples.labels_are_numbers()).name;
+    return;
+  }
+}
+
+void check_sentence_data(const RunConfig& config, const Examples& examples) {
+  if (!embeds_sentences(config)) return;
+  const int64_t texts = examples.texts();
+  const std::string refusal =
+      sentence_refusal(config.sentences, texts, examples.has_labels(), examples.labels_are_numbers());
+  if (!refusal.empty()) throw ConfigError(refusal);
+  for (const Metric& metric : config.eval_metrics())
+    if (metric.kind->of == MetricKind::Of::numbers && (texts != 2 || !examples.has_labels()))
+      throw ConfigError(
+          fmt::format("eval.metrics has {}, which compares the cosine of two texts with their label, and the examples "
+                      "have {}: leave "
+                      "it out",
+                      metric.name, texts != 2 ? fmt::format("{} texts", texts) : "no labels"));
+}
+
+void check_label_values(const RunConfig& config, const Examples& examples) {
+  const SentenceLoss::Labels labels =
+      embeds_sentences(config)
+          ? sentence_loss_of(config.sentences, examples.texts(), examples.labels_are_numbers()).labels
+          : SentenceLoss::Labels::none;
+  if (labels == SentenceLoss::Labels::alike || problem_of(config.network) == "multi_label_classification")
+    examples.check_labels(0.0, 1.0, /*whole=*/true);
+  else if (labels == SentenceLoss::Labels::scores)
+    examples.check_labels(-1.0, 1.0, /*whole=*/false);
+  else if (examples.labels_are_numbers())
+    examples.check_labels(std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max(), /*whole=*/false);
+}
+
+}  // namespace modular
