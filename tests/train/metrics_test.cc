@@ -20,15 +20,15 @@ std::vector<nlohmann::json> lines(const std::filesystem::path& path) {
 }
 
 const StepMetrics kStep = {.step = 3,
-                               .loss = 4.25,
-                               .grad_norm = 1.5,
-                               .lr = 3e-4,
-                               .seconds = 2.0,
-                               .data_wait = 0.5,
-                               .tokens = 4096,
-                               .step_samples = 16,
-                               .samples = 48,
-                               .memory_peak = 1 << 30};
+                           .loss = 4.25,
+                           .grad_norm = 1.5,
+                           .lr = 3e-4,
+                           .seconds = 2.0,
+                           .data_wait = 0.5,
+                           .tokens = 4096,
+                           .step_samples = 16,
+                           .samples = 48,
+                           .memory_peak = 1 << 30};
 
 TEST(MetricsFile, EachStepIsOneObject) {
   TemporaryFolder folder;
