@@ -30,9 +30,9 @@ struct BatchShape {
 
 class BatchSource {
  public:
-  /// Batches of `samples`, which must outlive it.
-  BatchSource(const Samples& samples, const BatchShape& shape, uint64_t seed)
-      : samples_(samples), shape_(shape), seed_(seed) {}
+  /// Batches of `samples`, which must outlive it; in the order of samples_at.
+  BatchSource(const Samples& samples, const BatchShape& shape, uint64_t seed, bool by_length = false)
+      : samples_(samples), shape_(shape), seed_(seed), by_length_(by_length) {}
 
   /// Samples in one pass over the data.
   int64_t samples() const { return samples_.count(); }
@@ -55,7 +55,12 @@ class BatchSource {
   const Samples& samples_;
   BatchShape shape_;
   uint64_t seed_;
+  bool by_length_;
 };
+
+/// The samples at positions [begin, end). With `by_length` those of like length come together: of each pass, 1024 of
+/// the random order at a time, or a quarter of the pass where that is less, are sorted, the longest first.
+std::vector<int64_t> samples_at(const Samples& samples, int64_t begin, int64_t end, uint64_t seed, bool by_length);
 
 /// Which sample is at `position` when each pass over `samples` has its own order.
 int64_t sample_at(int64_t position, int64_t samples, uint64_t seed);

@@ -29,6 +29,8 @@ struct DataOptions {
   int64_t held_out_every = 0;         // every n-th file, in the order of their paths, is held out of training; 0: none
   std::vector<std::string> held_out;  // files whose path matches one of these globs are held out
   double held_out_part = 0.0;         // share of the samples, the last ones, that is held out instead of files; 0: none
+  bool trim = false;                  // examples: batches end with the longest row of their step
+  bool group_by_length = false;       // examples: rows of like length come together
   double mask_probability = 0.15;     // of masked language modeling
   bool pack = false;                  // a row's documents do not see each other
   int64_t end_of_text = -1;           // the id of the token that ends a document; -1: files alone end one

@@ -21,9 +21,9 @@ std::vector<DataPosition::OfSet> in_sets(const DataPosition& position, size_t co
 
 }  // namespace
 
-MixedSource::MixedSource(const std::vector<Set>& sets, const BatchShape& shape, uint64_t seed)
+MixedSource::MixedSource(const std::vector<Set>& sets, const BatchShape& shape, uint64_t seed, bool by_length)
     : apportionment_(weights_of(sets), seed), step_samples_(shape.global()) {
-  for (const Set& set : sets) sources_.emplace_back(*set.samples, shape, seed);
+  for (const Set& set : sets) sources_.emplace_back(*set.samples, shape, seed, by_length);
 }
 
 int64_t MixedSource::samples() const {

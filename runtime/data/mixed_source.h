@@ -18,7 +18,7 @@ class MixedSource {
 
   /// At least one set. Which set a step draws from follows from the weights, `seed` and the steps before it, and so is
   /// the same on all ranks.
-  MixedSource(const std::vector<Set>& sets, const BatchShape& shape, uint64_t seed);
+  MixedSource(const std::vector<Set>& sets, const BatchShape& shape, uint64_t seed, bool by_length = false);
 
   /// Samples in one pass over all sets.
   int64_t samples() const;

@@ -19,6 +19,8 @@ class SampleRange final : public Samples {
   int64_t count() const override { return count_; }
   int64_t tokens() const override { return all_->tokens(); }
   Batch read(std::span<const SamplePlace> places, int64_t rows) const override;
+  Batch cut(Batch batch, std::span<const int64_t> step) const override;
+  int64_t length(int64_t sample) const override { return all_->length(first_ + sample); }
 
  private:
   std::unique_ptr<Samples> all_;

@@ -27,6 +27,13 @@ class Samples {
   /// The samples at `places` as a batch of `samples` samples on the CPU, labels set; those after them have no targets.
   /// Each sample is as many rows as it has texts. Throws DataError where the data is not what the model reads.
   virtual Batch read(std::span<const SamplePlace> places, int64_t samples) const = 0;
+
+  /// `batch` without the padding that none of these samples needs, which are those of a whole step: all ranks cut
+  /// alike.
+  virtual Batch cut(Batch batch, std::span<const int64_t>) const { return batch; }
+
+  /// How long a sample is, for samples of like length to come together; 0 where all are alike.
+  virtual int64_t length(int64_t) const { return 0; }
 };
 
 }  // namespace modular

@@ -360,6 +360,10 @@ void check_together(const RunConfig& config) {
          fmt::format("data.end_of_text is {}, which only data.pack reads: set data.pack = true, or leave it out",
                      data.end_of_text));
   const std::vector<std::string> formats = config.data_formats();
+  for (const auto& [key, is_set] :
+       {std::pair("data.trim", data.trim), std::pair("data.group_by_length", data.group_by_length)})
+    unless(!is_set || formats[0] == "examples", {key},
+           fmt::format("{} is for examples, whose attention_mask says how long they are: leave it out", key));
   const auto other = std::ranges::find_if(formats, [](const auto& one) { return one != "bytes"; });
   unless(!data.pack || data.end_of_text >= 0 || other == formats.end() || *other == "examples", {"data.pack"},
          fmt::format("data.pack keeps documents apart, and files of {} do not say where one ends: set data.end_of_text "

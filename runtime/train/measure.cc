@@ -41,7 +41,7 @@ Measurement measure(const Run& run, Mesh& mesh, int64_t warm_up, int64_t steps) 
   Optimizer optimizer(model.parameters(), config.optim, mesh);
   const auto samples = open_sets(config, run.sets, Split::training, config.train.seed);
   const BatchShape shape = config.batch_shape(run.mesh, data_parallel_rank(mesh));
-  const MixedSource source = mix(run.sets, samples, shape, config.train.seed);
+  const MixedSource source = mix(run.sets, samples, shape, config.train.seed, config.data.group_by_length);
   DataPosition position;
 
   Measurement measured{.samples_per_step = static_cast<double>(shape.global())};

@@ -114,9 +114,10 @@ std::string check_continued(RunConfig& config, int64_t samples) {
   RunConfig before = read_run_config(file, {"train.dir=" + config.train.dir});
   count_steps(before, samples);
   const auto then = section_fields(before), now = section_fields(config);
-  for (const std::string_view path : {"data.format", "data.sets", "data.held_out_every", "data.held_out",
-                                      "data.held_out_part", "data.pack", "data.end_of_text", "data.mask_probability",
-                                      "data.mask_token", "train.seq_len", "train.seed", "optim.frozen", "optim.name"}) {
+  for (const std::string_view path :
+       {"data.format", "data.sets", "data.held_out_every", "data.held_out", "data.held_out_part", "data.pack",
+        "data.end_of_text", "data.group_by_length", "data.mask_probability", "data.mask_token", "train.seq_len",
+        "train.seed", "optim.frozen", "optim.name"}) {
     const auto is_it = [&](const ConfigField& field) { return field.path == path; };
     const std::string was = toml_value(std::ranges::find_if(then, is_it)->value),
                       is = toml_value(std::ranges::find_if(now, is_it)->value);

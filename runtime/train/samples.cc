@@ -22,7 +22,11 @@ std::vector<std::filesystem::path> paths_of(const std::vector<DataFile>& files) 
 
 std::unique_ptr<Samples> all_samples(const RunConfig& config, const DataSet& set, const std::vector<DataFile>& files,
                                      int64_t seed) {
-  if (set.has_examples()) return std::make_unique<ExampleSamples>(files, config.network);
+  if (set.has_examples()) {
+    auto examples = std::make_unique<ExampleSamples>(files, config.network);
+    if (config.data.trim || config.data.group_by_length) examples->measure(config.data.trim);
+    return examples;
+  }
   if (set.has_images()) return std::make_unique<ImageSamples>(files, set.image_classes(), image_shape(config));
   std::optional<Packing> packing = config.packing();
   if (packing) packing->first_position = first_position(config.network);
@@ -52,8 +56,33 @@ std::string describe_size(const DataSet& set, const Samples* samples) {
 }  // namespace
 
 ExampleSamples::ExampleSamples(const std::vector<DataFile>& files, const ModelConfig& model)
-    : examples_(paths_of(files), model) {
+    : paths_(paths_of(files)), examples_(paths_, model), has_decoder_(model.entry->task == "seq2seq") {
   if (examples_.size() == 0) throw DataError("the files of data.paths hold no example: write at least one row");
+}
+
+void ExampleSamples::measure(bool trims) {
+  lengths_ = row_lengths(paths_, has_decoder_);
+  trims_ = trims;
+  if (lengths_.empty())
+    throw DataError(
+        "data.trim and data.group_by_length go by attention_mask, which the files of data.paths do not have: write it, "
+        "or leave the two out");
+}
+
+Batch ExampleSamples::cut(Batch batch, std::span<const int64_t> step) const {
+  if (!trims_) return batch;
+  RowLength longest;
+  for (const int64_t sample : step) {
+    const RowLength& row = lengths_[static_cast<size_t>(sample)];
+    longest = {std::max(longest.input, row.input), std::max(longest.target, row.target)};
+  }
+  return cut_to(std::move(batch), longest, has_decoder_);
+}
+
+int64_t ExampleSamples::length(int64_t sample) const {
+  if (lengths_.empty()) return 0;
+  const RowLength& row = lengths_[static_cast<size_t>(sample)];
+  return row.input + row.target;
 }
 
 int64_t ExampleSamples::tokens() const {
@@ -94,10 +123,10 @@ std::vector<std::unique_ptr<Samples>> open_sets(const RunConfig& config, const s
 }
 
 MixedSource mix(const std::vector<DataSet>& sets, const std::vector<std::unique_ptr<Samples>>& samples,
-                const BatchShape& shape, int64_t seed) {
+                const BatchShape& shape, int64_t seed, bool by_length) {
   std::vector<MixedSource::Set> mixed;
   for (size_t set = 0; set < sets.size(); ++set) mixed.push_back({samples[set].get(), sets[set].weight});
-  return {mixed, shape, static_cast<uint64_t>(seed)};
+  return {mixed, shape, static_cast<uint64_t>(seed), by_length};
 }
 
 std::string describe_sizes(const std::vector<DataSet>& sets, const std::vector<std::unique_ptr<Samples>>& training,

@@ -11,6 +11,7 @@
 #include "runtime/data/samples.h"
 #include "runtime/train/config.h"
 #include "runtime/train/data_sets.h"
+#include "runtime/train/row_lengths.h"
 
 namespace modular {
 
@@ -19,14 +20,23 @@ class ExampleSamples final : public Samples {
  public:
   ExampleSamples(const std::vector<DataFile>& files, const ModelConfig& model);
 
+  /// Reads how long all rows are, which cut() and length() then go by; `trims`: cut() does so. Throws DataError where
+  /// the files do not say it.
+  void measure(bool trims);
+
   int64_t count() const override { return examples_.size(); }
   int64_t tokens() const override;
   Batch read(std::span<const SamplePlace> places, int64_t rows) const override;
+  Batch cut(Batch batch, std::span<const int64_t> step) const override;
+  int64_t length(int64_t sample) const override;
 
   const Examples& examples() const { return examples_; }
 
  private:
+  std::vector<std::filesystem::path> paths_;
   Examples examples_;
+  bool has_decoder_, trims_ = false;
+  std::vector<RowLength> lengths_;  // of all rows, where they were measured
 };
 
 enum class Split { training, held_out };
@@ -42,7 +52,7 @@ std::vector<std::unique_ptr<Samples>> open_sets(const RunConfig& config, const s
 
 /// Steps of the sets, which were opened.
 MixedSource mix(const std::vector<DataSet>& sets, const std::vector<std::unique_ptr<Samples>>& samples,
-                const BatchShape& shape, int64_t seed);
+                const BatchShape& shape, int64_t seed, bool by_length);
 
 /// How much there is, e.g. "12.5 M tokens to train on, 0.1 M tokens held out", of each of several sets by its name.
 std::string describe_sizes(const std::vector<DataSet>& sets, const std::vector<std::unique_ptr<Samples>>& training,

@@ -70,7 +70,7 @@ class Trainer {
         training_(open_sets(config_, run.sets, Split::training, config_.train.seed)),
         held_out_(open_sets(config_, run.sets, Split::held_out, /*seed=*/0)),
         shape_(config_.batch_shape(run.mesh, data_parallel_rank(mesh))),
-        source_(mix(run.sets, training_, shape_, config_.train.seed)),
+        source_(mix(run.sets, training_, shape_, config_.train.seed, config_.data.group_by_length)),
         saver_({.folder = config_.checkpoints(),
                 .keep_last = config_.checkpoint.keep,
                 .background = config_.checkpoint.background,

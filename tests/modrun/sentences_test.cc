@@ -165,6 +165,20 @@ TEST_F(Sentences, HeldOutExamplesAreWhatTheLossComparesToo) {
   fs::remove(folder_.path() / "examples/held.safetensors");
 }
 
+// Dropout is off, as what it drops follows from the place in the whole row.
+TEST_F(Sentences, TrainAlikeWithoutTheirPadding) {
+  Tensors given = texts(2);
+  for (auto& [name, tensor] : given) tensor = at::constant_pad_nd(tensor, {0, 10});
+  write(given);
+  const Words still = {"model.config.hidden_dropout_prob=0", "model.config.attention_probs_dropout_prob=0"};
+  ASSERT_EQ(train("whole", options(still)).status, 0);
+  const auto run = train("trimmed", options(with(still, {"data.trim=true"})), {"--nproc-per-node", "2"});
+  ASSERT_EQ(run.status, 0) << run.output;
+  const std::vector<double> whole = losses("whole"), trimmed = losses("trimmed");
+  ASSERT_EQ(trimmed.size(), whole.size());
+  for (size_t step = 0; step < whole.size(); ++step) EXPECT_NEAR(trimmed[step], whole[step], 1e-5) << step;
+}
+
 TEST_F(Sentences, ArePlanned) {
   write(texts(2));
   for (const Words& mesh : {Words{}, Words{"--set", "parallel.pp=2", "--set", "train.micro_batches=3"}}) {
