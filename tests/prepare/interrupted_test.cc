@@ -28,8 +28,12 @@ class Interrupted : public PrepareCommand {
 
   /// Starts it, and kills it once `shards` files of the unfinished folder are there.
   void kill_after(size_t shards, const Words& arguments) const {
+    kill_once(arguments, [&] { return done() >= shards; });
+  }
+
+  void kill_once(const Words& arguments, const std::function<bool()>& holds) const {
     const auto started = testing::start_program(with({MODRUN}, arguments), folder_.path());
-    testing::await(started, [&] { return done() >= shards; });
+    testing::await(started, holds);
     ::kill(started.pid, SIGKILL);
     testing::end_of_program(started);
   }
@@ -57,6 +61,9 @@ TEST_F(Interrupted, GoesOnToTheSameBytes) {
       EXPECT_FALSE(fs::exists(out("cut")));
       EXPECT_GE(done(), shards);
     }
+    // And amid what follows when all rows are encoded.
+    kill_once(preparing(options(entry), "cut"),
+              [&] { return fs::exists(out("cut") + ".partial/part-00003.safetensors"); });
     const auto rest = prepare(with(options(entry), {"--jobs", "3"}), "cut");
     ASSERT_EQ(rest.status, 0) << rest.output;
     EXPECT_FALSE(fs::exists(out("cut") + ".partial"));
@@ -88,6 +95,18 @@ TEST_F(Interrupted, IsRefusedWithOtherOptionsOrSources) {
   refused(preparing(options("BertForSequenceClassification", "unigram"), "cut"), "was prepared with another tokenizer");
   std::ofstream(source_, std::ios::app) << "{\"text\":\"more\",\"label\":\"no\"}\n";
   refused(preparing(all, "cut"), "rows.jsonl is another file or has changed since");
+}
+
+TEST_F(Interrupted, OneProgramAtATimePreparesAFolder) {
+  const Words all = preparing(options("LlamaForCausalLM"), "cut");
+  const auto first = testing::start_program(with({MODRUN}, all), folder_.path());
+  testing::await(first, [&] { return done() >= 1; });
+  ::kill(first.pid, SIGSTOP);
+  const auto second = modrun(all);
+  ::kill(first.pid, SIGCONT);
+  EXPECT_EQ(second.status, 2) << second.output;
+  EXPECT_THAT(second.output, HasSubstr("is in use by process"));
+  EXPECT_EQ(testing::end_of_program(first).status, 0);
 }
 
 TEST_F(Interrupted, WhatIsCompleteIsLeftAsItIs) {

@@ -42,6 +42,8 @@ const Words kLanguageModel = {"model.entry=LlamaForCausalLM", "data.format=token
 
 TEST_F(Travel, AnExportedClassifierSaysInTransformersWhatForwardSays) {
   train("wordpiece", {"--entry", "BertForSequenceClassification", "--label", "label"}, kClassifier);
+  const auto resumed = modrun({"train", run_, "--resume", "--set", "train.steps=7"});
+  ASSERT_EQ(resumed.status, 0) << resumed.output;
   const auto exported = modrun({"export", run_ + "/checkpoints", exported_});
   ASSERT_EQ(exported.status, 0) << exported.output;
   const std::string logits = (folder_.path() / "logits.safetensors").string();
