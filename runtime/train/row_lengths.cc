@@ -24,8 +24,8 @@ at::Tensor ends_of(const at::Tensor& of_texts) {
 }
 
 /// The same of a file's tensor; nothing where it has none with positions.
-void lengthen(std::vector<RowLength>& lengths, size_t first, const SafetensorsFile& file, std::string_view name,
-              int64_t padding, int64_t RowLength::* length) {
+void lengthen(std::vector<UnpaddedLength>& lengths, size_t first, const SafetensorsFile& file, std::string_view name,
+              int64_t padding, int64_t UnpaddedLength::* length) {
   const auto header = file.tensors().find(name);
   if (header == file.tensors().end()) return;
   const auto& shape = header->second.shape;
@@ -44,22 +44,23 @@ int64_t rounded(int64_t length) { return std::max<int64_t>((length + 7) / 8 * 8,
 
 }  // namespace
 
-std::vector<RowLength> row_lengths(const std::vector<std::filesystem::path>& files, bool has_decoder) {
-  std::vector<RowLength> lengths;
+std::vector<UnpaddedLength> row_lengths(const std::vector<std::filesystem::path>& files, bool has_decoder) {
+  std::vector<UnpaddedLength> lengths;
   for (const std::filesystem::path& path : files) {
     const SafetensorsFile file(path);
     const auto mask = file.tensors().find("attention_mask");
     if (mask == file.tensors().end()) return {};
     const size_t first = lengths.size();
     lengths.resize(first + static_cast<size_t>(mask->second.shape.at(0)));
-    lengthen(lengths, first, file, "attention_mask", 0, &RowLength::input);
-    lengthen(lengths, first, file, "labels", kIgnoredTarget, has_decoder ? &RowLength::target : &RowLength::input);
-    if (has_decoder) lengthen(lengths, first, file, "decoder_attention_mask", 0, &RowLength::target);
+    lengthen(lengths, first, file, "attention_mask", 0, &UnpaddedLength::input);
+    lengthen(lengths, first, file, "labels", kIgnoredTarget,
+             has_decoder ? &UnpaddedLength::target : &UnpaddedLength::input);
+    if (has_decoder) lengthen(lengths, first, file, "decoder_attention_mask", 0, &UnpaddedLength::target);
   }
   return lengths;
 }
 
-Batch cut_to(Batch batch, const RowLength& length, bool has_decoder) {
+Batch cut_to(Batch batch, const UnpaddedLength& length, bool has_decoder) {
   const int64_t input = batch.input_ids.size(1);
   batch.fields([&](std::string_view name, at::Tensor& tensor) {
     if (!tensor.defined() || name == "pixel_values" || tensor.dim() < 2) return;

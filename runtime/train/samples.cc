@@ -71,9 +71,9 @@ void ExampleSamples::measure(bool trims) {
 
 Batch ExampleSamples::cut(Batch batch, std::span<const int64_t> step) const {
   if (!trims_) return batch;
-  RowLength longest;
+  UnpaddedLength longest;
   for (const int64_t sample : step) {
-    const RowLength& row = lengths_[static_cast<size_t>(sample)];
+    const UnpaddedLength& row = lengths_[static_cast<size_t>(sample)];
     longest = {std::max(longest.input, row.input), std::max(longest.target, row.target)};
   }
   return cut_to(std::move(batch), longest, has_decoder_);
@@ -81,7 +81,7 @@ Batch ExampleSamples::cut(Batch batch, std::span<const int64_t> step) const {
 
 int64_t ExampleSamples::length(int64_t sample) const {
   if (lengths_.empty()) return 0;
-  const RowLength& row = lengths_[static_cast<size_t>(sample)];
+  const UnpaddedLength& row = lengths_[static_cast<size_t>(sample)];
   return row.input + row.target;
 }
 

@@ -36,7 +36,7 @@ class ExampleSamples final : public Samples {
   std::vector<std::filesystem::path> paths_;
   Examples examples_;
   bool has_decoder_, trims_ = false;
-  std::vector<RowLength> lengths_;  // of all rows, where they were measured
+  std::vector<UnpaddedLength> lengths_;  // of all rows, where they were measured
 };
 
 enum class Split { training, held_out };
