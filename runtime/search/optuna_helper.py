@@ -100,7 +100,7 @@ def main():
         message = json.loads(line)
         if "running" in message:
             trial.report(message["value"], message["step"])
-            answer({"prune": trial.should_prune()})
+            answer({"prune": bool(trial.should_prune())})
             continue
         if "ask" not in message:
             tell(optuna, study, message)
