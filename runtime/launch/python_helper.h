@@ -21,6 +21,9 @@ class PythonHelper {
   /// The bytes that follow an answer. Throws std::runtime_error where it ends before.
   std::string receive(size_t bytes) { return helper_.receive(bytes); }
 
+  /// Ends it by a signal, so that an ask() which waits on another thread throws.
+  void stop() { helper_.stop(); }
+
  private:
   Helper helper_;
 };

@@ -78,9 +78,9 @@ void check_values(const Arguments& arguments, const SearchConfig& search, const 
 }
 
 /// Refuses objectives that no run of the config has.
-void check_objectives(const RunConfig& config, const SearchConfig& search) {
+void check_objectives(const RunConfig& config, const std::vector<DataSet>& sets, const SearchConfig& search) {
   std::vector<std::string> known(kRunObjectives.begin(), kRunObjectives.end());
-  if (std::ranges::any_of(find_data_sets(config), &DataSet::holds_out)) {
+  if (std::ranges::any_of(sets, &DataSet::holds_out)) {
     known.emplace_back("held_out_loss");
     std::ranges::transform(config.eval_metrics(), std::back_inserter(known), &Metric::name);
   }
@@ -141,8 +141,9 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
   const Environment place{.world_size = launch_options.ranks_per_node,
                           .local_world_size = launch_options.ranks_per_node};
   check_values(arguments, search, place);
-  choose_sentence_loss(config, find_data_sets(config));
-  check_objectives(config, search);
+  const std::vector<DataSet> sets = find_data_sets(config);
+  choose_sentence_loss(config, sets);
+  check_objectives(config, sets, search);
   check_pruner(config, search);
 
   std::optional<Optuna> optuna;

@@ -1,7 +1,6 @@
 #include "runtime/train/wandb.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -17,7 +16,7 @@ namespace modular {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 constexpr auto kLongestEnd = std::chrono::minutes(1);
 
@@ -25,30 +24,19 @@ constexpr const char* kProgram =
 #include "runtime/train/wandb_helper.inc"
     ;
 
-std::vector<std::string> command_of(const RunConfig& config) { return {config.metrics.python, "-c", kProgram}; }
-
-/// The answer to a question. Throws std::runtime_error with what the helper could not do.
-Json ask(Helper& helper, const std::string& question) {
-  Json answer = Json::parse(helper.ask(question), nullptr, /*allow_exceptions=*/false);
-  if (!answer.is_object()) throw std::runtime_error("its helper answered with no JSON");
-  if (answer.contains("error")) throw std::runtime_error(answer["error"].get<std::string>());
-  return answer;
-}
-
 /// What begins a run at W&B.
-std::string beginning(const RunConfig& config) {
+Json beginning(const RunConfig& config) {
   RunConfig fields_of = config;
   Json settings = Json::object();
   for (const auto& fields : {section_fields(fields_of), model_fields(*fields_of.network.config)})
     for (const ConfigField& field : fields)
       if (const std::string value = toml_value(field.value); !value.empty()) settings[field.path] = as_utf8(value);
   const fs::path folder = config.train.dir, id = wandb_id_file(config);
-  return Json{{"project", config.metrics.wandb},
-              {"folder", as_utf8(folder.string())},
-              {"name", as_utf8((folder / "").parent_path().filename().string())},
-              {"id", fs::exists(id) ? as_utf8(read_file(id)) : ""},
-              {"settings", std::move(settings)}}
-      .dump();
+  return {{"project", config.metrics.wandb},
+          {"folder", as_utf8(folder.string())},
+          {"name", as_utf8((folder / "").parent_path().filename().string())},
+          {"id", fs::exists(id) ? as_utf8(read_file(id)) : ""},
+          {"settings", std::move(settings)}};
 }
 
 }  // namespace
@@ -56,8 +44,7 @@ std::string beginning(const RunConfig& config) {
 void check_wandb(const RunConfig& config) {
   if (config.metrics.wandb.empty()) return;
   try {
-    Helper helper(command_of(config));
-    ask(helper, "{}");
+    PythonHelper(config.metrics.python, kProgram).ask(Json::object());
   } catch (const std::runtime_error& error) {
     throw ConfigError(
         fmt::format("metrics.wandb asks for Weights & Biases, through the Python of metrics.python ({}): {}",
@@ -71,7 +58,7 @@ fs::path wandb_files(const RunConfig& config) { return fs::path(config.train.dir
 
 Wandb::Wandb(const RunConfig& config) {
   try {
-    helper_.emplace(command_of(config));
+    helper_.emplace(config.metrics.python, kProgram);
   } catch (const std::runtime_error& error) {
     print_to(stderr, "Weights & Biases gets nothing of this run, which goes on: {}\n", error.what());
     is_over_ = true;
@@ -88,7 +75,7 @@ void Wandb::log(int64_t step, std::span<const Scalar> scalars) {
   for (const auto& [tag, value] : scalars) line[tag] = value;
   const std::lock_guard lock(mutex_);
   if (is_over_) return;
-  lines_.push_back(line.dump());
+  lines_.push_back(std::move(line));
   changed_.notify_all();
 }
 
@@ -104,21 +91,21 @@ void Wandb::end(int status) {
 }
 
 /// The lines that wait, once there are some; none at the end.
-std::optional<std::vector<std::string>> Wandb::take() {
+std::optional<Json> Wandb::take() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !lines_.empty() || ended_with_; });
   if (lines_.empty()) return std::nullopt;
-  return std::exchange(lines_, {});
+  return std::exchange(lines_, Json::array());
 }
 
-void Wandb::tell_all(const std::string& begin, const fs::path& id_file) {
+void Wandb::tell_all(const Json& begin, const fs::path& id_file) {
   try {
-    ask(*helper_, "{}");
-    const Json begun = ask(*helper_, begin);
+    helper_->ask(Json::object());
+    const Json begun = helper_->ask(begin);
     write_file(id_file, begun.at("id").get<std::string>());
     print_to(stdout, "Weights & Biases has this run {}\n", begun.at("where").get<std::string>());
-    while (const auto lines = take()) ask(*helper_, fmt::format("{{\"log\":[{}]}}", fmt::join(*lines, ",")));
-    ask(*helper_, Json{{"end", *ended_with_}}.dump());
+    while (const auto lines = take()) helper_->ask({{"log", *lines}});
+    helper_->ask({{"end", *ended_with_}});
   } catch (const std::exception& error) {
     print_to(stderr, "Weights & Biases gets nothing more of this run, which goes on: {}\n", error.what());
   }

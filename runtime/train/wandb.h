@@ -5,13 +5,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
-#include <string>
 #include <thread>
-#include <vector>
 
-#include "runtime/launch/helper.h"
+#include "runtime/launch/python_helper.h"
 #include "runtime/train/config.h"
 #include "runtime/train/event_file.h"
 
@@ -46,13 +45,13 @@ class Wandb {
   void end(int status);
 
  private:
-  void tell_all(const std::string& begin, const std::filesystem::path& id_file);
-  std::optional<std::vector<std::string>> take();
+  void tell_all(const nlohmann::json& begin, const std::filesystem::path& id_file);
+  std::optional<nlohmann::json> take();
 
-  std::optional<Helper> helper_;
+  std::optional<PythonHelper> helper_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::string> lines_;  // that wait, each an object of numbers
+  nlohmann::json lines_ = nlohmann::json::array();  // that wait, each an object of numbers
   std::optional<int> ended_with_;
   bool is_over_ = false;  // nothing is told any more
   std::thread thread_;
