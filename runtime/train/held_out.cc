@@ -11,6 +11,7 @@ namespace modular {
 
 bool is_told_of_all_sets(const Metric& metric, const ModelConfig& network) {
   if (metric.kind->of == MetricKind::Of::loss) return true;
+  if (metric.kind->of == MetricKind::Of::numbers) return false;  // a correlation over all is no mean of those over each
   // Embeddings are ranked for those rows alone that have another of their label.
   return metric.name != "f1" && !find_task(network.entry->task)->label_count.empty();
 }
