@@ -167,6 +167,9 @@ class BloomModelImpl : public Module {
     return word_embeddings_layernorm(tp::embedding(word_embeddings, batch.input_ids));
   }
 
+  /// Which keys each query sees.
+  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
+
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embed(batch) : pp::received();
     const Tensor slopes = tp::alibi_slopes(tp::local(num_heads), batch.input_ids.device());

@@ -174,9 +174,12 @@ class GPT2ModelImpl : public Module {
   /// Embeddings of tokens and their positions: [batch, seq, hidden].
   Tensor embed(const Batch& batch) { return drop(tp::embedding(wte, batch.input_ids) + wpe(position_ids(batch))); }
 
+  /// Which keys each query sees.
+  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
+
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embed(batch) : pp::received();
-    const AttentionMask mask = causal_mask(batch, /*window=*/0);
+    const AttentionMask mask = attention_mask(batch);
     for (auto& block : pp::local(h)) hidden_states = block(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
     return ln_f(hidden_states);

@@ -263,9 +263,12 @@ class SessionModelImpl : public Module {
   /// Embeddings of tokens and their positions: [batch, seq, hidden].
   Tensor embed(const Batch& batch) { return inputs(batch) + wpe(position_ids(batch)); }
 
+  /// Which keys each query sees.
+  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
+
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = pp::is_first() ? embed(batch) : pp::received();
-    const AttentionMask mask = causal_mask(batch, /*window=*/0);
+    const AttentionMask mask = attention_mask(batch);
     for (auto& block : pp::local(h)) hidden_states = block(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
     return ln_f(hidden_states);
@@ -281,6 +284,57 @@ class SessionModelImpl : public Module {
   SessionInputs inputs;
 };
 TORCH_MODULE(SessionModel);
+
+/// Sees the whole session but for the items, with their features, at positions that have a label: in their place stands
+/// one embedding that is learned.
+class SessionMaskedModelImpl : public Module {
+ public:
+  explicit SessionMaskedModelImpl(const SessionConfig& config)
+      : config(config),
+        wpe(register_module("wpe", embedding(config.n_positions, config.n_embd, std::nullopt))),
+        drop(register_module("drop", nn::Dropout(config.embd_pdrop))),
+        h(register_module("h", ModuleListOf<SessionBlock>())),
+        ln_f(register_module("ln_f", LayerNorm(config.n_embd, config.layer_norm_epsilon))),
+        inputs(register_module("inputs", SessionInputs(config))),
+        masked_item_embedding(register_parameter("masked_item_embedding", torch::empty({config.n_embd}))) {
+    for (int64_t layer = 0; layer < config.n_layer; ++layer) h->push_back(SessionBlock(config, layer));
+  }
+
+  /// Embeddings of tokens and their positions: [batch, seq, hidden].
+  Tensor embed(const Batch& batch) {
+    Tensor interactions = inputs(batch);
+    if (batch.labels.defined()) {
+      const Tensor hidden = batch.labels.ne(kIgnoredTarget).view({interactions.size(0), interactions.size(1), 1});
+      interactions = at::where(hidden, masked_item_embedding, interactions);
+    }
+    return interactions + wpe(position_ids(batch));
+  }
+
+  /// Which keys each query sees.
+  AttentionMask attention_mask(const Batch& batch) { return bidirectional_mask(batch); }
+
+  Tensor forward(const Batch& batch) {
+    Tensor hidden_states = pp::is_first() ? embed(batch) : pp::received();
+    const AttentionMask mask = attention_mask(batch);
+    for (auto& block : pp::local(h)) hidden_states = block(hidden_states, mask);
+    if (!pp::is_last()) return hidden_states;
+    return ln_f(hidden_states);
+  }
+
+  void reset_parameters() override {
+    init::linear_and_embedding_(*this, config.initializer_range);
+    init::normal_(masked_item_embedding, 0.0, 0.001);
+  }
+
+  SessionConfig config;
+  nn::Embedding wpe;
+  nn::Dropout drop;
+  ModuleListOf<SessionBlock> h;
+  LayerNorm ln_f;
+  SessionInputs inputs;
+  Tensor masked_item_embedding;  // [hidden]
+};
+TORCH_MODULE(SessionMaskedModel);
 
 /// Predicts the next item, by the same table that items are read by where embeddings are tied.
 class SessionForNextItemImpl : public Module {
@@ -323,6 +377,47 @@ class SessionForNextItemImpl : public Module {
 };
 TORCH_MODULE(SessionForNextItem);
 
+/// Predicts items that are hidden from it, by those before and after them (Sun et al., BERT4Rec), as Transformers4Rec's
+/// masked language modeling does.
+class SessionForMaskedItemImpl : public Module {
+ public:
+  explicit SessionForMaskedItemImpl(const SessionConfig& config)
+      : config(config),
+        transformer(register_module("transformer", SessionMaskedModel(config))),
+        item_projection(register_module("item_projection", linear(config.n_embd, config.item_dim, /*bias=*/true))),
+        head(register_module("head", linear(config.item_dim, config.vocab_size, /*bias=*/true))) {
+    if (config.tie_word_embeddings) tie_parameter(*head, head->weight, transformer->inputs->item_embedding->weight);
+  }
+
+  Outputs forward(const Batch& batch) { return fsdp::unit(*this, &SessionForMaskedItemImpl::forward_unit, batch); }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = transformer(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor logits = head(tp::enter(item_projection(hidden_states))) / config.softmax_temperature;
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = tp::cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = tp::gather(logits);
+    return outputs;
+  }
+
+  void reset_parameters() override {
+    init::normal_(item_projection->weight, 0.0, config.initializer_range);
+    init::zeros_(item_projection->bias);
+    if (!config.tie_word_embeddings) init::normal_(head->weight, 0.0, config.initializer_range);  // else the table's
+    init::zeros_(head->bias);
+  }
+
+  SessionConfig config;
+  SessionMaskedModel transformer;
+  nn::Linear item_projection;
+  nn::Linear head;
+};
+TORCH_MODULE(SessionForMaskedItem);
+
 // The parallel plan of SessionForNextItem.
 inline const Plan session_for_next_item_plan = {
     .units = {"transformer.h.*"},
@@ -353,5 +448,36 @@ inline const Plan session_for_next_item_plan = {
 
 inline const bool session_for_next_item_registered = register_entry<SessionForNextItem, SessionConfig>(
     "session", "SessionForNextItem", "next-item", "session", session_for_next_item_plan);
+
+// The parallel plan of SessionForMaskedItem.
+inline const Plan session_for_masked_item_plan = {
+    .units = {"transformer.h.*"},
+    .tensor_splits =
+        {
+            {"transformer.h.*.attn.c_attn.weight", 1, {"n_embd", "n_embd", "n_embd"}},
+            {"transformer.h.*.attn.c_attn.bias", 0, {"n_embd", "n_embd", "n_embd"}},
+            {"transformer.h.*.attn.c_proj.weight", 0},
+            {"transformer.h.*.mlp.c_fc.weight", 1},
+            {"transformer.h.*.mlp.c_fc.bias", 0},
+            {"transformer.h.*.mlp.c_proj.weight", 0},
+            {"transformer.inputs.item_embedding.weight", 0},
+            {"head.weight", 0},
+            {"head.bias", 0},
+        },
+    .ties = {{"head.weight", "transformer.inputs.item_embedding.weight", "tie_word_embeddings"}},
+    .split_list = "transformer.h",
+    .first = {"transformer.wpe", "transformer.inputs", "transformer.masked_item_embedding"},
+    .last = {"transformer.ln_f", "item_projection", "head"},
+    .divides =
+        {
+            {"n_head", "tp"},
+            {"n_embd", "tp"},
+            {"n_inner", "tp"},
+            {"vocab_size", "tp"},
+        },
+};
+
+inline const bool session_for_masked_item_registered = register_entry<SessionForMaskedItem, SessionConfig>(
+    "session", "SessionForMaskedItem", "masked-item", "session", session_for_masked_item_plan);
 
 }  // namespace modular::session

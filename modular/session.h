@@ -145,4 +145,52 @@ class MODEL_ENTRY("next-item") FSDP_UNIT SessionForNextItemImpl : public Module 
   PP_LAST TP_VOCAB TIED_TO(transformer->inputs->item_embedding->weight) nn::Linear head;
 };
 
+/// Sees the whole session but for the items, with their features, at positions that have a label: in their place stands
+/// one embedding that is learned.
+struct SessionMaskedModelImpl : SessionModelImpl {
+  explicit SessionMaskedModelImpl(const SessionConfig& config)
+      : SessionModelImpl(config),
+        masked_item_embedding(register_parameter("masked_item_embedding", torch::empty({config.n_embd}))) {}
+
+  Tensor embed(const Batch& batch) {
+    Tensor interactions = inputs(batch);
+    if (batch.labels.defined()) {
+      const Tensor hidden = batch.labels.ne(kIgnoredTarget).view({interactions.size(0), interactions.size(1), 1});
+      interactions = at::where(hidden, masked_item_embedding, interactions);
+    }
+    return interactions + wpe(position_ids(batch));
+  }
+
+  AttentionMask attention_mask(const Batch& batch) { return bidirectional_mask(batch); }
+
+  void reset_parameters() override {
+    SessionModelImpl::reset_parameters();
+    init::normal_(masked_item_embedding, 0.0, 0.001);
+  }
+
+  PP_FIRST Tensor masked_item_embedding;  // [hidden]
+};
+
+/// Predicts items that are hidden from it, by those before and after them (Sun et al., BERT4Rec), as Transformers4Rec's
+/// masked language modeling does.
+class MODEL_ENTRY("masked-item") FSDP_UNIT SessionForMaskedItemImpl : public SessionForNextItemImpl {
+ public:
+  explicit SessionForMaskedItemImpl(const SessionConfig& config)
+      : SessionForNextItemImpl(config), transformer(SessionMaskedModel(config)) {}
+
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = transformer(batch);
+    Tensor logits = head(item_projection(hidden_states)) / config.softmax_temperature;
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.token_count = count_targets(batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = logits;
+    return outputs;
+  }
+
+  SessionMaskedModel transformer;
+};
+
 }  // namespace modular::session

@@ -57,6 +57,11 @@ void refuse_system(const fs::path& path, std::string_view verb) {
 
 fs::path partial_folder(const fs::path& folder) { return beside(folder, ".partial"); }
 
+void refuse_existing(const fs::path& folder) {
+  if (fs::exists(folder) && !(fs::is_directory(folder) && fs::is_empty(folder)))
+    throw std::runtime_error(fmt::format("{} exists already: name a new folder", folder.string()));
+}
+
 fs::path begin_folder(const fs::path& folder) {
   const fs::path partial = partial_folder(folder);
   std::error_code error;

@@ -162,7 +162,42 @@ void collect_unknown(const json& object, const json& fields, const std::string& 
   }
 }
 
+constexpr const char* kLoraKey = "lora";
+
+json lora_as_json(const LoraOptions& options) {
+  return {{"layers", options.layers},
+          {"rank", options.rank},
+          {"alpha", options.alpha},
+          {"dropout", options.dropout},
+          {"trained", options.trained}};
+}
+
+LoraOptions lora_of_json(const json& object, const std::string& where) {
+  try {
+    LoraOptions options{object.at("layers"), object.at("rank"), object.at("alpha"), object.at("dropout"),
+                        object.at("trained")};
+    if (!options.layers.empty() && options.rank >= 1 && options.dropout >= 0.0 && options.dropout < 1.0) return options;
+  } catch (const json::exception&) {
+    // The refusal below says what there should be.
+  }
+  throw ConfigError(
+      fmt::format("{}: \"{}\" is {}: it is written with a run's checkpoint, and is an object of layers, "
+                  "rank, alpha, dropout and trained",
+                  where, kLoraKey, shown(object)));
+}
+
 }  // namespace
+
+void adapt(ModelConfig& model, const LoraOptions& options) {
+  model.lora = with_lora(*model.entry, *model.config, options);
+  model.entry = &model.lora->entry;
+}
+
+ModelConfig without_adapters(ModelConfig model) {
+  if (model.lora) model.entry = model.lora->base;
+  model.lora = nullptr;
+  return model;
+}
 
 ModelConfig parse_config(std::string_view text, const std::string& where, const Entry* as) {
   const std::string plain = with_named_special_floats(text);
@@ -179,11 +214,17 @@ ModelConfig parse_config(std::string_view text, const std::string& where, const 
   if (model.named == model.entry->architecture) model.named.clear();
   model.config = model.entry->make_config();
   std::erase_if(object.get_ref<json::object_t&>(), [](const auto& item) { return is_of_a_file(item.first); });
+  std::optional<LoraOptions> lora;
+  if (const auto found = object.find(kLoraKey); found != object.end()) {
+    lora = lora_of_json(*found, where);
+    object.erase(found);
+  }
   count_labels(*model.config, object);
   take_fields(*model.config, object, where);
   finish_config(*model.config, where);
   collect_unknown(object, fields_as_json(*model.config), "", model.unknown_keys);
   model.other_keys = object.dump();
+  if (lora) adapt(model, *lora);
   return model;
 }
 
@@ -214,6 +255,7 @@ std::string format_config(const ModelConfig& model, std::string_view dtype) {
   object["architectures"] = {model.entry->architecture};
   object["model_type"] = model.entry->model_type;
   object["dtype"] = dtype;
+  if (model.lora) object[kLoraKey] = lora_as_json(model.lora->options);
   return object.dump(2) + "\n";
 }
 
@@ -230,6 +272,11 @@ std::string config_difference(const ModelConfig& saved, const ModelConfig& run) 
   for (const auto& [key, value] : fields.items())
     if (value != wanted.at(key) && key != "initializer_range")
       return fmt::format("its \"{}\" is {} and the run's is {}", key, shown(value), shown(wanted.at(key)));
+  const auto adapters = [](const ModelConfig& model) {
+    return model.lora ? lora_as_json(model.lora->options) : json();
+  };
+  if (adapters(saved) != adapters(run))
+    return fmt::format("its [lora] is {} and the run's is {}", shown(adapters(saved)), shown(adapters(run)));
   return {};
 }
 

@@ -8,18 +8,27 @@
 #include <vector>
 
 #include "runtime/model/registry.h"
+#include "runtime/parallel/lora.h"
 
 namespace modular {
 
 /// Which model, with which settings, and what else its config.json said.
 struct ModelConfig {
   const Entry* entry = nullptr;
-  std::string source;                     // the file that it was read of; empty for a config that a program made
-  std::shared_ptr<AnyConfig> config;      // finished
-  std::string other_keys = "{}";          // JSON object of the keys that no field has; written back at export
-  std::vector<std::string> unknown_keys;  // those of them that may matter, to be reported once
-  std::string named;                      // the class that config.json names, where it is another than the entry's
+  std::string source;                        // the file that it was read of; empty for a config that a program made
+  std::shared_ptr<AnyConfig> config;         // finished
+  std::string other_keys = "{}";             // JSON object of the keys that no field has; written back at export
+  std::vector<std::string> unknown_keys;     // those of them that may matter, to be reported once
+  std::string named;                         // the class that config.json names, where it is another than the entry's
+  std::shared_ptr<const AdaptedEntry> lora;  // where layers have adapters; `entry` is then its
 };
+
+/// Gives adapters to a model that has none. In a checkpoint's config.json the key "lora" says so. Throws ConfigError as
+/// with_lora does.
+void adapt(ModelConfig& model, const LoraOptions& options);
+
+/// The model without adapters.
+ModelConfig without_adapters(ModelConfig model);
 
 /// Reads JSON as transformers writes it, old style (`rope_theta`, `rope_scaling` with `type` or `rope_type`) or new
 /// (`rope_parameters`). The entry is the one that "architectures" or "model_type" names among entries(). `where` begins

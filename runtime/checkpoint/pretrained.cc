@@ -280,12 +280,18 @@ std::optional<std::string> broken_tie(const fs::path& folder, const ModelConfig&
 
 std::string new_head_note(const fs::path& folder, const ModelConfig& model) {
   std::vector<std::string> fresh;
-  match(folder, model, Head::may_be_new, &fresh);
+  match(folder, without_adapters(model), Head::may_be_new, &fresh);
   if (fresh.empty()) return {};
   if (model.named.empty())
     return fmt::format("{} is of another number of labels; initialized: {}", folder.string(), fmt::join(fresh, ", "));
   return fmt::format("{} holds a {}: what {} has in addition is initialized: {}", folder.string(), model.named,
                      model.entry->architecture, fmt::join(fresh, ", "));
+}
+
+ModelConfig as_stored(const ModelConfig& model, const fs::path& folder, Head head) {
+  if (!model.lora || read_config(folder).lora) return model;
+  if (head == Head::may_be_new) return without_adapters(model);
+  throw ConfigError(fmt::format("{} holds no adapters, which lora.layers asks for: leave it out", folder.string()));
 }
 
 ModelConfig read_pretrained_config(const fs::path& folder, const Entry* as) {
@@ -302,7 +308,7 @@ ModelConfig read_pretrained_config(const fs::path& folder, const Entry* as) {
 
 std::string pretrained_refusal(const fs::path& folder, const ModelConfig& model, Head head) {
   try {
-    match(folder, model, head);
+    match(folder, as_stored(model, folder, head), head);
     return {};
   } catch (const std::runtime_error& error) {
     return error.what();
@@ -311,9 +317,10 @@ std::string pretrained_refusal(const fs::path& folder, const ModelConfig& model,
 
 StoredTensors open_parameters(const fs::path& folder, const ModelConfig& model, Head head) {
   const fs::path checkpoint = find_checkpoint(folder);
-  if (checkpoint.empty()) return match(folder, model, head);
+  if (checkpoint.empty()) return match(folder, as_stored(model, folder, head), head);
   StoredTensors stored = open_checkpoint(checkpoint).tensors;
-  if (const auto refusal = parameter_refusal(stored, model, checkpoint.string()); !refusal.empty())
+  if (const auto refusal = parameter_refusal(stored, as_stored(model, checkpoint, head), checkpoint.string());
+      !refusal.empty())
     throw std::runtime_error(refusal);
   return stored;
 }

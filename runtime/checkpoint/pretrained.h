@@ -19,8 +19,11 @@ inline constexpr const char* kPretrainedIndex = "model.safetensors.index.json"; 
 enum class Head {
   stored,     // nothing
   may_be_new  // where config.json names another class: the parameters outside of the layers and of the embeddings;
-              // and the rows of a classifier that has another number of labels
+              // the rows of a classifier that has another number of labels; and all adapters
 };
+
+/// `model` as a checkpoint or a Hugging Face folder holds it: without adapters where it may lack them and does.
+ModelConfig as_stored(const ModelConfig& model, const std::filesystem::path& folder, Head head);
 
 /// read_config of `folder`. A Hugging Face folder that holds both of two tied tensors with values that differ is read
 /// as not tied, as transformers reads it.

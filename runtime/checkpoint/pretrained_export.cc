@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "runtime/checkpoint/adapters.h"
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/checkpoint_files.h"
 #include "runtime/checkpoint/pretrained.h"
@@ -67,16 +68,11 @@ std::vector<std::vector<ExportedTensor>> plan_files(const Entry& entry, const st
   return files;
 }
 
-void refuse_existing(const fs::path& folder) {
-  if (fs::exists(folder) && !(fs::is_directory(folder) && fs::is_empty(folder)))
-    throw std::runtime_error(fmt::format("{} exists already: name a new folder", folder.string()));
-}
-
 }  // namespace
 
 void write_pretrained(const StoredTensors& stored, const ModelConfig& model, const fs::path& folder,
                       const ExportOptions& options) {
-  const std::vector<ModelParameter> parameters = model_parameters(model);
+  const std::vector<ModelParameter> parameters = model_parameters(without_adapters(model));
   const auto files = plan_files(*model.entry, parameters, options.dtype, options.max_shard_bytes);
   json weight_map = json::object();
   int64_t total = 0;
@@ -90,7 +86,7 @@ void write_pretrained(const StoredTensors& stored, const ModelConfig& model, con
     for (const ExportedTensor& tensor : files[index]) {
       const auto& [parameter, piece] = tensor;
       const at::Tensor values = at::empty(piece.shape, at::TensorOptions().dtype(tensor.type(options.dtype)));
-      read_box(parameter->name, stored.at(parameter->name), piece.offset, values);
+      read_merged_box(parameter->name, stored, model.lora.get(), piece.offset, values);
       writer.write(piece.name, values.view(piece.file_shape));
       weight_map[piece.name] = name;
       total += static_cast<int64_t>(values.nbytes());
@@ -111,7 +107,7 @@ void export_pretrained(const fs::path& path, const fs::path& folder, const Expor
   refuse_existing(folder);
   const fs::path partial = begin_folder(folder);
   write_pretrained(stored, model, partial, options);
-  write_file(partial / "config.json", format_config(model, dtype));
+  write_file(partial / "config.json", format_config(without_adapters(model), dtype));
   if (const fs::path tokenizer = tokenizer_of_weights(source); !tokenizer.empty()) copy_tokenizer(tokenizer, partial);
   publish_folder(folder);
 }

@@ -9,6 +9,7 @@
 #include <torch/nn/pimpl.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,15 @@
 #include "runtime/model/tensors.h"
 
 namespace modular {
+
+/// What the runtime has a linear layer add to its product, as LoRA does.
+class Adapter {
+ public:
+  virtual ~Adapter() = default;
+  /// - x [..., in]: this rank's features, where the layer is split by them
+  /// - returns [..., out]: this rank's features, or this rank's part of the sum, as the layer's product is
+  virtual Tensor forward(const Tensor& x) = 0;
+};
 
 /// libtorch's modules.
 namespace nn {
@@ -26,7 +36,13 @@ using namespace torch::nn;
 class LinearImpl : public torch::nn::LinearImpl {
  public:
   using torch::nn::LinearImpl::LinearImpl;
-  Tensor forward(const Tensor& x) { return at::linear(x, weight, bias); }
+  Tensor forward(const Tensor& x) { return adapted(at::linear(x, weight, bias), x); }
+  /// The product of x with what the runtime adds to it.
+  Tensor adapted(const Tensor& product, const Tensor& x) const {
+    return adapter ? product + adapter->forward(x) : product;
+  }
+
+  std::shared_ptr<Adapter> adapter;  // null: none
 };
 TORCH_MODULE(Linear);
 }  // namespace nn
@@ -52,11 +68,16 @@ class TransposedLinearImpl : public nn::Module {
         bias(register_parameter("bias", torch::empty({out_features}))) {}
 
   Tensor forward(const Tensor& x) {
-    return at::addmm(bias, x.flatten(0, -2), weight).unflatten(0, x.sizes().slice(0, x.dim() - 1));
+    return adapted(at::addmm(bias, x.flatten(0, -2), weight).unflatten(0, x.sizes().slice(0, x.dim() - 1)), x);
+  }
+  /// The product of x with what the runtime adds to it.
+  Tensor adapted(const Tensor& product, const Tensor& x) const {
+    return adapter ? product + adapter->forward(x) : product;
   }
 
-  Tensor weight;  // [in, out]
-  Tensor bias;    // [out]
+  Tensor weight;                     // [in, out]
+  Tensor bias;                       // [out]
+  std::shared_ptr<Adapter> adapter;  // null: none
 };
 TORCH_MODULE(TransposedLinear);
 

@@ -40,6 +40,8 @@ inline constexpr std::array kTasks = [] {
       Task{"masked-lm", tokens, each_token, masked_targets, "vocab_size", same_labels},
       Task{"seq2seq", tokens, each_target_token, no_targets, "vocab_size", same_labels},
       Task{"next-item", tokens, each_token, no_targets, "vocab_size", next_tokens, /*cached=*/true},
+      // An entry does not see the items at positions that have a label.
+      Task{"masked-item", tokens, each_token, no_targets, "vocab_size", same_labels},
       Task{"sequence-classification", tokens, each_row, no_targets, "num_labels", same_labels},
       Task{"token-classification", tokens, each_token, no_targets, "num_labels", same_labels},
       // Labels are one a sample: how its texts relate, or without further texts which rows belong together.

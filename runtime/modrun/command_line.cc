@@ -191,6 +191,10 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}))
       ->capture_default_str();
 
+  export_command->add_flag("--adapter", arguments.adapter,
+                           "of a run with lora.layers: the adapters alone, as PEFT reads them, not merged");
+  export_command->add_option("--base", arguments.base_model,
+                             "of --adapter: the name or folder of the model that they are added to");
   export_command
       ->add_option("--max-shard-size", arguments.max_shard_bytes, "a larger model becomes several files, e.g. 5GB")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "runtime/checkpoint/adapters.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/modrun/commands.h"
@@ -11,6 +12,15 @@ void export_checkpoint(const Arguments& arguments) {
   if (checkpoint.empty())
     throw ConfigError(
         fmt::format("{}: holds no checkpoint: name one, e.g. runs/demo/checkpoints", arguments.source.string()));
+  if (arguments.adapter) {
+    if (arguments.dtype != "float32")
+      throw ConfigError(
+          fmt::format("--dtype is {}, and adapters are written as float32: leave it out", arguments.dtype));
+    export_adapters(checkpoint, arguments.target, arguments.base_model);
+    fmt::print("the adapters of {} are now the PEFT folder {}\n", checkpoint.string(), arguments.target.string());
+    return;
+  }
+  if (!arguments.base_model.empty()) throw ConfigError("--base is of --adapter: leave it out");
   ExportOptions options;
   if (arguments.dtype == "bfloat16") options.dtype = at::kBFloat16;
   if (arguments.dtype == "float16") options.dtype = at::kHalf;

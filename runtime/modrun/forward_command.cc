@@ -13,6 +13,7 @@ PreparedCommand prepare_forward(const Arguments& arguments, const Environment& p
                          .gradients = arguments.gradients,
                          .parallel = config.parallel_options()};
   options.parallel.frozen.clear();  // what a run does not train has a gradient all the same
+  options.parallel.trained.reset();
   options.parallel.dropout = false;
   options.parallel.pipeline = {};  // one micro-batch gains nothing by a schedule
   PreparedCommand command;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,6 +38,8 @@ struct ParallelOptions {
   bool dropout = true;  // in step(), as the config says
   // Modules and parameters that are not trained, by paths in the module tree, in which "*" is any one component.
   std::vector<std::string> frozen = {};
+  // Where given, nothing is trained but adapters (lora.h) and what lies in these.
+  std::optional<std::vector<std::string>> trained = {};
   PipelineOptions pipeline = {};   // where pp is larger than 1
   RouterOptions router = {};       // in step(), of a model with experts
   SentenceOptions sentences = {};  // of an entry for sentence-embedding

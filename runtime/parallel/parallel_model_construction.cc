@@ -123,7 +123,7 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   if (mesh.size(Axis::tp) > 1)
     state.tensor_parallel = make_tensor_parallel(mesh.group({Axis::tp}), state.shared_slices.groups(),
                                                  uneven_sizes(state.table, mesh.size(Axis::tp)));
-  freeze(state.table.parameters, options.frozen);
+  freeze(state.table.parameters, options.frozen, options.trained);
   state.model.module->eval();  // what dropout drops is not libtorch's to draw
   if (options.dropout) state.dropout.emplace(*state.model.module, seed);
   if (const int64_t experts = expert_count(state.table.parameters); experts > 0 && options.dp_threads == 1)

@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "runtime/parallel/config_integers.h"
+#include "runtime/parallel/lora.h"
 
 namespace modular {
 namespace {
@@ -240,13 +241,18 @@ std::vector<int64_t> local_shape(const ModelParameter& parameter, int64_t tp, in
   return shape;
 }
 
-void freeze(std::vector<ModelParameter>& parameters, const std::vector<std::string>& patterns) {
-  for (ModelParameter& parameter : parameters)
-    for (const std::string& name : parameter.names)
-      if (std::ranges::any_of(patterns, [&](const std::string& pattern) { return lies_in(pattern, name); })) {
-        parameter.trainable = false;
-        parameter.tensor.set_requires_grad(false);
-      }
+void freeze(std::vector<ModelParameter>& parameters, const std::vector<std::string>& frozen,
+            const std::optional<std::vector<std::string>>& trained) {
+  for (ModelParameter& parameter : parameters) {
+    const auto in_any = [&](const std::vector<std::string>& patterns) {
+      return std::ranges::any_of(parameter.names, [&](const std::string& name) {
+        return std::ranges::any_of(patterns, [&](const std::string& pattern) { return lies_in(pattern, name); });
+      });
+    };
+    if (!in_any(frozen) && (!trained || is_adapter(parameter.name) || in_any(*trained))) continue;
+    parameter.trainable = false;
+    parameter.tensor.set_requires_grad(false);
+  }
 }
 
 std::vector<ParameterBox> boxes_of_rank(const ModelParameter& parameter, int64_t tp, int64_t tp_rank,

@@ -78,8 +78,10 @@ bool is_of_experts(std::string_view name, const std::vector<int64_t>& global_sha
 /// How many experts there are in each of the model's mixtures; 0 without.
 int64_t expert_count(const std::vector<ModelParameter>& parameters);
 
-/// Takes the gradient from the parameters of which a name lies in one of `patterns`.
-void freeze(std::vector<ModelParameter>& parameters, const std::vector<std::string>& patterns);
+/// Takes the gradient from the parameters of which a name lies in one of `frozen`; where `trained` is given, from all
+/// but adapters and those of which a name lies in it.
+void freeze(std::vector<ModelParameter>& parameters, const std::vector<std::string>& frozen,
+            const std::optional<std::vector<std::string>>& trained = {});
 
 /// The shape of what rank `tp_rank` of `tp` keeps of a parameter.
 std::vector<int64_t> local_shape(const ModelParameter& parameter, int64_t tp, int64_t tp_rank);

@@ -101,6 +101,7 @@ ParallelOptions RunConfig::parallel_options() const {
   options.units = parallel.units;
   options.bf16 = parallel.bf16;
   options.frozen = optim.frozen;
+  if (network.lora) options.trained = lora.trained;
   options.pipeline = {parallel.schedule, parallel.stages_per_rank, parallel.cuts};
   options.router = {.aux_loss = router.aux_loss ? *router.aux_loss : configured_aux_loss(network),
                     .by_sequence = router.balance == "sequence",

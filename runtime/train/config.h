@@ -133,6 +133,19 @@ struct OptimSection : OptimizerOptions {
   }
 };
 
+struct LoraSection : LoraOptions {
+  template <class Visitor>
+  void fields(Visitor&& visit) {
+    visit("layers", layers,
+          "linear layers that get adapters, which alone are trained: paths as of optim.frozen, or parts of them, e.g. "
+          "['q_proj', 'mlp'], or ['all-linear'], all within the layers; none when empty");
+    visit("rank", rank, "rows of A, and columns of B", 1);
+    visit("alpha", alpha, "an adapter adds alpha / rank times its product");
+    visit("dropout", dropout, "of an adapter's input", 0);
+    visit("trained", trained, "modules and parameters that are trained besides, e.g. ['score']");
+  }
+};
+
 struct RouterSection {
   std::optional<double> aux_loss;
   std::string balance = "batch";
@@ -286,6 +299,7 @@ struct RunConfig {
   DataSection data;
   TrainSection train;
   OptimSection optim;
+  LoraSection lora;
   RouterSection router;
   SentencesSection sentences;
   ParallelSection parallel;
@@ -300,7 +314,7 @@ struct RunConfig {
   template <class Visitor>
   void sections(Visitor&& visit) {
     visit("model", model), visit("data", data), visit("train", train), visit("optim", optim);
-    visit("router", router), visit("sentences", sentences), visit("parallel", parallel),
+    visit("lora", lora), visit("router", router), visit("sentences", sentences), visit("parallel", parallel),
         visit("checkpoint", checkpoint), visit("eval", eval), visit("sample", sample);
     visit("metrics", metrics);
   }

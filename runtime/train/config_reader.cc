@@ -216,7 +216,7 @@ void choose_model(RunConfig& config, const fs::path& file) {
     if (const auto own = find_checkpoint(config.checkpoints()); !fs::exists(source) && !own.empty()) source = own;
     // The first rank alone would know whether the weights are tied: where only it reads them, config.json says so.
     config.network = config.first_reads() ? read_config(source, wanted) : read_pretrained_config(source, wanted);
-    if (wanted && wanted != config.network.entry)
+    if (wanted && wanted->architecture != config.network.entry->architecture)
       refuse(where, fmt::format("model.entry is {} but model.checkpoint holds a {}: leave one of the two out", entry,
                                 config.network.entry->architecture));
   } else if (!entry.empty()) {
@@ -409,6 +409,38 @@ void choose_length(RunConfig& config) {
   config.origins.erase(steps_set ? epochs : steps);
 }
 
+/// Gives the model the adapters of [lora], or those of the checkpoint that it begins from.
+void choose_adapters(RunConfig& config) {
+  const auto origin_of = [&](const char* key) {
+    const auto origin = config.origins.find(key);
+    return origin == config.origins.end() ? std::string() : origin->second;
+  };
+  LoraOptions& wanted = config.lora;
+  if (config.network.lora) {
+    const LoraOptions& stored = config.network.lora->options;
+    if (!wanted.layers.empty() && wanted != stored)
+      refuse(origin_of("lora.layers"),
+             fmt::format("[lora] is not that of the adapters in model.checkpoint \"{}\": leave it out to go on with "
+                         "them, or begin from the folder that `modrun export` writes, into which they are merged",
+                         config.model.checkpoint));
+    wanted = stored;
+    config.network = without_adapters(config.network);
+  }
+  for (const char* key : {"lora.rank", "lora.alpha", "lora.dropout", "lora.trained"})
+    if (const std::string where = origin_of(key); wanted.layers.empty() && where.starts_with("--set"))
+      refuse(where,
+             fmt::format("{} is set, and lora.layers names no layers: name some, e.g. ['q_proj', 'v_proj']", key));
+  if (wanted.layers.empty()) return;
+  if (wanted.dropout >= 1.0)
+    refuse(origin_of("lora.dropout"),
+           fmt::format("lora.dropout is {}: it is a share of the values, less than 1", wanted.dropout));
+  try {
+    adapt(config.network, wanted);
+  } catch (const ConfigError& error) {
+    refuse(origin_of("lora.layers"), error.what());
+  }
+}
+
 void make_absolute(const char* key, std::string& path) {
   std::error_code error;
   const fs::path whole = fs::absolute(path, error);
@@ -468,6 +500,7 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
   }
   finish_config(*config.network.config,
                 (of_model.empty() ? config.model.entry : of_model.front()->where) + ": model.config");
+  choose_adapters(config);
   choose_length(config);
   check_together(config);
   check_optimizer_settings(config);

@@ -52,7 +52,7 @@ double least_memory(const RunConfig& config, const MeshShape& mesh) {
     all += elements;
     if (parameter.trainable) trained += elements;
   }
-  if (!config.optim.frozen.empty()) trained = 0.0;  // at least
+  if (!config.optim.frozen.empty() || config.network.lora) trained = 0.0;  // at least
   const int64_t stage = config.parallel.zero_stage;
   const auto shards = static_cast<double>(mesh[Axis::dp_shard]);
   const double elements = all / (stage >= 3 ? shards : 1.0) + trained / (stage >= 2 ? shards : 1.0) +

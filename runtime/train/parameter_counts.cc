@@ -5,12 +5,15 @@
 
 namespace modular {
 
-ParameterCounts count_parameters(const ModelConfig& network) {
+ParameterCounts count_parameters(const ModelConfig& network, const ParallelOptions& options) {
   const Model model = build_on_meta(*network.entry, *network.config);
-  const ParameterTable table = parameter_table(*model.module, *network.entry->plan, *network.config, /*stages=*/{});
+  ParameterTable table = parameter_table(*model.module, *network.entry->plan, *network.config, /*stages=*/{});
+  freeze(table.parameters, options.frozen, options.trained);
   ParameterCounts counts;
   for (const ModelParameter& parameter : table.parameters) {
-    counts.all += c10::multiply_integers(parameter.global_shape);
+    const int64_t elements_of_all = c10::multiply_integers(parameter.global_shape);
+    counts.all += elements_of_all;
+    if (parameter.trainable) counts.trained += elements_of_all;
     for (const int64_t elements : parameter.multiplied) counts.multiplied += elements;
   }
   return counts;

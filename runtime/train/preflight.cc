@@ -210,7 +210,8 @@ void check_pattern(const RunConfig& config, const char* key, const std::string& 
 
 void check_weights(const fs::path& folder, const ModelConfig& model, Head head) {
   const auto checkpoint = find_checkpoint(folder);
-  refuse_if(checkpoint.empty() ? pretrained_refusal(folder, model, head) : checkpoint_refusal(checkpoint, model));
+  if (checkpoint.empty()) return refuse_if(pretrained_refusal(folder, model, head));
+  refuse_if(checkpoint_refusal(checkpoint, as_stored(model, checkpoint, head)));
 }
 
 bool reads_weights(const RunConfig& config) {
@@ -337,10 +338,12 @@ void check_router(const RunConfig& config) {
 
 void check_named_parameters(const RunConfig& config) {
   const auto& [frozen, groups] = std::tie(config.optim.frozen, config.optim.groups);
-  if (frozen.empty() && groups.empty()) return;
+  const std::vector<std::string>& trained = config.lora.trained;
+  if (frozen.empty() && groups.empty() && trained.empty()) return;
   std::vector<ModelParameter> parameters = model_parameters(config.network);
   std::erase_if(parameters, [](const ModelParameter& parameter) { return !parameter.trainable; });  // buffers
   for (const std::string& pattern : frozen) check_pattern(config, "optim.frozen", pattern, parameters);
+  for (const std::string& pattern : trained) check_pattern(config, "lora.trained", pattern, parameters);
   for (const ParameterGroup& group : groups)
     for (const std::string& pattern : group.match) check_pattern(config, "optim.groups", pattern, parameters);
   const auto is_frozen = [&](const ModelParameter& parameter) {

@@ -88,7 +88,7 @@ class Trainer {
   int run() {
     load();
     count_steps();
-    const auto counts = count_parameters(config_.network);
+    const auto counts = count_parameters(config_.network, config_.parallel_options());
     barrier(mesh_.control(), "what ranks load");
     if (config_.checkpoint.every >= 0) saver_.reserve_copies(boxes_);
     if (mesh_.rank() == 0) open_folder();  // all ranks have read what it may replace
@@ -99,7 +99,7 @@ class Trainer {
       auto& rows = rows_at_peak_.emplace_back();
       if (peak && flops) rows = *peak * static_cast<double>(mesh_.world_size()) / *flops;
     }
-    announce(counts.all);
+    announce(counts);
 
     const int64_t& steps = config_.train.steps;  // which going back makes fewer, of train.epochs
     // The part before may have ended between a step and the evaluation after it, which rank 0 knows.
@@ -273,12 +273,14 @@ class Trainer {
     report_.emplace(config_, step_, training_.front()->tokens() > 1);
   }
 
-  void announce(int64_t parameters) {
+  void announce(const ParameterCounts& counts) {
     const double start = seconds_since_start();
-    if (report_) report_->start(mesh_.world_size(), mesh_.shape().describe(), parameters, start);
-    print("{} with {:.2f} M parameters on {} ({}); {}\n", config_.network.entry->architecture,
-          static_cast<double>(parameters) * 1e-6, mesh_.shape().describe(), mesh_.device().str(),
-          describe_sizes(run_.sets, training_, held_out_));
+    if (report_) report_->start(mesh_.world_size(), mesh_.shape().describe(), counts.all, start);
+    const auto millions = [](int64_t count) { return static_cast<double>(count) * 1e-6; };
+    const std::string trained =
+        counts.trained < counts.all ? fmt::format(", of which {:.2f} M are trained,", millions(counts.trained)) : "";
+    print("{} with {:.2f} M parameters{} on {} ({}); {}\n", config_.network.entry->architecture, millions(counts.all),
+          trained, mesh_.shape().describe(), mesh_.device().str(), describe_sizes(run_.sets, training_, held_out_));
     if (config_.train.epochs > 0.0)
       print("train.epochs = {} of {} samples, {} a step: {} steps\n", config_.train.epochs, source_.samples(),
             shape_.global(), config_.train.steps);

@@ -50,6 +50,7 @@ const std::vector<Section>& sections() {
 const std::set<std::string>& not_for_specs() {
   static const std::set<std::string> names = {
       "MODULAR_ANNOTATE",
+      "Adapter",
       "EarlyHolder",
       "AnyConfig",
       "ConfigOf",

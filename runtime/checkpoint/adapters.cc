@@ -1,0 +1,143 @@
+#include "runtime/checkpoint/adapters.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/checkpoint/pretrained.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/stored_names.h"
+#include "runtime/checkpoint/tokenizer_files.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// What a PEFT file calls each tensor of a model that it wraps.
+constexpr std::string_view kPeftPrefix = "base_model.model.";
+
+/// PEFT's names of the tasks for which it has a class of its own.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kPeftTasks = {{
+    {"causal-lm", "CAUSAL_LM"},
+    {"seq2seq", "SEQ_2_SEQ_LM"},
+    {"sequence-classification", "SEQ_CLS"},
+    {"token-classification", "TOKEN_CLS"},
+    {"sentence-embedding", "FEATURE_EXTRACTION"},
+}};
+
+/// The path of the module of transformers that has the parameter, of which `shape` is the whole.
+std::string module_of(const Entry& entry, const std::string& parameter, const std::vector<int64_t>& shape) {
+  const std::vector<StoredPiece> pieces = stored_pieces(entry, parameter, shape);
+  if (pieces.size() != 1 || pieces[0].parts != 1 || pieces[0].file_shape != shape)
+    throw std::runtime_error(
+        fmt::format("transformers has \"{}\" of {} in other pieces than this model, so that PEFT could not add to it: "
+                    "export the merged weights",
+                    parameter, entry.architecture));
+  return pieces[0].name.substr(0, pieces[0].name.rfind('.'));
+}
+
+at::Tensor read_whole(const std::string& name, const StoredTensors& stored) {
+  const StoredTensor& tensor = stored.at(name);
+  at::Tensor whole = at::empty(tensor.shape, at::kFloat);
+  read_box(name, tensor, std::vector<int64_t>(tensor.shape.size(), 0), whole);
+  return whole;
+}
+
+/// The name that a PEFT file has for each parameter that it holds.
+struct AdapterNames {
+  std::vector<std::pair<std::string, const ModelParameter*>> tensors;
+  std::vector<std::string> layers;  // modules that have adapters
+  std::set<std::string> trained;    // modules that were trained as they are
+};
+
+AdapterNames adapter_names(const ModelConfig& model, const std::vector<ModelParameter>& parameters) {
+  AdapterNames names;
+  const auto find = [&](const std::string& name) {
+    return &*std::ranges::find(parameters, name, &ModelParameter::name);
+  };
+  for (const AdaptedLayer& layer : model.lora->layers) {
+    const std::string weight = layer.name + ".weight";
+    names.layers.push_back(module_of(*model.entry, weight, find(weight)->global_shape));
+    for (const auto& [parameter, matrix] : {std::pair(layer.a(), "lora_A"), std::pair(layer.b(), "lora_B")})
+      names.tensors.emplace_back(fmt::format("{}{}.{}.weight", kPeftPrefix, names.layers.back(), matrix),
+                                 find(parameter));
+  }
+  for (const ModelParameter& parameter : parameters) {
+    const auto holds = [&](const std::string& pattern) { return lies_in(pattern, parameter.name); };
+    if (is_adapter(parameter.name) || std::ranges::none_of(model.lora->options.trained, holds)) continue;
+    const std::string module = module_of(*model.entry, parameter.name, parameter.global_shape);
+    names.trained.insert(module);
+    names.tensors.emplace_back(
+        fmt::format("{}{}{}", kPeftPrefix, module, parameter.name.substr(parameter.name.rfind('.'))), &parameter);
+  }
+  return names;
+}
+
+std::string adapter_config(const ModelConfig& model, const AdapterNames& names, const std::string& base_model) {
+  const LoraOptions& options = model.lora->options;
+  const auto task =
+      std::ranges::find(kPeftTasks, model.entry->task, &std::pair<std::string_view, std::string_view>::first);
+  const json config = {
+      {"peft_type", "LORA"},
+      {"task_type", task == kPeftTasks.end() ? json() : json(task->second)},
+      {"base_model_name_or_path", base_model},
+      {"r", options.rank},
+      {"lora_alpha", options.alpha},
+      {"lora_dropout", options.dropout},
+      {"target_modules", names.layers},
+      {"modules_to_save", names.trained.empty() ? json() : json(names.trained)},
+      {"fan_in_fan_out", std::ranges::any_of(model.lora->layers, &AdaptedLayer::transposed)},
+      {"bias", "none"},
+      {"inference_mode", true},
+  };
+  return config.dump(2) + "\n";
+}
+
+}  // namespace
+
+void read_merged_box(const std::string& name, const StoredTensors& stored, const AdaptedEntry* lora,
+                     at::IntArrayRef offset, at::Tensor into) {
+  const AdaptedLayer* const layer = lora ? lora->find_weight(name) : nullptr;
+  if (!layer) return read_box(name, stored.at(name), offset, into);
+  const at::NoGradGuard no_grad;
+  at::Tensor merged = at::empty(into.sizes(), at::kFloat);
+  read_box(name, stored.at(name), offset, merged);
+  const int64_t out = layer->transposed ? 1 : 0, in = 1 - out, rank = lora->options.rank;
+  at::Tensor a = at::empty({rank, into.size(in)}, at::kFloat), b = at::empty({into.size(out), rank}, at::kFloat);
+  read_box(layer->a(), stored.at(layer->a()), {0, offset[static_cast<size_t>(in)]}, a);
+  read_box(layer->b(), stored.at(layer->b()), {offset[static_cast<size_t>(out)], 0}, b);
+  const at::Tensor product = b.mm(a).mul_(lora->scaling());
+  into.copy_(merged.add_(layer->transposed ? product.t() : product));
+}
+
+void export_adapters(const fs::path& checkpoint, const fs::path& folder, const std::string& base_model) {
+  const ModelConfig model = read_pretrained_config(checkpoint);
+  if (!model.lora)
+    throw std::runtime_error(
+        fmt::format("{} holds no adapters: leave --adapter out, or train with lora.layers", checkpoint.string()));
+  const StoredTensors stored = open_parameters(checkpoint, model);
+  const std::vector<ModelParameter> parameters = model_parameters(model);
+  const AdapterNames names = adapter_names(model, parameters);
+  refuse_existing(folder);
+  const fs::path partial = begin_folder(folder);
+  std::vector<SafetensorsWriter::Tensor> headers;
+  for (const auto& [name, parameter] : names.tensors) headers.push_back({name, at::kFloat, parameter->global_shape});
+  auto writer = SafetensorsWriter::create(partial / "adapter_model.safetensors", headers, {{"format", "pt"}});
+  for (const auto& [name, parameter] : names.tensors) writer.write(name, read_whole(parameter->name, stored));
+  writer.close();
+  write_file(partial / "adapter_config.json", adapter_config(model, names, base_model));
+  if (const fs::path tokenizer = tokenizer_of_weights(checkpoint); !tokenizer.empty())
+    copy_tokenizer(tokenizer, partial);
+  publish_folder(folder);
+}
+
+}  // namespace modular
