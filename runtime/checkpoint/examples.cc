@@ -70,7 +70,7 @@ std::vector<Form> forms_of(const Task& task, const ModelConfig& model) {
     forms.push_back({.name = "decoder_attention_mask", .dimensions = labels.dimensions});
   }
   forms.push_back(labels);
-  if (task.name == "next-item") {
+  if (is_of_sessions(task)) {
     const nlohmann::json fields = fields_as_json(*model.config);
     if (!cardinalities_of(fields).empty())
       forms.push_back(
@@ -245,14 +245,14 @@ Batch batch_of(std::map<std::string_view, at::Tensor> tensors, const std::vector
 
 /// Whether the task's labels can be made of what else a row holds.
 bool makes_labels(const Task& task, int64_t texts) {
-  return task.targets == next_tokens || task.name == "contrastive-pairs" || (task.texts == kAnyTexts && texts > 1);
+  return task.targets == next_tokens || task.name == "masked-item" || task.name == "contrastive-pairs" || (task.texts == kAnyTexts && texts > 1);
 }
 
 at::Tensor made_labels(const Task& task, const Batch& batch, int64_t texts) {
-  if (task.targets != next_tokens) return at::zeros({batch.leading().size(0) / texts}, at::kLong);
+  if (task.targets != next_tokens && task.name != "masked-item") return at::zeros({batch.leading().size(0) / texts}, at::kLong);
   at::Tensor labels = batch.input_ids.clone();
   if (batch.attention_mask.defined()) labels.masked_fill_(batch.attention_mask.eq(0), kIgnoredTarget);
-  if (task.name == "next-item") labels.masked_fill_(batch.input_ids.eq(0), kIgnoredTarget);  // id 0 is padding
+  if (is_of_sessions(task)) labels.masked_fill_(batch.input_ids.eq(0), kIgnoredTarget);  // id 0 is padding
   return labels;
 }
 
@@ -265,6 +265,8 @@ int64_t texts_of(const Task& task, const SafetensorsFile& file) {
 std::vector<int64_t> without_rows(const std::vector<int64_t>& shape) { return {shape.begin() + 1, shape.end()}; }
 
 }  // namespace
+
+bool is_of_sessions(const Task& task) { return task.name == "next-item" || task.name == "masked-item"; }
 
 std::string problem_of(const ModelConfig& model) {
   const Task& task = task_of(model);

@@ -11,6 +11,11 @@
 
 namespace modular {
 
+struct Task;
+
+/// Whether a task's samples are sessions, of items with their features.
+bool is_of_sessions(const Task& task);
+
 /// The problem of a classifier of rows: transformers' problem_type, "regression" where there is one label and none is
 /// given; empty for classes, and for entries that are no such classifiers.
 std::string problem_of(const ModelConfig& model);

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "runtime/checkpoint/examples.h"
 #include "runtime/model/tasks.h"
 
 namespace modular {
@@ -27,7 +28,7 @@ auto kind_of(std::string_view name) {
 bool compares_rows(const Task& task) { return task.label_count.empty(); }
 
 /// Tasks whose loss is that of a token.
-bool predicts_tokens(const Task& task) { return task.label_count.ends_with("vocab_size") && task.name != "next-item"; }
+bool predicts_tokens(const Task& task) { return task.label_count.ends_with("vocab_size") && !is_of_sessions(task); }
 
 bool suits(const MetricKind& kind, const Task& task, std::string_view problem) {
   if (task.name == "contrastive-pairs") return false;  // rows are compared within a batch alone
@@ -122,7 +123,7 @@ std::vector<std::string> usual_metrics(std::string_view task_name, std::string_v
   if (task.name == "contrastive-pairs") return {};
   if (compares_rows(task)) return {"mrr@10"};
   if (predicts_tokens(task)) return {"perplexity"};
-  if (task.name == "next-item") return {"recall@20", "mrr@20", "ndcg@20"};
+  if (is_of_sessions(task)) return {"recall@20", "mrr@20", "ndcg@20"};
   return {"accuracy", "f1"};
 }
 

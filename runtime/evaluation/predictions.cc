@@ -53,6 +53,7 @@ Of find(std::string_view task) {
                                                               {"token-classification", of_tokens},
                                                               {"masked-lm", of_tokens},
                                                               {"next-item", of_sessions},
+                                                              {"masked-item", of_sessions},
                                                               {"sentence-embedding", of_sentences}};
   const auto found = std::ranges::find(kinds, task, [](const auto& kind) { return kind.first; });
   return found == std::end(kinds) ? nullptr : found->second;

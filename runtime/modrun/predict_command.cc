@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <numeric>
 
 #include "runtime/checkpoint/examples.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/data/hidden_items.h"
 #include "runtime/evaluation/evaluation.h"
 #include "runtime/evaluation/predictions.h"
 #include "runtime/mesh/collectives.h"
@@ -71,6 +73,8 @@ void predict(const RunConfig& config, const Examples& examples, int64_t batch_si
     const Turn turn = turn_of(number, batch, dp_rank, dp_size, all);
     Batch asked = examples.read(turn.rows);
     asked.labels.reset();
+    if (config.network.entry->task == "masked-item")
+      asked = with_next_hidden(asked, longest_sequence(config.network).value_or(std::numeric_limits<int64_t>::max()));
     std::optional<Predictions> found;
     model->evaluate({&asked, 1}, [&](const Batch& seen, const at::Tensor& logits) {
       if (mesh.coordinate(Axis::tp) == 0) found = predictions_of(config.network, seen, batch, logits);

@@ -66,7 +66,8 @@ struct DataSection : DataOptions {
     visit("end_of_text", end_of_text, "pack: the id of the token that ends a document; -1: files alone end one", -1);
     visit("trim", trim, "examples: leave out the padding that no row of a step needs, by attention_mask");
     visit("group_by_length", group_by_length, "examples: rows of similar length come together, by attention_mask");
-    visit("mask_probability", mask_probability, "masked-lm: share of the tokens that are to be predicted", 0);
+    visit("mask_probability", mask_probability,
+          "masked-lm and masked-item: share of the tokens or items that are to be predicted", 0);
     visit("mask_token", mask_token, "masked-lm: the id that replaces a masked token", -1);
   }
 };

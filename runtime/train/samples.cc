@@ -5,6 +5,8 @@
 #include <functional>
 #include <numeric>
 
+#include "runtime/checkpoint/examples.h"
+#include "runtime/data/hidden_items.h"
 #include "runtime/data/sample_range.h"
 #include "runtime/data/token_samples.h"
 #include "runtime/model/tasks.h"
@@ -21,10 +23,14 @@ std::vector<std::filesystem::path> paths_of(const std::vector<DataFile>& files) 
 }
 
 std::unique_ptr<Samples> all_samples(const RunConfig& config, const DataSet& set, const std::vector<DataFile>& files,
-                                     int64_t seed) {
+                                     Split split, int64_t seed) {
   if (set.has_examples()) {
     auto examples = std::make_unique<ExampleSamples>(files, config.network);
     if (config.data.trim || config.data.group_by_length) examples->measure(config.data.trim);
+    if (config.network.entry->task == "masked-item" && !examples->examples().has_labels())
+      return std::make_unique<HiddenItems>(
+          std::move(examples), split == Split::training ? std::optional(config.data.mask_probability) : std::nullopt,
+          static_cast<uint64_t>(seed));
     return examples;
   }
   if (set.has_images()) return std::make_unique<ImageSamples>(files, set.image_classes(), image_shape(config));
@@ -107,7 +113,7 @@ std::unique_ptr<Samples> open_samples(const RunConfig& config, const DataSet& se
   const auto& files = split == Split::training || part > 0.0 ? set.files.training : set.files.held_out;
   if (files.empty()) return nullptr;
   try {
-    auto samples = all_samples(config, set, files, seed);
+    auto samples = all_samples(config, set, files, split, seed);
     return part > 0.0 ? part_of(std::move(samples), part, split) : std::move(samples);
   } catch (const DataError& error) {
     if (set.name.empty()) throw;
@@ -142,7 +148,7 @@ std::string describe_sizes(const std::vector<DataSet>& sets, const std::vector<s
 std::string_view target_name(const ModelConfig& model) {
   const Task& task = *find_task(model.entry->task);
   if (task.labels == Task::Labels::each_row) return "row";
-  return task.name == "next-item" ? "item" : "token";
+  return is_of_sessions(task) ? "item" : "token";
 }
 
 std::string loss_unit(const ModelConfig& model) {

@@ -114,6 +114,38 @@ class SessionForNextItem(OfTransformers, GPT2PreTrainedModel):
         return CausalLMOutput(loss=loss, logits=logits)
 
 
+class MaskedBody(SessionBody):
+    """Sees all items but those that are hidden."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.masked_item_embedding = nn.Parameter(0.001 * torch.randn(config.n_embd))
+
+
+class SessionForMaskedItem(SessionForNextItem):
+    def __init__(self, config):
+        GPT2PreTrainedModel.__init__(self, config)
+        self.transformer = MaskedBody(config)
+        self.item_projection = nn.Linear(config.n_embd, config.item_dim)
+        self.head = nn.Linear(config.item_dim, config.vocab_size)
+        self.post_init()
+
+    def forward(self, input_ids, feature_ids=None, feature_values=None, attention_mask=None, position_ids=None, labels=None):
+        embedded = self.transformer.inputs(input_ids, feature_ids, feature_values)
+        if labels is not None:
+            embedded = torch.where((labels != -100).unsqueeze(-1), self.transformer.masked_item_embedding, embedded)
+        seen = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        least = torch.finfo(embedded.dtype).min
+        mask = torch.zeros(embedded.shape[0], 1, embedded.shape[1], embedded.shape[1], dtype=embedded.dtype)
+        mask = mask.masked_fill((seen == 0)[:, None, None, :], least)
+        hidden = self.transformer(inputs_embeds=embedded, attention_mask=mask, position_ids=position_ids, use_cache=False).last_hidden_state
+        logits = self.head(self.item_projection(hidden)) / self.config.softmax_temperature
+        loss = None
+        if labels is not None:
+            loss = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
+        return CausalLMOutput(loss=loss, logits=logits)
+
+
 def sessions(padded=True):
     """Sessions of several lengths, padded by id 0 on the right, with as many features as the config has."""
 
@@ -136,9 +168,16 @@ def sessions(padded=True):
     return make
 
 
+def hidden(config):
+    """Sessions of which some items are to be found."""
+    batch = sessions()(config)
+    batch["labels"] = batch["labels"].masked_fill(torch.rand(BATCH, SEQ) < 0.7, -100)
+    return batch
+
+
 FAMILY = Family(
     config=SessionConfig,
-    models=[SessionForNextItem],
+    models=[SessionForNextItem, SessionForMaskedItem],
     small=dict(vocab_size=VOCAB, n_positions=32, n_embd=32, n_layer=3, n_head=4, item_dim=12, feature_dim=6),
     wide=dict(n_embd=128, item_dim=48, feature_dim=48, feature_cardinalities=[70, 90], feature_numbers=2,
               aggregation="element-wise-sum"),
@@ -150,6 +189,11 @@ FAMILY = Family(
             aggregation="element-wise-sum", meshes=True, export=True,
         ),
         "items": Case(batch=sessions(padded=False)),
+        "hidden": Case(SessionForMaskedItem, hidden, feature_cardinalities=[7, 30], feature_numbers=3, meshes=True),
+        "hidden-sums": Case(
+            SessionForMaskedItem, hidden, feature_cardinalities=[7], feature_dim=12, aggregation="element-wise-sum",
+            tie_word_embeddings=False, softmax_temperature=0.7, meshes=True,
+        ),
         "untied": Case(
             batch=sessions(), feature_cardinalities=[9, 4], tie_word_embeddings=False, activation_function="relu", meshes=True
         ),
