@@ -19,7 +19,7 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
   const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, place.world_size));
   check_reading(trained->config);
   check_targets(trained->config);
-  const auto sets = find_data_sets(trained->config);
+  auto sets = find_data_sets(trained->config);
   choose_sentence_loss(trained->config, sets);
   for (const DataSet& set : sets) prepare_samples(trained->config, set, Split::held_out, /*seed=*/0);
   if (std::ranges::none_of(sets, &DataSet::holds_out))

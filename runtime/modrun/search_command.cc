@@ -141,7 +141,7 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
   const Environment place{.world_size = launch_options.ranks_per_node,
                           .local_world_size = launch_options.ranks_per_node};
   check_values(arguments, search, place);
-  const std::vector<DataSet> sets = find_data_sets(config);
+  std::vector<DataSet> sets = find_data_sets(config);
   choose_sentence_loss(config, sets);
   check_objectives(config, sets, search);
   check_pruner(config, search);

@@ -222,6 +222,10 @@ std::vector<double> ParallelModel::State::sum_over_stages(std::vector<double> va
   return pipeline ? pipeline->sum(std::move(values), what) : values;
 }
 
+void ParallelModel::train_for(const SentenceOptions& sentences) {
+  if (state_->sentences) state_->sentences->train_for(sentences);
+}
+
 StepResult ParallelModel::step(std::span<const Batch> given) {
   State& state = *state_;
   Parallel parallel = state.parallel();

@@ -78,6 +78,9 @@ class ParallelModel {
   /// What this rank holds of the registered buffers: initialized, saved and loaded like parameters, never trained.
   std::vector<ShardedParameter>& buffers();
 
+  /// What embeddings of sentences are trained and judged for from now on, the same on every rank.
+  void train_for(const SentenceOptions& sentences);
+
   // Batches may be in host memory, which is best for a GPU: it copies them when it comes to them.
 
   /// Forward and backward over this rank's micro-batches. Leaves in parameters() the gradient of the mean loss over all

@@ -20,6 +20,9 @@ class SentenceObjective final : public sentences::Objective {
   /// for this one alone.
   SentenceObjective(const SentenceOptions& options, ProcessGroup data_parallel);
 
+  /// Of the steps and evaluations from now on.
+  void train_for(const SentenceOptions& options) { options_ = options; }
+
   /// Whether samples of such a batch are compared with those of others.
   bool compares_samples(const Batch& batch) const;
 

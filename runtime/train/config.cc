@@ -9,6 +9,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <limits>
+#include <set>
 
 #include "runtime/checkpoint/examples.h"
 #include "runtime/model/tasks.h"
@@ -40,10 +41,25 @@ int64_t product(std::initializer_list<int64_t> factors) {
 
 std::vector<Metric> RunConfig::eval_metrics() const {
   const std::string_view task = network.entry->task;
-  const std::string problem = find_task(task)->texts == kAnyTexts ? sentences.loss : problem_of(network);
+  std::set<std::string> problems = {problem_of(network)};
+  if (find_task(task)->texts == kAnyTexts) {
+    problems = {sentences.loss};
+    if (!data.sets.empty()) problems.clear();
+    for (const SetSettings& set : data.sets) problems.insert(set.loss.empty() ? sentences.loss : set.loss);
+  }
+  // Metrics that suit every set.
+  std::vector<std::string> names = eval.metrics;
+  if (names.empty()) names = usual_metrics(task, *problems.begin());
   std::vector<Metric> metrics;
-  for (const std::string& name : eval.metrics.empty() ? usual_metrics(task, problem) : eval.metrics)
-    metrics.push_back(find_metric(name, task, problem));
+  for (const std::string& name : names) {
+    const auto is_usual = [&](const std::string& problem) {
+      const std::vector<std::string> usual = usual_metrics(task, problem);
+      return !eval.metrics.empty() || std::ranges::find(usual, name) != usual.end();
+    };
+    if (!std::ranges::all_of(problems, is_usual)) continue;
+    for (const std::string& problem : problems) find_metric(name, task, problem);
+    metrics.push_back(find_metric(name, task, *problems.begin()));
+  }
   return metrics;
 }
 

@@ -44,6 +44,7 @@ struct SetSettings {
   std::vector<std::string> paths;
   double weight = 1.0;
   std::optional<std::string> format;  // or data.format
+  std::string loss;                   // of sentence embeddings; sentences.loss, or what suits its data, when empty
 };
 
 struct DataSection : DataOptions {

@@ -62,8 +62,9 @@ std::string toml_text(const std::vector<SetSettings>& sets) {
   std::string text;
   for (const SetSettings& set : sets) {
     const std::string format = toml_text(set.format);
-    text += fmt::format("{}{} = {{paths = {}, weight = {}{}}}", text.empty() ? "" : ", ", set.name,
-                        toml_text(set.paths), toml_text(set.weight), format.empty() ? "" : ", format = " + format);
+    text += fmt::format("{}{} = {{paths = {}, weight = {}{}{}}}", text.empty() ? "" : ", ", set.name,
+                        toml_text(set.paths), toml_text(set.weight), format.empty() ? "" : ", format = " + format,
+                        set.loss.empty() ? "" : ", loss = " + toml_text(set.loss));
   }
   return "{" + text + "}";
 }

@@ -353,6 +353,13 @@ void check_together(const RunConfig& config) {
   for (const SetSettings& set : data.sets) {
     unless(!set.paths.empty(), {"data.sets"},
            fmt::format("data.sets.{} has no paths: name files, folders or globs to train on", set.name));
+    unless(std::ranges::find(sentence_loss_names, set.loss) != sentence_loss_names.end(), {"data.sets"},
+           fmt::format("data.sets.{}.loss is \"{}\": it must be one of {}", set.name, set.loss,
+                       fmt::join(sentence_loss_names, ", ")));
+    unless(
+        set.loss.empty() || find_task(config.network.entry->task)->texts == kAnyTexts, {"data.sets"},
+        fmt::format("data.sets.{}.loss is \"{}\", which is one of sentence embeddings, and {} is for {}: leave it out",
+                    set.name, set.loss, config.network.entry->architecture, config.network.entry->task));
     const std::string unknown = unknown_data_format(set.format.value_or(data.format));
     unless(unknown.empty(), {"data.sets"}, fmt::format("data.sets.{}: {}", set.name, unknown));
   }

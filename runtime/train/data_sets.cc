@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 DataSet find_set(const RunConfig& config, const SetSettings& settings) {
-  DataSet set{settings.name, settings.weight, config.data, {}};
+  DataSet set{settings.name, settings.weight, settings.loss, config.data, {}};
   set.options.paths = settings.paths;
   set.options.format = settings.format.value_or(config.data.format);
   try {
@@ -46,7 +46,7 @@ std::vector<std::string> DataSet::image_classes() const {
 }
 
 std::vector<DataSet> find_data_sets(const RunConfig& config) {
-  if (config.data.sets.empty()) return {{{}, 1.0, config.data, find_data_files(config.data)}};
+  if (config.data.sets.empty()) return {{{}, 1.0, {}, config.data, find_data_files(config.data)}};
   std::vector<DataSet> sets;
   for (const SetSettings& settings : config.data.sets) sets.push_back(find_set(config, settings));
   const bool asked = config.data.held_out_every > 0 || !config.data.held_out.empty();

@@ -12,6 +12,7 @@ namespace modular {
 struct DataSet {
   std::string name;  // of data.sets; empty for that of data.paths
   double weight = 1.0;
+  std::string loss;  // of sentence embeddings, where the set has its own
   DataOptions options;
   DataFiles files;  // with data.held_out_part all are training files, whose last samples are held out
 

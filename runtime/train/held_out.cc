@@ -6,6 +6,7 @@
 
 #include "runtime/evaluation/evaluation.h"
 #include "runtime/model/tasks.h"
+#include "runtime/train/sentence_data.h"
 
 namespace modular {
 
@@ -21,6 +22,7 @@ Evaluation evaluate_sets(ParallelModel& model, const RunConfig& config, const st
   const std::vector<Metric> metrics = config.eval_metrics();
   const auto evaluate = [&](size_t set) {
     const BatchSource source(*held_out[set], shape, /*seed=*/0);
+    model.train_for(sentences_of(config, sets[set]));
     return evaluate_samples(model, config.network, source, config.eval.samples, metrics);
   };
   if (sets.size() == 1) return evaluate(0);

@@ -277,7 +277,7 @@ std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const DataSet&
                     "ones, or raise model.config.max_position_embeddings",
                     shape.back(), config.network.entry->architecture, *longest));
   check_images_of(config.network, examples);
-  check_sentence_data(config, examples.examples());
+  check_sentence_data(config, set, examples.examples());
   return samples;
 }
 
@@ -433,7 +433,7 @@ void check_examples(const Run& run) {
       if (set.has_examples() && !files->empty()) {
         const ExampleSamples samples(*files, run.config.network);
         samples.examples().check_ids();
-        check_label_values(run.config, samples.examples());
+        check_label_values(run.config, set, samples.examples());
       }
 }
 

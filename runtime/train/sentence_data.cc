@@ -14,23 +14,35 @@ bool embeds_sentences(const RunConfig& config) { return find_task(config.network
 
 }  // namespace
 
-void choose_sentence_loss(RunConfig& config, const std::vector<DataSet>& sets) {
+void choose_sentence_loss(RunConfig& config, std::vector<DataSet>& sets) {
   if (!embeds_sentences(config) || !config.sentences.loss.empty()) return;
-  for (const DataSet& set : sets) {
+  for (DataSet& set : sets) {
     if (!set.has_examples() || set.files.training.empty()) continue;
-    const ExampleSamples samples(set.files.training, config.network);
-    const Examples& examples = samples.examples();
-    config.sentences.loss = sentence_loss_of({}, examples.texts(), examples.labels_are_numbers()).name;
-    return;
+    if (set.loss.empty()) {
+      const ExampleSamples samples(set.files.training, config.network);
+      const Examples& examples = samples.examples();
+      set.loss = sentence_loss_of({}, examples.texts(), examples.labels_are_numbers()).name;
+    }
+    // What is written as the run's settings.
+    if (set.name.empty()) config.sentences.loss = set.loss;
+    for (SetSettings& settings : config.data.sets)
+      if (settings.name == set.name) settings.loss = set.loss;
   }
 }
 
-void check_sentence_data(const RunConfig& config, const Examples& examples) {
+SentenceOptions sentences_of(const RunConfig& config, const DataSet& set) {
+  SentenceOptions options = config.sentences;
+  if (!set.loss.empty()) options.loss = set.loss;
+  return options;
+}
+
+void check_sentence_data(const RunConfig& config, const DataSet& set, const Examples& examples) {
   if (!embeds_sentences(config)) return;
   const int64_t texts = examples.texts();
   const std::string refusal =
-      sentence_refusal(config.sentences, texts, examples.has_labels(), examples.labels_are_numbers());
-  if (!refusal.empty()) throw ConfigError(refusal);
+      sentence_refusal(sentences_of(config, set), texts, examples.has_labels(), examples.labels_are_numbers());
+  if (!refusal.empty())
+    throw ConfigError(set.name.empty() ? refusal : fmt::format("data.sets.{}: {}", set.name, refusal));
   for (const Metric& metric : config.eval_metrics())
     if (metric.kind->of == MetricKind::Of::numbers && (texts != 2 || !examples.has_labels()))
       throw ConfigError(
@@ -40,10 +52,10 @@ void check_sentence_data(const RunConfig& config, const Examples& examples) {
                       metric.name, texts != 2 ? fmt::format("{} texts", texts) : "no labels"));
 }
 
-void check_label_values(const RunConfig& config, const Examples& examples) {
+void check_label_values(const RunConfig& config, const DataSet& set, const Examples& examples) {
   const SentenceLoss::Labels labels =
       embeds_sentences(config)
-          ? sentence_loss_of(config.sentences, examples.texts(), examples.labels_are_numbers()).labels
+          ? sentence_loss_of(sentences_of(config, set), examples.texts(), examples.labels_are_numbers()).labels
           : SentenceLoss::Labels::none;
   if (labels == SentenceLoss::Labels::alike || problem_of(config.network) == "multi_label_classification")
     examples.check_labels(0.0, 1.0, /*whole=*/true);

@@ -9,15 +9,18 @@
 
 namespace modular {
 
-/// Sets sentences.loss, where it is empty and the entry embeds sentences, to the one that suits the first set's
-/// examples. What follows from the setting, metrics above all, is asked of the config afterwards.
-void choose_sentence_loss(RunConfig& config, const std::vector<DataSet>& sets);
+/// Where sentences.loss is empty and the entry embeds sentences, gives each set without a loss the one that suits its
+/// examples, in the config too. What follows from the setting, metrics above all, is asked of the config afterwards.
+void choose_sentence_loss(RunConfig& config, std::vector<DataSet>& sets);
 
-/// Throws ConfigError in one sentence where the examples, learned from or held out, are not what the loss or a metric
-/// of the config compares.
-void check_sentence_data(const RunConfig& config, const Examples& examples);
+/// What a set's sentences are trained and judged for.
+SentenceOptions sentences_of(const RunConfig& config, const DataSet& set);
 
-/// Throws where a label of the examples is none that their loss knows. Reads all labels.
-void check_label_values(const RunConfig& config, const Examples& examples);
+/// Throws ConfigError in one sentence where the set's examples, learned from or held out, are not what its loss or a
+/// metric of the config compares.
+void check_sentence_data(const RunConfig& config, const DataSet& set, const Examples& examples);
+
+/// Throws where a label of the set's examples is none that their loss knows. Reads all labels.
+void check_label_values(const RunConfig& config, const DataSet& set, const Examples& examples);
 
 }  // namespace modular

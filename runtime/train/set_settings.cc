@@ -26,7 +26,7 @@ std::string assign_set(std::vector<SetSettings>& sets, std::string_view key, con
   if (set == sets.end() || set->name != name) set = sets.insert(set, {.name = name});
 
   if (dot == std::string_view::npos)
-    return value.is_table() ? "" : fmt::format("{} must be a table of paths, weight and format", whole);
+    return value.is_table() ? "" : fmt::format("{} must be a table of paths, weight, format and loss", whole);
   const std::string_view field = key.substr(dot + 1);
   std::string expected;
   if (field == "paths") {
@@ -37,10 +37,13 @@ std::string assign_set(std::vector<SetSettings>& sets, std::string_view key, con
       return fmt::format("{} must be a finite number above 0, but is {}", whole, set->weight);
   } else if (field == "format") {
     expected = assign(set->format, value);
+  } else if (field == "loss") {
+    expected = assign(set->loss, value);
   } else {
-    const auto nearest = nearest_name(field, {"paths", "weight", "format"});
-    return fmt::format("unknown key {}: {}", whole,
-                       nearest ? fmt::format("did you mean {}?", *nearest) : "a set has paths, weight and format");
+    const auto nearest = nearest_name(field, {"paths", "weight", "format", "loss"});
+    return fmt::format(
+        "unknown key {}: {}", whole,
+        nearest ? fmt::format("did you mean {}?", *nearest) : "a set has paths, weight, format and loss");
   }
   return expected.empty() ? "" : fmt::format("{} must be {}, but is {}", whole, expected, describe(value));
 }

@@ -34,6 +34,7 @@
 #include "runtime/train/run_tokenizer.h"
 #include "runtime/train/samples.h"
 #include "runtime/train/save_signals.h"
+#include "runtime/train/sentence_data.h"
 #include "runtime/train/step_trace.h"
 
 namespace modular {
@@ -301,6 +302,8 @@ class Trainer {
     const auto begin = Clock::now();
     auto batches = next_batches();
     metrics.data_wait = seconds_between(begin, Clock::now());
+    const size_t set = source_.set_at(position_);
+    model_.train_for(sentences_of(config_, run_.sets[set]));
     const auto result = model_.step(batches);
     metrics.loss = result.loss;
     if (result.expert_load > 0.0) metrics.router_loss = result.router_loss, metrics.expert_load = result.expert_load;
@@ -324,7 +327,6 @@ class Trainer {
       print("step {} has no target, as all of its labels are {}: nothing was learned from it\n", step_ + 1,
             kIgnoredTarget);
     }
-    const size_t set = source_.set_at(position_);
     position_ = source_.after(position_);
     metrics.set = run_.sets[set].name;
     metrics.step = ++step_;

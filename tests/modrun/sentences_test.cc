@@ -202,5 +202,73 @@ TEST_F(Sentences, AnExportedEncoderIsOneOfSentenceTransformers) {
   EXPECT_EQ(std::system(check.c_str()), 0);
 }
 
+// Pairs by in-batch negatives, scored pairs by their cosine, and triplets: each step is of one set and its loss.
+TEST_F(Sentences, SetsHaveTheirOwnLosses) {
+  const fs::path data = folder_.path() / "examples";
+  const auto write_set = [&](const std::string& name, const Tensors& tensors) {
+    fs::create_directories(data / name);
+    write_safetensors(data / name / "a.safetensors", tensors);
+  };
+  write_set("pairs", texts(2));
+  write_set("triplets", texts(3));
+  Tensors scored = texts(2);
+  scored.emplace_back("labels", at::rand({kSamples}));
+  write_set("scored", scored);
+  const auto of_sets = [&](const Words& sets) {
+    Words words = {"--set", "data.paths=[]"};
+    for (const std::string& set : sets) {
+      const std::string name = set.substr(0, set.find(':')), loss = set.substr(set.find(':') + 1);
+      words.insert(words.end(), {"--set", "data.sets." + name + ".paths=['" + (data / name).string() + "']"});
+      if (!loss.empty()) words.insert(words.end(), {"--set", "data.sets." + name + ".loss='" + loss + "'"});
+    }
+    return words;
+  };
+  // One set alone, with its loss, is what the run of that loss is.
+  const Words scored_alone = with(options({}), of_sets({"scored:cosine"}));
+  ASSERT_EQ(train("set", scored_alone).status, 0);
+  ASSERT_EQ(train("whole", with(options({"sentences.loss=cosine"}),
+                                {"--set", "data.paths=['" + (data / "scored").string() + "']"}))
+                .status,
+            0);
+  EXPECT_EQ(losses("set"), losses("whole"));
+
+  const Words three = with(options({"data.held_out_part=0.25"}), of_sets({"pairs:", "scored:", "triplets:triplet"}));
+  const auto run = train("three", three);
+  ASSERT_EQ(run.status, 0) << run.output;
+  EXPECT_THAT(bytes_of(run_folder("three") / "config.toml"), HasSubstr("loss = \"in-batch\""));
+  const std::vector<double> alone = losses("three");
+  for (const auto& [mesh, ranks] :
+       std::vector<std::pair<Words, int>>{{{"parallel.dp_shard=3"}, 3},
+                                          {{"train.micro_batches=4"}, 1},
+                                          {{"parallel.pp=2", "train.micro_batches=3"}, 2}}) {
+    const auto other = train("mesh", with(with(three, {"--overwrite"}), {"--set", mesh[0]}),
+                             {"--nproc-per-node", std::to_string(ranks)});
+    ASSERT_EQ(other.status, 0) << other.output;
+    for (size_t step = 0; step < alone.size(); ++step) EXPECT_NEAR(losses("mesh")[step], alone[step], 2e-5);
+  }
+  const auto resumed = train("three", with(three, {"--resume", "--set", "train.steps=7"}));
+  EXPECT_EQ(resumed.status, 0) << resumed.output;
+  // The evaluation of each set is by its own loss as well.
+  const auto evaluated = modrun({"eval", run_folder("three").string()});
+  ASSERT_EQ(evaluated.status, 0) << evaluated.output;
+  const auto of_scored =
+      modrun(with(with({"eval", config_.string(), "--checkpoint", (run_folder("three") / "checkpoints").string()},
+                       options({"sentences.loss=cosine", "data.held_out_part=0.25", "eval.samples=0"})),
+                  {"--set", "data.paths=['" + (data / "scored").string() + "']"}));
+  const auto value = [](const std::string& text, const std::string& name) {
+    const size_t place = text.find(name);
+    EXPECT_NE(place, std::string::npos) << name << "\n" << text;
+    return place == std::string::npos ? 0.0 : std::stod(text.substr(place + name.size()));
+  };
+  EXPECT_NEAR(value(evaluated.output, "held_out_loss/scored "), value(of_scored.output, "held-out loss "), 1e-5);
+
+  const auto wrong = train("wrong", with(options({}), of_sets({"pairs:triplet"})));
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_THAT(wrong.output, HasSubstr("data.sets.pairs: sentences.loss is \"triplet\""));
+  const auto unknown = train("wrong", with(options({}), of_sets({"pairs:tripled"})));
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_THAT(unknown.output, HasSubstr("data.sets.pairs.loss is \"tripled\": it must be one of"));
+}
+
 }  // namespace
 }  // namespace modular
