@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "runtime/train/metrics.h"
@@ -25,7 +26,7 @@ bool Pruning::look() {
     const Evaluation& one = evaluations[seen_];
     const auto metric = std::ranges::find(one.metrics, objective_.name, &std::pair<std::string, double>::first);
     const double value = metric == one.metrics.end() ? one.loss : metric->second;
-    if (!is_hopeless_(one.step, value)) continue;
+    if (!std::isfinite(value) || !is_hopeless_(one.step, value)) continue;  // no backend compares NaN
     reason_ = fmt::format("pruned after step {}, with {} {:.6g}", one.step, objective_.name, value);
     return true;
   }
