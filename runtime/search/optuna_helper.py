@@ -1,6 +1,6 @@
 """Optuna for modrun search: a line of JSON in, a line of JSON out.
 
-The first line, any, is answered with {}, or {"error": sentence} where there is no Optuna. The next line says what is searched: {"storage", "study", "shared": whether other machines are in it, "place": a name for this one's folder, "workers", "sampler",
+The first line, {"sampler"}, is answered with {}, or {"error": sentence} where there is no Optuna or no such sampler. The next line says what is searched: {"storage", "study", "shared": whether other machines are in it, "place": a name for this one's folder, "workers", "sampler",
 "pruner", "seed", "minimize": [bool], "space": [{"key", "choices": [TOML]} or {"key", "low", "high", "step", "log", "whole"}], "ended": [{"trial", "values" or "failure"}]}. The answer is {} or {"error": sentence}.
 Then {"ask": true} is answered with {"trial": number, "settings": {key: TOML}}, {"running": number, "step", "value"} with {"prune": bool}, and {"trial", "values", "failure" or "pruned"}
 with {}.
@@ -38,22 +38,18 @@ def as_toml(dimension, value):
     return repr(value)
 
 
+SAMPLERS = {"tpe": "TPESampler", "random": "RandomSampler", "nsga2": "NSGAIISampler", "gp": "GPSampler"}
+
+
 def sampler_of(optuna, asked, trials):
     """A sampler for a study that has so many trials."""
-    samplers = {
-        # Of several trials at a time, what is being tried counts as bad, or all would try the same.
-        "tpe": lambda seed: optuna.samplers.TPESampler(seed=seed, constant_liar=asked["workers"] > 1 or asked["shared"]),
-        "random": lambda seed: optuna.samplers.RandomSampler(seed=seed),
-        "nsga2": lambda seed: optuna.samplers.NSGAIISampler(seed=seed),
-        "gp": lambda seed: optuna.samplers.GPSampler(seed=seed),
-    }
-    if asked["sampler"] not in samplers:
-        raise ValueError(f'search.sampler is "{asked["sampler"]}": it must be one of {", ".join(samplers)}')
     # From the same seed a study that goes on, and another machine in it, would draw again what was tried.
     seed = asked["seed"]
     if trials or asked["shared"]:
         seed = zlib.crc32(f"{seed} {trials} {asked['place'] if asked['shared'] else ''}".encode())
-    return samplers[asked["sampler"]](seed)
+    # Of several trials at a time, what is being tried counts as bad, or all would try the same.
+    liar = {"constant_liar": asked["workers"] > 1 or asked["shared"]} if asked["sampler"] == "tpe" else {}
+    return getattr(optuna.samplers, SAMPLERS[asked["sampler"]])(seed=seed, **liar)
 
 
 def pruner_named(optuna, name):
@@ -73,7 +69,6 @@ def tell(optuna, study, message):
 def begin(optuna, asked):
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     directions = ["minimize" if minimize else "maximize" for minimize in asked["minimize"]]
-    sampler_of(optuna, asked, 0)  # before a database is made
     study = optuna.create_study(
         study_name=asked["study"],
         storage=asked["storage"],
@@ -94,11 +89,13 @@ def begin(optuna, asked):
 
 
 def main():
-    sys.stdin.readline()
+    sampler = json.loads(sys.stdin.readline())["sampler"]
     try:
         import optuna
     except ImportError as error:
         return answer({"error": f"Python has no package {error.name}: {sys.executable} -m pip install optuna"})
+    if sampler not in SAMPLERS:
+        return answer({"error": f'search.sampler is "{sampler}": with Optuna it must be one of {", ".join(SAMPLERS)}'})
     answer({})
     asked = json.loads(sys.stdin.readline())
     try:

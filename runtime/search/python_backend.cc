@@ -54,7 +54,7 @@ std::string place_of(const SearchConfig& config) {
 }  // namespace
 
 PythonBackend::PythonBackend(const SearchConfig& config) : config_(config), helper_(started(config)) {
-  ask_or_refuse(helper_, config_.backend, Json::object());
+  ask_or_refuse(helper_, config_.backend, {{"sampler", config_.sampler}});
 }
 
 void PythonBackend::open(const std::vector<Trial>& ended, int64_t workers) {

@@ -13,7 +13,8 @@ namespace modular {
 
 class PythonBackend {
  public:
-  /// Starts the helper of config.backend. Throws ConfigError where Python or the package is not there.
+  /// Starts the helper of config.backend. Throws ConfigError where Python, the package or the sampler is not
+  /// there.
   explicit PythonBackend(const SearchConfig& config);
 
   /// Opens the study, or begins it, for so many trials at a time, and tells it of trials that have ended since. Throws

@@ -4,6 +4,7 @@ Tune's own search algorithm draws the values and its own scheduler judges trials
 line each, before it is answered. A search that goes on asks and tells them the same again, so that they know what they knew and draw what they would have drawn.
 """
 
+import importlib.util
 import json
 import os
 import sys
@@ -44,7 +45,7 @@ def as_toml(dimension, value):
 class Random:
     """What Tune's default search algorithm, BasicVariantGenerator, draws."""
 
-    def __init__(self, tune, space, seed):
+    def __init__(self, space, seed):
         import numpy
         from ray.tune.search.variant_generator import generate_variants
 
@@ -61,31 +62,31 @@ class Random:
         pass
 
 
-def of_package(package, make):
-    """A search algorithm of Tune, which asserts that its package is there."""
-    try:
-        return make()
-    except (AssertionError, ImportError) as error:
-        raise ValueError(f"Python has no package {package}, or not as Ray's search algorithm needs it: {sys.executable} -m pip install {package} ({error})") from error
+# Tune's name of the search algorithm of each sampler, and the package that it needs.
+SAMPLERS = {"random": ("variant_generator", None), "tpe": ("optuna", "optuna"), "hyperopt": ("hyperopt", "hyperopt")}
 
 
-def algorithm(tune, asked, space, names):
+def problem_of(sampler):
+    """Why there is no such sampler, or nothing."""
+    if sampler not in SAMPLERS:
+        return f'search.sampler is "{sampler}": with Ray it must be one of {", ".join(SAMPLERS)}'
+    package = SAMPLERS[sampler][1]
+    if package and not importlib.util.find_spec(package):
+        return f'search.sampler is "{sampler}", and Python has no package {package}: {sys.executable} -m pip install {package}'
+    return None
+
+
+def algorithm(asked, space, names):
+    from ray.tune.search import create_searcher
+
     modes = ["min" if minimize else "max" for minimize in asked["minimize"]]
     metric, mode = (names[0], modes[0]) if len(names) == 1 else (names, modes)
     if asked["sampler"] == "random":
-        return Random(tune, space, asked["seed"])
-    if asked["sampler"] == "tpe":
-        from ray.tune.search.optuna import OptunaSearch
-
-        searcher = of_package("optuna", lambda: OptunaSearch(seed=asked["seed"], metric=metric, mode=mode))
-    elif asked["sampler"] == "hyperopt":
-        if len(names) > 1:
-            raise ValueError("search.sampler is hyperopt, which has one objective: set search.objective to one, or the sampler to tpe")
-        from ray.tune.search.hyperopt import HyperOptSearch
-
-        searcher = of_package("hyperopt", lambda: HyperOptSearch(random_state_seed=asked["seed"], metric=metric, mode=mode))
-    else:
-        raise ValueError(f'search.sampler is "{asked["sampler"]}": with Ray it must be one of random, tpe, hyperopt')
+        return Random(space, asked["seed"])
+    if asked["sampler"] == "hyperopt" and len(names) > 1:
+        raise ValueError("search.sampler is hyperopt, which has one objective: set search.objective to one, or the sampler to tpe")
+    seed = {"seed" if asked["sampler"] == "tpe" else "random_state_seed": asked["seed"]}
+    searcher = create_searcher(SAMPLERS[asked["sampler"]][0], metric=metric, mode=mode, **seed)
     searcher.set_search_properties(None, None, space)
     return searcher
 
@@ -114,7 +115,7 @@ class Tune:
 
     def __init__(self, tune, asked):
         self._space, self._names = asked["space"], [f"objective{i}" for i in range(len(asked["minimize"]))]
-        self._algorithm = algorithm(tune, asked, {each["key"]: domain(tune, each) for each in self._space}, self._names)
+        self._algorithm = algorithm(asked, {each["key"]: domain(tune, each) for each in self._space}, self._names)
         self._scheduler = scheduler(asked, self._names[0])
         self._controller = types.SimpleNamespace(get_live_trials=lambda: [])  # none of them is paused
         self._count, self.running = 0, {}
@@ -192,12 +193,17 @@ def note(journal, message, answered):
 
 
 def main():
-    sys.stdin.readline()
-    os.environ["RAY_AIR_NEW_OUTPUT"] = "0"
+    sampler = json.loads(sys.stdin.readline())["sampler"]
     try:
         from ray import tune
     except ImportError as error:
         return answer({"error": f'Python has no package {error.name}: {sys.executable} -m pip install "ray[tune]"'})
+    if problem := problem_of(sampler):
+        return answer({"error": problem})
+    if sampler == "tpe":
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
     answer({})
     asked = json.loads(sys.stdin.readline())
     try:

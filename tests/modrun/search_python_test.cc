@@ -51,19 +51,24 @@ TEST_F(SearchPython, RayTunesOwnSearchAlgorithmsAgreeToTheBit) {
         EXPECT_EQ(std::stod(all[i]["settings"][key].get<std::string>()), value.get<double>()) << i << " " << key;
   };
   expect_theirs();
-  fs::remove_all(study());
-  ASSERT_EQ(search(backend("ray", "tpe", 4) + kSpace).status, 0);
-  json values = json::array();
-  for (const json& one : trials()) values.push_back(one["values"]["held_out_loss"]);
-  theirs = python(fmt::format(
-      "import json; from ray import tune; from ray.tune.search.optuna import OptunaSearch\n"
-      "searcher = OptunaSearch(metric='loss', mode='min', seed=1); searcher.set_search_properties(None, None, {})\n"
-      "drawn = []\n"
-      "for number, value in enumerate({}):\n"
-      "  drawn.append(searcher.suggest(str(number))); searcher.on_trial_complete(str(number), {{'loss': value}})\n"
-      "print(json.dumps(drawn))",
-      kTuneSpace, values.dump()));
-  expect_theirs();
+  const auto expect_like = [&](const std::string& sampler, const std::string& searcher) {
+    fs::remove_all(study());
+    ASSERT_EQ(search(backend("ray", sampler, 4) + kSpace).status, 0);
+    json values = json::array();
+    for (const json& one : trials()) values.push_back(one["values"]["held_out_loss"]);
+    theirs = python(fmt::format(
+        "import json; from ray import tune; from ray.tune.search.optuna import OptunaSearch; "
+        "from ray.tune.search.hyperopt import HyperOptSearch\n"
+        "searcher = {}; searcher.set_search_properties(None, None, {})\n"
+        "drawn = []\n"
+        "for number, value in enumerate({}):\n"
+        "  drawn.append(searcher.suggest(str(number))); searcher.on_trial_complete(str(number), {{'loss': value}})\n"
+        "print(json.dumps(drawn))",
+        searcher, kTuneSpace, values.dump()));
+    expect_theirs();
+  };
+  expect_like("tpe", "OptunaSearch(metric='loss', mode='min', seed=1)");
+  expect_like("hyperopt", "HyperOptSearch(metric='loss', mode='min', random_state_seed=1)");
 }
 
 TEST_F(SearchPython, RayGoesOnAfterAKillWithWhatItWouldHaveDrawn) {
@@ -136,6 +141,17 @@ TEST_F(SearchPython, WithoutRayOrASamplerThatItHasIsRefusedBeforeATrial) {
   const auto sampler = search(backend("ray", "gp", 2) + kSpace);
   EXPECT_EQ(sampler.status, 2) << sampler.output;
   EXPECT_THAT(sampler.output, HasSubstr("search.sampler is \"gp\": with Ray it must be one of random, tpe, hyperopt"));
+  EXPECT_THAT(search(backend("optuna", "hyperopt", 2) + kSpace).output,
+              HasSubstr("search.sampler is \"hyperopt\": with Optuna it must be one of tpe, random, nsga2, gp"));
+  const auto without = folder_.write("without", std::string("#!/bin/sh\nexec ") + PARITY_PYTHON +
+                                                    " -c 'import importlib.util as util, sys; find = util.find_spec\n"
+                                                    "util.find_spec = lambda name, *more: None if name == "
+                                                    "\"hyperopt\" else find(name, *more)\nexec(sys.argv[1])' \"$2\"\n");
+  fs::permissions(without, fs::perms::owner_all);
+  const auto package = search("backend = 'ray'\nsampler = 'hyperopt'\npython = '" + without.string() + "'\n" + kSpace);
+  EXPECT_EQ(package.status, 2) << package.output;
+  EXPECT_THAT(package.output, HasSubstr("and Python has no package hyperopt: "));
+  EXPECT_FALSE(fs::exists(study())) << "nothing is begun";
 }
 
 TEST_F(SearchPython, AHelperThatDiesEndsTheSearchAndWhatWasFoundIsKept) {
