@@ -9,7 +9,6 @@
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <sstream>
 
 #include "runtime/launch/background_task.h"
 #include "runtime/launch/launcher.h"
@@ -20,6 +19,7 @@
 #include "runtime/search/own_objective.h"
 #include "runtime/search/python_backend.h"
 #include "runtime/search/run_trials.h"
+#include "runtime/search/shared_machine.h"
 #include "runtime/search/trial_values.h"
 #include "runtime/train/config_field.h"
 #include "runtime/train/data_sets.h"
@@ -109,26 +109,12 @@ void check_pruner(const RunConfig& config, const SearchConfig& search) {
                     search.pruner, config.eval.every));
 }
 
-/// The GPUs that each of `workers` trials is to see; empty where they run on CPUs. Throws ConfigError where there are
-/// not enough.
-std::vector<std::string> gpus_of_places(const RunConfig& config, int64_t ranks, int64_t workers) {
+/// CUDA_VISIBLE_DEVICES for each of the trials that run at a time; empty where they run on CPUs, or one at a time.
+std::vector<std::string> gpus_of(const RunConfig& config, int64_t ranks, int64_t workers) {
   const int64_t gpus = workers > 1 && config.train.device != "cpu" ? gpu_count() : 0;
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (gpus == 0) return {};
-  if (gpus < ranks * workers)
-    throw ConfigError(
-        fmt::format("--workers {} of {} ranks each need {} GPUs, and this machine has {}: start fewer, or set "
-                    "train.device to cpu",
-                    workers, ranks, ranks * workers, gpus));
-  std::vector<std::string> names;
-  if (const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
-    std::istringstream in(visible);
-    for (std::string name; std::getline(in, name, ',');) names.push_back(name);
-  }
-  for (auto i = static_cast<int64_t>(names.size()); i < gpus; ++i) names.push_back(std::to_string(i));
-  std::vector<std::string> places;
-  for (auto first = names.begin(); static_cast<int64_t>(places.size()) < workers; first += ranks)
-    places.push_back(fmt::format("{}", fmt::join(first, first + ranks, ",")));
-  return places;
+  return gpus_of_trials(gpus, visible ? visible : "", ranks, workers);
 }
 
 /// Gives each rank its share of the cores, and says where there are more ranks than cores.
@@ -195,7 +181,7 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
   choose_sentence_loss(config, sets);
   check_objectives(config, sets, search);
   check_pruner(config, search);
-  const std::vector<std::string> gpus = gpus_of_places(config, ranks, workers);
+  const std::vector<std::string> gpus = gpus_of(config, ranks, workers);
 
   std::optional<PythonBackend> backend;
   if (search.backend == "optuna" || search.backend == "ray") backend.emplace(search);
