@@ -70,7 +70,9 @@ TEST_F(Task, EndsByASignalAndWithItsObject) {
 
 TEST_F(Task, HoldsNoLockOfThisProcess) {
   const auto path = folder_.write("lock", "");
-  const int lock = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  const int opened = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  const int lock = fcntl(opened, F_DUPFD_CLOEXEC, 20);  // where the task has no file of its own
+  close(opened);
   ASSERT_EQ(flock(lock, LOCK_EX | LOCK_NB), 0);
   BackgroundTask task(log(), [](std::string&) -> int {
     printf("begun\n");
