@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include "runtime/launch/job_store.h"
 #include "runtime/launch/process.h"
 #include "runtime/launch/rank.h"
+#include "runtime/launch/signals.h"
 #include "runtime/launch/temporary_folder.h"
 #include "runtime/mesh/print.h"
 
@@ -31,7 +31,6 @@ namespace fs = std::filesystem;
 
 // Ranks whose collectives broke because a peer went away may end before the peer's own end is seen.
 constexpr milliseconds kCauseMayFollow = std::chrono::seconds(2);
-constexpr auto kAskedAgain = milliseconds(100);  // LaunchOptions::is_enough
 
 // After SIGINT or SIGTERM, between the end of the first rank and that of the last.
 constexpr milliseconds kInterruptGrace = std::chrono::seconds(30);
@@ -41,42 +40,6 @@ constexpr milliseconds kOtherNodesPoll = milliseconds(500);
 constexpr milliseconds kOthersStop = std::chrono::seconds(5);
 
 constexpr int kCannotStart = 2;
-
-/// Blocks the signals that the launcher handles and gives them through a descriptor.
-class Signals {
- public:
-  Signals() {
-    sigemptyset(&set_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP})
-      if (!is_ignored(signal)) sigaddset(&set_, signal);
-    for (const int signal : {SIGUSR1, SIGUSR2}) sigaddset(&set_, signal);
-    sigprocmask(SIG_BLOCK, &set_, &before_);
-    descriptor_ = signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK);
-  }
-  ~Signals() {
-    close(descriptor_);
-    sigprocmask(SIG_SETMASK, &before_, nullptr);
-  }
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
-
-  int descriptor() const { return descriptor_; }
-  std::optional<int> next() const {
-    signalfd_siginfo info;
-    if (read(descriptor_, &info, sizeof(info)) != sizeof(info)) return std::nullopt;
-    return static_cast<int>(info.ssi_signo);
-  }
-
- private:
-  /// As under nohup, or of a script's job in the background.
-  static bool is_ignored(int signal) {
-    struct sigaction action = {};
-    return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-  }
-
-  sigset_t set_ = {}, before_ = {};
-  int descriptor_ = -1;
-};
 
 /// Where the ranks' logs and error files go.
 class LogFolder {
@@ -107,7 +70,7 @@ struct Job {
   LogFolder folder{options.log_folder};
   JobStore store{options, [this] {
                    const auto signal = signals.next();
-                   if (signal && *signal != SIGUSR1 && *signal != SIGUSR2) throw Interrupted{*signal};
+                   if (signal && asks_to_end(*signal)) throw Interrupted{*signal};
                  }};
   std::optional<int> interrupted_by = {};
 
@@ -148,7 +111,6 @@ class Attempt {
       while (const auto signal = job_.signals.next()) pass_on(*signal);
       for (Rank& rank : ranks_) rank.reap();
       if (!stopping_) look_for_failure();
-      if (!stopping_ && options_.is_enough && options_.is_enough()) end_early();
       if (job_.interrupted_by && !kill_at_ && std::ranges::any_of(ranks_, &Rank::ended))
         kill_at_ = Clock::now() + kInterruptGrace;
       if (kill_at_ && Clock::now() >= *kill_at_)
@@ -192,7 +154,6 @@ class Attempt {
     std::optional<Clock::time_point> wake = kill_at_;
     if (!stopping_ && settle_at_) wake = wake ? std::min(*wake, *settle_at_) : *settle_at_;
     auto timeout = options_.nodes > 1 && !stopping_ ? kOtherNodesPoll : milliseconds(-1);
-    if (options_.is_enough && !stopping_) timeout = kAskedAgain;
     if (wake) {
       const auto left = std::max(milliseconds(0), std::chrono::ceil<milliseconds>(*wake - Clock::now()));
       timeout = timeout.count() < 0 ? left : std::min(timeout, left);
@@ -201,18 +162,12 @@ class Attempt {
     for (Rank& rank : ranks_) rank.show_output();
   }
 
-  void end_early() {
-    for (Rank& rank : ranks_) rank.signal(SIGTERM);
-    job_.interrupted_by = SIGTERM;
-    stopping_ = true;
-  }
-
   void pass_on(int signal) {
     // A scheduler may send a signal to a program and to its whole group: that is one request.
     const bool is_repeated = job_.interrupted_by == signal && Clock::now() - interrupted_at_ < kSameRequest;
     if (is_repeated) return;
     for (Rank& rank : ranks_) rank.signal(signal);
-    if (signal == SIGUSR1 || signal == SIGUSR2) return;
+    if (!asks_to_end(signal)) return;
     interrupted_at_ = Clock::now();
     if (job_.interrupted_by) {
       kill_at_ = Clock::now();

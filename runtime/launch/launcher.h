@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,8 +20,6 @@ struct LaunchOptions {
   bool quiet = false;      // show the output of no rank
   bool show_all = false;   // show the output of all ranks, each line with its rank, rather than that of rank 0
   std::chrono::milliseconds stop_grace = std::chrono::seconds(3);  // between SIGTERM and SIGKILL once a rank has failed
-  // Asked some times a second while ranks run: once it says so, they are asked to end, as by SIGTERM. May be empty.
-  std::function<bool()> is_enough = {};
   int64_t max_restarts = 0;  // how often all ranks are started again after one has failed
 
   int64_t world_size() const { return ranks_per_node * nodes; }

@@ -213,6 +213,13 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   add_mesh_options(search, arguments);
   search->add_option("--trials", arguments.trials, "at most so many; search.trials when not given")
       ->check(CLI::PositiveNumber);
+  search
+      ->add_option(
+          "--workers", arguments.workers,
+          "trials at a time on this machine, each a job of --nproc-per-node ranks; they share cores and memory, "
+          "and each has GPUs of its own")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   search->add_flag("--resume{yes}", arguments.resume, "go on with the study of search.dir");
 
   auto* plan = app.add_subcommand(

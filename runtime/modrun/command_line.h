@@ -56,6 +56,7 @@ struct Arguments {
   std::filesystem::path report;                                                                       // measure
   std::vector<std::filesystem::path> folders;  // report: runs and searches; outputs is the page
   int64_t trials = 0;                          // search; 0: as the config says
+  int64_t workers = 1;                         // search: trials at a time
   AdviseArguments advise;
   PrepareArguments prepare;
 };

@@ -5,19 +5,22 @@
 #include <stdlib.h>
 
 #include <algorithm>
-#include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <iterator>
+#include <memory>
 #include <optional>
-#include <tuple>
 
+#include "runtime/launch/background_task.h"
 #include "runtime/launch/launcher.h"
+#include "runtime/mesh/cuda_library.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
-#include "runtime/search/optuna.h"
-#include "runtime/search/pruning.h"
+#include "runtime/search/own_objective.h"
+#include "runtime/search/python_backend.h"
+#include "runtime/search/run_trials.h"
+#include "runtime/search/shared_machine.h"
+#include "runtime/search/trial_values.h"
 #include "runtime/train/config_field.h"
 #include "runtime/train/data_sets.h"
 #include "runtime/train/sentence_data.h"
@@ -51,11 +54,6 @@ std::string refusal_of(const Arguments& arguments, const TrialSettings& settings
   }
 }
 
-/// Settings of trials that are tried before they begin: those of a grid, or such as are drawn.
-TrialSettings settings_of(const SearchConfig& search, int64_t number) {
-  return search.backend == "grid" ? grid_point(search.space, number) : draw(search.space, search.seed, number);
-}
-
 /// Refuses a value, or an end of a range, with which no trial can begin: neither beside the config's own settings nor
 /// beside those of a few trials.
 void check_values(const Arguments& arguments, const SearchConfig& search, const Environment& place) {
@@ -80,6 +78,9 @@ void check_values(const Arguments& arguments, const SearchConfig& search, const 
 /// Refuses objectives that no run of the config has.
 void check_objectives(const RunConfig& config, const std::vector<DataSet>& sets, const SearchConfig& search) {
   std::vector<std::string> known(kRunObjectives.begin(), kRunObjectives.end());
+  std::ranges::transform(own_objectives(), std::back_inserter(known), &OwnObjective::name);
+  if (!search.objective_command.empty()) known.emplace_back(kCommandObjective);
+  const size_t without_held_out = known.size();
   if (std::ranges::any_of(sets, &DataSet::holds_out)) {
     known.emplace_back("held_out_loss");
     std::ranges::transform(config.eval_metrics(), std::back_inserter(known), &Metric::name);
@@ -87,7 +88,7 @@ void check_objectives(const RunConfig& config, const std::vector<DataSet>& sets,
   for (const Objective& objective : search.objectives)
     if (std::ranges::find(known, objective.name) == known.end())
       throw ConfigError(fmt::format("search.objective is {}, which no trial has{}: it may be {}", objective.name,
-                                    known.size() == kRunObjectives.size() ? ", as no file is held out" : "",
+                                    known.size() == without_held_out ? ", as no file is held out" : "",
                                     fmt::join(known, ", ")));
 }
 
@@ -95,7 +96,8 @@ void check_objectives(const RunConfig& config, const std::vector<DataSet>& sets,
 void check_pruner(const RunConfig& config, const SearchConfig& search) {
   if (search.pruner.empty()) return;
   const std::string& objective = search.objectives.front().name;
-  if (std::ranges::find(kRunObjectives, objective) != kRunObjectives.end())
+  const bool is_own = std::ranges::find(own_objectives(), objective, &OwnObjective::name) != own_objectives().end();
+  if (is_own || objective == kCommandObjective || std::ranges::find(kRunObjectives, objective) != kRunObjectives.end())
     throw ConfigError(fmt::format(
         "search.pruner is \"{}\", and search.objective is {}, which is known when a trial has ended: set it "
         "to held_out_loss or a metric, or leave the pruner out",
@@ -107,95 +109,38 @@ void check_pruner(const RunConfig& config, const SearchConfig& search) {
                     search.pruner, config.eval.every));
 }
 
-std::string shown(const TrialSettings& settings) {
-  std::string text;
-  for (const auto& [key, value] : settings) text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, value);
-  return text;
+/// CUDA_VISIBLE_DEVICES for each of the trials that run at a time; empty where they run on CPUs, or one at a time.
+std::vector<std::string> gpus_of(const RunConfig& config, int64_t ranks, int64_t workers) {
+  const int64_t gpus = workers > 1 && config.train.device != "cpu" ? gpu_count() : 0;
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (gpus == 0) return {};
+  return gpus_of_trials(gpus, visible ? visible : "", ranks, workers);
 }
 
-std::string shown(const Trial& trial, const std::vector<Objective>& objectives) {
-  if (!trial.failure.empty()) return trial.failure;
-  std::string text;
-  for (size_t i = 0; i < objectives.size(); ++i)
-    text += fmt::format("{}{} {:.6g}", i == 0 ? "" : ", ", objectives[i].name, trial.values[i]);
-  return text;
+/// Gives each rank its share of the cores, and says where there are more ranks than cores.
+void share_cores(int64_t ranks, int64_t workers) {
+  setenv("OMP_NUM_THREADS", std::to_string(threads_per_rank(ranks * workers)).c_str(), /*overwrite=*/0);
+  if (const int64_t cores = threads_per_rank(1); workers > 1 && cores < ranks * workers)
+    print_to(stdout, "{} trials of {} at a time share {}: each takes longer than it would alone\n", workers,
+             ranks == 1 ? "one rank" : fmt::format("{} ranks", ranks),
+             cores == 1 ? "one core" : fmt::format("{} cores", cores));
 }
 
-}  // namespace
-
-int run_search(const Arguments& arguments, const LaunchOptions& launch_options) {
-  using Clock = std::chrono::steady_clock;
-  if (launch_options.nodes > 1)
-    throw ConfigError("modrun search starts trials on this machine alone: leave --nnodes out");
-  if (std::getenv("RANK"))
-    throw ConfigError("modrun search starts the ranks of its trials itself: run it once, and not under a launcher");
-  std::vector<std::string> known;
-  Arguments plain = arguments;
-  std::erase_if(plain.settings, is_of_search);
-  RunConfig config = read_config_of(plain);
-  for (const auto& fields : {section_fields(config), model_fields(*config.network.config)})
-    std::ranges::transform(fields, std::back_inserter(known), &ConfigField::path);
-  SearchConfig search = read_search_config(arguments.config, arguments.settings, known);
-  if (arguments.trials > 0 && (search.backend != "grid" || arguments.trials < search.trials))
-    search.trials = arguments.trials;
-  const Environment place{.world_size = launch_options.ranks_per_node,
-                          .local_world_size = launch_options.ranks_per_node};
-  check_values(arguments, search, place);
-  std::vector<DataSet> sets = find_data_sets(config);
-  choose_sentence_loss(config, sets);
-  check_objectives(config, sets, search);
-  check_pruner(config, search);
-
-  std::optional<Optuna> optuna;
-  if (search.backend == "optuna") optuna.emplace(search);
-  config.train.dir.clear();
-  Study study(search, format_toml(config), !arguments.resume.empty());
-  if (optuna) optuna->open(study.trials());
-  at::set_num_threads(1);                            // the launcher handles signals on its only thread
-  setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);  // what is checked once a job is checked here
-  LaunchOptions options = launch_options;
-  options.quiet = true;
-  for (auto count = static_cast<int64_t>(study.trials().size()); count < search.trials; ++count) {
-    Trial trial{.number = count};
-    if (optuna)
-      std::tie(trial.number, trial.settings) = optuna->next();
-    else
-      trial.settings = settings_of(search, count);
-    const auto folder = study.run_folder(trial.number);
-    const auto begin = Clock::now();
-    options.log_folder = (folder / "logs").string();
-    print_to(stdout, "trial {} ({} of {})  {}\n", trial.number, count + 1, search.trials, shown(trial.settings));
-    try {
-      const Arguments of_this = of_trial(arguments, trial.settings, folder);
-      prepare_train(of_this, place).before_ranks();
-      std::vector<std::string> words = words_of("train", of_this);
-      words.emplace_back("--resume=auto");
-      Pruning pruning(folder, search.objectives.front(),
-                      [&](int64_t step, double value) { return optuna->is_hopeless(trial.number, step, value); });
-      if (!search.pruner.empty()) options.is_enough = [&] { return pruning.look(); };
-      const int status = launch_self(options, words);
-      options.is_enough = nullptr;
-      if (trial.pruned = status == 128 + SIGTERM && !pruning.reason().empty(); trial.pruned)
-        throw std::runtime_error(pruning.reason());
-      const bool is_interrupted = status == 128 + SIGINT || status == 128 + SIGTERM || status == 128 + SIGHUP;
-      if (is_interrupted) {
-        print_to(stdout, "the search was interrupted: modrun search --resume goes on with this trial\n");
-        return status;
-      }
-      if (status != 0)
-        throw std::runtime_error(
-            fmt::format("its run failed with status {}, see {}", status, (folder / "logs").string()));
-      trial.values = values_of_run(folder, search.objectives);
-    } catch (const std::exception& error) {
-      trial.failure = error.what();
-    }
-    trial.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    print_to(stdout, "  {}  in {:.1f} s\n", shown(trial, search.objectives), trial.seconds);
-    study.add(trial);
-    if (optuna) optuna->tell(trial);
-    study.write_winners();
+/// What a trial's own process does: starts the ranks, and judges their run.
+int run_trial(const LaunchOptions& options, const std::vector<std::string>& words, const SearchConfig& search,
+              const Trial& trial, const std::filesystem::path& folder, std::string& answer) {
+  if (const int status = launch_self(options, words); status != 0) return status;
+  try {
+    answer = answer_of(values_of_trial(search, trial, folder));
+  } catch (const Interrupted& interrupted) {
+    return 128 + interrupted.signal;
+  } catch (const std::exception& error) {
+    answer = answer_of_failure(error.what());
   }
+  return 0;
+}
 
+int tell_the_best(const SearchConfig& search, const Study& study) {
   const Trial* const best = study.best();
   if (!best) {
     print_to(stderr, "modrun: none of the {} trials has values\n", study.trials().size());
@@ -211,6 +156,59 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
              shown(*trial, search.objectives));
   print_to(stdout, "each is in {} as a config to train with\n", (search.dir / "pareto").string());
   return 0;
+}
+
+}  // namespace
+
+int run_search(const Arguments& arguments, const LaunchOptions& launch_options) {
+  if (launch_options.nodes > 1)
+    throw ConfigError("modrun search starts trials on this machine alone: leave --nnodes out");
+  if (std::getenv("RANK"))
+    throw ConfigError("modrun search starts the ranks of its trials itself: run it once, and not under a launcher");
+  std::vector<std::string> known;
+  Arguments plain = arguments;
+  std::erase_if(plain.settings, is_of_search);
+  RunConfig config = read_config_of(plain);
+  for (const auto& fields : {section_fields(config), model_fields(*config.network.config)})
+    std::ranges::transform(fields, std::back_inserter(known), &ConfigField::path);
+  SearchConfig search = read_search_config(arguments.config, arguments.settings, known);
+  if (arguments.trials > 0 && (search.backend != "grid" || arguments.trials < search.trials))
+    search.trials = arguments.trials;
+  const int64_t ranks = launch_options.ranks_per_node, workers = arguments.workers;
+  Environment place{.world_size = ranks, .local_world_size = ranks};
+  check_values(arguments, search, place);
+  std::vector<DataSet> sets = find_data_sets(config);
+  choose_sentence_loss(config, sets);
+  check_objectives(config, sets, search);
+  check_pruner(config, search);
+  const std::vector<std::string> gpus = gpus_of(config, ranks, workers);
+
+  std::optional<PythonBackend> backend;
+  if (search.backend == "optuna" || search.backend == "ray") backend.emplace(search);
+  config.train.dir.clear();
+  Study study(search, format_toml(config), !arguments.resume.empty());
+  if (backend) backend->open(study.trials(), workers);
+  at::set_num_threads(1);                            // trials are forked, and signals come to the only thread
+  setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);  // what is checked once a job is checked here
+  share_cores(ranks, workers);
+  place.local_world_size *= workers;  // whose memory is this machine's too
+  const StartTrial start = [&](const Trial& trial, int64_t at) {
+    const auto folder = study.run_folder(trial.number);
+    const Arguments of_this = of_trial(arguments, trial.settings, folder);
+    prepare_train(of_this, place).before_ranks();
+    LaunchOptions options = launch_options;
+    options.quiet = true;
+    options.log_folder = (folder / "logs").string();
+    std::filesystem::create_directories(options.log_folder);
+    std::vector<std::string> words = words_of("train", of_this);
+    words.emplace_back("--resume=auto");
+    return std::make_unique<BackgroundTask>(folder / "logs/launcher.log", [=, &search, &gpus](std::string& answer) {
+      if (!gpus.empty()) setenv("CUDA_VISIBLE_DEVICES", gpus[static_cast<size_t>(at)].c_str(), /*overwrite=*/1);
+      return run_trial(options, words, search, trial, folder, answer);
+    });
+  };
+  const int status = run_trials(search, study, backend ? &*backend : nullptr, workers, start);
+  return status == 0 ? tell_the_best(search, study) : status;
 }
 
 }  // namespace modular

@@ -1,7 +1,7 @@
 """Optuna for modrun search: a line of JSON in, a line of JSON out.
 
-The first line, any, is answered with {}, or {"error": sentence} where there is no Optuna. The next line says what is searched: {"storage", "study", "sampler", "pruner", "seed", "minimize": [bool], "space": [{"key", "choices": [TOML]} or
-{"key", "low", "high", "step", "log", "whole"}], "ended": [{"trial", "values" or "failure"}]}. The answer is {} or {"error": sentence}.
+The first line, {"sampler"}, is answered with {}, or {"error": sentence} where there is no Optuna or no such sampler. The next line says what is searched: {"storage", "study", "shared": whether other machines are in it, "place": a name for this one's folder, "workers", "sampler",
+"pruner", "seed", "minimize": [bool], "space": [{"key", "choices": [TOML]} or {"key", "low", "high", "step", "log", "whole"}], "ended": [{"trial", "values" or "failure"}]}. The answer is {} or {"error": sentence}.
 Then {"ask": true} is answered with {"trial": number, "settings": {key: TOML}}, {"running": number, "step", "value"} with {"prune": bool}, and {"trial", "values", "failure" or "pruned"}
 with {}.
 """
@@ -9,6 +9,7 @@ with {}.
 import json
 import sys
 import tomllib
+import zlib
 
 
 def answer(message):
@@ -37,16 +38,18 @@ def as_toml(dimension, value):
     return repr(value)
 
 
-def sampler_named(optuna, name, seed):
-    samplers = {
-        "tpe": optuna.samplers.TPESampler,
-        "random": optuna.samplers.RandomSampler,
-        "nsga2": optuna.samplers.NSGAIISampler,
-        "gp": optuna.samplers.GPSampler,
-    }
-    if name not in samplers:
-        raise ValueError(f'search.sampler is "{name}": it must be one of {", ".join(samplers)}')
-    return samplers[name](seed=seed)
+SAMPLERS = {"tpe": "TPESampler", "random": "RandomSampler", "nsga2": "NSGAIISampler", "gp": "GPSampler"}
+
+
+def sampler_of(optuna, asked, trials):
+    """A sampler for a study that has so many trials."""
+    # From the same seed a study that goes on, and another machine in it, would draw again what was tried.
+    seed = asked["seed"]
+    if trials or asked["shared"]:
+        seed = zlib.crc32(f"{seed} {trials} {asked['place'] if asked['shared'] else ''}".encode())
+    # Of several trials at a time, what is being tried counts as bad, or all would try the same.
+    liar = {"constant_liar": asked["workers"] > 1 or asked["shared"]} if asked["sampler"] == "tpe" else {}
+    return getattr(optuna.samplers, SAMPLERS[asked["sampler"]])(seed=seed, **liar)
 
 
 def pruner_named(optuna, name):
@@ -65,28 +68,34 @@ def tell(optuna, study, message):
 
 def begin(optuna, asked):
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    directions = ["minimize" if minimize else "maximize" for minimize in asked["minimize"]]
     study = optuna.create_study(
         study_name=asked["study"],
         storage=asked["storage"],
-        sampler=sampler_named(optuna, asked["sampler"], asked["seed"]),
         pruner=pruner_named(optuna, asked["pruner"]),
-        directions=["minimize" if minimize else "maximize" for minimize in asked["minimize"]],
+        directions=directions,
         load_if_exists=True,
     )
+    there = [direction.name.lower() for direction in study.directions]
+    if there != directions:
+        raise ValueError(f"the study {asked['study']} in {asked['storage']} wants {', '.join(there)}, and this search {', '.join(directions)}")
+    study.sampler = sampler_of(optuna, asked, len(study.get_trials(deepcopy=False)))
     # What the search has written down and was not told before it was killed; then what it was trying.
     running = {trial.number: trial for trial in study.get_trials(states=[optuna.trial.TrialState.RUNNING])}
     for ended in asked["ended"]:
         if running.pop(ended["trial"], None) is not None:
             tell(optuna, study, ended)
-    return study, list(running.values())
+    return study, [trial for trial in running.values() if not asked["shared"] or trial.user_attrs.get("place") == asked["place"]]
 
 
 def main():
-    sys.stdin.readline()
+    sampler = json.loads(sys.stdin.readline())["sampler"]
     try:
         import optuna
     except ImportError as error:
         return answer({"error": f"Python has no package {error.name}: {sys.executable} -m pip install optuna"})
+    if sampler not in SAMPLERS:
+        return answer({"error": f'search.sampler is "{sampler}": with Optuna it must be one of {", ".join(SAMPLERS)}'})
     answer({})
     asked = json.loads(sys.stdin.readline())
     try:
@@ -95,10 +104,11 @@ def main():
         return answer({"error": f"{type(error).__name__}: {error}"})
     answer({})
     distributions = {dimension["key"]: distribution(optuna, dimension) for dimension in asked["space"]}
-    trial = None
+    trials = {}
     for line in sys.stdin:
         message = json.loads(line)
         if "running" in message:
+            trial = trials[message["running"]]
             trial.report(message["value"], message["step"])
             answer({"prune": bool(trial.should_prune())})
             continue
@@ -110,6 +120,9 @@ def main():
             trial = optuna.trial.Trial(study, unfinished.pop(0)._trial_id)
         else:
             trial = study.ask(distributions)
+            if asked["shared"]:
+                trial.set_user_attr("place", asked["place"])
+        trials[trial.number] = trial
         answer({"trial": trial.number, "settings": {each["key"]: as_toml(each, trial.params[each["key"]]) for each in asked["space"]}})
 
 

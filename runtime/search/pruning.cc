@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "runtime/train/metrics.h"
@@ -24,8 +25,10 @@ bool Pruning::look() {
   for (; seen_ < evaluations.size(); ++seen_) {
     const Evaluation& one = evaluations[seen_];
     const auto metric = std::ranges::find(one.metrics, objective_.name, &std::pair<std::string, double>::first);
-    const double value = metric == one.metrics.end() ? one.loss : metric->second;
-    if (!is_hopeless_(one.step, value)) continue;
+    double value = NAN;
+    if (objective_.name == "held_out_loss") value = one.loss;
+    if (metric != one.metrics.end()) value = metric->second;
+    if (!std::isfinite(value) || !is_hopeless_(one.step, value)) continue;  // no backend compares NaN
     reason_ = fmt::format("pruned after step {}, with {} {:.6g}", one.step, objective_.name, value);
     return true;
   }

@@ -14,7 +14,7 @@ namespace modular {
 /// Looks at the evaluations of a run as it writes them.
 class Pruning {
  public:
-  /// `is_hopeless(step, value)` is asked once for each evaluation of the run, with the objective's value.
+  /// `is_hopeless(step, value)` is asked once for each evaluation of the run whose objective is a finite number.
   Pruning(std::filesystem::path run, Objective objective, std::function<bool(int64_t step, double value)> is_hopeless);
 
   /// Whether an evaluation so far was hopeless. Reads what is new.

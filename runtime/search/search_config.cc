@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "runtime/evaluation/metric.h"
+#include "runtime/search/own_objective.h"
 #include "runtime/train/config_field.h"
 #include "runtime/train/toml_values.h"
 
@@ -22,10 +23,17 @@ namespace fs = std::filesystem;
 /// Objectives beside the metrics of which more is worse.
 constexpr std::array<std::string_view, 3> kMinimized = {"held_out_loss", "memory_peak", "seconds"};
 
-constexpr std::array<std::string_view, 11> kKeys = {"backend", "sampler", "pruner",    "storage",   "python", "trials",
-                                                    "seed",    "dir",     "objective", "direction", "space"};
+constexpr std::array<std::string_view, 13> kKeys = {
+    "backend", "sampler",   "pruner",    "storage",           "study", "python", "trials", "seed",
+    "dir",     "objective", "direction", "objective_command", "space"};
+
+/// Backends, and the pruners of those that have some.
+const std::map<std::string, std::vector<std::string>> kPruners = {
+    {"random", {}}, {"grid", {}}, {"optuna", {"median", "hyperband"}}, {"ray", {"median", "asha"}}};
 
 constexpr int64_t kUsualTrials = 20;
+
+bool has_sampler(const SearchConfig& config) { return config.backend == "optuna" || config.backend == "ray"; }
 
 [[noreturn]] void refuse(const std::string& where, const std::string& sentence) {
   throw ConfigError(where + ": " + sentence);
@@ -127,6 +135,53 @@ void read_space(const fs::path& file, const std::string& prefix, const toml::tab
   }
 }
 
+void check_backend(const SearchConfig& config, const fs::path& file) {
+  const auto pruners = kPruners.find(config.backend);
+  if (pruners == kPruners.end())
+    refuse(file.string(),
+           fmt::format("search.backend is \"{}\": it must be random, grid, optuna or ray", config.backend));
+  if (!config.pruner.empty() && pruners->second.empty())
+    refuse(file.string(),
+           fmt::format("search.pruner is \"{}\", and search.backend {}: set that to optuna or ray, or leave the "
+                       "pruner out",
+                       config.pruner, config.backend));
+  if (!config.pruner.empty() && std::ranges::find(pruners->second, config.pruner) == pruners->second.end())
+    refuse(file.string(), fmt::format("search.pruner is \"{}\": it must be {} with search.backend = \"{}\"",
+                                      config.pruner, fmt::join(pruners->second, " or "), config.backend));
+  for (const auto& [key, value] : {std::pair("storage", config.storage), std::pair("study", config.study)})
+    if (!value.empty() && config.backend != "optuna")
+      refuse(file.string(), fmt::format("search.{} is \"{}\", which is of Optuna, and search.backend {}: set that to "
+                                        "optuna, or leave it out",
+                                        key, value, config.backend));
+  if (!config.study.empty() && config.storage.empty())
+    refuse(file.string(), fmt::format("search.study is \"{}\", a study that several machines are in: name its database "
+                                      "in search.storage",
+                                      config.study));
+}
+
+/// A command and the objective that it prints go together.
+void check_command(const SearchConfig& config, const std::vector<std::string>& names, bool has_directions,
+                   const fs::path& file) {
+  const bool is_asked = std::ranges::find(names, kCommandObjective) != names.end();
+  if (is_asked && config.objective_command.empty())
+    refuse(file.string(), "search.objective is command: say in search.objective_command which prints its value");
+  if (!is_asked && !config.objective_command.empty())
+    refuse(file.string(),
+           fmt::format("search.objective_command is there, and search.objective is {}: add command to it, or leave one "
+                       "of them out",
+                       fmt::join(names, ", ")));
+  if (is_asked && !has_directions)
+    refuse(file.string(),
+           "search.objective is command, of which this program cannot know whether less is better: set "
+           "search.direction to minimize or maximize");
+}
+
+bool is_minimized(const std::string& name) {
+  const auto own = std::ranges::find(own_objectives(), name, &OwnObjective::name);
+  if (own != own_objectives().end()) return own->minimize;
+  return less_is_better(name) || std::ranges::find(kMinimized, name) != kMinimized.end();
+}
+
 }  // namespace
 
 SearchConfig read_search_config(const fs::path& file, const std::vector<std::string>& settings,
@@ -148,7 +203,7 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
   }
 
   SearchConfig config;
-  std::vector<std::string> names = {"held_out_loss"}, directions;
+  std::vector<std::string> names, directions;
   std::string where_of_directions = file.string();
   for (auto& [name, node] : *search) {
     const std::string key(name.str());
@@ -165,6 +220,10 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
       expected = assign(config.pruner, node);
     } else if (key == "storage") {
       expected = assign(config.storage, node);
+    } else if (key == "study") {
+      expected = assign(config.study, node);
+    } else if (key == "objective_command") {
+      expected = assign(config.objective_command, node);
     } else if (key == "python") {
       expected = assign(config.python, node);
     } else if (key == "trials") {
@@ -193,15 +252,8 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
     if (!expected.empty()) refuse(where, fmt::format("search.{} must be {}, but is {}", key, expected, describe(node)));
   }
   if (config.space.empty()) refuse(file.string(), "search.space is empty: say which settings to try");
-  if (config.backend != "random" && config.backend != "grid" && config.backend != "optuna")
-    refuse(file.string(), fmt::format("search.backend is \"{}\": it must be random, grid or optuna", config.backend));
-  if (!config.pruner.empty() && config.backend != "optuna")
-    refuse(file.string(),
-           fmt::format("search.pruner is \"{}\", and search.backend {}: set that to optuna, or leave the "
-                       "pruner out",
-                       config.pruner, config.backend));
-  if (!config.pruner.empty() && config.pruner != "median" && config.pruner != "hyperband")
-    refuse(file.string(), fmt::format("search.pruner is \"{}\": it must be median or hyperband", config.pruner));
+  check_backend(config, file);
+  if (names.empty()) names = {config.objective_command.empty() ? "held_out_loss" : kCommandObjective};
   if (!config.pruner.empty() && names.size() > 1)
     refuse(file.string(),
            fmt::format("search.pruner is \"{}\", and search.objective has {}: a pruner compares trials by "
@@ -213,12 +265,13 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
     refuse(where_of_directions,
            fmt::format("search.direction has {} of them, and search.objective {}: give one for each", directions.size(),
                        names.size()));
+  check_command(config, names, !directions.empty(), file);
   for (size_t i = 0; i < names.size(); ++i) {
     const std::string direction = directions.empty() ? "" : directions[i];
     if (!direction.empty() && direction != "minimize" && direction != "maximize")
       refuse(where_of_directions,
              fmt::format("search.direction has \"{}\": it must be minimize or maximize", direction));
-    const bool by_default = less_is_better(names[i]) || std::ranges::find(kMinimized, names[i]) != kMinimized.end();
+    const bool by_default = is_minimized(names[i]);
     config.objectives.push_back({names[i], direction.empty() ? by_default : direction == "minimize"});
   }
   std::ranges::sort(config.space, {}, &Dimension::key);
@@ -238,8 +291,10 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
 
 std::string identity_of(const SearchConfig& config) {
   nlohmann::ordered_json identity = {{"backend", config.backend}, {"seed", config.seed}};
-  if (config.backend == "optuna") identity["sampler"] = config.sampler;
+  if (has_sampler(config)) identity["sampler"] = config.sampler;
   if (!config.pruner.empty()) identity["pruner"] = config.pruner;
+  if (!config.study.empty()) identity["study"] = config.study;
+  if (!config.objective_command.empty()) identity["objective_command"] = config.objective_command;
   for (const Objective& objective : config.objectives)
     identity["objectives"].push_back({{"name", objective.name}, {"minimize", objective.minimize}});
   for (const Dimension& dimension : config.space) {
@@ -260,8 +315,10 @@ std::string identity_of(const SearchConfig& config) {
 SearchConfig searched(const std::string& identity) {
   const auto json = nlohmann::json::parse(identity);
   SearchConfig config{.backend = json.at("backend"), .seed = json.at("seed")};
-  if (config.backend == "optuna") config.sampler = json.at("sampler");
+  if (has_sampler(config)) config.sampler = json.at("sampler");
   config.pruner = json.value("pruner", "");
+  config.study = json.value("study", "");
+  config.objective_command = json.value("objective_command", "");
   for (const auto& objective : json.at("objectives"))
     config.objectives.push_back({.name = objective.at("name"), .minimize = objective.at("minimize")});
   for (const auto& one : json.at("space")) {

@@ -13,21 +13,24 @@
 namespace modular {
 
 struct Objective {
-  std::string name;  // "held_out_loss", a metric of eval.metrics, or a number of the run's end, e.g. "memory_peak"
+  std::string name;  // "held_out_loss", a metric of eval.metrics, a number of the run's end, e.g. "memory_peak", one of
+                     // this program's own (own_objective.h), or kCommandObjective
   bool minimize = true;
 };
 
 struct SearchConfig {
-  std::string backend = "random";  // "grid", or "optuna"
-  std::string sampler = "tpe";     // of optuna
-  std::string pruner;              // of optuna: "median" or "hyperband"; none when empty
+  std::string backend = "random";  // "grid", "optuna" or "ray"
+  std::string sampler = "tpe";     // of optuna and ray
+  std::string pruner;              // of optuna: "median" or "hyperband", of ray: "median" or "asha"; none when empty
   std::string storage;             // of optuna, as SQLAlchemy names it; study.db in `dir` when empty
-  std::string python = "python3";  // that has the package optuna
+  std::string study;               // of optuna: the study in `storage` that other machines are in too; empty: own
+  std::string python = "python3";  // that has the package optuna or ray
   int64_t trials = 0;              // at most; 0: all of a grid, 20 of others, which is filled in
   uint64_t seed = 1;
   std::filesystem::path dir = "runs/search";  // of the study
   std::vector<Objective> objectives;
-  std::vector<Dimension> space;  // by key
+  std::string objective_command;  // whose last line is the objective kCommandObjective; empty: none
+  std::vector<Dimension> space;   // by key
 };
 
 /// Reads [search] of `file`, then those of `settings` ("a.b=c") that begin with "search.". Throws ConfigError with the
@@ -38,6 +41,9 @@ SearchConfig read_search_config(const std::filesystem::path& file, const std::ve
 /// What an objective may be beside the metrics: of the run's end.
 inline constexpr std::array<std::string_view, 4> kRunObjectives = {"samples_per_second", "tokens_per_second",
                                                                    "memory_peak", "seconds"};
+
+/// The objective that search.objective_command prints.
+inline constexpr const char* kCommandObjective = "command";
 
 /// What must be the same for a study to go on: backend, seed, objectives and space, as JSON.
 std::string identity_of(const SearchConfig& config);

@@ -13,7 +13,6 @@
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/train/config.h"
-#include "runtime/train/metrics.h"
 
 namespace modular {
 namespace {
@@ -52,6 +51,12 @@ bool is_beaten(const Trial& trial, const Trial& other, const std::vector<Objecti
     better = better || is_better(other.values[i], trial.values[i], objectives[i]);
   }
   return better;
+}
+
+/// Better by that objective, the first of the study's, or as good and begun before: whichever has ended first.
+bool is_before(const Trial& trial, const Trial& other, const Objective& objective) {
+  if (is_better(trial.values[0], other.values[0], objective)) return true;
+  return trial.number < other.number && !is_better(other.values[0], trial.values[0], objective);
 }
 
 /// What is wrong with a trial's settings, or nothing.
@@ -111,7 +116,7 @@ bool is_better(double value, double other, const Objective& objective) {
 const Trial* best_trial(const std::vector<Trial>& trials, const std::vector<Objective>& objectives) {
   const Trial* best = nullptr;
   for (const Trial& trial : trials)
-    if (trial.failure.empty() && (!best || is_better(trial.values[0], best->values[0], objectives[0]))) best = &trial;
+    if (trial.failure.empty() && (!best || is_before(trial, *best, objectives[0]))) best = &trial;
   return best;
 }
 
@@ -156,7 +161,7 @@ Study::Study(const SearchConfig& config, const std::string& base, bool resumes) 
     throw ConfigError(
         fmt::format("{} holds a study: go on with it by --resume, or name another search.dir", config.dir.string()));
   if (!is_there && resumes) throw ConfigError(fmt::format("{} holds no study to resume", config.dir.string()));
-  for (const char* of_another : {"trials", "best.toml", "pareto", "study.db"})
+  for (const char* of_another : {"trials", "best.toml", "pareto", "study.db", "ray.jsonl"})
     if (!is_there && fs::exists(config.dir / of_another))
       throw ConfigError(fmt::format("{} is of another study: move it away, or name another search.dir",
                                     (config.dir / of_another).string()));
@@ -197,42 +202,6 @@ void Study::write_winners() const {
   for (const auto& entry : fs::directory_iterator(config_.dir / "pareto"))
     if (entry.path().extension() == ".toml" && std::ranges::find(files, entry.path()) == files.end())
       fs::remove(entry.path());  // beaten since
-}
-
-std::vector<double> values_of_run(const fs::path& run, const std::vector<Objective>& objectives) {
-  const fs::path file = run / "metrics.jsonl";
-  std::map<std::string, double> found, ends;
-  const std::vector<Evaluation> evaluations = read_evaluations(file);
-  const auto last =
-      std::find_if(evaluations.rbegin(), evaluations.rend(), [](const Evaluation& e) { return e.targets > 0; });
-  if (last != evaluations.rend()) {
-    found.insert(last->metrics.begin(), last->metrics.end());
-    found["held_out_loss"] = last->loss;
-  }
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) {
-    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || json.value("event", Json()) != "end") continue;  // of each part of the run
-    const auto number = [&](const char* name) {
-      const auto value = json.find(name);
-      return value != json.end() && value->is_number() ? value->get<double>() : 0.0;
-    };
-    for (const char* name : {"seconds", "samples", "tokens"}) ends[name] += number(name);
-    ends["memory_peak"] = std::max(ends["memory_peak"], number("memory_peak"));
-  }
-  found.insert({{"seconds", ends["seconds"]}, {"memory_peak", ends["memory_peak"]}});
-  if (ends["seconds"] > 0.0) {
-    found["samples_per_second"] = ends["samples"] / ends["seconds"];
-    found["tokens_per_second"] = ends["tokens"] / ends["seconds"];
-  }
-  std::vector<double> values;
-  for (const Objective& objective : objectives) {
-    const auto value = found.find(objective.name);
-    if (value == found.end() || !std::isfinite(value->second))
-      throw std::runtime_error(fmt::format("the run has no {} that is a finite number", objective.name));
-    values.push_back(value->second);
-  }
-  return values;
 }
 
 }  // namespace modular

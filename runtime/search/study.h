@@ -1,6 +1,6 @@
 // The trials of a search and what they found, kept in a folder so that an interrupted search goes on.
 //
-//   <dir>/trials.jsonl     what is searched, then a line for each trial that has ended
+//   <dir>/trials.jsonl     what is searched, then a line for each trial in the order in which they have ended
 //   <dir>/trials/0003/     the run of trial 3, as modrun train leaves it
 //   <dir>/best.toml        the config of the best trial, with a folder of its own; trains as it stands
 //   <dir>/pareto/0003.toml of several objectives: each trial that no other one beats in all of them
@@ -8,7 +8,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,7 +29,7 @@ struct Trial {
 /// Whether one of two values is better.
 bool is_better(double value, double other, const Objective& objective);
 
-/// The best by the first objective; null where none has values.
+/// The best by the first objective, of several the one with the lowest number; null where none has values.
 const Trial* best_trial(const std::vector<Trial>& trials, const std::vector<Objective>& objectives);
 /// Those that no other one beats: none is at least as good in all objectives and better in one.
 std::vector<const Trial*> unbeaten_trials(const std::vector<Trial>& trials, const std::vector<Objective>& objectives);
@@ -71,9 +70,5 @@ class Study {
   std::vector<Trial> trials_;
   std::ofstream out_;
 };
-
-/// What the objectives say of a run that has ended, from its metrics.jsonl: of its last evaluation, and over all parts
-/// of a run that was interrupted. Throws std::runtime_error where one is missing or no finite number.
-std::vector<double> values_of_run(const std::filesystem::path& run, const std::vector<Objective>& objectives);
 
 }  // namespace modular

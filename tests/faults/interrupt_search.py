@@ -1,8 +1,8 @@
-"""Kills a search at random moments, each time resumes it, and sees that only the trial that was running is lost.
+"""Kills a search at random moments, each time resumes it, and sees that only trials that were running are lost.
 
-usage: interrupt_search.py --modrun build/ci/bin/modrun --python .venv/bin/python3 [--count 3] [--trials 4] [--seed 1] [--backend optuna]
+usage: interrupt_search.py --modrun build/ci/bin/modrun --python .venv/bin/python3 [--count 3] [--trials 4] [--seed 1] [--backend optuna] [--workers 3]
 
-A small model is searched on two ranks for the loss and the speed. SIGKILL goes to modrun and all that it has started. Afterwards: each trial number is recorded once, and as it was when it was first seen; the search has as many
+A small model is searched on two ranks for the loss and the speed, each time with another number of trials at a time, up to --workers. SIGKILL goes to modrun and all that it has started. Afterwards: each trial number is recorded once, and as it was when it was first seen; the search has as many
 trials as it was asked for, and none has failed; pareto/ holds what no other trial beats; Optuna opens the study, in which no trial is still running, with the same values and the same best trials.
 """
 
@@ -57,8 +57,8 @@ def trials_of(study):
     return [trial for trial in map(json.loads, lines) if "trial" in trial]
 
 
-def start(modrun, config, resume):
-    command = [modrun, "--nproc-per-node", "2", "search", str(config)] + (["--resume"] if resume else [])
+def start(modrun, config, resume, workers):
+    command = [modrun, "--nproc-per-node", "2", "search", str(config), "--workers", str(workers)] + (["--resume"] if resume else [])
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
 
 
@@ -86,6 +86,7 @@ def main():
     parser.add_argument("--count", type=int, default=20 if long else 3)
     parser.add_argument("--trials", type=int, default=20 if long else 4)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=3)
     arguments = parser.parse_args()
     modrun, draw = str(pathlib.Path(arguments.modrun).resolve()), random.Random(arguments.seed)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="modular-search-"))
@@ -98,7 +99,7 @@ def main():
 
     seen, kills = {}, 0
     while kills < arguments.count:
-        process = start(modrun, config, resume=(study / "trials.jsonl").exists())
+        process = start(modrun, config, resume=(study / "trials.jsonl").exists(), workers=draw.randint(1, arguments.workers))
         # Some kills meet the start and the opening of the study, most a trial.
         time.sleep(draw.uniform(0.2, 4.0))
         ended = process.poll() is not None
@@ -112,7 +113,7 @@ def main():
             check(seen.setdefault(trial["trial"], trial) == trial, f"trial {trial['trial']} was {seen[trial['trial']]} and is {trial} in {folder}")
         if ended:
             break
-    process = start(modrun, config, resume=True)
+    process = start(modrun, config, resume=True, workers=1)
     output = process.communicate()[0]
     check(process.returncode == 0, f"the search ended with {process.returncode}:\n{output}")
 

@@ -87,9 +87,42 @@ TEST_F(Search, WantsASpaceAndDirectionsThatGoWithObjectives) {
   EXPECT_THAT(refusal("[search]\ndirection = ['minimize', 'maximize']" + space),
               HasSubstr("search.direction has 2 of them, and search.objective 1: give one for each"));
   EXPECT_THAT(refusal("[search]\ndirection = 'down'" + space), HasSubstr("it must be minimize or maximize"));
-  EXPECT_THAT(refusal("[search]\nbackend = 'sigopt'" + space), HasSubstr("search.backend is \"sigopt\""));
+  EXPECT_THAT(refusal("[search]\nbackend = 'sigopt'" + space),
+              HasSubstr("search.backend is \"sigopt\": it must be random, grid, optuna or ray"));
   EXPECT_THAT(refusal("[search]\nbackend = 'grid'\n[search.space]\noptim.lr = {low = 0.1, high = 0.2}"),
               HasSubstr("a grid cannot count the values of optim.lr: give it a step"));
+}
+
+TEST_F(Search, ACommandAndItsObjectiveGoTogetherWithADirection) {
+  const std::string space = "\n[search.space]\noptim.lr = [1, 2]";
+  const SearchConfig config = read("[search]\nobjective_command = './score'\ndirection = 'maximize'" + space);
+  ASSERT_EQ(config.objectives.size(), 1u);
+  EXPECT_EQ(config.objectives[0].name, "command");
+  EXPECT_FALSE(config.objectives[0].minimize);
+  EXPECT_THAT(refusal("[search]\nobjective_command = './score'" + space),
+              HasSubstr("cannot know whether less is better: set search.direction"));
+  EXPECT_THAT(refusal("[search]\nobjective = 'command'\ndirection = 'minimize'" + space),
+              HasSubstr("say in search.objective_command which prints its value"));
+  EXPECT_THAT(refusal("[search]\nobjective = 'seconds'\nobjective_command = './score'" + space),
+              HasSubstr("and search.objective is seconds: add command to it"));
+  EXPECT_EQ(identity_of(searched(identity_of(config))), identity_of(config));
+}
+
+TEST_F(Search, WhatOneBackendHasIsRefusedWithAnother) {
+  const std::string space = "\n[search.space]\noptim.lr = [1, 2]";
+  EXPECT_THAT(refusal("[search]\nbackend = 'ray'\npruner = 'hyperband'" + space),
+              HasSubstr("search.pruner is \"hyperband\": it must be median or asha with search.backend = \"ray\""));
+  EXPECT_THAT(refusal("[search]\nbackend = 'ray'\nstorage = 'sqlite:///a'" + space),
+              HasSubstr("search.storage is \"sqlite:///a\", which is of Optuna, and search.backend ray"));
+  EXPECT_THAT(refusal("[search]\nstudy = 'shared'" + space),
+              HasSubstr("search.study is \"shared\", which is of Optuna"));
+  EXPECT_THAT(refusal("[search]\nbackend = 'optuna'\nstudy = 'shared'" + space),
+              HasSubstr("name its database in search.storage"));
+  for (const char* backend : {"optuna", "ray"}) {
+    const SearchConfig config =
+        read(std::string("[search]\nbackend = '") + backend + "'\nsampler = 'random'\npruner = 'median'" + space);
+    EXPECT_EQ(identity_of(searched(identity_of(config))), identity_of(config));
+  }
 }
 
 TEST_F(Search, AGridIsWholeUnlessFewerTrialsAreAskedFor) {

@@ -42,8 +42,8 @@ TEST(Study, TheBestIsTheFirstOfTheBestValuesAndAFailedTrialIsNone) {
   study.add({.number = 0, .settings = {}, .failure = "its run failed with status 1", .values = {}});
   EXPECT_EQ(study.best(), nullptr);
   study.add(trial(1, {0.5}));
+  study.add(trial(3, {0.7}));  // beside trial 2, and faster
   study.add(trial(2, {0.7}));
-  study.add(trial(3, {0.7}));
   EXPECT_EQ(study.best()->number, 2);
 }
 
@@ -139,34 +139,6 @@ TEST(Study, OfAnotherSpaceOrThatIsThereAlreadyIsRefused) {
   std::filesystem::remove(config.dir / "trials.jsonl");
   EXPECT_THAT(message_of<ConfigError>([&] { Study(config, kBase, false); }), HasSubstr("trials is of another study"))
       << "whose runs would go on";
-}
-
-TEST(Study, ValuesAreThoseOfTheRunsEndAndItsLastEvaluation) {
-  TemporaryFolder folder;
-  folder.write(
-      "metrics.jsonl",
-      "{\"step\":1,\"loss\":9.0}\n"
-      "{\"event\":\"evaluation\",\"step\":1,\"targets\":3,\"held_out_loss\":3.0,\"metrics\":{\"accuracy\":0.1}}\n"
-      "{\"event\":\"evaluation\",\"step\":2,\"targets\":3,\"held_out_loss\":2.0,\"metrics\":{\"accuracy\":0.2}}\n"
-      "{\"event\":\"end\",\"step\":2,\"samples\":30,\"seconds\":2.0,\"memory_peak\":77}\n");
-  EXPECT_THAT(values_of_run(folder.path(), {{"held_out_loss"}, {"accuracy"}, {"memory_peak"}, {"samples_per_second"}}),
-              ElementsAre(2.0, 0.2, 77.0, 15.0));
-  EXPECT_EQ(message_of<std::runtime_error>([&] { values_of_run(folder.path(), {{"f1"}}); }),
-            "the run has no f1 that is a finite number");
-}
-
-TEST(Study, ValuesOfARunInPartsAreOfAllOfThem) {
-  TemporaryFolder folder;
-  folder.write(
-      "metrics.jsonl",
-      "{\"event\":\"end\",\"step\":1,\"samples\":10,\"tokens\":40,\"seconds\":1.0,\"memory_peak\":90}\n"
-      "{\"event\":\"evaluation\",\"step\":2,\"targets\":3,\"held_out_loss\":800.0,\"metrics\":{\"perplexity\":null}}\n"
-      "{\"event\":\"end\",\"step\":2,\"samples\":30,\"tokens\":120,\"seconds\":3.0,\"memory_peak\":77}\n");
-  EXPECT_THAT(
-      values_of_run(folder.path(), {{"seconds"}, {"memory_peak"}, {"samples_per_second"}, {"tokens_per_second"}}),
-      ElementsAre(4.0, 90.0, 10.0, 40.0));
-  EXPECT_EQ(message_of<std::runtime_error>([&] { values_of_run(folder.path(), {{"perplexity"}}); }),
-            "the run has no perplexity that is a finite number");
 }
 
 }  // namespace

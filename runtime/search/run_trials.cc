@@ -1,0 +1,228 @@
+#include "runtime/search/run_trials.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "runtime/launch/signals.h"
+#include "runtime/mesh/print.h"
+#include "runtime/search/pruning.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::json;
+
+constexpr int kLookMilliseconds = 100;  // at what trials have found, for a pruner
+
+struct Running {
+  Trial trial;
+  int64_t place = 0;
+  std::unique_ptr<BackgroundTask> task;
+  std::optional<Pruning> pruning;
+  bool was_told_to_end = false;  // as it was pruned
+  Clock::time_point begun = Clock::now();
+};
+
+/// Shows what the launcher of a trial said of its failure.
+void show_log(const fs::path& log) {
+  std::ifstream in(log);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  print_to(stderr, "{}", text);
+}
+
+class Trials {
+ public:
+  Trials(const SearchConfig& config, Study& study, PythonBackend* backend, int64_t workers, const StartTrial& start)
+      : config_(config), study_(study), backend_(backend), workers_(workers), start_(start) {}
+
+  int run() {
+    while (true) {
+      try {
+        while (!is_ending() && static_cast<int64_t>(running_.size()) < workers_ && unbegun() > 0) begin_next();
+        if (running_.empty()) break;
+        wait();
+        settle_ended();
+        if (!is_ending() && !config_.pruner.empty()) prune();
+      } catch (const std::exception& error) {
+        if (!broken_.empty()) throw;
+        broken_ = error.what();
+        pass_on(SIGTERM);
+      }
+    }
+    if (!broken_.empty()) {
+      print_to(stderr, "modrun: {}; what trials have found is kept: modrun search --resume goes on\n", broken_);
+      return 1;
+    }
+    if (!interrupted_by_ || unbegun() == 0) return 0;
+    print_to(stdout, "the search was interrupted: modrun search --resume goes on with {}\n",
+             interrupted_ == 1 ? "this trial" : fmt::format("these {} trials", interrupted_));
+    return 128 + *interrupted_by_;
+  }
+
+ private:
+  bool is_ending() const { return interrupted_by_ || !broken_.empty(); }
+  int64_t unbegun() const { return config_.trials - static_cast<int64_t>(study_.trials().size() + running_.size()); }
+
+  bool has(int64_t number) const {
+    return std::ranges::find(study_.trials(), number, &Trial::number) != study_.trials().end() ||
+           std::ranges::any_of(running_, [&](const Running& one) { return one.trial.number == number; });
+  }
+
+  void begin_next() {
+    Running next;
+    if (backend_) {
+      std::tie(next.trial.number, next.trial.settings) = backend_->next();
+    } else {
+      while (has(next.trial.number)) ++next.trial.number;
+      next.trial.settings = settings_of(config_, next.trial.number);
+    }
+    const auto is_taken = [&](const Running& one) { return one.place == next.place; };
+    while (std::ranges::any_of(running_, is_taken)) ++next.place;
+    print_to(stdout, "trial {} ({} of {})  {}\n", next.trial.number, config_.trials - unbegun() + 1, config_.trials,
+             shown(next.trial.settings));
+    const int64_t number = next.trial.number;
+    if (!config_.pruner.empty())
+      next.pruning.emplace(
+          study_.run_folder(number), config_.objectives.front(),
+          [this, number](int64_t step, double value) { return backend_->is_hopeless(number, step, value); });
+    try {
+      next.task = start_(next.trial, next.place);
+    } catch (const std::exception& error) {
+      next.trial.failure = error.what();
+      record(next);
+      return;
+    }
+    running_.push_back(std::move(next));
+  }
+
+  void wait() {
+    std::vector<pollfd> events = {{signals_.descriptor(), POLLIN, 0}};
+    for (const Running& one : running_) events.push_back({one.task->descriptor(), POLLIN, 0});
+    poll(events.data(), events.size(), is_ending() || config_.pruner.empty() ? -1 : kLookMilliseconds);
+    while (const auto signal = signals_.next()) {
+      if (asks_to_end(*signal)) {
+        if (!interrupted_by_)
+          print_to(stderr, "modrun: SIG{} was passed on to {}; a second one ends {} at once\n", sigabbrev_np(*signal),
+                   running_.size() == 1 ? "the trial" : "the trials", running_.size() == 1 ? "it" : "them");
+        interrupted_by_ = *signal;
+      }
+      pass_on(*signal);
+    }
+  }
+
+  void pass_on(int signal) const {
+    for (const Running& one : running_) one.task->signal(signal);
+  }
+
+  void settle_ended() {
+    for (size_t i = 0; i < running_.size();) {
+      const auto outcome = running_[i].task->outcome();
+      if (!outcome) {
+        ++i;
+        continue;
+      }
+      Running ended = std::move(running_[i]);
+      running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+      settle(ended, *outcome);
+    }
+  }
+
+  void settle(Running& ended, const BackgroundTask::Outcome& outcome) {
+    Trial& trial = ended.trial;
+    const fs::path logs = study_.run_folder(trial.number) / "logs";
+    if (outcome.status == 0) {
+      const Json answer = Json::parse(outcome.answer);
+      if (answer.contains("values")) trial.values = answer.at("values").get<std::vector<double>>();
+      trial.failure = answer.value("failure", "");
+    } else if (asks_to_end(outcome.status - 128)) {
+      if (!ended.was_told_to_end) {  // neither is it one that fails
+        ++interrupted_;
+        if (is_ending()) return;
+        interrupted_by_ = outcome.status - 128;  // by who ended its ranks alone
+        pass_on(*interrupted_by_);
+        return;
+      }
+      trial.pruned = true;
+      trial.failure = ended.pruning->reason();
+    } else {
+      show_log(logs / "launcher.log");
+      trial.failure = outcome.answer.empty()
+                          ? fmt::format("its run failed with status {}, see {}", outcome.status, logs.string())
+                          : outcome.answer;
+    }
+    record(ended);
+  }
+
+  void record(Running& ended) {
+    Trial& trial = ended.trial;
+    trial.seconds = std::chrono::duration<double>(Clock::now() - ended.begun).count();
+    print_to(stdout, "{}  {}  in {:.1f} s\n", workers_ > 1 ? fmt::format("  trial {}", trial.number) : "",
+             shown(trial, config_.objectives), trial.seconds);
+    study_.add(trial);
+    study_.write_winners();
+    if (backend_ && broken_.empty()) backend_->tell(trial);
+  }
+
+  void prune() {
+    for (Running& one : running_) {
+      if (one.was_told_to_end || !one.pruning->look()) continue;
+      one.was_told_to_end = true;
+      one.task->signal(SIGTERM);
+    }
+  }
+
+  const SearchConfig& config_;
+  Study& study_;
+  PythonBackend* backend_;
+  int64_t workers_;
+  const StartTrial& start_;
+  const Signals signals_;
+  std::vector<Running> running_;
+  std::optional<int> interrupted_by_;
+  int64_t interrupted_ = 0;  // trials
+  std::string broken_;       // why the search cannot go on
+};
+
+}  // namespace
+
+std::string answer_of(const std::vector<double>& values) { return Json{{"values", values}}.dump(); }
+
+std::string answer_of_failure(const std::string& failure) {
+  return Json{{"failure", failure}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+TrialSettings settings_of(const SearchConfig& config, int64_t number) {
+  return config.backend == "grid" ? grid_point(config.space, number) : draw(config.space, config.seed, number);
+}
+
+int run_trials(const SearchConfig& config, Study& study, PythonBackend* backend, int64_t workers,
+               const StartTrial& start) {
+  return Trials(config, study, backend, workers, start).run();
+}
+
+std::string shown(const TrialSettings& settings) {
+  std::string text;
+  for (const auto& [key, value] : settings) text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, value);
+  return text;
+}
+
+std::string shown(const Trial& trial, const std::vector<Objective>& objectives) {
+  if (!trial.failure.empty()) return trial.failure;
+  std::string text;
+  for (size_t i = 0; i < objectives.size(); ++i)
+    text += fmt::format("{}{} {:.6g}", i == 0 ? "" : ", ", objectives[i].name, trial.values[i]);
+  return text;
+}
+
+}  // namespace modular

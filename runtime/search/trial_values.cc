@@ -1,0 +1,151 @@
+#include "runtime/search/trial_values.h"
+
+#include <c10/util/ScopeExit.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "runtime/launch/process.h"
+#include "runtime/launch/signals.h"
+#include "runtime/search/own_objective.h"
+#include "runtime/train/metrics.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+std::map<std::string, double> numbers_of_run(const fs::path& run) {
+  const fs::path file = run / "metrics.jsonl";
+  std::map<std::string, double> found, ends;
+  const std::vector<Evaluation> evaluations = read_evaluations(file);
+  const auto last =
+      std::find_if(evaluations.rbegin(), evaluations.rend(), [](const Evaluation& e) { return e.targets > 0; });
+  if (last != evaluations.rend()) {
+    found.insert(last->metrics.begin(), last->metrics.end());
+    found["held_out_loss"] = last->loss;
+  }
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || json.value("event", Json()) != "end") continue;  // of each part of the run
+    const auto number = [&](const char* name) {
+      const auto value = json.find(name);
+      return value != json.end() && value->is_number() ? value->get<double>() : 0.0;
+    };
+    for (const char* name : {"seconds", "samples", "tokens"}) ends[name] += number(name);
+    ends["memory_peak"] = std::max(ends["memory_peak"], number("memory_peak"));
+  }
+  found.insert({{"seconds", ends["seconds"]}, {"memory_peak", ends["memory_peak"]}});
+  if (ends["seconds"] > 0.0) {
+    found["samples_per_second"] = ends["samples"] / ends["seconds"];
+    found["tokens_per_second"] = ends["tokens"] / ends["seconds"];
+  }
+  return found;
+}
+
+std::string last_line_of(const fs::path& file) {
+  std::ifstream in(file);
+  std::string last;
+  for (std::string line; std::getline(in, line);)
+    if (line.find_first_not_of(" \t\r") != line.npos) last = line;
+  return last;
+}
+
+int file_to_write(const fs::path& file) {
+  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor >= 0) return descriptor;
+  throw std::runtime_error(fmt::format("cannot write {}: {}", file.string(), std::strerror(errno)));
+}
+
+/// Runs it to its end, and returns how it ended, as waitpid(2) has it.
+int run_command(const std::string& command, const std::vector<std::string>& variables, const fs::path& output,
+                const fs::path& error) {
+  const Signals signals;
+  const int out = file_to_write(output), err = file_to_write(error);
+  const auto close_files = c10::make_scope_exit([&] { close(out), close(err); });
+  const pid_t process = start_process({"/bin/sh", "-c", command}, child_environment(variables, {"MODULAR_LAUNCHED"}),
+                                      {.input = -1, .output = out, .error = err});
+  const int end = end_of(process);
+  int status = 0, interrupted_by = 0;
+  while (waitpid(process, &status, WNOHANG) == 0) {
+    pollfd events[] = {{end, POLLIN, 0}, {signals.descriptor(), POLLIN, 0}};
+    poll(events, 2, -1);
+    while (const auto signal = signals.next()) {
+      if (!asks_to_end(*signal)) continue;
+      kill(-process, interrupted_by == 0 ? *signal : SIGKILL);
+      interrupted_by = *signal;
+    }
+  }
+  close(end);
+  kill(-process, SIGKILL);  // what it may have left running
+  if (interrupted_by != 0) throw Interrupted{interrupted_by};
+  return status;
+}
+
+double value_of_command(const std::string& command, const Trial& trial, const fs::path& folder) {
+  const fs::path output = folder / "logs/objective.out", error = folder / "logs/objective.err";
+  const int status = run_command(command,
+                                 {fmt::format("MODULAR_TRIAL_DIR={}", fs::absolute(folder).string()),
+                                  fmt::format("MODULAR_TRIAL={}", trial.number)},
+                                 output, error);
+  const std::string said = last_line_of(error);
+  if (status != 0)
+    throw std::runtime_error(fmt::format("search.objective_command {}{}{}",
+                                         WIFSIGNALED(status)
+                                             ? fmt::format("was ended by SIG{}", sigabbrev_np(WTERMSIG(status)))
+                                             : fmt::format("ended with status {}", WEXITSTATUS(status)),
+                                         said.empty() ? "" : ": ", said));
+  const std::string line = last_line_of(output);
+  char* end = nullptr;
+  const double value = std::strtod(line.c_str(), &end);
+  const bool is_number = end != line.c_str() && std::string(end).find_first_not_of(" \t\r") == std::string::npos;
+  if (is_number && std::isfinite(value)) return value;
+  throw std::runtime_error(fmt::format("search.objective_command must print a finite number as its last line, but {}",
+                                       line.empty() ? "printed nothing" : fmt::format("that is \"{}\"", line)));
+}
+
+/// Calls it so that a signal that asks to end ends this process, which else waits for Signals to read it.
+double value_of_function(const OwnObjective& own, const EndedRun& run) {
+  sigset_t asking, before;
+  sigemptyset(&asking);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&asking, signal);
+  sigprocmask(SIG_UNBLOCK, &asking, &before);
+  const auto restore = c10::make_scope_exit([&] { sigprocmask(SIG_SETMASK, &before, nullptr); });
+  return own.value(run);
+}
+
+}  // namespace
+
+std::vector<double> values_of_trial(const SearchConfig& config, const Trial& trial, const fs::path& folder) {
+  const EndedRun run{.folder = folder, .numbers = numbers_of_run(folder)};
+  std::vector<double> values;
+  for (const auto& [name, minimize] : config.objectives) {
+    if (name == kCommandObjective && !config.objective_command.empty()) {
+      values.push_back(value_of_command(config.objective_command, trial, folder));
+      continue;
+    }
+    const auto own = std::ranges::find(own_objectives(), name, &OwnObjective::name);
+    const auto number = run.numbers.find(name);
+    const bool is_own = own != own_objectives().end();
+    const double value = is_own ? value_of_function(*own, run) : number != run.numbers.end() ? number->second : NAN;
+    if (!std::isfinite(value)) throw std::runtime_error(fmt::format("the run has no {} that is a finite number", name));
+    values.push_back(value);
+  }
+  return values;
+}
+
+}  // namespace modular
