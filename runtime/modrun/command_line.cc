@@ -69,8 +69,10 @@ void add_prepare_options(CLI::App* command, Arguments& arguments) {
   PrepareArguments& prepare = arguments.prepare;
   command->add_option("SOURCE", prepare.sources, ".txt, .jsonl, .csv and .parquet files, and folders of them")
       ->required();
-  command->add_option("--tokenizer", prepare.tokenizer,
-                      "a folder with tokenizer.json, or such a file; that of --checkpoint when not given");
+  command->add_option(
+      "--tokenizer", prepare.tokenizer,
+      "a folder with tokenizer.json or a SentencePiece .model, or such a file; that of --checkpoint when not "
+      "given");
   command->add_option("--entry", prepare.entry, "the model that reads the data: short for --set model.entry=NAME");
   command->add_option("--out", prepare.out, "folder to write")->required();
   command->add_option("--text", prepare.texts, "columns with texts, e.g. question,answer; text when not given")

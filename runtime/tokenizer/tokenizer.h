@@ -1,5 +1,5 @@
-// Texts as the ids of a Hugging Face tokenizer and back, by the package tokenizers in a Python process that runs
-// tokenizer_helper.py.
+// Texts as the ids of a Hugging Face tokenizer and back, in a process beside this one: by the package tokenizers in
+// Python (tokenizer_helper.py), or by libsentencepiece (modrun-sentencepiece).
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/launch/python_helper.h"
+#include "runtime/launch/json_helper.h"
 
 namespace modular {
 
@@ -32,8 +32,9 @@ struct EncodedTexts {
 
 class Tokenizer {
  public:
-  /// Opens the tokenizer of a folder with tokenizer.json. Throws ConfigError in one sentence where the folder has none,
-  /// or `python` is not there or has no package tokenizers.
+  /// Opens the tokenizer of a folder: tokenizer.json with `python`, else a .model file, which needs no Python. Throws
+  /// ConfigError in one sentence where the folder has neither, it cannot be read, or `python` is not there or has no
+  /// package tokenizers.
   Tokenizer(const std::filesystem::path& folder, const std::string& python);
 
   int64_t vocabulary() const { return vocabulary_; }  // one more than the largest id
@@ -44,7 +45,7 @@ class Tokenizer {
   int64_t closing() const { return closing_; }       // ids that it puts after a text
   bool gives_types() const { return gives_types_; }  // whether models are given what TextBatch::wants_types asks for
 
-  /// The ids that transformers' PreTrainedTokenizerFast of the folder gives. Throws std::runtime_error where the
+  /// The ids that transformers gives for the folder. Throws std::runtime_error where the
   /// tokenizer has none for a text, or the process has died, as decode() does.
   EncodedTexts encode(const TextBatch& batch);
 
@@ -52,7 +53,7 @@ class Tokenizer {
   std::string decode(const std::vector<int64_t>& ids);
 
  private:
-  PythonHelper helper_;
+  JsonHelper helper_;
   int64_t vocabulary_ = 0;
   std::optional<int64_t> end_of_text_, padding_, mask_;
   int64_t closing_ = 0;
