@@ -30,7 +30,8 @@ constexpr std::array kNames = {"tokenizer.json",
                                "tokenizer_config.json",
                                "special_tokens_map.json",
                                "added_tokens.json",
-                               "chat_template.jinja"};
+                               "chat_template.jinja",
+                               "generation_config.json"};  // says by which ids texts end
 constexpr size_t kWithIds = 7;
 
 json read_object(const fs::path& path) {

@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kProgram =
+#include "runtime/tokenizer/chat_template.inc"
 #include "runtime/tokenizer/tokenizer_helper.inc"
     ;
 
@@ -97,6 +98,32 @@ EncodedTexts Tokenizer::encode(const TextBatch& batch) {
   if (batch.wants_types) encoded.types = numbers<uint8_t>(helper_, count);
   if (batch.wants_words) encoded.words = numbers<int32_t>(helper_, count);
   return encoded;
+}
+
+void Tokenizer::check_chat() {
+  try {
+    helper_.ask({{"chat", true}});
+  } catch (const std::runtime_error& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+EncodedChats Tokenizer::encode_chats(const json& conversations) {
+  const json answer = helper_.ask({{"chats", conversations}});
+  if (answer.contains("refused"))
+    throw RefusedConversation(answer["refused"].get<size_t>(), answer.at("why").get<std::string>());
+  EncodedChats encoded;
+  answer.at("lengths").get_to(encoded.lengths);
+  const auto count = static_cast<size_t>(std::accumulate(encoded.lengths.begin(), encoded.lengths.end(), int64_t{0}));
+  encoded.ids = numbers<int32_t>(helper_, count);
+  encoded.learned = numbers<uint8_t>(helper_, count);
+  return encoded;
+}
+
+std::vector<int32_t> Tokenizer::encode_question(const std::string& text) {
+  const json message = {{"role", "user"}, {"content", text}};
+  const json answer = helper_.ask({{"asked", json::array({message})}});
+  return numbers<int32_t>(helper_, answer.at("lengths").at(0).get<size_t>());
 }
 
 std::string Tokenizer::decode(const std::vector<int64_t>& ids) {

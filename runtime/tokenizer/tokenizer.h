@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,19 @@ struct EncodedTexts {
   std::vector<int32_t> words;    // of each id, which word it is of, -1 for none; where asked for
 };
 
+/// Conversations in ids, one after the other.
+struct EncodedChats {
+  std::vector<int32_t> ids;
+  std::vector<int64_t> lengths;  // ids of each conversation
+  std::vector<uint8_t> learned;  // of each id, 1 where the assistant wrote it
+};
+
+/// Why a conversation cannot be written by a chat template.
+struct RefusedConversation : std::runtime_error {
+  RefusedConversation(size_t row, const std::string& why) : std::runtime_error(why), row(row) {}
+  size_t row;
+};
+
 class Tokenizer {
  public:
   /// Opens the tokenizer of a folder: tokenizer.json with `python`, else a .model file, which needs no Python. Throws
@@ -48,6 +62,16 @@ class Tokenizer {
   /// The ids that transformers gives for the folder. Throws std::runtime_error where the
   /// tokenizer has none for a text, or the process has died, as decode() does.
   EncodedTexts encode(const TextBatch& batch);
+
+  /// Throws ConfigError in one sentence where the folder has no chat template, or it cannot be rendered here.
+  void check_chat();
+
+  /// Conversations, each the JSON text of a list of messages with "role" and "content" (in which keys keep their
+  /// order), as the chat template writes them. Throws RefusedConversation where it does not take one.
+  EncodedChats encode_chats(const nlohmann::json& conversations);
+
+  /// A user's message, and what the assistant's answer begins with. Throws as encode() does.
+  std::vector<int32_t> encode_question(const std::string& text);
 
   /// The text of ids, without special tokens.
   std::string decode(const std::vector<int64_t>& ids);

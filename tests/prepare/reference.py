@@ -11,6 +11,7 @@
     reference.py all [[COMMAND, ARGUMENT…]…]            several of these, as JSON
     reference.py labels OUT                             prints the labels of all rows
     reference.py ids OUT                                prints the ids of all rows
+    reference.py encode TOKENIZER TEXT                  prints the ids of a text
     reference.py greedy EXPORTED PROMPT TOKENS          prints the prompt and the likeliest tokens after it, as text
     reference.py pipeline EXPORTED LOGITS SOURCE COLUMN fails unless transformers.pipeline says what LOGITS holds
 """
@@ -226,6 +227,10 @@ def ids(out):
     print(json.dumps(tensors(pathlib.Path(out))["input_ids"].tolist()))
 
 
+def encode(tokenizer, text):
+    print(json.dumps(tokenizer_of(tokenizer)(text, add_special_tokens=False)["input_ids"]))
+
+
 def pipeline(exported, logits, source, column):
     import transformers
 
@@ -247,7 +252,10 @@ def greedy(exported, prompt, tokens):
     ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
     with torch.no_grad():
         for _ in range(int(tokens)):
-            ids = torch.cat([ids, model(ids).logits[:, -1:].argmax(-1)], dim=1)
+            likeliest = model(ids).logits[:, -1:].argmax(-1)
+            if likeliest.item() == tokenizer.eos_token_id:
+                break
+            ids = torch.cat([ids, likeliest], dim=1)
     print(json.dumps(tokenizer.decode(ids[0], skip_special_tokens=True, clean_up_tokenization_spaces=False)))
 
 
@@ -261,6 +269,7 @@ def run(command, *rest):
         "targets": targets,
         "labels": labels,
         "ids": ids,
+        "encode": encode,
         "greedy": greedy,
         "pipeline": pipeline,
     }

@@ -16,7 +16,6 @@ namespace {
 using nlohmann::json;
 using Names = std::vector<std::pair<std::string, std::string>>;
 
-constexpr const char* kSpace = "\xE2\x96\x81";  // SentencePiece's sign for a space
 constexpr const char* kOtherwise =
     "let transformers write its tokenizer.json: AutoTokenizer.from_pretrained(…).save_pretrained(…)";
 // In the order in which transformers adds them.
@@ -209,7 +208,7 @@ void check_words(const Definition& definition, const std::string& model) {
   if (file.byte_fallback)
     refuse(fmt::format("{} falls back to bytes, as Unigram models in transformers do not", model));
   for (const Piece& piece : file.pieces)
-    if (piece.type == Piece::Type::normal && piece.text.find(kSpace, 1) != std::string::npos)
+    if (piece.type == Piece::Type::normal && piece.text.find(kSpaceSign, 1) != std::string::npos)
       refuse(fmt::format("{} has pieces of several words", model));
 }
 

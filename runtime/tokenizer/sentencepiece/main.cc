@@ -188,7 +188,12 @@ int serve() {
   while (std::getline(std::cin, line)) {
     try {
       const json asked = json::parse(line);
-      if (asked.contains("decode"))
+      if (asked.contains("chat"))
+        answer(
+            {{"error",
+              "chat templates are rendered beside tokenizer.json, and the tokenizer is a model of SentencePiece: let "
+              "transformers write its tokenizer.json: AutoTokenizer.from_pretrained(…).save_pretrained(…)"}});
+      else if (asked.contains("decode"))
         answer({{"text", texts->decode(asked["decode"].get<std::vector<int64_t>>())}});
       else
         answer_texts(*texts, asked);

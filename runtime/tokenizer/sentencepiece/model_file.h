@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace modular {
+
+inline constexpr std::string_view kSpaceSign = "\xE2\x96\x81";  // in pieces, for a space
 
 struct Piece {
   /// As sentencepiece_model.proto numbers them.

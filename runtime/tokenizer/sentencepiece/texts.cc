@@ -8,7 +8,7 @@
 namespace modular {
 namespace {
 
-constexpr std::string_view kSpace = "\xE2\x96\x81", kReplacement = "\xEF\xBF\xBD";
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
@@ -72,10 +72,10 @@ std::string Texts::spaced(const Part& part) const {
     for (const std::string& space : kept_spaces_) replace_all(text, space, " ");
     return text;
   }
-  replace_all(text, " ", kSpace);
+  replace_all(text, " ", kSpaceSign);
   const bool is_prefixed =
       definition_.prefix == Prefix::every_part || (definition_.prefix == Prefix::at_the_beginning && part.is_first);
-  return is_prefixed && !text.starts_with(kSpace) ? std::string(kSpace) + text : text;
+  return is_prefixed && !text.starts_with(kSpaceSign) ? std::string(kSpaceSign) + text : text;
 }
 
 void Texts::encode_part(const Part& part, std::vector<int32_t>& ids) const {
@@ -109,7 +109,7 @@ std::string Texts::decode(const std::vector<int64_t>& ids) const {
       continue;
     }
     text += text_of_bytes(std::exchange(bytes, {}));
-    replace_all(token, kSpace, is_by_word && is_first ? "" : " ");
+    replace_all(token, kSpaceSign, is_by_word && is_first ? "" : " ");
     text += token;
     is_first = false;
   }
