@@ -10,7 +10,6 @@
     reference.py targets OUT TOKENIZER SOURCE TEXT TARGET
     reference.py all [[COMMAND, ARGUMENT…]…]            several of these, as JSON
     reference.py labels OUT                             prints the labels of all rows
-    reference.py ids OUT                                prints the ids of all rows
     reference.py encode TOKENIZER TEXT                  prints the ids of a text
     reference.py greedy EXPORTED PROMPT TOKENS          prints the prompt and the likeliest tokens after it, as text
     reference.py pipeline EXPORTED LOGITS SOURCE COLUMN fails unless transformers.pipeline says what LOGITS holds
@@ -223,10 +222,6 @@ def labels(out):
     print(json.dumps(tensors(pathlib.Path(out))["labels"].tolist()))
 
 
-def ids(out):
-    print(json.dumps(tensors(pathlib.Path(out))["input_ids"].tolist()))
-
-
 def encode(tokenizer, text):
     print(json.dumps(tokenizer_of(tokenizer)(text, add_special_tokens=False)["input_ids"]))
 
@@ -268,7 +263,6 @@ def run(command, *rest):
         "words": words,
         "targets": targets,
         "labels": labels,
-        "ids": ids,
         "encode": encode,
         "greedy": greedy,
         "pipeline": pipeline,

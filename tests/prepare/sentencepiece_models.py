@@ -2,7 +2,6 @@
 
     sentencepiece_models.py make FOLDER          writes a folder for each kind, and texts that are hard to cut as FOLDER/hard.jsonl
     sentencepiece_models.py damaged PROGRAM MODEL   fails unless PROGRAM answers in a sentence for MODEL cut off or changed anywhere
-    sentencepiece_models.py marks MODEL TEXT     prints the ids that the package sentencepiece gives for a T5 model
 """
 
 import json
@@ -29,7 +28,7 @@ TRAINING = {
     "XLMRobertaTokenizer": {},
 }
 HARD = ["", " ", "   ", " a", "   a", "a ", "a   ", "a  b", "\n", "\n\n a\n", "a\tb", "a\r\nb", "a\u00a0b", "a\u3000b\u2028c", "a\u0085b", "\u200bx\ufeff", "\x01\x0b\x7f", "\x00a", "▁a", "a▁b ▁", "▁▁"]
-HARD += ["🙂👩‍👩‍👧 🇩🇪", "東京 こんにちは。한국어", "ﬁ ² ① ｱ ＡＢＣ ㎏ Å", "e\u0301 é Straße İ ſ", "ﷺ", "Привет, नमस्ते", "𝒳𝕐", "e" * 200, "  def f(x):\n\treturn x  # 3.14159"]
+HARD += ["🙂👩‍👩‍👧 🇩🇪", "東京 こんにちは。한국어", "ﬁ ² ① ｱ ＡＢＣ ㎏ Å", "e\u0301 é Straße İ ſ", "ﷺ", "Привет, नमस्ते", "𝒳𝕐", "ｶﾞ ①\u0300", "\u017f\u0327한 ﬁ\u0327", "Tie\u0302\u0301ng Vie\u0323\u0302t", "\u1112\u1161\u11ab", "\u2028\u00a0\u0323", "e" * 200, "  def f(x):\n\treturn x  # 3.14159"]
 HARD += ["<s> a", "a <s>b</s> c", "<s>", "</s></s>", "x<unk>y", "<pad> x", "x <mask> y <mask>", "<extra_id_0> x <extra_id_1> <extra_id_99>", "<0x41>", "<|im_start|> user", "a  <|im_start|>\n b", "the foxes [CLS] fox", "<s", "<<s>>"]
 
 
@@ -96,17 +95,9 @@ def damaged(program, model):
             answered(program, path)
 
 
-def marks(model, text):
-    import sentencepiece
-
-    print(json.dumps(sentencepiece.SentencePieceProcessor(model_file=model).encode(text)))
-
-
 if __name__ == "__main__":
     command, *rest = sys.argv[1:]
     if command == "make":
         make(pathlib.Path(rest[0]))
-    elif command == "damaged":
-        damaged(*rest)
     else:
-        marks(*rest)
+        damaged(*rest)

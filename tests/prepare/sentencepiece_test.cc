@@ -89,18 +89,6 @@ TEST_F(SentencePieceModel, TokenizerJsonComesFirstUnlessTheModelIsNamed) {
   }
 }
 
-TEST_F(SentencePieceModel, MarksOfAReplacedCharacterStayAsInSentencePiece) {
-  const std::string text = "ｶﾞ";
-  ASSERT_EQ(prepare({folder_.write("a.jsonl", "{\"text\":\"" + text + "\",\"label\":1}\n").string(), "--tokenizer",
-                     tokenizer("t5-model"), "--entry", "BertForSequenceClassification", "--label", "label"})
-                .status,
-            0);
-  const auto ids = nlohmann::json::parse(models({"marks", tokenizer("t5-model") + "/spiece.model", text}).last(0));
-  const auto found = nlohmann::json::parse(reference({"ids", out()}).last(0)).at(0);
-  ASSERT_GE(ids.size(), 2);
-  for (size_t at = 0; at < ids.size(); ++at) EXPECT_EQ(found.at(at), ids[at]);
-}
-
 TEST_F(SentencePieceModel, ADamagedFileIsRefusedAndNeverACrash) {
   for (const std::string model : {"llama-model/tokenizer.model", "t5-model/spiece.model"}) {
     const auto run = models({"damaged", SENTENCEPIECE, tokenizer(model)});

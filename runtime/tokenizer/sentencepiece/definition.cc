@@ -106,7 +106,7 @@ class Adding {
     if (!added_.insert(text).second) return found->second;
     const auto is = [&](const char* key) { return token.is_object() && token.value(key, false); };
     if (is("single_word")) refuse(fmt::format("{:?} is a token for single words", text));
-    if (is("normalized") && definition_.file.has_normalization && definition_.spaces == Spaces::one_a_word)
+    if (is("normalized") && !definition_.file.character_map.empty() && definition_.spaces == Spaces::one_a_word)
       refuse(fmt::format("{:?} is a token that is looked for in normalized text", text));
     definition_.added.push_back({text, found->second, special, is("lstrip"), is("rstrip")});
     return found->second;

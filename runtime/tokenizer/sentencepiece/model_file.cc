@@ -108,7 +108,7 @@ ModelFile read_message(std::string_view message) {
     if (field->number == kNormalizer) {
       Fields of_normalizer(field->bytes);
       while (const auto one = of_normalizer.next())
-        if (one->number == kCharacterMap) file.has_normalization = !one->bytes.empty();
+        if (one->number == kCharacterMap) file.character_map = one->bytes;
     }
     // A model's own tests fail under other spaces.
     if (field->number != kSelfTest) file.message += field->record;
@@ -136,7 +136,7 @@ std::string message_with(const ModelFile& file, Spaces spaces) {
   // add_dummy_prefix, remove_extra_whitespaces and escape_whitespaces.
   using namespace std::string_view_literals;
   constexpr std::string_view as_given = "\x1A\x08\x12\x00\x18\x00\x20\x00\x28\x00"sv,
-                             one_a_word = "\x1A\x06\x18\x01\x20\x01\x28\x01"sv;
+                             one_a_word = "\x1A\x08\x12\x00\x18\x01\x20\x01\x28\x01"sv;
   return file.message + std::string(spaces == Spaces::as_given ? as_given : one_a_word);
 }
 

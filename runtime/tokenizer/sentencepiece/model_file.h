@@ -23,13 +23,13 @@ struct ModelFile {
   Algorithm algorithm = Algorithm::unigram;
   bool byte_fallback = false;
   bool space_is_suffix = false;
-  bool has_normalization = false;  // characters are replaced, as by NFKC
-  std::string message;             // the serialized ModelProto without its own tests
+  std::string character_map;  // by which characters are replaced, as by NFKC; empty for none
+  std::string message;        // the serialized ModelProto without its own tests
 };
 
-/// How a model is to treat spaces, whatever its file says of it.
+/// How a model is to treat spaces, whatever its file says of it. It replaces no characters.
 enum class Spaces {
-  as_given,   // and characters as they are, without any normalization
+  as_given,   // as other characters
   one_a_word  // before each word, also the first
 };
 

@@ -53,23 +53,19 @@ int byte_of(const std::string& token) {
 
 }  // namespace
 
-Texts::Texts(Definition definition) : definition_(std::move(definition)), added_(definition_) {
+Texts::Texts(Definition definition)
+    : definition_(std::move(definition)), added_(definition_), normalization_(definition_.file.character_map) {
   const auto status = processor_.LoadFromSerializedProto(message_with(definition_.file, definition_.spaces));
   if (!status.ok())
     throw std::runtime_error(fmt::format("libsentencepiece does not take the model: {}", status.ToString()));
-  if (definition_.spaces == Spaces::one_a_word)
-    for (const std::string& space : white_space()) {
-      std::string shown;
-      for (const std::string& piece : processor_.EncodeAsPieces("a" + space + "b")) shown += piece;
-      if (space != " " && shown.find(space) != std::string::npos) kept_spaces_.push_back(space);
-    }
 }
 
 /// A part as the model is to see it: transformers takes all white space for spaces where words are encoded one by one.
 std::string Texts::spaced(const Part& part) const {
   std::string text(part.text);
   if (definition_.spaces == Spaces::one_a_word) {
-    for (const std::string& space : kept_spaces_) replace_all(text, space, " ");
+    text = normalization_(text);
+    for (const std::string& space : white_space()) replace_all(text, space, " ");
     return text;
   }
   replace_all(text, " ", kSpaceSign);

@@ -10,6 +10,7 @@
 
 #include "runtime/tokenizer/sentencepiece/added_tokens.h"
 #include "runtime/tokenizer/sentencepiece/definition.h"
+#include "runtime/tokenizer/sentencepiece/normalization.h"
 
 namespace modular {
 
@@ -33,7 +34,7 @@ class Texts {
   Definition definition_;
   AddedTokens added_;
   sentencepiece::SentencePieceProcessor processor_;
-  std::vector<std::string> kept_spaces_;  // white space that the model's normalization leaves as it is
+  Normalization normalization_;
 };
 
 }  // namespace modular
