@@ -30,7 +30,8 @@ constexpr std::array kNames = {"tokenizer.json",
                                "tokenizer_config.json",
                                "special_tokens_map.json",
                                "added_tokens.json",
-                               "chat_template.jinja"};
+                               "chat_template.jinja",
+                               "generation_config.json"};  // says by which ids texts end
 constexpr size_t kWithIds = 7;
 
 json read_object(const fs::path& path) {
@@ -52,6 +53,12 @@ bool has_tokenizer(const fs::path& folder) {
   std::error_code error;  // a name may be too long
   return std::any_of(kNames.begin(), kNames.begin() + kWithIds,
                      [&](const char* name) { return fs::is_regular_file(folder / name, error); });
+}
+
+fs::path sentencepiece_model(const fs::path& folder) {
+  for (const std::string name : kNames)
+    if (name.ends_with(".model") && fs::is_regular_file(folder / name)) return folder / name;
+  return {};
 }
 
 void copy_tokenizer(const fs::path& from, const fs::path& to) {
@@ -84,10 +91,10 @@ int64_t tokenizer_vocabulary(const fs::path& folder) {
     for (const auto& [word, id] : words.items()) see(id);
   for (const json& added : tokenizer.value("added_tokens", json::array()))
     if (added.is_object() && added.contains("id")) see(added["id"]);
-  if (fs::exists(folder / "tokenizer_config.json"))
-    for (const auto& [id, token] :
-         read_object(folder / "tokenizer_config.json").value("added_tokens_decoder", json::object()).items())
-      see(parse_json(id));
+  if (fs::exists(folder / "tokenizer_config.json")) {
+    const json by_id = read_object(folder / "tokenizer_config.json").value("added_tokens_decoder", json::object());
+    for (const auto& [id, token] : by_id.items()) see(parse_json(id));
+  }
   return last + 1;
 }
 

@@ -17,6 +17,9 @@ std::map<std::string, std::string> tokenizer_files(const std::filesystem::path& 
 /// Whether a folder has any of them.
 bool has_tokenizer(const std::filesystem::path& folder);
 
+/// The file with the model of SentencePiece in a folder, by the names that transformers gives them; empty for none.
+std::filesystem::path sentencepiece_model(const std::filesystem::path& folder);
+
 /// Writes the tokenizer's files of a folder into another one, which is there.
 void copy_tokenizer(const std::filesystem::path& from, const std::filesystem::path& to);
 

@@ -1,31 +1,16 @@
-// A Helper that runs a Python program and speaks JSON with it, a value a line.
+// A JsonHelper that runs a Python program.
 #pragma once
 
-#include <cstddef>
-#include <nlohmann/json.hpp>
 #include <string>
 
-#include "runtime/launch/helper.h"
+#include "runtime/launch/json_helper.h"
 
 namespace modular {
 
-class PythonHelper {
+class PythonHelper : public JsonHelper {
  public:
   /// Runs `program` with `python`, which is found on PATH. Throws std::runtime_error where that cannot be started.
-  PythonHelper(const std::string& python, const char* program) : helper_({python, "-c", program}) {}
-
-  /// What it answers. Throws std::runtime_error with the sentence of an answer {"error": sentence}, or which says that
-  /// it did not answer.
-  nlohmann::json ask(const nlohmann::json& question);
-
-  /// The bytes that follow an answer. Throws std::runtime_error where it ends before.
-  std::string receive(size_t bytes) { return helper_.receive(bytes); }
-
-  /// Ends it by a signal, so that an ask() which waits on another thread throws.
-  void stop() { helper_.stop(); }
-
- private:
-  Helper helper_;
+  PythonHelper(const std::string& python, const char* program) : JsonHelper({python, "-c", program}) {}
 };
 
 }  // namespace modular

@@ -69,8 +69,10 @@ void add_prepare_options(CLI::App* command, Arguments& arguments) {
   PrepareArguments& prepare = arguments.prepare;
   command->add_option("SOURCE", prepare.sources, ".txt, .jsonl, .csv and .parquet files, and folders of them")
       ->required();
-  command->add_option("--tokenizer", prepare.tokenizer,
-                      "a folder with tokenizer.json, or such a file; that of --checkpoint when not given");
+  command->add_option(
+      "--tokenizer", prepare.tokenizer,
+      "a folder with tokenizer.json or a SentencePiece .model, or such a file; that of --checkpoint when not "
+      "given");
   command->add_option("--entry", prepare.entry, "the model that reads the data: short for --set model.entry=NAME");
   command->add_option("--out", prepare.out, "folder to write")->required();
   command->add_option("--text", prepare.texts, "columns with texts, e.g. question,answer; text when not given")
@@ -78,6 +80,9 @@ void add_prepare_options(CLI::App* command, Arguments& arguments) {
   command->add_option("--label", prepare.label, "the column with labels, or of seq2seq with target texts");
   command->add_option("--prompt", prepare.prompt,
                       "causal-lm: the column with what comes before the text and is not learned");
+  command->add_option("--chat", prepare.chat,
+                      "causal-lm: the column with lists of messages, of which the assistant's are learned, in place of "
+                      "--text");
   command->add_option("--seq-len", prepare.seq_len, "ids of an example; as many as the longest has when not given")
       ->check(CLI::PositiveNumber);
   command->add_option("--documents", prepare.documents, "of .txt files: files (one each) or lines")
@@ -160,6 +165,8 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   add_run_options(sample, arguments);
   add_checkpoint_option(sample, arguments);
   sample->add_option("--prompt", arguments.prompt, "text to continue; sample.prompt when not given");
+
+  sample->add_flag("--chat", arguments.chat, "the text is a user's message, by the tokenizer's chat template");
 
   auto* predict = app.add_subcommand("predict", "Write what a model says of the examples of a file");
   add_run_options(predict, arguments);

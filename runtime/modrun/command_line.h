@@ -22,7 +22,7 @@ struct AdviseArguments {
 /// What `modrun prepare` is asked for.
 struct PrepareArguments {
   std::vector<std::string> sources, texts;
-  std::string entry, label, prompt, documents = "files", python = "python3";
+  std::string entry, label, prompt, chat, documents = "files", python = "python3";
   std::filesystem::path tokenizer, out;
   std::optional<int64_t> seq_len;
   int64_t jobs = 2, shard_bytes = int64_t{8} << 20;
@@ -39,6 +39,7 @@ struct Arguments {
 
   std::filesystem::path checkpoint;              // eval, sample, predict, forward, export
   std::optional<std::string> prompt;             // sample
+  bool chat = false;                             // sample
   std::filesystem::path inputs, outputs;         // forward, predict; report has outputs
   int64_t batch_size = 32;                       // predict
   bool gradients = false;                        // forward

@@ -52,6 +52,7 @@ PreparedCommand prepare_sample(const Arguments& arguments, const Environment& pl
   auto& config = trained->config;
   check_reading(config);
   if (arguments.prompt) config.sample.prompt = *arguments.prompt;
+  if (arguments.chat) config.sample.chat = true;
   if (config.sample.prompt.empty()) throw ConfigError("there is no text to continue: give --prompt TEXT");
   check_sampling(config);
   const std::filesystem::path tokenizer = tokenizer_of_trained(config);
@@ -60,25 +61,27 @@ PreparedCommand prepare_sample(const Arguments& arguments, const Environment& pl
         fmt::format("data.format is \"{}\", and there is no tokenizer to write text with: name its folder with --set "
                     "model.tokenizer=FOLDER",
                     config.data_formats().front()));
-  const auto prompt = TextIds(tokenizer, config.sample.python).prompt(config.sample.prompt);
+  TextIds ids(tokenizer, config.sample.python);
+  const auto prompt = ids.prompt(config.sample.prompt, config.sample.chat), ends = ids.ends();
 
   PreparedCommand command;
   command.mesh = trained->mesh;
   command.options = trained->config.mesh_options();
   command.note = unknown_keys_note(trained->config.network);
-  command.run = [trained, tokenizer, prompt](Mesh& mesh) {
+  command.run = [trained, tokenizer, prompt, ends](Mesh& mesh) {
     const auto& config = trained->config;
     const auto model = load_model(config, mesh);
     const auto seed = static_cast<uint64_t>(config.train.seed);
-    if (mesh.rank() != 0) return sample(*model, prompt, config.sample, config.train.seq_len, seed), 0;
+    if (mesh.rank() != 0) return sample(*model, prompt, config.sample, config.train.seq_len, seed, ends), 0;
     const auto show = [](const std::string& text) {
       fmt::print("{}", text);
       std::fflush(stdout);
     };
     TextIds texts(tokenizer, config.sample.python);
     ContinuedText text(texts, prompt);
-    show(config.sample.prompt);
-    sample(*model, prompt, config.sample, config.train.seq_len, seed, [&](int64_t token) { show(text.add(token)); });
+    show(config.sample.prompt + (config.sample.chat ? "\n" : ""));
+    sample(*model, prompt, config.sample, config.train.seq_len, seed, ends,
+           [&](int64_t token) { show(text.add(token)); });
     show(text.rest() + "\n");
     return 0;
   };

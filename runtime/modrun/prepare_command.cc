@@ -81,8 +81,8 @@ void prepare_data(const Arguments& arguments) {
   if (!asked.entry.empty()) of_model.settings.push_back("model.entry=" + asked.entry);
   const RunConfig config = read_config_of(of_model);
   PrepareOptions options{.sources = asked.sources,
-                         .columns = {asked.texts, asked.label, asked.prompt},
-                         .reading = {asked.documents == "lines", asked.shard_bytes, asked.python},
+                         .columns = {asked.texts, asked.label, asked.prompt, asked.chat},
+                         .reading = {asked.documents == "lines", asked.shard_bytes, asked.python, !asked.chat.empty()},
                          .length = {asked.seq_len, longest_sequence(config.network)},
                          .tokenizer = tokenizer_of(arguments, config),
                          .vocabulary = {},

@@ -63,7 +63,7 @@ PreparedCommand prepare_train(const Arguments& arguments, const Environment& pla
     // What writes the sample at the end is not found missing then.
     if (const auto& sample = run->config.sample; !sample.prompt.empty())
       if (const auto tokenizer = tokenizer_of_run(run->config); !tokenizer.empty())
-        TextIds(tokenizer, sample.python).prompt(sample.prompt);
+        TextIds(tokenizer, sample.python).prompt(sample.prompt, sample.chat);
     make_run_folder(*run);
   };
   const auto signals = std::make_shared<std::optional<SaveSignals>>();

@@ -89,6 +89,7 @@ class ExampleTensors {
     if (plan_.form == Form::source)
       return padded(rows_.targets, rows_.target_lengths, shape_.targets, kNone, /*left=*/false);
     if (plan_.form == Form::continuation) return of_ids(after_prompts(), kNone);
+    if (plan_.form == Form::conversation) return of_ids(of_assistant(), kNone);
     if (plan_.form == Form::words) return of_ids(of_first_ids(), kNone);
     if (!plan_.has_label) return {};
     if (shape_.real_labels) {
@@ -110,6 +111,13 @@ class ExampleTensors {
     for (size_t row = 0, begin = 0; row < rows_.count(); begin += static_cast<size_t>(rows_.lengths[row++]))
       std::fill_n(labels.begin() + static_cast<std::ptrdiff_t>(begin), rows_.prompts[row],
                   static_cast<int32_t>(kIgnoredTarget));
+    return labels;
+  }
+
+  std::vector<int32_t> of_assistant() const {
+    std::vector<int32_t> labels = rows_.ids;
+    for (size_t id = 0; id < labels.size(); ++id)
+      if (!rows_.learned[id]) labels[id] = static_cast<int32_t>(kIgnoredTarget);
     return labels;
   }
 

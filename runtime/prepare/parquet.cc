@@ -41,8 +41,10 @@ void read_parquet(const Source& source, const Piece& piece, RecordReader& reader
   find_columns(source.path.string(), source.columns, reader.columns());
   json rows;
   try {
-    rows =
-        reader.parquet().ask({{"file", source.path.string()}, {"group", piece.begin}, {"columns", reader.columns()}});
+    rows = reader.parquet().ask({{"file", source.path.string()},
+                                 {"group", piece.begin},
+                                 {"columns", reader.columns()},
+                                 {"as_json", reader.options().as_json}});
   } catch (const std::runtime_error& error) {
     throw DataError(fmt::format("{} cannot be read: {}", source.path.string(), error.what()));
   }

@@ -1,7 +1,7 @@
 """pyarrow's Parquet for modrun prepare: a line of JSON in, a line of JSON out.
 
-The first line, any, is answered with {}, or {"error": sentence} where there is no pyarrow. {"file": path} is answered with {"groups": number, "columns": [name]}, and {"file", "group": number, "columns": [name]}
-with {"rows": number, "values": [values of each column]}; where that fails, with {"error": sentence}.
+The first line, any, is answered with {}, or {"error": sentence} where there is no pyarrow. {"file": path} is answered with {"groups": number, "columns": [name]}, and {"file", "group": number, "columns": [name], "as_json": bool}
+with {"rows": number, "values": [values of each column, or their JSON texts]}; where that fails, with {"error": sentence}.
 """
 
 import json
@@ -18,7 +18,10 @@ def about(parquet, asked):
     if "group" not in asked:
         return {"groups": file.num_row_groups, "columns": file.schema_arrow.names}
     rows = file.read_row_group(asked["group"], columns=asked["columns"])
-    return {"rows": rows.num_rows, "values": [rows.column(name).to_pylist() for name in asked["columns"]]}
+    values = [rows.column(name).to_pylist() for name in asked["columns"]]
+    if asked["as_json"]:
+        values = [[json.dumps(value, allow_nan=False) for value in column] for column in values]
+    return {"rows": rows.num_rows, "values": values}
 
 
 def main():

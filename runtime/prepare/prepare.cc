@@ -32,6 +32,7 @@ json manifest_of(const PrepareOptions& options, const ModelConfig& model, const 
                    {"columns", plan.columns},
                    {"prompt", options.columns.prompt},
                    {"label", options.columns.label},
+                   {"chat", options.columns.chat.empty() ? json() : json(options.columns.chat)},
                    {"documents", options.reading.lines ? "lines" : "files"},
                    {"seq_len", optional(options.length.asked)},
                    {"positions", optional(options.length.positions)},
@@ -198,6 +199,7 @@ Prepared prepare(const PrepareOptions& options, const ModelConfig& model,
   const FolderLock lock(folder.work());
   Tokenizer tokenizer(folder.tokenizer(), options.reading.python);
   check_vocabulary(options, model, tokenizer);
+  if (prepared.plan.form == RowPlan::Form::conversation) tokenizer.check_chat();
   prepared.vocabulary = tokenizer.vocabulary();
   prepared.mask = tokenizer.mask();
   prepared.plan.has_types = prepared.plan.has_types && tokenizer.gives_types();

@@ -27,7 +27,7 @@ struct PrepareOptions {
   AskedColumns columns;
   SourceOptions reading;
   RowLength length;
-  std::filesystem::path tokenizer;    // a folder with tokenizer.json, or such a file
+  std::filesystem::path tokenizer;    // a folder with tokenizer.json or a .model file, or such a file
   std::optional<int64_t> vocabulary;  // ids that the model has, where that is known
   int64_t jobs = 2;                   // threads, each with a process for its tokenizer
   std::filesystem::path out;

@@ -21,20 +21,29 @@ using nlohmann::json;
 
 constexpr const char* kManifest = "prepare.json";
 
+/// A model of SentencePiece with what says how it is used, without other files of ids.
+std::map<std::string, std::string> with_model(const fs::path& model) {
+  auto files = tokenizer_files(fs::absolute(model).parent_path());
+  const std::string name = files.contains(model.filename().string()) ? model.filename().string() : "tokenizer.model";
+  std::erase_if(files,
+                [](const auto& file) { return file.first == "tokenizer.json" || file.first.ends_with(".model"); });
+  files[name] = read_file(model);
+  return files;
+}
+
 /// A tokenizer's files as they are to be in the folder.
 std::map<std::string, std::string> wanted_tokenizer(const fs::path& tokenizer) {
-  const bool alone = fs::is_regular_file(tokenizer) && tokenizer.filename() != "tokenizer.json";
-  if (alone && tokenizer.extension() != ".json")
+  if (!fs::exists(tokenizer)) throw ConfigError(fmt::format("the tokenizer {} is not there", tokenizer.string()));
+  const bool is_folder = fs::is_directory(tokenizer);
+  if (!is_folder && tokenizer.extension() == ".model") return with_model(tokenizer);
+  if (!is_folder && tokenizer.extension() == ".json" && tokenizer.filename() != "tokenizer.json")
+    return {{"tokenizer.json", read_file(tokenizer)}};
+  auto files = tokenizer_files(is_folder ? tokenizer : fs::absolute(tokenizer).parent_path());
+  const bool is_read = files.contains("tokenizer.json") || (is_folder && !sentencepiece_model(tokenizer).empty());
+  if (!is_read)
     throw ConfigError(
-        fmt::format("{} is no tokenizer.json, which is the one form of tokenizers that is read: transformers writes it "
+        fmt::format("{} holds neither tokenizer.json nor a model of SentencePiece: transformers writes tokenizer.json "
                     "by AutoTokenizer.from_pretrained(…).save_pretrained(…)",
-                    tokenizer.string()));
-  if (alone) return {{"tokenizer.json", read_file(tokenizer)}};
-  auto files = tokenizer_files(fs::is_directory(tokenizer) ? tokenizer : fs::absolute(tokenizer).parent_path());
-  if (!files.contains("tokenizer.json"))
-    throw ConfigError(
-        fmt::format("{} holds no tokenizer.json: transformers writes one by "
-                    "AutoTokenizer.from_pretrained(…).save_pretrained(…)",
                     tokenizer.string()));
   return files;
 }

@@ -16,7 +16,8 @@ constexpr const char* kLabels = "labels";
 template <class AnyRows, class Visitor>
 void visit_lists(AnyRows& rows, Visitor&& visit) {
   visit("ids", rows.ids), visit("lengths", rows.lengths), visit("types", rows.types), visit("words", rows.words);
-  visit("prompts", rows.prompts), visit("targets", rows.targets), visit("target_lengths", rows.target_lengths);
+  visit("learned", rows.learned), visit("prompts", rows.prompts), visit("targets", rows.targets),
+      visit("target_lengths", rows.target_lengths);
 }
 
 }  // namespace

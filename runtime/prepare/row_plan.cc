@@ -51,11 +51,24 @@ Needs needs_of(RowPlan::Form form) {
   return {1, Label::needed};
 }
 
+RowPlan plan_conversations(const Entry& entry, const AskedColumns& asked) {
+  if (entry.task != "causal-lm")
+    throw ConfigError(
+        fmt::format("{} is for {}, which reads no conversations: leave --chat out", entry.architecture, entry.task));
+  if (!asked.texts.empty() || !asked.label.empty() || !asked.prompt.empty())
+    throw ConfigError("--chat names the column of whole conversations: leave --text, --label and --prompt out");
+  RowPlan plan;
+  plan.form = RowPlan::Form::conversation;
+  plan.columns = {asked.chat};
+  return plan;
+}
+
 }  // namespace
 
 RowPlan plan_rows(const ModelConfig& model, const AskedColumns& asked) {
   const Entry& entry = *model.entry;
   if (!find_task(entry.task)) throw ConfigError(task_refusal(entry.architecture, entry.task));
+  if (!asked.chat.empty()) return plan_conversations(entry, asked);
   RowPlan plan;
   plan.columns = asked.texts.empty() ? std::vector<std::string>{"text"} : asked.texts;
   plan.texts = plan.columns.size();

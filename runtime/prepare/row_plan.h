@@ -12,12 +12,14 @@ namespace modular {
 struct AskedColumns {
   std::vector<std::string> texts;  // "text" when empty
   std::string label, prompt;       // none when empty
+  std::string chat;                // with lists of messages, in place of texts; none when empty
 };
 
 struct RowPlan {
   enum class Form {
     running_text,   // one text after the other, in files of ids
     continuation,   // a prompt and the text to be learned after it
+    conversation,   // messages, of which the assistant's are learned
     text,           // one text
     pair,           // two texts, encoded together
     several_texts,  // each encoded by itself

@@ -24,9 +24,23 @@ constexpr size_t kBatchBytes = size_t{1} << 20, kBatchRows = 4096;  // of what t
 
 bool is_text(const json& value) { return value.is_string() && is_utf8(value.get_ref<const std::string&>()); }
 
+bool is_message(const json& value) { return value.is_object() && value.contains("role") && value["role"].is_string(); }
+
+/// Messages come as their JSON text.
+void check_conversation(const PieceRecords& piece, const Record& record, const std::string& column) {
+  const json& text = record.values.front();
+  const json value = is_text(text) ? parse_json(text.get_ref<const std::string&>()) : json();
+  if (!value.is_array() || value.empty() || !std::ranges::all_of(value, is_message))
+    refuse(piece, record,
+           fmt::format("\"{}\" is {}, and a list of messages like {{\"role\": \"user\", \"content\": TEXT}} is read",
+                       column, shown(value.is_discarded() ? text : value)));
+}
+
 void check_text(const PieceRecords& piece, const Record& record, const RowPlan& plan, size_t column) {
   const json& value = record.values[column];
-  if (plan.form == Form::words) {
+  if (plan.form == Form::conversation) {
+    check_conversation(piece, record, plan.columns[column]);
+  } else if (plan.form == Form::words) {
     if (!value.is_array() || !std::ranges::all_of(value, is_text))
       refuse(piece, record,
              fmt::format("\"{}\" is {}, and a list of words is read", plan.columns[column], shown(value)));
@@ -118,6 +132,8 @@ class Encoder {
       add_documents(batch);
     else if (plan_.form == Form::continuation)
       add_continuations(batch);
+    else if (plan_.form == Form::conversation)
+      add_conversations(batch);
     else if (plan_.form == Form::several_texts)
       add_several(batch);
     else
@@ -169,6 +185,24 @@ class Encoder {
     }
   }
 
+  void add_conversations(std::span<const Row> batch) {
+    EncodedChats encoded;
+    try {
+      encoded = tokenizer_.encode_chats(column_of(batch, 0));
+    } catch (const RefusedConversation& error) {
+      refuse(*batch[error.row].piece, *batch[error.row].record, error.what());
+    }
+    for (size_t begin = 0; const int64_t length : encoded.lengths) {
+      const int64_t kept = std::min(length, length_.asked.value_or(length));
+      for (size_t id = begin; id < begin + static_cast<size_t>(kept); ++id) {
+        rows_.ids.push_back(encoded.ids[id]);
+        rows_.learned.push_back(encoded.learned[id]);
+      }
+      begin += static_cast<size_t>(length);
+      rows_.lengths.push_back(kept);
+    }
+  }
+
   void add_several(std::span<const Row> batch) {
     json texts = json::array();
     for (const Row& row : batch)
@@ -201,11 +235,11 @@ class Encoder {
   Rows& rows_;
 };
 
-size_t bytes_of(const Record& record, size_t texts) {
+size_t text_bytes(const json& value) {
+  if (value.is_string()) return value.get_ref<const std::string&>().size();
   size_t bytes = 0;
-  for (size_t text = 0; text < texts; ++text)
-    for (const json& part : record.values[text].is_array() ? record.values[text] : json::array({record.values[text]}))
-      bytes += part.is_string() ? part.get_ref<const std::string&>().size() : 0;
+  if (value.is_structured())
+    for (const json& part : value) bytes += text_bytes(part);
   return bytes;
 }
 
@@ -224,9 +258,11 @@ Rows encode_rows(const std::vector<PieceRecords>& pieces, const RowPlan& plan, c
   };
   for (const PieceRecords& piece : pieces)
     for (const Record& record : piece.records) {
-      for (size_t text = 0; text < plan.texts; ++text) check_text(piece, record, plan, text);
+      for (size_t text = 0; text < plan.texts; ++text) {
+        check_text(piece, record, plan, text);
+        bytes += text_bytes(record.values[text]);
+      }
       batch.push_back({&piece, &record});
-      bytes += bytes_of(record, plan.texts);
       if (bytes >= kBatchBytes || batch.size() >= kBatchRows) encode();
     }
   encode();

@@ -75,7 +75,10 @@ void read_json_lines(const Source& source, const Piece& piece, RecordReader& rea
         for (const auto& [key, one] : row.items()) keys.push_back(key);
         find_columns(place_of(source, piece, record), keys, reader.columns());
       }
-      record.values.push_back(std::move(*value));
+      if (reader.options().as_json)
+        record.values.push_back(nlohmann::ordered_json::parse(line).at(column).dump());
+      else
+        record.values.push_back(std::move(*value));
     }
     records.push_back(std::move(record));
   });

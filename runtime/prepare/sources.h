@@ -25,6 +25,7 @@ struct SourceOptions {
   bool lines = false;  // each line of a .txt file is a document, rather than the file
   int64_t piece_bytes = int64_t{8} << 20;
   std::string python = "python3";  // has pyarrow, which reads .parquet files
+  bool as_json = false;            // values are the JSON texts of what is there, in which keys keep their order
 };
 
 class RecordReader;

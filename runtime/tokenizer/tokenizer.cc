@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "runtime/checkpoint/tokenizer_files.h"
 #include "runtime/model/config.h"
 
 namespace modular {
@@ -14,18 +15,38 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kProgram =
+#include "runtime/tokenizer/chat_template.inc"
 #include "runtime/tokenizer/tokenizer_helper.inc"
     ;
 
-PythonHelper started(const fs::path& folder, const std::string& python) {
-  if (!fs::exists(folder / "tokenizer.json"))
-    throw ConfigError(
-        fmt::format("{} holds no tokenizer.json: name the folder of a tokenizer that the package tokenizers reads; "
-                    "transformers writes one by AutoTokenizer.from_pretrained(…).save_pretrained(…)",
-                    folder.string()));
+constexpr const char* kSentencePiece = "modrun-sentencepiece";
+
+/// Beside this program, or where PATH has it.
+std::string sentencepiece_program() {
+  const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path() / kSentencePiece;
+  return fs::exists(beside) ? beside.string() : kSentencePiece;
+}
+
+/// The process that reads the tokenizer of a folder, and what it is told first.
+std::vector<std::string> program_of(const fs::path& folder, const std::string& python) {
+  if (fs::exists(folder / "tokenizer.json")) return {python, "-c", kProgram};
+  if (sentencepiece_model(folder).empty())
+    throw ConfigError(fmt::format(
+        "{} holds neither tokenizer.json nor a model of SentencePiece: name the folder of a tokenizer that "
+        "has one; transformers writes tokenizer.json by AutoTokenizer.from_pretrained(…).save_pretrained(…)",
+        folder.string()));
+  return {sentencepiece_program()};
+}
+
+JsonHelper started(const std::vector<std::string>& program) {
   try {
-    return PythonHelper(python, kProgram);
+    return JsonHelper(program);
   } catch (const std::runtime_error& error) {
+    if (program.size() == 1)
+      throw ConfigError(
+          fmt::format("SentencePiece's models are read by the program {}, which is installed with modrun: "
+                      "{}: put it beside modrun",
+                      kSentencePiece, error.what()));
     throw ConfigError(fmt::format("the tokenizer runs in Python: {}: name a Python that is there", error.what()));
   }
 }
@@ -35,7 +56,7 @@ std::optional<int64_t> id_of(const json& answer, const char* name) {
 }
 
 template <class Number>
-std::vector<Number> numbers(PythonHelper& helper, size_t count) {
+std::vector<Number> numbers(JsonHelper& helper, size_t count) {
   const std::string bytes = helper.receive(count * sizeof(Number));
   std::vector<Number> result(count);
   std::memcpy(result.data(), bytes.data(), bytes.size());
@@ -44,9 +65,10 @@ std::vector<Number> numbers(PythonHelper& helper, size_t count) {
 
 }  // namespace
 
-Tokenizer::Tokenizer(const fs::path& folder, const std::string& python) : helper_(started(folder, python)) {
+Tokenizer::Tokenizer(const fs::path& folder, const std::string& python) : helper_(started(program_of(folder, python))) {
   try {
-    const json answer = helper_.ask({{"folder", fs::absolute(folder).string()}});
+    const json answer = helper_.ask(
+        {{"folder", fs::absolute(folder).string()}, {"model", sentencepiece_model(fs::absolute(folder)).string()}});
     vocabulary_ = answer.at("vocabulary").get<int64_t>();
     end_of_text_ = id_of(answer, "eos");
     padding_ = id_of(answer, "pad");
@@ -76,6 +98,32 @@ EncodedTexts Tokenizer::encode(const TextBatch& batch) {
   if (batch.wants_types) encoded.types = numbers<uint8_t>(helper_, count);
   if (batch.wants_words) encoded.words = numbers<int32_t>(helper_, count);
   return encoded;
+}
+
+void Tokenizer::check_chat() {
+  try {
+    helper_.ask({{"chat", true}});
+  } catch (const std::runtime_error& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+EncodedChats Tokenizer::encode_chats(const json& conversations) {
+  const json answer = helper_.ask({{"chats", conversations}});
+  if (answer.contains("refused"))
+    throw RefusedConversation(answer["refused"].get<size_t>(), answer.at("why").get<std::string>());
+  EncodedChats encoded;
+  answer.at("lengths").get_to(encoded.lengths);
+  const auto count = static_cast<size_t>(std::accumulate(encoded.lengths.begin(), encoded.lengths.end(), int64_t{0}));
+  encoded.ids = numbers<int32_t>(helper_, count);
+  encoded.learned = numbers<uint8_t>(helper_, count);
+  return encoded;
+}
+
+std::vector<int32_t> Tokenizer::encode_question(const std::string& text) {
+  const json message = {{"role", "user"}, {"content", text}};
+  const json answer = helper_.ask({{"asked", json::array({message})}});
+  return numbers<int32_t>(helper_, answer.at("lengths").at(0).get<size_t>());
 }
 
 std::string Tokenizer::decode(const std::vector<int64_t>& ids) {

@@ -4,6 +4,8 @@ The first line is {"folder": path}. It is answered with {"vocabulary", "eos", "p
 {"texts": [text], "pairs": [text] or null, "words": bool, "special": bool, "longest": number or null, "asks": ["types", "words"]} is answered with {"lengths": [number]},
 and after that line the ids of all texts, 4 bytes each, and what else was asked for: a byte a token for types, 4 for the word it is of (-1: none). A text is a list of words where "words" is true.
 {"decode": [id]} is answered with {"text"}.
+{"chat": true} is answered with {}, or an error where conversations cannot be written. {"chats": [list of messages, as a text of JSON]} is answered as texts are, with a byte an id after the ids: 1 for what the assistant wrote; or with {"refused": row, "why": sentence}.
+{"asked": [message]} is answered with the ids of a prompt that the assistant goes on with, as one text.
 """
 
 import array
@@ -50,6 +52,7 @@ class Opened:
         pad = str(named["pad_token"].content) if "pad_token" in named else padding.get("pad_token")
         self.pad = None if pad is None else self.tokenizer.token_to_id(pad)
         self.eos, self.mask = (self.tokenizer.token_to_id(named[name].content) if name in named else None for name in ("eos_token", "mask_token"))
+        self.folder, self.config, self.named, self.template = folder, config, {name: token.content for name, token in named.items()}, None
         self.pads_left = config.get("padding_side", padding.get("direction", "right")) == "left"
         self.truncates = config.get("truncation_side", "right")
         self.gives_types = "token_type_ids" in config.get("model_input_names", ["token_type_ids"])
@@ -119,6 +122,54 @@ class Opened:
                 words.extend([-1 if word is None else word for word in encoding.word_ids])
         answer({"lengths": lengths}, ids.tobytes(), bytes(types), words.tobytes())
 
+    def chat(self):
+        self.template = self.template or ChatTemplate(template_source(self.folder, self.config), self.named)
+        return self.template
+
+    def encode_chats(self, chats):
+        self.truncate(None)
+        texts, places = [], []
+        for row, messages in enumerate(chats):
+            try:
+                text, written = self.chat().conversation(json.loads(messages))
+            except Exception as error:  # of the template, which may do anything with a message
+                return answer({"refused": row, "why": str(error)})
+            texts.append(text)
+            places.append(written)
+        ids, learned, lengths = array.array("I"), bytearray(), []
+        for encoding, written in zip(self.tokenizer.encode_batch(texts, add_special_tokens=False), places):
+            lengths.append(len(encoding.ids))
+            ids.extend(encoding.ids)
+            learned += self.learned(encoding, written)
+        answer({"lengths": lengths}, ids.tobytes(), bytes(learned))
+
+    @staticmethod
+    def learned(encoding, places):
+        """A byte for each id: whether it lies between the ids of a place's first and last characters."""
+        learned = bytearray(len(encoding.ids))
+        for begin, end in places:
+            # A tokenizer may leave out characters, as spaces.
+            first = next(filter(lambda id: id is not None, map(encoding.char_to_token, range(begin, end))), None)
+            last = next(filter(lambda id: id is not None, map(encoding.char_to_token, range(end - 1, begin - 1, -1))), None)
+            if first is not None:
+                learned[first : last + 1] = b"\1" * (last + 1 - first)
+        return learned
+
+    def encode_asked(self, messages):
+        self.truncate(None)
+        ids = self.tokenizer.encode(self.chat().prompt(messages), add_special_tokens=False).ids
+        answer({"lengths": [len(ids)]}, array.array("I", ids).tobytes())
+
+
+def about_chat(opened):
+    try:
+        opened.chat()
+    except ImportError as error:
+        return {"error": f"chat templates need the package {error.name}: {sys.executable} -m pip install jinja2"}
+    except Exception as error:  # of Jinja
+        return {"error": f"the tokenizer's chat template cannot be read: {error}"}
+    return {}
+
 
 def serve():
     first = json.loads(sys.stdin.buffer.readline())
@@ -132,7 +183,13 @@ def serve():
     for line in sys.stdin.buffer:
         asked = json.loads(line)
         try:
-            if "decode" in asked:
+            if "chat" in asked:
+                answer(about_chat(opened))
+            elif "chats" in asked:
+                opened.encode_chats(asked["chats"])
+            elif "asked" in asked:
+                opened.encode_asked(asked["asked"])
+            elif "decode" in asked:
                 answer({"text": opened.tokenizer.decode(asked["decode"], skip_special_tokens=True)})
             else:
                 opened.encode(asked)

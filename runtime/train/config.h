@@ -264,13 +264,15 @@ struct EvalSection {
 
 struct SampleSection {
   std::string prompt, python = "python3";
+  bool chat = false;
   int64_t tokens = 256, top_k = 0;
   double temperature = 1.0;
 
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("prompt", prompt, "text that the model continues at the run's end; none when empty");
-    visit("tokens", tokens, "tokens to write", 1);
+    visit("chat", chat, "the prompt is a user's message, which the tokenizer's chat template writes");
+    visit("tokens", tokens, "tokens to write, unless one ends the text", 1);
     visit("temperature", temperature, "0 always takes the likeliest token", 0);
     visit("top_k", top_k, "choose among the k likeliest tokens; 0 for all", 0);
     visit("python", python, "the Python with the package tokenizers, of models that have a tokenizer");

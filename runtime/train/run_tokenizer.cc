@@ -4,6 +4,7 @@
 
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/tokenizer_files.h"
+#include "runtime/tokenizer/tokenizer.h"
 #include "runtime/train/preflight.h"
 
 namespace modular {
@@ -28,6 +29,16 @@ fs::path tokenizer_of_data(const RunConfig& config) {
   return {};
 }
 
+/// One more than the largest id, 0 where the tokenizer is of a kind that is not read here, and travels all the same.
+int64_t vocabulary_of(const fs::path& folder) {
+  if (fs::exists(folder / "tokenizer.json") || sentencepiece_model(folder).empty()) return tokenizer_vocabulary(folder);
+  try {
+    return Tokenizer(folder, "").vocabulary();
+  } catch (const ConfigError&) {
+    return 0;
+  }
+}
+
 }  // namespace
 
 fs::path tokenizer_of_run(const RunConfig& config) {
@@ -48,7 +59,7 @@ void check_tokenizer(const RunConfig& config) {
   const fs::path folder = tokenizer_of_run(config);
   // Weights may come with a tokenizer that has further ids, for images say; the data's own ids are checked in any case.
   if (folder.empty() || (config.model.tokenizer.empty() && folder != tokenizer_of_data(config))) return;
-  const int64_t vocabulary = tokenizer_vocabulary(folder);
+  const int64_t vocabulary = vocabulary_of(folder);
   if (vocabulary > vocab_size(config.network))
     throw ConfigError(
         fmt::format("the tokenizer in {} has ids up to {}, and model.config.vocab_size is {}: take the model's own "

@@ -69,7 +69,8 @@ class Continuation {
 }  // namespace
 
 std::vector<int64_t> sample(ParallelModel& model, std::vector<int64_t> prompt, const SampleSection& options,
-                            int64_t context, uint64_t seed, const std::function<void(int64_t)>& written) {
+                            int64_t context, uint64_t seed, const std::vector<int64_t>& ends,
+                            const std::function<void(int64_t)>& written) {
   TORCH_INTERNAL_ASSERT(!prompt.empty());
   auto& mesh = model.mesh();
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
@@ -82,7 +83,9 @@ std::vector<int64_t> sample(ParallelModel& model, std::vector<int64_t> prompt, c
     at::Tensor next = at::zeros({1}, at::kLong);
     if (mesh.rank() == 0) next.fill_(choose_token(logits, options, generator));
     broadcast(mesh.control(), next, 0, "the sampled token").wait();
-    tokens.push_back(next.item<int64_t>());
+    const auto token = next.item<int64_t>();
+    if (std::ranges::find(ends, token) != ends.end()) break;
+    tokens.push_back(token);
     if (written) written(tokens.back());
   }
   return {tokens.begin() + prompt_size, tokens.end()};

@@ -2,26 +2,52 @@
 
 #include <fmt/format.h>
 
+#include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/checkpoint/json_text.h"
 #include "runtime/model/config.h"
 #include "runtime/train/sampling.h"
 
 namespace modular {
 namespace {
 
+using nlohmann::json;
+
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // what tokenizers write for half of a character
 
 }  // namespace
 
-TextIds::TextIds(const std::filesystem::path& tokenizer, const std::string& python) {
+TextIds::TextIds(const std::filesystem::path& tokenizer, const std::string& python) : folder_(tokenizer) {
   if (!tokenizer.empty()) tokenizer_.emplace(tokenizer, python);
 }
 
-std::vector<int64_t> TextIds::prompt(const std::string& text) {
+std::vector<int64_t> TextIds::prompt(const std::string& text, bool chat) {
+  if (chat) {
+    if (!tokenizer_)
+      throw ConfigError("sample.chat needs a tokenizer with a chat template: name one by model.tokenizer");
+    tokenizer_->check_chat();
+    const std::vector<int32_t> ids = tokenizer_->encode_question(text);
+    if (ids.empty()) throw ConfigError("the chat template makes no ids of a message: give another prompt");
+    return {ids.begin(), ids.end()};
+  }
   if (!tokenizer_) return tokens_of(text);
   const EncodedTexts encoded = tokenizer_->encode({.texts = nlohmann::json::array({text})});
   const int64_t count = encoded.lengths.front() - tokenizer_->closing();
   if (count <= 0) throw ConfigError(fmt::format("the tokenizer makes no ids of {:?}: give another prompt", text));
   return {encoded.ids.begin(), encoded.ids.begin() + count};
+}
+
+std::vector<int64_t> TextIds::ends() const {
+  std::vector<int64_t> ids;
+  if (!tokenizer_) return ids;
+  if (const auto id = tokenizer_->end_of_text()) ids.push_back(*id);
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    if (!std::filesystem::exists(folder_ / name)) continue;
+    const json config = parse_json(read_file(folder_ / name));
+    const json ends = config.is_object() ? config.value("eos_token_id", json()) : json();
+    for (const json& id : ends.is_array() ? ends : json::array({ends}))
+      if (id.is_number_integer()) ids.push_back(id.get<int64_t>());
+  }
+  return ids;
 }
 
 std::string TextIds::text(const std::vector<int64_t>& ids) {

@@ -16,13 +16,18 @@ class TextIds {
   /// Bytes where `tokenizer` is empty. Throws ConfigError where that cannot be opened.
   TextIds(const std::filesystem::path& tokenizer, const std::string& python);
 
-  /// The ids of a text that is to be continued: without those that the tokenizer puts after a text. Throws ConfigError
-  /// where there are none.
-  std::vector<int64_t> prompt(const std::string& text);
+  /// The ids of a text that is to be continued: without those that the tokenizer puts after a text; in a `chat`, those
+  /// of a user's message that is to be answered. Throws ConfigError where there are none.
+  std::vector<int64_t> prompt(const std::string& text, bool chat);
+
+  /// The ids that end a text: the tokenizer's own, and eos_token_id of generation_config.json and config.json in its
+  /// folder. None for bytes.
+  std::vector<int64_t> ends() const;
 
   std::string text(const std::vector<int64_t>& ids);
 
  private:
+  std::filesystem::path folder_;
   std::optional<Tokenizer> tokenizer_;
 };
 

@@ -33,6 +33,8 @@ class PrepareCommand : public ::testing::Test {
 
   static std::string tokenizer(const std::string& kind) { return (shared_->path() / kind).string(); }
   static std::string texts(const std::string& suffix) { return (shared_->path() / ("texts" + suffix)).string(); }
+  /// Texts that are hard to cut into tokens.
+  static std::string hard() { return (shared_->path() / "hard.jsonl").string(); }
   std::string out(const std::string& name = "out") const { return (folder_.path() / name).string(); }
 
   /// modrun prepare in small shards.

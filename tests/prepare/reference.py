@@ -10,6 +10,7 @@
     reference.py targets OUT TOKENIZER SOURCE TEXT TARGET
     reference.py all [[COMMAND, ARGUMENT…]…]            several of these, as JSON
     reference.py labels OUT                             prints the labels of all rows
+    reference.py encode TOKENIZER TEXT                  prints the ids of a text
     reference.py greedy EXPORTED PROMPT TOKENS          prints the prompt and the likeliest tokens after it, as text
     reference.py pipeline EXPORTED LOGITS SOURCE COLUMN fails unless transformers.pipeline says what LOGITS holds
 """
@@ -19,6 +20,7 @@ import pathlib
 import sys
 
 import numpy
+import sentencepiece_models
 from safetensors.numpy import load_file
 
 WORDS = "the a quick brown fox jumps over lazy dog Was it 42 or 3.14? Straße naïve coöperate 東京 こんにちは 🙂 don't stop-now (yes) \"quoted\" x=y_1; Ünïcödé e\u0301 tab\there".split(" ")
@@ -112,6 +114,8 @@ def read_rows(path):
 def tokenizer_of(folder):
     from transformers import AutoTokenizer
 
+    if not (pathlib.Path(folder) / "tokenizer.json").exists():
+        return sentencepiece_models.tokenizer_of(folder)
     return AutoTokenizer.from_pretrained(folder)
 
 
@@ -218,6 +222,10 @@ def labels(out):
     print(json.dumps(tensors(pathlib.Path(out))["labels"].tolist()))
 
 
+def encode(tokenizer, text):
+    print(json.dumps(tokenizer_of(tokenizer)(text, add_special_tokens=False)["input_ids"]))
+
+
 def pipeline(exported, logits, source, column):
     import transformers
 
@@ -239,7 +247,10 @@ def greedy(exported, prompt, tokens):
     ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
     with torch.no_grad():
         for _ in range(int(tokens)):
-            ids = torch.cat([ids, model(ids).logits[:, -1:].argmax(-1)], dim=1)
+            likeliest = model(ids).logits[:, -1:].argmax(-1)
+            if likeliest.item() == tokenizer.eos_token_id:
+                break
+            ids = torch.cat([ids, likeliest], dim=1)
     print(json.dumps(tokenizer.decode(ids[0], skip_special_tokens=True, clean_up_tokenization_spaces=False)))
 
 
@@ -252,6 +263,7 @@ def run(command, *rest):
         "words": words,
         "targets": targets,
         "labels": labels,
+        "encode": encode,
         "greedy": greedy,
         "pipeline": pipeline,
     }
@@ -262,6 +274,7 @@ if __name__ == "__main__":
     command, *rest = sys.argv[1:]
     if command == "tokenizers":
         make_tokenizers(pathlib.Path(rest[0]))
+        sentencepiece_models.make(pathlib.Path(rest[0]))
     elif command == "texts":
         write_texts(pathlib.Path(rest[0]))
     elif command == "all":

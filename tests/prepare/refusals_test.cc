@@ -126,7 +126,9 @@ TEST_F(Refused, ATokenizerThatIsNone) {
   const std::string source = folder_.write("a.txt", "x").string();
   EXPECT_THAT(refusal_of({source, "--entry", "llama", "--tokenizer", tokenizer}), HasSubstr("cannot be read: "));
   EXPECT_THAT(refusal_of({source, "--entry", "llama", "--tokenizer", folder_.path().string()}),
-              HasSubstr("holds no tokenizer.json"));
+              HasSubstr("holds neither tokenizer.json nor a model of SentencePiece"));
+  EXPECT_THAT(refusal_of({source, "--entry", "llama", "--tokenizer", "/no/such/tokenizer.json"}),
+              HasSubstr("the tokenizer /no/such/tokenizer.json is not there"));
   EXPECT_THAT(refusal_of({source, "--entry", "llama"}), HasSubstr("name its folder by --tokenizer"));
 }
 

@@ -1,5 +1,5 @@
 // The ids, masks, types and labels that prepare writes are those that transformers' AutoTokenizer gives for the same
-// folder, for five kinds of tokenizers and each form of rows.
+// folder, for five kinds of tokenizers in tokenizer.json, six in models of SentencePiece, and each form of rows.
 #include <gmock/gmock.h>
 
 #include "tests/prepare/prepared.h"
@@ -43,12 +43,18 @@ TEST_P(PreparedBy, EachFormOfRowsIsAsInTransformers) {
             "\"], \"tags\": [\"O\", \"B\", \"" + (row % 2 ? "I" : "B") + "\", \"O\"]}\n";
   add({"--entry", "BertForTokenClassification", "--text", "tokens", "--label", "tags"}, "words",
       folder_.write("words.jsonl", rows).string(), {"tokens", "tags"});
+  // Spaces, controls, normal forms, tokens within texts.
+  add({"--entry", "LlamaForCausalLM"}, "running", hard(), {"text"});
+  add({"--entry", "BertForSequenceClassification", "--label", "label", "--text", "text,other", "--seq-len", "20"},
+      "rows", hard(), {"20", "text", "other"});
   const auto same = reference({"all", checks_.dump()});
   EXPECT_EQ(same.status, 0) << same.output;
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, PreparedBy,
-                         ::testing::Values("byte-level", "wordpiece", "unigram", "byte-fallback", "word-level"),
+                         ::testing::Values("byte-level", "wordpiece", "unigram", "byte-fallback", "word-level",
+                                           "llama-model", "llama-legacy", "llama-marks", "t5-model", "t5-few-marks",
+                                           "xlm-roberta-model"),
                          [](const auto& kind) {
                            std::string name = kind.param;
                            std::erase(name, '-');

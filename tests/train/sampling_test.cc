@@ -82,7 +82,7 @@ Sampled sampled(Mesh& mesh, const std::function<void(llama::LlamaConfig&)>& conf
   std::vector<int64_t> text = {3, 1, 4, 1};
   SampleSection section = options(/*temperature=*/0.0, /*top_k=*/0);
   section.tokens = kTokens;
-  result.tokens = sample(model, text, section, kContext, /*seed=*/1);
+  result.tokens = sample(model, text, section, kContext, /*seed=*/1, /*ends=*/{});
   result.sizes = sizes;
   for (int64_t i = 0; i < kTokens; ++i) {
     const size_t first = text.size() - std::min(text.size(), static_cast<size_t>(kContext));

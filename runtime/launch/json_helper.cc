@@ -1,13 +1,13 @@
-#include "runtime/launch/python_helper.h"
+#include "runtime/launch/json_helper.h"
 
 #include <stdexcept>
 
 namespace modular {
 
-nlohmann::json PythonHelper::ask(const nlohmann::json& question) {
+nlohmann::json JsonHelper::ask(const nlohmann::json& question) {
   const std::string line = helper_.ask(question.dump());
   nlohmann::json answer = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!answer.is_object()) throw std::runtime_error("a helper in Python answered with no JSON: " + line.substr(0, 200));
+  if (!answer.is_object()) throw std::runtime_error("a helper answered with no JSON: " + line.substr(0, 200));
   if (const auto error = answer.find("error"); error != answer.end())
     throw std::runtime_error(error->get<std::string>());
   return answer;

@@ -1,0 +1,105 @@
+"""Conversations as a tokenizer's chat template writes them, in the way of transformers' apply_chat_template: a text, and the places in it that the assistant wrote. Precedes tokenizer_helper.py in one program."""
+
+import json
+import os
+import re
+import sys
+
+MARKED = re.compile(r"\{\%-?\s*generation\s*-?\%\}")
+REASONING = ("reasoning_content", "thinking", "reasoning")
+SAFE_JINJA = (3, 1, 6)  # earlier ones let templates, which are programs of others, out of their sandbox
+
+
+def environment(written):
+    """Jinja's, as transformers sets it up. Blocks of {% generation %} are told to `written`."""
+    import jinja2
+    import jinja2.ext
+    import jinja2.sandbox
+
+    if tuple(map(int, re.findall(r"\d+", jinja2.__version__)[:3])) < SAFE_JINJA:
+        raise ValueError(f"jinja2 {jinja2.__version__} is older than {'.'.join(map(str, SAFE_JINJA))}: {sys.executable} -m pip install -U jinja2")
+
+    class Generation(jinja2.ext.Extension):
+        tags = {"generation"}
+
+        def parse(self, parser):
+            line = next(parser.stream).lineno
+            body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+            return jinja2.nodes.CallBlock(self.call_method("tell"), [], [], body).set_lineno(line)
+
+        def tell(self, caller):
+            text = caller()
+            written(text)
+            return text
+
+    def refuse(message):
+        raise jinja2.exceptions.TemplateError(message)
+
+    def to_json(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+        return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+    made = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
+    made.filters["tojson"] = to_json
+    # Not strftime_now, by which templates write the day: data would differ from one to the next.
+    made.globals["raise_exception"] = refuse
+    return made
+
+
+def template_source(folder, config):
+    path = os.path.join(folder, "chat_template.jinja")
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    source = config.get("chat_template")
+    if isinstance(source, list):
+        source = {one["name"]: one["template"] for one in source}.get("default")
+    if not isinstance(source, str):
+        raise ValueError(f"the tokenizer in {folder} has no chat template: write chat_template.jinja there, or chat_template in tokenizer_config.json")
+    return source
+
+
+class ChatTemplate:
+    def __init__(self, source, named):
+        self.named = named
+        self.is_marked = MARKED.search(source) is not None
+        self.parts, self.places = [], []
+        self.template = environment(self.tell).from_string(source)
+
+    def tell(self, text):
+        begin = sum(map(len, self.parts))
+        self.places.append((begin, begin + len(text)))
+
+    def render(self, messages, asks):
+        """The text, with what an assistant's turn begins with where it `asks` for one."""
+        self.parts, self.places = [], []
+        for part in self.template.generate(messages=messages, tools=None, documents=None, add_generation_prompt=asks, **self.named):
+            self.parts.append(part)
+        return "".join(self.parts)
+
+    def prompt(self, messages):
+        return self.render(list(map(seen_message, messages)), True)
+
+    def conversation(self, messages):
+        """The text, and the places [begin, end) that the assistant wrote."""
+        messages = list(map(seen_message, messages))
+        if not any(message["role"] == "assistant" for message in messages):
+            raise ValueError("no message is the assistant's, so there is nothing to learn: leave the row out")
+        text = self.render(messages, False)
+        if self.is_marked:
+            return text, self.places
+        places = []
+        for at, message in enumerate(messages):
+            if message["role"] == "assistant":
+                before, after = self.render(messages[:at], True), self.render(messages[: at + 1], False)
+                if not after.startswith(before) or not text.startswith(after):
+                    raise ValueError(f"the chat template writes what comes before the assistant's message {at + 1}, or that message, otherwise within the whole conversation, so that its place is not known: put {{% generation %}} and {{% endgeneration %}} around what the assistant writes in the template")
+                places.append((len(before), len(after)))
+        return text, places
+
+
+def seen_message(message):
+    """A message as templates see it: without what is null, and its reasoning under all names that templates ask for."""
+    message = {key: value for key, value in message.items() if value is not None}
+    reasoning = next((message[key] for key in REASONING if key in message), None)
+    return message if reasoning is None else {"thinking": reasoning, **message, "reasoning_content": reasoning}
+

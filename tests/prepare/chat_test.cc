@@ -1,0 +1,158 @@
+// Conversations become the ids and the assistant's places that transformers' apply_chat_template gives, a model answers
+// by the same template until an id ends its text, and what cannot be written is refused with its row.
+#include <gmock/gmock.h>
+
+#include "tests/prepare/prepared.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Chat : public PrepareCommand {
+ protected:
+  static void SetUpTestSuite() {
+    PrepareCommand::SetUpTestSuite();
+    const auto made = chat_reference({"make", shared_->path().string()});
+    ASSERT_EQ(made.status, 0) << made.output;
+  }
+
+  static testing::Ended chat_reference(const Words& arguments) {
+    return testing::end_of_program(
+        testing::start_program(with({PARITY_PYTHON, CHAT_REFERENCE}, arguments), shared_->path()));
+  }
+  static std::string chats(const std::string& suffix) { return (shared_->path() / ("chats" + suffix)).string(); }
+
+  Finished prepare_chats(const std::string& source, const std::string& kind, const Words& more = {}) const {
+    return prepare(
+        with({source, "--tokenizer", tokenizer(kind), "--entry", "LlamaForCausalLM", "--chat", "messages"}, more));
+  }
+
+  std::string refusal(const std::string& rows, const std::string& kind, const Words& more = {}) const {
+    const auto run = prepare_chats(folder_.write("a.jsonl", rows).string(), kind, more);
+    EXPECT_EQ(run.status, 2) << run.output;
+    EXPECT_FALSE(fs::exists(out()));
+    fs::remove_all(out() + ".partial");
+    return run.output;
+  }
+};
+
+TEST_F(Chat, IdsAndTheAssistantsPlacesAreThoseOfTransformers) {
+  // A template, the one that marks the same places, and the ids that a row is cut to.
+  const std::vector<std::array<std::string, 4>> cases = {{"chatml", "chatml-marked", ".jsonl", "0"},
+                                                         {"chatml-marked", "chatml-marked", ".jsonl", "0"},
+                                                         {"content-marked", "content-marked", ".jsonl", "24"},
+                                                         {"instruct", "instruct-marked", ".parquet", "0"},
+                                                         {"instruct-marked", "instruct-marked", ".parquet", "0"}};
+  for (const auto& [kind, marked, suffix, length] : cases) {
+    const auto run = prepare_chats(chats(suffix), kind, length == "0" ? Words{} : Words{"--seq-len", length});
+    ASSERT_EQ(run.status, 0) << kind << run.output;
+    const auto same = chat_reference({"check", out(), tokenizer(kind), tokenizer(marked), chats(suffix), length});
+    EXPECT_EQ(same.status, 0) << kind << same.output;
+    fs::remove_all(out());
+  }
+}
+
+TEST_F(Chat, AModelAnswersByTheTemplateUntilAnIdEndsTheText) {
+  const std::string one =
+      "{\"messages\": [{\"role\": \"user\", \"content\": \"the quick\"}, {\"role\": \"assistant\", \"content\": "
+      "\"brown "
+      "fox jumps\"}]}\n";
+  std::string rows;
+  for (int row = 0; row < 32; ++row) rows += one;
+  ASSERT_EQ(prepare_chats(folder_.write("a.jsonl", rows).string(), "chatml").status, 0);
+  const std::string run = (folder_.path() / "run").string(), exported = (folder_.path() / "exported").string();
+  Words training = {"train"};
+  for (const std::string setting :
+       {"model.entry=LlamaForCausalLM", "data.format=examples", "model.config.vocab_size=402",
+        "model.config.hidden_size=32", "model.config.intermediate_size=48", "model.config.num_hidden_layers=1",
+        "model.config.num_attention_heads=4", "train.batch_size=8", "train.steps=40", "train.seq_len=64",
+        "optim.lr=0.02", "optim.warmup_steps=2", "sample.tokens=40", "sample.temperature=0", "sample.chat=true",
+        "sample.prompt=the quick"})
+    training = with(training, {"--set", setting});
+  training = with(training, {"--set", "train.dir=" + run, "--set", "data.paths=['" + out() + "']", "--set",
+                             "sample.python=" + std::string(PARITY_PYTHON)});
+  const auto trained = modrun(training);
+  ASSERT_EQ(trained.status, 0) << trained.output;
+  ASSERT_EQ(modrun({"export", run + "/checkpoints", exported}).status, 0);
+  EXPECT_EQ(files_of(exported).at("chat_template.jinja"), files_of(tokenizer("chatml")).at("chat_template.jinja"));
+
+  const json expected = json::parse(chat_reference({"answer", exported, "the quick", "40"}).last(0));
+  const std::string text = expected["text"];
+  EXPECT_EQ(text, "brown fox jumps");
+  EXPECT_LT(expected["tokens"], 40);
+  for (const Words& launcher : {Words{}, Words{"--nproc-per-node", "2"}}) {
+    const auto sampled =
+        modrun(with(launcher, {"sample", run, "--chat", "--prompt", "the quick", "--set", "sample.chat=false"}));
+    EXPECT_EQ(sampled.status, 0) << sampled.output;
+    EXPECT_TRUE(sampled.output.ends_with("the quick\n" + text + "\n")) << sampled.output;
+  }
+  std::ifstream metrics(run + "/metrics.jsonl");
+  std::string at_end;
+  for (std::string line; std::getline(metrics, line);)
+    if (const json event = json::parse(line); event.value("event", "") == "sample") at_end = event["text"];
+  EXPECT_EQ(at_end, "the quick\n" + text);
+
+  // Another id that ends a text: of the folder's generation_config.json, the second of what the model writes.
+  const auto ids = json::parse(reference({"encode", exported, "brown fox jumps"}).last(0));
+  std::ofstream(run + "/tokenizer/generation_config.json") << json{{"eos_token_id", {399, ids.at(1)}}};
+  const json sooner =
+      json::parse(chat_reference({"answer", exported, "the quick", "40", "399", ids.at(1).dump()}).last(0));
+  const auto sampled = modrun({"sample", run, "--prompt", "the quick"});
+  EXPECT_EQ(sooner["tokens"], 1);
+  EXPECT_TRUE(sampled.output.ends_with("the quick\n" + sooner["text"].get<std::string>() + "\n")) << sampled.output;
+}
+
+const std::string kRow =
+    "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}\n";
+
+TEST_F(Chat, ARowThatTheTemplateCannotWriteIsRefusedByItsPlace) {
+  const std::string twice =
+      "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"user\", \"content\": \"b\"}, {\"role\": "
+      "\"assistant\", \"content\": \"c\"}]}\n";
+  EXPECT_THAT(refusal(kRow + twice, "instruct"), HasSubstr("a.jsonl:2: roles must alternate"));
+  const std::string thoughts =
+      "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\", "
+      "\"reasoning_content\": \"hm\"}, {\"role\": \"user\", \"content\": \"c\"}, {\"role\": \"assistant\", "
+      "\"content\": "
+      "\"d\", \"reasoning_content\": \"so\"}]}\n";
+  EXPECT_THAT(
+      refusal(kRow + kRow + thoughts, "forgetful"),
+      AllOf(HasSubstr("a.jsonl:3: the chat template writes what comes before the assistant's message 2, or that "
+                      "message, otherwise within the whole conversation"),
+            HasSubstr("put {% generation %} and {% endgeneration %} around")));
+  EXPECT_THAT(refusal("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n", "chatml"),
+              HasSubstr("a.jsonl:1: no message is the assistant's"));
+  EXPECT_THAT(refusal("{\"messages\": \"hello\"}\n", "chatml"),
+              HasSubstr("a.jsonl:1: \"messages\" is \"hello\", and a list of messages like {\"role\": \"user\", "));
+  EXPECT_THAT(refusal("{\"messages\": [{\"content\": \"a\"}]}\n", "chatml"), HasSubstr("and a list of messages like"));
+  // The day would make other data of the same rows tomorrow.
+  EXPECT_THAT(refusal(kRow, "dated"), HasSubstr("a.jsonl:1: 'strftime_now' is undefined"));
+}
+
+TEST_F(Chat, ATokenizerWithoutATemplateThatIsReadIsRefused) {
+  EXPECT_THAT(refusal(kRow, "byte-level"), HasSubstr("has no chat template: write chat_template.jinja there"));
+  EXPECT_THAT(refusal(kRow, "broken"), HasSubstr("the tokenizer's chat template cannot be read: "));
+  EXPECT_THAT(refusal(kRow, "llama-model"), HasSubstr("chat templates are rendered beside tokenizer.json"));
+  folder_.write("none/jinja2.py", "raise ImportError('none', name='jinja2')\n");
+  const auto python = folder_.write(
+      "python", "#!/bin/sh\nPYTHONPATH=" + (folder_.path() / "none").string() + " exec " PARITY_PYTHON " \"$@\"\n");
+  fs::permissions(python, fs::perms::owner_all);
+  EXPECT_THAT(refusal(kRow, "chatml", {"--python", python.string()}),
+              AllOf(HasSubstr("chat templates need the package jinja2: "), HasSubstr(" -m pip install jinja2")));
+}
+
+TEST_F(Chat, WhatDoesNotGoWithConversationsIsRefused) {
+  EXPECT_THAT(refusal(kRow, "chatml", {"--text", "messages"}), HasSubstr("leave --text, --label and --prompt out"));
+  const auto run = prepare({folder_.write("a.jsonl", kRow).string(), "--tokenizer", tokenizer("chatml"), "--entry",
+                            "BertForMaskedLM", "--chat", "messages"});
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.output, HasSubstr("BertForMaskedLM is for masked-lm, which reads no conversations"));
+}
+
+}  // namespace
+}  // namespace modular
