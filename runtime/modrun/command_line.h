@@ -28,6 +28,13 @@ struct PrepareArguments {
   int64_t jobs = 2, shard_bytes = int64_t{8} << 20;
 };
 
+/// What `modrun repartition` is asked for.
+struct RepartitionArguments {
+  std::vector<std::string> files;
+  int64_t rows = 10'000;
+  std::filesystem::path out;
+};
+
 /// What the command line asks for. Which members mean something depends on the command.
 struct Arguments {
   std::string command;  // "train", "eval", …
@@ -56,6 +63,7 @@ struct Arguments {
   int64_t trials = 0;                          // search; 0: as the config says
   AdviseArguments advise;
   PrepareArguments prepare;
+  RepartitionArguments repartition;
 };
 
 /// The words that give another command the same config and settings.

@@ -9,6 +9,8 @@
 #include "runtime/data/token_samples.h"
 #include "runtime/model/tasks.h"
 #include "runtime/train/images.h"
+#include "runtime/train/parquet_samples.h"
+#include "runtime/train/partitions.h"
 #include "runtime/train/preflight.h"
 
 namespace modular {
@@ -21,12 +23,15 @@ std::vector<std::filesystem::path> paths_of(const std::vector<DataFile>& files) 
 }
 
 std::unique_ptr<Samples> all_samples(const RunConfig& config, const DataSet& set, const std::vector<DataFile>& files,
-                                     int64_t seed) {
+                                     Split split, int64_t seed) {
   if (set.has_examples()) {
     auto examples = std::make_unique<ExampleSamples>(files, config.network);
     if (config.data.trim || config.data.group_by_length) examples->measure(config.data.trim);
     return examples;
   }
+  if (set.has_parquet())
+    return std::make_unique<ParquetSamples>(split == Split::training ? partitioned_files(config, set) : files,
+                                            config.network, split == Split::training ? config.data.partitions : 0);
   if (set.has_images()) return std::make_unique<ImageSamples>(files, set.image_classes(), image_shape(config));
   std::optional<Packing> packing = config.packing();
   if (packing) packing->first_position = first_position(config.network);
@@ -48,7 +53,7 @@ std::unique_ptr<Samples> part_of(std::unique_ptr<Samples> all, double part, Spli
 /// "12.5 M tokens", "900 examples" or "900 images".
 std::string describe_size(const DataSet& set, const Samples* samples) {
   const int64_t count = samples ? samples->count() : 0;
-  if (set.has_examples()) return fmt::format("{} examples", count);
+  if (set.has_examples() || set.has_parquet()) return fmt::format("{} examples", count);
   if (set.has_images()) return fmt::format("{} images", count);
   return fmt::format("{:.1f} M tokens", samples ? static_cast<double>(count * samples->tokens()) * 1e-6 : 0.0);
 }
@@ -107,7 +112,7 @@ std::unique_ptr<Samples> open_samples(const RunConfig& config, const DataSet& se
   const auto& files = split == Split::training || part > 0.0 ? set.files.training : set.files.held_out;
   if (files.empty()) return nullptr;
   try {
-    auto samples = all_samples(config, set, files, seed);
+    auto samples = all_samples(config, set, files, split, seed);
     return part > 0.0 ? part_of(std::move(samples), part, split) : std::move(samples);
   } catch (const DataError& error) {
     if (set.name.empty()) throw;
