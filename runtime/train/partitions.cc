@@ -26,7 +26,8 @@ Sizes sizes_of(const std::vector<DataFile>& files) {
   Sizes sizes;
   for (const DataFile& file : files) {
     int64_t rows = 0;
-    for (const ParquetGroup& group : parquet_library().open(file.path.string())->groups()) {
+    const auto opened = parquet_library().open(file.path.string());
+    for (const ParquetGroup& group : opened->groups()) {
       rows += group.rows;
       sizes.groups += group.rows > 0 ? 1 : 0;
     }
