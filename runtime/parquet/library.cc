@@ -21,12 +21,12 @@ std::filesystem::path find_library() {
 
 const ParquetLibrary* load() {
   const auto path = find_library();
-  if (path.empty())
+  void* const library = dlopen(path.empty() ? kLibrary : path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library && path.empty())
     throw std::runtime_error(fmt::format(
         "cannot read Parquet: {} is not beside this program, as it was built without pyarrow: run `pip install "
         "pyarrow` in the Python that has torch, configure with cmake again and build modrun",
         kLibrary));
-  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
     throw std::runtime_error(
         fmt::format("cannot read Parquet: {}: run `pip install pyarrow`, of the release that modrun was built with, in "
@@ -35,7 +35,7 @@ const ParquetLibrary* load() {
   const auto function = reinterpret_cast<decltype(&modular_parquet_library)>(dlsym(library, "modular_parquet_library"));
   if (!function)
     throw std::runtime_error(
-        fmt::format("cannot read Parquet: {} is of another release: build it with this modrun", path.string()));
+        fmt::format("cannot read Parquet: {} is of another release: build it with this modrun", kLibrary));
   return function();
 }
 

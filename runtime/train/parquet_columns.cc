@@ -38,6 +38,7 @@ RowColumn labels_of(const Task& task, const ModelConfig& model, const nlohmann::
   if (problem_of(model).empty()) return labels;
   labels.values = Values::either;
   labels.as_numbers = true;
+  labels.zero_or_one = problem_of(model) == "multi_label_classification";
   labels.below = {};
   labels.width = fields.value("num_labels", int64_t{1});
   if (labels.width > 1) labels.lists = 1;

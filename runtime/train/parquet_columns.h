@@ -22,6 +22,7 @@ struct RowColumn {
   int64_t width = 0;             // of the innermost lists, where all are alike
   std::vector<int64_t> below{};  // that ids stay below: one for all, or one for each of the width; none for any
   std::string_view below_key{};  // what of the model's config says so
+  bool zero_or_one = false;      // what numbers have to be
   bool may_ignore = false;       // kIgnoredTarget may be one of them
   bool required = true;
 };

@@ -15,7 +15,7 @@ namespace {
 using Of = RowColumn::Of;
 
 constexpr int64_t kCachedBytes = int64_t{1} << 30;  // of decoded row groups
-constexpr size_t kOpenFiles = 64;
+constexpr int64_t kOpenFiles = 64;
 
 /// Calls `visit` with a pointer to the first value, of its own type.
 template <class Visitor>
@@ -63,6 +63,13 @@ std::pair<int64_t, int64_t> values_of_row(const ParquetValues& values, int64_t r
   return {begin, end};
 }
 
+/// The row that a value is of.
+int64_t row_of(const ParquetValues& values, int64_t place) {
+  for (size_t level = values.offsets.size(); level-- > 0;)
+    place = std::ranges::upper_bound(values.offsets[level], place) - values.offsets[level].begin() - 1;
+  return place;
+}
+
 /// The length of a row's outer list.
 int64_t list_length(const ParquetValues& values, int64_t row) {
   const auto& offsets = values.offsets.front();
@@ -86,7 +93,7 @@ void copy_row(const ParquetValues& values, int64_t row, const at::Tensor& to, in
 }  // namespace
 
 ParquetSamples::ParquetSamples(std::vector<DataFile> files, const ModelConfig& model, int64_t partitions)
-    : files_(std::move(files)) {
+    : files_(std::move(files)), open_(kOpenFiles), decoded_(kCachedBytes) {
   const Task& task = *find_task(model.entry->task);
   has_decoder_ = task.labels == Task::Labels::each_target_token;
   zero_is_padding_ = task.name == "next-item";
@@ -126,14 +133,9 @@ std::vector<ParquetValues> ParquetSamples::read_group(const Place& place) const 
   const DataFile& file = files_[place.file];
   if (std::error_code error; static_cast<int64_t>(std::filesystem::file_size(file.path, error)) != file.bytes)
     throw DataError(fmt::format("{} has changed since the run began: keep the data as it is", file.path.string()));
-  auto found = std::ranges::find(open_, place.file, [](const auto& one) { return one.first; });
-  if (found == open_.end()) {
-    open_.emplace_front(place.file, parquet_library().open(file.path.string()));
-    if (open_.size() > kOpenFiles) open_.pop_back();
-  } else {
-    open_.splice(open_.begin(), open_, found);
-  }
-  ParquetFile& opened = *open_.front().second;
+  const auto* const found = open_.find(place.file);
+  ParquetFile& opened =
+      found ? **found : *open_.add(place.file, parquet_library().open(file.path.string()), /*taken=*/1);
   if (place.group >= static_cast<int64_t>(opened.groups().size()) ||
       opened.groups()[static_cast<size_t>(place.group)].rows != place.rows)
     throw DataError(fmt::format("{} has changed since the run began: keep the data as it is", file.path.string()));
@@ -144,18 +146,11 @@ std::vector<ParquetValues> ParquetSamples::read_group(const Place& place) const 
 
 std::shared_ptr<const ParquetSamples::Decoded> ParquetSamples::group(size_t number) const {
   const std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find(decoded_, number, [](const auto& one) { return one.first; });
-  if (found != decoded_.end()) {
-    decoded_.splice(decoded_.begin(), decoded_, found);
-    return decoded_.front().second;
-  }
-  auto made = std::make_shared<Decoded>();
-  made->values = read_group(groups_[number]);
-  for (const ParquetValues& values : made->values) made->bytes += bytes_of_values(values);
-  decoded_.emplace_front(number, made);
+  if (const auto* const found = decoded_.find(number)) return *found;
+  auto made = std::make_shared<Decoded>(read_group(groups_[number]));
   int64_t bytes = 0;
-  for (const auto& one : decoded_) bytes += one.second->bytes;
-  for (; bytes > kCachedBytes && decoded_.size() > 1; decoded_.pop_back()) bytes -= decoded_.back().second->bytes;
+  for (const ParquetValues& values : *made) bytes += bytes_of_values(values);
+  decoded_.add(number, made, bytes);
   return made;
 }
 
@@ -163,7 +158,15 @@ void ParquetSamples::measure() const {
   std::call_once(measured_, [&] {
     std::vector<UnpaddedLength> lengths(static_cast<size_t>(count()));
     bool has_targets = makes_labels_;
-    for (size_t number = 0; number < groups_.size(); ++number) measure_group(number, lengths, has_targets);
+    for (size_t number = 0; number < groups_.size(); ++number) {
+      const auto decoded = group(number);
+      for (size_t at = 0; at < columns_.size(); ++at) {
+        const RowColumn& column = columns_[at];
+        if (column.lists > 0) measure_lists(number, column, (*decoded)[at], lengths);
+        const bool any = check_values(number, column, (*decoded)[at]);
+        has_targets = has_targets || (column.name == "labels" && any);
+      }
+    }
     if (!has_targets)
       throw DataError(fmt::format("{}: all labels are {}, which is no target: write the labels that are to be learned",
                                   files_.front().path.parent_path().string(), kIgnoredTarget));
@@ -175,73 +178,68 @@ void ParquetSamples::measure() const {
   });
 }
 
-void ParquetSamples::measure_group(size_t number, std::vector<UnpaddedLength>& lengths, bool& has_targets) const {
+void ParquetSamples::refuse(size_t number, int64_t row, const std::string& sentence) const {
   const Place& place = groups_[number];
-  const auto decoded = group(number);
-  const auto refuse = [&](int64_t row, const std::string& sentence) {
-    throw DataError(fmt::format("{}: row {}: {}", files_[place.file].path.string(), place.first + row, sentence));
-  };
-  for (size_t at = 0; at < columns_.size(); ++at) {
-    const RowColumn& column = columns_[at];
-    const ParquetValues& values = decoded->values[at];
-    for (int64_t row = 0; row < place.rows; ++row) {
-      if (column.lists == 0) continue;
-      const int64_t length = list_length(values, row);
-      if (column.of == Of::row) {
-        if (length != column.width)
-          refuse(row,
-                 fmt::format("\"{}\" has {} values, and num_labels of the model's config is {}: write equal numbers "
-                             "of them",
-                             column.name, length, column.width));
+  throw DataError(fmt::format("{}: row {}: {}", files_[place.file].path.string(), place.first + row, sentence));
+}
+
+void ParquetSamples::measure_lists(size_t number, const RowColumn& column, const ParquetValues& values,
+                                   std::vector<UnpaddedLength>& lengths) const {
+  for (int64_t row = 0; row < groups_[number].rows; ++row) {
+    const int64_t length = list_length(values, row);
+    if (column.of == Of::row) {
+      if (length != column.width)
+        refuse(
+            number, row,
+            fmt::format("\"{}\" has {} values, and num_labels of the model's config is {}: write equal numbers of them",
+                        column.name, length, column.width));
+      continue;
+    }
+    UnpaddedLength& known = lengths[static_cast<size_t>(begin_[number] + row)];
+    int64_t& expected = column.of == Of::input ? known.input : known.target;
+    if (expected == 0) expected = length;  // of the first column, which others follow
+    if (length == 0)
+      refuse(number, row, fmt::format("\"{}\" is empty: write at least one value, or leave the row out", column.name));
+    if (length != expected)
+      refuse(number, row,
+             fmt::format("\"{}\" has {} values and \"{}\" has {}: write as many", column.name, length,
+                         column.of == Of::input ? "input_ids" : "labels", expected));
+    if (column.lists < 2) continue;
+    const auto& inner = values.offsets[1];
+    const auto first = static_cast<size_t>(values.offsets[0][static_cast<size_t>(row)]);
+    for (size_t list = first; list < first + static_cast<size_t>(length); ++list)
+      if (inner[list + 1] - inner[list] != column.width)
+        refuse(
+            number, row,
+            fmt::format("\"{}\" has a list of {} values, and the model's config says {} for each item: write so many",
+                        column.name, inner[list + 1] - inner[list], column.width));
+  }
+}
+
+bool ParquetSamples::check_values(size_t number, const RowColumn& column, const ParquetValues& values) const {
+  bool any = false;
+  with_values(values, [&](const auto* data) {
+    for (int64_t place = 0; place < values.count; ++place) {
+      const auto number_there = static_cast<double>(data[place]);
+      if (column.may_ignore && number_there == kIgnoredTarget) continue;
+      any = true;
+      if (column.as_numbers) {
+        if (!std::isfinite(number_there) || (column.zero_or_one && number_there != 0.0 && number_there != 1.0))
+          refuse(number, row_of(values, place),
+                 fmt::format("\"{}\" holds {}: write {}", column.name, number_there,
+                             column.zero_or_one ? "0 or 1" : "finite numbers"));
         continue;
       }
-      UnpaddedLength& known = lengths[static_cast<size_t>(begin_[number] + row)];
-      int64_t& expected = column.of == Of::input ? known.input : known.target;
-      if (expected == 0) expected = length;
-      if (length == 0)
-        refuse(row, fmt::format("\"{}\" is empty: write at least one value, or leave the row out", column.name));
-      if (length != expected)
-        refuse(row, fmt::format("\"{}\" has {} values and \"{}\" has {}: write as many", column.name, length,
-                                column.of == Of::input ? "input_ids" : "labels", expected));
-      if (column.lists < 2) continue;
-      const auto& outer = values.offsets[0];
-      const auto& inner = values.offsets[1];
-      for (auto list = static_cast<size_t>(outer[static_cast<size_t>(row)]);
-           list < static_cast<size_t>(outer[static_cast<size_t>(row) + 1]); ++list)
-        if (inner[list + 1] - inner[list] != column.width)
-          refuse(row, fmt::format(
-                          "\"{}\" has a list of {} values, and the model's config says {} for each item: write so many",
-                          column.name, inner[list + 1] - inner[list], column.width));
+      if (column.below.empty()) continue;
+      const int64_t below = column.below[static_cast<size_t>(place) % column.below.size()];
+      if (const auto id = static_cast<int64_t>(data[place]); id < 0 || id >= below)
+        refuse(number, row_of(values, place),
+               fmt::format("\"{}\" holds {}: write ids from 0 to {} ({} of the model's config is {}){}", column.name,
+                           id, below - 1, column.below_key, below,
+                           column.may_ignore ? fmt::format(", or {} where there is no target", kIgnoredTarget) : ""));
     }
-    const bool labels = column.name == "labels";
-    with_values(values, [&](const auto* data) {
-      for (int64_t value = 0; value < values.count; ++value) {
-        const auto found = data[value];
-        has_targets = has_targets || (labels && static_cast<double>(found) != kIgnoredTarget);
-        if (labels && static_cast<double>(found) == kIgnoredTarget) continue;
-        const auto row_of = [&] {
-          int64_t item = value;
-          for (size_t level = values.offsets.size(); level-- > 0;)
-            item = std::ranges::upper_bound(values.offsets[level], item) - values.offsets[level].begin() - 1;
-          return item;
-        };
-        if (column.as_numbers) {
-          if (!std::isfinite(static_cast<double>(found)))
-            refuse(row_of(),
-                   fmt::format("\"{}\" holds {}: write finite numbers", column.name, static_cast<double>(found)));
-          continue;
-        }
-        if (column.below.empty()) continue;
-        const int64_t below = column.below[static_cast<size_t>(value) % column.below.size()],
-                      id = static_cast<int64_t>(found);
-        if (id < 0 || id >= below)
-          refuse(row_of(),
-                 fmt::format("\"{}\" holds {}: write ids from 0 to {} ({} of the model's config is {}){}", column.name,
-                             id, below - 1, column.below_key, below,
-                             column.may_ignore ? fmt::format(", or {} where there is no target", kIgnoredTarget) : ""));
-      }
-    });
-  }
+  });
+  return any;
 }
 
 const std::vector<UnpaddedLength>& ParquetSamples::lengths() const {
@@ -273,9 +271,7 @@ Batch ParquetSamples::read(std::span<const SamplePlace> places, int64_t samples)
   for (const RowColumn& column : columns_) {
     std::vector<int64_t> shape = {samples};
     if (column.of != Of::row) shape.push_back(column.of == Of::input ? longest_.input : longest_.target);
-    if (column.width > 0) shape.push_back(column.width);
-    const bool numbers_each_row = column.of == Of::row && column.as_numbers;
-    if (numbers_each_row && column.lists == 0) shape = {samples};
+    if (column.width > 0 && (column.of != Of::row || column.lists > 0)) shape.push_back(column.width);
     tensors.push_back(at::full(shape, column.padding, column.as_numbers ? at::kFloat : at::kLong));
   }
   std::vector<int64_t> order(numbers.size());
@@ -289,7 +285,7 @@ Batch ParquetSamples::read(std::span<const SamplePlace> places, int64_t samples)
     if (number != held) decoded = group(number);
     held = number;
     for (size_t at = 0; at < columns_.size(); ++at)
-      copy_row(decoded->values[at], sample - begin_[number], tensors[at], place);
+      copy_row((*decoded)[at], sample - begin_[number], tensors[at], place);
   }
 
   Batch batch;

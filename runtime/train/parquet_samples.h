@@ -2,16 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/data/files.h"
+#include "runtime/data/recently_used.h"
 #include "runtime/data/samples.h"
 #include "runtime/parquet/library.h"
 #include "runtime/train/parquet_columns.h"
@@ -45,16 +44,18 @@ class ParquetSamples final : public Samples {
     int64_t group = 0, rows = 0, first = 0;  // its number in the file, its rows, and the first one's number there
   };
   /// The columns of a row group in the order of columns_.
-  struct Decoded {
-    std::vector<ParquetValues> values;
-    int64_t bytes = 0;
-  };
+  using Decoded = std::vector<ParquetValues>;
 
   void open_file(size_t file, const ModelConfig& model);
   std::shared_ptr<const Decoded> group(size_t number) const;
   std::vector<ParquetValues> read_group(const Place& place) const;
   const std::vector<UnpaddedLength>& lengths() const;
-  void measure_group(size_t number, std::vector<UnpaddedLength>& lengths, bool& has_targets) const;
+  /// Throws where a list of a row group is not as long as it should be; notes how long the rows are.
+  void measure_lists(size_t number, const RowColumn& column, const ParquetValues& values,
+                     std::vector<UnpaddedLength>& lengths) const;
+  /// Throws where a value is none that the model reads. Returns whether there is a target.
+  bool check_values(size_t number, const RowColumn& column, const ParquetValues& values) const;
+  [[noreturn]] void refuse(size_t number, int64_t row, const std::string& sentence) const;
   bool makes_mask() const;
 
   std::vector<DataFile> files_;
@@ -69,9 +70,9 @@ class ParquetSamples final : public Samples {
   mutable UnpaddedLength longest_;
   mutable bool all_alike_ = true;
 
-  mutable std::mutex mutex_;                                                      // of what follows
-  mutable std::list<std::pair<size_t, std::unique_ptr<ParquetFile>>> open_;       // the last used first
-  mutable std::list<std::pair<size_t, std::shared_ptr<const Decoded>>> decoded_;  // the last used first
+  mutable std::mutex mutex_;  // of what follows
+  mutable RecentlyUsed<size_t, std::unique_ptr<ParquetFile>> open_;
+  mutable RecentlyUsed<size_t, std::shared_ptr<const Decoded>> decoded_;  // by their bytes
 };
 
 }  // namespace modular

@@ -52,6 +52,11 @@ def main():
         labels = [row[0] / VOCABULARY for row in ids]
         columns["labels"] = pyarrow.array(labels, getattr(pyarrow, options["label"])())
         tensors["labels"] = numpy.asarray(labels, numpy.float32)
+    elif kind == "flags":
+        labels = [[row[0] % 2, row[1] % 2, row[2] % 2] for row in ids]
+        columns["labels"] = lists(labels, options["list"], options["element"])
+        columns["attention_mask"] = pyarrow.array([[True] * len(row) for row in ids], pyarrow.list_(pyarrow.bool_()))
+        tensors["labels"] = numpy.asarray(labels, numpy.float32)
     elif kind == "tokens":
         labels = [[-100 if token % 5 == 0 else token % 2 for token in row] for row in ids]
         columns["labels"] = lists(labels, options["list"], options["element"])
@@ -76,7 +81,7 @@ def main():
     of_file = -(-count // int(options["files"]))
     for file in range(int(options["files"])):
         pyarrow.parquet.write_table(
-            table.slice(file * of_file, of_file), f"{folder}/parquet/{file}.parquet", row_group_size=int(options["group"]), compression=options["compression"], use_dictionary=options.get("dictionary") == "yes"
+            table.slice(file * of_file, of_file), f"{folder}/parquet/{file:0{len(str(int(options['files']) - 1))}}.parquet", row_group_size=int(options["group"]), compression=options["compression"], use_dictionary=options.get("dictionary") == "yes"
         )
 
 
