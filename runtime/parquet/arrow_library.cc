@@ -48,6 +48,16 @@ void check(const arrow::Status& status, const std::string& path) {
   if (!status.ok()) refuse_file(path, status.message());
 }
 
+void check_written(const arrow::Status& status, const std::string& path) {
+  if (!status.ok()) refuse(path, "cannot be written: " + first_line(status.message()));
+}
+
+template <class T>
+T written(arrow::Result<T> result, const std::string& path) {
+  check_written(result.status(), path);
+  return std::move(result).ValueUnsafe();
+}
+
 ParquetType type_of(arrow::Type::type id) {
   switch (id) {
     case arrow::Type::INT8:
@@ -225,8 +235,8 @@ void cut(const std::string& from, const std::string& to, int64_t rows) {
     if (metadata->num_row_groups() > 0 && metadata->num_columns() > 0)
       properties.compression(metadata->RowGroup(0)->ColumnChunk(0)->compression());
     const auto keeps_types = parquet::ArrowWriterProperties::Builder().store_schema()->build();
-    const auto sink = value_of(arrow::io::FileOutputStream::Open(to), to);
-    const auto writer = value_of(
+    const auto sink = written(arrow::io::FileOutputStream::Open(to), to);
+    const auto writer = written(
         parquet::arrow::FileWriter::Open(*schema, arrow::default_memory_pool(), sink, properties.build(), keeps_types),
         to);
     std::vector<std::shared_ptr<arrow::Table>> waiting;  // rows that are not yet a row group
@@ -235,7 +245,7 @@ void cut(const std::string& from, const std::string& to, int64_t rows) {
       auto table = value_of(arrow::ConcatenateTables(waiting), from);
       int64_t begin = 0;
       for (; count - begin >= rows || (all && begin < count); begin += rows)
-        check(writer->WriteTable(*table->Slice(begin, rows), rows), to);
+        check_written(writer->WriteTable(*table->Slice(begin, rows), rows), to);
       waiting = {table->Slice(std::min(begin, count))};
       count = std::max<int64_t>(count - begin, 0);
     };
@@ -245,8 +255,8 @@ void cut(const std::string& from, const std::string& to, int64_t rows) {
       if (count >= rows) write(/*all=*/false);
     }
     if (count > 0) write(/*all=*/true);
-    check(writer->Close(), to);
-    check(sink->Close(), to);
+    check_written(writer->Close(), to);
+    check_written(sink->Close(), to);
   });
 }
 

@@ -241,6 +241,14 @@ TEST_F(Parquet, RepartitionKeepsRowsTypesAndCompression) {
       modrun({"repartition", (data() / "parquet").string(), "--out", (folder_.path() / "new").string()});
   EXPECT_EQ(cut_off.status, 2);
   EXPECT_THAT(cut_off.output, HasSubstr("1.parquet: cannot be read as Parquet"));
+
+  write("classes", {"rows=4000"});  // larger than what may be written
+  const std::string written = (folder_.path() / "said").string();
+  const std::string command = "bash -c \"trap '' XFSZ; ulimit -f 4; " MODRUN " repartition " +
+                              (data() / "parquet").string() + " --out " + (folder_.path() / "new").string() + "\" 2> " +
+                              written;
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
+  EXPECT_THAT(bytes_of(written), HasSubstr("0.parquet: cannot be written: "));
   for (const auto& entry : fs::directory_iterator(folder_.path()))
     EXPECT_THAT(entry.path().filename().string(), testing::Not(testing::StartsWith("new")));
 }
