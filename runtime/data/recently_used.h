@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <list>
+#include <unordered_map>
 #include <utility>
 
 namespace modular {
@@ -15,19 +16,22 @@ class RecentlyUsed {
 
   /// The value of `key`, or null. Valid until another is added.
   Value* find(const Key& key) {
-    for (auto one = kept_.begin(); one != kept_.end(); ++one) {
-      if (one->key != key) continue;
-      kept_.splice(kept_.begin(), kept_, one);
-      return &kept_.front().value;
-    }
-    return nullptr;
+    const auto found = places_.find(key);
+    if (found == places_.end()) return nullptr;
+    kept_.splice(kept_.begin(), kept_, found->second);
+    return &kept_.front().value;
   }
 
   /// Keeps a value, of a key that has none, which takes `taken`, in place of what was not asked for longest.
   Value& add(Key key, Value value, int64_t taken) {
-    kept_.push_front({std::move(key), std::move(value), taken});
+    kept_.push_front({key, std::move(value), taken});
+    places_[std::move(key)] = kept_.begin();
     taken_ += taken;
-    for (; taken_ > room_ && kept_.size() > 1; kept_.pop_back()) taken_ -= kept_.back().taken;
+    while (taken_ > room_ && kept_.size() > 1) {
+      taken_ -= kept_.back().taken;
+      places_.erase(kept_.back().key);
+      kept_.pop_back();
+    }
     return kept_.front().value;
   }
 
@@ -38,6 +42,7 @@ class RecentlyUsed {
     int64_t taken;
   };
   std::list<Kept> kept_;  // the last used first
+  std::unordered_map<Key, typename std::list<Kept>::iterator> places_;
   int64_t room_, taken_ = 0;
 };
 
