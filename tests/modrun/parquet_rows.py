@@ -78,6 +78,7 @@ def main():
     (pathlib.Path(folder) / "examples").mkdir()
     safetensors.numpy.save_file(tensors, f"{folder}/examples/rows.safetensors")
     (pathlib.Path(folder) / "parquet").mkdir()
+    (pathlib.Path(folder) / "parquet/_SUCCESS").touch()  # as Spark leaves one beside its files
     of_file = -(-count // int(options["files"]))
     for file in range(int(options["files"])):
         pyarrow.parquet.write_table(
