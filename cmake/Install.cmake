@@ -18,6 +18,9 @@ if(TARGET modular_cuda)
   set_target_properties(modular_cuda PROPERTIES INSTALL_RPATH "${MODULAR_TORCH_DIR}/lib;${cuda_runtime}")
   install(TARGETS modular_cuda LIBRARY DESTINATION lib)
 endif()
+if(TARGET modular_parquet_arrow)
+  install(TARGETS modular_parquet_arrow LIBRARY DESTINATION lib)
+endif()
 # The layout of this tree, so that every include reads as it does here.
 install(DIRECTORY modular runtime generated DESTINATION include/modular FILES_MATCHING PATTERN "*.h")
 

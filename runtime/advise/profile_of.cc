@@ -62,9 +62,10 @@ int64_t add_parameters(ModelProfile& profile, const ParameterTable& table) {
 }
 
 int64_t tokens_of_row(const RunConfig& config) {
-  if (!config.reads("examples")) return config.train.seq_len;
+  if (!config.reads("examples") && !config.reads("parquet")) return config.train.seq_len;
   const DataSet set = find_data_sets(config).front();
-  prepare_samples(config, set, Split::training, 0);
+  const auto samples = prepare_samples(config, set, Split::training, 0);
+  if (set.has_parquet()) return samples->tokens();
   const auto shape = ExampleSamples(set.files.training, config.network).examples().row_shape("input_ids");
   return std::reduce(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());  // of all texts of a sample
 }

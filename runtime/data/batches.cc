@@ -15,6 +15,7 @@ int64_t sample_at(int64_t position, int64_t samples, uint64_t seed) {
 }
 
 std::vector<int64_t> samples_at(const Samples& samples, int64_t begin, int64_t end, uint64_t seed, bool by_length) {
+  if (const PartitionOrder* const order = samples.partition_order()) return order->samples_at(begin, end, seed);
   constexpr int64_t kSorted = 1024;
   const int64_t count = samples.count(), sorted = std::clamp<int64_t>(count / 4, 1, kSorted);
   std::vector<int64_t> found;

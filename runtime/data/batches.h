@@ -59,7 +59,8 @@ class BatchSource {
 };
 
 /// The samples at positions [begin, end). With `by_length` those of like length come together: of each pass, 1024 of
-/// the random order at a time, or a quarter of the pass where that is less, are sorted, the longest first.
+/// the random order at a time, or a quarter of the pass where that is less, are sorted, the longest first. Samples that
+/// have a PartitionOrder are in that.
 std::vector<int64_t> samples_at(const Samples& samples, int64_t begin, int64_t end, uint64_t seed, bool by_length);
 
 /// Which sample is at `position` when each pass over `samples` has its own order.

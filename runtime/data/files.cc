@@ -80,8 +80,11 @@ void add_folder(const fs::path& folder, const DataOptions& options, std::vector<
   fs::recursive_directory_iterator entries(folder, error);
   const TokenFormat* const format = find_token_format(options.format);
   const bool only_images = options.format == "images" && options.suffixes.empty();
+  // Writers leave marks beside their files, as Spark's _SUCCESS.
+  const bool only_parquet = options.format == "parquet" && options.suffixes.empty();
   const auto is_one = [&](const fs::path& path) {
     if (only_images && !is_image_name(path)) return false;
+    if (only_parquet && path.extension() != ".parquet") return false;
     return !format || !format->file_of || format->file_of(path) == path;
   };
   for (const fs::recursive_directory_iterator end; !error && entries != end; entries.increment(error))
@@ -113,10 +116,12 @@ bool is_held_out(const DataFile& file, size_t index, const DataOptions& options)
 }  // namespace
 
 std::string unknown_data_format(const std::string& format) {
-  if (format == "bytes" || format == "examples" || format == "images" || find_token_format(format)) return {};
+  if (format == "bytes" || format == "examples" || format == "parquet" || format == "images" ||
+      find_token_format(format))
+    return {};
   std::string known = "bytes";
   for (const TokenFormat& one : token_formats()) known += ", " + std::string(one.name);
-  return "data.format is \"" + format + "\": it must be one of " + known + ", examples and images";
+  return "data.format is \"" + format + "\": it must be one of " + known + ", examples, parquet and images";
 }
 
 DataFiles find_data_files(const DataOptions& options, bool others) {
@@ -134,7 +139,8 @@ DataFiles find_data_files(const DataOptions& options, bool others) {
   std::ranges::sort(found, {}, [](const DataFile& file) -> const std::string& { return file.path.native(); });
   const auto repeated = std::ranges::unique(found, {}, &DataFile::path);
   found.erase(repeated.begin(), repeated.end());
-  if (options.format != "examples" && options.format != "images")  // where an empty file is one that was cut off
+  if (options.format != "examples" && options.format != "parquet" &&
+      options.format != "images")  // where an empty file is one that was cut off
     std::erase_if(found, [](const DataFile& file) { return file.tokens() == 0; });
 
   DataFiles files;

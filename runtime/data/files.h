@@ -22,7 +22,7 @@ inline constexpr const char* kLabelNames = "labels.json";
 
 struct DataOptions {
   // "bytes": any file, a token is a byte; one of token_formats(); "examples": safetensors files whose rows are examples
-  // (runtime/checkpoint/examples.h)
+  // (runtime/checkpoint/examples.h); "parquet": Parquet files of such rows; "images"
   std::string format = "bytes";
   std::vector<std::string> paths;     // files, folders (searched through), globs, and manifests (*.manifest)
   std::vector<std::string> suffixes;  // which files of a folder count, e.g. ".h"; all when empty
@@ -31,6 +31,9 @@ struct DataOptions {
   double held_out_part = 0.0;         // share of the samples, the last ones, that is held out instead of files; 0: none
   bool trim = false;                  // examples: batches end with the longest row of their step
   bool group_by_length = false;       // examples: rows of like length come together
+  std::string order = "rows";         // or "partitions": each draws from row groups of its own
+  int64_t partitions = 0;             // how many; 0: as many as data-parallel ranks
+  bool repartition = false;           // cut row groups anew where their number does not divide
   double mask_probability = 0.15;     // of masked language modeling
   bool pack = false;                  // a row's documents do not see each other
   int64_t end_of_text = -1;           // the id of the token that ends a document; -1: files alone end one

@@ -26,6 +26,7 @@ class HiddenItems final : public Samples {
     return sessions_->cut(std::move(batch), step);
   }
   int64_t length(int64_t sample) const override { return sessions_->length(sample); }
+  const PartitionOrder* partition_order() const override { return sessions_->partition_order(); }
 
  private:
   std::unique_ptr<Samples> sessions_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "runtime/data/partition_order.h"
 #include "runtime/model/tensors.h"
 
 namespace modular {
@@ -34,6 +35,9 @@ class Samples {
 
   /// How long a sample is, for samples of like length to come together; 0 where all are alike.
   virtual int64_t length(int64_t) const { return 0; }
+
+  /// The order that partitions draw samples in; null where all are in one random order.
+  virtual const PartitionOrder* partition_order() const { return nullptr; }
 };
 
 }  // namespace modular

@@ -213,6 +213,13 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
 
   add_prepare_options(app.add_subcommand("prepare", "Turn texts into data to train on, with a tokenizer"), arguments);
 
+  auto* repartition = app.add_subcommand("repartition", "Write Parquet files again, in other row groups");
+  repartition->add_option("FILES", arguments.repartition.files, "Parquet files, and folders of them")->required();
+  repartition->add_option("--rows", arguments.repartition.rows, "rows of a row group; a file's last may have fewer")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  repartition->add_option("--out", arguments.repartition.out, "folder to write")->required();
+
   auto* search = app.add_subcommand("search", "Train a config with other settings in each trial, and find the best");
   search->add_option("CONFIG,-c,--config", arguments.config, "TOML file with [search] and [search.space]")->required();
   search->add_option("--set", arguments.settings, "KEY=VALUE: a setting of all trials, or of the search: search.seed=2")

@@ -28,6 +28,13 @@ struct PrepareArguments {
   int64_t jobs = 2, shard_bytes = int64_t{8} << 20;
 };
 
+/// What `modrun repartition` is asked for.
+struct RepartitionArguments {
+  std::vector<std::string> files;
+  int64_t rows = 10'000;
+  std::filesystem::path out;
+};
+
 /// What the command line asks for. Which members mean something depends on the command.
 struct Arguments {
   std::string command;  // "train", "eval", …
@@ -60,6 +67,7 @@ struct Arguments {
   int64_t workers = 1;                         // search: trials at a time
   AdviseArguments advise;
   PrepareArguments prepare;
+  RepartitionArguments repartition;
 };
 
 /// The words that give another command the same config and settings.

@@ -44,6 +44,7 @@ void write_report(const Arguments& arguments);
 void show_entries(const Arguments& arguments);
 void show_settings(const Arguments& arguments);
 void prepare_data(const Arguments& arguments);
+void repartition_data(const Arguments& arguments);
 void export_checkpoint(const Arguments& arguments);
 void import_checkpoint(const Arguments& arguments);
 

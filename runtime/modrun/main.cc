@@ -34,6 +34,7 @@ std::function<int()> local_command(const Arguments& arguments, const LaunchOptio
       {"entries", [&] { show_entries(arguments); }},
       {"settings", [&] { show_settings(arguments); }},
       {"prepare", [&] { prepare_data(arguments); }},
+      {"repartition", [&] { repartition_data(arguments); }},
       {"export", [&] { export_checkpoint(arguments); }},
       {"import", [&] { import_checkpoint(arguments); }},
   };

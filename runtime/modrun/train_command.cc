@@ -12,6 +12,7 @@
 #include "runtime/train/job_mark.h"
 #include "runtime/train/label_names.h"
 #include "runtime/train/machine_memory.h"
+#include "runtime/train/partitions.h"
 #include "runtime/train/run_tokenizer.h"
 #include "runtime/train/text_ids.h"
 #include "runtime/train/trainer.h"
@@ -65,6 +66,8 @@ PreparedCommand prepare_train(const Arguments& arguments, const Environment& pla
       if (const auto tokenizer = tokenizer_of_run(run->config); !tokenizer.empty())
         TextIds(tokenizer, sample.python).prompt(sample.prompt, sample.chat);
     make_run_folder(*run);
+    if (run->has_folder())
+      for (const std::string& warning : cut_row_groups(run->config, run->sets)) print_to(stdout, "{}\n", warning);
   };
   const auto signals = std::make_shared<std::optional<SaveSignals>>();
   command.run = [run, signals](Mesh& mesh) {

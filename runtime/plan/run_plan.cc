@@ -29,7 +29,7 @@ using Rows = std::function<Batch(int64_t rows)>;
 
 /// A batch of the run's shapes. What a text says is of no matter; examples may have more tensors than a text.
 Rows batches_of(const RunConfig& config) {
-  if (config.reads("examples")) {
+  if (config.reads("examples") || config.reads("parquet")) {
     std::shared_ptr<Samples> samples;  // of the set with the longest rows
     for (const DataSet& set : find_data_sets(config))
       if (auto one = prepare_samples(config, set, Split::training, 0); !samples || one->tokens() > samples->tokens())

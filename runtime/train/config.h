@@ -54,7 +54,7 @@ struct DataSection : DataOptions {
   void fields(Visitor&& visit) {
     visit("format", format,
           "bytes (a token is a byte), tokens, nanogpt, llm.c or megatron (files of ids), examples (rows of "
-          "safetensors files) or images (JPEG and PNG, in a folder for each class)");
+          "safetensors files), parquet (rows of Parquet files) or images (JPEG and PNG, in a folder for each class)");
     visit("paths", paths, "files, folders, globs and manifests");
     visit("sets", sets,
           "several sets, each step from one of them, e.g. {web = {paths = ['web'], weight = 2, format = 'tokens'}}, "
@@ -67,6 +67,13 @@ struct DataSection : DataOptions {
     visit("end_of_text", end_of_text, "pack: the id of the token that ends a document; -1: files alone end one", -1);
     visit("trim", trim, "examples: leave out the padding that no row of a step needs, by attention_mask");
     visit("group_by_length", group_by_length, "examples: rows of similar length come together, by attention_mask");
+    visit(
+        "order", order,
+        "rows (any row may follow any other) or partitions (parquet: each data-parallel rank reads whole row groups of "
+        "its own)");
+    visit("partitions", partitions, "order: how many partitions; 0: the data-parallel ranks of the run's start", 0);
+    visit("repartition", repartition,
+          "order: cut the files into other row groups, in train.dir, where partitions do not divide their number");
     visit("mask_probability", mask_probability,
           "masked-lm and masked-item: share of the tokens or items that are to be predicted", 0);
     visit("mask_token", mask_token, "masked-lm: the id that replaces a masked token", -1);

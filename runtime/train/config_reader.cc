@@ -229,6 +229,9 @@ void choose_model(RunConfig& config, const fs::path& file) {
   config.model.entry = config.network.entry->architecture;
 }
 
+/// Whether the rows of files are the samples.
+bool has_rows(const std::string& format) { return format == "examples" || format == "parquet"; }
+
 const ConfigField* find(const std::vector<ConfigField>& fields, std::string_view path) {
   for (const auto& field : fields)
     if (field.path == path) return &field;
@@ -369,15 +372,34 @@ void check_together(const RunConfig& config) {
   const std::vector<std::string> formats = config.data_formats();
   for (const auto& [key, is_set] :
        {std::pair("data.trim", data.trim), std::pair("data.group_by_length", data.group_by_length)})
-    unless(!is_set || formats[0] == "examples", {key},
+    unless(!is_set || has_rows(formats[0]), {key},
            fmt::format("{} is for examples, whose attention_mask says how long they are: leave it out", key));
   const auto other = std::ranges::find_if(formats, [](const auto& one) { return one != "bytes"; });
-  unless(!data.pack || data.end_of_text >= 0 || other == formats.end() || *other == "examples", {"data.pack"},
+  unless(!data.pack || data.end_of_text >= 0 || other == formats.end() || has_rows(*other), {"data.pack"},
          fmt::format("data.pack keeps documents apart, and files of {} do not say where one ends: set data.end_of_text "
                      "to the id of the token that ends a document",
                      other == formats.end() ? "" : *other));
-  unless(std::ranges::all_of(formats, [&](auto& one) { return (one == "examples") == (formats[0] == "examples"); }),
-         {"data.sets"}, "data.sets has sets of examples beside others: all are examples, or none is");
+  unless(std::ranges::all_of(formats, [&](auto& one) { return has_rows(one) == has_rows(formats[0]); }), {"data.sets"},
+         "data.sets has sets of examples beside others: all are examples, or none is");
+  one_of("data.order", data.order, {"rows", "partitions"});
+  const bool partitions = data.order == "partitions";
+  unless(
+      !partitions || std::ranges::all_of(formats, [](auto& one) { return one == "parquet"; }), {"data.order"},
+      "data.order is \"partitions\", which are of the row groups of Parquet files: set data.format to \"parquet\", or "
+      "leave it out");
+  unless(
+      !partitions || data.held_out_part == 0.0, {"data.order", "data.held_out_part"},
+      "data.order is \"partitions\", which draw from whole row groups, and data.held_out_part holds out rows: hold out "
+      "files, by data.held_out or data.held_out_every");
+  unless(!partitions || !data.group_by_length, {"data.order", "data.group_by_length"},
+         "data.order is \"partitions\", and data.group_by_length another order: leave one of the two out");
+  for (const auto& [key, is_set] :
+       {std::pair("data.partitions", data.partitions > 0), std::pair("data.repartition", data.repartition)})
+    unless(!is_set || partitions, {key},
+           fmt::format("{} is of data.order = \"partitions\": set that, or leave it out", key));
+  unless(!data.repartition || config.checkpoint.shared, {"data.repartition", "checkpoint.shared"},
+         "data.repartition writes into train.dir what all ranks read, and checkpoint.shared is false: run `modrun "
+         "repartition` and copy its folder to all machines");
   const std::string unknown_format = unknown_data_format(config.data.format);
   unless(unknown_format.empty(), {"data.format"}, unknown_format);
 }

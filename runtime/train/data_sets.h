@@ -18,6 +18,7 @@ struct DataSet {
 
   bool holds_out() const { return options.held_out_part > 0.0 || !files.held_out.empty(); }
   bool has_examples() const { return options.format == "examples"; }
+  bool has_parquet() const { return options.format == "parquet"; }
   bool has_images() const { return options.format == "images"; }
   /// Of all of its files, held out or not.
   std::vector<std::string> image_classes() const;

@@ -72,9 +72,12 @@ bool tells_documents_apart(Model& model) {
 
 PackingRefusal packing_refusal(const RunConfig& config) {
   if (!config.data.pack) return {};
-  if (config.reads("examples"))
-    return {"data.pack",
-            "data.pack is for texts, and data.format is \"examples\", whose rows are as their files say: leave it out"};
+  if (config.reads("examples") || config.reads("parquet"))
+    return {
+        "data.pack",
+        fmt::format("data.pack is for texts, and data.format is \"{}\", whose rows are as their files say: leave it "
+                    "out",
+                    config.reads("examples") ? "examples" : "parquet")};
   if (const int64_t ids = vocab_size(config.network); config.data.end_of_text >= ids)
     return {"data.end_of_text", fmt::format("data.end_of_text is {}, and model.config.vocab_size {}: no token ends a "
                                             "document, give the id of one that does",

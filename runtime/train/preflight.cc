@@ -23,6 +23,8 @@
 #include "runtime/train/folder_lock.h"
 #include "runtime/train/images.h"
 #include "runtime/train/packing_refusal.h"
+#include "runtime/train/parquet_samples.h"
+#include "runtime/train/partitions.h"
 #include "runtime/train/samples.h"
 #include "runtime/train/sentence_data.h"
 
@@ -113,11 +115,12 @@ std::string check_continued(RunConfig& config, int64_t samples) {
         file.string());
   RunConfig before = read_run_config(file, {"train.dir=" + config.train.dir});
   count_steps(before, samples);
+  if (config.data.partitions == 0) config.data.partitions = before.data.partitions;  // the run's own, on any mesh
   const auto then = section_fields(before), now = section_fields(config);
   for (const std::string_view path :
        {"data.format", "data.sets", "data.held_out_every", "data.held_out", "data.held_out_part", "data.pack",
-        "data.end_of_text", "data.group_by_length", "data.mask_probability", "data.mask_token", "train.seq_len",
-        "train.seed", "optim.frozen", "optim.name"}) {
+        "data.end_of_text", "data.group_by_length", "data.order", "data.partitions", "data.mask_probability",
+        "data.mask_token", "train.seq_len", "train.seed", "optim.frozen", "optim.name"}) {
     const auto is_it = [&](const ConfigField& field) { return field.path == path; };
     const std::string was = toml_value(std::ranges::find_if(then, is_it)->value),
                       is = toml_value(std::ranges::find_if(now, is_it)->value);
@@ -245,7 +248,7 @@ std::optional<int64_t> longest_sequence(const ModelConfig& model) {
 void check_reading(const RunConfig& config) {
   const auto refuse = [&](const char* key, const std::string& sentence) { refuse_setting(config, key, sentence); };
   // Which are what the model reads, or are refused.
-  if (config.reads("examples") || config.reads("images")) return;
+  if (config.reads("examples") || config.reads("parquet") || config.reads("images")) return;
   const auto vocabulary = vocab_size(config.network);
   if (config.reads("bytes") && vocabulary < 256)
     refuse("model.config.vocab_size",
@@ -290,7 +293,7 @@ void count_steps(RunConfig& config, int64_t samples) {
 void check_targets(const RunConfig& config) {
   const Entry& entry = *config.network.entry;
   refuse_if(task_refusal(entry.architecture, entry.task));
-  if (config.reads("examples") || config.reads("images")) return;
+  if (config.reads("examples") || config.reads("parquet") || config.reads("images")) return;
   const Task& task = *find_task(entry.task);
   if (task.tokens == Task::Tokens::no_targets)
     throw ConfigError(
@@ -424,17 +427,31 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   } else if (!request.follows && !settings.model.checkpoint.empty() && reads_weights(settings)) {
     check_weights(settings.model.checkpoint, settings.network, Head::may_be_new);
   }
+  prepare_partitions(run.config, run.sets, settings.batch_shape(run.mesh, 0).dp_size);
   return run;
+}
+
+/// Reads all rows.
+static void check_rows(const RunConfig& config, const ParquetSamples& samples) {
+  samples.measure();
+  const auto longest = longest_sequence(config.network);
+  if (longest && samples.longest().input > *longest)
+    throw ConfigError(
+        fmt::format("a row of data.paths has {} tokens, and {} has positions for {}: write shorter ones, or raise "
+                    "model.config.max_position_embeddings",
+                    samples.longest().input, config.network.entry->architecture, *longest));
 }
 
 void check_examples(const Run& run) {
   for (const DataSet& set : run.sets)
-    for (const auto* files : {&set.files.training, &set.files.held_out})
+    for (const auto* files : {&set.files.training, &set.files.held_out}) {
+      if (set.has_parquet() && !files->empty()) check_rows(run.config, ParquetSamples(*files, run.config.network));
       if (set.has_examples() && !files->empty()) {
         const ExampleSamples samples(*files, run.config.network);
         samples.examples().check_ids();
         check_label_values(run.config, set, samples.examples());
       }
+    }
 }
 
 void make_run_folder(const Run& run) {

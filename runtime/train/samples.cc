@@ -11,6 +11,8 @@
 #include "runtime/data/token_samples.h"
 #include "runtime/model/tasks.h"
 #include "runtime/train/images.h"
+#include "runtime/train/parquet_samples.h"
+#include "runtime/train/partitions.h"
 #include "runtime/train/preflight.h"
 
 namespace modular {
@@ -22,16 +24,28 @@ std::vector<std::filesystem::path> paths_of(const std::vector<DataFile>& files) 
   return paths;
 }
 
+/// Where the entry is to find items of sessions, hides some.
+std::unique_ptr<Samples> hide_items(std::unique_ptr<Samples> sessions, const RunConfig& config, Split split,
+                                    int64_t seed) {
+  if (config.network.entry->task != "masked-item") return sessions;
+  return std::make_unique<HiddenItems>(
+      std::move(sessions), split == Split::training ? std::optional(config.data.mask_probability) : std::nullopt,
+      static_cast<uint64_t>(seed));
+}
+
 std::unique_ptr<Samples> all_samples(const RunConfig& config, const DataSet& set, const std::vector<DataFile>& files,
                                      Split split, int64_t seed) {
   if (set.has_examples()) {
     auto examples = std::make_unique<ExampleSamples>(files, config.network);
     if (config.data.trim || config.data.group_by_length) examples->measure(config.data.trim);
-    if (config.network.entry->task == "masked-item" && !examples->examples().has_labels())
-      return std::make_unique<HiddenItems>(
-          std::move(examples), split == Split::training ? std::optional(config.data.mask_probability) : std::nullopt,
-          static_cast<uint64_t>(seed));
-    return examples;
+    const bool has_labels = examples->examples().has_labels();
+    return has_labels ? std::move(examples) : hide_items(std::move(examples), config, split, seed);
+  }
+  if (set.has_parquet()) {
+    auto rows = std::make_unique<ParquetSamples>(split == Split::training ? partitioned_files(config, set) : files,
+                                                 config.network, split == Split::training ? config.data.partitions : 0);
+    const bool has_labels = rows->has_labels();
+    return has_labels ? std::move(rows) : hide_items(std::move(rows), config, split, seed);
   }
   if (set.has_images()) return std::make_unique<ImageSamples>(files, set.image_classes(), image_shape(config));
   std::optional<Packing> packing = config.packing();
@@ -54,7 +68,7 @@ std::unique_ptr<Samples> part_of(std::unique_ptr<Samples> all, double part, Spli
 /// "12.5 M tokens", "900 examples" or "900 images".
 std::string describe_size(const DataSet& set, const Samples* samples) {
   const int64_t count = samples ? samples->count() : 0;
-  if (set.has_examples()) return fmt::format("{} examples", count);
+  if (set.has_examples() || set.has_parquet()) return fmt::format("{} examples", count);
   if (set.has_images()) return fmt::format("{} images", count);
   return fmt::format("{:.1f} M tokens", samples ? static_cast<double>(count * samples->tokens()) * 1e-6 : 0.0);
 }

@@ -9,7 +9,7 @@ import sys
 
 CONTRACT = ["runtime/model"]
 PARALLEL = [*CONTRACT, "runtime/mesh", "runtime/parallel"]
-TRAIN = [*PARALLEL, "runtime/optim", "runtime/data", "runtime/checkpoint", "runtime/evaluation", "runtime/tokenizer", "runtime/train"]
+TRAIN = [*PARALLEL, "runtime/optim", "runtime/data", "runtime/checkpoint", "runtime/parquet", "runtime/evaluation", "runtime/tokenizer", "runtime/train"]
 STAGES = ["generator/source", "generator/parse", "generator/resolve", "generator/flatten", "generator/validate", "generator/model", "generator/weave", "generator/print"]
 
 MAY_INCLUDE = {
@@ -26,6 +26,7 @@ MAY_INCLUDE = {
     "runtime/optim": PARALLEL,
     "runtime/data": PARALLEL,
     "runtime/checkpoint": PARALLEL,
+    "runtime/parquet": [*PARALLEL, "runtime/data", "runtime/checkpoint"],
     "runtime/evaluation": [*PARALLEL, "runtime/data", "runtime/checkpoint"],
     "runtime/tokenizer": [*CONTRACT, "runtime/checkpoint", "runtime/launch"],
     "runtime/train": [*TRAIN, "runtime/launch"],

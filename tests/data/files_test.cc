@@ -58,8 +58,8 @@ TEST(DataFiles, WhatCannotBeUsedIsRefusedByName) {
   EXPECT_THAT(refusal({.paths = {folder.path() / "*.gone"}}), HasSubstr("nothing matches"));
   EXPECT_THAT(refusal({.paths = {folder.path()}}), HasSubstr("no file is left"));
   EXPECT_THAT(refusal({.paths = {}}), HasSubstr("data.paths is empty"));
-  EXPECT_THAT(refusal({.format = "parquet", .paths = {folder.path()}}),
-              HasSubstr("it must be one of bytes, tokens, nanogpt, llm.c, megatron, examples and images"));
+  EXPECT_THAT(refusal({.format = "arrow", .paths = {folder.path()}}),
+              HasSubstr("it must be one of bytes, tokens, nanogpt, llm.c, megatron, examples, parquet and images"));
   folder.write("one.h", "1");
   EXPECT_THAT(refusal({.paths = {folder.path()}, .held_out = {"*/other.h"}}), HasSubstr("no file is held out"));
 }

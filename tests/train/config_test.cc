@@ -83,9 +83,9 @@ TEST_F(RunConfigTest, WrongTypesAndValuesAreLocated) {
   EXPECT_EQ(
       setting_refusal("data.paths=[1]"),
       "--set data.paths=[1]: data.paths must be an array, each element a string, but is an array of the integer 1");
-  EXPECT_EQ(setting_refusal("data.format=parquet"),
-            "--set data.format=parquet: data.format is \"parquet\": it must be one of bytes, tokens, nanogpt, llm.c, "
-            "megatron, examples and images");
+  EXPECT_EQ(setting_refusal("data.format=arrow"),
+            "--set data.format=arrow: data.format is \"arrow\": it must be one of bytes, tokens, nanogpt, llm.c, "
+            "megatron, examples, parquet and images");
   EXPECT_EQ(setting_refusal("parallel.schedule=zigzag"),
             "--set parallel.schedule=zigzag: parallel.schedule is \"zigzag\": it must be one of gpipe, 1f1b, "
             "interleaved, looped-bfs, interleaved-zero-bubble, zbv, dualpipev, or a path that ends in .csv");

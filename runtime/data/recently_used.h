@@ -1,0 +1,49 @@
+// Values that are kept as long as they were used more recently than others that take the room.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <unordered_map>
+#include <utility>
+
+namespace modular {
+
+/// Of values under keys, those that were asked for last, up to `room` of what they take together, but at least one.
+template <class Key, class Value>
+class RecentlyUsed {
+ public:
+  explicit RecentlyUsed(int64_t room) : room_(room) {}
+
+  /// The value of `key`, or null. Valid until another is added.
+  Value* find(const Key& key) {
+    const auto found = places_.find(key);
+    if (found == places_.end()) return nullptr;
+    kept_.splice(kept_.begin(), kept_, found->second);
+    return &kept_.front().value;
+  }
+
+  /// Keeps a value, of a key that has none, which takes `taken`, in place of what was not asked for longest.
+  Value& add(Key key, Value value, int64_t taken) {
+    kept_.push_front({key, std::move(value), taken});
+    places_[std::move(key)] = kept_.begin();
+    taken_ += taken;
+    while (taken_ > room_ && kept_.size() > 1) {
+      taken_ -= kept_.back().taken;
+      places_.erase(kept_.back().key);
+      kept_.pop_back();
+    }
+    return kept_.front().value;
+  }
+
+ private:
+  struct Kept {
+    Key key;
+    Value value;
+    int64_t taken;
+  };
+  std::list<Kept> kept_;  // the last used first
+  std::unordered_map<Key, typename std::list<Kept>::iterator> places_;
+  int64_t room_, taken_ = 0;
+};
+
+}  // namespace modular

@@ -1,0 +1,268 @@
+// The shared library: Arrow reads and writes, and nothing of libtorch is known.
+#include <arrow/api.h>
+#include <arrow/io/file.h>
+#include <parquet/arrow/reader.h>
+#include <parquet/arrow/writer.h>
+#include <parquet/file_reader.h>
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+#include "runtime/parquet/library.h"
+
+namespace modular {
+namespace {
+
+[[noreturn]] void refuse(const std::string& path, const std::string& sentence) {
+  throw std::runtime_error(path + ": " + sentence);
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+[[noreturn]] void refuse_file(const std::string& path, const std::string& why) {
+  refuse(path, "cannot be read as Parquet: " + first_line(why) + ": it was cut off or changed, write it again");
+}
+
+/// Calls `run`, and turns whatever Arrow throws into a sentence about the file.
+template <class Function>
+auto about(const std::string& path, Function&& run) {
+  try {
+    return run();
+  } catch (const parquet::ParquetException& error) {
+    refuse_file(path, error.what());
+  } catch (const std::bad_alloc&) {
+    refuse_file(path, "it asks for more memory than there is");
+  } catch (const std::length_error& error) {
+    refuse_file(path, error.what());
+  }
+}
+
+template <class T>
+T value_of(arrow::Result<T> result, const std::string& path) {
+  if (!result.ok()) refuse_file(path, result.status().message());
+  return std::move(result).ValueUnsafe();
+}
+
+void check(const arrow::Status& status, const std::string& path) {
+  if (!status.ok()) refuse_file(path, status.message());
+}
+
+void check_written(const arrow::Status& status, const std::string& path) {
+  if (!status.ok()) refuse(path, "cannot be written: " + first_line(status.message()));
+}
+
+template <class T>
+T written(arrow::Result<T> result, const std::string& path) {
+  check_written(result.status(), path);
+  return std::move(result).ValueUnsafe();
+}
+
+ParquetType type_of(arrow::Type::type id) {
+  switch (id) {
+    case arrow::Type::INT8:
+      return ParquetType::int8;
+    case arrow::Type::INT16:
+      return ParquetType::int16;
+    case arrow::Type::INT32:
+      return ParquetType::int32;
+    case arrow::Type::INT64:
+      return ParquetType::int64;
+    case arrow::Type::UINT8:
+    case arrow::Type::BOOL:
+      return ParquetType::uint8;  // a bit each, which are unpacked
+    case arrow::Type::UINT16:
+      return ParquetType::uint16;
+    case arrow::Type::UINT32:
+      return ParquetType::uint32;
+    case arrow::Type::FLOAT:
+      return ParquetType::float32;
+    case arrow::Type::DOUBLE:
+      return ParquetType::float64;
+    default:
+      return ParquetType::other;
+  }
+}
+
+bool is_list(const arrow::DataType& type) {
+  return type.id() == arrow::Type::LIST || type.id() == arrow::Type::LARGE_LIST ||
+         type.id() == arrow::Type::FIXED_SIZE_LIST;
+}
+
+ParquetColumn describe(const arrow::Field& field) {
+  ParquetColumn column{field.name(), field.type()->ToString()};
+  std::shared_ptr<arrow::DataType> type = field.type();
+  for (; is_list(*type); ++column.lists) type = type->field(0)->type();
+  column.element = type_of(type->id());
+  return column;
+}
+
+/// Where lists of `array` begin among the values that `rest` is set to: as many as lists, and the last one's end.
+template <class Lists>
+std::vector<int64_t> offsets_of(const arrow::Array& array, std::shared_ptr<arrow::Array>& rest) {
+  const auto& lists = static_cast<const Lists&>(array);
+  std::vector<int64_t> offsets;
+  const auto first = static_cast<int64_t>(lists.length() > 0 ? lists.value_offset(0) : 0);
+  for (int64_t list = 0; list < lists.length(); ++list)
+    offsets.push_back(static_cast<int64_t>(lists.value_offset(list)) - first);
+  const int64_t end = lists.length() > 0 ? offsets.back() + lists.value_length(lists.length() - 1) : 0;
+  offsets.push_back(end);
+  rest = lists.values()->Slice(first, end);
+  return offsets;
+}
+
+class ArrowFile final : public ParquetFile {
+ public:
+  explicit ArrowFile(const std::string& path) : path_(path) {
+    auto file = value_of(arrow::io::ReadableFile::Open(path), path);
+    reader_ = value_of(parquet::arrow::OpenFile(std::move(file), arrow::default_memory_pool()), path);
+    std::shared_ptr<arrow::Schema> schema = schema_of(*reader_, path);
+    for (const auto& field : schema->fields()) columns_.push_back(describe(*field));
+    const auto metadata = reader_->parquet_reader()->metadata();
+    for (int leaf = 0; leaf < metadata->num_columns(); ++leaf)
+      leaves_.push_back(metadata->schema()->Column(leaf)->path()->ToDotVector().front());
+    for (int group = 0; group < metadata->num_row_groups(); ++group) {
+      const int64_t rows = metadata->RowGroup(group)->num_rows();
+      if (rows < 0 || rows > std::numeric_limits<int32_t>::max())
+        refuse_file(path, "row group " + std::to_string(group) + " has " + std::to_string(rows) + " rows");
+      begin_.push_back(begin_.back() + rows);
+      groups_.push_back({rows});
+    }
+  }
+
+  const std::vector<ParquetColumn>& columns() const override { return columns_; }
+  const std::vector<ParquetGroup>& groups() const override { return groups_; }
+
+  std::vector<ParquetValues> read(int64_t group, const std::vector<std::string>& names) override {
+    return about(path_, [&] {
+      std::vector<int> leaves;
+      for (int leaf = 0; leaf < static_cast<int>(leaves_.size()); ++leaf)
+        if (std::ranges::find(names, leaves_[static_cast<size_t>(leaf)]) != names.end()) leaves.push_back(leaf);
+      const auto table = value_of(reader_->ReadRowGroup(static_cast<int>(group), leaves), path_);
+      const int64_t rows = groups_[static_cast<size_t>(group)].rows;
+      check(table->ValidateFull(), path_);
+      std::vector<ParquetValues> columns;
+      for (const std::string& name : names) {
+        const auto column = table->GetColumnByName(name);
+        if (!column || column->length() != rows)
+          refuse_file(path_,
+                      "\"" + name + "\" of row group " + std::to_string(group) + " has not as many rows as it says");
+        columns.push_back(decoded(name, *column, group));
+      }
+      return columns;
+    });
+  }
+
+  static std::shared_ptr<arrow::Schema> schema_of(parquet::arrow::FileReader& reader, const std::string& path) {
+    std::shared_ptr<arrow::Schema> schema;
+    check(reader.GetSchema(&schema), path);
+    return schema;
+  }
+
+ private:
+  ParquetValues decoded(const std::string& name, const arrow::ChunkedArray& column, int64_t group) const {
+    std::shared_ptr<arrow::Array> array;
+    if (column.num_chunks() == 1)
+      array = column.chunk(0);
+    else if (column.num_chunks() == 0)
+      array = value_of(arrow::MakeEmptyArray(column.type()), path_);
+    else
+      array = value_of(arrow::Concatenate(column.chunks()), path_);
+    ParquetValues values;
+    refuse_null(name, *array, values.offsets, group);
+    while (is_list(*array->type())) {
+      std::shared_ptr<arrow::Array> rest;
+      const auto offsets = array->type_id() == arrow::Type::LIST ? offsets_of<arrow::ListArray>(*array, rest)
+                           : array->type_id() == arrow::Type::LARGE_LIST
+                               ? offsets_of<arrow::LargeListArray>(*array, rest)
+                               : offsets_of<arrow::FixedSizeListArray>(*array, rest);
+      if (offsets.back() > std::numeric_limits<int32_t>::max())
+        refuse(path_, "\"" + name + "\" holds more than 2147483647 values in row group " + std::to_string(group) +
+                          ": cut the file into smaller ones with `modrun repartition`");
+      values.offsets.emplace_back(offsets.begin(), offsets.end());
+      array = std::move(rest);
+      refuse_null(name, *array, values.offsets, group);
+    }
+    values.count = array->length();
+    values.element = type_of(array->type_id());
+    if (array->type_id() == arrow::Type::BOOL) {
+      const auto& bits = static_cast<const arrow::BooleanArray&>(*array);
+      const auto bytes = std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(bits.length()));
+      for (int64_t place = 0; place < bits.length(); ++place) (*bytes)[static_cast<size_t>(place)] = bits.Value(place);
+      values.data = bytes->data();
+      values.owner = bytes;
+    } else {
+      const auto& fixed = static_cast<const arrow::PrimitiveArray&>(*array);
+      const int width = static_cast<const arrow::FixedWidthType&>(*array->type()).bit_width() / 8;
+      values.data = fixed.values() ? fixed.values()->data() + fixed.offset() * width : nullptr;
+      values.owner = fixed.values();
+    }
+    return values;
+  }
+
+  /// Names the row of the first null, from which lists of `offsets` lead to `array`.
+  void refuse_null(const std::string& name, const arrow::Array& array, const std::vector<std::vector<int32_t>>& offsets,
+                   int64_t group) const {
+    if (array.null_count() == 0) return;
+    int64_t place = 0;
+    while (!array.IsNull(place)) ++place;
+    for (size_t level = offsets.size(); level-- > 0;)
+      place = std::ranges::upper_bound(offsets[level], place) - offsets[level].begin() - 1;
+    refuse(path_, "row " + std::to_string(begin_[static_cast<size_t>(group)] + place) + ": \"" + name +
+                      "\" holds a null: write a value in its place, or leave the row out");
+  }
+
+  std::string path_;
+  std::unique_ptr<parquet::arrow::FileReader> reader_;
+  std::vector<ParquetColumn> columns_;
+  std::vector<ParquetGroup> groups_;
+  std::vector<int64_t> begin_ = {0};  // where each row group's rows begin
+  std::vector<std::string> leaves_;   // of each of the file's flat columns, the one that it is a part of
+};
+
+std::unique_ptr<ParquetFile> open(const std::string& path) {
+  return about(path, [&] { return std::unique_ptr<ParquetFile>(std::make_unique<ArrowFile>(path)); });
+}
+
+void cut(const std::string& from, const std::string& to, int64_t rows) {
+  about(from, [&] {
+    auto file = value_of(arrow::io::ReadableFile::Open(from), from);
+    const auto reader = value_of(parquet::arrow::OpenFile(std::move(file), arrow::default_memory_pool()), from);
+    const auto schema = ArrowFile::schema_of(*reader, from);
+    const auto metadata = reader->parquet_reader()->metadata();
+    parquet::WriterProperties::Builder properties;
+    properties.max_row_group_length(rows);
+    if (metadata->num_row_groups() > 0 && metadata->num_columns() > 0)
+      properties.compression(metadata->RowGroup(0)->ColumnChunk(0)->compression());
+    const auto keeps_types = parquet::ArrowWriterProperties::Builder().store_schema()->build();
+    const auto sink = written(arrow::io::FileOutputStream::Open(to), to);
+    const auto writer = written(
+        parquet::arrow::FileWriter::Open(*schema, arrow::default_memory_pool(), sink, properties.build(), keeps_types),
+        to);
+    std::vector<std::shared_ptr<arrow::Table>> waiting;  // rows that are not yet a row group
+    int64_t count = 0;
+    const auto write = [&](bool all) {
+      auto table = value_of(arrow::ConcatenateTables(waiting), from);
+      int64_t begin = 0;
+      for (; count - begin >= rows || (all && begin < count); begin += rows)
+        check_written(writer->WriteTable(*table->Slice(begin, rows), rows), to);
+      waiting = {table->Slice(std::min(begin, count))};
+      count = std::max<int64_t>(count - begin, 0);
+    };
+    for (int group = 0; group < metadata->num_row_groups(); ++group) {
+      waiting.push_back(value_of(reader->ReadRowGroup(group), from));
+      count += waiting.back()->num_rows();
+      if (count >= rows) write(/*all=*/false);
+    }
+    if (count > 0) write(/*all=*/true);
+    check_written(writer->Close(), to);
+    check_written(sink->Close(), to);
+  });
+}
+
+constexpr ParquetLibrary kFunctions = {&open, &cut};
+
+}  // namespace
+}  // namespace modular
+
+extern "C" const modular::ParquetLibrary* modular_parquet_library() { return &modular::kFunctions; }

@@ -1,0 +1,49 @@
+#include "runtime/parquet/library.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <stdexcept>
+
+namespace modular {
+namespace {
+
+constexpr const char* kLibrary = "libmodular_parquet.so";
+
+/// Beside the program, or where an installation puts it; empty where it is in neither place.
+std::filesystem::path find_library() {
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  for (const auto& path : {folder / kLibrary, folder.parent_path() / "lib" / kLibrary})
+    if (std::filesystem::exists(path)) return path;
+  return {};
+}
+
+const ParquetLibrary* load() {
+  const auto path = find_library();
+  void* const library = dlopen(path.empty() ? kLibrary : path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library && path.empty())
+    throw std::runtime_error(fmt::format(
+        "cannot read Parquet: {} is not beside this program, as it was built without pyarrow: run `pip install "
+        "pyarrow` in the Python that has torch, configure with cmake again and build modrun",
+        kLibrary));
+  if (!library)
+    throw std::runtime_error(
+        fmt::format("cannot read Parquet: {}: run `pip install pyarrow`, of the release that modrun was built with, in "
+                    "the Python that has torch",
+                    dlerror()));
+  const auto function = reinterpret_cast<decltype(&modular_parquet_library)>(dlsym(library, "modular_parquet_library"));
+  if (!function)
+    throw std::runtime_error(
+        fmt::format("cannot read Parquet: {} is of another release: build it with this modrun", kLibrary));
+  return function();
+}
+
+}  // namespace
+
+const ParquetLibrary& parquet_library() {
+  static const ParquetLibrary* const library = load();
+  return *library;
+}
+
+}  // namespace modular

@@ -1,0 +1,66 @@
+#include "runtime/parquet/repartition.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+#include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/parquet/library.h"
+
+namespace modular {
+
+namespace fs = std::filesystem;
+
+void repartition(const std::vector<fs::path>& files, int64_t rows, const fs::path& out,
+                 const std::function<void(size_t)>& done) {
+  if (fs::exists(fs::symlink_status(out)))
+    throw std::runtime_error(fmt::format("{} exists: name a new folder, or remove it", out.string()));
+  std::set<fs::path> names;
+  for (const fs::path& file : files)
+    if (!names.insert(file.filename()).second)
+      throw std::runtime_error(
+          fmt::format("{}: another file is called {} too, and all are written into one folder: rename one of them, or "
+                      "cut them into "
+                      "folders of their own",
+                      file.string(), file.filename().string()));
+  const ParquetLibrary& library = parquet_library();
+  const fs::path partial = begin_folder(out);
+  try {
+    size_t count = 0;
+    for (const fs::path& file : files) {
+      library.cut(file, partial / file.filename(), rows);
+      done(++count);
+    }
+  } catch (...) {
+    remove_folder(partial);
+    throw;
+  }
+  publish_folder(out);
+}
+
+int64_t row_groups(std::span<const int64_t> rows_of_files, int64_t rows) {
+  int64_t groups = 0;
+  for (const int64_t file : rows_of_files) groups += (file + rows - 1) / rows;
+  return groups;
+}
+
+std::optional<int64_t> rows_for_parts(std::span<const int64_t> rows_of_files, int64_t parts) {
+  int64_t largest = 0;
+  for (const int64_t file : rows_of_files) largest = std::max(largest, file);
+  int64_t rows = largest;
+  while (rows > 0) {
+    const int64_t groups = row_groups(rows_of_files, rows);
+    if (groups % parts == 0) return rows;
+    // The largest size with which some file is one equal part more.
+    int64_t next = 0;
+    for (const int64_t file : rows_of_files)
+      if (const int64_t of_file = (file + rows - 1) / rows; file > 0 && of_file < file)
+        next = std::max(next, (file + of_file) / (of_file + 1));
+    rows = std::min(next, rows - 1);
+  }
+  return {};
+}
+
+}  // namespace modular
