@@ -7,6 +7,7 @@
 #include <numeric>
 #include <system_error>
 
+#include "runtime/checkpoint/examples.h"
 #include "runtime/model/tasks.h"
 
 namespace modular {
