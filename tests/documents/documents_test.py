@@ -83,6 +83,7 @@ TINY = '[model]\nentry = "llama"\n[model.config]\nvocab_size = 256\nhidden_size 
 TOML = {
     "[[optim.groups]]": (TINY + "[data]\npaths = ['data/web']\n", "train block.toml --set train.dir=runs/groups"),
     "[search]": (TINY + "[data]\npaths = ['data/web']\nheld_out_every = 2\n[optim]\nwarmup_steps = 1\n[eval]\nevery = 1\nsamples = 4\n", "search block.toml --trials 1 --set search.dir=runs/block"),
+    "[lora]": (TINY + "[data]\npaths = ['data/web']\n", "train block.toml --set train.dir=runs/lora"),
     "[data.sets.web]": (TINY, "train block.toml --set train.dir=runs/sets"),
 }
 
