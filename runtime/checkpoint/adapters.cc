@@ -34,6 +34,30 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kPeftTask
     {"sentence-embedding", "FEATURE_EXTRACTION"},
 }};
 
+/// Models of which transformers calls modules otherwise than the tensors of its files, so that PEFT would not find
+/// them.
+constexpr std::array<std::string_view, 3> kRenamedModels = {"llava", "dinov2", "vit"};
+
+/// Models of which PEFT takes layers of these names for those of experts, and drops them.
+constexpr std::array<std::string_view, 3> kFusedModels = {"deepseek_v2", "deepseek_v3", "qwen3_moe"};
+constexpr std::array<std::string_view, 3> kFusedLayers = {".gate_proj", ".up_proj", ".down_proj"};
+
+void refuse_renamed(const AdaptedEntry& lora) {
+  const std::string_view type = lora.base->model_type;
+  if (std::ranges::find(kRenamedModels, type) != kRenamedModels.end())
+    throw std::runtime_error(
+        fmt::format("the modules of {} have other names in transformers than in its files, so that PEFT would not find "
+                    "them: export the merged weights",
+                    lora.base->architecture));
+  if (std::ranges::find(kFusedModels, type) == kFusedModels.end()) return;
+  for (const AdaptedLayer& layer : lora.layers)
+    if (std::ranges::any_of(kFusedLayers, [&](std::string_view name) { return layer.name.ends_with(name); }))
+      throw std::runtime_error(
+          fmt::format("PEFT takes {} of {} for a part of fused experts, and drops its adapter: export the merged "
+                      "weights",
+                      layer.name, lora.base->architecture));
+}
+
 /// The path of the module of transformers that has the parameter, of which `shape` is the whole.
 std::string module_of(const Entry& entry, const std::string& parameter, const std::vector<int64_t>& shape) {
   const std::vector<StoredPiece> pieces = stored_pieces(entry, parameter, shape);
@@ -50,6 +74,12 @@ at::Tensor read_whole(const std::string& name, const StoredTensors& stored) {
   at::Tensor whole = at::empty(tensor.shape, at::kFloat);
   read_box(name, tensor, std::vector<int64_t>(tensor.shape.size(), 0), whole);
   return whole;
+}
+
+bool is_trained(const ModelParameter& parameter, const LoraOptions& options) {
+  return !is_adapter(parameter.name) && std::ranges::any_of(parameter.names, [&](const std::string& name) {
+    return std::ranges::any_of(options.trained, [&](const std::string& pattern) { return lies_in(pattern, name); });
+  });
 }
 
 /// The name that a PEFT file has for each parameter that it holds.
@@ -72,12 +102,23 @@ AdapterNames adapter_names(const ModelConfig& model, const std::vector<ModelPara
                                  find(parameter));
   }
   for (const ModelParameter& parameter : parameters) {
-    const auto holds = [&](const std::string& pattern) { return lies_in(pattern, parameter.name); };
-    if (is_adapter(parameter.name) || std::ranges::none_of(model.lora->options.trained, holds)) continue;
+    if (!is_trained(parameter, model.lora->options)) continue;
+    if (parameter.names.size() > 1)
+      throw std::runtime_error(
+          fmt::format("lora.trained has \"{}\", which is also \"{}\", and PEFT would change one of the two alone: "
+                      "export the merged weights",
+                      parameter.names[0], parameter.names[1]));
     const std::string module = module_of(*model.entry, parameter.name, parameter.global_shape);
+    if (std::ranges::find(names.layers, module) != names.layers.end())
+      throw std::runtime_error(fmt::format(
+          "{} has an adapter, and was trained besides, which PEFT cannot have: export the merged weights", module));
     names.trained.insert(module);
-    names.tensors.emplace_back(
-        fmt::format("{}{}{}", kPeftPrefix, module, parameter.name.substr(parameter.name.rfind('.'))), &parameter);
+  }
+  // Of such a module PEFT wants all parameters.
+  for (const ModelParameter& parameter : parameters) {
+    const std::string module = parameter.name.substr(0, parameter.name.rfind('.'));
+    if (is_adapter(parameter.name) || !names.trained.contains(module)) continue;
+    names.tensors.emplace_back(fmt::format("{}{}", kPeftPrefix, parameter.name), &parameter);
   }
   return names;
 }
@@ -86,9 +127,11 @@ std::string adapter_config(const ModelConfig& model, const AdapterNames& names, 
   const LoraOptions& options = model.lora->options;
   const auto task =
       std::ranges::find(kPeftTasks, model.entry->task, &std::pair<std::string_view, std::string_view>::first);
+  // For a classifier PEFT wants its head, which it takes to be trained.
+  const bool is_plain = task == kPeftTasks.end() || (task->second.ends_with("_CLS") && names.trained.empty());
   const json config = {
       {"peft_type", "LORA"},
-      {"task_type", task == kPeftTasks.end() ? json() : json(task->second)},
+      {"task_type", is_plain ? json() : json(task->second)},
       {"base_model_name_or_path", base_model},
       {"r", options.rank},
       {"lora_alpha", options.alpha},
@@ -124,6 +167,7 @@ void export_adapters(const fs::path& checkpoint, const fs::path& folder, const s
   if (!model.lora)
     throw std::runtime_error(
         fmt::format("{} holds no adapters: leave --adapter out, or train with lora.layers", checkpoint.string()));
+  refuse_renamed(*model.lora);
   const StoredTensors stored = open_parameters(checkpoint, model);
   const std::vector<ModelParameter> parameters = model_parameters(model);
   const AdapterNames names = adapter_names(model, parameters);

@@ -245,11 +245,13 @@ Batch batch_of(std::map<std::string_view, at::Tensor> tensors, const std::vector
 
 /// Whether the task's labels can be made of what else a row holds.
 bool makes_labels(const Task& task, int64_t texts) {
-  return task.targets == next_tokens || task.name == "masked-item" || task.name == "contrastive-pairs" || (task.texts == kAnyTexts && texts > 1);
+  return task.targets == next_tokens || task.name == "masked-item" || task.name == "contrastive-pairs" ||
+         (task.texts == kAnyTexts && texts > 1);
 }
 
 at::Tensor made_labels(const Task& task, const Batch& batch, int64_t texts) {
-  if (task.targets != next_tokens && task.name != "masked-item") return at::zeros({batch.leading().size(0) / texts}, at::kLong);
+  if (task.targets != next_tokens && task.name != "masked-item")
+    return at::zeros({batch.leading().size(0) / texts}, at::kLong);
   at::Tensor labels = batch.input_ids.clone();
   if (batch.attention_mask.defined()) labels.masked_fill_(batch.attention_mask.eq(0), kIgnoredTarget);
   if (is_of_sessions(task)) labels.masked_fill_(batch.input_ids.eq(0), kIgnoredTarget);  // id 0 is padding
@@ -267,6 +269,11 @@ std::vector<int64_t> without_rows(const std::vector<int64_t>& shape) { return {s
 }  // namespace
 
 bool is_of_sessions(const Task& task) { return task.name == "next-item" || task.name == "masked-item"; }
+
+void add_item_mask(const Task& task, Batch& batch) {
+  if (task.name == "masked-item" && !batch.attention_mask.defined())
+    batch.attention_mask = batch.input_ids.ne(0).to(at::kLong);
+}
 
 std::string problem_of(const ModelConfig& model) {
   const Task& task = task_of(model);
@@ -321,6 +328,7 @@ Batch read_examples(const SafetensorsFile& file, const ModelConfig& model) {
   check_tables(file.path().string(), held, tensors, model);
   Batch batch = batch_of(tensors, held);
   const Task& task = task_of(model);
+  add_item_mask(task, batch);
   if (const int64_t texts = texts_of(task, file); task.texts == kAnyTexts && texts > 1 && !batch.labels.defined())
     batch.labels = made_labels(task, batch, texts);
   return batch;
@@ -394,6 +402,7 @@ Batch Examples::read(std::span<const int64_t> rows) const {
   }
   check_tables(files_.front().path().parent_path().string(), held, tensors, model_);
   Batch batch = batch_of(tensors, held);
+  add_item_mask(task, batch);
   if (!batch.labels.defined()) batch.labels = made_labels(task, batch, texts());
   return batch;
 }

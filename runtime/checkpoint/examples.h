@@ -13,6 +13,10 @@ namespace modular {
 
 struct Task;
 
+/// Where an entry looks along whole sessions, and a batch has no attention_mask: one that tells items from padding, id
+/// 0.
+void add_item_mask(const Task& task, Batch& batch);
+
 /// Whether a task's samples are sessions, of items with their features.
 bool is_of_sessions(const Task& task);
 

@@ -176,7 +176,9 @@ LoraOptions lora_of_json(const json& object, const std::string& where) {
   try {
     LoraOptions options{object.at("layers"), object.at("rank"), object.at("alpha"), object.at("dropout"),
                         object.at("trained")};
-    if (!options.layers.empty() && options.rank >= 1 && options.dropout >= 0.0 && options.dropout < 1.0) return options;
+    if (object.at("rank").is_number_integer() && !options.layers.empty() && options.rank >= 1 &&
+        options.dropout >= 0.0 && options.dropout < 1.0)
+      return options;
   } catch (const json::exception&) {
     // The refusal below says what there should be.
   }
@@ -235,7 +237,12 @@ ModelConfig read_config(const std::filesystem::path& folder, const Entry* as) {
     throw ConfigError(fmt::format("{} cannot be read: name a folder that holds a model's config.json", path.string()));
   std::stringstream text;
   text << file.rdbuf();
-  return parse_config(text.str(), path.string(), as);
+  ModelConfig model = parse_config(text.str(), path.string(), as);
+  // A checkpoint's parameters in full, taken out of it: its adapters are merged into them.
+  const bool has_weights = std::filesystem::exists(folder / "model.safetensors") ||
+                           std::filesystem::exists(folder / "model.safetensors.index.json");
+  return has_weights && !std::filesystem::exists(folder / "checkpoint.json") ? without_adapters(std::move(model))
+                                                                             : model;
 }
 
 std::string format_config(const ModelConfig& model, std::string_view dtype) {
@@ -272,11 +279,13 @@ std::string config_difference(const ModelConfig& saved, const ModelConfig& run) 
   for (const auto& [key, value] : fields.items())
     if (value != wanted.at(key) && key != "initializer_range")
       return fmt::format("its \"{}\" is {} and the run's is {}", key, shown(value), shown(wanted.at(key)));
-  const auto adapters = [](const ModelConfig& model) {
-    return model.lora ? lora_as_json(model.lora->options) : json();
-  };
-  if (adapters(saved) != adapters(run))
-    return fmt::format("its [lora] is {} and the run's is {}", shown(adapters(saved)), shown(adapters(run)));
+  if (!saved.lora != !run.lora)
+    return saved.lora ? "it has adapters and the run has no [lora]" : "it has no adapters and the run has [lora]";
+  if (!saved.lora) return {};
+  const json adapters = lora_as_json(saved.lora->options), asked = lora_as_json(run.lora->options);
+  for (const auto& [key, value] : adapters.items())
+    if (value != asked.at(key))
+      return fmt::format("its lora.{} is {} and the run's is {}", key, shown(value), shown(asked.at(key)));
   return {};
 }
 

@@ -278,9 +278,14 @@ std::optional<std::string> broken_tie(const fs::path& folder, const ModelConfig&
 
 }  // namespace
 
-std::string new_head_note(const fs::path& folder, const ModelConfig& model) {
+std::vector<std::string> new_parameters(const fs::path& folder, const ModelConfig& model) {
   std::vector<std::string> fresh;
   match(folder, without_adapters(model), Head::may_be_new, &fresh);
+  return fresh;
+}
+
+std::string new_head_note(const fs::path& folder, const ModelConfig& model) {
+  const std::vector<std::string> fresh = new_parameters(folder, model);
   if (fresh.empty()) return {};
   if (model.named.empty())
     return fmt::format("{} is of another number of labels; initialized: {}", folder.string(), fmt::join(fresh, ", "));
@@ -291,7 +296,8 @@ std::string new_head_note(const fs::path& folder, const ModelConfig& model) {
 ModelConfig as_stored(const ModelConfig& model, const fs::path& folder, Head head) {
   if (!model.lora || read_config(folder).lora) return model;
   if (head == Head::may_be_new) return without_adapters(model);
-  throw ConfigError(fmt::format("{} holds no adapters, which lora.layers asks for: leave it out", folder.string()));
+  throw ConfigError(fmt::format(
+      "{} holds no adapters, which lora.layers asks for: leave it out (--set 'lora.layers=[]')", folder.string()));
 }
 
 ModelConfig read_pretrained_config(const fs::path& folder, const Entry* as) {

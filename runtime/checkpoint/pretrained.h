@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/stored_tensors.h"
@@ -32,6 +33,9 @@ ModelConfig read_pretrained_config(const std::filesystem::path& folder, const En
 /// Says in one sentence why the folder's tensors are not the model's (missing, unexpected or mis-shaped), or nothing.
 /// Reads headers only. Adds or strips the base model's prefix; tied tensors may be absent.
 std::string pretrained_refusal(const std::filesystem::path& folder, const ModelConfig& model, Head head = Head::stored);
+
+/// The parameters that the folder of another class lacks and the model has, but for adapters.
+std::vector<std::string> new_parameters(const std::filesystem::path& folder, const ModelConfig& model);
 
 /// A sentence that names the parameters that the folder of another class lacks, for a program to report once: they keep
 /// their initial values. Empty where there are none.

@@ -29,7 +29,6 @@ at::Tensor items_of(const Batch& batch) {
 
 Batch HiddenItems::read(std::span<const SamplePlace> places, int64_t samples) const {
   Batch batch = sessions_->read(places, samples);
-  if (!batch.attention_mask.defined()) batch.attention_mask = items_of(batch).to(at::kLong);
   batch.labels = batch.labels.clone();
   auto labels = batch.labels.accessor<int64_t, 2>();
   for (int64_t row = 0; row < static_cast<int64_t>(places.size()); ++row) {
@@ -50,7 +49,7 @@ Batch HiddenItems::read(std::span<const SamplePlace> places, int64_t samples) co
 }
 
 Batch with_next_hidden(const Batch& sessions, int64_t longest) {
-  const at::Tensor counts = items_of(sessions).sum(1);
+  const at::Tensor items = items_of(sessions), counts = items.sum(1);
   const int64_t rows = sessions.input_ids.size(0), width = std::min(sessions.input_ids.size(1) + 1, longest);
   Batch batch;
   batch.want_logits = sessions.want_logits;
@@ -62,8 +61,9 @@ Batch with_next_hidden(const Batch& sessions, int64_t longest) {
     shape[1] = width;
     const at::Tensor made = at::zeros(shape, values.options());
     for (int64_t row = 0; row < rows; ++row) {
-      const int64_t count = counts[row].item<int64_t>(), kept = std::min(count, width - 1);
-      made[row].narrow(0, 0, kept).copy_(values[row].narrow(0, count - kept, kept));
+      const at::Tensor of_row = values[row].index({items[row]});
+      const int64_t kept = std::min(of_row.size(0), width - 1);
+      made[row].narrow(0, 0, kept).copy_(of_row.narrow(0, of_row.size(0) - kept, kept));
     }
     return made;
   };

@@ -9,8 +9,7 @@
 
 namespace modular {
 
-/// Where a model that learns to find hidden items is trained and judged: labels stay at the items that are hidden, and
-/// attention_mask says where there are items.
+/// Where a model that learns to find hidden items is trained and judged: labels stay at the items that are hidden.
 class HiddenItems final : public Samples {
  public:
   /// `sessions` have a label at each item. With a `probability` each item of a session of two or more is hidden with
@@ -35,7 +34,8 @@ class HiddenItems final : public Samples {
 };
 
 /// `sessions` with one more position, which is hidden: what a model expects next. Sessions that take all of `longest`
-/// positions lose their first item. Items are where attention_mask says, or else the id is not 0; they begin a row.
+/// positions lose their first item. Items are where attention_mask says, or else the id is not 0; those of a row come
+/// to stand at its beginning.
 Batch with_next_hidden(const Batch& sessions, int64_t longest);
 
 }  // namespace modular

@@ -25,4 +25,7 @@ using MakeBackend = decltype(&modular_make_backend);
 /// cannot be loaded or lacks the function.
 MakeBackend load_backend(const std::string& path);
 
+/// Whether this process has loaded one.
+bool has_loaded_backend();
+
 }  // namespace modular

@@ -11,6 +11,19 @@ namespace modular {
 
 namespace {
 
+/// CLI11's own refusals name the largest number that there is.
+CLI::Validator number_check(bool may_be_zero) {
+  return CLI::Validator(
+      [may_be_zero](const std::string& text) {
+        double number = 0.0;
+        if (CLI::detail::lexical_cast(text, number) && (number > 0.0 || (may_be_zero && number == 0.0)))
+          return std::string();
+        return fmt::format("it must be {}, but is {}", may_be_zero ? "at least 0" : "above 0", text);
+      },
+      may_be_zero ? "NOT NEGATIVE" : "ABOVE 0");
+}
+const CLI::Validator kAboveZero = number_check(false), kNotNegative = number_check(true);
+
 /// --tp 2 is --set parallel.tp=2, and so on.
 void add_mesh_options(CLI::App* command, Arguments& arguments) {
   for (const auto& [flag, key] : {std::pair("--pp", "pp"), std::pair("--dp-replicate", "dp_replicate"),
@@ -58,7 +71,7 @@ void add_advise_options(CLI::App* command, Arguments& arguments) {
   command->add_option("--reserve", advise.reserve, "share of --memory that libraries and fragments take")
       ->capture_default_str();
   command->add_option("--cost", advise.cost, "of a device and an hour, in any currency");
-  command->add_option("--top", advise.top, "meshes to show")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--top", advise.top, "meshes to show")->check(kAboveZero)->capture_default_str();
   command->add_flag("--as-is", advise.as_is, "what CONFIG's own mesh and settings would take there, without a search");
   command->add_option("--out", advise.out, "write CONFIG with the best mesh as a TOML file to train with");
   command->add_option("--format", advise.format, "text, markdown or json")
@@ -84,14 +97,14 @@ void add_prepare_options(CLI::App* command, Arguments& arguments) {
                       "causal-lm: the column with lists of messages, of which the assistant's are learned, in place of "
                       "--text");
   command->add_option("--seq-len", prepare.seq_len, "ids of an example; as many as the longest has when not given")
-      ->check(CLI::PositiveNumber);
+      ->check(kAboveZero);
   command->add_option("--documents", prepare.documents, "of .txt files: files (one each) or lines")
       ->check(CLI::IsMember({"files", "lines"}))
       ->capture_default_str();
-  command->add_option("--jobs", prepare.jobs, "cores to use")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--jobs", prepare.jobs, "cores to use")->check(kAboveZero)->capture_default_str();
   command->add_option("--shard-size", prepare.shard_bytes, "of sources, for each file that is written, e.g. 8MiB")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
-      ->check(CLI::PositiveNumber)
+      ->check(kAboveZero)
       ->capture_default_str();
   command->add_option("--python", prepare.python, "the Python with the package tokenizers")->capture_default_str();
   command->add_option("--set", arguments.settings, "KEY=VALUE: a setting of the model, e.g. model.config.vocab_size")
@@ -176,7 +189,7 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
       ->add_option("--outputs", arguments.outputs, "safetensors file to write: labels and scores, items or embeddings")
       ->required();
   predict->add_option("--batch-size", arguments.batch_size, "samples of a forward on a rank")
-      ->check(CLI::PositiveNumber)
+      ->check(kAboveZero)
       ->capture_default_str();
 
   auto* forward =
@@ -216,7 +229,7 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   auto* repartition = app.add_subcommand("repartition", "Write Parquet files again, in other row groups");
   repartition->add_option("FILES", arguments.repartition.files, "Parquet files, and folders of them")->required();
   repartition->add_option("--rows", arguments.repartition.rows, "rows of a row group; a file's last may have fewer")
-      ->check(CLI::PositiveNumber)
+      ->check(kAboveZero)
       ->capture_default_str();
   repartition->add_option("--out", arguments.repartition.out, "folder to write")->required();
 
@@ -225,14 +238,13 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   search->add_option("--set", arguments.settings, "KEY=VALUE: a setting of all trials, or of the search: search.seed=2")
       ->allow_extra_args(false);
   add_mesh_options(search, arguments);
-  search->add_option("--trials", arguments.trials, "at most so many; search.trials when not given")
-      ->check(CLI::PositiveNumber);
+  search->add_option("--trials", arguments.trials, "at most so many; search.trials when not given")->check(kAboveZero);
   search
       ->add_option(
           "--workers", arguments.workers,
           "trials at a time on this machine, each a job of --nproc-per-node ranks; they share cores and memory, "
           "and each has GPUs of its own")
-      ->check(CLI::PositiveNumber)
+      ->check(kAboveZero)
       ->capture_default_str();
   search->add_flag("--resume{yes}", arguments.resume, "go on with the study of search.dir");
 
@@ -240,7 +252,7 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
       "plan", "Show how a run is laid over its ranks, and what they will hold and exchange, without starting any");
   add_run_options(plan, arguments);
   plan->add_option("--ranks", arguments.ranks, "number of ranks; those of the launcher's flags when not given")
-      ->check(CLI::PositiveNumber);
+      ->check(kAboveZero);
   plan->add_option("--format", arguments.format, "text or json")->check(CLI::IsMember({"text", "json"}));
 
   auto* advise = app.add_subcommand(
@@ -251,26 +263,24 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
 
   auto* bench = app.add_subcommand("bench", "Measure strategies of parallelism side by side on this machine");
   add_run_options(bench, arguments);
-  bench->add_option("--ranks", arguments.ranks, "ranks of each strategy; 2 when not given")->check(CLI::PositiveNumber);
+  bench->add_option("--ranks", arguments.ranks, "ranks of each strategy; 2 when not given")->check(kAboveZero);
   bench
       ->add_option(
           "--strategies", arguments.strategies,
           "of none (one rank), dp (one process, a thread for each replica), ddp, zero1, zero2, fsdp, tp and pp")
       ->delimiter(',');
   bench->add_option("--steps", arguments.steps, "measured steps of each, over all rounds")
-      ->check(CLI::PositiveNumber)
+      ->check(kAboveZero)
       ->capture_default_str();
   bench->add_option("--rounds", arguments.rounds, "turns that the strategies take")
-      ->check(CLI::PositiveNumber)
+      ->check(kAboveZero)
       ->capture_default_str();
   bench->add_option("--format", arguments.format, "markdown or json")->check(CLI::IsMember({"markdown", "json"}));
 
   auto* measure = app.add_subcommand("measure", "Train some steps, leave no run behind, and say what they took");
   add_run_options(measure, arguments);
-  measure->add_option("--steps", arguments.steps, "measured steps")->check(CLI::PositiveNumber)->capture_default_str();
-  measure->add_option("--warm-up", arguments.warm_up, "steps before them")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  measure->add_option("--steps", arguments.steps, "measured steps")->check(kAboveZero)->capture_default_str();
+  measure->add_option("--warm-up", arguments.warm_up, "steps before them")->check(kNotNegative)->capture_default_str();
   measure->add_option("--report", arguments.report, "JSON file to write; standard output when not given");
 
   auto* report =
@@ -300,7 +310,12 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
       result.exit_status = 2;
       return result;
     }
-    result.exit_status = app.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) {  // --help, --version
+      result.exit_status = app.exit(error);
+      return result;
+    }
+    print_to(stderr, "modrun: {}; --help lists what can be given\n", error.what());
+    result.exit_status = 2;
   }
   return result;
 }

@@ -16,6 +16,8 @@ void export_checkpoint(const Arguments& arguments) {
     if (arguments.dtype != "float32")
       throw ConfigError(
           fmt::format("--dtype is {}, and adapters are written as float32: leave it out", arguments.dtype));
+    if (arguments.base_model.empty())
+      throw ConfigError("--adapter needs --base MODEL, the folder or name of the model that the adapters are added to");
     export_adapters(checkpoint, arguments.target, arguments.base_model);
     fmt::print("the adapters of {} are now the PEFT folder {}\n", checkpoint.string(), arguments.target.string());
     return;

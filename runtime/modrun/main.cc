@@ -5,13 +5,16 @@
 #include <ATen/Parallel.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 
 #include "runtime/launch/failure.h"
 #include "runtime/launch/launcher.h"
+#include "runtime/mesh/backend_library.h"
 #include "runtime/mesh/cuda_library.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/ops/fused.h"
@@ -131,9 +134,15 @@ int main(int argc, char** argv) {
   for (const int signal : {SIGPIPE, SIGUSR1}) std::signal(signal, SIG_IGN);
   const int status = modular::run({argv + 1, argv + argc});
   // libtorch takes its operators apart one by one, for longer than it takes to train a small model: the system takes
-  // the memory. What a program of one's own holds is its to end, and the search for leaks begins at an orderly exit.
-  const bool is_own_program = !modular::hooks().empty() || !modular::own_objectives().empty();
-  if (is_own_program || C10_ASAN_ENABLED) return status;
-  std::fflush(nullptr);
-  _exit(status);
+  // the memory. What a program or a library of one's own holds is its to end, and searches for leaks and counts of what
+  // was run, which are made of debug builds, begin at an orderly exit.
+  const bool is_own_program =
+      !modular::hooks().empty() || !modular::own_objectives().empty() || modular::has_loaded_backend();
+  const bool is_written = std::fflush(nullptr) == 0 || errno == EPIPE;
+  if (!is_written) fmt::print(stderr, "modrun: the output cannot be written: {}\n", std::strerror(errno));
+  const int ended = status == 0 && !is_written ? 1 : status;
+#ifdef NDEBUG
+  if (!is_own_program && !C10_ASAN_ENABLED) _exit(ended);
+#endif
+  return ended;
 }

@@ -9,6 +9,7 @@
 #include "runtime/prepare/prepare.h"
 #include "runtime/train/config_field.h"
 #include "runtime/train/preflight.h"
+#include "runtime/train/printed_command.h"
 
 namespace modular {
 namespace {
@@ -55,12 +56,17 @@ bool pads_otherwise(const RunConfig& config, int64_t padding) {
 /// What was made, and the command that trains with it.
 std::string summary(const Prepared& prepared, const RunConfig& config, const std::filesystem::path& out) {
   const bool running = prepared.plan.form == RowPlan::Form::running_text;
+  std::string folder = out.string();
   std::string text = running ? fmt::format("{} holds {} ids in {} files", out.string(), prepared.ids, prepared.files)
                              : fmt::format("{} holds {} examples of {} ids in {} files", out.string(), prepared.rows,
                                            prepared.length, prepared.files);
-  text += fmt::format("\nmodrun train --set model.entry={} --set data.format={} --set 'data.paths=[\"{}\"]'",
-                      config.model.entry, running ? "tokens" : "examples", out.string());
-  if (!config.model.checkpoint.empty()) text += fmt::format(" --set model.checkpoint={}", config.model.checkpoint);
+  if (prepared.without_targets > 0)
+    text +=
+        fmt::format(", of which {} teach nothing, as no id of their answer is among these", prepared.without_targets);
+  text += fmt::format("\nmodrun train --set model.entry={} --set data.format={} --set {}", config.model.entry,
+                      running ? "tokens" : "examples", shell_word(fmt::format("data.paths=[{}]", toml_value(&folder))));
+  if (!config.model.checkpoint.empty())
+    text += fmt::format(" --set {}", shell_word("model.checkpoint=" + config.model.checkpoint));
   if (config.model.checkpoint.empty() && prepared.vocabulary > 0)
     text += fmt::format(" --set model.config.vocab_size={}", config.origins.contains("model.config.vocab_size")
                                                                  ? vocab_size(config.network)

@@ -52,8 +52,10 @@ PreparedCommand prepare_train(const Arguments& arguments, const Environment& pla
   command.options = run->config.mesh_options();
   command.note = unknown_keys_note(run->config.network);
   if (const auto& weights = run->config.model.checkpoint;
-      !weights.empty() && run->checkpoint.empty() && reads_weights(run->config) && find_checkpoint(weights).empty())
+      !weights.empty() && run->checkpoint.empty() && reads_weights(run->config) && find_checkpoint(weights).empty()) {
+    check_new_head(run->config);
     add_line(command.note, new_head_note(weights, run->config.network));
+  }
   add_line(command.note, run->note);
   command.before_ranks = [run, ranks = place.local_world_size] {
     check_machine_memory(run->config, run->mesh, ranks, machine_memory());

@@ -141,6 +141,8 @@ const AdaptedLayer* AdaptedEntry::find_weight(std::string_view parameter) const 
 }
 
 std::shared_ptr<const AdaptedEntry> with_lora(const Entry& base, const AnyConfig& config, const LoraOptions& options) {
+  if (!(options.alpha > 0.0 && std::isfinite(options.alpha)))
+    throw ConfigError(fmt::format("lora.alpha is {}: it must be a finite number above 0", options.alpha));
   auto adapted = std::make_shared<AdaptedEntry>();
   adapted->base = &base;
   adapted->options = options;
@@ -171,6 +173,13 @@ std::shared_ptr<const AdaptedEntry> with_lora(const Entry& base, const AnyConfig
     adapted->layers.push_back(std::move(layer));
   }
   refuse_shared(*model.module, base, adapted->layers);
+  for (const AdaptedLayer& layer : adapted->layers)
+    for (const std::string& pattern : options.trained)
+      if (lies_in(pattern, layer.name + ".weight") || lies_in(pattern, layer.name + ".bias"))
+        throw ConfigError(
+            fmt::format("lora.trained has \"{}\", which is or has {}, a layer with an adapter: leave it out of one of "
+                        "the two",
+                        pattern, layer.name));
 
   adapted->entry = base;
   adapted->entry.plan = &adapted->plan;

@@ -85,9 +85,10 @@ const SentenceLoss& sentence_loss_of(const SentenceOptions& options, int64_t tex
   return *find(texts == 1 ? "supervised" : labels_are_numbers ? "cosine" : "in-batch");
 }
 
-std::string sentence_refusal(const SentenceOptions& options, int64_t texts, bool has_labels, bool labels_are_numbers) {
+std::string sentence_refusal(const SentenceOptions& options, int64_t texts, bool has_labels, bool labels_are_numbers,
+                             const std::string& key) {
   const SentenceLoss& loss = sentence_loss_of(options, texts, labels_are_numbers);
-  const std::string it = fmt::format("sentences.loss is \"{}\"", loss.name);
+  const std::string it = fmt::format("{} is \"{}\"", key, loss.name);
   if (texts < loss.least_texts || texts > loss.most_texts)
     return fmt::format(
         "{}, which compares {} of a sample, and the examples have {}: write input_ids as [rows, texts, seq]", it,
@@ -99,9 +100,8 @@ std::string sentence_refusal(const SentenceOptions& options, int64_t texts, bool
                                                       : "how near the two texts are, from -1 to 1");
   if (labels_are_numbers && (loss.labels == Labels::none || loss.labels == Labels::groups))
     return fmt::format(
-        "{}, and the \"labels\" of the examples are floating-point numbers: write integers, or set "
-        "sentences.loss to \"cosine\"",
-        it);
+        "{}, and the \"labels\" of the examples are floating-point numbers: write integers, or set {} to \"cosine\"",
+        it, key);
   return {};
 }
 

@@ -43,6 +43,8 @@ const std::vector<SentenceLoss>& sentence_losses();
 const SentenceLoss& sentence_loss_of(const SentenceOptions& options, int64_t texts, bool labels_are_numbers);
 
 /// Says in a sentence why the loss that the options name does not suit samples of so many texts, or nothing.
-std::string sentence_refusal(const SentenceOptions& options, int64_t texts, bool has_labels, bool labels_are_numbers);
+/// `key` is what the loss is a setting of.
+std::string sentence_refusal(const SentenceOptions& options, int64_t texts, bool has_labels, bool labels_are_numbers,
+                             const std::string& key = "sentences.loss");
 
 }  // namespace modular

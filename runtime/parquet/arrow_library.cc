@@ -9,6 +9,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "runtime/parquet/blocked_signals.h"
 #include "runtime/parquet/library.h"
 
 namespace modular {
@@ -27,6 +28,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 /// Calls `run`, and turns whatever Arrow throws into a sentence about the file.
 template <class Function>
 auto about(const std::string& path, Function&& run) {
+  const BlockedSignals blocked;  // its threads start when they are first needed
   try {
     return run();
   } catch (const parquet::ParquetException& error) {

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "runtime/parquet/blocked_signals.h"
+
 namespace modular {
 namespace {
 
@@ -20,6 +22,7 @@ std::filesystem::path find_library() {
 }
 
 const ParquetLibrary* load() {
+  const BlockedSignals blocked;
   const auto path = find_library();
   void* const library = dlopen(path.empty() ? kLibrary : path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library && path.empty())

@@ -170,9 +170,15 @@ std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork
     const Rows rows = read_rows(files[shard]);
     if (rows.count() == 0) continue;
     prepared.rows += static_cast<int64_t>(rows.count() / prepared.plan.texts_of_row());
+    prepared.without_targets += rows_without_targets(rows);
     write_examples(parts.emplace_back(folder.part(shard, ".safetensors")), rows, prepared.plan, shape);
   }
   if (parts.empty()) refuse_empty();
+  if (prepared.without_targets == prepared.rows)
+    throw DataError(
+        fmt::format("no answer has an id within the first {} of its example, so that there is nothing to learn: raise "
+                    "--seq-len",
+                    shape.ids));
   if (!shape.classes.empty()) write_file(parts.front().parent_path() / kLabelNames, json(shape.classes).dump(2) + "\n");
   prepared.length = shape.ids;
   prepared.padding = shape.padding;

@@ -43,6 +43,7 @@ struct Prepared {
   bool was_complete = false;  // before anything was done
   RowPlan plan;
   int64_t files = 0, rows = 0, ids = 0;  // rows of examples; ids of running text
+  int64_t without_targets = 0;           // examples whose answer was cut off whole
   int64_t length = 0;                    // ids of an example
   int64_t vocabulary = 0;                // of the tokenizer
   std::optional<int64_t> padding;        // the id that examples are padded with

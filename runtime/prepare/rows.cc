@@ -269,4 +269,16 @@ Rows encode_rows(const std::vector<PieceRecords>& pieces, const RowPlan& plan, c
   return rows;
 }
 
+int64_t rows_without_targets(const Rows& rows) {
+  int64_t count = 0;
+  for (size_t row = 0; row < rows.prompts.size(); ++row) count += rows.prompts[row] == rows.lengths[row];
+  if (rows.learned.empty()) return count;
+  auto id = rows.learned.begin();
+  for (const int64_t length : rows.lengths) {
+    count += std::none_of(id, id + length, [](uint8_t learned) { return learned != 0; });
+    id += length;
+  }
+  return count;
+}
+
 }  // namespace modular

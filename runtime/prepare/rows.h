@@ -45,6 +45,9 @@ struct PieceRecords {
 Rows encode_rows(const std::vector<PieceRecords>& pieces, const RowPlan& plan, const RowLength& length,
                  Tokenizer& tokenizer);
 
+/// How many continuations or conversations have nothing to learn, as what was to be learned was cut off.
+int64_t rows_without_targets(const Rows& rows);
+
 /// A file of rows, which is complete when it has its name.
 void write_rows(const std::filesystem::path& path, const Rows& rows);
 Rows read_rows(const std::filesystem::path& path);

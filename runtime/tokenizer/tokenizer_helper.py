@@ -133,7 +133,7 @@ class Opened:
             try:
                 text, written = self.chat().conversation(json.loads(messages))
             except Exception as error:  # of the template, which may do anything with a message
-                return answer({"refused": row, "why": str(error)})
+                return answer({"refused": row, "why": str(error) if isinstance(error, ValueError) else f"the chat template cannot write it: {type(error).__name__}: {error}"})
             texts.append(text)
             places.append(written)
         ids, learned, lengths = array.array("I"), bytearray(), []

@@ -243,14 +243,24 @@ void choose_adapters(RunConfig& config) {
     const auto origin = config.origins.find(key);
     return origin == config.origins.end() ? std::string() : origin->second;
   };
-  LoraOptions& wanted = config.lora;
+  LoraSection& wanted = config.lora;
   if (config.network.lora) {
-    const LoraOptions& stored = config.network.lora->options;
-    if (!wanted.layers.empty() && wanted != stored)
-      refuse(origin_of("lora.layers"),
-             fmt::format("[lora] is not that of the adapters in model.checkpoint \"{}\": leave it out to go on with "
-                         "them, or begin from the folder that `modrun export` writes, into which they are merged",
-                         config.model.checkpoint));
+    LoraSection stored;
+    static_cast<LoraOptions&>(stored) = config.network.lora->options;
+    const auto values_of = [](LoraSection& section) {
+      std::map<std::string, std::string> values;
+      section.fields(
+          [&](const char* name, auto& value, auto&&...) { values["lora." + std::string(name)] = toml_value(&value); });
+      return values;
+    };
+    const auto asked = values_of(wanted);
+    for (const auto& [key, value] : values_of(stored))
+      if (const std::string where = origin_of(key.c_str()); !where.empty() && asked.at(key) != value)
+        refuse(where,
+               fmt::format("{} is {}, and {} of the adapters in model.checkpoint \"{}\": leave it out to go on "
+                           "with them, or begin from the folder that `modrun export` writes, into which they are "
+                           "merged",
+                           key, asked.at(key), value, config.model.checkpoint));
     wanted = stored;
     config.network = without_adapters(config.network);
   }

@@ -98,6 +98,7 @@ ParquetSamples::ParquetSamples(std::vector<DataFile> files, const ModelConfig& m
   const Task& task = *find_task(model.entry->task);
   has_decoder_ = task.labels == Task::Labels::each_target_token;
   zero_is_padding_ = is_of_sessions(task);
+  task_ = &task;
   for (size_t file = 0; file < files_.size(); ++file) open_file(file, model);
   makes_labels_ = std::ranges::find(columns_, "labels", &RowColumn::name) == columns_.end();
   if (count() == 0) throw DataError("the files of data.paths hold no row: write at least one");
@@ -301,6 +302,7 @@ Batch ParquetSamples::read(std::span<const SamplePlace> places, int64_t samples)
           .narrow(0, 0, lengths[static_cast<size_t>(numbers[static_cast<size_t>(row)])].input)
           .fill_(1);
   }
+  add_item_mask(*task_, batch);
   if (makes_labels_) {
     batch.labels = batch.input_ids.clone();
     if (batch.attention_mask.defined()) batch.labels.masked_fill_(batch.attention_mask.eq(0), kIgnoredTarget);

@@ -18,6 +18,8 @@
 
 namespace modular {
 
+struct Task;
+
 class ParquetSamples final : public Samples {
  public:
   /// Opens the files and checks their columns and types, which are the same in all files. With `partitions` above 0
@@ -64,6 +66,7 @@ class ParquetSamples final : public Samples {
   std::vector<Place> groups_;
   std::vector<int64_t> begin_ = {0};  // where each row group's rows begin, and last the number of all
   std::optional<PartitionOrder> order_;
+  const Task* task_ = nullptr;
   bool has_decoder_, makes_labels_, zero_is_padding_;
 
   mutable std::once_flag measured_;

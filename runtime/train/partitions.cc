@@ -9,6 +9,7 @@
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/parquet/library.h"
 #include "runtime/parquet/repartition.h"
+#include "runtime/train/printed_command.h"
 
 namespace modular {
 namespace {
@@ -54,7 +55,7 @@ bool is_cut(const RunConfig& config, const DataSet& set) {
 std::string words_for(const std::vector<DataFile>& files) {
   if (files.size() > 3) return "FILES";
   std::string words;
-  for (const DataFile& file : files) words += (words.empty() ? "" : " ") + file.path.string();
+  for (const DataFile& file : files) words += (words.empty() ? "" : " ") + shell_word(file.path.string());
   return words;
 }
 
@@ -69,8 +70,9 @@ void prepare_partitions(RunConfig& config, const std::vector<DataSet>& sets, int
     if (groups % partitions == 0) continue;
     const std::optional<int64_t> size = rows_for_parts(rows, partitions);
     const std::string what = fmt::format(
-        "{}data.order = \"partitions\": the files have {} row groups, which is no multiple of {} data-parallel ranks",
-        set.name.empty() ? "" : fmt::format("data.sets.{}: ", set.name), groups, partitions);
+        "{}data.order = \"partitions\": the files have {} row {}, which is no multiple of {} data-parallel ranks",
+        set.name.empty() ? "" : fmt::format("data.sets.{}: ", set.name), groups, groups == 1 ? "group" : "groups",
+        partitions);
     if (!size)
       throw ConfigError(what + ", and no other size of row groups makes it one: use fewer ranks, or more rows");
     if (!config.data.repartition)

@@ -332,10 +332,28 @@ void check_router(const RunConfig& config) {
     const auto is_bias = [&](const ModelParameter& buffer) {
       return !buffer.trainable && buffer.global_shape == std::vector{experts};
     };
+    if (std::string_view(key) == "router.bias_speed" && config.network.lora)
+      refuse_setting(config, key,
+                     fmt::format("{} is {}, which moves biases of the model, and lora.layers keeps all but adapters as "
+                                 "it is: set router.aux_loss instead",
+                                 key, value));
     if (std::string_view(key) == "router.bias_speed" && std::ranges::none_of(parameters, is_bias))
       refuse_setting(config, key,
                      fmt::format("{} is {}, and the routers of {} have no bias: set router.aux_loss instead", key,
                                  value, config.network.entry->architecture));
+  }
+}
+
+void check_new_head(const RunConfig& config) {
+  if (!config.network.lora) return;
+  for (const std::string& name : new_parameters(config.model.checkpoint, config.network)) {
+    const auto holds_it = [&](const std::string& pattern) { return lies_in(pattern, name); };
+    if (std::ranges::none_of(config.lora.trained, holds_it))
+      refuse_setting(
+          config, "lora.layers",
+          fmt::format("model.checkpoint has no \"{}\", and lora.layers trains adapters alone, so that it would "
+                      "stay as it is drawn: add it to lora.trained",
+                      name));
   }
 }
 
@@ -349,11 +367,17 @@ void check_named_parameters(const RunConfig& config) {
   for (const std::string& pattern : trained) check_pattern(config, "lora.trained", pattern, parameters);
   for (const ParameterGroup& group : groups)
     for (const std::string& pattern : group.match) check_pattern(config, "optim.groups", pattern, parameters);
-  const auto is_frozen = [&](const ModelParameter& parameter) {
-    return std::ranges::any_of(frozen, [&](const std::string& pattern) { return holds(pattern, parameter); });
-  };
-  if (std::ranges::all_of(parameters, is_frozen))
+  const ParallelOptions options = config.parallel_options();
+  freeze(parameters, options.frozen, options.trained);
+  std::erase_if(parameters, [](const ModelParameter& parameter) { return !parameter.trainable; });
+  if (parameters.empty())
     refuse_setting(config, "optim.frozen", "optim.frozen leaves nothing to train: name fewer modules");
+  for (const ParameterGroup& group : groups)
+    for (const std::string& pattern : group.match)
+      if (std::ranges::none_of(parameters, [&](const ModelParameter& parameter) { return holds(pattern, parameter); }))
+        refuse_setting(
+            config, "optim.groups",
+            fmt::format("optim.groups has \"{}\", of which nothing is trained: leave the group out", pattern));
 }
 
 MeshShape check_settings(const RunConfig& settings, int64_t world_size) {

@@ -52,6 +52,10 @@ void check_run_folder(const Run& run);
 /// Makes train.dir, where the run has it here. Throws ConfigError where it cannot be written.
 void make_run_folder(const Run& run);
 
+/// Throws ConfigError where parameters that model.checkpoint, a Hugging Face folder, lacks would stay at their initial
+/// values, as only adapters are trained.
+void check_new_head(const RunConfig& config);
+
 /// Throws ConfigError where optim.frozen or a group of optim.groups names what the model has not, or where optim.frozen
 /// names all of it.
 void check_named_parameters(const RunConfig& config);

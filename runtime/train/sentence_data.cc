@@ -39,10 +39,11 @@ SentenceOptions sentences_of(const RunConfig& config, const DataSet& set) {
 void check_sentence_data(const RunConfig& config, const DataSet& set, const Examples& examples) {
   if (!embeds_sentences(config)) return;
   const int64_t texts = examples.texts();
+  const std::string key =
+      set.loss.empty() || set.name.empty() ? "sentences.loss" : fmt::format("data.sets.{}.loss", set.name);
   const std::string refusal =
-      sentence_refusal(sentences_of(config, set), texts, examples.has_labels(), examples.labels_are_numbers());
-  if (!refusal.empty())
-    throw ConfigError(set.name.empty() ? refusal : fmt::format("data.sets.{}: {}", set.name, refusal));
+      sentence_refusal(sentences_of(config, set), texts, examples.has_labels(), examples.labels_are_numbers(), key);
+  if (!refusal.empty()) throw ConfigError(refusal);
   for (const Metric& metric : config.eval_metrics())
     if (metric.kind->of == MetricKind::Of::numbers && (texts != 2 || !examples.has_labels()))
       throw ConfigError(

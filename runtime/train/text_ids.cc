@@ -21,6 +21,7 @@ TextIds::TextIds(const std::filesystem::path& tokenizer, const std::string& pyth
 }
 
 std::vector<int64_t> TextIds::prompt(const std::string& text, bool chat) {
+  if (tokenizer_ && !is_utf8(text)) throw ConfigError("the prompt is no text in UTF-8: give another one");
   if (chat) {
     if (!tokenizer_)
       throw ConfigError("sample.chat needs a tokenizer with a chat template: name one by model.tokenizer");

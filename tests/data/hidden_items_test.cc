@@ -40,7 +40,6 @@ TEST(HiddenItems, AreAShareOfEachSessionInTrainingAtLeastOneAndNotAll) {
   const at::Tensor is_hidden = batch.labels.ne(kIgnoredTarget), items = at::arange(kSessions).remainder(13);
   EXPECT_TRUE(batch.labels.masked_select(is_hidden).equal(batch.input_ids.masked_select(is_hidden)))
       << "a label is the item that is hidden";
-  EXPECT_TRUE(batch.attention_mask.equal(batch.input_ids.ne(0).to(at::kLong)));
   const at::Tensor counts = is_hidden.sum(1);
   EXPECT_TRUE(counts.masked_select(items.lt(2)).eq(0).all().item<bool>()) << "nothing would be seen";
   EXPECT_TRUE(counts.masked_select(items.ge(2)).ge(1).all().item<bool>());
@@ -74,6 +73,13 @@ TEST(HiddenItems, TheNextOneStandsAfterTheLastOfThoseThatFit) {
   const Batch longer = with_next_hidden(sessions, /*longest=*/kSeq + 4), full = with_next_hidden(sessions, kSeq);
   EXPECT_EQ(longer.input_ids.size(1), kSeq + 1);
   EXPECT_EQ(full.input_ids.size(1), kSeq);
+  // The same where padding stands before the items and amid them.
+  Batch spread = sessions;
+  spread.input_ids = at::zeros({kSessions, 2 * kSeq}, at::kLong);
+  spread.input_ids.slice(1, 1, 2 * kSeq, 2).copy_(sessions.input_ids);
+  spread.feature_ids = spread.input_ids.unsqueeze(-1) * 2;
+  EXPECT_TRUE(with_next_hidden(spread, kSeq).input_ids.equal(full.input_ids));
+  EXPECT_TRUE(with_next_hidden(spread, kSeq).feature_ids.equal(full.feature_ids));
   for (int64_t sample = 0; sample < 13; ++sample) {
     const int64_t items = sample, kept = std::min(items, kSeq - 1);
     EXPECT_TRUE(longer.input_ids[sample].narrow(0, 0, kSeq).equal(sessions.input_ids[sample]));

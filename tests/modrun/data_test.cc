@@ -296,7 +296,8 @@ TEST_F(Sets, WhatIsNoSetIsRefusedInASentence) {
   EXPECT_THAT(refusal({"data.sets.more.weight=2"}), HasSubstr("data.sets.more has no paths: name files"));
   EXPECT_THAT(refusal({"data.sets={more={}}"}), HasSubstr("data.sets.more has no paths: name files"));
   EXPECT_THAT(refusal({"data.sets=3"}), HasSubstr("data.sets must be a table of sets"));
-  EXPECT_THAT(refusal({"data.sets.lines=3"}), HasSubstr("data.sets.lines must be a table of paths, weight and format"));
+  EXPECT_THAT(refusal({"data.sets.lines=3"}),
+              HasSubstr("data.sets.lines must be a table of paths, weight, format and loss"));
   EXPECT_THAT(refusal({"data.sets.lines.paths=3"}), HasSubstr("data.sets.lines.paths must be an array"));
   EXPECT_THAT(refusal({"data.sets.more.format=word", "data.sets.more.paths=x"}),
               HasSubstr("data.sets.more: data.format is \"word\""));

@@ -162,7 +162,10 @@ TEST_F(Lora, GoesOnFromACheckpointToTheBitAndWithoutItsBase) {
       train("other", set({"model.entry=LlamaForCausalLM", "model.checkpoint=" + checkpoints("half").string(),
                           "lora.layers=['q_proj']"}));
   EXPECT_EQ(other.status, 2);
-  EXPECT_THAT(other.output, HasSubstr("[lora] is not that of the adapters in model.checkpoint"));
+  EXPECT_THAT(
+      other.output,
+      HasSubstr(
+          "lora.layers is [\"q_proj\"], and [\"q_proj\", \"v_proj\", \"mlp\"] of the adapters in model.checkpoint"));
 }
 
 TEST_F(Lora, IsWhatPeftHasOfALanguageModel) {
@@ -216,6 +219,20 @@ TEST_F(Lora, EvaluatesSamplesAndPredictsWithItsAdapters) {
   EXPECT_THAT(plain.output, HasSubstr("holds no adapters, which lora.layers asks for: leave it out"));
 }
 
+// As a Hugging Face folder, whose weights have the adapters in them, a checkpoint is one of a model without any.
+TEST_F(Lora, ParametersInFullAreMerged) {
+  const fs::path weights = base("first");
+  ASSERT_EQ(adapt("adapted", weights, {"checkpoint.form=full"}).status, 0);
+  const fs::path whole = folder_.path() / "whole", merged = folder_.path() / "merged";
+  fs::create_directories(whole);
+  for (const char* file : {"config.json", "model.safetensors"})
+    fs::copy(checkpoints("adapted") / "step-00000006" / file, whole / file);
+  ASSERT_EQ(modrun({"export", checkpoints("adapted").string(), merged.string()}).status, 0);
+  EXPECT_EQ(bytes_of(whole / "model.safetensors"), bytes_of(merged / "model.safetensors"));
+  const auto imported = modrun({"import", whole.string(), (folder_.path() / "imported").string()});
+  EXPECT_EQ(imported.status, 0) << imported.output;
+}
+
 TEST_F(Lora, WhatCannotBeAdaptedIsRefusedInOneSentence) {
   EXPECT_THAT(
       refusal({"lora.layers=['q_prj']"}),
@@ -230,9 +247,23 @@ TEST_F(Lora, WhatCannotBeAdaptedIsRefusedInOneSentence) {
               HasSubstr("lora.dropout is 1: it is a share of the values, less than 1"));
   EXPECT_THAT(refusal({"lora.layers=['q_proj']", "lora.trained=['lm_haed']"}),
               HasSubstr("lora.trained: LlamaForCausalLM has no \"lm_haed\": did you mean lm_head?"));
+  EXPECT_THAT(
+      refusal({"lora.layers=['q_proj']", "lora.trained=['model.layers']"}),
+      HasSubstr("lora.trained has \"model.layers\", which is or has model.layers.0.self_attn.q_proj, a layer with "
+                "an adapter"));
+  EXPECT_THAT(refusal({"lora.layers=['q_proj']", "optim.frozen=['model.layers']"}),
+              HasSubstr("optim.frozen leaves nothing to train"));
+  EXPECT_THAT(refusal({"lora.layers=['q_proj']", "optim.groups=[{match=['lm_head']}]"}),
+              HasSubstr("optim.groups has \"lm_head\", of which nothing is trained"));
+  for (const char* alpha : {"0", "-1", "nan", "inf"})
+    EXPECT_THAT(refusal({"lora.layers=['q_proj']", std::string("lora.alpha=") + alpha}), HasSubstr("lora.alpha"));
+  const fs::path weights = base("whole", {"train.steps=1"});
+  EXPECT_THAT(refusal({"model.entry=LlamaForTokenClassification", "model.checkpoint=" + weights.string(),
+                       "lora.layers=['q_proj']"}),
+              HasSubstr("model.checkpoint has no \"score.weight\", and lora.layers trains adapters alone"));
   ASSERT_EQ(train("plain", set({"train.steps=1"})).status, 0);
-  const auto exported =
-      modrun({"export", checkpoints("plain").string(), (folder_.path() / "none").string(), "--adapter"});
+  const auto exported = modrun(
+      {"export", checkpoints("plain").string(), (folder_.path() / "none").string(), "--adapter", "--base", "base"});
   EXPECT_NE(exported.status, 0);
   EXPECT_THAT(exported.output, HasSubstr("holds no adapters: leave --adapter out, or train with lora.layers"));
   EXPECT_FALSE(fs::exists(folder_.path() / "none"));

@@ -264,7 +264,7 @@ TEST_F(Sentences, SetsHaveTheirOwnLosses) {
 
   const auto wrong = train("wrong", with(options({}), of_sets({"pairs:triplet"})));
   EXPECT_EQ(wrong.status, 2);
-  EXPECT_THAT(wrong.output, HasSubstr("data.sets.pairs: sentences.loss is \"triplet\""));
+  EXPECT_THAT(wrong.output, HasSubstr("data.sets.pairs.loss is \"triplet\""));
   const auto unknown = train("wrong", with(options({}), of_sets({"pairs:tripled"})));
   EXPECT_EQ(unknown.status, 2);
   EXPECT_THAT(unknown.output, HasSubstr("data.sets.pairs.loss is \"tripled\": it must be one of"));
