@@ -20,7 +20,7 @@ namespace modular {
 namespace {
 
 /// In the child the only file beside the standard streams.
-constexpr int kAnswer = 3;
+constexpr int kTaskAnswer = 3;
 
 void write_all(int file, const std::string& text) {
   for (size_t written = 0; written < text.size();) {
@@ -44,9 +44,9 @@ std::string all_of(int file) {
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
-  dup2(answer, kAnswer);
-  fcntl(kAnswer, F_SETFD, FD_CLOEXEC);
-  close_range(kAnswer + 1, ~0U, 0);
+  dup2(answer, kTaskAnswer);
+  fcntl(kTaskAnswer, F_SETFD, FD_CLOEXEC);
+  close_range(kTaskAnswer + 1, ~0U, 0);
   int status = 1;
   std::string text;
   try {
@@ -55,7 +55,7 @@ std::string all_of(int file) {
     text = error.what();
   }
   fflush(nullptr);
-  write_all(kAnswer, text);
+  write_all(kTaskAnswer, text);
   _exit(status);
 }
 
