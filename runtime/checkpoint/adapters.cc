@@ -127,8 +127,13 @@ std::string adapter_config(const ModelConfig& model, const AdapterNames& names, 
   const LoraOptions& options = model.lora->options;
   const auto task =
       std::ranges::find(kPeftTasks, model.entry->task, &std::pair<std::string_view, std::string_view>::first);
-  // For a classifier PEFT wants its head, which it takes to be trained.
-  const bool is_plain = task == kPeftTasks.end() || (task->second.ends_with("_CLS") && names.trained.empty());
+  // Of a classifier that says so PEFT takes the head to be trained, and looks for it under one of two names.
+  const auto is_head = [](const std::string& module) {
+    const std::string_view name = std::string_view(module).substr(module.rfind('.') + 1);
+    return name == "score" || name == "classifier";
+  };
+  const bool is_plain =
+      task == kPeftTasks.end() || (task->second.ends_with("_CLS") && std::ranges::none_of(names.trained, is_head));
   const json config = {
       {"peft_type", "LORA"},
       {"task_type", is_plain ? json() : json(task->second)},

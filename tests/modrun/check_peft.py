@@ -8,7 +8,7 @@ BASE is the Hugging Face folder that ADAPTER was trained on; LATER is the adapte
 import sys
 
 import torch
-from peft import AutoPeftModelForCausalLM, AutoPeftModelForSequenceClassification
+from peft import AutoPeftModelForCausalLM, AutoPeftModelForSequenceClassification, PeftConfig, PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
@@ -19,7 +19,9 @@ classes = (AutoPeftModelForSequenceClassification, AutoModelForSequenceClassific
 
 
 def load(folder):
-    return classes[0].from_pretrained(folder, is_trainable=True).eval()
+    if PeftConfig.from_pretrained(folder).task_type:
+        return classes[0].from_pretrained(folder, is_trainable=True).eval()
+    return PeftModel.from_pretrained(classes[1].from_pretrained(base), folder, is_trainable=True).eval()
 
 
 def differ(one, other, what):

@@ -186,6 +186,9 @@ TEST_F(Lora, IsWhatPeftHasOfAClassifierWithItsHead) {
                      "data.paths=['" + (folder_.path() / "first").string() + "']", "data.held_out_every=0"});
   expect_as_in_peft(weights, "LlamaForSequenceClassification", ids, labels, {"lora.trained=['score']"},
                     {"parallel.dp_shard=3"}, 3);
+  fs::remove_all(run_folder("two")), fs::remove_all(run_folder("six"));
+  for (const char* name : {"after-two", "after-six", "merged"}) fs::remove_all(folder_.path() / name);
+  expect_as_in_peft(weights, "LlamaForSequenceClassification", ids, labels, {}, {}, 1);  // its head as it was
 }
 
 TEST_F(Lora, IsWhatPeftHasOfTransposedWeights) {
@@ -258,8 +261,12 @@ TEST_F(Lora, WhatCannotBeAdaptedIsRefusedInOneSentence) {
   for (const char* alpha : {"0", "-1", "nan", "inf"})
     EXPECT_THAT(refusal({"lora.layers=['q_proj']", std::string("lora.alpha=") + alpha}), HasSubstr("lora.alpha"));
   const fs::path weights = base("whole", {"train.steps=1"});
-  EXPECT_THAT(refusal({"model.entry=LlamaForTokenClassification", "model.checkpoint=" + weights.string(),
-                       "lora.layers=['q_proj']"}),
+  fs::create_directories(folder_.path() / "rows");
+  write_safetensors(folder_.path() / "rows/a.safetensors",
+                    {{"input_ids", at::ones({8, 4}, at::kLong)}, {"labels", at::arange(8).remainder(2)}});
+  EXPECT_THAT(refusal({"model.entry=LlamaForSequenceClassification", "model.checkpoint=" + weights.string(),
+                       "lora.layers=['q_proj']", "data.format=examples", "data.held_out_every=0", "eval.samples=0",
+                       "data.paths=['" + (folder_.path() / "rows").string() + "']"}),
               HasSubstr("model.checkpoint has no \"score.weight\", and lora.layers trains adapters alone"));
   ASSERT_EQ(train("plain", set({"train.steps=1"})).status, 0);
   const auto exported = modrun(

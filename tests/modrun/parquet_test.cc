@@ -1,6 +1,7 @@
 // Rows of Parquet files train as the same rows do as examples, whatever their row groups, compression and types, on
 // every mesh and resumed; partitions draw each row once a pass; what does not fit is refused before a rank starts.
 #include <gmock/gmock.h>
+#include <signal.h>
 
 #include <random>
 #include <tuple>
@@ -8,13 +9,14 @@
 #include "runtime/parquet/library.h"
 #include "runtime/parquet/repartition.h"
 #include "tests/modrun/modrun_process.h"
+#include "tests/support/programs.h"
 
 namespace modular {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
 
 const Words kBert = {"model.entry=BertForSequenceClassification",
@@ -250,7 +252,7 @@ TEST_F(Parquet, RepartitionKeepsRowsTypesAndCompression) {
   EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
   EXPECT_THAT(bytes_of(written), HasSubstr("0.parquet: cannot be written: "));
   for (const auto& entry : fs::directory_iterator(folder_.path()))
-    EXPECT_THAT(entry.path().filename().string(), testing::Not(testing::StartsWith("new")));
+    EXPECT_THAT(entry.path().filename().string(), ::testing::Not(::testing::StartsWith("new")));
 }
 
 TEST(Repartition, FindsRowsThatMakeAMultipleOfGroups) {
@@ -366,6 +368,24 @@ TEST_F(Parquet, DamagedFilesAreReadOrRefusedAndNeverEndTheProgram) {
     }
   }
   EXPECT_GT(refused, 100);
+}
+
+// Arrow's own threads take no signal from the launcher, which waits for them.
+TEST_F(Parquet, ALaunchedRunIsSavedAndEndedBySignals) {
+  write("classes", {"group=5"});
+  Words words = {"--set", "data.format=parquet", "--set", "data.paths=['" + (data() / "parquet").string() + "']"};
+  for (const std::string& setting : with(kBert, {"train.steps=100000", "checkpoint.every=0"}))
+    words.insert(words.end(), {"--set", setting});
+  words = training("run", words, {"--nproc-per-node", "2"});
+  words.insert(words.begin(), MODRUN);
+  const auto run = testing::start_program(words, folder_.path());
+  testing::await(run, [&] { return fs::exists(run_folder("run")) && steps_so_far("run") > 2; });
+  kill(run.pid, SIGUSR1);
+  testing::await(run, [&] { return fs::exists(run_folder("run") / "checkpoints"); });
+  kill(run.pid, SIGTERM);
+  const auto ended = testing::end_of_program(run);
+  EXPECT_EQ(ended.status, 143) << ended.output;
+  EXPECT_THAT(ended.output, HasSubstr("stopped by SIGTERM"));
 }
 
 }  // namespace
