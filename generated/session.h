@@ -261,7 +261,7 @@ class SessionModelImpl : public Module {
   }
 
   /// Embeddings of tokens and their positions: [batch, seq, hidden].
-  Tensor embed(const Batch& batch) { return inputs(batch) + wpe(position_ids(batch)); }
+  Tensor embed(const Batch& batch) { return drop(inputs(batch) + wpe(position_ids(batch))); }
 
   /// Which keys each query sees.
   AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
@@ -307,7 +307,7 @@ class SessionMaskedModelImpl : public Module {
       const Tensor hidden = batch.labels.ne(kIgnoredTarget).view({interactions.size(0), interactions.size(1), 1});
       interactions = at::where(hidden, masked_item_embedding, interactions);
     }
-    return interactions + wpe(position_ids(batch));
+    return drop(interactions + wpe(position_ids(batch)));
   }
 
   /// Which keys each query sees.

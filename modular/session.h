@@ -102,7 +102,7 @@ class SessionInputsImpl : public Module {
 struct SessionModelImpl : gpt2::GPT2ModelImpl {
   explicit SessionModelImpl(const SessionConfig& config) : GPT2ModelImpl(config), inputs(SessionInputs(config)) {}
 
-  Tensor embed(const Batch& batch) { return inputs(batch) + wpe(position_ids(batch)); }
+  Tensor embed(const Batch& batch) { return drop(inputs(batch) + wpe(position_ids(batch))); }
 
   PP_FIRST SessionInputs inputs;
 
@@ -158,7 +158,7 @@ struct SessionMaskedModelImpl : SessionModelImpl {
       const Tensor hidden = batch.labels.ne(kIgnoredTarget).view({interactions.size(0), interactions.size(1), 1});
       interactions = at::where(hidden, masked_item_embedding, interactions);
     }
-    return interactions + wpe(position_ids(batch));
+    return drop(interactions + wpe(position_ids(batch)));
   }
 
   AttentionMask attention_mask(const Batch& batch) { return bidirectional_mask(batch); }

@@ -189,6 +189,10 @@ FAMILY = Family(
             aggregation="element-wise-sum", meshes=True, export=True,
         ),
         "items": Case(batch=sessions(padded=False)),
+        "dropout": Case(
+            batch=sessions(), feature_cardinalities=[7, 30], resid_pdrop=0.1, embd_pdrop=0.2, attn_pdrop=0.3, drops=True, meshes=True
+        ),
+        "hidden-dropout": Case(SessionForMaskedItem, hidden, feature_cardinalities=[7], resid_pdrop=0.1, embd_pdrop=0.2, attn_pdrop=0.3, drops=True),
         "hidden": Case(SessionForMaskedItem, hidden, feature_cardinalities=[7, 30], feature_numbers=3, meshes=True),
         "hidden-sums": Case(
             SessionForMaskedItem, hidden, feature_cardinalities=[7], feature_dim=12, aggregation="element-wise-sum",
