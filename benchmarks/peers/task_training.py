@@ -124,7 +124,8 @@ def main():
     decays = [each for each in task.parameters() if each.dim() > 1]
     others = [each for each in task.parameters() if each.dim() <= 1]
     optimizer = torch.optim.AdamW(
-        [{"params": decays, "weight_decay": optim.get("weight_decay", 0.0)}, {"params": others, "weight_decay": 0.0}], lr=optim["lr"], fused=True
+        [{"params": decays, "weight_decay": optim.get("weight_decay", 0.0)}, {"params": others, "weight_decay": 0.0}], lr=optim["lr"],
+        betas=(optim.get("beta1", 0.9), optim.get("beta2", 0.95)), eps=optim.get("eps", 1e-8), fused=True
     )
     warm_up = optim.get("warmup_steps", 0)
     schedule = torch.optim.lr_scheduler.LambdaLR(
