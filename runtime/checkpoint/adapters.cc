@@ -69,19 +69,6 @@ std::string module_of(const Entry& entry, const std::string& parameter, const st
   return pieces[0].name.substr(0, pieces[0].name.rfind('.'));
 }
 
-at::Tensor read_whole(const std::string& name, const StoredTensors& stored) {
-  const StoredTensor& tensor = stored.at(name);
-  at::Tensor whole = at::empty(tensor.shape, at::kFloat);
-  read_box(name, tensor, std::vector<int64_t>(tensor.shape.size(), 0), whole);
-  return whole;
-}
-
-bool is_trained(const ModelParameter& parameter, const LoraOptions& options) {
-  return !is_adapter(parameter.name) && std::ranges::any_of(parameter.names, [&](const std::string& name) {
-    return std::ranges::any_of(options.trained, [&](const std::string& pattern) { return lies_in(pattern, name); });
-  });
-}
-
 /// The name that a PEFT file has for each parameter that it holds.
 struct AdapterNames {
   std::vector<std::pair<std::string, const ModelParameter*>> tensors;
@@ -102,7 +89,7 @@ AdapterNames adapter_names(const ModelConfig& model, const std::vector<ModelPara
                                  find(parameter));
   }
   for (const ModelParameter& parameter : parameters) {
-    if (!is_trained(parameter, model.lora->options)) continue;
+    if (is_adapter(parameter.name) || !lies_in_any(model.lora->options.trained, parameter)) continue;
     if (parameter.names.size() > 1)
       throw std::runtime_error(
           fmt::format("lora.trained has \"{}\", which is also \"{}\", and PEFT would change one of the two alone: "
@@ -181,7 +168,8 @@ void export_adapters(const fs::path& checkpoint, const fs::path& folder, const s
   std::vector<SafetensorsWriter::Tensor> headers;
   for (const auto& [name, parameter] : names.tensors) headers.push_back({name, at::kFloat, parameter->global_shape});
   auto writer = SafetensorsWriter::create(partial / "adapter_model.safetensors", headers, {{"format", "pt"}});
-  for (const auto& [name, parameter] : names.tensors) writer.write(name, read_whole(parameter->name, stored));
+  for (const auto& [name, parameter] : names.tensors)
+    writer.write(name, read_whole(parameter->name, stored.at(parameter->name), at::kFloat));
   writer.close();
   write_file(partial / "adapter_config.json", adapter_config(model, names, base_model));
   if (const fs::path tokenizer = tokenizer_of_weights(checkpoint); !tokenizer.empty())

@@ -249,15 +249,6 @@ bool makes_labels(const Task& task, int64_t texts) {
          (task.texts == kAnyTexts && texts > 1);
 }
 
-at::Tensor made_labels(const Task& task, const Batch& batch, int64_t texts) {
-  if (task.targets != next_tokens && task.name != "masked-item")
-    return at::zeros({batch.leading().size(0) / texts}, at::kLong);
-  at::Tensor labels = batch.input_ids.clone();
-  if (batch.attention_mask.defined()) labels.masked_fill_(batch.attention_mask.eq(0), kIgnoredTarget);
-  if (is_of_sessions(task)) labels.masked_fill_(batch.input_ids.eq(0), kIgnoredTarget);  // id 0 is padding
-  return labels;
-}
-
 /// Of a sample, by what a file holds.
 int64_t texts_of(const Task& task, const SafetensorsFile& file) {
   const auto ids = file.tensors().find("input_ids");
@@ -273,6 +264,15 @@ bool is_of_sessions(const Task& task) { return task.name == "next-item" || task.
 void add_item_mask(const Task& task, Batch& batch) {
   if (task.name == "masked-item" && !batch.attention_mask.defined())
     batch.attention_mask = batch.input_ids.ne(0).to(at::kLong);
+}
+
+at::Tensor made_labels(const Task& task, const Batch& batch, int64_t texts) {
+  if (task.targets != next_tokens && task.name != "masked-item")
+    return at::zeros({batch.leading().size(0) / texts}, at::kLong);
+  at::Tensor labels = batch.input_ids.clone();
+  if (batch.attention_mask.defined()) labels.masked_fill_(batch.attention_mask.eq(0), kIgnoredTarget);
+  if (is_of_sessions(task)) labels.masked_fill_(batch.input_ids.eq(0), kIgnoredTarget);  // id 0 is padding
+  return labels;
 }
 
 std::string problem_of(const ModelConfig& model) {

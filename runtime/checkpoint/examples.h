@@ -17,6 +17,10 @@ struct Task;
 /// 0.
 void add_item_mask(const Task& task, Batch& batch);
 
+/// The labels that follow from what a batch holds, of tasks that have such: the next token or item, or of sessions the
+/// items themselves; of samples of several texts that each of them counts.
+at::Tensor made_labels(const Task& task, const Batch& batch, int64_t texts);
+
 /// Whether a task's samples are sessions, of items with their features.
 bool is_of_sessions(const Task& task);
 

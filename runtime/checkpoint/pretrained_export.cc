@@ -19,12 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-at::Tensor read_whole(const std::string& name, const StoredTensor& tensor, at::ScalarType dtype) {
-  at::Tensor whole = at::empty(tensor.shape, at::TensorOptions().dtype(dtype));
-  read_box(name, tensor, std::vector<int64_t>(tensor.shape.size(), 0), whole);
-  return whole;
-}
-
 /// A tensor of an exported file: a piece of a parameter.
 struct ExportedTensor {
   const ModelParameter* parameter;

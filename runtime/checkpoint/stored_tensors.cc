@@ -58,6 +58,12 @@ void read_box(const std::string& name, const StoredTensor& tensor, at::IntArrayR
                                          shape_text(offset.vec())));
 }
 
+at::Tensor read_whole(const std::string& name, const StoredTensor& tensor, at::ScalarType dtype) {
+  at::Tensor whole = at::empty(tensor.shape, at::TensorOptions().dtype(dtype));
+  read_box(name, tensor, std::vector<int64_t>(tensor.shape.size(), 0), whole);
+  return whole;
+}
+
 std::vector<ModelParameter> model_parameters(const ModelConfig& model) {
   ParameterTable table;
   try {

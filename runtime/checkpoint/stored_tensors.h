@@ -45,6 +45,9 @@ void refuse_integers(const std::string& name, const StoredTensor& tensor);
 /// Throws std::runtime_error where the stored boxes leave a part of it out, or are not what was written.
 void read_box(const std::string& name, const StoredTensor& tensor, at::IntArrayRef offset, at::Tensor into);
 
+/// The whole of a tensor, converted to `dtype`. Throws as read_box does.
+at::Tensor read_whole(const std::string& name, const StoredTensor& tensor, at::ScalarType dtype);
+
 /// The parameters of a model and then its buffers, as its module tree and plan list them; nothing is allocated.
 std::vector<ModelParameter> model_parameters(const ModelConfig& model);
 

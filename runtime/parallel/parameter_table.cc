@@ -241,15 +241,17 @@ std::vector<int64_t> local_shape(const ModelParameter& parameter, int64_t tp, in
   return shape;
 }
 
+bool lies_in_any(const std::vector<std::string>& patterns, const ModelParameter& parameter) {
+  return std::ranges::any_of(parameter.names, [&](const std::string& name) {
+    return std::ranges::any_of(patterns, [&](const std::string& pattern) { return lies_in(pattern, name); });
+  });
+}
+
 void freeze(std::vector<ModelParameter>& parameters, const std::vector<std::string>& frozen,
             const std::optional<std::vector<std::string>>& trained) {
   for (ModelParameter& parameter : parameters) {
-    const auto in_any = [&](const std::vector<std::string>& patterns) {
-      return std::ranges::any_of(parameter.names, [&](const std::string& name) {
-        return std::ranges::any_of(patterns, [&](const std::string& pattern) { return lies_in(pattern, name); });
-      });
-    };
-    if (!in_any(frozen) && (!trained || is_adapter(parameter.name) || in_any(*trained))) continue;
+    const bool is_trained = !trained || is_adapter(parameter.name) || lies_in_any(*trained, parameter);
+    if (is_trained && !lies_in_any(frozen, parameter)) continue;
     parameter.trainable = false;
     parameter.tensor.set_requires_grad(false);
   }

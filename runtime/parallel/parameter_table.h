@@ -78,6 +78,9 @@ bool is_of_experts(std::string_view name, const std::vector<int64_t>& global_sha
 /// How many experts there are in each of the model's mixtures; 0 without.
 int64_t expert_count(const std::vector<ModelParameter>& parameters);
 
+/// Whether one of the parameter's names lies in one of `patterns`.
+bool lies_in_any(const std::vector<std::string>& patterns, const ModelParameter& parameter);
+
 /// Takes the gradient from the parameters of which a name lies in one of `frozen`; where `trained` is given, from all
 /// but adapters and those of which a name lies in it.
 void freeze(std::vector<ModelParameter>& parameters, const std::vector<std::string>& frozen,

@@ -8,19 +8,7 @@ with {}.
 
 import json
 import sys
-import tomllib
 import zlib
-
-
-def answer(message):
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
-
-
-def native(choice):
-    """What a user of Optuna sees of a choice: its value, where Optuna can keep that, else its text."""
-    value = tomllib.loads("value = " + choice)["value"]
-    return value if isinstance(value, (bool, int, float, str)) else choice
 
 
 def distribution(optuna, dimension):
@@ -34,7 +22,7 @@ def distribution(optuna, dimension):
 
 def as_toml(dimension, value):
     if "choices" in dimension:
-        return next(choice for choice in dimension["choices"] if type(native(choice)) is type(value) and native(choice) == value)
+        return choice_of(dimension, value)
     return repr(value)
 
 

@@ -15,9 +15,11 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kOptunaProgram =
+#include "runtime/search/drawn_values.inc"
 #include "runtime/search/optuna_helper.inc"
     ;
 constexpr const char* kRayProgram =
+#include "runtime/search/drawn_values.inc"
 #include "runtime/search/ray_helper.inc"
     ;
 

@@ -8,19 +8,7 @@ import importlib.util
 import json
 import os
 import sys
-import tomllib
 import types
-
-
-def answer(message):
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
-
-
-def native(choice):
-    """A choice as Tune draws it: its value, where that is simple, else its text."""
-    value = tomllib.loads("value = " + choice)["value"]
-    return value if isinstance(value, (bool, int, float, str)) else choice
 
 
 def domain(tune, dimension):
@@ -36,7 +24,7 @@ def domain(tune, dimension):
 
 def as_toml(dimension, value):
     if "choices" in dimension:
-        return next(choice for choice in dimension["choices"] if type(native(choice)) is type(value) and native(choice) == value)
+        return choice_of(dimension, value)
     if dimension["step"]:
         value = dimension["low"] + int(value) * dimension["step"]
     return repr(int(value) if dimension["whole"] else float(value))

@@ -97,7 +97,6 @@ ParquetSamples::ParquetSamples(std::vector<DataFile> files, const ModelConfig& m
     : files_(std::move(files)), open_(kOpenFiles), decoded_(kCachedBytes) {
   const Task& task = *find_task(model.entry->task);
   has_decoder_ = task.labels == Task::Labels::each_target_token;
-  zero_is_padding_ = is_of_sessions(task);
   task_ = &task;
   for (size_t file = 0; file < files_.size(); ++file) open_file(file, model);
   makes_labels_ = std::ranges::find(columns_, "labels", &RowColumn::name) == columns_.end();
@@ -303,11 +302,7 @@ Batch ParquetSamples::read(std::span<const SamplePlace> places, int64_t samples)
           .fill_(1);
   }
   add_item_mask(*task_, batch);
-  if (makes_labels_) {
-    batch.labels = batch.input_ids.clone();
-    if (batch.attention_mask.defined()) batch.labels.masked_fill_(batch.attention_mask.eq(0), kIgnoredTarget);
-    if (zero_is_padding_) batch.labels.masked_fill_(batch.input_ids.eq(0), kIgnoredTarget);
-  }
+  if (makes_labels_) batch.labels = made_labels(*task_, batch, /*texts=*/1);
   batch.labels.slice(0, static_cast<int64_t>(places.size())).fill_(kIgnoredTarget);
   return batch;
 }

@@ -67,7 +67,7 @@ class ParquetSamples final : public Samples {
   std::vector<int64_t> begin_ = {0};  // where each row group's rows begin, and last the number of all
   std::optional<PartitionOrder> order_;
   const Task* task_ = nullptr;
-  bool has_decoder_, makes_labels_, zero_is_padding_;
+  bool has_decoder_, makes_labels_;
 
   mutable std::once_flag measured_;
   mutable std::vector<UnpaddedLength> lengths_;

@@ -175,11 +175,6 @@ fs::path checkpoint_to_resume(const RunConfig& config, const std::string& name, 
   return fs::is_symlink(checkpoint) ? config.checkpoints() / fs::read_symlink(checkpoint).filename() : checkpoint;
 }
 
-/// Whether a path of optim.frozen or optim.groups means the parameter, by one of its names.
-bool holds(const std::string& pattern, const ModelParameter& parameter) {
-  return std::ranges::any_of(parameter.names, [&](const std::string& name) { return lies_in(pattern, name); });
-}
-
 /// The paths that lead to a parameter, of which numbers are "*" where the pattern they are to be compared with has
 /// that.
 void add_paths(const std::string& name, bool with_stars, std::vector<std::string>& paths) {
@@ -197,7 +192,7 @@ void check_pattern(const RunConfig& config, const char* key, const std::string& 
                    const std::vector<ModelParameter>& parameters) {
   std::vector<std::string> paths;
   for (const ModelParameter& parameter : parameters) {
-    if (holds(pattern, parameter)) return;
+    if (lies_in_any({pattern}, parameter)) return;
     for (const std::string& name : parameter.names) add_paths(name, pattern.find('*') != std::string::npos, paths);
   }
   const auto nearest = nearest_name(pattern, paths);
@@ -374,7 +369,8 @@ void check_named_parameters(const RunConfig& config) {
     refuse_setting(config, "optim.frozen", "optim.frozen leaves nothing to train: name fewer modules");
   for (const ParameterGroup& group : groups)
     for (const std::string& pattern : group.match)
-      if (std::ranges::none_of(parameters, [&](const ModelParameter& parameter) { return holds(pattern, parameter); }))
+      if (std::ranges::none_of(parameters,
+                               [&](const ModelParameter& parameter) { return lies_in_any({pattern}, parameter); }))
         refuse_setting(
             config, "optim.groups",
             fmt::format("optim.groups has \"{}\", of which nothing is trained: leave the group out", pattern));

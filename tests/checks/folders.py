@@ -48,7 +48,7 @@ def folder_of(path):
 
 def main():
     project = pathlib.Path(sys.argv[1])
-    built = {"generator/build_config.h", "checks/build_identity.h", "runtime/search/optuna_helper.inc", "runtime/search/ray_helper.inc", "runtime/train/wandb_helper.inc", "runtime/tokenizer/chat_template.inc", "runtime/tokenizer/tokenizer_helper.inc", "runtime/prepare/parquet_helper.inc", *(f"runtime/report/{part}.inc" for part in ("style.css", "charts.js", "runs.js", "searches.js"))}
+    built = {"generator/build_config.h", "checks/build_identity.h", "runtime/search/drawn_values.inc", "runtime/search/optuna_helper.inc", "runtime/search/ray_helper.inc", "runtime/train/wandb_helper.inc", "runtime/tokenizer/chat_template.inc", "runtime/tokenizer/tokenizer_helper.inc", "runtime/prepare/parquet_helper.inc", *(f"runtime/report/{part}.inc" for part in ("style.css", "charts.js", "runs.js", "searches.js"))}
     wrong, seen = [], 0
     for top in sorted({folder.split("/")[0] for folder in MAY_INCLUDE}):
         for file in sorted((project / top).rglob("*")):

@@ -1,0 +1,21 @@
+"""Joined to optuna_helper.py and ray_helper.py: answers, and choices as the libraries draw them."""
+
+import json
+import sys
+import tomllib
+
+
+def answer(message):
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def native(choice):
+    """What a library sees of a choice: its value, where that is simple, else its text."""
+    value = tomllib.loads("value = " + choice)["value"]
+    return value if isinstance(value, (bool, int, float, str)) else choice
+
+
+def choice_of(dimension, value):
+    """The choice that was drawn by its native value."""
+    return next(choice for choice in dimension["choices"] if type(native(choice)) is type(value) and native(choice) == value)
