@@ -307,7 +307,7 @@ class MPNetModelImpl : public Module {
     const Tensor bucket = relative_position_bucket(position.unsqueeze(0) - position.unsqueeze(1));
     const Tensor bias = encoder->relative_attention_bias(bucket).permute({2, 0, 1}).unsqueeze(0);
     const Tensor visible = visible_keys(bidirectional_mask(batch), seq, batch.input_ids.device());
-    return bias.masked_fill(visible.logical_not(), -std::numeric_limits<float>::infinity());
+    return bias.masked_fill(visible.logical_not(), -std::numeric_limits<float>::infinity()).contiguous();
   }
 
   MPNetEmbeddings embeddings;
@@ -347,7 +347,7 @@ class MPNetForSentenceEmbeddingImpl : public Module {
     const Tensor bucket = relative_position_bucket(position.unsqueeze(0) - position.unsqueeze(1));
     const Tensor bias = encoder->relative_attention_bias(bucket).permute({2, 0, 1}).unsqueeze(0);
     const Tensor visible = visible_keys(bidirectional_mask(batch), seq, batch.input_ids.device());
-    return bias.masked_fill(visible.logical_not(), -std::numeric_limits<float>::infinity());
+    return bias.masked_fill(visible.logical_not(), -std::numeric_limits<float>::infinity()).contiguous();
   }
 
   MPNetEmbeddings embeddings;
@@ -399,7 +399,7 @@ class MPNetForSentencePairClassificationImpl : public Module {
     const Tensor bucket = relative_position_bucket(position.unsqueeze(0) - position.unsqueeze(1));
     const Tensor bias = encoder->relative_attention_bias(bucket).permute({2, 0, 1}).unsqueeze(0);
     const Tensor visible = visible_keys(bidirectional_mask(batch), seq, batch.input_ids.device());
-    return bias.masked_fill(visible.logical_not(), -std::numeric_limits<float>::infinity());
+    return bias.masked_fill(visible.logical_not(), -std::numeric_limits<float>::infinity()).contiguous();
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }

@@ -235,7 +235,7 @@ class T5RelativeAttentionBiasImpl : public Module {
     const Tensor position = at::arange(visible.size(-1), visible.options().dtype(at::kLong));
     const Tensor rows = at::embedding(weight, bucket(position.unsqueeze(0) - position.unsqueeze(1)));
     const Tensor bias = rows.permute({2, 0, 1}).unsqueeze(0);
-    return bias.masked_fill(visible.logical_not(), plain::lowest(bias.scalar_type()));
+    return bias.masked_fill(visible.logical_not(), plain::lowest(bias.scalar_type())).contiguous();
   }
 
   void reset_parameters() override { init::normal_(weight, 0.0, std); }

@@ -113,7 +113,7 @@ struct MPNetModelImpl : bert::BertModelImpl {
     const Tensor bucket = relative_position_bucket(position.unsqueeze(0) - position.unsqueeze(1));
     const Tensor bias = encoder->relative_attention_bias(bucket).permute({2, 0, 1}).unsqueeze(0);
     const Tensor visible = visible_keys(bidirectional_mask(batch), seq, batch.input_ids.device());
-    return bias.masked_fill(visible.logical_not(), -std::numeric_limits<float>::infinity());
+    return bias.masked_fill(visible.logical_not(), -std::numeric_limits<float>::infinity()).contiguous();
   }
 
   Tensor forward(const Batch& batch) {

@@ -17,7 +17,7 @@ namespace modular {
 namespace {
 
 struct Descriptor {
-  explicit Descriptor(const std::filesystem::path& path) : value(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  explicit Descriptor(const std::filesystem::path& path) : value(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   ~Descriptor() {

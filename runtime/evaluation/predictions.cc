@@ -44,10 +44,10 @@ Predictions of_sentences(const ModelConfig&, const Batch&, int64_t samples, cons
   return {{"embeddings", logits.size(0) == samples ? logits : logits.unflatten(0, {samples, -1})}};
 }
 
-using Of = Predictions (*)(const ModelConfig&, const Batch&, int64_t, const Tensor&);
+using PredictionsOf = Predictions (*)(const ModelConfig&, const Batch&, int64_t, const Tensor&);
 
-Of find(std::string_view task) {
-  static constexpr std::pair<std::string_view, Of> kinds[] = {{"sequence-classification", of_rows},
+PredictionsOf find(std::string_view task) {
+  static constexpr std::pair<std::string_view, PredictionsOf> kinds[] = {{"sequence-classification", of_rows},
                                                               {"sentence-pair-classification", of_rows},
                                                               {"image-classification", of_rows},
                                                               {"token-classification", of_tokens},

@@ -135,6 +135,13 @@ inline Tensor with_cached(const Tensor& keys_or_values) {
   return bound.cache ? bound.cache->append(keys_or_values) : keys_or_values;
 }
 
+/// The program's fused form under a tensor of numbers; undefined where there is none.
+inline Tensor fused_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
+                                double scale, const DropoutDraw* drawn = nullptr) {
+  if (!fused.attention_with_biases || mask.scalar_type() == at::kBool) return {};
+  return fused.attention_with_biases(query, key, value, mask, scale, drawn);
+}
+
 /// attention() and attention_with_biases() with a dropout layer that drops; `part` says which of all heads these are.
 template <class Mask>
 Tensor attention_dropping(const Tensor& query, const Tensor& key, const Tensor& value, const Mask& mask, double scale,
@@ -148,6 +155,8 @@ Tensor attention_dropping(const Tensor& query, const Tensor& key, const Tensor& 
   drawn.part = part;
   if constexpr (std::is_same_v<Mask, AttentionMask>) {
     if (fused.attention && !softcap) return fused.attention(query, key, value, mask, scale, &drawn);
+  } else if (!softcap) {
+    if (const Tensor mixed = fused_with_biases(query, key, value, mask, scale, &drawn); mixed.defined()) return mixed;
   }
   return plain::attention_dropping(query, key, value, mask, scale, softcap, drawn);
 }
@@ -181,7 +190,8 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
               "bidirectional_mask or whole_mask");
   const Tensor keys = detail::with_cached(key), values = detail::with_cached(value);
   if (softcap) return plain::capped_attention(query, keys, values, mask, scale, *softcap);
-  return plain::attention(query, keys, values, mask, scale);
+  const Tensor mixed = detail::fused_with_biases(query, keys, values, mask, scale);
+  return mixed.defined() ? mixed : plain::attention(query, keys, values, mask, scale);
 }
 
 /// attention() that drops some of the shares which keys have in what a query mixes (Vaswani et al.).
@@ -227,7 +237,9 @@ inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const
 inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& biases,
                                     double scale) {
   const Tensor keys = detail::with_cached(key), values = detail::with_cached(value);
-  return plain::mix_values(plain::attention_shares(query, keys, biases, scale, std::nullopt), values);
+  const Tensor mixed = detail::fused_with_biases(query, keys, values, biases, scale);
+  return mixed.defined() ? mixed
+                         : plain::mix_values(plain::attention_shares(query, keys, biases, scale, std::nullopt), values);
 }
 
 /// The same with some of the shares dropped, which keys have in what a query mixes.

@@ -19,6 +19,9 @@ struct FusedFunctions {
   /// Drops shares as `drawn` says; null for none.
   Tensor (*attention)(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask,
                       double scale, const DropoutDraw* drawn) = nullptr;
+  /// Undefined where a device has no form of it; the caller then takes its own.
+  Tensor (*attention_with_biases)(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& biases,
+                                  double scale, const DropoutDraw* drawn) = nullptr;
   Tensor (*dropout)(const Tensor& x, const DropoutDraw& drawn) = nullptr;
   Tensor (*cross_entropy)(const Tensor& logits, const Tensor& targets) = nullptr;
 };

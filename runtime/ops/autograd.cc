@@ -102,10 +102,13 @@ DropoutDraw draw_of(const Tensor& samples, const c10::IValue& numbers) {
 
 struct Attention : Function<Attention> {
   static Tensor forward(AutogradContext* context, const Tensor& query, const Tensor& key, const Tensor& value,
-                        const AttentionMask& mask, double scale, const DropoutDraw* drawn) {
-    auto [output, log_sum_exp] = operations_for(query.device())->attention(query, key, value, mask, scale, drawn);
-    context->save_for_backward(
-        {query, key, value, mask.padding, mask.documents, output, log_sum_exp, drawn ? drawn->samples : Tensor()});
+                        const std::optional<Tensor>& given_biases, const AttentionMask& mask, double scale,
+                        const DropoutDraw* drawn) {
+    const Tensor biases = given_biases.value_or(Tensor());
+    auto [output, normalizer] =
+        operations_for(query.device())->attention(query, key, value, mask, biases, scale, drawn);
+    context->save_for_backward({query, key, value, mask.padding, mask.documents, output, normalizer,
+                                drawn ? drawn->samples : Tensor(), biases});
     context->saved_data["causal"] = mask.causal;
     context->saved_data["reach"] = mask.reach;
     context->saved_data["scale"] = scale;
@@ -119,11 +122,13 @@ struct Attention : Function<Attention> {
                                 context->saved_data["reach"].toOptional<int64_t>(), saved[3], saved[4]};
     std::optional<DropoutDraw> drawn;
     if (saved[7].defined()) drawn = draw_of(saved[7], context->saved_data["drawn"]);
-    auto [dquery, dkey, dvalue] =
+    auto [dquery, dkey, dvalue, dbiases] =
         operations_for(saved[0].device())
-            ->attention_backward(grads[0], saved[0], saved[1], saved[2], mask, context->saved_data["scale"].toDouble(),
-                                 drawn ? &*drawn : nullptr, saved[5], saved[6]);
-    return {dquery, dkey, dvalue, {}, {}, {}};
+            ->attention_backward(grads[0], saved[0], saved[1], saved[2], mask, saved[8],
+                                 saved[8].defined() && context->needs_input_grad(3),
+                                 context->saved_data["scale"].toDouble(), drawn ? &*drawn : nullptr, saved[5],
+                                 saved[6]);
+    return {dquery, dkey, dvalue, dbiases, {}, {}, {}};
   }
 };
 
@@ -176,26 +181,46 @@ Tensor fused_cross_entropy(const Tensor& logits, const Tensor& targets) {
   return CrossEntropy::apply(logits.flatten(0, -2), targets.flatten());
 }
 
+/// Whether attention has a fused form for queries, keys and values like these.
+bool is_attention_fusable(const Tensor& query, const Tensor& key, const Tensor& value) {
+  const Operations* operations = operations_for(query.device());
+  return operations && operations->attention && is_fusable(query) && same_type_and_device(query, key) &&
+         same_type_and_device(query, value) && query.dim() == 4 && key.dim() == 4 && key.sizes() == value.sizes() &&
+         query.numel() > 0 && key.numel() > 0 && key.size(0) == query.size(0) && key.size(3) == query.size(3) &&
+         query.size(1) % key.size(1) == 0;
+}
+
 Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask,
                        double scale, const DropoutDraw* drawn) {
-  const Operations* operations = operations_for(query.device());
   const auto fits = [&] {
-    if (query.dim() != 4 || key.dim() != 4 || key.sizes() != value.sizes() || query.numel() == 0) return false;
     const int64_t batch = query.size(0), seq = query.size(2);
     const auto is_of_keys = [&](const Tensor& part, at::ScalarType type) {
       return !part.defined() || (part.scalar_type() == type && part.device() == query.device() && part.dim() == 2 &&
                                  (part.size(0) == 1 || part.size(0) == batch) && part.size(1) == seq);
     };
-    return key.size(0) == batch && key.size(2) == seq && key.size(3) == query.size(3) &&
-           query.size(1) % key.size(1) == 0 && is_of_keys(mask.padding, at::kBool) &&
-           is_of_keys(mask.documents, at::kLong);
+    return key.size(2) == seq && is_of_keys(mask.padding, at::kBool) && is_of_keys(mask.documents, at::kLong);
   };
-  if (!operations || !operations->attention || !is_fusable(query) || !same_type_and_device(query, key) ||
-      !same_type_and_device(query, value) || !fits())
+  if (!is_attention_fusable(query, key, value) || !fits())
     return drawn ? plain::attention_dropping(query, key, value, mask, scale, std::nullopt, *drawn)
                  : plain::attention(query, key, value, mask, scale);
   RECORD_USER_SCOPE("modular::Attention");
-  return Attention::apply(query, key, value, mask, scale, drawn);
+  return Attention::apply(query, key, value, std::optional<Tensor>(), mask, scale, drawn);
+}
+
+Tensor fused_attention_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& biases,
+                                   double scale, const DropoutDraw* drawn) {
+  if (!is_attention_fusable(query, key, value) || biases.device() != query.device() || biases.dim() != 4 ||
+      !at::isFloatingType(biases.scalar_type()))
+    return {};
+  const int64_t batch = query.size(0), seq = query.size(2), keys = key.size(2);
+  // A token that is generated would leave most of a block of queries empty.
+  if (!at::GradMode::is_enabled() && seq < keys) return {};
+  const auto fits = [&](int64_t dimension, int64_t size) {
+    return biases.size(dimension) == 1 || biases.size(dimension) == size;
+  };
+  if (!fits(0, batch) || !fits(1, query.size(1)) || !fits(2, seq) || biases.size(3) != keys) return {};
+  RECORD_USER_SCOPE("modular::AttentionWithBiases");
+  return Attention::apply(query, key, value, std::optional(biases.to(at::kFloat)), AttentionMask(), scale, drawn);
 }
 
 Tensor fused_dropout(const Tensor& x, const DropoutDraw& drawn) {
@@ -228,6 +253,7 @@ void install_fused_functions() {
   fused.gated_activation = fused_gated_activation;
   fused.rotary = fused_rotary;
   fused.attention = fused_attention;
+  fused.attention_with_biases = fused_attention_with_biases;
   fused.dropout = fused_dropout;
   fused.cross_entropy = fused_cross_entropy;
 }

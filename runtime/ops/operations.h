@@ -35,28 +35,33 @@ struct Operations {
   /// The gradient of the logits; `grad` is float32 [].
   at::Tensor (*cross_entropy_backward)(const at::Tensor& grad, const at::Tensor& logits, const at::Tensor& targets,
                                        const at::Tensor& log_sum_exp);
-  /// Output [batch, seq, heads * head_dim] and float32 log(sum(exp(scores))) [batch, heads, seq] of query [batch,
-  /// heads, seq, head_dim] and key and value [batch, key_value_heads, seq, head_dim]. A query that sees no key mixes 0.
-  /// `drawn` says which shares are dropped, or is null. Null where a device has none of its own.
+  /// Output [batch, seq, heads * head_dim] and, for the backward, a float32 normalizer [batch, heads, seq] of query
+  /// [batch, heads, seq, head_dim] and key and value [batch, key_value_heads, keys, head_dim]; under a mask that hides
+  /// some there are as many keys as queries. A query that sees no key mixes 0. `biases` are float32 [batch or 1, heads
+  /// or 1, seq or 1, keys], added to the scores, or undefined. `drawn` says which shares are dropped, or is null. Null
+  /// where a device has none of its own.
   std::pair<at::Tensor, at::Tensor> (*attention)(const at::Tensor& query, const at::Tensor& key,
-                                                 const at::Tensor& value, const AttentionMask& mask, double scale,
-                                                 const DropoutDraw* drawn);
-  /// The gradients of query, key and value.
-  std::array<at::Tensor, 3> (*attention_backward)(const at::Tensor& grad, const at::Tensor& query,
+                                                 const at::Tensor& value, const AttentionMask& mask,
+                                                 const at::Tensor& biases, double scale, const DropoutDraw* drawn);
+  /// The gradients of query, key, value and, where `of_biases`, the biases.
+  std::array<at::Tensor, 4> (*attention_backward)(const at::Tensor& grad, const at::Tensor& query,
                                                   const at::Tensor& key, const at::Tensor& value,
-                                                  const AttentionMask& mask, double scale, const DropoutDraw* drawn,
-                                                  const at::Tensor& output, const at::Tensor& log_sum_exp);
+                                                  const AttentionMask& mask, const at::Tensor& biases, bool of_biases,
+                                                  double scale, const DropoutDraw* drawn, const at::Tensor& output,
+                                                  const at::Tensor& normalizer);
   /// x [batch, ..., features] with what is drawn dropped; the gradient's dropout is the same.
   at::Tensor (*dropout)(const at::Tensor& x, const DropoutDraw& drawn);
 };
 
 /// The CPU's attention, which cpu_operations() names.
 std::pair<at::Tensor, at::Tensor> cpu_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                                                const AttentionMask& mask, double scale, const DropoutDraw* drawn);
-std::array<at::Tensor, 3> cpu_attention_backward(const at::Tensor& grad, const at::Tensor& query, const at::Tensor& key,
-                                                 const at::Tensor& value, const AttentionMask& mask, double scale,
+                                                const AttentionMask& mask, const at::Tensor& biases, double scale,
+                                                const DropoutDraw* drawn);
+std::array<at::Tensor, 4> cpu_attention_backward(const at::Tensor& grad, const at::Tensor& query, const at::Tensor& key,
+                                                 const at::Tensor& value, const AttentionMask& mask,
+                                                 const at::Tensor& biases, bool of_biases, double scale,
                                                  const DropoutDraw* drawn, const at::Tensor& output,
-                                                 const at::Tensor& log_sum_exp);
+                                                 const at::Tensor& normalizer);
 
 /// The CPU's operations.
 const Operations& cpu_operations();

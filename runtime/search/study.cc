@@ -18,10 +18,10 @@ namespace modular {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json to_json(const Trial& trial, const std::vector<Objective>& objectives) {
-  Json json = {{"trial", trial.number}};
+OrderedJson to_json(const Trial& trial, const std::vector<Objective>& objectives) {
+  OrderedJson json = {{"trial", trial.number}};
   for (const auto& [key, value] : trial.settings) json["settings"][key] = value;
   if (trial.failure.empty())
     for (size_t i = 0; i < objectives.size(); ++i) json["values"][objectives[i].name] = trial.values[i];
@@ -32,7 +32,7 @@ Json to_json(const Trial& trial, const std::vector<Objective>& objectives) {
   return json;
 }
 
-Trial trial_from(const Json& json, const std::vector<Objective>& objectives) {
+Trial trial_from(const OrderedJson& json, const std::vector<Objective>& objectives) {
   Trial trial{.number = json.at("trial"),
               .failure = json.value("failure", ""),
               .pruned = json.value("pruned", false),
@@ -80,11 +80,11 @@ std::vector<Trial> read_trials(std::istream& in, const fs::path& file, const std
   for (int64_t number = 2; std::getline(in, line); ++number) {
     if (in.eof()) break;  // a line that was cut off: that trial has not ended
     try {
-      Trial trial = trial_from(Json::parse(line), objectives);
+      Trial trial = trial_from(OrderedJson::parse(line), objectives);
       if (std::ranges::find(trials, trial.number, &Trial::number) != trials.end())
         throw ConfigError(fmt::format("{}:{}: has trial {} again", file.string(), number, trial.number));
       trials.push_back(std::move(trial));
-    } catch (const Json::exception& error) {
+    } catch (const OrderedJson::exception& error) {
       throw ConfigError(fmt::format("{}:{}: is no trial of this study ({}): restore the file, or remove the line",
                                     file.string(), number, json_problem(error)));
     }
@@ -138,8 +138,8 @@ StudyRecord read_study(const fs::path& folder) {
   if (!std::getline(in, line)) throw ConfigError(fmt::format("{} cannot be read, or is empty", file.string()));
   StudyRecord record;
   try {
-    record.config = searched(Json::parse(line).at("study").dump());
-  } catch (const Json::exception& error) {
+    record.config = searched(OrderedJson::parse(line).at("study").dump());
+  } catch (const OrderedJson::exception& error) {
     throw ConfigError(
         fmt::format("{}:1: does not say what is searched ({}): restore the file", file.string(), json_problem(error)));
   }
@@ -167,7 +167,7 @@ Study::Study(const SearchConfig& config, const std::string& base, bool resumes) 
                                     (config.dir / of_another).string()));
   fs::create_directories(config.dir / "trials");
   lock_.emplace(config.dir);
-  std::string kept = Json{{"study", Json::parse(identity_of(config))}, {"config", base}}.dump() + "\n";
+  std::string kept = OrderedJson{{"study", OrderedJson::parse(identity_of(config))}, {"config", base}}.dump() + "\n";
   if (resumes) trials_ = take_up(file, config.dir, config.objectives, kept);
   write_file(file, kept);
   out_.open(file, std::ios::app);

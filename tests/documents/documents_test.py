@@ -66,7 +66,7 @@ GROUPS = [
 RUN = {command: more for _, group in GROUPS for command, more in group.items()}
 STANDS_FOR = {"CONFIG": {"search": "search.toml", "advise": "presets/demo.toml"}, "DIR": {"forward": "runs/demo/checkpoints"}}
 NOT_RUN = {
-    "scripts/demo": "installs packages; ctest does not build the project",
+    "scripts/demo": "demo_test.py runs it",
     "scripts/test": "runs this test",
     "modrun [LAUNCHER FLAGS] COMMAND [OPTIONS]": "a form",
     "build/ci/bin/fuzz_proofs --count 5000 --seed 1": "takes an hour; tests/fuzz runs fewer",

@@ -118,7 +118,7 @@ Tensor by_ranges(const cpu::VisibleKeys& visible, int64_t row, int64_t seq) {
 TEST(AttentionMask, AsRangesOfKeysIsTheSame) {
   for (const int64_t seq : {1, 9})
     for (const AttentionMask& mask : all_masks(seq)) {
-      const cpu::VisibleKeys visible(mask, seq);
+      const cpu::VisibleKeys visible(mask, seq, seq);
       const Tensor expected = key_by_key(mask, seq, seq);
       for (int64_t row = 0; row < kBatch; ++row)
         EXPECT_TRUE(at::equal(by_ranges(visible, row, seq), expected[row][0]))
@@ -132,7 +132,7 @@ TEST(AttentionMask, NeedsNothingButRangesWhereTheySayAll) {
   AttentionMask mask = causal_mask(at::tensor({0, 0, 1, 1, 1, 1, 1, 0}, at::kLong).unsqueeze(0), /*window=*/3);
   mask.documents = at::tensor({5, 5, 5, 5, 2, 2, 2, 2}, at::kLong).unsqueeze(0);
   cpu::AttentionShape shape{};
-  const cpu::VisibleKeys visible(mask, seq);
+  const cpu::VisibleKeys visible(mask, seq, seq);
   visible.set(shape, 0);
   EXPECT_EQ(shape.present, nullptr);
   EXPECT_EQ(shape.documents, nullptr);

@@ -122,6 +122,93 @@ INSTANTIATE_TEST_SUITE_P(
              at::toString(std::get<1>(info.param));
     });
 
+// ---- With biases ----
+
+struct BiasCase {
+  int64_t batch, heads, key_value_heads, seq, keys, dim;
+  std::vector<int64_t> biases;  // their sizes, some of them 1
+  enum class Hidden { none, some, all_of_a_row } hidden = Hidden::none;
+  double drop = 0.0;
+};
+
+/// Numbers of a case's sizes; the least value hides every third key, or from every third query all keys.
+Tensor biases_of(const BiasCase& of, at::ScalarType type) {
+  const Tensor biases = at::randn(of.biases);
+  const Tensor place = at::arange(of.biases[3]);
+  if (of.hidden == BiasCase::Hidden::some) return biases.masked_fill(place.remainder(3).eq(1), plain::lowest(type));
+  if (of.hidden == BiasCase::Hidden::none) return biases;
+  return biases.masked_fill(at::arange(of.biases[2]).remainder(3).eq(1).view({-1, 1}), plain::lowest(type));
+}
+
+class FusedBiasesTest : public ::testing::TestWithParam<std::tuple<BiasCase, at::ScalarType>> {};
+
+// Against the formula in float64, with what is dropped from the plain form of the words (dropout_test.cc).
+TEST_P(FusedBiasesTest, AgreeWithTheFormula) {
+  const auto& [of, type] = GetParam();
+  const WithFused installed;
+  at::manual_seed(7);
+  std::vector<Tensor> inputs, wide;
+  const auto input = [&](const Tensor& x) {
+    inputs.push_back(x.to(type).requires_grad_());
+    wide.push_back(x.to(type).to(at::kDouble).requires_grad_());
+  };
+  input(at::randn({of.batch, of.seq, of.heads, of.dim}).transpose(1, 2));
+  for (int i = 0; i < 2; ++i) input(at::randn({of.batch, of.keys, of.key_value_heads, of.dim}).transpose(1, 2));
+  input(biases_of(of, type));
+  const DropoutDraw draw = {.samples = at::arange(of.batch, at::kLong) + 3, .key = 99, .p = of.drop, .part = 1};
+  const double scale = 0.4;
+
+  const Tensor found =
+      fused.attention_with_biases(inputs[0], inputs[1], inputs[2], inputs[3], scale, of.drop > 0 ? &draw : nullptr);
+  ASSERT_TRUE(found.defined());
+  const int64_t group = of.heads / of.key_value_heads;
+  const Tensor scores = at::matmul(wide[0], wide[1].repeat_interleave(group, 1).transpose(-2, -1)) * scale;
+  Tensor shares = at::softmax(scores + wide[3], -1);
+  if (of.drop > 0) shares = shares * plain::kept(draw, of.heads, of.seq, of.keys, of.heads, 0) / (1.0 - of.drop);
+  const Tensor expected = at::matmul(shares, wide[2].repeat_interleave(group, 1)).transpose(1, 2).flatten(2);
+  const Tensor upstream = at::randn(found.sizes()).to(type);
+  const auto gradients = torch::autograd::grad({found}, inputs, {upstream});
+  const auto exact = torch::autograd::grad({expected}, wide, {upstream.to(at::kDouble)});
+
+  const double tolerance = type == at::kFloat ? 3e-6 : 1e-2;
+  EXPECT_LE(relative_difference(found.detach(), expected.detach()), tolerance);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    EXPECT_LE(relative_difference(gradients[i], exact[i]), tolerance) << "gradient of input " << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, FusedBiasesTest,
+    ::testing::Combine(
+        ::testing::Values(BiasCase{1, 1, 1, 1, 1, 1, {1, 1, 1, 1}}, BiasCase{3, 2, 2, 40, 40, 16, {1, 2, 40, 40}},
+                          BiasCase{3, 4, 2, 33, 33, 8, {3, 4, 33, 33}}, BiasCase{2, 4, 2, 50, 50, 24, {2, 1, 50, 50}},
+                          BiasCase{2, 3, 1, 70, 70, 16, {1, 1, 70, 70}}, BiasCase{3, 2, 2, 20, 75, 16, {3, 1, 1, 75}},
+                          BiasCase{2, 2, 1, 90, 31, 8, {1, 2, 90, 31}},
+                          BiasCase{3, 2, 2, 40, 40, 16, {1, 2, 40, 40}, BiasCase::Hidden::some},
+                          BiasCase{2, 2, 2, 45, 45, 8, {1, 2, 45, 45}, BiasCase::Hidden::all_of_a_row},
+                          BiasCase{3, 2, 2, 66, 66, 16, {1, 2, 66, 66}, BiasCase::Hidden::none, 0.3},
+                          BiasCase{2, 4, 2, 35, 130, 16, {2, 4, 35, 130}, BiasCase::Hidden::some, 0.2}),
+        ::testing::Values(at::kFloat, at::kBFloat16)),
+    [](const auto& info) {
+      const BiasCase& of = std::get<0>(info.param);
+      return "case" + std::to_string(info.index) + "seq" + std::to_string(of.seq) + "keys" + std::to_string(of.keys) +
+             at::toString(std::get<1>(info.param));
+    });
+
+TEST(FusedBiases, AreOneSumWhateverTheThreads) {
+  const WithFused installed;
+  const int threads = at::get_num_threads();
+  at::manual_seed(11);
+  const Tensor query = at::randn({5, 3, 40, 8}).requires_grad_(), biases = at::randn({1, 3, 40, 40}).requires_grad_();
+  std::vector<Tensor> found;
+  for (const int count : {1, 2, 3}) {
+    at::set_num_threads(count);
+    const Tensor mixed = fused.attention_with_biases(query, query, query, biases, 0.3, nullptr);
+    found.push_back(torch::autograd::grad({mixed.square().sum()}, {biases})[0]);
+  }
+  at::set_num_threads(threads);
+  EXPECT_TRUE(found[0].equal(found[1]) && found[0].equal(found[2]));
+}
+
 // ---- The plain form ----
 
 /// What libtorch's attention is asked for while it lives.

@@ -114,7 +114,8 @@ TEST_F(Chat, ARowThatTheTemplateCannotWriteIsRefusedByItsPlace) {
   const std::string twice =
       "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"user\", \"content\": \"b\"}, {\"role\": "
       "\"assistant\", \"content\": \"c\"}]}\n";
-  EXPECT_THAT(refusal(kRow + twice, "instruct"), HasSubstr("a.jsonl:2: roles must alternate"));
+  EXPECT_THAT(refusal(kRow + twice, "instruct"),
+              HasSubstr("a.jsonl:2: the chat template cannot write it: TemplateError: roles must alternate"));
   const std::string thoughts =
       "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\", "
       "\"reasoning_content\": \"hm\"}, {\"role\": \"user\", \"content\": \"c\"}, {\"role\": \"assistant\", "
@@ -131,7 +132,8 @@ TEST_F(Chat, ARowThatTheTemplateCannotWriteIsRefusedByItsPlace) {
               HasSubstr("a.jsonl:1: \"messages\" is \"hello\", and a list of messages like {\"role\": \"user\", "));
   EXPECT_THAT(refusal("{\"messages\": [{\"content\": \"a\"}]}\n", "chatml"), HasSubstr("and a list of messages like"));
   // The day would make other data of the same rows tomorrow.
-  EXPECT_THAT(refusal(kRow, "dated"), HasSubstr("a.jsonl:1: 'strftime_now' is undefined"));
+  EXPECT_THAT(refusal(kRow, "dated"),
+              HasSubstr("a.jsonl:1: the chat template cannot write it: UndefinedError: 'strftime_now' is undefined"));
 }
 
 TEST_F(Chat, ATokenizerWithoutATemplateThatIsReadIsRefused) {

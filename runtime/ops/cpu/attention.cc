@@ -13,104 +13,143 @@ using cpu::read, cpu::with_element_type, cpu::write;
 
 Tensor with_contiguous_vectors(const Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
 
-}  // namespace
+/// What forward and backward are given, as the kernels read it.
+struct Given {
+  Tensor query, key, value, biases;  // the biases [batch or 1, heads, seq, keys], a head's perhaps at another's place
+  int64_t batch, heads, seq, dim, kv_heads, keys;
+  cpu::VisibleKeys visible;
+  double scale;
+  const DropoutDraw* drawn;
 
-std::pair<Tensor, Tensor> cpu_attention(const Tensor& query_given, const Tensor& key_given, const Tensor& value_given,
-                                        const AttentionMask& mask, double scale, const DropoutDraw* drawn) {
-  const Tensor query = with_contiguous_vectors(query_given), key = with_contiguous_vectors(key_given),
-               value = with_contiguous_vectors(value_given);
-  const int64_t batch = query.size(0), heads = query.size(1), seq = query.size(2), dim = query.size(3);
-  const int64_t kv_heads = key.size(1);
-  const Tensor output = at::empty({batch, seq, heads * dim}, query.options());
-  const Tensor log_sum_exp = at::empty({batch, heads, seq}, query.options().dtype(at::kFloat));
-  const cpu::VisibleKeys visible(mask, seq);
-  with_element_type(query, [&](auto element) {
-    using T = decltype(element);
-    const T *queries = read<T>(query), *keys = read<T>(key), *values = read<T>(value);
-    T* to = write<T>(output);
-    float* normalizers = write<float>(log_sum_exp);
-    cpu::AttentionShape shape{.seq = seq,
-                              .dim = dim,
-                              .group = heads / kv_heads,
-                              .scale = static_cast<float>(scale),
-                              .visible = nullptr,
-                              .present = nullptr,
-                              .documents = nullptr,
-                              .query = {query.stride(1), query.stride(2)},
-                              .output = {dim, heads * dim},
-                              .key_row = key.stride(2),
-                              .value_row = value.stride(2),
-                              .drop = nullptr};
-    cpu::parallel_ranges(batch * kv_heads, 1, [&](int64_t first, int64_t last) {
-      const Tensor scratch = at::empty({cpu::forward_scratch(shape)}, at::kFloat);
-      cpu::AttentionShape own = shape;
-      for (int64_t piece = first; piece < last; ++piece) {
-        const int64_t sequence = piece / kv_heads, kv_head = piece % kv_heads, head = kv_head * shape.group;
-        visible.set(own, sequence);
-        const cpu::Drop drop = drawn ? cpu::drop_of(*drawn, sequence, drawn->part * heads + head, 0) : cpu::Drop();
-        if (drawn) own.drop = &drop;
-        cpu::attention_kernels<T>().forward(own, queries + sequence * query.stride(0) + head * query.stride(1),
-                                            keys + sequence * key.stride(0) + kv_head * key.stride(1),
-                                            values + sequence * value.stride(0) + kv_head * value.stride(1),
-                                            to + sequence * seq * heads * dim + head * dim,
-                                            normalizers + (sequence * heads + head) * seq, write<float>(scratch));
-      }
-    });
-  });
-  return {output, log_sum_exp};
+  Given(const Tensor& query_given, const Tensor& key_given, const Tensor& value_given, const AttentionMask& mask,
+        const Tensor& biases_given, double scale, const DropoutDraw* drawn)
+      : query(with_contiguous_vectors(query_given)),
+        key(with_contiguous_vectors(key_given)),
+        value(with_contiguous_vectors(value_given)),
+        batch(query.size(0)),
+        heads(query.size(1)),
+        seq(query.size(2)),
+        dim(query.size(3)),
+        kv_heads(key.size(1)),
+        keys(key.size(2)),
+        visible(mask, seq, keys),
+        scale(scale),
+        drawn(drawn) {
+    if (biases_given.defined())
+      biases = with_contiguous_vectors(biases_given).expand({biases_given.size(0), heads, seq, keys});
+  }
+
+  int64_t group() const { return heads / kv_heads; }
+
+  cpu::AttentionShape shape() const {
+    return {.seq = seq,
+            .keys = keys,
+            .dim = dim,
+            .group = group(),
+            .scale = static_cast<float>(scale),
+            .visible = nullptr,
+            .present = nullptr,
+            .documents = nullptr,
+            .query = {query.stride(1), query.stride(2)},
+            .output = {dim, heads * dim},
+            .key_row = key.stride(2),
+            .value_row = value.stride(2),
+            .biases = nullptr,
+            .bias = biases.defined() ? cpu::Strides{biases.stride(1), biases.stride(2)} : cpu::Strides{},
+            .drop = nullptr};
+  }
+
+  /// Calls apply(shape) with what `shape` says of a key/value head and the query heads that share it.
+  template <class Apply>
+  void apply_to(cpu::AttentionShape& shape, int64_t sequence, int64_t kv_head, Apply&& apply) const {
+    const int64_t head = kv_head * group();
+    visible.set(shape, sequence);
+    if (biases.defined())
+      shape.biases =
+          read<float>(biases) + (biases.size(0) == 1 ? 0 : sequence) * biases.stride(0) + head * shape.bias.head;
+    const cpu::Drop drop = drawn ? cpu::drop_of(*drawn, sequence, drawn->part * heads + head, 0) : cpu::Drop();
+    if (drawn) shape.drop = &drop;
+    apply(shape);
+  }
+};
+
+/// The vectors of a head of a sequence; x [batch, heads, positions, dim].
+template <class T>
+const T* head_of(const Tensor& x, int64_t sequence, int64_t head) {
+  return read<T>(x) + sequence * x.stride(0) + head * x.stride(1);
+}
+template <class T>
+T* head_of_result(const Tensor& x, int64_t sequence, int64_t head) {
+  return write<T>(x) + sequence * x.stride(0) + head * x.stride(1);
 }
 
-std::array<Tensor, 3> cpu_attention_backward(const Tensor& grad_given, const Tensor& query_given,
-                                             const Tensor& key_given, const Tensor& value_given,
-                                             const AttentionMask& mask, double scale, const DropoutDraw* drawn,
-                                             const Tensor& output, const Tensor& log_sum_exp) {
-  const Tensor query = with_contiguous_vectors(query_given), key = with_contiguous_vectors(key_given),
-               value = with_contiguous_vectors(value_given), grad = grad_given.contiguous();
-  const int64_t batch = query.size(0), heads = query.size(1), seq = query.size(2), dim = query.size(3);
-  const int64_t kv_heads = key.size(1);
-  // In memory as the projections have them, so that their backward copies nothing.
-  const Tensor dquery = at::empty({batch, seq, heads, dim}, query.options());
-  const Tensor dkey = at::empty({batch, seq, kv_heads, dim}, key.options());
-  const Tensor dvalue = at::empty({batch, seq, kv_heads, dim}, value.options());
-  const cpu::VisibleKeys visible(mask, seq);
+}  // namespace
+
+std::pair<Tensor, Tensor> cpu_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                                        const AttentionMask& mask, const Tensor& biases, double scale,
+                                        const DropoutDraw* drawn) {
+  const Given given(query, key, value, mask, biases, scale, drawn);
+  const int64_t heads = given.heads, seq = given.seq, kv_heads = given.kv_heads;
+  const Tensor output = at::empty({given.batch, seq, heads, given.dim}, query.options());
+  const Tensor by_head = output.transpose(1, 2);
+  const Tensor normalizer = at::empty({given.batch, heads, seq}, query.options().dtype(at::kFloat));
   with_element_type(query, [&](auto element) {
     using T = decltype(element);
-    const T *queries = read<T>(query), *keys = read<T>(key), *values = read<T>(value);
-    const T *mixed = read<T>(output), *upstream = read<T>(grad);
-    T *to_query = write<T>(dquery), *to_key = write<T>(dkey), *to_value = write<T>(dvalue);
-    const float* normalizers = read<float>(log_sum_exp);
-    cpu::AttentionShape shape{.seq = seq,
-                              .dim = dim,
-                              .group = heads / kv_heads,
-                              .scale = static_cast<float>(scale),
-                              .visible = nullptr,
-                              .present = nullptr,
-                              .documents = nullptr,
-                              .query = {query.stride(1), query.stride(2)},
-                              .output = {dim, heads * dim},
-                              .key_row = key.stride(2),
-                              .value_row = value.stride(2),
-                              .drop = nullptr};
-    cpu::parallel_ranges(batch * kv_heads, 1, [&](int64_t first, int64_t last) {
-      const Tensor scratch = at::empty({cpu::backward_scratch(shape)}, at::kFloat);
-      cpu::AttentionShape own = shape;
+    cpu::parallel_ranges(given.batch * kv_heads, 1, [&](int64_t first, int64_t last) {
+      cpu::AttentionShape shape = given.shape();
+      const Tensor scratch = at::empty({cpu::forward_scratch(shape)}, at::kFloat);
       for (int64_t piece = first; piece < last; ++piece) {
-        const int64_t sequence = piece / kv_heads, kv_head = piece % kv_heads, head = kv_head * shape.group;
-        visible.set(own, sequence);
-        const cpu::Drop drop = drawn ? cpu::drop_of(*drawn, sequence, drawn->part * heads + head, 0) : cpu::Drop();
-        if (drawn) own.drop = &drop;
-        const int64_t of_output = sequence * seq * heads * dim + head * dim;
-        const int64_t of_key = (sequence * seq * kv_heads + kv_head) * dim;
-        cpu::attention_kernels<T>().backward(own, queries + sequence * query.stride(0) + head * query.stride(1),
-                                             keys + sequence * key.stride(0) + kv_head * key.stride(1),
-                                             values + sequence * value.stride(0) + kv_head * value.stride(1),
-                                             mixed + of_output, upstream + of_output,
-                                             normalizers + (sequence * heads + head) * seq, to_query + of_output,
-                                             to_key + of_key, to_value + of_key, kv_heads * dim, write<float>(scratch));
+        const int64_t sequence = piece / kv_heads, kv_head = piece % kv_heads, head = kv_head * given.group();
+        given.apply_to(shape, sequence, kv_head, [&](const cpu::AttentionShape& own) {
+          cpu::attention_kernels<T>().forward(
+              own, head_of<T>(given.query, sequence, head), head_of<T>(given.key, sequence, kv_head),
+              head_of<T>(given.value, sequence, kv_head), head_of_result<T>(by_head, sequence, head),
+              head_of_result<float>(normalizer, sequence, head), write<float>(scratch));
+        });
       }
     });
   });
-  return {dquery.transpose(1, 2), dkey.transpose(1, 2), dvalue.transpose(1, 2)};
+  return {output.flatten(2), normalizer};
+}
+
+std::array<Tensor, 4> cpu_attention_backward(const Tensor& grad, const Tensor& query, const Tensor& key,
+                                             const Tensor& value, const AttentionMask& mask, const Tensor& biases,
+                                             bool of_biases, double scale, const DropoutDraw* drawn,
+                                             const Tensor& output, const Tensor& normalizer) {
+  const Given given(query, key, value, mask, biases, scale, drawn);
+  const int64_t batch = given.batch, heads = given.heads, kv_heads = given.kv_heads, dim = given.dim;
+  // In memory as the projections have them, so that their backward copies nothing.
+  const auto gradient_of = [&](const Tensor& x) {
+    return at::empty({batch, x.size(2), x.size(1), dim}, x.options()).transpose(1, 2);
+  };
+  const auto of_heads = [&](const Tensor& x) { return x.view({batch, given.seq, heads, dim}).transpose(1, 2); };
+  const Tensor dquery = gradient_of(query), dkey = gradient_of(key), dvalue = gradient_of(value);
+  const Tensor upstream = of_heads(grad.contiguous()), mixed = of_heads(output);
+  const Tensor dbiases =
+      of_biases ? at::zeros({biases.size(0), heads, given.seq, given.keys}, biases.options()) : Tensor();
+  // Biases that all sequences share get the sum of their gradients, one sequence after the other.
+  const int64_t at_once = of_biases && biases.size(0) == 1 ? batch : 1;
+  with_element_type(query, [&](auto element) {
+    using T = decltype(element);
+    cpu::parallel_ranges(batch / at_once * kv_heads, 1, [&](int64_t first, int64_t last) {
+      cpu::AttentionShape shape = given.shape();
+      const Tensor scratch = at::empty({cpu::backward_scratch(shape)}, at::kFloat);
+      for (int64_t piece = first * at_once; piece < last * at_once; ++piece) {
+        const int64_t unit = piece / at_once, kv_head = unit % kv_heads, head = kv_head * given.group();
+        const int64_t sequence = unit / kv_heads + piece % at_once;
+        given.apply_to(shape, sequence, kv_head, [&](const cpu::AttentionShape& own) {
+          float* to_biases = of_biases ? head_of_result<float>(dbiases, at_once > 1 ? 0 : sequence, head) : nullptr;
+          cpu::attention_kernels<T>().backward(
+              own, head_of<T>(given.query, sequence, head), head_of<T>(given.key, sequence, kv_head),
+              head_of<T>(given.value, sequence, kv_head), head_of<T>(mixed, sequence, head),
+              head_of<T>(upstream, sequence, head), head_of<float>(normalizer, sequence, head),
+              head_of_result<T>(dquery, sequence, head), head_of_result<T>(dkey, sequence, kv_head),
+              head_of_result<T>(dvalue, sequence, kv_head), dkey.stride(2), to_biases, write<float>(scratch));
+        });
+      }
+    });
+  });
+  return {dquery, dkey, dvalue, of_biases ? at::sum_to(dbiases, biases.sizes()) : Tensor()};
 }
 
 }  // namespace modular

@@ -55,7 +55,7 @@ inline void prefetch_rows(const T* x, int64_t row, int64_t count, int64_t dim) {
 
 constexpr int64_t kAhead = 24;  // rows that a packing loop asks for ahead
 
-// Rows of x as float32 [padded(seq)][padded_dim], times `factor`; 0 beyond seq and dim.
+// Rows of x as float32 [rows][width], times `factor`; 0 beyond count and dim.
 template <class T>
 void pack_rows(const T* x, int64_t row, int64_t count, int64_t dim, int64_t rows, int64_t width, float factor,
                float* packed) {
@@ -67,7 +67,7 @@ void pack_rows(const T* x, int64_t row, int64_t count, int64_t dim, int64_t rows
   }
 }
 
-// The transpose of x in panels of kPanel positions: [padded(seq) / kPanel][dim][kPanel].
+// The transpose of x in panels of kPanel positions: [padded(count) / kPanel][dim][kPanel].
 template <class T>
 void pack_panels(const T* x, int64_t row, int64_t count, int64_t dim, float* packed) {
   for (int64_t first = 0; first < padded(count); first += kPanel, packed += dim * kPanel)
@@ -89,7 +89,7 @@ struct Block {
   // costs next to nothing. They do not decrease, and are first_key plus multiples of kTileRows.
   int64_t ends[kQueryBlock / kTileRows];
 
-  Block(const AttentionShape& shape, int64_t start) : shape(shape), start(start), first_key(shape.seq) {
+  Block(const AttentionShape& shape, int64_t start) : shape(shape), start(start), first_key(shape.keys) {
     const int64_t count = shape.seq - start < kQueryBlock ? shape.seq - start : kQueryBlock;
     for (int64_t i = 0; i < count; ++i) {
       const KeyRange& range = shape.visible[start + i];
@@ -170,17 +170,31 @@ KeyRange hide(const Block& block, int64_t i, float* scores) {
   return {first, last};
 }
 
+void add_biases(const Block& block, int64_t head, int64_t i, float* scores) {
+  const AttentionShape& shape = block.shape;
+  const float* biases = shape.biases + head * shape.bias.head + (block.start + i) * shape.bias.row;
+  const KeyRange range = block.range_of(i);
+#pragma omp simd
+  for (int64_t j = range.first; j < range.last; ++j) scores[j] += biases[j];
+}
+
+// The largest of whole vectors of scores. NaN is not larger than anything.
+float largest_score(const float* row, const KeyRange& range) {
+  float largest_of[kVector];
+  for (int64_t v = 0; v < kVector; ++v) largest_of[v] = -__builtin_inff();
+  for (int64_t j = range.first; j < range.last; j += kVector)
+    for (int64_t v = 0; v < kVector; ++v) largest_of[v] = row[j + v] > largest_of[v] ? row[j + v] : largest_of[v];
+  float largest = largest_of[0];
+  for (int64_t v = 1; v < kVector; ++v) largest = largest_of[v] > largest ? largest_of[v] : largest;
+  return largest;
+}
+
 // Leaves exp(score - largest) in the row, 0 in what of it query i does not see, and returns 1 / their sum; 0 for a
 // query that sees nothing.
 float exponentiate(const Block& block, int64_t i, float* row, float* log_sum_exp) {
   const auto [first, last] = hide(block, i, row);
   zero(row, block.first_key, first);
-  float largest_of[kVector], sum_of[kVector];
-  for (int64_t v = 0; v < kVector; ++v) largest_of[v] = -__builtin_inff(), sum_of[v] = 0.0f;
-  for (int64_t j = first; j < last; j += kVector)
-    for (int64_t v = 0; v < kVector; ++v) largest_of[v] = row[j + v] > largest_of[v] ? row[j + v] : largest_of[v];
-  float largest = largest_of[0];
-  for (int64_t v = 1; v < kVector; ++v) largest = largest_of[v] > largest ? largest_of[v] : largest;
+  float largest = largest_score(row, {first, last}), sum_of[kVector] = {};
   if (largest == -__builtin_inff()) {
     bool is_number = true;  // no comparison above saw a NaN
     for (int64_t j = first; j < last; ++j) is_number = is_number && row[j] == row[j];
@@ -200,7 +214,7 @@ float exponentiate(const Block& block, int64_t i, float* row, float* log_sum_exp
   zero(row, block.range_of(i).last, block.end_of_tile(i));
   float sum = 0.0f;
   for (int64_t v = 0; v < kVector; ++v) sum += sum_of[v];
-  *log_sum_exp = largest + __builtin_logf(sum);
+  *log_sum_exp = (block.shape.biases ? 0.0f : largest) + __builtin_logf(sum);
   return 1.0f / sum;
 }
 
@@ -223,14 +237,14 @@ inline void drop(const Block& block, int64_t head, int64_t i, float* row, Before
 template <class T>
 void forward(const AttentionShape& shape, const T* query, const T* key, const T* value, T* output, float* log_sum_exp,
              float* scratch) {
-  const int64_t width = padded(shape.seq), dim = shape.dim, dim_width = padded_dim(dim);
+  const int64_t width = padded(shape.keys), dim = shape.dim, dim_width = padded_dim(dim);
   float* key_panels = scratch;
   float* values = key_panels + width * dim_width;
   float* scores = values + width * dim_width;
   float* queries = scores + kQueryBlock * width;
   float* mixed = queries + kQueryBlock * dim_width;
-  pack_panels(key, shape.key_row, shape.seq, dim, key_panels);
-  pack_rows(value, shape.value_row, shape.seq, dim, width, dim_width, 1.0f, values);
+  pack_panels(key, shape.key_row, shape.keys, dim, key_panels);
+  pack_rows(value, shape.value_row, shape.keys, dim, width, dim_width, 1.0f, values);
 
   for (int64_t head = 0; head < shape.group; ++head)
     for (int64_t start = 0; start < shape.seq; start += kQueryBlock) {
@@ -250,6 +264,7 @@ void forward(const AttentionShape& shape, const T* query, const T* key, const T*
           zero(row, block.first_key, block.end_of_tile(i));
           continue;
         }
+        if (shape.biases) add_biases(block, head, i, row);
         factors[i] = exponentiate(block, i, row, log_sum_exp + head * shape.seq + start + i);
         if (shape.drop) drop(block, head, i, row, [](int64_t, float) {});
       }
@@ -263,8 +278,9 @@ void forward(const AttentionShape& shape, const T* query, const T* key, const T*
 
 template <class T>
 void backward(const AttentionShape& shape, const T* query, const T* key, const T* value, const T* output, const T* grad,
-              const float* log_sum_exp, T* dquery, T* dkey, T* dvalue, int64_t dkey_row, float* scratch) {
-  const int64_t width = padded(shape.seq), dim = shape.dim, dim_width = padded_dim(dim);
+              const float* log_sum_exp, T* dquery, T* dkey, T* dvalue, int64_t dkey_row, float* dbiases,
+              float* scratch) {
+  const int64_t width = padded(shape.keys), dim = shape.dim, dim_width = padded_dim(dim);
   float* key_panels = scratch;
   float* value_panels = key_panels + width * dim_width;
   float* keys = value_panels + width * dim_width;
@@ -275,9 +291,9 @@ void backward(const AttentionShape& shape, const T* query, const T* key, const T
   float* queries = dweights + kQueryBlock * width;
   float* upstream = queries + kQueryBlock * dim_width;
   float* dqueries = upstream + kQueryBlock * dim_width;
-  pack_panels(key, shape.key_row, shape.seq, dim, key_panels);
-  pack_panels(value, shape.value_row, shape.seq, dim, value_panels);
-  pack_rows(key, shape.key_row, shape.seq, dim, width, dim_width, 1.0f, keys);
+  pack_panels(key, shape.key_row, shape.keys, dim, key_panels);
+  pack_panels(value, shape.value_row, shape.keys, dim, value_panels);
+  pack_rows(key, shape.key_row, shape.keys, dim, width, dim_width, 1.0f, keys);
   zero(dkeys, 0, 2 * width * dim_width);
 
   for (int64_t head = 0; head < shape.group; ++head)
@@ -302,8 +318,14 @@ void backward(const AttentionShape& shape, const T* query, const T* key, const T
         float *weight = weights + i * width, *dweight = dweights + i * width;
         int64_t last = block.first_key;
         if (i < count) {
+          if (shape.biases) add_biases(block, head, i, weight);
           const KeyRange range = hide(block, i, weight);
           last = block.range_of(i).last;
+          if (shape.biases) {
+            const float largest = largest_score(weight, range);
+            if (largest > -__builtin_inff())
+              for (int64_t j = range.first; j < range.last; ++j) weight[j] -= largest;
+          }
           zero(weight, block.first_key, range.first);
           zero(dweight, block.first_key, range.first);
           float dot = 0.0f;  // of the output and its gradient: the softmax's backward needs it
@@ -325,6 +347,11 @@ void backward(const AttentionShape& shape, const T* query, const T* key, const T
                 dweight[j + v] = weight[j + v] * (dweight[j + v] - dot);
               }
           }
+          if (dbiases) {
+            float* sums = dbiases + (head * shape.seq + start + i) * shape.keys;
+#pragma omp simd
+            for (int64_t j = block.range_of(i).first; j < last; ++j) sums[j] += dweight[j];
+          }
         }
         zero(weight, last, block.end_of_tile(i));
         zero(dweight, last, block.end_of_tile(i));
@@ -337,8 +364,8 @@ void backward(const AttentionShape& shape, const T* query, const T* key, const T
         for (int64_t d = 0; d < dim; ++d) store(to + d, dqueries[i * dim_width + d] * shape.scale);
       }
     }
-  for (int64_t s = 0; s < shape.seq; ++s) {
-    if (s + kAhead < shape.seq) {
+  for (int64_t s = 0; s < shape.keys; ++s) {
+    if (s + kAhead < shape.keys) {
       prefetch_rows<true>(dkey + (s + kAhead) * dkey_row, dkey_row, 1, dim);
       prefetch_rows<true>(dvalue + (s + kAhead) * dkey_row, dkey_row, 1, dim);
     }

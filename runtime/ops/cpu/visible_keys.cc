@@ -54,13 +54,13 @@ bool narrow_to_present(const bool* present, std::vector<KeyRange>& ranges) {
 
 }  // namespace
 
-VisibleKeys::VisibleKeys(const AttentionMask& mask, int64_t seq)
+VisibleKeys::VisibleKeys(const AttentionMask& mask, int64_t seq, int64_t keys)
     : padding_(mask.padding.defined() ? mask.padding.contiguous() : at::Tensor()),
       documents_(mask.documents.defined() ? mask.documents.contiguous() : at::Tensor()) {
   std::vector<KeyRange> ranges;
   for (int64_t i = 0; i < seq; ++i) {
-    const int64_t reach = std::min(mask.reach.value_or(seq), seq);
-    ranges.push_back({std::max<int64_t>(i - reach, 0), std::min(mask.causal ? i + 1 : i + reach + 1, seq)});
+    const int64_t all = std::max(seq, keys), reach = std::min(mask.reach.value_or(all), all);
+    ranges.push_back({std::max<int64_t>(i - reach, 0), std::min(mask.causal ? i + 1 : i + reach + 1, keys)});
   }
   for (const at::Tensor& each : {padding_, documents_})
     rows_.resize(std::max(rows_.size(), each.defined() ? static_cast<size_t>(each.size(0)) : 1));

@@ -12,11 +12,11 @@
 
 namespace modular::cpu {
 
-/// The keys that the queries of each row of a batch see, in sequences of `seq` positions.
+/// The keys that the queries of each row of a batch see.
 class VisibleKeys {
  public:
-  /// `mask` is of keys that are as many as the queries.
-  VisibleKeys(const AttentionMask& mask, int64_t seq);
+  /// `seq` queries and as many keys, or, where `mask` hides none, any number of them.
+  VisibleKeys(const AttentionMask& mask, int64_t seq, int64_t keys);
 
   /// Gives `shape` those of a row.
   void set(AttentionShape& shape, int64_t row) const;
