@@ -1,19 +1,22 @@
-// A training step of the generated Llama, served: the driver (benchmarks/throughput) says how many steps to run, this
-// answers how long they took. Each line of input is a number of steps; each line of output is JSON with the wall and
-// the processor seconds of them. Of several ranks the first reads and answers.
+// A training step of one of benchmarks/models.json, served: the driver (benchmarks/throughput) says how many steps to
+// run, this answers how long they took. Each line of input is a number of steps; each line of output is JSON with the
+// wall and the processor seconds of them. Of several ranks the first reads and answers.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "benchmarks/shares.h"
-#include "generated/llama.h"
+#include "runtime/checkpoint/model_config.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/mesh.h"
+#include "runtime/model/tasks.h"
 #include "runtime/ops/fused.h"
 #include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
@@ -29,12 +32,12 @@ double seconds(clockid_t clock) {
 
 struct Arguments {
   int threads = 2;
-  int64_t batch = 16, seq = 256;
+  std::string models = "benchmarks/models.json", model = "llama-5m";
   std::string parallel = "fsdp";  // of several ranks: ddp, fsdp (ZeRO-3), zero1 or zero2
   bool plain = false;             // nothing fused
   bool bf16 = false;              // compute in bfloat16
   bool shares = false;            // print where a step's time goes, and stop
-  double dropout = 0.0;           // of attention's shares
+  double dropout = -1.0;          // of attention's shares, of the Llamas; what the config says where it is negative
 };
 
 Arguments parse(int count, char** values) {
@@ -47,10 +50,9 @@ Arguments parse(int count, char** values) {
     };
     if (name == "--threads") {
       arguments.threads = next();
-    } else if (name == "--batch") {
-      arguments.batch = next();
-    } else if (name == "--seq") {
-      arguments.seq = next();
+    } else if (name == "--models" || name == "--model") {
+      TORCH_CHECK(i + 1 < count, name, " needs a value");
+      (name == "--models" ? arguments.models : arguments.model) = values[++i];
     } else if (name == "--parallel") {
       TORCH_CHECK(i + 1 < count, name, " needs a value");
       arguments.parallel = values[++i];
@@ -70,6 +72,29 @@ Arguments parse(int count, char** values) {
   return arguments;
 }
 
+using json = nlohmann::json;
+
+/// Ids, images and labels by chance, of the sizes that `spec` gives.
+modular::Batch random_batch(const json& spec, const modular::Entry& entry, int64_t ranks) {
+  using enum modular::Task::Labels;
+  const modular::Task& task = *modular::find_task(entry.task);
+  const json& config = spec.at("config");
+  const int64_t rows = spec.at("batch").get<int64_t>() / ranks, ids = 200;  // below every vocabulary
+  modular::Batch batch;
+  if (spec.contains("seq")) {
+    batch.input_ids = at::randint(2, ids, {rows, spec["seq"].get<int64_t>()}, at::kLong);
+    if (spec.contains("last_id")) batch.input_ids.select(1, -1).fill_(spec["last_id"].get<int64_t>());
+  }
+  if (const int64_t image = spec.value("image", 0)) batch.pixel_values = at::randn({rows, 3, image, image});
+  if (task.labels == each_row)
+    batch.labels = at::randint(config.value("num_labels", 1), {rows}, at::kLong);
+  else if (task.labels == each_target_token)
+    batch.labels = at::randint(2, ids, {rows, spec.at("target_seq").get<int64_t>()}, at::kLong);
+  else
+    batch.labels = batch.input_ids;
+  return batch;
+}
+
 }  // namespace
 
 int main(int count, char** values) {
@@ -78,20 +103,11 @@ int main(int count, char** values) {
   at::set_num_threads(arguments.threads);
   if (!arguments.plain) install_fused_functions();
 
-  ConfigOf<llama::LlamaConfig> config;
-  config.value.vocab_size = 256;
-  config.value.hidden_size = 256;
-  config.value.intermediate_size = 688;
-  config.value.num_hidden_layers = 6;
-  config.value.num_attention_heads = 8;
-  config.value.max_position_embeddings = arguments.seq;
-  config.value.attention_dropout = arguments.dropout;
-  config.finish();
-
-  const Entry* llama = nullptr;
-  for (const Entry& entry : entries())
-    if (entry.architecture == "LlamaForCausalLM") llama = &entry;
-  TORCH_INTERNAL_ASSERT(llama);
+  const json spec = json::parse(std::ifstream(arguments.models)).at(arguments.model);
+  json described = spec.at("config");
+  described["architectures"] = json::array({spec.at("entry")});
+  if (arguments.dropout >= 0.0) described["attention_dropout"] = arguments.dropout;
+  const ModelConfig network = parse_config(described.dump(), arguments.model);
   const auto environment = Environment::from_process();
   MeshShape shape;
   shape[arguments.parallel == "ddp" ? Axis::dp_replicate : Axis::dp_shard] = environment.world_size;
@@ -99,12 +115,10 @@ int main(int count, char** values) {
   ParallelOptions options;
   options.bf16 = arguments.bf16;
   options.zero_stage = arguments.parallel == "zero1" ? 1 : arguments.parallel == "zero2" ? 2 : 3;
-  ParallelModel model(*llama, config, mesh, options, /*seed=*/0);
+  ParallelModel model(*network.entry, *network.config, mesh, options, /*seed=*/0);
   Optimizer optimizer(model.parameters(), OptimizerOptions{}, mesh);
 
-  Batch batch;
-  batch.input_ids = batch.labels =
-      at::randint(config.value.vocab_size, {arguments.batch / environment.world_size, arguments.seq}, at::kLong);
+  Batch batch = random_batch(spec, *network.entry, environment.world_size);
   const auto step = [&] {
     const double loss = model.step({&batch, 1}).loss;
     clip_gradients(model.parameters(), gradient_norm(model.parameters(), mesh), 1.0);

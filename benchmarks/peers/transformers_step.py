@@ -1,4 +1,4 @@
-"""A training step of transformers' Llama, served: the driver says how many steps to run, this answers how long they took.
+"""A training step of a model of benchmarks/models.json by transformers, served: the driver says how many steps to run, this answers how long they took.
 
 Each line of input is a number of steps; each line of output is JSON with the wall and the processor seconds of them. Of
 several ranks the first reads and answers.
@@ -8,36 +8,32 @@ import argparse
 import datetime
 import json
 import os
+import pathlib
 import sys
 import time
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+import transformers
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--mode", choices=["eager", "compile"], default="eager")
 parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
 parser.add_argument("--threads", type=int, default=2)
-parser.add_argument("--batch", type=int, default=16)
-parser.add_argument("--seq", type=int, default=256)
-parser.add_argument("--dropout", type=float, default=0.0, help="of attention's shares")
+parser.add_argument("--models", type=pathlib.Path, default=pathlib.Path(__file__).parent.parent / "models.json")
+parser.add_argument("--model", default="llama-5m")
+parser.add_argument("--dropout", type=float, help="of attention's shares, of the Llamas; else what the config says")
 parser.add_argument("--parallel", choices=["ddp", "fsdp2"], help="over several ranks, which RANK and the like name")
 parser.add_argument("--profile", action="store_true", help="print the operators of one step by their own time, and stop")
 arguments = parser.parse_args()
 
 torch.set_num_threads(arguments.threads)
 torch.manual_seed(0)
-config = LlamaConfig(
-    vocab_size=256,
-    hidden_size=256,
-    intermediate_size=688,
-    num_hidden_layers=6,
-    num_attention_heads=8,
-    max_position_embeddings=arguments.seq,
-    attention_dropout=arguments.dropout,
-    use_cache=False,
-)
-model = LlamaForCausalLM(config).train()
+spec = json.loads(arguments.models.read_text())[arguments.model]
+architecture = getattr(transformers, spec["entry"])
+config = architecture.config_class(**spec["config"], use_cache=False)
+if arguments.dropout is not None:
+    config.attention_dropout = arguments.dropout
+model = architecture(config).train()
 world_size = int(os.environ.get("WORLD_SIZE", "1"))
 if world_size > 1:
     torch.distributed.init_process_group("gloo", timeout=datetime.timedelta(hours=2))
@@ -45,17 +41,32 @@ if arguments.parallel == "ddp":
     model = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
 elif arguments.parallel == "fsdp2":
     mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (world_size,))
-    for layer in model.model.layers:
+    for layer in model.model.layers:  # a Llama's
         torch.distributed.fsdp.fully_shard(layer, mesh=mesh)
     torch.distributed.fsdp.fully_shard(model, mesh=mesh)
 forward = torch.compile(model) if arguments.mode == "compile" else model
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1, fused=True)
-tokens = torch.randint(0, config.vocab_size, (arguments.batch // world_size, arguments.seq))
+rows = spec["batch"] // world_size
+batch = {}
+if "seq" in spec:
+    batch["input_ids"] = torch.randint(2, 200, (rows, spec["seq"]))
+    if "last_id" in spec:
+        batch["input_ids"][:, -1] = spec["last_id"]
+if "image" in spec:
+    batch["pixel_values"] = torch.randn(rows, 3, spec["image"], spec["image"])
+if "CLIP" in spec["entry"]:
+    batch["return_loss"] = True
+elif "target_seq" in spec:
+    batch["labels"] = torch.randint(2, 200, (rows, spec["target_seq"]))
+elif "image" in spec:
+    batch["labels"] = torch.randint(config.num_labels, (rows,))
+else:
+    batch["labels"] = batch["input_ids"]
 
 
 def step():
     with torch.autocast("cpu", torch.bfloat16, enabled=arguments.bf16):
-        loss = forward(input_ids=tokens, labels=tokens).loss
+        loss = forward(**batch).loss
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
