@@ -88,6 +88,13 @@ void print_shares(const char* title, const std::function<void()>& work) {
   std::printf("%s\n", title);
   for (const auto& [seconds, kind] : order)
     std::printf("  %-24s %5.1f %%\n", std::string(kind).c_str(), 100.0 * seconds / total);
+  std::vector<std::pair<double, std::string_view>> operations;
+  for (const auto& [name, seconds] : timing.seconds)
+    if (seconds > 0.005 * total) operations.emplace_back(seconds, name);
+  std::sort(operations.rbegin(), operations.rend());
+  std::printf(" operations of more than half a percent\n");
+  for (const auto& [seconds, name] : operations)
+    std::printf("  %-40s %5.1f %%\n", std::string(name).c_str(), 100.0 * seconds / total);
 }
 
 }  // namespace modular

@@ -89,6 +89,8 @@ function(modular_family_objects result)
       set(libraries ${arg_LIBRARIES} ${generated})
       list(REMOVE_DUPLICATES libraries)
       target_link_libraries(${target} PRIVATE ${libraries} modular::model)
+      # A model's file says in which order libtorch and our kernels run: more optimization makes it slower to compile and no faster to run.
+      target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
       foreach(library ${libraries})
         if(TARGET ${library}_files)
           add_dependencies(${target} ${library}_files)

@@ -77,11 +77,16 @@ inline Tensor attention_scores(const Tensor& query, const Tensor& key, double sc
   return query.matmul(key.repeat_interleave(query.size(1) / key.size(1), 1).transpose(2, 3)) * scale;
 }
 
+/// A mask as numbers to add to scores like these: those of truths lower a score where they hide a key.
+inline Tensor mask_of_numbers(const Tensor& mask, const at::TensorOptions& scores) {
+  if (mask.scalar_type() != at::kBool) return mask;
+  return at::zeros(mask.sizes(), scores)
+      .masked_fill(mask.logical_not(), lowest(at::typeMetaToScalarType(scores.dtype())));
+}
+
 /// `scores`, lowered where `mask` hides a key; a mask of numbers is added.
 inline Tensor masked_scores(const Tensor& scores, const Tensor& mask) {
-  if (mask.scalar_type() != at::kBool) return scores + mask;
-  return scores +
-         at::zeros(mask.sizes(), scores.options()).masked_fill(mask.logical_not(), lowest(scores.scalar_type()));
+  return scores + mask_of_numbers(mask, scores.options());
 }
 inline Tensor masked_scores(const Tensor& scores, const AttentionMask& mask) {
   const int64_t seq = scores.size(2), keys = scores.size(3);
@@ -156,7 +161,9 @@ Tensor attention_dropping(const Tensor& query, const Tensor& key, const Tensor& 
   if constexpr (std::is_same_v<Mask, AttentionMask>) {
     if (fused.attention && !softcap) return fused.attention(query, key, value, mask, scale, &drawn);
   } else if (!softcap) {
-    if (const Tensor mixed = fused_with_biases(query, key, value, mask, scale, &drawn); mixed.defined()) return mixed;
+    const Tensor numbers = plain::mask_of_numbers(mask, query.options());
+    if (const Tensor mixed = fused_with_biases(query, key, value, numbers, scale, &drawn); mixed.defined())
+      return mixed;
   }
   return plain::attention_dropping(query, key, value, mask, scale, softcap, drawn);
 }

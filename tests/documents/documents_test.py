@@ -68,6 +68,7 @@ STANDS_FOR = {"CONFIG": {"search": "search.toml", "advise": "presets/demo.toml"}
 NOT_RUN = {
     "scripts/demo": "demo_test.py runs it",
     "scripts/test": "runs this test",
+    "build/release/bin/modgen llama && cmake --build build/release --target modrun && build/release/bin/modrun train presets/demo.toml --overwrite": "builds; benchmarks/authors_loop runs it",
     "modrun [LAUNCHER FLAGS] COMMAND [OPTIONS]": "a form",
     "build/ci/bin/fuzz_proofs --count 5000 --seed 1": "takes an hour; tests/fuzz runs fewer",
     "build/ci/bin/fuzz_proofs --seed 1 --only m1_000042": "one of those",

@@ -203,6 +203,33 @@ INSTANTIATE_TEST_SUITE_P(Shapes, DroppingAttention,
                                   "seq" + std::to_string(of.seq) + at::toString(std::get<1>(info.param));
                          });
 
+/// Draws the same for every call.
+class OneDraw final : public dropout::Draws {
+ public:
+  explicit OneDraw(const DropoutDraw& drawn) : drawn_(drawn) { bound.dropout = this; }
+  ~OneDraw() override { bound.dropout = nullptr; }
+  DropoutDraw draw(const nn::DropoutImpl&) override { return drawn_; }
+
+ private:
+  DropoutDraw drawn_;
+};
+
+// As a decoder sees an encoder's states: fewer queries than keys, and a query or a whole row that sees none.
+TEST(DroppingAttention, UnderTruthsIsThePlainForm) {
+  const DropoutDraw draw = draw_of(3, 0.3);
+  const OneDraw bound_here(draw);
+  const Tensor query = at::randn({3, 4, 11, 16}), key = at::randn({3, 2, 37, 16}), value = at::randn({3, 2, 37, 16});
+  Tensor padding = at::ones({3, 1, 1, 37}, at::kBool);
+  padding[1].slice(-1, 20).zero_();
+  padding[2].zero_();
+  const WithFused installed;
+  for (const Tensor& mask : {padding, padding.expand({3, 1, 11, 37}).logical_and(at::rand({3, 1, 11, 37}).gt(0.4))}) {
+    const Tensor found = attention(query, key, value, mask, 0.25, nn::Dropout(0.3));
+    const Tensor expected = plain::attention_dropping(query, key, value, mask, 0.25, std::nullopt, draw);
+    EXPECT_TRUE(at::allclose(found, expected, 1e-5, 1e-6));
+  }
+}
+
 TEST(DroppingAttention, PartsOfTheHeadsDropWhatTheWholeDoes) {
   const WithFused installed;
   DropoutDraw draw = draw_of(2, 0.3);
