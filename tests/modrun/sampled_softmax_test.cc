@@ -56,7 +56,7 @@ class SampledSoftmaxOfRuns : public ModrunTest {
     double found = -1.0;
     for (std::string line; std::getline(in, line);) {
       const auto json = nlohmann::json::parse(line);
-      if (json.value("event", "") == "evaluation") found = json.at(metric).get<double>();
+      if (json.value("event", "") == "evaluation") found = json.at("metrics").at(metric).get<double>();
     }
     return found;
   }
