@@ -41,7 +41,8 @@ Tensor cross_entropy_of_rows(const Tensor& hidden, const Tensor& weight, const T
   of_target = of_target / temperature - log_counts.index_select(0, wanted).unsqueeze(1);
   of_others = of_others / temperature - log_counts.index_select(0, sampled);
   const Tensor is_target = wanted.unsqueeze(1).eq(sampled);
-  const Tensor logits = at::cat({of_target, of_others.masked_fill(is_target, std::numeric_limits<float>::lowest())}, -1);
+  const Tensor logits =
+      at::cat({of_target, of_others.masked_fill(is_target, std::numeric_limits<float>::lowest())}, -1);
   return cross_entropy(logits, at::zeros_like(flat).masked_fill(none, kIgnoredTarget));
 }
 
