@@ -352,13 +352,22 @@ class SessionForNextItemImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = head(tp::enter(item_projection(hidden_states))) / config.softmax_temperature;
+    return predicted(batch, item_projection(hidden_states),
+                     batch.labels.defined() ? next_tokens(batch.labels) : batch.labels);
+  }
+
+  /// What is said of all items at each position, and the loss of the `targets`, where they are defined.
+  Outputs predicted(const Batch& batch, const Tensor& item_states, const Tensor& targets) {
     Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = next_tokens(batch.labels);
-      outputs.loss_sum = tp::cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
+    if (targets.defined()) outputs.token_count = count_targets(targets);
+    if (targets.defined() && samples_classes()) {
+      outputs.loss_sum =
+          tp::sampled_cross_entropy(item_states, head->weight, head->bias, targets, config.softmax_temperature);
+      if (!batch.want_logits) return outputs;
     }
+    auto item_states_tp = tp::enter(item_states);
+    const Tensor logits = head(item_states_tp) / config.softmax_temperature;
+    if (targets.defined() && !samples_classes()) outputs.loss_sum = tp::cross_entropy(logits, targets);
     if (batch.want_logits) outputs.logits = tp::gather(logits);
     return outputs;
   }
@@ -394,12 +403,21 @@ class SessionForMaskedItemImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = head(tp::enter(item_projection(hidden_states))) / config.softmax_temperature;
+    return predicted(batch, item_projection(hidden_states), batch.labels);
+  }
+
+  /// What is said of all items at each position, and the loss of the `targets`, where they are defined.
+  Outputs predicted(const Batch& batch, const Tensor& item_states, const Tensor& targets) {
     Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = tp::cross_entropy(logits, batch.labels);
-      outputs.token_count = count_targets(batch.labels);
+    if (targets.defined()) outputs.token_count = count_targets(targets);
+    if (targets.defined() && samples_classes()) {
+      outputs.loss_sum =
+          tp::sampled_cross_entropy(item_states, head->weight, head->bias, targets, config.softmax_temperature);
+      if (!batch.want_logits) return outputs;
     }
+    auto item_states_tp = tp::enter(item_states);
+    const Tensor logits = head(item_states_tp) / config.softmax_temperature;
+    if (targets.defined() && !samples_classes()) outputs.loss_sum = tp::cross_entropy(logits, targets);
     if (batch.want_logits) outputs.logits = tp::gather(logits);
     return outputs;
   }

@@ -121,13 +121,21 @@ class MODEL_ENTRY("next-item") FSDP_UNIT SessionForNextItemImpl : public Module 
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
-    Tensor logits = head(item_projection(hidden_states)) / config.softmax_temperature;
+    return predicted(batch, item_projection(hidden_states),
+                     batch.labels.defined() ? next_tokens(batch.labels) : batch.labels);
+  }
+
+  /// What is said of all items at each position, and the loss of the `targets`, where they are defined.
+  Outputs predicted(const Batch& batch, const Tensor& item_states, const Tensor& targets) {
     Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = next_tokens(batch.labels);
-      outputs.loss_sum = cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
+    if (targets.defined()) outputs.token_count = count_targets(targets);
+    if (targets.defined() && samples_classes()) {
+      outputs.loss_sum =
+          sampled_cross_entropy(item_states, head->weight, head->bias, targets, config.softmax_temperature);
+      if (!batch.want_logits) return outputs;
     }
+    const Tensor logits = head(item_states) / config.softmax_temperature;
+    if (targets.defined() && !samples_classes()) outputs.loss_sum = cross_entropy(logits, targets);
     if (batch.want_logits) outputs.logits = logits;
     return outputs;
   }
@@ -180,14 +188,7 @@ class MODEL_ENTRY("masked-item") FSDP_UNIT SessionForMaskedItemImpl : public Ses
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
-    Tensor logits = head(item_projection(hidden_states)) / config.softmax_temperature;
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return predicted(batch, item_projection(hidden_states), batch.labels);
   }
 
   SessionMaskedModel transformer;

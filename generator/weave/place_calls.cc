@@ -168,6 +168,7 @@ class Weaver {
           break;
         case Call::attention:
         case Call::cross_entropy:
+        case Call::sampled_cross_entropy:
         case Call::rms_norm:
         case Call::alibi_slopes:  // what has the same name in tp
           editor.replace(expr.callee->written, "tp::" + std::string(unqualified(expr.name)));

@@ -124,6 +124,7 @@ enum class Call {
   sum,      // of a value: the sum over tp
   embedding,
   cross_entropy,
+  sampled_cross_entropy,
   layer_norm,
   dropout,
   attention,

@@ -5,6 +5,8 @@
 
 namespace modular {
 
+struct SampledClasses;
+
 namespace cache {
 class Cache;
 }
@@ -44,6 +46,7 @@ struct Parallel {
   dropout::Draws* dropout = nullptr;          // null where nothing is dropped, or libtorch draws
   routing::Balance* routing = nullptr;        // null where experts are not balanced
   sentences::Objective* sentences = nullptr;  // null where a forward's own sentences are compared, in the usual way
+  const SampledClasses* sampled = nullptr;    // null where losses are over all classes
   init::Initializer* initializer = nullptr;   // null where parameters are written in place
 };
 

@@ -27,7 +27,8 @@ struct Task {
   /// Whether a forward can continue from what another kept of the tokens before (cache.h): what an entry for the task
   /// says of a position depends on nothing after it, and on nothing but what the batch holds for each token.
   bool cached = false;
-  int64_t texts = 1;  // that a sample has, each a row of a batch; kAnyTexts: as many as its data has
+  int64_t texts = 1;             // that a sample has, each a row of a batch; kAnyTexts: as many as its data has
+  bool samples_classes = false;  // whether its entries take their loss over a sample of classes where asked to
 };
 
 /// The tasks that MODEL_ENTRY may name.
@@ -39,9 +40,11 @@ inline constexpr std::array kTasks = [] {
       Task{"causal-lm", tokens, each_token, targets, "vocab_size", next_tokens, /*cached=*/true},
       Task{"masked-lm", tokens, each_token, masked_targets, "vocab_size", same_labels},
       Task{"seq2seq", tokens, each_target_token, no_targets, "vocab_size", same_labels},
-      Task{"next-item", tokens, each_token, no_targets, "vocab_size", next_tokens, /*cached=*/true},
+      Task{"next-item", tokens, each_token, no_targets, "vocab_size", next_tokens, /*cached=*/true, /*texts=*/1,
+           /*samples_classes=*/true},
       // An entry does not see the items at positions that have a label.
-      Task{"masked-item", tokens, each_token, no_targets, "vocab_size", same_labels},
+      Task{"masked-item", tokens, each_token, no_targets, "vocab_size", same_labels, false, /*texts=*/1,
+           /*samples_classes=*/true},
       Task{"sequence-classification", tokens, each_row, no_targets, "num_labels", same_labels},
       Task{"token-classification", tokens, each_token, no_targets, "num_labels", same_labels},
       // Labels are one a sample: how its texts relate, or without further texts which rows belong together.

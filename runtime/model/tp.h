@@ -8,6 +8,7 @@
 #include "runtime/model/functions.h"
 #include "runtime/model/module.h"
 #include "runtime/model/parallel.h"
+#include "runtime/model/sampled_softmax.h"
 #include "runtime/model/state_space.h"
 
 namespace modular::tp {
@@ -136,6 +137,17 @@ inline Tensor alibi_slopes(int64_t heads, const at::Device& device) {
 /// Cross entropy over logits that are split by vocabulary: the sum over all targets, float32.
 inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
   return bound.tp ? bound.tp->cross_entropy(logits, targets) : modular::cross_entropy(logits, targets);
+}
+
+/// modular::sampled_cross_entropy() of classes that are split over tp, as `weight` and `bias` are: every rank gets the
+/// rows of the sample, and the same loss.
+inline Tensor sampled_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& bias,
+                                    const Tensor& targets, double temperature) {
+  if (!bound.tp) return modular::sampled_cross_entropy(hidden, weight, bias, targets, temperature);
+  const auto rows = [](const Tensor& table, const Tensor& ids) {
+    return bound.tp->embedding(ids, table, bound.sampled->log_counts.size(0), std::nullopt);
+  };
+  return modular::detail::cross_entropy_of_rows(hidden, weight, bias, targets, temperature, rows);
 }
 
 /// Dropout of features of which this rank has a slice.

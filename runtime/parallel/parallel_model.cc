@@ -226,11 +226,15 @@ void ParallelModel::train_for(const SentenceOptions& sentences) {
   if (state_->sentences) state_->sentences->train_for(sentences);
 }
 
-StepResult ParallelModel::step(std::span<const Batch> given) {
+StepResult ParallelModel::step(std::span<const Batch> given, int64_t number) {
   State& state = *state_;
   Parallel parallel = state.parallel();
   parallel.dropout = state.dropout ? &*state.dropout : nullptr;
   parallel.routing = state.routers ? &*state.routers : nullptr;
+  if (state.sampler) {
+    state.sampler->begin_step(number);
+    parallel.sampled = &state.sampler->sampled();
+  }
   UnitScopes scopes(state.table.units);
   if (!parallel.units && torch::profiler::impl::profilerEnabled()) parallel.units = &scopes;
   const Binding binding(parallel);

@@ -12,6 +12,7 @@
 #include "runtime/mesh/mesh.h"
 #include "runtime/model/cache.h"
 #include "runtime/model/registry.h"
+#include "runtime/parallel/class_sampler.h"
 #include "runtime/parallel/memory_options.h"
 #include "runtime/parallel/pipeline_options.h"
 #include "runtime/parallel/router_options.h"
@@ -40,10 +41,11 @@ struct ParallelOptions {
   std::vector<std::string> frozen = {};
   // Where given, nothing is trained but adapters (lora.h) and what lies in these.
   std::optional<std::vector<std::string>> trained = {};
-  PipelineOptions pipeline = {};   // where pp is larger than 1
-  RouterOptions router = {};       // in step(), of a model with experts
-  SentenceOptions sentences = {};  // of an entry for sentence-embedding
-  bool initialize = true;          // draw initial values; not where all are loaded next, until when they are undefined
+  PipelineOptions pipeline = {};               // where pp is larger than 1
+  RouterOptions router = {};                   // in step(), of a model with experts
+  SentenceOptions sentences = {};              // of an entry for sentence-embedding
+  SampledSoftmaxOptions sampled_softmax = {};  // in step(), of a model that knows of it
+  bool initialize = true;  // draw initial values; not where all are loaded next, until when they are undefined
 };
 
 /// What one optimizer step's forward and backward found, over the whole mesh.
@@ -68,7 +70,8 @@ class ParallelModel {
                              const PipelineOptions& pipeline = {});
 
   /// Builds on meta, then materializes this rank's boxes; initial values depend on `seed` and the parameter's name
-  /// alone, and what dropout drops on `seed`, the layer's path and the sample alone.
+  /// alone, what dropout drops on `seed`, the layer's path and the sample alone, and which classes are sampled on
+  /// `seed` and the step alone.
   ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options, uint64_t seed);
   ~ParallelModel();
 
@@ -84,8 +87,9 @@ class ParallelModel {
   // Batches may be in host memory, which is best for a GPU: it copies them when it comes to them.
 
   /// Forward and backward over this rank's micro-batches. Leaves in parameters() the gradient of the mean loss over all
-  /// targets of the mesh's step.
-  StepResult step(std::span<const Batch> micro_batches);
+  /// targets of the mesh's step. Which classes losses are taken over follows, where these are sampled, from the
+  /// `number` of the step in the run.
+  StepResult step(std::span<const Batch> micro_batches, int64_t number = 0);
 
   /// Makes what the optimizer or a checkpoint wrote into `local` what the next forward reads.
   void parameters_changed();

@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "runtime/parallel/config_integers.h"
 #include "runtime/parallel/data_parallel_rows.h"
 #include "runtime/parallel/initialization.h"
 #include "runtime/parallel/parallel_model_state.h"
@@ -126,6 +127,10 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   freeze(state.table.parameters, options.frozen, options.trained);
   state.model.module->eval();  // what dropout drops is not libtorch's to draw
   if (options.dropout) state.dropout.emplace(*state.model.module, seed);
+  if (options.sampled_softmax.samples > 0) {
+    const int64_t classes = config_integers(config).at(std::string(find_task(entry.task)->label_count));
+    state.sampler.emplace(options.sampled_softmax, classes, seed, mesh.device());
+  }
   if (const int64_t experts = expert_count(state.table.parameters); experts > 0 && options.dp_threads == 1)
     state.routers.emplace(options.router, experts, mesh);
   state.lay_out();

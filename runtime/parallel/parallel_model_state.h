@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/model/dp.h"
+#include "runtime/parallel/class_sampler.h"
 #include "runtime/parallel/dropout_draws.h"
 #include "runtime/parallel/host_gradients.h"
 #include "runtime/parallel/meta_construction.h"
@@ -50,6 +51,7 @@ struct ParallelModel::State {
   std::unique_ptr<dp::DataParallel> rows_of_ranks;
   ProcessGroup data_parallel;  // the ranks whose batches make up a step's
   std::optional<DropoutDraws> dropout;
+  std::optional<ClassSampler> sampler;  // where losses are over a sample of classes
   std::optional<RouterBalance> routers;
   std::optional<SentenceObjective> sentences;
   HostGradients host_gradients;  // where the optimizer is offloaded

@@ -149,9 +149,11 @@ Outputs ThreadReplicas::run(const Batch& batch, double scale) {
   count_exchange(dealt);
 
   std::vector<Outputs> outputs(used);
+  const SampledClasses* const sampled = bound.sampled;
   on_threads(used, [&](size_t number) {
     Replica& replica = *replicas_[number];
     Parallel parallel;
+    parallel.sampled = sampled;
     if (replica.dropout) {
       replica.dropout->begin_forward(parts[number]);
       parallel.dropout = &*replica.dropout;

@@ -124,6 +124,7 @@ ParallelOptions RunConfig::parallel_options() const {
                     .z_loss = router.z_loss,
                     .bias_speed = router.bias_speed};
   options.sentences = sentences;
+  options.sampled_softmax = sampled_softmax;
   return options;
 }
 

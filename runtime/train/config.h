@@ -185,6 +185,18 @@ struct SentencesSection : SentenceOptions {
   }
 };
 
+struct SampledSoftmaxSection : SampledSoftmaxOptions {
+  template <class Visitor>
+  void fields(Visitor&& visit) {
+    visit("samples", samples,
+          "next-item and masked-item: how many items the training loss of a step compares each target with, about so "
+          "many; 0 for all items",
+          0);
+    visit("distribution", distribution,
+          "what they are drawn from: log-uniform (by id, the most popular item being 1) or uniform");
+  }
+};
+
 struct ParallelSection {
   int64_t pp = 1, dp_replicate = 1, dp_shard = -1, tp = 1, zero_stage = 3, prefetch = 1, timeout_minutes = 10;
   int64_t stages_per_rank = 0, dp_threads = 1;
@@ -313,6 +325,7 @@ struct RunConfig {
   LoraSection lora;
   RouterSection router;
   SentencesSection sentences;
+  SampledSoftmaxSection sampled_softmax;
   ParallelSection parallel;
   CheckpointSection checkpoint;
   EvalSection eval;
@@ -325,8 +338,9 @@ struct RunConfig {
   template <class Visitor>
   void sections(Visitor&& visit) {
     visit("model", model), visit("data", data), visit("train", train), visit("optim", optim);
-    visit("lora", lora), visit("router", router), visit("sentences", sentences), visit("parallel", parallel),
-        visit("checkpoint", checkpoint), visit("eval", eval), visit("sample", sample);
+    visit("lora", lora), visit("router", router), visit("sentences", sentences);
+    visit("sampled_softmax", sampled_softmax), visit("parallel", parallel), visit("checkpoint", checkpoint),
+        visit("eval", eval), visit("sample", sample);
     visit("metrics", metrics);
   }
 

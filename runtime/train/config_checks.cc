@@ -59,6 +59,7 @@ void check_together(const RunConfig& config) {
   one_of("sentences.distance", config.sentences.distance, {"", "cosine", "euclidean"});
   unless(config.sentences.scale > 0.0, {"sentences.scale"},
          fmt::format("sentences.scale is {}: it must be above 0", config.sentences.scale));
+  one_of("sampled_softmax.distribution", config.sampled_softmax.distribution, {kLogUniform, kUniform});
   one_of("train.device", config.train.device, {"auto", "cpu", "cuda"});
   one_of("train.on_nonfinite", config.train.on_nonfinite, {"stop", "skip", "rollback"});
   unless(config.train.on_nonfinite != "rollback" || config.checkpoint.every >= 0,

@@ -53,7 +53,7 @@ Measurement measure(const Run& run, Mesh& mesh, int64_t warm_up, int64_t steps) 
     barrier(mesh.control(), "the ranks before a step");
     if (step == warm_up) before = traffic();
     const auto begin = now_on(mesh.device());
-    measured.loss = model.step(batches).loss;
+    measured.loss = model.step(batches, step).loss;
     clip_gradients(model.parameters(), gradient_norm(model.parameters(), mesh), config.optim.max_grad_norm);
     optimizer.step(config.schedule().at(step));
     model.parameters_changed();

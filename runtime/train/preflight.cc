@@ -339,6 +339,32 @@ void check_router(const RunConfig& config) {
   }
 }
 
+void check_sampled_softmax(const RunConfig& config) {
+  constexpr const char* kKey = "sampled_softmax.samples";
+  const int64_t samples = config.sampled_softmax.samples;
+  if (samples == 0) return;
+  const Entry& entry = *config.network.entry;
+  if (!find_task(entry.task)->samples_classes)
+    refuse_setting(config, kKey,
+                   fmt::format("{} is {}, which is of models of sessions, and {} is for {}: leave it out", kKey,
+                               samples, entry.architecture, entry.task));
+  const int64_t items = vocab_size(config.network) - 1;
+  if (samples >= items)
+    refuse_setting(config, kKey,
+                   fmt::format("{} is {}, and there are {} items beside padding: set it to fewer, or to 0 for a loss "
+                               "over all of them",
+                               kKey, samples, items));
+  if (!config.network.lora) return;
+  for (const ModelParameter& parameter : model_parameters(config.network)) {
+    const AdaptedLayer* const layer = config.network.lora->find_weight(parameter.name);
+    if (layer && parameter.global_shape[0] == items + 1)
+      refuse_setting(config, kKey,
+                     fmt::format("{} is {}, which looks up rows of {}, and lora.layers adapts that layer: leave one of "
+                                 "the two out",
+                                 kKey, samples, layer->name));
+  }
+}
+
 void check_new_head(const RunConfig& config) {
   if (!config.network.lora) return;
   for (const std::string& name : new_parameters(config.model.checkpoint, config.network)) {
@@ -394,6 +420,7 @@ MeshShape check_settings(const RunConfig& settings, int64_t world_size) {
   if (const auto [key, sentence] = packing_refusal(settings); !sentence.empty())
     refuse_setting(settings, key, sentence);
   check_router(settings);
+  check_sampled_softmax(settings);
   if (settings.train.epochs == 0.0) check_trace(settings, world_size);
   check_named_parameters(settings);
   if (!settings.sample.prompt.empty()) check_sampling(settings);

@@ -63,6 +63,10 @@ void check_named_parameters(const RunConfig& config);
 /// Throws ConfigError where settings of [router] are for experts or biases that the model has not.
 void check_router(const RunConfig& config);
 
+/// Throws ConfigError where [sampled_softmax] asks for a loss that the model does not have, or for as many items as it
+/// has.
+void check_sampled_softmax(const RunConfig& config);
+
 /// Throws ConfigError where `folder` holds neither a checkpoint nor a Hugging Face folder whose tensors are this
 /// model's. A Hugging Face folder of a class that has another head may start a model.
 void check_weights(const std::filesystem::path& folder, const ModelConfig& model, Head head = Head::stored);

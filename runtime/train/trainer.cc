@@ -304,7 +304,7 @@ class Trainer {
     metrics.data_wait = seconds_between(begin, Clock::now());
     const size_t set = source_.set_at(position_);
     model_.train_for(sentences_of(config_, run_.sets[set]));
-    const auto result = model_.step(batches);
+    const auto result = model_.step(batches, step_);
     metrics.loss = result.loss;
     if (result.expert_load > 0.0) metrics.router_loss = result.router_loss, metrics.expert_load = result.expert_load;
     metrics.grad_norm = gradient_norm(model_.parameters(), mesh_);

@@ -106,6 +106,8 @@ std::string woven(Call call) {
       return ", by `tp::embedding`";
     case Call::cross_entropy:
       return ", by `tp::cross_entropy`";
+    case Call::sampled_cross_entropy:
+      return ", by `tp::sampled_cross_entropy`";
     case Call::layer_norm:
       return ", by `tp::layer_norm`";
     case Call::dropout:

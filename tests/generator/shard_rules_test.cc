@@ -659,6 +659,22 @@ TEST(ShardRules, LossOverASplitVocabulary) {
   EXPECT_REFUSED("a loss of a partial sum", "cross_entropy", {partial(3), whole(2, false)});
 }
 
+TEST(ShardRules, LossOverASampleOfClasses) {
+  const Value targets = whole(2, false), temperature = Value::number();
+  const auto of = [&](const Value& hidden, const Value& weight, const Value& bias) {
+    return Applied("sampled_cross_entropy", {hidden, weight, bias, targets, temperature});
+  };
+  const Applied loss = of(whole(3), split(0, 2), split(0, 1));
+  EXPECT_EQ(loss.op.call, Call::sampled_cross_entropy);
+  EXPECT_TRUE(loss.result.is_invariant());
+  EXPECT_TRUE(loss.op.entered.empty());  // its gradients are whole on every rank
+  EXPECT_EQ(of(whole(3), whole(2), whole(1)).op.call, Call::none);
+  EXPECT_REFUSED("a loss of a partial sum", "sampled_cross_entropy",
+                 {partial(3), split(0, 2), split(0, 1), targets, temperature});
+  EXPECT_REFUSED("a loss over a sample of classes", "sampled_cross_entropy",
+                 {whole(3), split(1, 2), whole(1), targets, temperature});
+}
+
 TEST(ShardRules, DimensionsThatAreNotKnownAreNotTakenForTheDefault) {
   EXPECT_REFUSED("no rule", ".softmax", {split(2, 4), count()});
   EXPECT_REFUSED("no rule", ".select", {split(2, 4), count(), literal(0)});

@@ -159,7 +159,7 @@ Report train(Mesh& mesh, const Entry& entry, const Variant& variant) {
   };
   Report report;
   for (size_t step = 0; step < kSteps; ++step) {
-    const StepResult result = model.step(own_rows(batch(step)));
+    const StepResult result = model.step(own_rows(batch(step)), static_cast<int64_t>(step));
     report.push_back(result.loss + result.router_loss + result.expert_load);
     const double norm = gradient_norm(model.parameters(), mesh);
     report.push_back(norm);
@@ -194,7 +194,9 @@ void expect_same_training(const std::string& architecture, const MeshShape& shap
     SCOPED_TRACE(architecture + ", " + shape.describe() + ", " + variant.name);
     Variant reference = {.name = "reference",
                          .fields = variant.fields,
-                         .options = {.bf16 = variant.options.bf16, .router = variant.options.router},
+                         .options = {.bf16 = variant.options.bf16,
+                                     .router = variant.options.router,
+                                     .sampled_softmax = variant.options.sampled_softmax},
                          .optimizer = variant.optimizer,
                          .documents = variant.documents,
                          .compares_rows = variant.compares_rows};

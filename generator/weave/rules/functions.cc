@@ -228,6 +228,26 @@ Value cross_entropy(Operation& op) {
   return Value::tensor(kInvariant, logits.gradient, 0);
 }
 
+/// sampled_cross_entropy(hidden, weight, bias, targets, temperature): of rows that are split, every rank looks up those
+/// of the sample, and computes the whole loss from whole values.
+Value sampled_cross_entropy(Operation& op) {
+  const Value &hidden = op.values[0], &weight = op.values[1], &bias = op.values[2];
+  if (is_partial(hidden)) return op.refuse("a loss of a partial sum over tp", kForgottenExit);
+  for (const size_t i : {0, 3})
+    if (!is_whole(op.values[i])) return unproven(op, op.values[i]);
+  const auto is_by_row = [](const Value& table, int64_t row) {
+    return is_split(table) && from_end(table) == row && table.type.parts.empty();
+  };
+  const bool has_bias = bias.kind != Value::Kind::nothing;
+  if (is_by_row(weight, -2) && (!has_bias || is_by_row(bias, -1)))
+    op.call = Call::sampled_cross_entropy;
+  else if (!is_whole(weight) || (has_bias && !is_whole(bias)))
+    return op.refuse("a loss over a sample of classes whose weight is " + describe(weight) + ", and whose bias is " +
+                         (has_bias ? describe(bias) : "undefined"),
+                     "give it weight and bias of a layer that is TP_VOCAB, or of one without an annotation");
+  return Value::tensor(kInvariant, any_gradient(op), 0);
+}
+
 /// What is computed from the batch alone, with a known number of dimensions.
 template <int64_t kRank>
 Value from_batch(Operation& op) {
@@ -294,6 +314,7 @@ const RuleTable& function_rules() {
       {"attention", attention},
       {"scaled_dot_product_attention", attention},
       {"cross_entropy", cross_entropy},
+      {"sampled_cross_entropy", sampled_cross_entropy},
       {"scalar_tensor", scalar_tensor},
       {"tp::enter", tp_enter},
       {"tp::gather", tp_gather},

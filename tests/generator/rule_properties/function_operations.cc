@@ -238,6 +238,33 @@ Application cross_entropy(Drawing& draw) {
           }};
 }
 
+/// sampled_cross_entropy(hidden, weight, bias, targets, temperature)
+Application sampled_cross_entropy(Drawing& draw) {
+  Shape hidden = draw.shape(2, 3);
+  const Dimension vocabulary = draw.split_dimension(), dim = draw.chance(0.3) ? draw.split_dimension() : hidden.back();
+  hidden.back() = dim;
+  const Shape weight = {vocabulary, dim}, bias = {vocabulary}, targets(hidden.begin(), hidden.end() - 1);
+  ShardType of_weight = draw.chance(0.6) ? sharded(0) : kInvariant, of_bias = of_weight;
+  if (draw.chance(0.2)) of_weight = draw.type_for(weight);
+  if (draw.chance(0.2)) of_bias = draw.type_for(bias);
+  const ShardType of_hidden = draw.chance(0.8) ? kInvariant : draw.type_for(hidden);
+  const ShardType of_targets = draw.chance(0.9) ? kInvariant : draw.split_for(targets);
+  return {{draw.tensor(hidden, of_hidden), draw.tensor(weight, of_weight),
+           draw.chance(0.8) ? draw.tensor(bias, of_bias) : draw.undefined(),
+           draw.constant(targets, of_targets, Elements::indices, vocabulary.size), draw.real(0.75)},
+          [classes = vocabulary.size](const Arguments& a, Call call) -> Concrete {
+            const modular::SampledClasses sampled = {
+                .ids = at::arange(classes - 1, 0, -2, at::kLong),
+                .log_counts = at::linspace(-1.0, 0.5, classes, at::TensorOptions(at::kDouble))};
+            modular::Parallel parallel = modular::bound;
+            parallel.sampled = &sampled;
+            const modular::Binding binding(parallel);
+            const auto loss = call == Call::sampled_cross_entropy ? modular::tp::sampled_cross_entropy
+                                                                  : modular::sampled_cross_entropy;
+            return loss(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor, a[4].number);
+          }};
+}
+
 Application scalar_tensor(Drawing& draw) {
   return application({draw.count("a", draw.chance(0.3))},
                      [](const Arguments& a) { return at::scalar_tensor(a[0].number, at::kDouble); });
@@ -339,6 +366,7 @@ const OperationTable& function_operations() {
       {"count_targets", of_labels([](const Tensor& labels) { return modular::count_targets(labels); })},
       {"attention", attention},
       {"scaled_dot_product_attention", plain_attention},
+      {"sampled_cross_entropy", sampled_cross_entropy},
       {"cross_entropy", cross_entropy},
       {"interpolated_positions", interpolated_positions},
       {"scalar_tensor", scalar_tensor},

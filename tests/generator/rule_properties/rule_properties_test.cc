@@ -64,6 +64,7 @@ const std::map<std::string_view, Call> kWoven = {
     {"rms_norm", Call::rms_norm},
     {"mix_experts", Call::sum},
     {"cross_entropy", Call::cross_entropy},
+    {"sampled_cross_entropy", Call::sampled_cross_entropy},
     {"alibi_slopes", Call::alibi_slopes},
 };
 

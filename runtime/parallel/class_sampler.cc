@@ -1,0 +1,46 @@
+#include "runtime/parallel/class_sampler.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <vector>
+
+#include "runtime/parallel/mixed_bits.h"
+
+namespace modular {
+namespace {
+
+/// What tells these draws from others that follow from the run's seed.
+constexpr uint64_t kOfClasses = 0x73616d706c6564;
+
+/// The log of the probability with which each class is among the distinct ones of `draws` draws. Class 0 has that of
+/// what is hardly ever drawn, so that a target of it has a finite loss.
+Tensor log_counts_of(ClassDistribution distribution, int64_t classes, int64_t draws, const at::Device& device) {
+  constexpr double kHardlyEver = 1e-16;
+  const at::TensorOptions options = at::TensorOptions(at::kDouble).device(device);
+  const Tensor rank = at::arange(1, classes, options);
+  const Tensor probability = distribution == ClassDistribution::uniform
+                                 ? at::full_like(rank, 1.0 / static_cast<double>(classes - 1))
+                                 : rank.reciprocal().log1p() / std::log(static_cast<double>(classes));
+  const Tensor counts = -(probability.neg().log1p() * static_cast<double>(draws)).expm1();
+  return at::cat({at::full({1}, kHardlyEver, options), counts}).log().to(at::kFloat);
+}
+
+}  // namespace
+
+ClassSampler::ClassSampler(const SampledSoftmaxOptions& options, int64_t classes, uint64_t seed,
+                           const at::Device& device)
+    : distribution_(options.distribution == kUniform ? ClassDistribution::uniform : ClassDistribution::log_uniform),
+      classes_(classes),
+      draws_(draws_for(distribution_, classes, options.samples)),
+      seed_(mixed(seed ^ kOfClasses)) {
+  sampled_.log_counts = log_counts_of(distribution_, classes_, draws_, device);
+}
+
+void ClassSampler::begin_step(int64_t number) {
+  const std::vector<int64_t> drawn =
+      drawn_classes(distribution_, classes_, draws_, seed_ + static_cast<uint64_t>(number));
+  sampled_.ids = at::tensor(drawn, at::kLong).to(sampled_.log_counts.device());
+}
+
+}  // namespace modular
