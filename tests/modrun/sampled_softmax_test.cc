@@ -13,10 +13,10 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-constexpr int64_t kSessions = 180, kSeq = 8;
-
 class SampledSoftmaxOfRuns : public ModrunTest {
  protected:
+  static constexpr int64_t kSessions = 180, kSeq = 8;
+
   SampledSoftmaxOfRuns() {
     at::manual_seed(1);
     const at::Tensor lengths = at::randint(3, kSeq + 1, {kSessions, 1}, at::kLong);
