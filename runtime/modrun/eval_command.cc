@@ -6,6 +6,7 @@
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/trained_model.h"
 #include "runtime/train/held_out.h"
+#include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
 #include "runtime/train/run_tokenizer.h"
 #include "runtime/train/samples.h"

@@ -15,6 +15,7 @@
 #include "runtime/mesh/status.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/trained_model.h"
+#include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
 
 namespace modular {

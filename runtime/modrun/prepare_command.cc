@@ -8,6 +8,7 @@
 #include "runtime/modrun/run_config.h"
 #include "runtime/prepare/prepare.h"
 #include "runtime/train/config_field.h"
+#include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
 #include "runtime/train/printed_command.h"
 

@@ -12,6 +12,7 @@
 #include "runtime/train/job_mark.h"
 #include "runtime/train/label_names.h"
 #include "runtime/train/machine_memory.h"
+#include "runtime/train/model_checks.h"
 #include "runtime/train/partitions.h"
 #include "runtime/train/run_tokenizer.h"
 #include "runtime/train/text_ids.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/model/config.h"
+#include "runtime/train/config.h"
 
 namespace modular {
 
@@ -15,6 +15,17 @@ inline std::string shortened(const std::string& text, size_t longest) {
 /// Throws ConfigError: `where` a setting was set ("demo.toml:3:9"), and what is wrong with it.
 [[noreturn]] inline void refuse(const std::string& where, const std::string& sentence) {
   throw ConfigError(shortened(where, 500) + ": " + shortened(sentence, 2000));
+}
+
+/// The same of a run's setting `key`.
+[[noreturn]] inline void refuse_setting(const RunConfig& config, const std::string& key, const std::string& sentence) {
+  const auto origin = config.origins.find(key);
+  throw ConfigError(origin == config.origins.end() ? sentence : origin->second + ": " + sentence);
+}
+
+/// Throws ConfigError with a sentence that is not empty.
+inline void refuse_if(const std::string& sentence) {
+  if (!sentence.empty()) throw ConfigError(sentence);
 }
 
 }  // namespace modular

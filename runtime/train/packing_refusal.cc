@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "runtime/parallel/meta_construction.h"
+#include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
 
 namespace modular {

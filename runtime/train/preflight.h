@@ -52,21 +52,6 @@ void check_run_folder(const Run& run);
 /// Makes train.dir, where the run has it here. Throws ConfigError where it cannot be written.
 void make_run_folder(const Run& run);
 
-/// Throws ConfigError where parameters that model.checkpoint, a Hugging Face folder, lacks would stay at their initial
-/// values, as only adapters are trained.
-void check_new_head(const RunConfig& config);
-
-/// Throws ConfigError where optim.frozen or a group of optim.groups names what the model has not, or where optim.frozen
-/// names all of it.
-void check_named_parameters(const RunConfig& config);
-
-/// Throws ConfigError where settings of [router] are for experts or biases that the model has not.
-void check_router(const RunConfig& config);
-
-/// Throws ConfigError where [sampled_softmax] asks for a loss that the model does not have, or for as many items as it
-/// has.
-void check_sampled_softmax(const RunConfig& config);
-
 /// Throws ConfigError where `folder` holds neither a checkpoint nor a Hugging Face folder whose tensors are this
 /// model's. A Hugging Face folder of a class that has another head may start a model.
 void check_weights(const std::filesystem::path& folder, const ModelConfig& model, Head head = Head::stored);
@@ -79,29 +64,10 @@ bool reads_weights(const RunConfig& config);
 /// asked once a job, too.
 void check_examples(const Run& run);
 
-/// What the model counts positions from: 0, or in RoBERTa and similar models the place after padding's.
-int64_t first_position(const ModelConfig& model);
-
-/// The most tokens that the model has positions for; nothing where it sets no limit.
-std::optional<int64_t> longest_sequence(const ModelConfig& model);
-
-/// Throws ConfigError where the model cannot read what data and train say: its vocabulary has no place for bytes, or
-/// its positions end before train.seq_len.
-void check_reading(const RunConfig& config);
-
 /// The samples of a set as open_samples gives them, checked to be no longer than the model's positions.
 std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const DataSet& set, Split split, int64_t seed);
 
 /// Makes train.steps those of train.epochs passes over `samples`, where these are asked for; train.batch_size counts.
 void count_steps(RunConfig& config, int64_t samples);
-
-/// Throws ConfigError where the data gives the model's task nothing to learn from.
-void check_targets(const RunConfig& config);
-
-/// Throws ConfigError if the model does not continue a text.
-void check_sampling(const RunConfig& config);
-
-/// model.config.vocab_size, or nothing where the model has none.
-int64_t vocab_size(const ModelConfig& model);
 
 }  // namespace modular

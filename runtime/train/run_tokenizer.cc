@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/tokenizer_files.h"
 #include "runtime/tokenizer/tokenizer.h"
+#include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
 
 namespace modular {

@@ -13,6 +13,7 @@
 #include "runtime/train/images.h"
 #include "runtime/train/parquet_samples.h"
 #include "runtime/train/partitions.h"
+#include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
 
 namespace modular {

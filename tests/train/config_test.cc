@@ -7,6 +7,7 @@
 #include "generated/deepseek_v3.h"
 #include "generated/llama.h"
 #include "generated/mixtral.h"
+#include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
 #include "tests/data/temporary_folder.h"
 

@@ -1,0 +1,229 @@
+#include "runtime/train/model_checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+#include <string_view>
+
+#include "runtime/checkpoint/pretrained.h"
+#include "runtime/model/tasks.h"
+#include "runtime/parallel/meta_construction.h"
+#include "runtime/train/config_field.h"
+#include "runtime/train/config_refusal.h"
+
+namespace modular {
+namespace {
+
+/// A whole number of the model's own config, where it has one of that name.
+std::optional<int64_t> model_count(const ModelConfig& model, std::string_view name) {
+  for (const auto& field : model_fields(*model.config))
+    if (const auto* const* value = std::get_if<int64_t*>(&field.value);
+        value && field.path == fmt::format("model.config.{}", name))
+      return **value;
+  return {};
+}
+
+/// The paths that lead to a parameter, of which numbers are "*" where the pattern they are to be compared with has
+/// that.
+void add_paths(const std::string& name, bool with_stars, std::vector<std::string>& paths) {
+  std::string path;
+  for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+    end = name.find('.', begin);
+    const std::string part = name.substr(begin, end == std::string::npos ? end : end - begin);
+    path += (path.empty() ? "" : ".") + (with_stars && std::isdigit(static_cast<unsigned char>(part[0])) ? "*" : part);
+    paths.push_back(path);
+  }
+}
+
+/// Refuses a path that means none of the parameters, with the nearest of those that do.
+void check_pattern(const RunConfig& config, const char* key, const std::string& pattern,
+                   const std::vector<ModelParameter>& parameters) {
+  std::vector<std::string> paths;
+  for (const ModelParameter& parameter : parameters) {
+    if (lies_in_any({pattern}, parameter)) return;
+    for (const std::string& name : parameter.names) add_paths(name, pattern.find('*') != std::string::npos, paths);
+  }
+  const auto nearest = nearest_name(pattern, paths);
+  refuse_setting(config, key,
+                 fmt::format("{}: {} has no \"{}\"{}", key, config.network.entry->architecture, pattern,
+                             nearest ? fmt::format(": did you mean {}?", *nearest)
+                                     : fmt::format("; its parameters are called {} and so on, where * is any one part "
+                                                   "of a name",
+                                                   parameters.front().name)));
+}
+
+}  // namespace
+
+void check_dropout(const RunConfig& config) {
+  for (const auto& field : model_fields(*config.network.config)) {
+    if (field.path.find("dropout") == std::string::npos && !field.path.ends_with("pdrop")) continue;
+    const auto* const* always = std::get_if<double*>(&field.value);
+    const auto* const* optional = std::get_if<std::optional<double>*>(&field.value);
+    const double value = always ? **always : optional ? (*optional)->value_or(0.0) : 0.0;
+    if (!(value >= 0.0 && value < 1.0))
+      refuse_setting(
+          config, field.path,
+          fmt::format("{} is {}: the share that is dropped is at least 0 and less than 1", field.path, value));
+  }
+}
+
+int64_t vocab_size(const ModelConfig& model) {
+  return model_count(model, "vocab_size").value_or(std::numeric_limits<int64_t>::max());
+}
+
+int64_t first_position(const ModelConfig& model) {
+  const Model built = build_on_meta(*model.entry, *model.config);
+  for (const auto& item : built.module->named_modules("", /*include_self=*/false))
+    if (const auto* table = item.value()->as<torch::nn::Embedding>();
+        table && item.key().ends_with("position_embeddings") && table->options.padding_idx())
+      return *table->options.padding_idx() + 1;
+  return 0;
+}
+
+std::optional<int64_t> longest_sequence(const ModelConfig& model) {
+  auto positions = model_count(model, "max_position_embeddings");
+  if (!positions) positions = model_count(model, "n_positions");
+  if (!positions) return {};
+  return *positions - first_position(model);
+}
+
+void check_reading(const RunConfig& config) {
+  const auto refuse = [&](const char* key, const std::string& sentence) { refuse_setting(config, key, sentence); };
+  // Which are what the model reads, or are refused.
+  if (config.reads("examples") || config.reads("parquet") || config.reads("images")) return;
+  const auto vocabulary = vocab_size(config.network);
+  if (config.reads("bytes") && vocabulary < 256)
+    refuse("model.config.vocab_size",
+           fmt::format("model.config.vocab_size must be at least 256 to read bytes, but is {}", vocabulary));
+  const auto longest = longest_sequence(config.network);
+  if (!longest || config.train.seq_len <= *longest) return;
+  const char* const name = model_count(config.network, "n_positions") ? "n_positions" : "max_position_embeddings";
+  const auto positions = *model_count(config.network, name);
+  refuse("train.seq_len",
+         fmt::format("train.seq_len ({}) must not exceed model.config.{} ({}){}", config.train.seq_len, name, positions,
+                     *longest == positions ? ""
+                                           : fmt::format(" less {}, as positions begin after that "
+                                                         "of padding",
+                                                         positions - *longest)));
+}
+
+void check_targets(const RunConfig& config) {
+  const Entry& entry = *config.network.entry;
+  refuse_if(task_refusal(entry.architecture, entry.task));
+  if (config.reads("examples") || config.reads("parquet") || config.reads("images")) return;
+  const Task& task = *find_task(entry.task);
+  if (task.tokens == Task::Tokens::no_targets)
+    throw ConfigError(
+        fmt::format("{} is for {}, which needs labelled examples, and files of {} have no labels: write examples "
+                    "(docs/training.md) and set data.format to \"examples\"",
+                    entry.architecture, entry.task, config.data_formats().front()));
+  const auto vocabulary = vocab_size(config.network);
+  const int64_t least = config.reads("bytes") ? 256 : 0;
+  if (const auto masking = config.masking(); masking && (masking->token < least || masking->token >= vocabulary))
+    refuse_setting(config, "data.mask_token",
+                   fmt::format("data.mask_token is {}: set it to the id that replaces a masked token, from {} to {} "
+                               "(model.config.vocab_size less 1){}",
+                               masking->token, least, vocabulary - 1, least > 0 ? "; ids below are bytes" : ""));
+}
+
+void check_sampling(const RunConfig& config) {
+  if (config.network.entry->task == "causal-lm") return;
+  refuse_setting(config, "sample.prompt",
+                 fmt::format("{} is for {} and does not continue a text: set sample.prompt to \"\"",
+                             config.network.entry->architecture, config.network.entry->task));
+}
+
+void check_router(const RunConfig& config) {
+  const auto& [aux_loss, balance, z_loss, bias_speed] = config.router;
+  const std::pair<const char*, double> settings[] = {
+      {"router.aux_loss", aux_loss.value_or(0.0)}, {"router.z_loss", z_loss}, {"router.bias_speed", bias_speed}};
+  if (std::ranges::all_of(settings, [](const auto& setting) { return setting.second == 0.0; })) return;
+  const std::vector<ModelParameter> parameters = model_parameters(config.network);
+  const int64_t experts = expert_count(parameters);
+  for (const auto& [key, value] : settings) {
+    if (value == 0.0) continue;
+    if (experts == 0)
+      refuse_setting(
+          config, key,
+          fmt::format("{} is {}, and {} has no experts: leave it out", key, value, config.network.entry->architecture));
+    const auto is_bias = [&](const ModelParameter& buffer) {
+      return !buffer.trainable && buffer.global_shape == std::vector{experts};
+    };
+    if (std::string_view(key) == "router.bias_speed" && config.network.lora)
+      refuse_setting(config, key,
+                     fmt::format("{} is {}, which moves biases of the model, and lora.layers keeps all but adapters as "
+                                 "it is: set router.aux_loss instead",
+                                 key, value));
+    if (std::string_view(key) == "router.bias_speed" && std::ranges::none_of(parameters, is_bias))
+      refuse_setting(config, key,
+                     fmt::format("{} is {}, and the routers of {} have no bias: set router.aux_loss instead", key,
+                                 value, config.network.entry->architecture));
+  }
+}
+
+void check_sampled_softmax(const RunConfig& config) {
+  constexpr const char* kKey = "sampled_softmax.samples";
+  const int64_t samples = config.sampled_softmax.samples;
+  if (samples == 0) return;
+  const Entry& entry = *config.network.entry;
+  if (!find_task(entry.task)->samples_classes)
+    refuse_setting(config, kKey,
+                   fmt::format("{} is {}, which is of models of sessions, and {} is for {}: leave it out", kKey,
+                               samples, entry.architecture, entry.task));
+  const int64_t items = vocab_size(config.network) - 1;
+  if (samples >= items)
+    refuse_setting(config, kKey,
+                   fmt::format("{} is {}, and there are {} items beside padding: set it to fewer, or to 0 for a loss "
+                               "over all of them",
+                               kKey, samples, items));
+  if (!config.network.lora) return;
+  for (const ModelParameter& parameter : model_parameters(config.network)) {
+    const AdaptedLayer* const layer = config.network.lora->find_weight(parameter.name);
+    if (layer && parameter.global_shape[0] == items + 1)
+      refuse_setting(config, kKey,
+                     fmt::format("{} is {}, which looks up rows of {}, and lora.layers adapts that layer: leave one of "
+                                 "the two out",
+                                 kKey, samples, layer->name));
+  }
+}
+
+void check_new_head(const RunConfig& config) {
+  if (!config.network.lora) return;
+  for (const std::string& name : new_parameters(config.model.checkpoint, config.network)) {
+    const auto holds_it = [&](const std::string& pattern) { return lies_in(pattern, name); };
+    if (std::ranges::none_of(config.lora.trained, holds_it))
+      refuse_setting(
+          config, "lora.layers",
+          fmt::format("model.checkpoint has no \"{}\", and lora.layers trains adapters alone, so that it would "
+                      "stay as it is drawn: add it to lora.trained",
+                      name));
+  }
+}
+
+void check_named_parameters(const RunConfig& config) {
+  const auto& [frozen, groups] = std::tie(config.optim.frozen, config.optim.groups);
+  const std::vector<std::string>& trained = config.lora.trained;
+  if (frozen.empty() && groups.empty() && trained.empty()) return;
+  std::vector<ModelParameter> parameters = model_parameters(config.network);
+  std::erase_if(parameters, [](const ModelParameter& parameter) { return !parameter.trainable; });  // buffers
+  for (const std::string& pattern : frozen) check_pattern(config, "optim.frozen", pattern, parameters);
+  for (const std::string& pattern : trained) check_pattern(config, "lora.trained", pattern, parameters);
+  for (const ParameterGroup& group : groups)
+    for (const std::string& pattern : group.match) check_pattern(config, "optim.groups", pattern, parameters);
+  const ParallelOptions options = config.parallel_options();
+  freeze(parameters, options.frozen, options.trained);
+  std::erase_if(parameters, [](const ModelParameter& parameter) { return !parameter.trainable; });
+  if (parameters.empty())
+    refuse_setting(config, "optim.frozen", "optim.frozen leaves nothing to train: name fewer modules");
+  for (const ParameterGroup& group : groups)
+    for (const std::string& pattern : group.match)
+      if (std::ranges::none_of(parameters,
+                               [&](const ModelParameter& parameter) { return lies_in_any({pattern}, parameter); }))
+        refuse_setting(
+            config, "optim.groups",
+            fmt::format("optim.groups has \"{}\", of which nothing is trained: leave the group out", pattern));
+}
+
+}  // namespace modular
