@@ -14,6 +14,7 @@
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/parallel/meta_construction.h"
+#include "runtime/train/config_field.h"
 #include "runtime/train/config_refusal.h"
 #include "runtime/train/deterministic.h"
 #include "runtime/train/folder_lock.h"
