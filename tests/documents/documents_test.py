@@ -68,7 +68,6 @@ STANDS_FOR = {"CONFIG": {"search": "search.toml", "advise": "presets/demo.toml"}
 NOT_RUN = {
     "scripts/demo": "demo_test.py runs it",
     "scripts/test": "runs this test",
-    "build/release/bin/modgen llama && cmake --build build/release --target modrun && build/release/bin/modrun train presets/demo.toml --overwrite": "builds; benchmarks/authors_loop runs it",
     "modrun [LAUNCHER FLAGS] COMMAND [OPTIONS]": "a form",
     "build/ci/bin/fuzz_proofs --count 5000 --seed 1": "takes an hour; tests/fuzz runs fewer",
     "build/ci/bin/fuzz_proofs --seed 1 --only m1_000042": "one of those",
@@ -85,6 +84,7 @@ TOML = {
     "[[optim.groups]]": (TINY + "[data]\npaths = ['data/web']\n", "train block.toml --set train.dir=runs/groups"),
     "[search]": (TINY + "[data]\npaths = ['data/web']\nheld_out_every = 2\n[optim]\nwarmup_steps = 1\n[eval]\nevery = 1\nsamples = 4\n", "search block.toml --trials 1 --set search.dir=runs/block"),
     "[lora]": (TINY + "[data]\npaths = ['data/web']\n", "train block.toml --set train.dir=runs/lora"),
+    "[sampled_softmax]": ("[model]\nentry = 'SessionForNextItem'\n[model.config]\nvocab_size = 2000\nn_embd = 32\nn_layer = 1\n[train]\nsteps = 2\nbatch_size = 4\n[data]\nformat = 'examples'\npaths = ['sessions']\n", "train block.toml --set train.dir=runs/sampled"),
     "[data.sets.web]": (TINY, "train block.toml --set train.dir=runs/sets"),
 }
 
@@ -144,6 +144,8 @@ def write_data(folder):
     pathlib.Path("pairs").mkdir()
     save_file({"input_ids": draw.integers(5, len(words), (128, 2, 8)), "attention_mask": numpy.ones((128, 2, 8), bool)}, "pairs/1.safetensors")
     save_file({"pixel_values": draw.standard_normal((32, 3, 32, 32), numpy.float32), "labels": draw.integers(0, 3, 32)}, "images.safetensors")
+    pathlib.Path("sessions").mkdir()
+    save_file({"input_ids": draw.integers(1, 2000, (32, 12))}, "sessions/1.safetensors")
     ids = draw.integers(0, 256, (2, 16))
     save_file({"input_ids": ids, "labels": ids}, "batch.safetensors")
     for name in ("cat", "dog", "fox"):
