@@ -17,6 +17,7 @@
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/mesh.h"
 #include "runtime/model/tasks.h"
+#include "runtime/ops/cpu/kept_memory.h"
 #include "runtime/ops/fused.h"
 #include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
@@ -101,7 +102,10 @@ int main(int count, char** values) {
   using namespace modular;
   const Arguments arguments = parse(count, values);
   at::set_num_threads(arguments.threads);
-  if (!arguments.plain) install_fused_functions();
+  if (!arguments.plain) {
+    cpu::keep_freed_memory();
+    install_fused_functions();
+  }
 
   const json spec = json::parse(std::ifstream(arguments.models)).at(arguments.model);
   json described = spec.at("config");

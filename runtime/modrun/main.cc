@@ -17,6 +17,7 @@
 #include "runtime/mesh/backend_library.h"
 #include "runtime/mesh/cuda_library.h"
 #include "runtime/modrun/commands.h"
+#include "runtime/ops/cpu/kept_memory.h"
 #include "runtime/ops/fused.h"
 #include "runtime/search/own_objective.h"
 #include "runtime/train/hooks.h"
@@ -119,6 +120,7 @@ int run(const std::vector<std::string>& words) {
     setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);
     return launch_self(launch_line.options, launch_line.rest);
   }
+  cpu::keep_freed_memory();
   install_fused_functions();
   return run_rank([&, &environment = environment, &command = command] {
     Mesh mesh(environment, command.mesh, command.options);
