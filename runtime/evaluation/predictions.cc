@@ -48,13 +48,13 @@ using PredictionsOf = Predictions (*)(const ModelConfig&, const Batch&, int64_t,
 
 PredictionsOf find(std::string_view task) {
   static constexpr std::pair<std::string_view, PredictionsOf> kinds[] = {{"sequence-classification", of_rows},
-                                                              {"sentence-pair-classification", of_rows},
-                                                              {"image-classification", of_rows},
-                                                              {"token-classification", of_tokens},
-                                                              {"masked-lm", of_tokens},
-                                                              {"next-item", of_sessions},
-                                                              {"masked-item", of_sessions},
-                                                              {"sentence-embedding", of_sentences}};
+                                                                         {"sentence-pair-classification", of_rows},
+                                                                         {"image-classification", of_rows},
+                                                                         {"token-classification", of_tokens},
+                                                                         {"masked-lm", of_tokens},
+                                                                         {"next-item", of_sessions},
+                                                                         {"masked-item", of_sessions},
+                                                                         {"sentence-embedding", of_sentences}};
   const auto found = std::ranges::find(kinds, task, [](const auto& kind) { return kind.first; });
   return found == std::end(kinds) ? nullptr : found->second;
 }
