@@ -11,9 +11,9 @@
 #include "runtime/data/token_samples.h"
 #include "runtime/model/tasks.h"
 #include "runtime/train/images.h"
+#include "runtime/train/model_checks.h"
 #include "runtime/train/parquet_samples.h"
 #include "runtime/train/partitions.h"
-#include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
 
 namespace modular {
