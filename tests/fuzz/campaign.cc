@@ -17,6 +17,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "runtime/ops/cpu/sanitized.h"
 #include "tests/fuzz/message_rule.h"
 
 // For the sanitizers where the program has them; ASAN_OPTIONS changes these. libtorch is not instrumented: what crosses
@@ -32,14 +33,6 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// The address sanitizer maps more than any limit. g++ and Clang say it differently.
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
 constexpr rlim_t kMostMemory = rlim_t{4} << 30;
 
 /// What the reading process tells the one that watches it, in memory that both see.
@@ -96,7 +89,7 @@ std::string read_input(const Reader& reader, const Input& input, Progress& progr
 /// Reads inputs until one breaks the rule, or all are read. In a process of its own.
 void read_inputs(const Reader& reader, const Campaign& campaign, Progress& progress) {
   use_one_thread();
-  if (!kSanitized) {
+  if (!cpu::kAddressSanitizer) {
     const rlimit memory{kMostMemory, kMostMemory};
     ::setrlimit(RLIMIT_DATA, &memory);
   }

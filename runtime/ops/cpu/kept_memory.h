@@ -5,8 +5,8 @@ namespace modular::cpu {
 
 /// Has the C library keep what is freed, and take large pieces from where the kernel gives pages of 2 MiB, if it gives
 /// such when asked (/sys/kernel/mm/transparent_hugepage/enabled). Otherwise each step gets its activations and
-/// gradients anew from the kernel, page by page, and gives them back. To be called before tensors are made; does
-/// nothing with allocators other than glibc's.
-void keep_freed_memory();
+/// gradients anew from the kernel, page by page, and gives them back. To be called before tensors are made. False
+/// where the allocator that the program is compiled for is not glibc's; nothing is done then.
+bool keep_freed_memory();
 
 }  // namespace modular::cpu
