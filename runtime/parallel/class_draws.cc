@@ -32,14 +32,14 @@ double power(double base, int64_t exponent) {
   return result;
 }
 
-double expected_distinct(ClassDistribution distribution, int64_t classes, int64_t draws) {
-  const auto drawn = static_cast<double>(classes - 1);
-  if (distribution == ClassDistribution::uniform) return drawn * (1.0 - power(1.0 - 1.0 / drawn, draws));
+/// Of each class but padding's the probability that a draw is another one; of the uniform distribution of one for all.
+std::vector<double> missed_by_a_draw(ClassDistribution distribution, int64_t classes) {
+  if (distribution == ClassDistribution::uniform) return {1.0 - 1.0 / static_cast<double>(classes - 1)};
   const double all = logarithm(classes);
-  double sum = 0.0;
+  std::vector<double> missed;
   for (int64_t i = 1; i < classes; ++i)
-    sum += 1.0 - power(1.0 - log_of_ratio(1.0 / static_cast<double>(2 * i + 1)) / all, draws);
-  return sum;
+    missed.push_back(1.0 - log_of_ratio(1.0 / static_cast<double>(2 * i + 1)) / all);
+  return missed;
 }
 
 /// The class that a number from 0 to 1 stands for.
@@ -57,8 +57,12 @@ int64_t class_at(ClassDistribution distribution, int64_t classes, double all, do
 }  // namespace
 
 int64_t draws_for(ClassDistribution distribution, int64_t classes, int64_t samples) {
+  const std::vector<double> missed = missed_by_a_draw(distribution, classes);
+  const double alike = static_cast<double>(classes - 1) / static_cast<double>(missed.size());
   const auto are_enough = [&](int64_t draws) {
-    return expected_distinct(distribution, classes, draws) >= static_cast<double>(samples);
+    double distinct = 0.0;
+    for (const double each : missed) distinct += 1.0 - power(each, draws);
+    return alike * distinct >= static_cast<double>(samples);
   };
   int64_t least = samples, most = samples;
   while (!are_enough(most)) least = most + 1, most *= 2;
