@@ -28,13 +28,6 @@ class Data : public ModrunTest {
     return bytes / 32;
   }
 
-  /// Settings as words of a command line.
-  static Words set(const Words& settings) {
-    Words words;
-    for (const std::string& setting : settings) words.insert(words.end(), {"--set", setting});
-    return words;
-  }
-
   std::string refusal(const Words& settings) const {
     const auto run = train("refused", set(settings));
     EXPECT_EQ(run.status, 2) << run.output;

@@ -44,12 +44,6 @@ class HiddenItemsOfRuns : public ModrunTest {
     write_safetensors(file, tensors);
   }
 
-  std::vector<double> losses(const std::string& name) const {
-    std::vector<double> found;
-    for (const auto& step : steps(name)) found.push_back(step["loss"].get<double>());
-    return found;
-  }
-
   /// The logits of the run's newest checkpoint for a file's sessions.
   at::Tensor logits(const std::string& run, const fs::path& inputs) const {
     const fs::path outputs = folder_.path() / "logits.safetensors";

@@ -45,12 +45,6 @@ class ImageData : public ModrunTest {
     for (const std::string& setting : more) all.insert(all.end(), {"--set", setting});
     return all;
   }
-
-  std::vector<double> losses(const std::string& name) const {
-    std::vector<double> found;
-    for (const auto& step : steps(name)) found.push_back(step["loss"].get<double>());
-    return found;
-  }
 };
 
 TEST_F(ImageData, TrainsAsItsPixelsDoOnEveryMesh) {

@@ -27,12 +27,6 @@ class Lora : public ModrunTest {
     return folder;
   }
 
-  static Words set(const Words& settings) {
-    Words words;
-    for (const std::string& setting : settings) words.insert(words.end(), {"--set", setting});
-    return words;
-  }
-
   Finished adapt(const std::string& name, const fs::path& base, const Words& settings, int ranks = 1) const {
     const Words own = {"model.entry=LlamaForCausalLM",
                        "model.entry=LlamaForCausalLM",
@@ -46,12 +40,6 @@ class Lora : public ModrunTest {
   }
 
   fs::path checkpoints(const std::string& name) const { return run_folder(name) / "checkpoints"; }
-
-  std::vector<double> losses(const std::string& name) const {
-    std::vector<double> found;
-    for (const auto& step : steps(name)) found.push_back(step["loss"].get<double>());
-    return found;
-  }
 
   void expect_alike(const std::string& name, const std::vector<double>& losses_alone) const {
     const std::vector<double> found = losses(name);

@@ -119,6 +119,20 @@ class ModrunTest : public testing::Test {
     return result;
   }
 
+  /// The loss of each.
+  std::vector<double> losses(const std::string& name) const {
+    std::vector<double> found;
+    for (const auto& step : steps(name)) found.push_back(step["loss"].get<double>());
+    return found;
+  }
+
+  /// Settings as words of a command line.
+  static std::vector<std::string> set(const std::vector<std::string>& settings) {
+    std::vector<std::string> words;
+    for (const std::string& setting : settings) words.insert(words.end(), {"--set", setting});
+    return words;
+  }
+
   /// Those that have that event.
   std::vector<nlohmann::json> events(const std::string& name, const std::string& event) const {
     return events_in(run_folder(name), event);

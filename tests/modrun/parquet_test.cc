@@ -66,12 +66,6 @@ class Parquet : public ModrunTest {
     return train(name, options, launcher);
   }
 
-  std::vector<double> losses(const std::string& name) const {
-    std::vector<double> found;
-    for (const auto& step : steps(name)) found.push_back(step["loss"].get<double>());
-    return found;
-  }
-
   /// What refuses the run, with exit status 2.
   std::string refusal(const Words& settings = kBert, const Words& launcher = {"--nproc-per-node", "2"}) const {
     const auto run = learn("refused", "parquet", settings, launcher);

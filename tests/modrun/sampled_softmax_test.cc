@@ -37,27 +37,9 @@ class SampledSoftmaxOfRuns : public ModrunTest {
                       "']\n[train]\nsteps = 8\nbatch_size = 12\n[optim]\nlr = 1e-2\n[eval]\nsamples = 0\n");
   }
 
-  static Words set(const Words& settings) {
-    Words words;
-    for (const std::string& setting : settings) words.insert(words.end(), {"--set", setting});
-    return words;
-  }
-
-  std::vector<double> losses(const std::string& name) const {
-    std::vector<double> found;
-    for (const auto& step : steps(name)) found.push_back(step["loss"].get<double>());
-    return found;
-  }
-
   /// What an evaluation at the run's end says of a metric.
   double evaluated(const std::string& name, const std::string& metric) const {
-    std::ifstream in(run_folder(name) / "metrics.jsonl");
-    double found = -1.0;
-    for (std::string line; std::getline(in, line);) {
-      const auto json = nlohmann::json::parse(line);
-      if (json.value("event", "") == "evaluation") found = json.at("metrics").at(metric).get<double>();
-    }
-    return found;
+    return events(name, "evaluation").back().at("metrics").at(metric).get<double>();
   }
 
   std::string refusal(const Words& settings) const {

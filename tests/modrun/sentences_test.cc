@@ -48,12 +48,6 @@ class Sentences : public ModrunTest {
     return all;
   }
 
-  std::vector<double> losses(const std::string& name) const {
-    std::vector<double> found;
-    for (const auto& step : steps(name)) found.push_back(step["loss"].get<double>());
-    return found;
-  }
-
   std::string refusal(const Words& settings, const char* entry = "BertModel") const {
     const auto run = train("refused", options(settings, entry));
     EXPECT_EQ(run.status, 2) << run.output;

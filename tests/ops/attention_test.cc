@@ -67,6 +67,16 @@ double relative_difference(const Tensor& found, const Tensor& expected) {
   return difference.norm().item<double>() / (expected.norm().item<double>() + 1e-30);
 }
 
+/// What was made of `inputs`, and their gradients, against what was made of the same in float64.
+void expect_alike(const Tensor& found, const std::vector<Tensor>& inputs, const Tensor& expected,
+                  const std::vector<Tensor>& wide, const Tensor& upstream, double tolerance) {
+  EXPECT_LE(relative_difference(found.detach(), expected.detach()), tolerance);
+  const auto gradients = torch::autograd::grad({found}, inputs, {upstream});
+  const auto exact = torch::autograd::grad({expected}, wide, {upstream.to(at::kDouble)});
+  for (size_t i = 0; i < inputs.size(); ++i)
+    EXPECT_LE(relative_difference(gradients[i], exact[i]), tolerance) << "gradient of input " << i;
+}
+
 class FusedAttentionTest : public ::testing::TestWithParam<std::tuple<Case, at::ScalarType>> {};
 
 TEST_P(FusedAttentionTest, AgreesWithTheFormula) {
@@ -86,14 +96,8 @@ TEST_P(FusedAttentionTest, AgreesWithTheFormula) {
   const Tensor found = attention(inputs[0], inputs[1], inputs[2], mask, scale);
   const Tensor expected = exact_attention(wide[0], wide[1], wide[2], visible_keys(mask, of.seq, at::kCPU), scale);
   const Tensor upstream = at::randn(found.sizes()).to(type);
-  const auto gradients = torch::autograd::grad({found}, inputs, {upstream});
-  const auto exact = torch::autograd::grad({expected}, wide, {upstream.to(at::kDouble)});
-
   // bfloat16: the output is rounded once, and its rounded value enters the gradients.
-  const double tolerance = type == at::kFloat ? 2e-6 : 1e-2;
-  EXPECT_LE(relative_difference(found.detach(), expected.detach()), tolerance);
-  for (size_t i = 0; i < inputs.size(); ++i)
-    EXPECT_LE(relative_difference(gradients[i], exact[i]), tolerance) << "gradient of input " << i;
+  expect_alike(found, inputs, expected, wide, upstream, type == at::kFloat ? 2e-6 : 1e-2);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -167,13 +171,7 @@ TEST_P(FusedBiasesTest, AgreeWithTheFormula) {
   if (of.drop > 0) shares = shares * plain::kept(draw, of.heads, of.seq, of.keys, of.heads, 0) / (1.0 - of.drop);
   const Tensor expected = at::matmul(shares, wide[2].repeat_interleave(group, 1)).transpose(1, 2).flatten(2);
   const Tensor upstream = at::randn(found.sizes()).to(type);
-  const auto gradients = torch::autograd::grad({found}, inputs, {upstream});
-  const auto exact = torch::autograd::grad({expected}, wide, {upstream.to(at::kDouble)});
-
-  const double tolerance = type == at::kFloat ? 3e-6 : 1e-2;
-  EXPECT_LE(relative_difference(found.detach(), expected.detach()), tolerance);
-  for (size_t i = 0; i < inputs.size(); ++i)
-    EXPECT_LE(relative_difference(gradients[i], exact[i]), tolerance) << "gradient of input " << i;
+  expect_alike(found, inputs, expected, wide, upstream, type == at::kFloat ? 3e-6 : 1e-2);
 }
 
 INSTANTIATE_TEST_SUITE_P(
