@@ -11,19 +11,14 @@ import sys
 import zlib
 
 
-def distribution(optuna, dimension):
+def suggested(trial, dimension):
+    """What Optuna draws for a trial, as TOML, or has drawn: of a trial that was begun when the program was killed there may be some values."""
+    key = dimension["key"]
     if "choices" in dimension:
-        return optuna.distributions.CategoricalDistribution([native(choice) for choice in dimension["choices"]])
-    step = dimension["step"] or None
+        return choice_of(dimension, trial.suggest_categorical(key, [native(choice) for choice in dimension["choices"]]))
     if dimension["whole"]:
-        return optuna.distributions.IntDistribution(int(dimension["low"]), int(dimension["high"]), log=dimension["log"], step=int(step or 1))
-    return optuna.distributions.FloatDistribution(dimension["low"], dimension["high"], log=dimension["log"], step=step)
-
-
-def as_toml(dimension, value):
-    if "choices" in dimension:
-        return choice_of(dimension, value)
-    return repr(value)
+        return repr(trial.suggest_int(key, int(dimension["low"]), int(dimension["high"]), log=dimension["log"], step=int(dimension["step"] or 1)))
+    return repr(trial.suggest_float(key, dimension["low"], dimension["high"], log=dimension["log"], step=dimension["step"] or None))
 
 
 SAMPLERS = {"tpe": "TPESampler", "random": "RandomSampler", "nsga2": "NSGAIISampler", "gp": "GPSampler"}
@@ -91,7 +86,6 @@ def main():
     except Exception as error:  # of the storage, say
         return answer({"error": f"{type(error).__name__}: {error}"})
     answer({})
-    distributions = {dimension["key"]: distribution(optuna, dimension) for dimension in asked["space"]}
     trials = {}
     for line in sys.stdin:
         message = json.loads(line)
@@ -107,11 +101,11 @@ def main():
         if unfinished:
             trial = optuna.trial.Trial(study, unfinished.pop(0)._trial_id)
         else:
-            trial = study.ask(distributions)
+            trial = study.ask()
             if asked["shared"]:
                 trial.set_user_attr("place", asked["place"])
         trials[trial.number] = trial
-        answer({"trial": trial.number, "settings": {each["key"]: as_toml(each, trial.params[each["key"]]) for each in asked["space"]}})
+        answer({"trial": trial.number, "settings": {each["key"]: suggested(trial, each) for each in asked["space"]}})
 
 
 if __name__ == "__main__":

@@ -104,6 +104,24 @@ TEST_F(SearchCommand, OptunaThatWasKilledGoesOnWithTheTrialThatWasRunning) {
   EXPECT_EQ(std::vector(all.begin(), all.begin() + 2), before);
 }
 
+// Optuna writes a trial down first, and then value by value: what is left where it is killed between is such a trial.
+TEST_F(SearchCommand, OptunaThatWasKilledBeforeATrialHadItsValuesDrawsThem) {
+  const std::string text = std::string("trials = 4\nbackend = 'optuna'\npython = '") + PARITY_PYTHON + "'\n" + kSpace;
+  kill_after_two_trials(config(text));
+  const std::string begin = "import optuna; optuna.load_study(study_name='study', storage='sqlite:///" +
+                            (study() / "study.db").string() + "').ask()";
+  const auto begun = testing::end_of_program(testing::start_program({PARITY_PYTHON, "-c", begin}, folder_.path()));
+  ASSERT_EQ(begun.status, 0) << begun.output;
+  const auto run = search(text, {"--resume"});
+  ASSERT_EQ(run.status, 0) << run.output;
+  const auto all = trials();
+  ASSERT_EQ(all.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(all[i]["trial"], i);
+    EXPECT_TRUE(all[i]["settings"].contains("optim.lr") && all[i].contains("values")) << all[i];
+  }
+}
+
 TEST_F(SearchCommand, ATrialThatIsPrunedEndsOnAllRanksAndHasNoValues) {
   constexpr int64_t kSteps = 300;  // more than a trial has taken when the verdict reaches it
   const auto run = search(
