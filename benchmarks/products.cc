@@ -1,5 +1,6 @@
-// Products of float32 matrices by MKL and by oneDNN, in turns: those of a layer's forward, of its input's gradient and
-// of its weight's, over sizes from a token to a batch. What runtime/ops/cpu/products.cc chooses by was read from here.
+// Products of float32 matrices by MKL and by what the rule takes, in turns: those of a layer's forward, of its input's
+// gradient and of its weight's, over sizes from a token to a batch. What runtime/ops/cpu/products.cc chooses by was read
+// from here.
 #include <ATen/ATen.h>
 #include <ATen/CPUFunctions.h>
 #include <ATen/Parallel.h>
@@ -47,8 +48,6 @@ void compare(const Tensor& left, const Tensor& right) {
 
 int main(int count, char** values) {
   at::set_num_threads(count > 1 ? std::atoi(values[1]) : 2);
-  // Also where the rule would take MKL, so that the table shows why.
-  setenv("MODULAR_CPU_PRODUCTS", "onednn", /*overwrite=*/0);
   modular::cpu::install_products();
   std::printf("GFLOP/s by MKL, by %s from 2^22 multiplications on, and their ratio; %d threads\n",
               modular::cpu::products_library().data(), at::get_num_threads());

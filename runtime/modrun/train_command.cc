@@ -79,7 +79,7 @@ PreparedCommand prepare_train(const Arguments& arguments, const Environment& pla
     if (run->config.train.deterministic) be_deterministic(mesh.device());
     if (mesh.rank() == 0) print_to(stdout, "{}", format_table(run->config));
     if (mesh.rank() == 0 && mesh.device().is_cpu())
-      print_to(stdout, "float32 products of matrices by {}\n", cpu::products_library());
+      print_to(stdout, "products of matrices by {}\n", cpu::products_library());
     const int signal = train(*run, mesh, **signals);
     return signal == 0 ? 0 : 128 + signal;
   };

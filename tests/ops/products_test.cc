@@ -3,10 +3,16 @@
 #include "runtime/ops/cpu/products.h"
 
 #include <ATen/ATen.h>
+#include <ATen/CPUFunctions.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <string_view>
+
+#include "runtime/ops/cpu/amx_products.h"
 
 namespace modular {
 namespace {
@@ -17,8 +23,9 @@ struct Size {
   int64_t rows, in, out;
 };
 
-const Size kSizes[] = {{3, 5, 7},       {64, 256, 255},  {64, 256, 256}, {1, 2048, 2048}, {2048, 2048, 1},
-                       {200, 333, 129}, {512, 96, 1000}, {0, 64, 64},    {64, 0, 64}};
+const Size kSizes[] = {{3, 5, 7},       {64, 256, 255},  {64, 256, 256},  {1, 2048, 2048},
+                       {2048, 2048, 1}, {200, 333, 129}, {512, 96, 1000}, {97, 1030, 65},
+                       {33, 4100, 47},  {2048, 32, 81},  {0, 64, 64},     {64, 0, 64}};
 
 double largest_error(const Tensor& found, const Tensor& expected) {
   EXPECT_EQ(found.sizes(), expected.sizes());
@@ -81,11 +88,91 @@ TEST_F(Products, GiveTheSameBitsTwice) {
   EXPECT_TRUE(at::equal(at::mm(gradient.t(), x), at::mm(gradient.t(), x)));
 }
 
+/// Magnitudes from 1e-6 to 1e6 beside one another.
+Tensor of_all_magnitudes(at::IntArrayRef sizes) { return at::randn(sizes) * at::pow(10.0, at::rand(sizes) * 12 - 6); }
+
+// Of each element, relative to the sum of its products' magnitudes: what rounding to float32 allows.
+double largest_relative_error(const Tensor& found, const Tensor& left, const Tensor& right) {
+  const Tensor expected = wide(left).mm(wide(right)), scale = wide(left).abs().mm(wide(right).abs());
+  return ((wide(found) - expected).abs() / (scale + 1e-300)).max().item<double>();
+}
+
+TEST_F(Products, AreAsExactAsThoseOfFloat32) {
+  const Size sizes[] = {{96, 40, 1200}, {256, 256, 256}, {65, 5000, 64}};
+  for (const auto& [rows, in, out] : sizes) {
+    SCOPED_TRACE(::testing::Message() << rows << " x " << in << " x " << out);
+    for (const bool spread_out : {false, true}) {
+      const Tensor left = spread_out ? of_all_magnitudes({rows, in}) : at::randn({rows, in});
+      const Tensor right = spread_out ? of_all_magnitudes({in, out}) : at::randn({in, out});
+      const double of_mkl = largest_relative_error(at::cpu::mm(left, right), left, right);
+      EXPECT_LE(largest_relative_error(at::mm(left, right), left, right), std::max(2.0 * of_mkl, 2.5e-7));
+    }
+  }
+}
+
+TEST_F(Products, OfIntegersThatFloat32HoldsAreExact) {
+  // 12 bits times 12 bits, of which nothing may be lost whichever parts a library cuts them into.
+  const Tensor left =
+      at::randint(-4095, 4096, {128, 1}).to(at::kFloat).expand({128, 256}) * at::eye(256).narrow(0, 0, 128);
+  const Tensor right = at::randint(-4095, 4096, {256, 160}).to(at::kFloat);
+  EXPECT_TRUE(at::equal(wide(at::mm(left, right)), wide(left).mm(wide(right))));
+}
+
+TEST_F(Products, OfWhatIsNotFiniteAreAsInLibtorch) {
+  for (const float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(),
+                            std::numeric_limits<float>::max()}) {
+    Tensor left = at::randn({160, 200}), right = at::randn({200, 170});
+    left[3][5] = value;
+    right[7][9] = value;
+    EXPECT_TRUE(at::allclose(at::mm(left, right), at::cpu::mm(left, right), 1e-4, 1e-4, /*equal_nan=*/true)) << value;
+    const Tensor bias = at::randn({170});
+    EXPECT_TRUE(at::allclose(at::addmm(bias, left, right), at::cpu::addmm(bias, left, right), 1e-4, 1e-4,
+                             /*equal_nan=*/true))
+        << value;
+  }
+}
+
+TEST_F(Products, OfTheSmallestNumbersLoseNothingThatCounts) {
+  const Tensor left = at::randn({160, 200}) * 1e-30, right = at::randn({200, 170}) * 1e25;
+  EXPECT_LE(largest_relative_error(at::mm(left, right), left, right), 1e-6);
+}
+
+TEST_F(Products, OfBfloat16AreRoundedOnce) {
+  for (const auto& [rows, in, out] : kSizes) {
+    SCOPED_TRACE(::testing::Message() << rows << " x " << in << " x " << out);
+    const auto half = [](at::IntArrayRef sizes) { return at::randn(sizes).to(at::kBFloat16); };
+    const Tensor x = half({rows, in}), weight = half({out, in}), gradient = half({rows, out}), bias = half({out});
+    EXPECT_LE(largest_error(at::mm(x, weight.t()), wide(x).mm(wide(weight).t())), 4.1e-3);
+    EXPECT_LE(largest_error(at::mm(gradient, weight), wide(gradient).mm(wide(weight))), 4.1e-3);
+    EXPECT_LE(largest_error(at::mm(gradient.t(), x), wide(gradient).t().mm(wide(x))), 4.1e-3);
+    EXPECT_LE(largest_error(at::addmm(bias, x, weight.t()), wide(x).mm(wide(weight).t()) + wide(bias)), 4.1e-3);
+  }
+}
+
+TEST_F(Products, ByAmxDoNotDependOnTheThreads) {
+  if (cpu::products_library() != "AMX") GTEST_SKIP() << "no AMX here";
+  const Tensor x = at::randn({700, 1300}), weight = at::randn({500, 1300}), gradient = at::randn({700, 500});
+  const int threads = at::get_num_threads();
+  const auto by = [&](int count) {
+    at::set_num_threads(count);
+    return at::cat({at::mm(x, weight.t()).flatten(), at::mm(gradient, weight).flatten(),
+                    at::mm(gradient.t(), x).flatten(),
+                    at::mm(x.to(at::kBFloat16), weight.to(at::kBFloat16).t()).flatten()});
+  };
+  const Tensor by_one = by(1);
+  for (const int count : {2, 3, 4}) EXPECT_TRUE(at::equal(by(count), by_one)) << count;
+  at::set_num_threads(threads);
+  // Nor on the rows beside one.
+  EXPECT_TRUE(at::equal(at::mm(x.narrow(0, 100, 300), weight.t()), at::mm(x, weight.t()).narrow(0, 100, 300)));
+}
+
 TEST_F(Products, AreMadeByTheLibraryThatIsAskedFor) {
   const char* const asked = std::getenv("MODULAR_CPU_PRODUCTS");
   if (!asked) GTEST_SKIP() << "the processor decides";
   if (std::string_view(asked) == "mkl") {
     EXPECT_EQ(cpu::products_library(), "MKL");
+  } else if (std::string_view(asked) == "amx" && cpu::amx_present()) {
+    EXPECT_EQ(cpu::products_library(), "AMX");
   }
 }
 

@@ -1,5 +1,7 @@
-// Which library multiplies float32 matrices on CPUs. libtorch asks MKL for all such products, and MKL keeps its kernels
-// for AVX-512 to Intel's processors. On AMD's, oneDNN, which libtorch has too, is twice as fast (benchmarks/products).
+// Who multiplies matrices on CPUs. libtorch asks MKL for all products of float32, and MKL keeps its kernels for AVX-512
+// to Intel's processors: on AMD's, oneDNN, which libtorch has too, is twice as fast. On processors with AMX our own
+// kernels are half as fast again as either (benchmarks/products); of bfloat16, which oneDNN multiplies by AMX too, a
+// little faster.
 #include "runtime/ops/cpu/products.h"
 
 #include <ATen/CPUFunctions.h>
@@ -9,6 +11,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "runtime/ops/cpu/amx_products.h"
 #include "runtime/ops/cpu/replace_kernels.h"
 
 namespace at::native {
@@ -26,11 +29,13 @@ using at::Tensor;
 /// The smallest product for which oneDNN's longer way to its kernel is made up for on any processor.
 constexpr int64_t kFewestMultiplications = int64_t{1} << 22;
 
-bool suits_onednn(const Tensor& left, const Tensor& right) {
-  return left.scalar_type() == at::kFloat && right.scalar_type() == at::kFloat && left.dim() == 2 && right.dim() == 2 &&
+bool is_large(const Tensor& left, const Tensor& right, at::ScalarType type) {
+  return left.scalar_type() == type && right.scalar_type() == type && left.dim() == 2 && right.dim() == 2 &&
          left.size(1) == right.size(0) && left.size(0) > 1 && right.size(1) > 1 &&
          left.size(0) * left.size(1) * right.size(1) >= kFewestMultiplications;
 }
+
+bool suits_onednn(const Tensor& left, const Tensor& right) { return is_large(left, right, at::kFloat); }
 
 Tensor mm(const Tensor& left, const Tensor& right) {
   if (!suits_onednn(left, right)) return at::cpu::mm(left, right);
@@ -47,56 +52,100 @@ std::optional<c10::OperatorHandle> find_linear() {
   return c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
 }
 
+bool is_layer_bias(const Tensor& bias, const Tensor& right) {
+  return bias.scalar_type() == right.scalar_type() && bias.dim() == 1 && bias.is_contiguous() &&
+         bias.size(0) == right.size(1);
+}
+
 /// A layer with a bias, which oneDNN adds while it writes the product.
 Tensor addmm(const Tensor& bias, const Tensor& left, const Tensor& right, const at::Scalar& beta,
              const at::Scalar& alpha) {
   static const auto linear = find_linear()->typed<Linear>();
-  const bool is_layer = suits_onednn(left, right) && bias.scalar_type() == at::kFloat && bias.dim() == 1 &&
-                        bias.is_contiguous() && bias.size(0) == right.size(1) && left.is_contiguous() &&
+  const bool is_layer = suits_onednn(left, right) && is_layer_bias(bias, right) && left.is_contiguous() &&
                         beta.equal(1) && alpha.equal(1);
   if (!is_layer) return at::cpu::addmm(bias, left, right, beta, alpha);
   return linear.call(left, right.t(), bias, "none", Scalars(), std::nullopt);
 }
 
-/// What oneDNN's way asks of a processor, and whether it is the faster one there.
-enum class Suits { no, yes, best };
+bool is_dense(const Tensor& matrix) { return matrix.stride(0) == 1 || matrix.stride(1) == 1; }
 
-Suits processor_suits() {
+/// Thin matrices leave most of a tile empty.
+bool suits_amx(const Tensor& left, const Tensor& right) {
+  const bool suits = is_large(left, right, at::kFloat) || is_large(left, right, at::kBFloat16);
+  return suits && left.size(0) >= 32 && right.size(1) >= 32 && left.size(1) >= 32 && is_dense(left) && is_dense(right);
+}
+
+Tensor mm_by_amx(const Tensor& left, const Tensor& right) {
+  if (!suits_amx(left, right)) return at::cpu::mm(left, right);
+  Tensor product = amx_product(left, right, Tensor());
+  return product.defined() ? product : at::cpu::mm(left, right);
+}
+
+Tensor addmm_by_amx(const Tensor& bias, const Tensor& left, const Tensor& right, const at::Scalar& beta,
+                    const at::Scalar& alpha) {
+  if (suits_amx(left, right) && is_layer_bias(bias, right) && beta.equal(1) && alpha.equal(1))
+    if (Tensor product = amx_product(left, right, bias); product.defined()) return product;
+  return at::cpu::addmm(bias, left, right, beta, alpha);
+}
+
+enum class Library { mkl, onednn, amx };
+
+bool has_avx512() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
-    return Suits::no;
-  return __builtin_cpu_is("amd") ? Suits::best : Suits::yes;
+  return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 #else
-  return Suits::no;
+  return false;
 #endif
 }
 
-bool takes_onednn() {
-  if (!at::native::mkldnn_matmul || !find_linear()) return false;
+bool is_amd() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("amd");
+#else
+  return false;
+#endif
+}
+
+Library choose_library() {
+  const bool has_onednn = at::native::mkldnn_matmul && find_linear() && has_avx512();
   const char* const asked = std::getenv("MODULAR_CPU_PRODUCTS");
-  const Suits suits = processor_suits();
-  if (asked && std::string_view(asked) == "mkl") return false;
-  if (asked && std::string_view(asked) == "onednn") return suits != Suits::no;
-  return suits == Suits::best;
+  const std::string_view wish = asked ? asked : "";
+  if (wish == "mkl") return Library::mkl;
+  if (wish == "onednn" && has_onednn) return Library::onednn;
+  if (amx_present()) return Library::amx;
+  return has_onednn && is_amd() ? Library::onednn : Library::mkl;
 }
 
-bool install() {
-  return takes_onednn() && replace_kernels([](torch::Library& library) {
-           library.impl("mm", mm);
-           library.impl("addmm", addmm);
-         });
+Library install() {
+  const Library chosen = choose_library();
+  if (chosen == Library::mkl) return chosen;
+  replace_kernels([&](torch::Library& library) {
+    library.impl("mm", chosen == Library::amx ? mm_by_amx : mm);
+    library.impl("addmm", chosen == Library::amx ? addmm_by_amx : addmm);
+  });
+  return chosen;
 }
 
-bool by_onednn() {
-  static const bool installed = install();
-  return installed;
+Library installed() {
+  static const Library library = install();
+  return library;
 }
 
 }  // namespace
 
-void install_products() { by_onednn(); }
+void install_products() { installed(); }
 
-std::string_view products_library() { return by_onednn() ? "oneDNN" : "MKL"; }
+std::string_view products_library() {
+  switch (installed()) {
+    case Library::amx:
+      return "AMX";
+    case Library::onednn:
+      return "oneDNN";
+    case Library::mkl:
+      break;
+  }
+  return "MKL";
+}
 
 }  // namespace modular::cpu

@@ -1,0 +1,125 @@
+// Products by AMX on tensors: who computes what part of a result.
+#include "runtime/ops/cpu/amx_products.h"
+
+#include <ATen/ops/empty.h>
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+
+#include "runtime/ops/cpu/amx_kernel.h"
+#include "runtime/ops/cpu/parallel.h"
+#include "runtime/ops/cpu/tensors.h"
+
+namespace modular::cpu {
+namespace {
+
+bool ask_for_amx() {
+#if defined(MODULAR_HAS_AMX) && defined(SYS_arch_prctl)
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return false;
+  const bool has_tiles = (edx & (1U << 22)) != 0 && (edx & (1U << 24)) != 0;  // AMX-BF16, AMX-TILE
+  if (!__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx)) return false;
+  const bool has_bf16 = (eax & (1U << 5)) != 0;               // AVX512_BF16
+  constexpr long kAskForPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return has_tiles && has_bf16 && syscall(SYS_arch_prctl, kAskForPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
+char* scratch() {
+  struct Free {
+    void operator()(char* memory) const { std::free(memory); }
+  };
+  thread_local const std::unique_ptr<char, Free> memory(static_cast<char*>(std::aligned_alloc(64, kAmxScratch)));
+  TORCH_CHECK(memory, "no memory for a product's panels");
+  return memory.get();
+}
+
+int64_t panels(int64_t count) { return (count + kAmxPanel - 1) / kAmxPanel; }
+
+/// How rows and columns are divided among threads, so that they pack as little as they can.
+struct Division {
+  int64_t of_rows = 1, of_columns = 1;
+};
+
+Division divide(int64_t rows, int64_t columns, int64_t threads) {
+  Division best;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (int64_t of_rows = 1; of_rows <= threads; ++of_rows) {
+    if (threads % of_rows != 0) continue;
+    const int64_t of_columns = threads / of_rows;
+    const int64_t row_panels = (panels(rows) + of_rows - 1) / of_rows;
+    const int64_t column_panels = (panels(columns) + of_columns - 1) / of_columns;
+    // The largest part's work, and then what it packs.
+    const int64_t cost = row_panels * column_panels * 1024 + row_panels + column_panels;
+    if (cost < least) least = cost, best = {of_rows, of_columns};
+  }
+  return best;
+}
+
+template <class T>
+MatrixOperand<T> operand(const at::Tensor& matrix, int64_t row_dimension) {
+  return {read<T>(matrix), matrix.stride(row_dimension), matrix.stride(1 - row_dimension)};
+}
+
+#ifdef MODULAR_HAS_AMX
+/// Whether both operands were finite, as far as that is known.
+template <class T>
+bool multiply(const at::Tensor& left, const at::Tensor& right, const at::Tensor& bias, const at::Tensor& result) {
+  const int64_t rows = left.size(0), columns = right.size(1), depth = left.size(1);
+  at::Tensor sums;
+  if (sizeof(T) < sizeof(float) && depth > amx_depth_block<T>())
+    sums = at::empty({panels(rows) * kAmxPanel, panels(columns) * kAmxPanel}, at::kFloat);
+  const MatrixProduct<T> product = {.rows = rows,
+                                    .columns = columns,
+                                    .depth = depth,
+                                    .left = operand<T>(left, 0),
+                                    .right = operand<T>(right, 1),
+                                    .bias = bias.defined() ? read<float>(bias) : nullptr,
+                                    .result = write<T>(result),
+                                    .result_row = columns,
+                                    .sums = sums.defined() ? write<float>(sums) : nullptr,
+                                    .sums_row = sums.defined() ? sums.size(1) : 0};
+  const Division division = divide(rows, columns, parallel_width());
+  const int64_t rows_each = (panels(rows) + division.of_rows - 1) / division.of_rows * kAmxPanel;
+  const int64_t columns_each = (panels(columns) + division.of_columns - 1) / division.of_columns * kAmxPanel;
+  std::atomic<bool> finite = true;
+  parallel_ranges(division.of_rows * division.of_columns, 1, [&](int64_t first, int64_t last) {
+    for (int64_t piece = first; piece < last; ++piece) {
+      const int64_t row = piece / division.of_columns * rows_each, column = piece % division.of_columns * columns_each;
+      const MatrixPart part = {row, std::min(rows, row + rows_each), column, std::min(columns, column + columns_each)};
+      if (part.first_row >= part.last_row || part.first_column >= part.last_column) continue;
+      if (!amx_multiply(product, part, scratch())) finite = false;
+    }
+  });
+  return finite;
+}
+#endif
+
+}  // namespace
+
+bool amx_present() {
+  static const bool present = ask_for_amx();
+  return present;
+}
+
+at::Tensor amx_product(const at::Tensor& left, const at::Tensor& right, const at::Tensor& bias) {
+#ifdef MODULAR_HAS_AMX
+  at::Tensor result = at::empty({left.size(0), right.size(1)}, left.options());
+  const at::Tensor wide_bias = bias.defined() ? bias.to(at::kFloat) : bias;
+  const bool finite = with_element_type(
+      left, [&](auto element) { return multiply<decltype(element)>(left, right, wide_bias, result); });
+  return finite ? result : at::Tensor();
+#else
+  TORCH_INTERNAL_ASSERT(false, "built without AMX");
+#endif
+}
+
+}  // namespace modular::cpu
