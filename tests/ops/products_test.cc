@@ -12,7 +12,7 @@
 #include <limits>
 #include <string_view>
 
-#include "runtime/ops/cpu/amx_products.h"
+#include "runtime/ops/cpu/kernels.h"
 
 namespace modular {
 namespace {

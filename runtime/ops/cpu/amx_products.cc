@@ -2,9 +2,6 @@
 #include "runtime/ops/cpu/amx_products.h"
 
 #include <ATen/ops/empty.h>
-#include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,20 +15,6 @@
 
 namespace modular::cpu {
 namespace {
-
-bool ask_for_amx() {
-#if defined(MODULAR_HAS_AMX) && defined(SYS_arch_prctl)
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return false;
-  const bool has_tiles = (edx & (1U << 22)) != 0 && (edx & (1U << 24)) != 0;  // AMX-BF16, AMX-TILE
-  if (!__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx)) return false;
-  const bool has_bf16 = (eax & (1U << 5)) != 0;               // AVX512_BF16
-  constexpr long kAskForPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  return has_tiles && has_bf16 && syscall(SYS_arch_prctl, kAskForPermission, kTileData) == 0;
-#else
-  return false;
-#endif
-}
 
 char* scratch() {
   struct Free {
@@ -104,11 +87,6 @@ bool multiply(const at::Tensor& left, const at::Tensor& right, const at::Tensor&
 #endif
 
 }  // namespace
-
-bool amx_present() {
-  static const bool present = ask_for_amx();
-  return present;
-}
 
 at::Tensor amx_product(const at::Tensor& left, const at::Tensor& right, const at::Tensor& bias) {
 #ifdef MODULAR_HAS_AMX

@@ -4,9 +4,6 @@
 
 namespace modular::cpu {
 
-/// Whether this processor has AMX and the system lets this process use it, which is asked for.
-bool amx_present();
-
 /// left [rows, depth] times right [depth, columns], both float32 or both bfloat16 and dense in one dimension, plus
 /// `bias` [columns] of the same type in each row, where it is defined. As exact as a product in float32, and then
 /// rounded to bfloat16 if that is the type. Undefined where a float32 operand holds what is not finite. Where

@@ -1,6 +1,12 @@
 #include "runtime/ops/cpu/attention_kernel.h"
 #include "runtime/ops/cpu/kernels.h"
 
+#ifdef MODULAR_HAS_AMX
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -19,30 +25,50 @@ MODULAR_DECLARE(v3)
 MODULAR_DECLARE(v4)
 #endif
 #undef MODULAR_DECLARE
+#ifdef MODULAR_HAS_AMX
+extern const AttentionKernels<Bf16> bf16_attention_amx;
+#endif
 
 namespace {
 
-enum class Level { baseline, v3, v4 };
+enum class Level { baseline, v3, v4, amx };
+
+// Whether this processor has AMX and the system lets this process use it, which is asked for.
+bool may_use_amx() {
+#if defined(MODULAR_HAS_AMX) && defined(SYS_arch_prctl)
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return false;
+  const bool has_tiles = (edx & (1U << 22)) != 0 && (edx & (1U << 24)) != 0;  // AMX-BF16, AMX-TILE
+  if (!__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx)) return false;
+  const bool has_bf16 = (eax & (1U << 5)) != 0;               // AVX512_BF16
+  constexpr long kAskForPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return has_tiles && has_bf16 && syscall(SYS_arch_prctl, kAskForPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
 
 Level detect() {
 #ifdef MODULAR_X86_LEVELS
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    return Level::v4;
+    return may_use_amx() ? Level::amx : Level::v4;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
     return Level::v3;
 #endif
   return Level::baseline;
 }
 
-// MODULAR_CPU_LEVEL (baseline, v3, v4) asks for less than the processor has, as ATEN_CPU_CAPABILITY does for libtorch.
+// MODULAR_CPU_LEVEL (baseline, v3, v4, amx) asks for less than the processor has, as ATEN_CPU_CAPABILITY does for
+// libtorch.
 Level choose() {
   const Level best = detect();
   const char* asked = std::getenv("MODULAR_CPU_LEVEL");
   if (!asked) return best;
   const Level level = std::strcmp(asked, "baseline") == 0 ? Level::baseline
                       : std::strcmp(asked, "v3") == 0     ? Level::v3
+                      : std::strcmp(asked, "v4") == 0     ? Level::v4
                                                           : best;
   return level < best ? level : best;
 }
@@ -74,7 +100,7 @@ void skip_loops(bool skipped) { skipping = skipped; }
 
 // The table of this processor's level.
 #ifdef MODULAR_X86_LEVELS
-#define MODULAR_SELECT(table) (level() == Level::v4 ? table##_v4 : level() == Level::v3 ? table##_v3 : table##_baseline)
+#define MODULAR_SELECT(table) (level() >= Level::v4 ? table##_v4 : level() == Level::v3 ? table##_v3 : table##_baseline)
 #else
 #define MODULAR_SELECT(table) table##_baseline
 #endif
@@ -93,11 +119,19 @@ const AttentionKernels<float>& attention_kernels<float>() {
 }
 template <>
 const AttentionKernels<Bf16>& attention_kernels<Bf16>() {
-  return skipping ? skipped_attention<Bf16> : MODULAR_SELECT(bf16_attention);
+  if (skipping) return skipped_attention<Bf16>;
+#ifdef MODULAR_HAS_AMX
+  if (level() == Level::amx) return bf16_attention_amx;
+#endif
+  return MODULAR_SELECT(bf16_attention);
 }
+
+bool amx_present() { return level() == Level::amx; }
 
 const char* instruction_set() {
   switch (level()) {
+    case Level::amx:
+      return "sapphirerapids";
     case Level::v4:
       return "x86-64-v4";
     case Level::v3:

@@ -57,7 +57,10 @@ const Kernels<T>& kernels();
 void skip_loops(bool skipped);
 
 /// The name of the instruction set that kernels() picked, as -march takes it. The environment's MODULAR_CPU_LEVEL
-/// (baseline, v3, v4) asks for less than the processor has.
+/// (baseline, v3, v4, amx) asks for less than the processor has.
 const char* instruction_set();
+
+/// Whether that has AMX, the tile unit of Intel's processors.
+bool amx_present();
 
 }  // namespace modular::cpu

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "runtime/ops/cpu/amx_products.h"
+#include "runtime/ops/cpu/kernels.h"
 #include "runtime/ops/cpu/replace_kernels.h"
 
 namespace at::native {

@@ -1,0 +1,196 @@
+// A block of queries, what each of them sees, and the softmax of their scores: what the attention kernels share.
+// Included only by files that are compiled once for each instruction set, so everything is static (see kernels.cc).
+#pragma once
+
+#include "runtime/ops/cpu/attention_kernel.h"
+#include "runtime/ops/cpu/philox.h"
+#include "runtime/ops/cpu/vector_math.h"
+
+namespace modular::cpu {
+namespace {
+
+// A product's tile: kTileRows x 2 vectors of accumulators, as many as the registers hold beside the operands. The tile
+// unit has whole blocks.
+#if defined(__AMX_TILE__)
+constexpr int64_t kVector = 16, kTileRows = kQueryBlock;
+#elif defined(__AVX512F__)
+constexpr int64_t kVector = 16, kTileRows = 8;
+#elif defined(__AVX2__)
+constexpr int64_t kVector = 8, kTileRows = 4;
+#else
+constexpr int64_t kVector = 4, kTileRows = 4;
+#endif
+static_assert(kQueryBlock % kTileRows == 0);
+
+// A block of queries and the keys that it meets.
+struct Block {
+  const AttentionShape& shape;
+  int64_t start;      // of its queries
+  int64_t first_key;  // a multiple of kQueryBlock
+  // One past the last key of which the scores of each tile of queries are computed, so that what lies above a diagonal
+  // costs next to nothing. They do not decrease, and are first_key plus multiples of kTileRows.
+  int64_t ends[kQueryBlock / kTileRows];
+
+  Block(const AttentionShape& shape, int64_t start) : shape(shape), start(start), first_key(shape.keys) {
+    const int64_t count = shape.seq - start < kQueryBlock ? shape.seq - start : kQueryBlock;
+    for (int64_t i = 0; i < count; ++i) {
+      const KeyRange& range = shape.visible[start + i];
+      if (range.first < range.last && range.first < first_key) first_key = range.first;
+    }
+    first_key = first_key / kQueryBlock * kQueryBlock;
+    int64_t end = first_key;
+    for (int64_t i = 0; i < kQueryBlock; ++i) {
+      const int64_t last = i < count ? shape.visible[start + i].last : 0;
+      if (last > end) end = first_key + (last - first_key + kTileRows - 1) / kTileRows * kTileRows;
+      ends[i / kTileRows] = end;
+    }
+  }
+
+  int64_t end_of_tile(int64_t i) const { return ends[i / kTileRows]; }
+  int64_t last_key() const { return ends[kQueryBlock / kTileRows - 1]; }
+
+  // The keys that query i sees, from first_key on; both ends are that where it sees none.
+  KeyRange range_of(int64_t i) const {
+    const KeyRange& range = shape.visible[start + i];
+    return range.first < range.last ? range : KeyRange{first_key, first_key};
+  }
+};
+
+inline void zero(float* row, int64_t first, int64_t last) {
+  for (int64_t j = first; j < last; ++j) row[j] = 0.0f;
+}
+
+// Scores that query i must not see become -infinity in the whole vectors that hold its range, which is returned widened
+// to them: a scalar exponential at each row's end costs as much as the row.
+inline KeyRange hide(const Block& block, int64_t i, float* scores) {
+  const KeyRange range = block.range_of(i);
+  const int64_t first = block.first_key + (range.first - block.first_key) / kVector * kVector;
+  const int64_t last = first + (range.last - first + kVector - 1) / kVector * kVector;
+  for (int64_t j = first; j < range.first; ++j) scores[j] = -__builtin_inff();
+  if (const bool* present = block.shape.present) {
+#pragma omp simd
+    for (int64_t j = range.first; j < range.last; ++j) scores[j] = present[j] ? scores[j] : -__builtin_inff();
+  }
+  if (const int64_t* documents = block.shape.documents) {
+    const int64_t own = documents[block.start + i];
+#pragma omp simd
+    for (int64_t j = range.first; j < range.last; ++j) scores[j] = documents[j] == own ? scores[j] : -__builtin_inff();
+  }
+  for (int64_t j = range.last; j < last; ++j) scores[j] = -__builtin_inff();
+  return {first, last};
+}
+
+inline void add_biases(const Block& block, int64_t head, int64_t i, float* scores) {
+  const AttentionShape& shape = block.shape;
+  const float* biases = shape.biases + head * shape.bias.head + (block.start + i) * shape.bias.row;
+  const KeyRange range = block.range_of(i);
+#pragma omp simd
+  for (int64_t j = range.first; j < range.last; ++j) scores[j] += biases[j];
+}
+
+// The largest of whole vectors of scores. NaN is not larger than anything.
+inline float largest_score(const float* row, const KeyRange& range) {
+  float largest_of[kVector];
+  for (int64_t v = 0; v < kVector; ++v) largest_of[v] = -__builtin_inff();
+  for (int64_t j = range.first; j < range.last; j += kVector)
+    for (int64_t v = 0; v < kVector; ++v) largest_of[v] = row[j + v] > largest_of[v] ? row[j + v] : largest_of[v];
+  float largest = largest_of[0];
+  for (int64_t v = 1; v < kVector; ++v) largest = largest_of[v] > largest ? largest_of[v] : largest;
+  return largest;
+}
+
+// Leaves exp(score - largest) in the row, 0 in what of it query i does not see, and returns 1 / their sum; 0 for a
+// query that sees nothing.
+inline float exponentiate(const Block& block, int64_t i, float* row, float* log_sum_exp) {
+  const auto [first, last] = hide(block, i, row);
+  zero(row, block.first_key, first);
+  float largest = largest_score(row, {first, last}), sum_of[kVector] = {};
+  if (largest == -__builtin_inff()) {
+    bool is_number = true;  // no comparison above saw a NaN
+    for (int64_t j = first; j < last; ++j) is_number = is_number && row[j] == row[j];
+    if (is_number) {
+      zero(row, first, block.end_of_tile(i));
+      *log_sum_exp = __builtin_inff();  // so that the backward's weights are 0 as well
+      return 0.0f;
+    }
+    largest = 0.0f;
+  }
+  for (int64_t j = first; j < last; j += kVector)
+    for (int64_t v = 0; v < kVector; ++v) {
+      const float weight = exponential(row[j + v] - largest);
+      row[j + v] = weight;
+      sum_of[v] += weight;
+    }
+  zero(row, block.range_of(i).last, block.end_of_tile(i));
+  float sum = 0.0f;
+  for (int64_t v = 0; v < kVector; ++v) sum += sum_of[v];
+  *log_sum_exp = (block.shape.biases ? 0.0f : largest) + __builtin_logf(sum);
+  return 1.0f / sum;
+}
+
+// Multiplies the weights of query i's row by what dropout makes of 1, and calls before(j, factor) for each first.
+template <class Before>
+inline void drop(const Block& block, int64_t head, int64_t i, float* row, Before&& before) {
+  Drop drop = *block.shape.drop;
+  drop.plane += static_cast<uint32_t>(head);
+  for_each_word(drop, static_cast<uint32_t>(block.start + i), block.first_key, block.range_of(i).last,
+                [&](int64_t key, const uint32_t* words, int64_t count) {
+#pragma omp simd
+                  for (int64_t j = 0; j < count; ++j) {
+                    const float factor = words[j] >= drop.threshold ? drop.scale : 0.0f;
+                    before(key + j, factor);
+                    row[key + j] *= factor;
+                  }
+                });
+}
+
+// Of query i's scores in `weight` and the gradients of its weights in `dweight`: leaves the weights with what dropout
+// makes of them, and the gradients of the scores; 0 in what it does not see. `dot` is that of its output and the
+// output's gradient, `normalizer` what the forward left.
+inline void differentiate_row(const Block& block, int64_t head, int64_t i, float* weight, float* dweight, float dot,
+                              float normalizer, float* dbiases) {
+  const AttentionShape& shape = block.shape;
+  if (shape.biases) add_biases(block, head, i, weight);
+  const KeyRange range = hide(block, i, weight);
+  const int64_t last = block.range_of(i).last;
+  if (shape.biases) {
+    const float largest = largest_score(weight, range);
+    if (largest > -__builtin_inff())
+      for (int64_t j = range.first; j < range.last; ++j) weight[j] -= largest;
+  }
+  zero(weight, block.first_key, range.first);
+  zero(dweight, block.first_key, range.first);
+  if (shape.drop) {
+    for (int64_t j = range.first; j < range.last; j += kVector)
+#pragma omp simd
+      for (int64_t v = 0; v < kVector; ++v) weight[j + v] = exponential(weight[j + v] - normalizer);
+    drop(block, head, i, weight,
+         [&](int64_t j, float factor) { dweight[j] = weight[j] * (dweight[j] * factor - dot); });
+  } else {
+    for (int64_t j = range.first; j < range.last; j += kVector)
+#pragma omp simd
+      for (int64_t v = 0; v < kVector; ++v) {
+        weight[j + v] = exponential(weight[j + v] - normalizer);
+        dweight[j + v] = weight[j + v] * (dweight[j + v] - dot);
+      }
+  }
+  if (dbiases) {
+    float* const sums = dbiases + (head * shape.seq + block.start + i) * shape.keys;
+#pragma omp simd
+    for (int64_t j = block.range_of(i).first; j < last; ++j) sums[j] += dweight[j];
+  }
+  zero(weight, last, block.end_of_tile(i));
+  zero(dweight, last, block.end_of_tile(i));
+}
+
+// The dot product of two rows.
+template <class T>
+inline float dot_of(const T* one, const T* other, int64_t count) {
+  float dot = 0.0f;
+#pragma omp simd reduction(+ : dot)
+  for (int64_t d = 0; d < count; ++d) dot += load(one + d) * load(other + d);
+  return dot;
+}
+
+}  // namespace
+}  // namespace modular::cpu
