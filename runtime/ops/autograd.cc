@@ -3,6 +3,7 @@
 #include <ATen/record_function.h>
 #include <dlfcn.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <optional>
 
@@ -78,6 +79,13 @@ struct Rotary : Function<Rotary> {
   }
 };
 
+/// Whether nobody but the node that saved `tensor`, and who unpacked it, can read its memory. A view keeps its base.
+bool is_held_by_its_graph_alone(const Tensor& tensor) {
+  const bool is_view = tensor.is_view();
+  return tensor.use_count() <= 2 && tensor.storage().use_count() == (is_view ? 2 : 1) &&
+         (!is_view || tensor._base().use_count() == 1);
+}
+
 struct CrossEntropy : Function<CrossEntropy> {
   static Tensor forward(AutogradContext* context, const Tensor& logits, const Tensor& targets) {
     auto [loss_sum, log_sum_exp] = operations_for(logits.device())->cross_entropy(logits, targets);
@@ -87,7 +95,14 @@ struct CrossEntropy : Function<CrossEntropy> {
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     refuse_second_derivative();
     const auto saved = context->get_saved_variables();
-    return {operations_for(saved[0].device())->cross_entropy_backward(grads[0], saved[0], saved[1], saved[2]), {}};
+    // Logits are the largest values of a step. Where nobody else has them, and this backward is the last of the graph,
+    // their gradient takes their place.
+    const Tensor& logits = saved[0];
+    const bool last_reader = logits.is_contiguous() && is_held_by_its_graph_alone(logits) &&
+                             !torch::autograd::get_current_graph_task_keep_graph();
+    const Tensor gradient = last_reader ? logits.detach() : at::empty_like(logits, at::MemoryFormat::Contiguous);
+    operations_for(logits.device())->cross_entropy_backward(grads[0], logits, saved[1], saved[2], gradient);
+    return {gradient, {}};
   }
 };
 

@@ -32,9 +32,9 @@ struct Operations {
   at::Tensor (*rotary)(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, bool inverse);
   /// Float32 loss sum [] and, for the backward, log(sum(exp)) [rows] of logits [rows, vocab] and int64 targets [rows].
   std::pair<at::Tensor, at::Tensor> (*cross_entropy)(const at::Tensor& logits, const at::Tensor& targets);
-  /// The gradient of the logits; `grad` is float32 [].
-  at::Tensor (*cross_entropy_backward)(const at::Tensor& grad, const at::Tensor& logits, const at::Tensor& targets,
-                                       const at::Tensor& log_sum_exp);
+  /// Writes the gradient of the logits into `result`, contiguous, which may be the logits; `grad` is float32 [].
+  void (*cross_entropy_backward)(const at::Tensor& grad, const at::Tensor& logits, const at::Tensor& targets,
+                                 const at::Tensor& log_sum_exp, const at::Tensor& result);
   /// Output [batch, seq, heads * head_dim] and, for the backward, a float32 normalizer [batch, heads, seq] of query
   /// [batch, heads, seq, head_dim] and key and value [batch, key_value_heads, keys, head_dim]; under a mask that hides
   /// some there are as many keys as queries. A query that sees no key mixes 0. `biases` are float32 [batch or 1, heads

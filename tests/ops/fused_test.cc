@@ -165,6 +165,54 @@ TEST_P(FusedTest, CrossEntropy) {
   }
 }
 
+Tensor five_targets() {
+  const Tensor targets = at::arange(5) * 2;
+  targets[2] = kIgnoredTarget;
+  return targets;
+}
+
+TEST_P(FusedTest, CrossEntropyLeavesLogitsThatSomeoneHasAsTheyAre) {
+  const Tensor hidden = random({5, 7}).requires_grad_(true), targets = five_targets();
+  const Tensor weight = random({7, 11});
+  const auto gradient = [&](bool keep_graph, Tensor* kept) {
+    hidden.mutable_grad().reset();
+    Tensor loss;
+    {
+      const Tensor logits = hidden.matmul(weight).unflatten(0, {5, 1});
+      if (kept) *kept = logits;
+      loss = fused.cross_entropy(logits, targets.unsqueeze(1));
+    }
+    const Tensor before = kept ? kept->detach().clone() : Tensor();
+    loss.backward({}, keep_graph);
+    if (kept) EXPECT_TRUE(at::equal(*kept, before));
+    if (keep_graph) {
+      const Tensor first = hidden.grad().clone();
+      hidden.mutable_grad().reset();
+      loss.backward();
+      EXPECT_TRUE(at::equal(hidden.grad(), first)) << "the second backward of a graph";
+    }
+    return hidden.grad().clone();
+  };
+  Tensor kept;
+  const Tensor expected = gradient(false, &kept);
+  EXPECT_TRUE(at::equal(gradient(false, nullptr), expected));
+  EXPECT_TRUE(at::equal(gradient(true, nullptr), expected));
+}
+
+TEST_P(FusedTest, CrossEntropyTakesTheMemoryOfLogitsThatNobodyElseHas) {
+  const void *logits_at = nullptr, *gradient_at = nullptr;
+  const Tensor hidden = random({5, 7}).requires_grad_(true), weight = random({7, 11});
+  Tensor loss;
+  {
+    const Tensor logits = hidden.matmul(weight).unflatten(0, {5, 1});
+    logits_at = logits.const_data_ptr();
+    logits.register_hook([&](const Tensor& gradient) { gradient_at = gradient.const_data_ptr(); });
+    loss = fused.cross_entropy(logits, five_targets().unsqueeze(1));
+  }
+  loss.backward();
+  EXPECT_EQ(gradient_at, logits_at);
+}
+
 TEST_P(FusedTest, CrossEntropyOfIgnoredTargetsIsZero) {
   const Tensor logits = random({4, 10}).requires_grad_();
   const Tensor loss = cross_entropy(logits, at::full({4}, kIgnoredTarget, at::kLong));

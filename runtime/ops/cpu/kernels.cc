@@ -141,9 +141,10 @@ float negative_log_likelihood(const T* logits, int64_t target, double log_sum_ex
 template <class T>
 void negative_log_likelihood_backward(const T* logits, T* y, int64_t count, int64_t target, double log_sum_exp,
                                       float scale) {
+  const float of_target = exponential(below(logits + target, log_sum_exp));  // y may be the logits
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) store(y + i, exponential(below(logits + i, log_sum_exp)) * scale);
-  store(y + target, (exponential(below(logits + target, log_sum_exp)) - 1.0f) * scale);
+  store(y + target, (of_target - 1.0f) * scale);
 }
 
 template <class T>

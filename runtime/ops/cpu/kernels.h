@@ -41,7 +41,7 @@ struct Kernels {
   double (*log_sum_exp)(const T* logits, int64_t count);
   /// log_sum_exp - logits[target].
   float (*negative_log_likelihood)(const T* logits, int64_t target, double log_sum_exp);
-  /// y = scale * (softmax(logits) - one_hot(target)).
+  /// y = scale * (softmax(logits) - one_hot(target)); y may be the logits.
   void (*negative_log_likelihood_backward)(const T* logits, T* y, int64_t count, int64_t target, double log_sum_exp,
                                            float scale);
   /// Rows `first_row` … of a sample, [rows, columns].

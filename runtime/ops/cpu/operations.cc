@@ -152,17 +152,16 @@ std::pair<Tensor, Tensor> cross_entropy(const Tensor& logits_given, const Tensor
   return {at::scalar_tensor(sum, logits.options().dtype(at::kFloat)), log_sum_exp};
 }
 
-Tensor cross_entropy_backward(const Tensor& grad, const Tensor& logits_given, const Tensor& targets_given,
-                              const Tensor& log_sum_exp) {
+void cross_entropy_backward(const Tensor& grad, const Tensor& logits_given, const Tensor& targets_given,
+                            const Tensor& log_sum_exp, const Tensor& result) {
   const Tensor logits = logits_given.contiguous(), targets = targets_given.contiguous();
   const int64_t rows = logits.size(0), vocab = logits.size(1);
-  const Tensor dlogits = at::empty_like(logits);
   const int64_t* target = targets.const_data_ptr<int64_t>();
   const float scale = grad.item<float>();
   with_element_type(logits, [&](auto element) {
     using T = decltype(element);
     const T* from = read<T>(logits);
-    T* to = write<T>(dlogits);
+    T* to = write<T>(result);
     const double* normalizer = log_sum_exp.const_data_ptr<double>();
     cpu::parallel_ranges(rows, rows_per_piece(vocab), [&](int64_t first, int64_t last) {
       for (int64_t row = first; row < last; ++row) {
@@ -175,7 +174,6 @@ Tensor cross_entropy_backward(const Tensor& grad, const Tensor& logits_given, co
       }
     });
   });
-  return dlogits;
 }
 
 Tensor drop_elements(const Tensor& x_given, const DropoutDraw& drawn) {

@@ -114,17 +114,15 @@ std::pair<Tensor, Tensor> cross_entropy(const Tensor& logits_given, const Tensor
   return {losses.sum(at::kDouble).to(at::kFloat), log_sum_exp};
 }
 
-Tensor cross_entropy_backward(const Tensor& grad, const Tensor& logits_given, const Tensor& targets_given,
-                              const Tensor& log_sum_exp) {
+void cross_entropy_backward(const Tensor& grad, const Tensor& logits_given, const Tensor& targets_given,
+                            const Tensor& log_sum_exp, const Tensor& result) {
   const Tensor logits = logits_given.contiguous(), targets = targets_given.contiguous();
-  const Tensor dlogits = at::empty_like(logits);
   with_element_type(logits, [&](auto element, cudaStream_t stream) {
     using T = decltype(element);
     cuda::Launch<T>::cross_entropy_backward(read<float>(grad), read<T>(logits), read<int64_t>(targets),
-                                            read<float>(log_sum_exp), write<T>(dlogits), logits.size(0), logits.size(1),
+                                            read<float>(log_sum_exp), write<T>(result), logits.size(0), logits.size(1),
                                             kIgnoredTarget, stream);
   });
-  return dlogits;
 }
 
 Tensor drop_elements(const Tensor& x_given, const DropoutDraw& drawn) {
