@@ -76,7 +76,30 @@ TEST_F(Products, AddABiasOrAnyOtherTensorAsLibtorchDoes) {
   }
 }
 
+TEST_F(Products, OfABatchAreRightInEachLayout) {
+  for (const auto& [rows, in, out] : {Size{40, 70, 90}, Size{256, 64, 256}, Size{33, 1100, 47}}) {
+    SCOPED_TRACE(::testing::Message() << rows << " x " << in << " x " << out);
+    const Tensor x = at::randn({5, rows, in}), weight = at::randn({5, out, in}), heads = at::randn({rows, 5, in});
+    EXPECT_LE(largest_error(at::bmm(x, weight.mT()), wide(x).bmm(wide(weight).mT())), 2e-6);
+    EXPECT_LE(largest_error(at::bmm(weight, x.mT()), wide(weight).bmm(wide(x).mT())), 2e-6);
+    EXPECT_LE(largest_error(at::bmm(x.mT(), at::ones({5, rows, out})),
+                            wide(x).mT().bmm(at::ones({5, rows, out}, at::kDouble))),
+              2e-6);
+    EXPECT_LE(
+        largest_error(at::bmm(heads.transpose(0, 1), weight.mT()), wide(heads).transpose(0, 1).bmm(wide(weight).mT())),
+        2e-6);
+    // One matrix for all.
+    EXPECT_LE(largest_error(at::bmm(x[0].expand({5, rows, in}), weight.mT()),
+                            wide(x[0]).expand({5, rows, in}).bmm(wide(weight).mT())),
+              2e-6);
+    const Tensor half = x.to(at::kBFloat16), other = weight.to(at::kBFloat16);
+    EXPECT_LE(largest_error(at::bmm(half, other.mT()), wide(half).bmm(wide(other).mT())), 4.1e-3);
+  }
+}
+
 TEST_F(Products, RefuseWhatLibtorchRefuses) {
+  EXPECT_THROW(at::bmm(at::ones({3, 300, 300}), at::ones({2, 300, 300})), c10::Error);
+
   EXPECT_THROW(at::mm(at::ones({300, 300}), at::ones({299, 300})), c10::Error);
   EXPECT_THROW(at::mm(at::ones({300, 300}), at::ones({300, 300}, at::kDouble)), c10::Error);
   EXPECT_THROW(at::addmm(at::ones({299}), at::ones({300, 300}), at::ones({300, 300})), c10::Error);

@@ -47,39 +47,46 @@ Division divide(int64_t rows, int64_t columns, int64_t threads) {
   return best;
 }
 
+/// Matrix `index` of a batch, or the one matrix that there is. Rows are along `row_dimension`.
 template <class T>
-MatrixOperand<T> operand(const at::Tensor& matrix, int64_t row_dimension) {
-  return {read<T>(matrix), matrix.stride(row_dimension), matrix.stride(1 - row_dimension)};
+MatrixOperand<T> operand(const at::Tensor& matrices, int64_t index, int64_t row_dimension) {
+  const T* const first = read<T>(matrices) + (matrices.dim() == 3 ? index * matrices.stride(0) : 0);
+  return {first, matrices.stride(row_dimension), matrices.stride(-3 - row_dimension)};
 }
 
 #ifdef MODULAR_HAS_AMX
 /// Whether both operands were finite, as far as that is known.
 template <class T>
 bool multiply(const at::Tensor& left, const at::Tensor& right, const at::Tensor& bias, const at::Tensor& result) {
-  const int64_t rows = left.size(0), columns = right.size(1), depth = left.size(1);
+  const int64_t matrices = left.dim() == 3 ? left.size(0) : 1;
+  const int64_t rows = left.size(-2), columns = right.size(-1), depth = left.size(-1);
   at::Tensor sums;
   if (sizeof(T) < sizeof(float) && depth > amx_depth_block<T>())
-    sums = at::empty({panels(rows) * kAmxPanel, panels(columns) * kAmxPanel}, at::kFloat);
-  const MatrixProduct<T> product = {.rows = rows,
-                                    .columns = columns,
-                                    .depth = depth,
-                                    .left = operand<T>(left, 0),
-                                    .right = operand<T>(right, 1),
-                                    .bias = bias.defined() ? read<float>(bias) : nullptr,
-                                    .result = write<T>(result),
-                                    .result_row = columns,
-                                    .sums = sums.defined() ? write<float>(sums) : nullptr,
-                                    .sums_row = sums.defined() ? sums.size(1) : 0};
-  const Division division = divide(rows, columns, parallel_width());
+    sums = at::empty({matrices, panels(rows) * kAmxPanel, panels(columns) * kAmxPanel}, at::kFloat);
+  const auto product_of = [&](int64_t index) {
+    return MatrixProduct<T>{.rows = rows,
+                            .columns = columns,
+                            .depth = depth,
+                            .left = operand<T>(left, index, -2),
+                            .right = operand<T>(right, index, -1),
+                            .bias = bias.defined() ? read<float>(bias) : nullptr,
+                            .result = write<T>(result) + index * rows * columns,
+                            .result_row = columns,
+                            .sums = sums.defined() ? write<float>(sums) + index * sums.stride(0) : nullptr,
+                            .sums_row = sums.defined() ? sums.size(2) : 0};
+  };
+  const Division division = divide(rows, columns, std::max<int64_t>(1, parallel_width() / matrices));
+  const int64_t parts = division.of_rows * division.of_columns;
   const int64_t rows_each = (panels(rows) + division.of_rows - 1) / division.of_rows * kAmxPanel;
   const int64_t columns_each = (panels(columns) + division.of_columns - 1) / division.of_columns * kAmxPanel;
   std::atomic<bool> finite = true;
-  parallel_ranges(division.of_rows * division.of_columns, 1, [&](int64_t first, int64_t last) {
+  parallel_ranges(matrices * parts, 1, [&](int64_t first, int64_t last) {
     for (int64_t piece = first; piece < last; ++piece) {
-      const int64_t row = piece / division.of_columns * rows_each, column = piece % division.of_columns * columns_each;
+      const int64_t row = piece % parts / division.of_columns * rows_each;
+      const int64_t column = piece % division.of_columns * columns_each;
       const MatrixPart part = {row, std::min(rows, row + rows_each), column, std::min(columns, column + columns_each)};
       if (part.first_row >= part.last_row || part.first_column >= part.last_column) continue;
-      if (!amx_multiply(product, part, scratch())) finite = false;
+      if (!amx_multiply(product_of(piece / parts), part, scratch())) finite = false;
     }
   });
   return finite;
@@ -90,7 +97,9 @@ bool multiply(const at::Tensor& left, const at::Tensor& right, const at::Tensor&
 
 at::Tensor amx_product(const at::Tensor& left, const at::Tensor& right, const at::Tensor& bias) {
 #ifdef MODULAR_HAS_AMX
-  at::Tensor result = at::empty({left.size(0), right.size(1)}, left.options());
+  auto sizes = left.sizes().vec();
+  sizes.back() = right.size(-1);
+  at::Tensor result = at::empty(sizes, left.options());
   const at::Tensor wide_bias = bias.defined() ? bias.to(at::kFloat) : bias;
   const bool finite = with_element_type(
       left, [&](auto element) { return multiply<decltype(element)>(left, right, wide_bias, result); });

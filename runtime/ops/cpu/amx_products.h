@@ -4,10 +4,10 @@
 
 namespace modular::cpu {
 
-/// left [rows, depth] times right [depth, columns], both float32 or both bfloat16 and dense in one dimension, plus
-/// `bias` [columns] of the same type in each row, where it is defined. As exact as a product in float32, and then
-/// rounded to bfloat16 if that is the type. Undefined where a float32 operand holds what is not finite. Where
-/// amx_present().
+/// left [rows, depth] times right [depth, columns], or a batch of each, [batch, rows, depth] and [batch, depth,
+/// columns]; both float32 or both bfloat16, and each matrix dense in one dimension. Plus `bias` [columns] of the same
+/// type in each row, where it is defined. As exact as a product in float32, and then rounded to bfloat16 if that is the
+/// type. Undefined where a float32 operand holds what is not finite. Where amx_present().
 at::Tensor amx_product(const at::Tensor& left, const at::Tensor& right, const at::Tensor& bias);
 
 }  // namespace modular::cpu

@@ -31,12 +31,14 @@ using at::Tensor;
 constexpr int64_t kFewestMultiplications = int64_t{1} << 22;
 
 bool is_large(const Tensor& left, const Tensor& right, at::ScalarType type) {
-  return left.scalar_type() == type && right.scalar_type() == type && left.dim() == 2 && right.dim() == 2 &&
-         left.size(1) == right.size(0) && left.size(0) > 1 && right.size(1) > 1 &&
-         left.size(0) * left.size(1) * right.size(1) >= kFewestMultiplications;
+  return left.scalar_type() == type && right.scalar_type() == type && left.dim() == right.dim() &&
+         left.size(-1) == right.size(-2) && left.size(-2) > 1 && right.size(-1) > 1 &&
+         left.numel() * right.size(-1) >= kFewestMultiplications;
 }
 
-bool suits_onednn(const Tensor& left, const Tensor& right) { return is_large(left, right, at::kFloat); }
+bool suits_onednn(const Tensor& left, const Tensor& right) {
+  return left.dim() == 2 && right.dim() == 2 && is_large(left, right, at::kFloat);
+}
 
 Tensor mm(const Tensor& left, const Tensor& right) {
   if (!suits_onednn(left, right)) return at::cpu::mm(left, right);
@@ -68,23 +70,30 @@ Tensor addmm(const Tensor& bias, const Tensor& left, const Tensor& right, const 
   return linear.call(left, right.t(), bias, "none", Scalars(), std::nullopt);
 }
 
-bool is_dense(const Tensor& matrix) { return matrix.stride(0) == 1 || matrix.stride(1) == 1; }
+bool is_dense(const Tensor& matrices) { return matrices.stride(-2) == 1 || matrices.stride(-1) == 1; }
 
 /// Thin matrices leave most of a tile empty.
-bool suits_amx(const Tensor& left, const Tensor& right) {
-  const bool suits = is_large(left, right, at::kFloat) || is_large(left, right, at::kBFloat16);
-  return suits && left.size(0) >= 32 && right.size(1) >= 32 && left.size(1) >= 32 && is_dense(left) && is_dense(right);
+bool suits_amx(const Tensor& left, const Tensor& right, int64_t dimensions) {
+  return left.dim() == dimensions && right.dim() == dimensions &&
+         (is_large(left, right, at::kFloat) || is_large(left, right, at::kBFloat16)) && left.size(-2) >= 32 &&
+         right.size(-1) >= 32 && left.size(-1) >= 32 && is_dense(left) && is_dense(right);
 }
 
 Tensor mm_by_amx(const Tensor& left, const Tensor& right) {
-  if (!suits_amx(left, right)) return at::cpu::mm(left, right);
+  if (!suits_amx(left, right, 2)) return at::cpu::mm(left, right);
   Tensor product = amx_product(left, right, Tensor());
   return product.defined() ? product : at::cpu::mm(left, right);
 }
 
+Tensor bmm_by_amx(const Tensor& left, const Tensor& right) {
+  if (!suits_amx(left, right, 3) || left.size(0) != right.size(0)) return at::cpu::bmm(left, right);
+  Tensor product = amx_product(left, right, Tensor());
+  return product.defined() ? product : at::cpu::bmm(left, right);
+}
+
 Tensor addmm_by_amx(const Tensor& bias, const Tensor& left, const Tensor& right, const at::Scalar& beta,
                     const at::Scalar& alpha) {
-  if (suits_amx(left, right) && is_layer_bias(bias, right) && beta.equal(1) && alpha.equal(1))
+  if (suits_amx(left, right, 2) && is_layer_bias(bias, right) && beta.equal(1) && alpha.equal(1))
     if (Tensor product = amx_product(left, right, bias); product.defined()) return product;
   return at::cpu::addmm(bias, left, right, beta, alpha);
 }
@@ -124,6 +133,7 @@ Library install() {
   replace_kernels([&](torch::Library& library) {
     library.impl("mm", chosen == Library::amx ? mm_by_amx : mm);
     library.impl("addmm", chosen == Library::amx ? addmm_by_amx : addmm);
+    if (chosen == Library::amx) library.impl("bmm", bmm_by_amx);
   });
   return chosen;
 }
