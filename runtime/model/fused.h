@@ -24,6 +24,8 @@ struct FusedFunctions {
                                   double scale, const DropoutDraw* drawn) = nullptr;
   Tensor (*dropout)(const Tensor& x, const DropoutDraw& drawn) = nullptr;
   Tensor (*cross_entropy)(const Tensor& logits, const Tensor& targets) = nullptr;
+  /// Of float32 steps.
+  Tensor (*decay_between)(const Tensor& steps) = nullptr;
 };
 
 /// The program's, which runtime/ops installs.

@@ -54,7 +54,7 @@ inline Tensor gated_rms_norm(const Tensor& x, const Tensor& gate, const Tensor& 
   return weight * normed.flatten(-2).to(x.scalar_type());
 }
 
-namespace detail {
+namespace plain {
 /// exp(sum of `steps` [..., length] over (source, target]) for each target and the sources up to it, else 0: [...,
 /// target, source]. Sums what lies between rather than subtract sums from the start, which would cancel.
 inline Tensor decay_between(const Tensor& steps) {
@@ -65,6 +65,12 @@ inline Tensor decay_between(const Tensor& steps) {
       .cumsum(-2)
       .masked_fill(reached.logical_not(), -std::numeric_limits<double>::infinity())
       .exp();
+}
+}  // namespace plain
+
+namespace detail {
+inline Tensor decay_between(const Tensor& steps) {
+  return fused.decay_between ? fused.decay_between(steps) : plain::decay_between(steps);
 }
 }  // namespace detail
 

@@ -9,6 +9,7 @@
 
 #include "runtime/model/attention.h"
 #include "runtime/model/functions.h"
+#include "runtime/model/state_space.h"
 #include "runtime/ops/cpu/embedding.h"
 #include "runtime/ops/cpu/products.h"
 #include "runtime/ops/fused.h"
@@ -103,6 +104,19 @@ struct CrossEntropy : Function<CrossEntropy> {
     const Tensor gradient = last_reader ? logits.detach() : at::empty_like(logits, at::MemoryFormat::Contiguous);
     operations_for(logits.device())->cross_entropy_backward(grads[0], logits, saved[1], saved[2], gradient);
     return {gradient, {}};
+  }
+};
+
+struct DecayBetween : Function<DecayBetween> {
+  static Tensor forward(AutogradContext* context, const Tensor& steps) {
+    const Tensor decay = operations_for(steps.device())->decay_between(steps);
+    context->save_for_backward({decay});
+    return decay;
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    refuse_second_derivative();
+    const Tensor decay = context->get_saved_variables()[0];
+    return {operations_for(decay.device())->decay_between_backward(grads[0], decay)};
   }
 };
 
@@ -245,6 +259,14 @@ Tensor fused_dropout(const Tensor& x, const DropoutDraw& drawn) {
   return Dropout::apply(x, drawn);
 }
 
+Tensor fused_decay_between(const Tensor& steps) {
+  const Operations* operations = operations_for(steps.device());
+  if (!operations || !operations->decay_between || steps.scalar_type() != at::kFloat || steps.dim() == 0)
+    return plain::decay_between(steps);
+  RECORD_USER_SCOPE("modular::DecayBetween");
+  return DecayBetween::apply(steps);
+}
+
 // libmodular_cuda's table, once that library has been loaded: there are no CUDA tensors before.
 const Operations* cuda_operations() {
   static const auto* const operations = [] {
@@ -271,6 +293,7 @@ void install_fused_functions() {
   fused.attention_with_biases = fused_attention_with_biases;
   fused.dropout = fused_dropout;
   fused.cross_entropy = fused_cross_entropy;
+  fused.decay_between = fused_decay_between;
 }
 
 }  // namespace modular

@@ -49,6 +49,11 @@ struct Operations {
                                                   const AttentionMask& mask, const at::Tensor& biases, bool of_biases,
                                                   double scale, const DropoutDraw* drawn, const at::Tensor& output,
                                                   const at::Tensor& normalizer);
+  /// exp(the sum of `steps` [..., length], float32, over (source, target]) where the source is not after the target,
+  /// else 0: [..., target, source]. Null where a device has none of its own.
+  at::Tensor (*decay_between)(const at::Tensor& steps);
+  /// The gradient of steps.
+  at::Tensor (*decay_between_backward)(const at::Tensor& grad, const at::Tensor& decay);
   /// x [batch, ..., features] with what is drawn dropped; the gradient's dropout is the same.
   at::Tensor (*dropout)(const at::Tensor& x, const DropoutDraw& drawn);
 };

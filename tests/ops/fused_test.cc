@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/model/functions.h"
+#include "runtime/model/state_space.h"
 #include "runtime/ops/cpu/kernels.h"
 #include "runtime/ops/fused.h"
 
@@ -222,6 +223,23 @@ TEST_P(FusedTest, CrossEntropyOfIgnoredTargetsIsZero) {
 
 TEST_P(FusedTest, CrossEntropyRefusesATargetThatIsNoClass) {
   EXPECT_THROW(cross_entropy(random({2, 10}), at::tensor({3, 10}, at::kLong)), c10::IndexError);
+}
+
+TEST(Fused, DecayBetweenKeepsTheDigitsOfWhatLiesBetween) {
+  const FusedFunctions before = fused;
+  install_fused_functions();
+  at::manual_seed(1);
+  for (const int64_t length : {1, 2, 7, 64, 257}) {
+    SCOPED_TRACE(testing::Message() << length << " steps");
+    // Sums from the start of up to thousands, of which float32 would leave three digits behind the point.
+    for (const double rate : {0.01, 30.0}) {
+      const Tensor steps = at::rand({2, 3, length}) * -rate;
+      expect_agreement([](const auto& in) { return fused.decay_between(in[0]); },
+                       [](const auto& in) { return plain::decay_between(in[0]); }, {steps}, 1e-6);
+    }
+  }
+  EXPECT_EQ(fused.decay_between(at::zeros({0, 4})).sizes(), (std::vector<int64_t>{0, 4, 4}));
+  fused = before;
 }
 
 TEST_P(FusedTest, SecondDerivativesAreRefused) {

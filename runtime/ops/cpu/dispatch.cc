@@ -90,6 +90,8 @@ constexpr Kernels<T> skipped_kernels = {.rms_norm = nothing,
                                         .log_sum_exp = [](auto...) { return 0.0; },
                                         .negative_log_likelihood = [](auto...) { return 0.0f; },
                                         .negative_log_likelihood_backward = nothing,
+                                        .decay = nothing,
+                                        .decay_backward = nothing,
                                         .dropout = nothing};
 template <class T>
 constexpr AttentionKernels<T> skipped_attention = {.forward = nothing, .backward = nothing};

@@ -148,6 +148,31 @@ void negative_log_likelihood_backward(const T* logits, T* y, int64_t count, int6
 }
 
 template <class T>
+void decay(const double* sums, T* to, int64_t length) {
+  for (int64_t i = 0; i < length; ++i, to += length) {
+    const double own = sums[i];
+#pragma omp simd
+    for (int64_t j = 0; j <= i; ++j) store(to + j, exponential(static_cast<float>(own - sums[j])));
+    for (int64_t j = i + 1; j < length; ++j) store(to + j, 0.0f);
+  }
+}
+
+template <class T>
+void decay_backward(const T* grad, const T* decay, double* gradient, int64_t length) {
+  for (int64_t j = 0; j < length; ++j) gradient[j] = 0.0;
+  for (int64_t i = 0; i < length; ++i, grad += length, decay += length) {
+    double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = 0; j < i; ++j) {
+      const double part = static_cast<double>(load(grad + j)) * static_cast<double>(load(decay + j));
+      gradient[j] -= part;
+      sum += part;
+    }
+    gradient[i] += sum;
+  }
+}
+
+template <class T>
 void dropout(const Drop& drop, const T* x, T* y, int64_t first_row, int64_t rows, int64_t columns) {
   for (int64_t row = 0; row < rows; ++row, x += columns, y += columns)
     for_each_word(drop, static_cast<uint32_t>(first_row + row), drop.first_column, drop.first_column + columns,
@@ -170,6 +195,8 @@ constexpr Kernels<T> table = {
     .log_sum_exp = log_sum_exp<T>,
     .negative_log_likelihood = negative_log_likelihood<T>,
     .negative_log_likelihood_backward = negative_log_likelihood_backward<T>,
+    .decay = decay<T>,
+    .decay_backward = decay_backward<T>,
     .dropout = dropout<T>,
 };
 

@@ -44,6 +44,10 @@ struct Kernels {
   /// y = scale * (softmax(logits) - one_hot(target)); y may be the logits.
   void (*negative_log_likelihood_backward)(const T* logits, T* y, int64_t count, int64_t target, double log_sum_exp,
                                            float scale);
+  /// exp(sums[i] - sums[j]) for j up to i, else 0: [length, length].
+  void (*decay)(const double* sums, T* decay, int64_t length);
+  /// Writes the gradient of sums, from that of decay.
+  void (*decay_backward)(const T* grad, const T* decay, double* gradient, int64_t length);
   /// Rows `first_row` … of a sample, [rows, columns].
   void (*dropout)(const Drop& drop, const T* x, T* y, int64_t first_row, int64_t rows, int64_t columns);
 };

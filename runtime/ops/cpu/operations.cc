@@ -176,6 +176,36 @@ void cross_entropy_backward(const Tensor& grad, const Tensor& logits_given, cons
   });
 }
 
+// Differences of float64 sums keep the digits of what lies between.
+Tensor decay_between(const Tensor& steps) {
+  const int64_t length = steps.size(-1), rows = length ? steps.numel() / length : 0;
+  const Tensor sums = steps.to(at::kDouble).cumsum(-1).contiguous();
+  auto sizes = steps.sizes().vec();
+  sizes.push_back(length);
+  const Tensor decay = at::empty(sizes, steps.options());
+  const double* from = sums.const_data_ptr<double>();
+  float* to = write<float>(decay);
+  cpu::parallel_ranges(rows, rows_per_piece(length * length), [&](int64_t first, int64_t last) {
+    for (int64_t row = first; row < last; ++row)
+      cpu::kernels<float>().decay(from + row * length, to + row * length * length, length);
+  });
+  return decay;
+}
+
+Tensor decay_between_backward(const Tensor& grad_given, const Tensor& decay) {
+  const Tensor grad = grad_given.contiguous();
+  const int64_t length = decay.size(-1), rows = length ? decay.numel() / (length * length) : 0;
+  const Tensor gradient = at::empty(decay.sizes().slice(0, decay.dim() - 1), decay.options().dtype(at::kDouble));
+  const float *upstream = read<float>(grad), *values = read<float>(decay);
+  double* to = gradient.mutable_data_ptr<double>();
+  cpu::parallel_ranges(rows, rows_per_piece(length * length), [&](int64_t first, int64_t last) {
+    for (int64_t row = first; row < last; ++row)
+      cpu::kernels<float>().decay_backward(upstream + row * length * length, values + row * length * length,
+                                           to + row * length, length);
+  });
+  return gradient.flip(-1).cumsum(-1).flip(-1).to(at::kFloat);
+}
+
 Tensor drop_elements(const Tensor& x_given, const DropoutDraw& drawn) {
   const Tensor x = x_given.contiguous();
   const int64_t columns = x.size(-1), rows_of_sample = plain::dropout_rows(x, drawn);
@@ -211,6 +241,8 @@ const Operations& cpu_operations() {
       .cross_entropy_backward = cross_entropy_backward,
       .attention = cpu_attention,
       .attention_backward = cpu_attention_backward,
+      .decay_between = decay_between,
+      .decay_between_backward = decay_between_backward,
       .dropout = drop_elements,
   };
   return operations;

@@ -158,6 +158,8 @@ extern "C" __attribute__((visibility("default"))) const modular::Operations* mod
       .cross_entropy_backward = cross_entropy_backward,
       .attention = nullptr,
       .attention_backward = nullptr,
+      .decay_between = nullptr,
+      .decay_between_backward = nullptr,
       .dropout = drop_elements,
   };
   return &operations;
