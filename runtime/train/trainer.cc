@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <future>
 
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -29,6 +28,7 @@
 #include "runtime/train/hooks.h"
 #include "runtime/train/job_mark.h"
 #include "runtime/train/parameter_counts.h"
+#include "runtime/train/read_ahead.h"
 #include "runtime/train/run_report.h"
 #include "runtime/train/run_sample.h"
 #include "runtime/train/run_tokenizer.h"
@@ -347,9 +347,8 @@ class Trainer {
   /// This rank's batches of the step, which were read while the one before was computed; begins to read the next ones.
   std::vector<Batch> next_batches() {
     RECORD_USER_SCOPE("wait for data");
-    auto batches = reading_.valid() ? reading_.get() : source_.at(position_);
-    if (step_ + 1 < config_.train.steps)
-      reading_ = std::async(std::launch::async, [this, next = source_.after(position_)] { return source_.at(next); });
+    auto batches = reading_.has_begun() ? reading_.take() : source_.at(position_);
+    if (step_ + 1 < config_.train.steps) reading_.begin(source_.after(position_));
     return batches;
   }
 
@@ -435,14 +434,14 @@ class Trainer {
   BestEvaluation best_;
   StepTrace trace_;
 
-  std::future<std::vector<Batch>> reading_;    // the next step's
-  Clock::time_point saved_at_ = Clock::now();  // or begun
+  ReadAhead reading_{[this](const DataPosition& position) { return source_.at(position); }};  // the next step's
+  Clock::time_point saved_at_ = Clock::now();                                                 // or begun
 
   int64_t step_ = 0;  // done so far
   DataPosition position_;
-  fs::path newest_;                                  // the checkpoint that was taken up or written last
-  bool said_to_wait_ = false;                        // that checkpoints are due faster than they are written
-  int64_t gone_back_until_ = -1;                     // the steps done when a step last had no finite numbers
+  fs::path newest_;                                   // the checkpoint that was taken up or written last
+  bool said_to_wait_ = false;                         // that checkpoints are due faster than they are written
+  int64_t gone_back_until_ = -1;                      // the steps done when a step last had no finite numbers
   std::vector<std::optional<double>> rows_at_peak_;  // a second, of all devices together, of each set
 };
 
