@@ -60,16 +60,20 @@ TEST(ReadAhead, AnErrorComesToWhoTakesAndReadingGoesOn) {
   EXPECT_EQ(ahead.take()[0].input_ids.numel(), 4);
 }
 
-TEST(ReadAhead, EndsWithWhatNobodyTook) {
+TEST(ReadAhead, WaitsAtItsEndForWhatNobodyTook) {
+  std::promise<void> has_begun;
   bool was_read = false;
   {
     ReadAhead ahead([&](const DataPosition& position) {
+      has_begun.set_value();
+      auto batches = rows(position.samples);
       was_read = true;
-      return rows(position.samples);
+      return batches;
     });
     ahead.begin({.samples = 1});
+    has_begun.get_future().wait();
   }
-  SUCCEED() << "whether it was read: " << was_read;
+  EXPECT_TRUE(was_read);
 }
 
 }  // namespace
