@@ -1,100 +1,49 @@
 #include "benchmarks/shares.h"
 
-#include <ATen/record_function.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <map>
+#include <functional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace modular {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-// What is being timed: the stack of operations that are running. Everything runs on the calling thread; kernels' own
-// threads are in an operation.
-struct Timing {
-  struct Frame {
-    std::string name;
-    Clock::time_point start;
-    double callees = 0.0;
-  };
-  std::vector<Frame> running;
-  std::map<std::string, double> seconds;
-};
-
-Timing timing;
-
-std::string_view kind_of(std::string_view name) {
-  static const std::vector<std::pair<std::string_view, std::vector<std::string_view>>> kinds = {
-      {"matrix products", {"mm", "addmm", "bmm", "matmul", "linear", "_weight_int8pack_mm", "mkldnn_linear"}},
-      {"attention", {"Attention", "attention"}},
-      {"norm", {"RmsNorm"}},
-      {"gated activation", {"GatedActivation", "silu", "gelu"}},
-      {"rotary", {"Rotary"}},
-      {"cross entropy", {"CrossEntropy", "cross_entropy", "nll_loss", "log_softmax"}},
-      {"embedding", {"embedding", "Embedding"}},
-      {"optimizer and clipping", {"_fused_adamw_", "_foreach_norm", "_foreach_mul_", "linalg_vector_norm"}},
-      {"casts and copies", {"copy_", "to", "_to_copy", "contiguous", "clone"}},
-      {"sums and element-wise",
-       {"add", "add_", "mul", "mul_", "sum", "neg", "pow", "rsqrt", "mean", "cat", "zeros", "fill_"}},
-  };
-  if (name.substr(0, 6) == "aten::") name.remove_prefix(6);
-  for (const auto& [kind, names] : kinds)
-    for (const std::string_view one : names) {
-      const bool is_part = one.size() > 5 && name.find(one) != std::string_view::npos;
-      if (name == one || is_part) return kind;
-    }
-  return "everything else";
-}
-
-std::unique_ptr<at::ObserverContext> enter(const at::RecordFunction& function) {
-  timing.running.push_back({function.name(), Clock::now()});
-  return nullptr;
-}
-
-void leave(const at::RecordFunction&, at::ObserverContext*) {
-  const auto frame = std::move(timing.running.back());
-  timing.running.pop_back();
-  const double elapsed = std::chrono::duration<double>(Clock::now() - frame.start).count();
-  timing.seconds[frame.name] += elapsed - frame.callees;
-  if (!timing.running.empty()) timing.running.back().callees += elapsed;
+template <class Operations>
+auto by_time(const Operations& operations) {
+  std::vector<std::pair<std::string, Operation>> order(operations.begin(), operations.end());
+  std::ranges::sort(order, std::greater<>(), [](const auto& entry) { return entry.second.seconds; });
+  return order;
 }
 
 }  // namespace
 
-void print_shares(const char* title, const std::function<void()>& work) {
-  timing = {};
-  const auto handle = at::addThreadLocalCallback(
-      at::RecordFunctionCallback(enter, leave)
-          .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION, at::RecordScope::USER_SCOPE}));
-  const auto start = Clock::now();
-  work();
-  const double total = std::chrono::duration<double>(Clock::now() - start).count();
-  at::removeCallback(handle);
-
-  std::map<std::string_view, double> kinds;
-  double recorded = 0.0;
-  for (const auto& [name, seconds] : timing.seconds) kinds[kind_of(name)] += seconds, recorded += seconds;
-  kinds["outside of operations"] = total - recorded;
-  std::vector<std::pair<double, std::string_view>> order;
-  for (const auto& [kind, seconds] : kinds) order.emplace_back(seconds, kind);
-  std::sort(order.rbegin(), order.rend());
+void print_shares(const char* title, const Recording& recording) {
   std::printf("%s\n", title);
-  for (const auto& [seconds, kind] : order)
-    std::printf("  %-24s %5.1f %%\n", std::string(kind).c_str(), 100.0 * seconds / total);
-  std::vector<std::pair<double, std::string_view>> operations;
-  for (const auto& [name, seconds] : timing.seconds)
-    if (seconds > 0.005 * total) operations.emplace_back(seconds, name);
-  std::sort(operations.rbegin(), operations.rend());
+  for (const auto& [kind, sum] : by_time(recording.kinds()))
+    std::printf("  %-24s %5.1f %%\n", kind.c_str(), 100.0 * sum.seconds / recording.seconds);
   std::printf(" operations of more than half a percent\n");
-  for (const auto& [seconds, name] : operations)
-    std::printf("  %-40s %5.1f %%\n", std::string(name).c_str(), 100.0 * seconds / total);
+  for (const auto& [name, operation] : by_time(recording.operations))
+    if (operation.seconds > 0.005 * recording.seconds)
+      std::printf("  %-40s %5.1f %%\n", name.c_str(), 100.0 * operation.seconds / recording.seconds);
+}
+
+void print_roof(const char* title, const Recording& step, double matrix_rate) {
+  const auto print = [&](const std::string& what, const Operation& of) {
+    std::printf("%-24s%10.2f%10.2f%10.1f%10.2f", what.c_str(), 1e3 * of.seconds, 1e-9 * of.flops, 1e-6 * of.bytes,
+                1e3 * of.roof);
+    of.roof > 0.0 ? std::printf("%9.0f %%\n", 100.0 * of.roof / of.seconds) : std::printf("%11s\n", "");
+  };
+  std::printf("%-24s%10s%10s%10s%10s%11s\n", title, "ms a step", "GFLOP", "MB", "roof, ms", "of it");
+  Operation whole{.seconds = step.seconds};
+  for (const auto& [kind, sum] : by_time(step.kinds())) {
+    print(kind, sum);
+    whole.flops += sum.flops, whole.bytes += sum.bytes, whole.roof += sum.roof;
+  }
+  print("the step, all at roofs", whole);
+  whole.roof = whole.flops / matrix_rate;
+  print("the step's arithmetic", whole);
 }
 
 }  // namespace modular

@@ -1,12 +1,16 @@
-// Where the time of a piece of work goes, by kind of operation.
+// What is printed of a recording.
 #pragma once
 
-#include <functional>
+#include "benchmarks/recording.h"
 
 namespace modular {
 
-/// Runs `work` and prints each kind of operation's share of its wall time, and that of each operation. Time counts
-/// where it is spent: an operation's callees are not counted to it.
-void print_shares(const char* title, const std::function<void()>& work);
+/// Each kind of operation's share of the wall time, and that of each operation. Time counts where it is spent: an
+/// operation's callees are not counted to it.
+void print_shares(const char* title, const Recording& recording);
+
+/// A table of the kinds of operations of a step: the time of each, what it has to do at least, how long that takes at
+/// the roof, and the roof's share of the time; then the same of the whole step, and of its products at `matrix_rate`.
+void print_roof(const char* title, const Recording& step, double matrix_rate);
 
 }  // namespace modular

@@ -10,8 +10,12 @@
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <utility>
 
+#include "benchmarks/machine_rates.h"
+#include "benchmarks/recording.h"
 #include "benchmarks/shares.h"
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/mesh/collectives.h"
@@ -38,6 +42,7 @@ struct Arguments {
   bool plain = false;             // nothing fused
   bool bf16 = false;              // compute in bfloat16
   bool shares = false;            // print where a step's time goes, and stop
+  bool roof = false;              // print what the machine can do and each kind of operation against it, and stop
   double dropout = -1.0;          // of attention's shares, of the Llamas; what the config says where it is negative
 };
 
@@ -66,6 +71,8 @@ Arguments parse(int count, char** values) {
       arguments.bf16 = true;
     } else if (name == "--shares") {
       arguments.shares = true;
+    } else if (name == "--roof") {
+      arguments.roof = true;
     } else {
       TORCH_CHECK(false, "unknown option ", name);
     }
@@ -131,11 +138,23 @@ int main(int count, char** values) {
     return loss;
   };
 
-  if (arguments.shares) {
+  if (arguments.shares || arguments.roof) {
+    const auto rates = arguments.roof ? std::optional(measure_machine(arguments.threads)) : std::nullopt;
+    const char* const type = arguments.bf16 ? "bfloat16" : "float32";
     for (int warm_up = 0; warm_up < 3; ++warm_up) step();
-    print_shares(arguments.bf16 ? "bfloat16" : "float32", [&] {
-      for (int i = 0; i < 5; ++i) step();
-    });
+    if (rates) {
+      // Of some steps the fastest: other load on the machine is no part of what it can do.
+      Recording fastest = record(step, &*rates);
+      for (int i = 1; i < 10; ++i)
+        if (Recording another = record(step, &*rates); another.seconds < fastest.seconds) fastest = std::move(another);
+      print_roof((arguments.model + ", " + type).c_str(), fastest, arguments.bf16 ? rates->bf16 : rates->float32);
+    } else {
+      print_shares(type, record(
+                             [&] {
+                               for (int i = 0; i < 5; ++i) step();
+                             },
+                             nullptr));
+    }
     return 0;
   }
   const auto asked_steps = [&] {

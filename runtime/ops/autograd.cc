@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <array>
 #include <optional>
 
 #include "runtime/model/attention.h"
@@ -37,6 +38,12 @@ bool same_type_and_device(const Tensor& one, const Tensor& other) {
 
 bool is_scale_of(const Tensor& weight, const Tensor& x) {
   return same_type_and_device(weight, x) || (weight.scalar_type() == at::kFloat && weight.device() == x.device());
+}
+
+/// What a profiler that asks for inputs is told of a function; made when one does.
+template <class... Values>
+std::array<const c10::IValue, sizeof...(Values)> recorded(const Values&... values) {
+  return {c10::IValue(values)...};
 }
 
 struct RmsNorm : Function<RmsNorm> {
@@ -178,7 +185,7 @@ Tensor fused_rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   if (!operations_for(x.device()) || !is_fusable(x) || !is_scale_of(weight, x) || x.dim() == 0 || weight.dim() != 1 ||
       weight.size(0) != x.size(-1))
     return plain::rms_norm(x, weight, eps);
-  RECORD_USER_SCOPE("modular::RmsNorm");
+  RECORD_USER_SCOPE_WITH_INPUTS("modular::RmsNorm", recorded(x, weight));
   return RmsNorm::apply(x, weight, eps);
 }
 
@@ -188,7 +195,7 @@ Tensor fused_gated_activation(std::string_view name, const Tensor& gate, const T
   if (!operations_for(gate.device()) || !is_fusable(gate) || !same_type_and_device(gate, up) ||
       gate.sizes() != up.sizes() || !(is_silu || is_gelu_tanh))
     return plain::gated_activation(name, gate, up);
-  RECORD_USER_SCOPE("modular::GatedActivation");
+  RECORD_USER_SCOPE_WITH_INPUTS("modular::GatedActivation", recorded(gate, up));
   return GatedActivation::apply(gate, up, static_cast<int64_t>(is_silu ? Gate::silu : Gate::gelu_tanh));
 }
 
@@ -198,7 +205,7 @@ Tensor fused_rotary(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   if (!operations_for(x.device()) || !is_fusable(x) || !same_type_and_device(x, cos) || !same_type_and_device(x, sin) ||
       !fits || cos.requires_grad() || sin.requires_grad())
     return plain::rotary(x, cos, sin);
-  RECORD_USER_SCOPE("modular::Rotary");
+  RECORD_USER_SCOPE_WITH_INPUTS("modular::Rotary", recorded(x, cos, sin));
   return Rotary::apply(x, cos, sin);
 }
 
@@ -206,7 +213,7 @@ Tensor fused_cross_entropy(const Tensor& logits, const Tensor& targets) {
   if (!operations_for(logits.device()) || !is_fusable(logits) || targets.scalar_type() != at::kLong ||
       targets.device() != logits.device() || logits.dim() != targets.dim() + 1 || logits.size(-1) == 0)
     return plain::cross_entropy(logits, targets);
-  RECORD_USER_SCOPE("modular::CrossEntropy");
+  RECORD_USER_SCOPE_WITH_INPUTS("modular::CrossEntropy", recorded(logits, targets));
   return CrossEntropy::apply(logits.flatten(0, -2), targets.flatten());
 }
 
@@ -232,7 +239,7 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
   if (!is_attention_fusable(query, key, value) || !fits())
     return drawn ? plain::attention_dropping(query, key, value, mask, scale, std::nullopt, *drawn)
                  : plain::attention(query, key, value, mask, scale);
-  RECORD_USER_SCOPE("modular::Attention");
+  RECORD_USER_SCOPE_WITH_INPUTS("modular::Attention", recorded(query, key, value, mask.causal));
   return Attention::apply(query, key, value, std::optional<Tensor>(), mask, scale, drawn);
 }
 
@@ -248,14 +255,14 @@ Tensor fused_attention_with_biases(const Tensor& query, const Tensor& key, const
     return biases.size(dimension) == 1 || biases.size(dimension) == size;
   };
   if (!fits(0, batch) || !fits(1, query.size(1)) || !fits(2, seq) || biases.size(3) != keys) return {};
-  RECORD_USER_SCOPE("modular::AttentionWithBiases");
+  RECORD_USER_SCOPE_WITH_INPUTS("modular::AttentionWithBiases", recorded(query, key, value, false, biases));
   return Attention::apply(query, key, value, std::optional(biases.to(at::kFloat)), AttentionMask(), scale, drawn);
 }
 
 Tensor fused_dropout(const Tensor& x, const DropoutDraw& drawn) {
   const Operations* operations = operations_for(x.device());
   if (!operations || !operations->dropout || !is_fusable(x) || x.numel() == 0) return plain::dropout(x, drawn);
-  RECORD_USER_SCOPE("modular::Dropout");
+  RECORD_USER_SCOPE_WITH_INPUTS("modular::Dropout", recorded(x));
   return Dropout::apply(x, drawn);
 }
 

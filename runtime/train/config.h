@@ -308,7 +308,8 @@ struct MetricsSection {
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("every", every, "steps between lines on the terminal; metrics.jsonl has all steps", 1);
-    visit("peak_tflops", peak_tflops, "peak of one rank's device, for MFU; 0 for the known peak of the device", 0);
+    visit("peak_tflops", peak_tflops,
+          "peak of one rank's device, for MFU; 0 for the known one of a GPU and the measured one of a CPU", 0);
     visit("tensorboard", tensorboard, "write event files for TensorBoard into train.dir/tensorboard");
     visit("wandb", wandb, "project of Weights & Biases that gets steps and evaluations; none when empty");
     visit("python", python, "the Python that has the package wandb");

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <future>
 
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -28,7 +27,9 @@
 #include "runtime/train/held_out.h"
 #include "runtime/train/hooks.h"
 #include "runtime/train/job_mark.h"
+#include "runtime/train/matrix_rate.h"
 #include "runtime/train/parameter_counts.h"
+#include "runtime/train/read_ahead.h"
 #include "runtime/train/run_report.h"
 #include "runtime/train/run_sample.h"
 #include "runtime/train/run_tokenizer.h"
@@ -93,13 +94,10 @@ class Trainer {
     barrier(mesh_.control(), "what ranks load");
     if (config_.checkpoint.every >= 0) saver_.reserve_copies(boxes_);
     if (mesh_.rank() == 0) open_folder();  // all ranks have read what it may replace
-    const auto peak = config_.metrics.peak_tflops > 0.0 ? std::optional(config_.metrics.peak_tflops * 1e12)
-                                                        : device_peak(mesh_.device(), config_.parallel.bf16);
-    for (const auto& samples : training_) {
-      const auto flops = flops_per_row(config_.network, counts.multiplied, samples->tokens());
-      auto& rows = rows_at_peak_.emplace_back();
-      if (peak && flops) rows = *peak * static_cast<double>(mesh_.world_size()) / *flops;
-    }
+    peak_ = config_.metrics.peak_tflops > 0.0 ? std::optional(config_.metrics.peak_tflops * 1e12)
+                                              : device_peak(mesh_.device(), config_.parallel.bf16);
+    for (const auto& samples : training_)
+      flops_per_row_.push_back(flops_per_row(config_.network, counts.multiplied, samples->tokens()));
     announce(counts);
 
     const int64_t& steps = config_.train.steps;  // which going back makes fewer, of train.epochs
@@ -116,6 +114,8 @@ class Trainer {
                                         static_cast<int64_t>(saver_.progress())};
       const SaveRequest request = signals_.agree(mesh_, minutes_have_passed(), largest);
       trace_.end(step_);
+      // Of a processor it is measured, by all ranks at once, as they share it, and when the first step has been made.
+      if (!peak_ && flops_per_row_[0] && mesh_.device().is_cpu() && !last) peak_ = matrix_rate(config_.parallel.bf16);
       if (metrics) {
         metrics->data_wait = static_cast<double>(largest[0]) * 1e-9;
         metrics->memory_peak = largest[1];
@@ -334,7 +334,9 @@ class Trainer {
     metrics.step_samples = shape_.global();
     metrics.tokens = shape_.global() * training_[set]->tokens();
     metrics.samples = position_.samples;
-    if (rows_at_peak_[set]) metrics.mfu = static_cast<double>(shape_.global()) / metrics.seconds / *rows_at_peak_[set];
+    if (peak_ && flops_per_row_[set])
+      metrics.mfu = static_cast<double>(shape_.global()) * *flops_per_row_[set] / metrics.seconds /
+                    (*peak_ * static_cast<double>(mesh_.world_size()));
     return metrics;
   }
 
@@ -347,9 +349,8 @@ class Trainer {
   /// This rank's batches of the step, which were read while the one before was computed; begins to read the next ones.
   std::vector<Batch> next_batches() {
     RECORD_USER_SCOPE("wait for data");
-    auto batches = reading_.valid() ? reading_.get() : source_.at(position_);
-    if (step_ + 1 < config_.train.steps)
-      reading_ = std::async(std::launch::async, [this, next = source_.after(position_)] { return source_.at(next); });
+    auto batches = reading_.has_begun() ? reading_.take() : source_.at(position_);
+    if (step_ + 1 < config_.train.steps) reading_.begin(source_.after(position_));
     return batches;
   }
 
@@ -435,15 +436,16 @@ class Trainer {
   BestEvaluation best_;
   StepTrace trace_;
 
-  std::future<std::vector<Batch>> reading_;    // the next step's
-  Clock::time_point saved_at_ = Clock::now();  // or begun
+  ReadAhead reading_{[this](const DataPosition& position) { return source_.at(position); }};  // the next step's
+  Clock::time_point saved_at_ = Clock::now();                                                 // or begun
 
   int64_t step_ = 0;  // done so far
   DataPosition position_;
-  fs::path newest_;                                  // the checkpoint that was taken up or written last
-  bool said_to_wait_ = false;                        // that checkpoints are due faster than they are written
-  int64_t gone_back_until_ = -1;                     // the steps done when a step last had no finite numbers
-  std::vector<std::optional<double>> rows_at_peak_;  // a second, of all devices together, of each set
+  fs::path newest_;                                   // the checkpoint that was taken up or written last
+  bool said_to_wait_ = false;                         // that checkpoints are due faster than they are written
+  int64_t gone_back_until_ = -1;                      // the steps done when a step last had no finite numbers
+  std::optional<double> peak_;                        // of a rank's device, operations a second
+  std::vector<std::optional<double>> flops_per_row_;  // of each set
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 PROJECT, MODRUN = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
-COMMAND = re.compile(r"(?:modrun|modgen|modcheck|torchrun|cmake|ctest|scripts/\S+|build/\S+|cd)(?:\s|$)")
+COMMAND = re.compile(r"(?:modrun|modgen|modcheck|torchrun|cmake|ctest|scripts/\S+|build/\S+|cd|ls)(?:\s|$)")
 SHORT = " --set train.steps=2 --set eval.samples=4"
 EXAMPLES = "--set train.batch_size=4 --set train.dir=runs/"
 
@@ -76,6 +76,8 @@ NOT_RUN = {
     "build/asan/bin/fuzz_readers --count 100000": "of that build",
     "build/asan/bin/fuzz_readers --reader checkpoint --seed 1 --only 4711": "of that build",
     "cmake --install build/release --prefix /opt/modular": "installs; tests/install does",
+    "ls modular/*.h | entr -rs 'build/release/bin/modgen --all && cmake --build build/release --target modrun && exec build/release/bin/modrun train presets/demo.toml --overwrite'": "builds this tree",
+    "ls modular/*.h | entr -rs 'cmake --build build --target myrun && exec build/myrun train CONFIG --overwrite'": "builds; tests/install does",
     "cmake --build --preset ci --target contract_page && build/ci/bin/contract_page . > docs/contract.md": "builds; a test of its own compares the page",
 }
 TINY = '[model]\nentry = "llama"\n[model.config]\nvocab_size = 256\nhidden_size = 32\nintermediate_size = 48\nnum_hidden_layers = 2\nnum_attention_heads = 4\n[train]\nsteps = 2\nbatch_size = 4\nseq_len = 16\n'

@@ -1,5 +1,5 @@
 # Installs BUILD into a prefix, then configures and builds PROJECT against it, runs its program and its parity tests and trains with its modrun.
-foreach(variable BUILD PROJECT WORK PYTHON LAUNCHER)
+foreach(variable BUILD PROJECT WORK PYTHON LAUNCHER SAVE_TEST AUTHORING_DOCUMENT)
   if(NOT DEFINED ${variable})
     message(FATAL_ERROR "-D${variable}=… is missing")
   endif()
@@ -36,6 +36,10 @@ step(${CMAKE_CTEST_COMMAND} --test-dir ${WORK}/build --output-on-failure)
 if(NOT output MATCHES "100% tests passed, 0 tests failed out of 3")
   message(FATAL_ERROR "the parity tests did not run")
 endif()
+
+# From saving its spec to training it, again and again.
+file(CREATE_LINK ${WORK}/build ${WORK}/project/build SYMBOLIC)
+step(${PYTHON} ${SAVE_TEST} ${AUTHORING_DOCUMENT} ${WORK}/project tinyrun tiny.toml)
 
 # Programs find their torch where they are installed, in the project's own .venv too.
 step(${CMAKE_COMMAND} --install ${WORK}/build --prefix ${WORK}/own)

@@ -226,6 +226,29 @@ TEST_F(Watch, WaitsAndRatesAreOfTheStep) {
   }
 }
 
+TEST_F(Watch, ShareOfTheProcessorsPeakIsToldOnceAStepHasBeenMade) {
+  const auto run = train("measured");
+  ASSERT_EQ(run.status, 0) << run.output;
+  ASSERT_EQ(train("given", set({"metrics.peak_tflops=0.5"})).status, 0);
+  ASSERT_EQ(train("two", set({"metrics.peak_tflops=0.5"}), {"--nproc-per-node", "2"}).status, 0);
+  /// The seconds that a step would take at the peak, which are the same for each step from `first` on.
+  const auto at_peak = [&](const std::string& name, size_t first) {
+    std::set<double> found;
+    const auto all = steps(name);
+    for (size_t i = 0; i < all.size(); ++i) {
+      EXPECT_EQ(all[i].contains("mfu"), i >= first) << name << ", step " << i + 1;
+      if (i >= first) found.insert(all[i]["mfu"].get<double>() * all[i]["seconds"].get<double>());
+    }
+    EXPECT_LT(*found.rbegin() - *found.begin(), 1e-9 * *found.begin()) << name;
+    return *found.begin();
+  };
+  EXPECT_GT(at_peak("measured", 1), 0.0);
+  EXPECT_THAT(run.output, HasSubstr(" GiB  mfu "));
+  const double given = at_peak("given", 0);
+  EXPECT_NEAR(at_peak("two", 0), given / 2.0, 1e-9 * given) << "two devices have twice the peak";
+  expect_same_checkpoint("measured", "given", "step-00000010");
+}
+
 TEST_F(Watch, SummaryIsTheLastWord) {
   const auto run = train("run", {"--set", "eval.every=2", "--set", "checkpoint.every=5", "--set", "optim.lr=0.1"});
   ASSERT_EQ(run.status, 0) << run.output;
