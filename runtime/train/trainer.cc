@@ -304,12 +304,10 @@ class Trainer {
     metrics.data_wait = seconds_between(begin, Clock::now());
     const size_t set = source_.set_at(position_);
     model_.train_for(sentences_of(config_, run_.sets[set]));
-    const auto result = model_.step(batches, step_);
-    metrics.loss = result.loss;
-    if (result.expert_load > 0.0) metrics.router_loss = result.router_loss, metrics.expert_load = result.expert_load;
-    metrics.grad_norm = gradient_norm(model_.parameters(), mesh_);
     metrics.lr = config_.schedule().at(step_);
-    const bool finite = std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm);
+    const auto [result, gradient_norm, finite] = update(batches, metrics.lr);
+    metrics.loss = result.loss, metrics.grad_norm = gradient_norm;
+    if (result.expert_load > 0.0) metrics.router_loss = result.router_loss, metrics.expert_load = result.expert_load;
     if (!finite && config_.train.on_nonfinite == "rollback") {
       position_ = source_.after(position_);
       go_back(metrics.loss, metrics.grad_norm);
@@ -318,10 +316,6 @@ class Trainer {
     if (!finite) {
       skip_or_refuse_step(metrics.loss, metrics.grad_norm);
     } else if (result.target_count > 0) {
-      clip_gradients(model_.parameters(), metrics.grad_norm, config_.optim.max_grad_norm);
-      saver_.wait_for_copy();
-      optimizer_.step(metrics.lr);
-      model_.parameters_changed();
       model_.move_router_biases();
     } else {
       print("step {} has no target, as all of its labels are {}: nothing was learned from it\n", step_ + 1,
@@ -336,6 +330,32 @@ class Trainer {
     metrics.samples = position_.samples;
     if (rows_at_peak_[set]) metrics.mfu = static_cast<double>(shape_.global()) / metrics.seconds / *rows_at_peak_[set];
     return metrics;
+  }
+
+  struct Updated {
+    StepResult result;
+    double gradient_norm;
+    bool finite;  // where they are not, nothing was updated
+  };
+
+  /// Launches all of a step, and only then waits, once, for what it has found: meanwhile a GPU has work to do.
+  Updated update(const std::vector<Batch>& batches, double lr) {
+    LaunchedStep launched = model_.launch_step(batches, step_);
+    const GradientNorm gradient = find_gradient_norm(model_.parameters(), mesh_, launched.loss());
+    const int64_t steps = optimizer_.steps();
+    if (launched.target_count > 0) {
+      saver_.wait_for_copy();
+      optimizer_.step(lr, clipping_to(config_.optim.max_grad_norm, gradient));
+      model_.parameters_changed();
+    }
+    const int64_t numbers = launched.numbers.numel();
+    const at::Tensor found =
+        at::cat({launched.numbers, at::stack({gradient.norm, gradient.is_finite})}).cpu().contiguous();
+    launched.numbers = found.narrow(0, 0, numbers);
+    const double* const of_gradient = found.const_data_ptr<double>() + numbers;
+    const bool finite = of_gradient[1] != 0.0;
+    if (!finite) optimizer_.set_steps(steps);
+    return {model_.finish_step(launched), of_gradient[0], finite};
   }
 
   void report(const StepMetrics& metrics) {
