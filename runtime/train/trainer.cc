@@ -1,6 +1,7 @@
 #include "runtime/train/trainer.h"
 
 #include <ATen/record_function.h>
+#include <c10/core/DeviceGuard.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -367,9 +368,21 @@ class Trainer {
   /// This rank's batches of the step, which were read while the one before was computed; begins to read the next ones.
   std::vector<Batch> next_batches() {
     RECORD_USER_SCOPE("wait for data");
-    auto batches = reading_.valid() ? reading_.get() : source_.at(position_);
+    auto batches = reading_.valid() ? reading_.get() : read(position_);
     if (step_ + 1 < config_.train.steps)
-      reading_ = std::async(std::launch::async, [this, next = source_.after(position_)] { return source_.at(next); });
+      reading_ = std::async(std::launch::async, [this, next = source_.after(position_)] { return read(next); });
+    return batches;
+  }
+
+  /// This rank's batches of the step at `position`, in memory from which a GPU copies them by itself.
+  std::vector<Batch> read(const DataPosition& position) const {
+    auto batches = source_.at(position);
+    if (mesh_.device().is_cpu()) return batches;
+    const c10::DeviceGuard on_its_device(mesh_.device());
+    for (Batch& batch : batches)
+      batch.tensors([](at::Tensor& tensor) {
+        if (tensor.defined()) tensor = tensor.pin_memory();
+      });
     return batches;
   }
 
