@@ -75,11 +75,11 @@ int main(int count, char** values) {
   const auto step = [&] {
     const auto begin = Clock::now();
     model.step({&batch, 1});
-    clip_gradients(model.parameters(), gradient_norm(model.parameters(), mesh), 1.0);
+    const Clipping clipping = clipping_to(1.0, find_gradient_norm(model.parameters(), mesh));
     const auto copied = Clock::now();
     background.wait_for_copy();
     waited = since(copied);
-    optimizer.step(1e-4);
+    optimizer.step(1e-4, clipping);
     model.parameters_changed();
     return since(begin);
   };

@@ -131,11 +131,10 @@ int main(int count, char** values) {
 
   Batch batch = random_batch(spec, *network.entry, environment.world_size);
   const auto step = [&] {
-    const double loss = model.step({&batch, 1}).loss;
-    clip_gradients(model.parameters(), gradient_norm(model.parameters(), mesh), 1.0);
-    optimizer.step(1e-3);
+    const LaunchedStep launched = model.launch_step({&batch, 1});
+    optimizer.step(1e-3, clipping_to(1.0, find_gradient_norm(model.parameters(), mesh, launched.loss())));
     model.parameters_changed();
-    return loss;
+    return model.finish_step(launched).loss;
   };
 
   if (arguments.shares || arguments.roof) {

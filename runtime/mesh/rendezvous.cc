@@ -102,7 +102,7 @@ ProcessGroup make_group(const Store& store, const GroupSpec& spec, const at::Dev
     };
     const Store host_store = c10::make_intrusive<c10d::PrefixStore>("cpu", group_store),
                 device_store = c10::make_intrusive<c10d::PrefixStore>("device", group_store);
-    if (device.is_cuda() || !make) set(at::kCPU, c10d::ProcessGroup::GLOO, make_gloo_backend(host_store, spec));
+    if (!device.is_cpu() || !make) set(at::kCPU, c10d::ProcessGroup::GLOO, make_gloo_backend(host_store, spec));
     if (make)
       set(device.type(), c10d::ProcessGroup::CUSTOM, make_backend_of(make, device_store, spec));
     else if (device.is_cuda())

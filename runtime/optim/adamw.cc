@@ -22,11 +22,12 @@ void update(std::span<const Updated> parameters, const Step& step) {
   if (locals.empty()) return;
   const OptimizerOptions& options = step.options;
   at::_fused_adamw_(locals, grads, exp_avgs, exp_avg_sqs, /*max_exp_avg_sqs=*/{}, steps, step.lr, options.beta1,
-                    options.beta2, step.weight_decay, options.eps, /*amsgrad=*/false, /*maximize=*/false);
+                    options.beta2, step.weight_decay, options.eps, /*amsgrad=*/false, /*maximize=*/false,
+                    step.scale.divisor, step.scale.skipped);
 }
 
 }  // namespace
 
-const UpdateRule kAdamW = {.state = state, .update = update};
+const UpdateRule kAdamW = {.state = state, .update = update, .scales_gradients = true};
 
 }  // namespace modular

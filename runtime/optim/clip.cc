@@ -27,7 +27,7 @@ at::Tensor norms_of_pieces(const std::vector<at::Tensor>& gradients) {
 
 }  // namespace
 
-double gradient_norm(const std::vector<ShardedParameter>& parameters, Mesh& mesh) {
+GradientNorm find_gradient_norm(const std::vector<ShardedParameter>& parameters, Mesh& mesh, const at::Tensor& loss) {
   RECORD_USER_SCOPE("gradient norm");
   at::NoGradGuard no_grad;
   std::vector<at::Tensor> owned;
@@ -45,20 +45,21 @@ double gradient_norm(const std::vector<ShardedParameter>& parameters, Mesh& mesh
   // A vector shorter than the ranks leaves nothing to the last of them.
   std::erase_if(owned, [](const at::Tensor& part) { return part.numel() == 0; });
 
-  at::Tensor sum = at::zeros({}, at::TensorOptions().dtype(at::kDouble).device(mesh.device()));
-  if (!owned.empty()) sum = norms_of_pieces(owned).to(at::kDouble).square().sum().to(mesh.device());
-  all_reduce(mesh.world(), sum, "the gradient norm").wait();
-  return sum.sqrt().item<double>();
+  // A sum with what is not finite in it is not finite either.
+  const auto numbers = at::TensorOptions().dtype(at::kDouble).device(mesh.device());
+  const at::Tensor none = at::zeros({}, numbers);
+  const at::Tensor squares =
+      owned.empty() ? none : norms_of_pieces(owned).to(at::kDouble).square().sum().to(mesh.device());
+  const at::Tensor sums = at::stack({squares, loss.defined() ? loss.detach().to(numbers) : none});
+  all_reduce(mesh.world(), sums, "the gradient norm").wait();
+  return {sums[0].sqrt(), sums.isfinite().all().to(at::kDouble)};
 }
 
-void clip_gradients(std::vector<ShardedParameter>& parameters, double norm, double max_norm) {
-  if (max_norm <= 0.0 || norm <= max_norm) return;
-  RECORD_USER_SCOPE("clip gradients");
+Clipping clipping_to(double max_norm, const GradientNorm& gradient) {
   at::NoGradGuard no_grad;
-  std::vector<at::Tensor> grads;
-  for (auto& parameter : parameters)
-    if (parameter.grad.defined()) grads.push_back(parameter.grad);
-  if (!grads.empty()) at::_foreach_mul_(grads, max_norm / norm);
+  Clipping clipping = {.divisor = {}, .skipped = 1.0 - gradient.is_finite};
+  if (max_norm > 0.0) clipping.divisor = (gradient.norm / max_norm).clamp_min(1.0);
+  return clipping;
 }
 
 }  // namespace modular

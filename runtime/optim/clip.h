@@ -1,6 +1,8 @@
 // The norm of the whole gradient, and clipping by it (Pascanu et al., On the difficulty of training recurrent neural
-// networks).
+// networks). Both are found where the gradients are: the host does not wait for them.
 #pragma once
+
+#include <ATen/ATen.h>
 
 #include <vector>
 
@@ -9,11 +11,25 @@
 
 namespace modular {
 
-/// The Euclidean norm of the gradient of the whole model, the same on every rank and on every mesh. Collective over the
-/// world (one all-reduce of one number); each box counts where it is owned.
-double gradient_norm(const std::vector<ShardedParameter>& parameters, Mesh& mesh);
+/// Of the gradient of the whole model, the same on every rank and on every mesh; on the mesh's device.
+struct GradientNorm {
+  at::Tensor norm;       // [] float64: the Euclidean norm
+  at::Tensor is_finite;  // [] float64: 1, and 0 where the norm or a rank's loss is not finite
+};
 
-/// Scales the gradients so that a gradient of norm `norm` gets at most `max_norm`; a max_norm of 0 leaves them alone.
-void clip_gradients(std::vector<ShardedParameter>& parameters, double norm, double max_norm);
+/// Collective over the world (one all-reduce of two numbers); each box counts where it is owned. `loss` [] is this
+/// rank's part of the loss, undefined where that is not asked about.
+GradientNorm find_gradient_norm(const std::vector<ShardedParameter>& parameters, Mesh& mesh,
+                                const at::Tensor& loss = {});
+
+/// What becomes of gradients before parameters are updated by them. Undefined: nothing.
+struct Clipping {
+  at::Tensor divisor;  // [] float64: what they are divided by, at least 1
+  at::Tensor skipped;  // [] float64: 1 where nothing is to be updated, and else 0
+};
+
+/// Divides so that a gradient of that norm gets at most `max_norm`; a max_norm of 0 leaves it alone. Nothing is updated
+/// by what is not finite.
+Clipping clipping_to(double max_norm, const GradientNorm& gradient);
 
 }  // namespace modular

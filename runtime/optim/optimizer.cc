@@ -6,6 +6,7 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "runtime/parallel/known_values.h"
 #include "runtime/parallel/parameter_table.h"
 
 namespace modular {
@@ -17,6 +18,12 @@ bool decays(const ShardedParameter& parameter) {
 
 const UpdateRule& rule_of(const OptimizerKind& kind, bool layer_matrix) {
   return layer_matrix ? *kind.of_layer_matrices : *kind.of_others;
+}
+
+void divide_gradients(std::span<const Updated> parameters, const at::Tensor& divisor) {
+  std::vector<at::Tensor> gradients;
+  for (const Updated& updated : parameters) gradients.push_back(updated.parameter->grad);
+  if (!gradients.empty()) at::_foreach_div_(gradients, divisor);
 }
 
 }  // namespace
@@ -96,18 +103,42 @@ Optimizer::Optimizer(std::vector<ShardedParameter>& parameters, const OptimizerO
   steps_on_device_ = at::zeros({}, at::TensorOptions().dtype(at::kFloat).device(device));
 }
 
-void Optimizer::step(double lr) {
+std::optional<GradientScale> Optimizer::scale_of(const Clipping& clipping) const {
+  const auto there = [&](const at::Tensor& number) { return number.to(steps_on_device_.device()); };
+  GradientScale scale;
+  if (clipping.divisor.defined()) {
+    const at::Tensor divisor = there(clipping.divisor);
+    // Where the host can see it, gradients that are small enough are not gone through.
+    if (!divisor.is_cpu() || divisor.item<double>() > 1.0) scale.divisor = divisor.to(at::kFloat);
+  }
+  if (clipping.skipped.defined()) {
+    const at::Tensor skipped = there(clipping.skipped);
+    const bool some_need_to_know =
+        std::ranges::any_of(buckets_, [](const Bucket& bucket) { return !bucket.rule->scales_gradients; });
+    if (!skipped.is_cpu() && !some_need_to_know)
+      scale.skipped = skipped.to(at::kFloat);
+    else if (skipped.item<double>() != 0.0 && values_are_known)
+      return {};
+  }
+  return scale;
+}
+
+void Optimizer::step(double lr, const Clipping& clipping) {
   RECORD_USER_SCOPE("optimizer");
   at::NoGradGuard no_grad;
   steps_on_device_.fill_(static_cast<double>(++steps_));
+  const std::optional<GradientScale> scale = scale_of(clipping);
+  if (!scale) return;
   for (const Bucket& bucket : buckets_) {
     std::vector<Updated> updated;
     std::ranges::copy_if(bucket.members, std::back_inserter(updated),
                          [](const Updated& member) { return member.parameter->grad.defined(); });
+    if (scale->divisor && !bucket.rule->scales_gradients) divide_gradients(updated, *scale->divisor);
     bucket.rule->update(updated, {.number = steps_,
                                   .number_there = steps_on_device_,
                                   .lr = lr * bucket.lr_scale,
                                   .weight_decay = bucket.weight_decay,
+                                  .scale = *scale,
                                   .options = options_,
                                   .mesh = mesh_});
   }

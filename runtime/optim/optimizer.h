@@ -5,11 +5,13 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "runtime/mesh/mesh.h"
+#include "runtime/optim/clip.h"
 #include "runtime/optim/options.h"
 #include "runtime/optim/update_rule.h"
 #include "runtime/parallel/sharded_parameter.h"
@@ -40,8 +42,11 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// One update with the gradients that the boxes hold. A parameter without a gradient, on every rank, stays as it is.
-  void step(double lr);
+  /// One update with the gradients that the boxes hold, which may change. A parameter without a gradient, on every
+  /// rank, stays as it is. Where the clipping says that it is skipped, nothing is updated: the step counts
+  /// nevertheless, and is taken back by set_steps() by whoever gets to know. The host waits for a GPU only where a rule
+  /// needs to know that, or where the parameters are not on the GPU.
+  void step(double lr, const Clipping& clipping = {});
 
   /// What is kept beside the parameters, by the names "optimizer.<what>.<parameter>", in boxes as parameters are; what
   /// is written into their `local` is what the next step reads.
@@ -59,6 +64,9 @@ class Optimizer {
     std::vector<Updated> members;
     std::vector<Holders> holders;  // beside members, where the rule asks for them
   };
+
+  /// `clipping` as rules take it, where the parameters are; nothing where the step is known to be skipped.
+  std::optional<GradientScale> scale_of(const Clipping& clipping) const;
 
   OptimizerOptions options_;
   Mesh& mesh_;

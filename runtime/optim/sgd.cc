@@ -22,11 +22,12 @@ void update(std::span<const Updated> parameters, const Step& step) {
   }
   if (locals.empty()) return;
   at::_fused_sgd_(locals, grads, buffers, step.weight_decay, options.momentum, step.lr, /*dampening=*/0.0,
-                  options.nesterov && options.momentum > 0.0, /*maximize=*/false, /*is_first_step=*/false);
+                  options.nesterov && options.momentum > 0.0, /*maximize=*/false, /*is_first_step=*/false,
+                  step.scale.divisor, step.scale.skipped);
 }
 
 }  // namespace
 
-const UpdateRule kSgd = {.state = state, .update = update};
+const UpdateRule kSgd = {.state = state, .update = update, .scales_gradients = true};
 
 }  // namespace modular

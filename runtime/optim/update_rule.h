@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,11 +23,18 @@ struct Updated {
   const Holders* holders = nullptr;   // among the ranks along UpdateRule::axes; null where there are no axes
 };
 
+/// What is made of gradients before an update, each [] float32 where the parameters are, as fused kernels want it.
+struct GradientScale {
+  std::optional<at::Tensor> divisor;  // what they are divided by
+  std::optional<at::Tensor> skipped;  // 1 where nothing is to be updated, else 0
+};
+
 /// One update of parameters that are treated alike.
 struct Step {
   int64_t number;                  // counted from 1
   const at::Tensor& number_there;  // the same where the parameters are, [] float32
   double lr, weight_decay;
+  const GradientScale& scale;  // for a rule that `scales_gradients`
   const OptimizerOptions& options;
   Mesh& mesh;
 };
@@ -40,6 +48,8 @@ struct UpdateRule {
   void (*update)(std::span<const Updated> parameters, const Step& step);
   /// The ranks along these see more of a parameter than their own boxes. Empty: every element is updated on its own.
   std::vector<Axis> axes = {};
+  /// Whether update() does what Step::scale says: in the pass over memory in which it updates, and without the host.
+  bool scales_gradients = false;
 };
 
 /// Something of a parameter's own layout that is kept beside it, "optimizer.<what>.<parameter>", zero.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "runtime/parallel/copy_to_device.h"
 #include "runtime/parallel/mixed_bits.h"
 
 namespace modular {
@@ -40,7 +41,7 @@ ClassSampler::ClassSampler(const SampledSoftmaxOptions& options, int64_t classes
 void ClassSampler::begin_step(int64_t number) {
   const std::vector<int64_t> drawn =
       drawn_classes(distribution_, classes_, draws_, seed_ + static_cast<uint64_t>(number));
-  sampled_.ids = at::tensor(drawn, at::kLong).to(sampled_.log_counts.device());
+  sampled_.ids = copy_to_device(at::tensor(drawn, at::kLong), sampled_.log_counts.device());
 }
 
 }  // namespace modular

@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <utility>
 
 #include "runtime/mesh/collectives.h"
 #include "runtime/model/tasks.h"
+#include "runtime/parallel/copy_to_device.h"
 #include "runtime/parallel/known_values.h"
 #include "runtime/parallel/parallel_model_state.h"
 #include "runtime/parallel/recomputed_operations.h"
@@ -26,12 +26,10 @@ int64_t positions_of(const Batch& batch) {
   return batch.attention_mask.defined() ? batch.attention_mask.sum().item<int64_t>() : batch.leading().numel();
 }
 
-/// What the batch holds, on `device`. What is in host memory goes to a GPU through pinned memory, when the GPU comes to
-/// it.
+/// What the batch holds, on `device`.
 Batch copied_to(const at::Device& device, Batch batch) {
   batch.tensors([&](at::Tensor& tensor) {
-    if (!tensor.defined() || tensor.device() == device) return;
-    tensor = tensor.is_cpu() ? tensor.pin_memory().to(device, /*non_blocking=*/true) : tensor.to(device);
+    if (tensor.defined()) tensor = copy_to_device(tensor, device);
   });
   return batch;
 }
@@ -40,6 +38,19 @@ std::vector<Batch> copied_to(const at::Device& device, std::span<const Batch> ba
   std::vector<Batch> copied;
   for (const Batch& batch : batches) copied.push_back(copied_to(device, batch));
   return copied;
+}
+
+/// [2] on `device`; what is undefined is 0.
+at::Tensor in_one(const PipelineSums& sums, const at::Device& device) {
+  const at::Tensor none = at::zeros({}, at::TensorOptions().dtype(at::kDouble).device(device));
+  return at::stack(
+      {sums.loss_sum.defined() ? sums.loss_sum : none, sums.token_count.defined() ? sums.token_count : none});
+}
+
+/// Numbers of float64, for which the host waits.
+std::vector<double> on_host(const at::Tensor& numbers) {
+  const at::Tensor values = numbers.cpu().contiguous();
+  return {values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()};
 }
 
 }  // namespace
@@ -171,7 +182,7 @@ PipelineSums ParallelModel::State::train(std::span<const Batch> micro_batches, d
     replicas->begin_step();
     for (const Batch& batch : micro_batches) add(replicas->run(batch, scale));
     replicas->end_step();
-    return {loss.value(), static_cast<int64_t>(count.value())};
+    return {loss.tensor(), count.tensor()};
   }
   for (const Batch& batch : micro_batches) {
     const Outputs outputs = forward(batch);
@@ -185,7 +196,7 @@ PipelineSums ParallelModel::State::train(std::span<const Batch> micro_batches, d
     };
     backward(autograd, last, last, /*with_root=*/true);
   }
-  return {loss.value(), static_cast<int64_t>(count.value())};
+  return {loss.tensor(), count.tensor()};
 }
 
 PipelineSums ParallelModel::State::evaluate(std::span<const Batch> batches, const SeeLogits& see) {
@@ -206,7 +217,7 @@ PipelineSums ParallelModel::State::evaluate(std::span<const Batch> batches, cons
     count.add(outputs.token_count);
     if (see) see(batch, outputs.logits);
   }
-  return {loss.value(), static_cast<int64_t>(count.value())};
+  return {loss.tensor(), count.tensor()};
 }
 
 std::vector<double> ParallelModel::State::sum(std::vector<double> values, const char* what) {
@@ -226,7 +237,7 @@ void ParallelModel::train_for(const SentenceOptions& sentences) {
   if (state_->sentences) state_->sentences->train_for(sentences);
 }
 
-StepResult ParallelModel::step(std::span<const Batch> given, int64_t number) {
+LaunchedStep ParallelModel::launch_step(std::span<const Batch> given, int64_t number) {
   State& state = *state_;
   Parallel parallel = state.parallel();
   parallel.dropout = state.dropout ? &*state.dropout : nullptr;
@@ -257,11 +268,16 @@ StepResult ParallelModel::step(std::span<const Batch> given, int64_t number) {
   }
 
   state.begin_step();
-  const PipelineSums sums = state.train(micro_batches, scale);
+  at::Tensor numbers = in_one(state.train(micro_batches, scale), state.mesh.device());
   state.end_step();
-  std::vector<double> found = {sums.loss_sum, static_cast<double>(sums.token_count)};
-  if (state.routers) std::ranges::copy(state.routers->finish(), std::back_inserter(found));
-  found = state.sum(std::move(found), "the loss");
+  if (state.routers) numbers = at::cat({numbers, state.routers->finish()});
+  return {numbers, static_cast<int64_t>(total)};
+}
+
+StepResult ParallelModel::finish_step(const LaunchedStep& launched) {
+  State& state = *state_;
+  const auto total = static_cast<double>(launched.target_count);
+  std::vector<double> found = state.sum(on_host(launched.numbers), "the loss");
   if (state.routers) {
     const std::vector<double> of_stages = state.routers->take_counts(std::span(found).subspan(2));
     found.resize(2);
@@ -269,7 +285,7 @@ StepResult ParallelModel::step(std::span<const Batch> given, int64_t number) {
   }
   found = state.sum_over_stages(std::move(found), "the pipeline's loss");
   TORCH_INTERNAL_ASSERT(found[1] == total || !values_are_known, "the model counts other targets than the runtime");
-  StepResult result{found[0] * scale, static_cast<int64_t>(total)};
+  StepResult result{total > 0 ? found[0] * (1.0 / total) : 0.0, launched.target_count};
   if (state.routers) {
     const RouterReport report = state.routers->report(std::span(found).subspan(2));
     result.router_loss = report.loss, result.expert_load = report.load;
@@ -288,15 +304,14 @@ StepResult ParallelModel::evaluate(std::span<const Batch> batches, const SeeLogi
   std::vector<Batch> asked = copied_to(state.mesh.device(), batches);
   for (Batch& batch : asked) batch.want_logits = see != nullptr;
   if (state.sentences) state.sentences->begin(/*trains=*/false), state.sentences->collect();
-  PipelineSums own = state.evaluate(asked, see);
+  std::vector<double> own = on_host(in_one(state.evaluate(asked, see), state.mesh.device()));
   if (state.sentences) {
     const auto compared = state.sentences->settle();
-    own.loss_sum += compared.loss, own.token_count += compared.count;
+    own[0] += compared.loss, own[1] += static_cast<double>(compared.count);
   }
   if (state.runner) state.runner->release_all();
   constexpr const char* kWhat = "the evaluation's loss";
-  const auto sums =
-      state.sum_over_stages(state.sum({own.loss_sum, static_cast<double>(own.token_count)}, kWhat), kWhat);
+  const auto sums = state.sum_over_stages(state.sum(std::move(own), kWhat), kWhat);
   return {sums[1] > 0 ? sums[0] / sums[1] : 0.0, static_cast<int64_t>(sums[1])};
 }
 

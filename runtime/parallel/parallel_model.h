@@ -57,6 +57,13 @@ struct StepResult {
                              // without experts
 };
 
+/// A step that was launched, and may still run on a GPU: what it finds lies where it is computed.
+struct LaunchedStep {
+  at::Tensor numbers;        // float64: this rank's loss, summed, its number of targets, and what its routers did
+  int64_t target_count = 0;  // of the whole mesh
+  at::Tensor loss() const { return numbers[0]; }
+};
+
 /// What looks at the logits [batch, …] of a batch.
 using SeeLogits = std::function<void(const Batch& batch, const at::Tensor& logits)>;
 
@@ -89,12 +96,21 @@ class ParallelModel {
   /// Forward and backward over this rank's micro-batches. Leaves in parameters() the gradient of the mean loss over all
   /// targets of the mesh's step. Which classes losses are taken over follows, where these are sampled, from the
   /// `number` of the step in the run.
-  StepResult step(std::span<const Batch> micro_batches, int64_t number = 0);
+  StepResult step(std::span<const Batch> micro_batches, int64_t number = 0) {
+    return finish_step(launch_step(micro_batches, number));
+  }
+
+  /// step() in two. The first does all that a step does to the model, and the host waits for no GPU in it, where
+  /// batches are in host memory; the second waits and says what was found. Whoever has brought `numbers` to host
+  /// memory, with others, waits no more. Collective, both.
+  LaunchedStep launch_step(std::span<const Batch> micro_batches, int64_t number = 0);
+  StepResult finish_step(const LaunchedStep& launched);
 
   /// Makes what the optimizer or a checkpoint wrote into `local` what the next forward reads.
   void parameters_changed();
 
-  /// Moves the biases that routers have by what they chose in the last step(). For an optimizer step that was taken.
+  /// Moves the biases that routers have by what they chose in the last finished step. For an optimizer step that was
+  /// taken.
   void move_router_biases();
 
   /// Forward without gradients; loss summed over the data-parallel ranks where the batch has labels.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/parallel/running_sum.h"
+
 namespace modular {
 
 using Kind = PipelineAction::Kind;
@@ -79,8 +81,7 @@ class Pipeline::Run {
     }
     messages_.release_all();
 
-    if (!loss_sum_.defined()) return {};
-    return {loss_sum_.item<double>(), token_count_.item<int64_t>()};
+    return {loss_.tensor(), count_.tensor()};
   }
 
  private:
@@ -173,9 +174,8 @@ class Pipeline::Run {
         messages_.send({false, action.stage + 1, action.micro_batch, part}, made[part],
                        play_.forward_ends[next][index_of(action)], batch_of(action));
     } else if (outputs.loss_sum.defined()) {
-      const Tensor loss = outputs.loss_sum.detach().to(at::kDouble);
-      loss_sum_ = loss_sum_.defined() ? loss_sum_ + loss : loss;
-      token_count_ = token_count_.defined() ? token_count_ + outputs.token_count : outputs.token_count;
+      loss_.add(outputs.loss_sum);
+      count_.add(outputs.token_count);
     }
   }
 
@@ -218,7 +218,7 @@ class Pipeline::Run {
   const StageFunctions& functions_;
   double loss_scale_;
   std::map<Key, StageGraph> graphs_;  // between a forward and its B or W
-  Tensor loss_sum_, token_count_;
+  RunningSum loss_, count_;
 };
 
 PipelineSums Pipeline::train(std::span<const Batch> micro_batches, const StageFunctions& functions, double loss_scale) {

@@ -34,10 +34,10 @@ struct StageFunctions {
   bool can_cut = true;
 };
 
-/// Sums over the micro-batches of one run, on the rank of the last stage; 0 on the others.
+/// Sums over the micro-batches of one run, [] float64 where they were computed, on the rank of the last stage;
+/// undefined on the others.
 struct PipelineSums {
-  double loss_sum = 0.0;
-  int64_t token_count = 0;
+  Tensor loss_sum, token_count;
 };
 
 /// One rank's part of a pipeline. Collective over the `pp` axis: all ranks construct and call it in the same way, with

@@ -124,13 +124,12 @@ void RouterBalance::settle() {
   pull_.copy_(sums.narrow(0, 0, experts_) * (options_.aux_loss * static_cast<double>(experts_)) / rows.square());
 }
 
-std::vector<double> RouterBalance::finish() {
+Tensor RouterBalance::finish() {
   settle();
   if (needs_counts()) loss_.add_((pull_ * shares_).sum());
   std::vector<Tensor> numbers = {loss_.view({1})};
   for (const auto& [place, router] : routers_) numbers.push_back(router.counts);
-  const Tensor all = at::cat(numbers).cpu();
-  return {all.const_data_ptr<double>(), all.const_data_ptr<double>() + all.numel()};
+  return at::cat(numbers);
 }
 
 std::vector<double> RouterBalance::take_counts(std::span<const double> sums) {

@@ -39,9 +39,10 @@ class RouterBalance final : public routing::Balance {
   void only_count(bool only) { only_counts_ = only; }
   /// Sums counts over the mesh; forwards that follow in this step do not count. Collective where needs_counts().
   void settle();
-  /// This rank's numbers, to be summed over the ranks whose batches make up a step: what it has added to the loss, and
-  /// what each router of its stages chose. Collective where needs_counts() and nothing settled.
-  std::vector<double> finish();
+  /// This rank's numbers, float64 where they were computed, to be summed over the ranks whose batches make up a step:
+  /// what it has added to the loss, and what each router of its stages chose. Collective where needs_counts() and
+  /// nothing settled.
+  Tensor finish();
   /// Takes these sums. Returns numbers of this rank's stages, to be summed over the stages.
   std::vector<double> take_counts(std::span<const double> sums);
   /// Of those sums. Throws std::runtime_error where losses were asked for and no router knows of them.

@@ -93,7 +93,7 @@ class LoggedSpans {
  private:
   static bool is_logged(std::string_view name) {
     return name == "forward" || name == "backward" || name == "backward of inputs" || name == "optimizer" ||
-           name == "gradient norm" || name == "clip gradients";
+           name == "gradient norm";
   }
   at::CallbackHandle handle_;
 };
@@ -167,8 +167,7 @@ RankPlan plan_rank(const RunConfig& config, const MeshShape& shape, const BatchS
     }
     const TrafficSince before;
     model.step(batches);
-    clip_gradients(model.parameters(), gradient_norm(model.parameters(), mesh), config.optim.max_grad_norm);
-    optimizer.step(1e-3);
+    optimizer.step(1e-3, clipping_to(config.optim.max_grad_norm, find_gradient_norm(model.parameters(), mesh)));
     model.parameters_changed();
     return before.found();
   };

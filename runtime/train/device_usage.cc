@@ -79,7 +79,7 @@ std::optional<double> peak_of_make(std::string_view make, bool bf16) {
 }
 
 std::optional<double> device_peak(const at::Device& device, bool bf16) {
-  if (device.is_cpu()) return {};
+  if (!device.is_cuda()) return {};
   return peak_of_make(cuda_library().make_of(device), bf16);
 }
 

@@ -53,10 +53,11 @@ Measurement measure(const Run& run, Mesh& mesh, int64_t warm_up, int64_t steps) 
     barrier(mesh.control(), "the ranks before a step");
     if (step == warm_up) before = traffic();
     const auto begin = now_on(mesh.device());
-    measured.loss = model.step(batches, step).loss;
-    clip_gradients(model.parameters(), gradient_norm(model.parameters(), mesh), config.optim.max_grad_norm);
-    optimizer.step(config.schedule().at(step));
+    const LaunchedStep launched = model.launch_step(batches, step);
+    const GradientNorm gradient = find_gradient_norm(model.parameters(), mesh, launched.loss());
+    optimizer.step(config.schedule().at(step), clipping_to(config.optim.max_grad_norm, gradient));
     model.parameters_changed();
+    measured.loss = model.finish_step(launched).loss;
     if (step >= warm_up)
       measured.seconds.push_back(std::chrono::duration<double>(now_on(mesh.device()) - begin).count());
   }

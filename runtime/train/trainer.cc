@@ -1,6 +1,7 @@
 #include "runtime/train/trainer.h"
 
 #include <ATen/record_function.h>
+#include <c10/core/DeviceGuard.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -304,12 +305,10 @@ class Trainer {
     metrics.data_wait = seconds_between(begin, Clock::now());
     const size_t set = source_.set_at(position_);
     model_.train_for(sentences_of(config_, run_.sets[set]));
-    const auto result = model_.step(batches, step_);
-    metrics.loss = result.loss;
-    if (result.expert_load > 0.0) metrics.router_loss = result.router_loss, metrics.expert_load = result.expert_load;
-    metrics.grad_norm = gradient_norm(model_.parameters(), mesh_);
     metrics.lr = config_.schedule().at(step_);
-    const bool finite = std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm);
+    const auto [result, gradient_norm, finite] = update(batches, metrics.lr);
+    metrics.loss = result.loss, metrics.grad_norm = gradient_norm;
+    if (result.expert_load > 0.0) metrics.router_loss = result.router_loss, metrics.expert_load = result.expert_load;
     if (!finite && config_.train.on_nonfinite == "rollback") {
       position_ = source_.after(position_);
       go_back(metrics.loss, metrics.grad_norm);
@@ -318,10 +317,6 @@ class Trainer {
     if (!finite) {
       skip_or_refuse_step(metrics.loss, metrics.grad_norm);
     } else if (result.target_count > 0) {
-      clip_gradients(model_.parameters(), metrics.grad_norm, config_.optim.max_grad_norm);
-      saver_.wait_for_copy();
-      optimizer_.step(metrics.lr);
-      model_.parameters_changed();
       model_.move_router_biases();
     } else {
       print("step {} has no target, as all of its labels are {}: nothing was learned from it\n", step_ + 1,
@@ -340,6 +335,32 @@ class Trainer {
     return metrics;
   }
 
+  struct Updated {
+    StepResult result;
+    double gradient_norm;
+    bool finite;  // where they are not, nothing was updated
+  };
+
+  /// Launches all of a step, and only then waits, once, for what it has found: meanwhile a GPU has work to do.
+  Updated update(const std::vector<Batch>& batches, double lr) {
+    LaunchedStep launched = model_.launch_step(batches, step_);
+    const GradientNorm gradient = find_gradient_norm(model_.parameters(), mesh_, launched.loss());
+    const int64_t steps = optimizer_.steps();
+    if (launched.target_count > 0) {
+      saver_.wait_for_copy();
+      optimizer_.step(lr, clipping_to(config_.optim.max_grad_norm, gradient));
+      model_.parameters_changed();
+    }
+    const int64_t numbers = launched.numbers.numel();
+    const at::Tensor found =
+        at::cat({launched.numbers, at::stack({gradient.norm, gradient.is_finite})}).cpu().contiguous();
+    launched.numbers = found.narrow(0, 0, numbers);
+    const double* const of_gradient = found.const_data_ptr<double>() + numbers;
+    const bool finite = of_gradient[1] != 0.0;
+    if (!finite) optimizer_.set_steps(steps);
+    return {model_.finish_step(launched), of_gradient[0], finite};
+  }
+
   void report(const StepMetrics& metrics) {
     if (report_) report_->step(metrics);
     for (const Hooks& hook : hooks())
@@ -349,8 +370,20 @@ class Trainer {
   /// This rank's batches of the step, which were read while the one before was computed; begins to read the next ones.
   std::vector<Batch> next_batches() {
     RECORD_USER_SCOPE("wait for data");
-    auto batches = reading_.has_begun() ? reading_.take() : source_.at(position_);
+    auto batches = reading_.has_begun() ? reading_.take() : read(position_);
     if (step_ + 1 < config_.train.steps) reading_.begin(source_.after(position_));
+    return batches;
+  }
+
+  /// This rank's batches of the step at `position`, in memory from which a GPU copies them by itself.
+  std::vector<Batch> read(const DataPosition& position) const {
+    auto batches = source_.at(position);
+    if (mesh_.device().is_cpu()) return batches;
+    const c10::DeviceGuard on_its_device(mesh_.device());
+    for (Batch& batch : batches)
+      batch.tensors([](at::Tensor& tensor) {
+        if (tensor.defined()) tensor = tensor.pin_memory();
+      });
     return batches;
   }
 
@@ -436,7 +469,7 @@ class Trainer {
   BestEvaluation best_;
   StepTrace trace_;
 
-  ReadAhead reading_{[this](const DataPosition& position) { return source_.at(position); }};  // the next step's
+  ReadAhead reading_{[this](const DataPosition& position) { return read(position); }};  // the next step's
   Clock::time_point saved_at_ = Clock::now();                                                 // or begun
 
   int64_t step_ = 0;  // done so far

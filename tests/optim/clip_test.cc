@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+#include "runtime/optim/optimizer.h"
+
 namespace modular {
 namespace {
 
@@ -20,6 +22,10 @@ ShardedParameter with_gradient(const at::Tensor& gradient, bool owner = true) {
   return result;
 }
 
+double norm_of(const std::vector<ShardedParameter>& parameters, Mesh& mesh) {
+  return find_gradient_norm(parameters, mesh).norm.item<double>();
+}
+
 Mesh alone() { return Mesh(Environment{}, MeshShape{}); }
 
 TEST(GradientNorm, CountsEveryBoxWhereItIsOwned) {
@@ -27,7 +33,7 @@ TEST(GradientNorm, CountsEveryBoxWhereItIsOwned) {
   const std::vector<ShardedParameter> parameters = {
       with_gradient(at::full({3, 3}, 1.0)), with_gradient(at::full({4}, 2.0)),
       with_gradient(at::full({9}, 100.0), /*owner=*/false), with_gradient(at::empty({0}))};
-  EXPECT_NEAR(gradient_norm(parameters, mesh), 5.0, 1e-12);
+  EXPECT_NEAR(norm_of(parameters, mesh), 5.0, 1e-12);
 }
 
 TEST(GradientNorm, CountsThePartsOfAParameterThatAreOwned) {
@@ -36,19 +42,19 @@ TEST(GradientNorm, CountsThePartsOfAParameterThatAreOwned) {
   parameter.boxes = {{.offset = {0}, .start = {0}, .shape = {1}},
                      {.offset = {1}, .start = {1}, .shape = {1}, .owner = false},
                      {.offset = {2}, .start = {2}, .shape = {1}}};
-  EXPECT_NEAR(gradient_norm({parameter}, mesh), 5.0, 1e-12);
+  EXPECT_NEAR(norm_of({parameter}, mesh), 5.0, 1e-12);
 }
 
 TEST(GradientNorm, IsExactForManyElements) {
   auto mesh = alone();
   const int64_t count = (int64_t{1} << 26) + 5;
   const double value = 0.1F;
-  EXPECT_NEAR(gradient_norm({with_gradient(at::full({count}, value))}, mesh) / (value * std::sqrt(count)), 1.0, 1e-6);
+  EXPECT_NEAR(norm_of({with_gradient(at::full({count}, value))}, mesh) / (value * std::sqrt(count)), 1.0, 1e-6);
 }
 
 TEST(GradientNorm, WithoutGradientsItIsZero) {
   auto mesh = alone();
-  EXPECT_EQ(gradient_norm({ShardedParameter{}}, mesh), 0.0);
+  EXPECT_EQ(norm_of({ShardedParameter{}}, mesh), 0.0);
 }
 
 TEST(GradientNorm, OfARankToWhichAVectorLeavesNothingIsZero) {
@@ -56,19 +62,56 @@ TEST(GradientNorm, OfARankToWhichAVectorLeavesNothingIsZero) {
   ShardedParameter parameter = with_gradient(at::empty({0}));
   parameter.global_shape = {2};
   parameter.boxes = {{.offset = {0}, .start = {2}, .shape = {0}}};
-  EXPECT_EQ(gradient_norm({parameter}, mesh), 0.0);
+  EXPECT_EQ(norm_of({parameter}, mesh), 0.0);
 }
 
-TEST(ClipGradients, ScalesDownToTheLargestNormAndNeverUp) {
+TEST(GradientNorm, SaysWhetherItAndTheLossAreFinite) {
   auto mesh = alone();
-  std::vector<ShardedParameter> parameters = {with_gradient(at::full({3, 3}, 1.0)), with_gradient(at::full({4}, 2.0))};
-  clip_gradients(parameters, 5.0, 1.0);
-  EXPECT_NEAR(gradient_norm(parameters, mesh), 1.0, 1e-6);
-  EXPECT_TRUE(at::allclose(parameters[1].grad, at::full({4}, 0.4)));
-  clip_gradients(parameters, 1.0, 10.0);
-  clip_gradients(parameters, 1.0, 0.0);
-  EXPECT_NEAR(gradient_norm(parameters, mesh), 1.0, 1e-6);
+  const auto is_finite = [&](double gradient, double loss) {
+    return find_gradient_norm({with_gradient(at::full({4}, gradient))}, mesh, at::full({}, loss))
+        .is_finite.item<double>();
+  };
+  EXPECT_EQ(is_finite(2.0, 3.0), 1.0);
+  EXPECT_EQ(is_finite(2.0, NAN), 0.0);
+  EXPECT_EQ(is_finite(2.0, -INFINITY), 0.0);
+  EXPECT_EQ(is_finite(NAN, 3.0), 0.0);
+  EXPECT_EQ(is_finite(INFINITY, 3.0), 0.0);
 }
+
+GradientNorm of_norm(double norm, bool is_finite = true) {
+  return {.norm = at::full({}, norm, at::kDouble), .is_finite = at::full({}, is_finite ? 1.0 : 0.0, at::kDouble)};
+}
+
+/// What one update makes of 1 where the gradient is `gradient`, whose norm is said to be `norm`.
+double updated(const std::string& optimizer, double gradient, double max_norm, const GradientNorm& norm) {
+  auto mesh = alone();
+  std::vector<ShardedParameter> parameters = {with_gradient(at::full({3, 3}, gradient))};
+  parameters[0].layer_matrix = true;
+  parameters[0].local.fill_(1.0);
+  Optimizer(parameters, {.name = optimizer, .eps = 0.5, .momentum = 0.0}, mesh)
+      .step(/*lr=*/0.1, clipping_to(max_norm, norm));
+  return parameters[0].local[0][0].item<double>();
+}
+
+class Clipped : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Clipped, ScalesDownToTheLargestNormAndNeverUp) {
+  const auto with = [&](double gradient, double max_norm, double norm) {
+    return updated(GetParam(), gradient, max_norm, of_norm(norm));
+  };
+  EXPECT_EQ(with(2.0, 1.0, 4.0), with(0.5, 0.0, 4.0));
+  EXPECT_EQ(with(2.0, 4.0, 4.0), with(2.0, 0.0, 4.0));
+  EXPECT_EQ(with(2.0, 8.0, 4.0), with(2.0, 0.0, 4.0));
+}
+
+TEST_P(Clipped, NothingIsUpdatedByWhatIsNotFinite) {
+  EXPECT_EQ(updated(GetParam(), NAN, 1.0, of_norm(NAN, /*is_finite=*/false)), 1.0);
+  EXPECT_EQ(updated(GetParam(), 2.0, 1.0, of_norm(6.0, /*is_finite=*/false)), 1.0) << "it is the loss that is not";
+  EXPECT_NE(updated(GetParam(), 2.0, 1.0, of_norm(6.0)), 1.0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, Clipped, ::testing::Values("adamw", "sgd", "adafactor", "muon"),
+                         [](const auto& optimizer) { return optimizer.param; });
 
 }  // namespace
 }  // namespace modular

@@ -42,32 +42,6 @@ constexpr int64_t kRows = 24, kSequence = 12, kVocab = 62;
 constexpr size_t kSums = 16;
 constexpr double kCosineScale = 14.3;  // of the cosines that are logits: a small one has the rounding of a large one
 
-/// The whole batch of a step, the same on all ranks.
-Batch global_batch(const Entry& entry, size_t step, int64_t vocabulary = kVocab) {
-  at::Generator generator = at::detail::createCPUGenerator(1000 + step);
-  Batch batch;
-  batch.samples = at::arange(kRows, at::kLong) + static_cast<int64_t>(step) * kRows;
-  const Task::Reads reads = find_task(entry.task)->reads;
-  if (reads != Task::Reads::tokens) {
-    batch.pixel_values = at::randn({kRows, 3, 12, 12}, generator);
-    batch.labels = at::randint(0, 5, {kRows}, generator, at::kLong);
-    batch.labels[kRows - 1] = kIgnoredTarget;
-    if (reads == Task::Reads::images) return batch;
-    batch.input_ids = at::randint(0, kVocab, {kRows, kSequence}, generator, at::kLong);
-    return batch;
-  }
-  batch.input_ids = at::randint(0, kVocab, {kRows, kSequence}, generator, at::kLong).remainder(vocabulary);
-  // The padding token's embedding is 0, where each of Gemma 2's norms multiplies a gradient by 1 / sqrt(eps): that of a
-  // row which begins with it overflows, in transformers as well.
-  if (entry.family == "gemma2") batch.input_ids.clamp_(/*min=*/1);
-  const at::Tensor is_target = at::rand({kRows, kSequence}, generator).lt(0.7);
-  batch.attention_mask = at::ones({kRows, kSequence}, at::kLong);
-  batch.attention_mask.select(0, kRows - 1).slice(0, kSequence - 3).zero_();
-  batch.labels = batch.input_ids.where(is_target.logical_and(batch.attention_mask.to(at::kBool)),
-                                       at::full({}, kIgnoredTarget, at::kLong));
-  return batch;
-}
-
 Batch rows(const Batch& batch, int64_t first, int64_t count) {
   Batch part = batch;
   part.tensors([&](at::Tensor& tensor) {
@@ -132,6 +106,31 @@ std::unique_ptr<AnyConfig> tiny_config(const Entry& entry, const Fields& changed
   return config;
 }
 
+Batch global_batch(const Entry& entry, size_t step, int64_t vocabulary) {
+  at::Generator generator = at::detail::createCPUGenerator(1000 + step);
+  Batch batch;
+  batch.samples = at::arange(kRows, at::kLong) + static_cast<int64_t>(step) * kRows;
+  const Task::Reads reads = find_task(entry.task)->reads;
+  if (reads != Task::Reads::tokens) {
+    batch.pixel_values = at::randn({kRows, 3, 12, 12}, generator);
+    batch.labels = at::randint(0, 5, {kRows}, generator, at::kLong);
+    batch.labels[kRows - 1] = kIgnoredTarget;
+    if (reads == Task::Reads::images) return batch;
+    batch.input_ids = at::randint(0, kVocab, {kRows, kSequence}, generator, at::kLong);
+    return batch;
+  }
+  batch.input_ids = at::randint(0, kVocab, {kRows, kSequence}, generator, at::kLong).remainder(vocabulary);
+  // The padding token's embedding is 0, where each of Gemma 2's norms multiplies a gradient by 1 / sqrt(eps): that of a
+  // row which begins with it overflows, in transformers as well.
+  if (entry.family == "gemma2") batch.input_ids.clamp_(/*min=*/1);
+  const at::Tensor is_target = at::rand({kRows, kSequence}, generator).lt(0.7);
+  batch.attention_mask = at::ones({kRows, kSequence}, at::kLong);
+  batch.attention_mask.select(0, kRows - 1).slice(0, kSequence - 3).zero_();
+  batch.labels = batch.input_ids.where(is_target.logical_and(batch.attention_mask.to(at::kBool)),
+                                       at::full({}, kIgnoredTarget, at::kLong));
+  return batch;
+}
+
 Report train(Mesh& mesh, const Entry& entry, const Variant& variant) {
   at::set_num_threads(1);
   const auto config = tiny_config(entry, variant.fields);
@@ -159,13 +158,13 @@ Report train(Mesh& mesh, const Entry& entry, const Variant& variant) {
   };
   Report report;
   for (size_t step = 0; step < kSteps; ++step) {
-    const StepResult result = model.step(own_rows(batch(step)), static_cast<int64_t>(step));
-    report.push_back(result.loss + result.router_loss + result.expert_load);
-    const double norm = gradient_norm(model.parameters(), mesh);
-    report.push_back(norm);
-    clip_gradients(model.parameters(), norm, /*max_norm=*/1.0);
-    optimizer.step(/*lr=*/1e-3);
+    const LaunchedStep launched = model.launch_step(own_rows(batch(step)), static_cast<int64_t>(step));
+    const GradientNorm gradient = find_gradient_norm(model.parameters(), mesh, launched.loss());
+    optimizer.step(/*lr=*/1e-3, clipping_to(/*max_norm=*/1.0, gradient));
     model.parameters_changed();
+    const StepResult result = model.finish_step(launched);
+    report.push_back(result.loss + result.router_loss + result.expert_load);
+    report.push_back(gradient.norm.item<double>());
     model.move_router_biases();
   }
   report.push_back(model.evaluate(own_rows(batch(kSteps))).loss);

@@ -207,8 +207,9 @@ void train_and_export(const fs::path& folder, const fs::path& out, const ExportO
     last = model.step({&batch, 1}).loss;
     if (step == 0) first = last;
     // Losses of sentences are steep.
-    clip_gradients(model.parameters(), gradient_norm(model.parameters(), mesh), /*max_norm=*/1.0);
-    for (ShardedParameter& parameter : model.parameters()) parameter.local.sub_(parameter.grad, /*alpha=*/0.02);
+    const at::Tensor divisor = clipping_to(1.0, find_gradient_norm(model.parameters(), mesh)).divisor;
+    for (ShardedParameter& parameter : model.parameters())
+      parameter.local.sub_(parameter.grad.div(divisor), /*alpha=*/0.02);
     model.parameters_changed();
   }
   EXPECT_LT(last, first);

@@ -76,8 +76,7 @@ Report measured(const Environment& environment, const RunConfig& config) {
     counting.start();
     before = traffic();
     model.step(batches);
-    clip_gradients(model.parameters(), gradient_norm(model.parameters(), mesh), config.optim.max_grad_norm);
-    optimizer.step(1e-3);
+    optimizer.step(1e-3, clipping_to(config.optim.max_grad_norm, find_gradient_norm(model.parameters(), mesh)));
     model.parameters_changed();
   }
   Report report = {static_cast<double>(counting.peak())};

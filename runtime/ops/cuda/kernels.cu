@@ -1,76 +1,70 @@
 #include <cassert>
+#include <type_traits>
 
+#include "runtime/ops/cuda/access.h"
 #include "runtime/ops/cuda/kernels.h"
 
 namespace modular::cuda {
 namespace {
-
-constexpr int kThreads = 256;
-
-__device__ inline float load(const float* p) { return *p; }
-__device__ inline float load(const __nv_bfloat16* p) { return __bfloat162float(*p); }
-__device__ inline void store(float* p, float value) { *p = value; }
-__device__ inline void store(__nv_bfloat16* p, float value) { *p = __float2bfloat16(value); }
-__device__ inline float round_to(const float*, float value) { return value; }
-__device__ inline float round_to(const __nv_bfloat16*, float value) {
-  return __bfloat162float(__float2bfloat16(value));
-}
-
-struct Sum {
-  static constexpr float start = 0.0f;
-  __device__ float operator()(float a, float b) const { return a + b; }
-};
-struct Largest {
-  static constexpr float start = -INFINITY;
-  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
-};
-
-// The reduction of every thread's `value` over the block, known to all of its threads.
-template <class Operation>
-__device__ float reduce_block(float value) {
-  __shared__ float of_warp[32];
-  const Operation operation;
-  for (int offset = 16; offset > 0; offset /= 2) value = operation(value, __shfl_xor_sync(0xffffffffu, value, offset));
-  __syncthreads();  // the values of a reduction before this one have been read
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  value = threadIdx.x % 32 < blockDim.x / 32 ? of_warp[threadIdx.x % 32] : Operation::start;
-  for (int offset = 16; offset > 0; offset /= 2) value = operation(value, __shfl_xor_sync(0xffffffffu, value, offset));
-  return value;
-}
 
 __device__ inline float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 // gelu_tanh(x) = x * sigmoid(gelu_inner(x)).
 __device__ inline float gelu_inner(float x) { return x * (1.5957691216057308f + 0.071354816272604305f * x * x); }
 __device__ inline float gelu_inner_slope(float x) { return 1.5957691216057308f + 0.21406444881781292f * x * x; }
 
-// One block a row.
-template <class T>
-__global__ void rms_norm(const T* x, const float* weight, bool rounds_first, T* y, float* inverse_rms, int64_t hidden,
-                         float eps) {
-  const int64_t row = blockIdx.x;
+// `lanes` threads a row: a warp where rows are short, so that all of a block have something to do.
+template <class T, int width, int lanes>
+__global__ void rms_norm(const T* x, const float* weight, bool rounds_first, T* y, float* inverse_rms, int64_t rows,
+                         int64_t hidden, float eps) {
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes;
+  if (row >= rows) return;
+  const int64_t begin = threadIdx.x % lanes * width, step = lanes * width;
   x += row * hidden, y += row * hidden;
   float sum = 0.0f;
-  for (int64_t i = threadIdx.x; i < hidden; i += blockDim.x) sum += load(x + i) * load(x + i);
-  const float inverse = rsqrtf(reduce_block<Sum>(sum) / static_cast<float>(hidden) + eps);
-  if (threadIdx.x == 0) inverse_rms[row] = inverse;
-  for (int64_t i = threadIdx.x; i < hidden; i += blockDim.x) {
-    const float normalized = load(x + i) * inverse;
-    store(y + i, weight[i] * (rounds_first ? round_to(x, normalized) : normalized));
+  for (int64_t i = begin; i < hidden; i += step) {
+    float values[width];
+    load(x + i, values);
+    for (int k = 0; k < width; ++k) sum += values[k] * values[k];
+  }
+  const float inverse = rsqrtf(reduce_row<Sum, lanes>(sum) / static_cast<float>(hidden) + eps);
+  if (threadIdx.x % lanes == 0) inverse_rms[row] = inverse;
+  for (int64_t i = begin; i < hidden; i += step) {
+    float values[width], weights[width];
+    load(x + i, values);
+    load(weight + i, weights);
+    for (int k = 0; k < width; ++k) {
+      const float normalized = values[k] * inverse;
+      values[k] = weights[k] * (rounds_first ? round_to(x, normalized) : normalized);
+    }
+    store(y + i, values);
   }
 }
 
-template <class T>
+template <class T, int width, int lanes>
 __global__ void rms_norm_backward(const T* grad, const T* x, const float* weight, const float* inverse_rms, T* dx,
-                                  int64_t hidden) {
-  const int64_t row = blockIdx.x;
+                                  int64_t rows, int64_t hidden) {
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes;
+  if (row >= rows) return;
+  const int64_t begin = threadIdx.x % lanes * width, step = lanes * width;
   grad += row * hidden, x += row * hidden, dx += row * hidden;
   float dot = 0.0f;
-  for (int64_t i = threadIdx.x; i < hidden; i += blockDim.x) dot += load(grad + i) * weight[i] * load(x + i);
+  float upstream[width], values[width], weights[width];
+  const auto load_all = [&](int64_t i) {
+    load(grad + i, upstream);
+    load(x + i, values);
+    load(weight + i, weights);
+  };
+  for (int64_t i = begin; i < hidden; i += step) {
+    load_all(i);
+    for (int k = 0; k < width; ++k) dot += upstream[k] * weights[k] * values[k];
+  }
   const float inverse = inverse_rms[row];
-  const float along = reduce_block<Sum>(dot) * inverse * inverse * inverse / static_cast<float>(hidden);
-  for (int64_t i = threadIdx.x; i < hidden; i += blockDim.x)
-    store(dx + i, load(grad + i) * weight[i] * inverse - load(x + i) * along);
+  const float along = reduce_row<Sum, lanes>(dot) * inverse * inverse * inverse / static_cast<float>(hidden);
+  for (int64_t i = begin; i < hidden; i += step) {
+    load_all(i);
+    for (int k = 0; k < width; ++k) values[k] = upstream[k] * weights[k] * inverse - values[k] * along;
+    store(dx + i, values);
+  }
 }
 
 // A thread sums one column over the rows of one piece: neighbours read neighbouring elements.
@@ -125,48 +119,86 @@ __global__ void dropout(const T* x, T* y, Drop drop, int64_t samples, int64_t ro
   }
 }
 
-template <class T, bool is_silu>
+// Of the elements that are left over after all vectors, each has a thread too.
+template <class T, bool is_silu, int width>
 __global__ void gated(const T* gate, const T* up, T* y, int64_t count) {
-  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
-    const float g = load(gate + i);
-    store(y + i, round_to(gate, g * sigmoid(is_silu ? g : gelu_inner(g))) * load(up + i));
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x, vectors = count / width;
+  const auto activate = [&](float g, float u) { return round_to(gate, g * sigmoid(is_silu ? g : gelu_inner(g))) * u; };
+  for (int64_t i = first; i < vectors; i += step) {
+    float gates[width], ups[width];
+    load(gate + i * width, gates);
+    load(up + i * width, ups);
+    for (int k = 0; k < width; ++k) gates[k] = activate(gates[k], ups[k]);
+    store(y + i * width, gates);
   }
+  for (int64_t i = vectors * width + first; i < count; i += step) store(y + i, activate(load(gate + i), load(up + i)));
 }
 
-template <class T, bool is_silu>
+template <class T, bool is_silu, int width>
 __global__ void gated_backward(const T* grad, const T* gate, const T* up, T* dgate, T* dup, int64_t count) {
-  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
-    const float upstream = load(grad + i), g = load(gate + i);
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x, vectors = count / width;
+  // The gradients of the gate and of what it lets through, in their places.
+  const auto differentiate = [&](float upstream, float& g, float& u) {
     const float s = sigmoid(is_silu ? g : gelu_inner(g));
     const float slope = s + g * s * (1.0f - s) * (is_silu ? 1.0f : gelu_inner_slope(g));
-    store(dup + i, upstream * (g * s));
-    store(dgate + i, upstream * load(up + i) * slope);
+    const float of_gate = upstream * u * slope;
+    u = upstream * (g * s);
+    g = of_gate;
+  };
+  for (int64_t i = first; i < vectors; i += step) {
+    float upstream[width], gates[width], ups[width];
+    load(grad + i * width, upstream);
+    load(gate + i * width, gates);
+    load(up + i * width, ups);
+    for (int k = 0; k < width; ++k) differentiate(upstream[k], gates[k], ups[k]);
+    store(dgate + i * width, gates);
+    store(dup + i * width, ups);
+  }
+  for (int64_t i = vectors * width + first; i < count; i += step) {
+    float g = load(gate + i), u = load(up + i);
+    differentiate(load(grad + i), g, u);
+    store(dgate + i, g);
+    store(dup + i, u);
   }
 }
 
-template <class T>
+// A thread turns `width` pairs of one head's vector. Index is as wide as the number of threads' turns needs: divisions
+// of 64 bits take several times those of 32.
+template <class T, int width, class Index>
 __global__ void rotary(const T* x, const T* cos, const T* sin, T* y, RotaryShape shape, float direction) {
-  const int64_t half = shape.dim / 2, count = shape.batch * shape.seq * shape.heads * half;
-  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  for (int64_t index = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; index < count; index += step) {
-    const int64_t i = index % half, vector = index / half;
-    const int64_t head = vector % shape.heads, position = vector / shape.heads % shape.seq;
-    const int64_t sequence = vector / shape.heads / shape.seq;
+  const int64_t half = shape.dim / 2;
+  const Index turns = static_cast<Index>(half / width), heads = static_cast<Index>(shape.heads);
+  const Index seq = static_cast<Index>(shape.seq), count = static_cast<Index>(shape.batch) * seq * heads * turns;
+  const Index step = static_cast<Index>(gridDim.x) * blockDim.x;
+  for (Index index = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x; index < count; index += step) {
+    const Index vector = index / turns, place = vector / heads, sequence = place / seq;
+    const int64_t i = static_cast<int64_t>(index - vector * turns) * width;
+    const int64_t head = vector - place * heads, position = place - sequence * seq;
     const T* from = x + sequence * shape.batch_stride + head * shape.head_stride + position * shape.seq_stride;
     const int64_t entry = sequence * shape.table_batch_stride + position * shape.dim;
-    T* to = y + vector * shape.dim;
+    T* to = y + static_cast<int64_t>(vector) * shape.dim;
     // Forward: y1 = x1 c1 - x2 s1, y2 = x2 c2 + x1 s2. Its transpose swaps the sines and their sign.
-    const float sin_first = load(sin + entry + (direction > 0.0f ? i : half + i));
-    const float sin_second = load(sin + entry + (direction > 0.0f ? half + i : i));
-    const float first = load(from + i), second = load(from + half + i);
-    store(to + i, first * load(cos + entry + i) - direction * second * sin_first);
-    store(to + half + i, second * load(cos + entry + half + i) + direction * first * sin_second);
+    float sin_first[width], sin_second[width], cos_first[width], cos_second[width], first[width], second[width];
+    load(sin + entry + (direction > 0.0f ? i : half + i), sin_first);
+    load(sin + entry + (direction > 0.0f ? half + i : i), sin_second);
+    load(cos + entry + i, cos_first);
+    load(cos + entry + half + i, cos_second);
+    load(from + i, first);
+    load(from + half + i, second);
+    for (int k = 0; k < width; ++k) {
+      const float turned = first[k] * cos_first[k] - direction * second[k] * sin_first[k];
+      second[k] = second[k] * cos_second[k] + direction * first[k] * sin_second[k];
+      first[k] = turned;
+    }
+    store(to + i, first);
+    store(to + half + i, second);
   }
 }
 
-// One block a row.
+// One block a row, which it reads once: each thread has the sum of its exponentials over that of its largest logit, and
+// scales it where it meets a larger one (Milakov & Gimelshein, Online normalizer calculation for softmax).
 template <class T>
 __global__ void cross_entropy(const T* logits, const int64_t* targets, float* losses, float* log_sum_exp, int64_t vocab,
                               int64_t ignored) {
@@ -177,11 +209,17 @@ __global__ void cross_entropy(const T* logits, const int64_t* targets, float* lo
   }
   assert(target >= 0 && target < vocab);
   logits += row * vocab;
+  // Classes that are hidden have the logit -inf: of nothing else, exponentials are 0 over any other number.
+  const auto above = [](float largest) { return largest == -INFINITY ? 0.0f : largest; };
   float largest = -INFINITY, sum = 0.0f;
-  for (int64_t i = threadIdx.x; i < vocab; i += blockDim.x) largest = fmaxf(largest, load(logits + i));
-  largest = reduce_block<Largest>(largest);
-  for (int64_t i = threadIdx.x; i < vocab; i += blockDim.x) sum += expf(load(logits + i) - largest);
-  const float normalizer = largest + logf(reduce_block<Sum>(sum));
+  each_of_row(logits, vocab, [&](int64_t, const auto& values) {
+    float now = largest;
+    for (const float value : values) now = fmaxf(now, value);
+    if (now > largest) sum *= expf(largest - now), largest = now;
+    for (const float value : values) sum += expf(value - above(largest));
+  });
+  const float of_row = reduce_block<Largest>(largest);
+  const float normalizer = of_row + logf(reduce_block<Sum>(sum * expf(above(largest) - above(of_row))));
   if (threadIdx.x == 0) log_sum_exp[row] = normalizer, losses[row] = normalizer - load(logits + target);
 }
 
@@ -191,9 +229,24 @@ __global__ void cross_entropy_backward(const float* grad, const T* logits, const
   const int64_t row = blockIdx.x, target = targets[row];
   logits += row * vocab, dlogits += row * vocab;
   const float scale = target == ignored ? 0.0f : *grad, normalizer = log_sum_exp[row];
-  for (int64_t i = threadIdx.x; i < vocab; i += blockDim.x)
-    store(dlogits + i,
-          scale == 0.0f ? 0.0f : (expf(load(logits + i) - normalizer) - (i == target ? 1.0f : 0.0f)) * scale);
+  const auto differentiate = [&](float logit) { return expf(logit - normalizer) * scale; };
+  const auto of_target = [&] { return (expf(load(logits + target) - normalizer) - 1.0f) * scale; };
+  if (scale == 0.0f) {  // also where the logits are not finite
+    each_of_row(dlogits, vocab, [&](int64_t first, auto& values) {
+      for (float& value : values) value = 0.0f;
+      store(dlogits + first, values);
+    });
+  } else if (misalignment(logits) != misalignment(dlogits)) {
+    for (int64_t i = threadIdx.x; i < vocab; i += blockDim.x)
+      store(dlogits + i, i == target ? of_target() : differentiate(load(logits + i)));
+  } else {
+    each_of_row(logits, vocab, [&](int64_t first, auto& values) {
+      for (float& value : values) value = differentiate(value);
+      store(dlogits + first, values);
+      if (first <= target && target < first + static_cast<int64_t>(sizeof(values) / sizeof(float)))
+        store(dlogits + target, of_target());
+    });
+  }
 }
 
 // Enough blocks for any GPU; the loops take the rest.
@@ -202,22 +255,54 @@ unsigned blocks_for(int64_t count) {
   return static_cast<unsigned>(blocks < 8192 ? blocks : 8192);
 }
 
+template <class... Pointers>
+bool are_aligned(const Pointers*... pointers) {
+  return ((misalignment(pointers) == 0) && ...);
+}
+
+// Calls run(width, lanes), integral constants, for rows of `hidden` elements.
+template <class T, class Run>
+void with_row_shape(int64_t hidden, bool aligned, const Run& run) {
+  constexpr int64_t kOfAWarp = 1024;
+  const auto with_width = [&](auto width) {
+    if (hidden <= kOfAWarp) {
+      run(width, std::integral_constant<int, kWarp>());
+    } else {
+      run(width, std::integral_constant<int, kThreads>());
+    }
+  };
+  if (aligned && hidden % kWidth<T> == 0) {
+    with_width(std::integral_constant<int, kWidth<T>>());
+  } else {
+    with_width(std::integral_constant<int, 1>());
+  }
+}
+
+unsigned blocks_of_rows(int64_t rows, int lanes) {
+  const int64_t each = kThreads / lanes;
+  return static_cast<unsigned>((rows + each - 1) / each);
+}
+
 }  // namespace
 
 template <class T>
 void Launch<T>::rms_norm(const T* x, const float* weight, bool rounds_first, T* y, float* inverse_rms, int64_t rows,
                          int64_t hidden, float eps, cudaStream_t stream) {
-  if (rows)
-    cuda::rms_norm<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(x, weight, rounds_first, y, inverse_rms,
-                                                                         hidden, eps);
+  if (!rows) return;
+  with_row_shape<T>(hidden, are_aligned(x, weight, y), [&](auto width, auto lanes) {
+    cuda::rms_norm<T, width.value, lanes.value><<<blocks_of_rows(rows, lanes.value), kThreads, 0, stream>>>(
+        x, weight, rounds_first, y, inverse_rms, rows, hidden, eps);
+  });
 }
 
 template <class T>
 void Launch<T>::rms_norm_backward(const T* grad, const T* x, const float* weight, const float* inverse_rms, T* dx,
                                   int64_t rows, int64_t hidden, cudaStream_t stream) {
-  if (rows)
-    cuda::rms_norm_backward<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(grad, x, weight, inverse_rms, dx,
-                                                                                  hidden);
+  if (!rows) return;
+  with_row_shape<T>(hidden, are_aligned(grad, x, weight, dx), [&](auto width, auto lanes) {
+    cuda::rms_norm_backward<T, width.value, lanes.value>
+        <<<blocks_of_rows(rows, lanes.value), kThreads, 0, stream>>>(grad, x, weight, inverse_rms, dx, rows, hidden);
+  });
 }
 
 template <class T>
@@ -238,7 +323,10 @@ void Launch<T>::dropout(const T* x, T* y, const Drop& drop, int64_t samples, int
 template <class T>
 void Launch<T>::gated(bool is_silu, const T* gate, const T* up, T* y, int64_t count, cudaStream_t stream) {
   if (!count) return;
-  const auto kernel = is_silu ? cuda::gated<T, true> : cuda::gated<T, false>;
+  constexpr int kVector = kWidth<T>;
+  const auto kernel = are_aligned(gate, up, y)
+                          ? (is_silu ? cuda::gated<T, true, kVector> : cuda::gated<T, false, kVector>)
+                          : (is_silu ? cuda::gated<T, true, 1> : cuda::gated<T, false, 1>);
   kernel<<<blocks_for(count), kThreads, 0, stream>>>(gate, up, y, count);
 }
 
@@ -246,15 +334,27 @@ template <class T>
 void Launch<T>::gated_backward(bool is_silu, const T* grad, const T* gate, const T* up, T* dgate, T* dup, int64_t count,
                                cudaStream_t stream) {
   if (!count) return;
-  const auto kernel = is_silu ? cuda::gated_backward<T, true> : cuda::gated_backward<T, false>;
+  constexpr int kVector = kWidth<T>;
+  const auto kernel = are_aligned(grad, gate, up, dgate, dup)
+                          ? (is_silu ? cuda::gated_backward<T, true, kVector> : cuda::gated_backward<T, false, kVector>)
+                          : (is_silu ? cuda::gated_backward<T, true, 1> : cuda::gated_backward<T, false, 1>);
   kernel<<<blocks_for(count), kThreads, 0, stream>>>(grad, gate, up, dgate, dup, count);
 }
 
 template <class T>
 void Launch<T>::rotary(const T* x, const T* cos, const T* sin, T* y, const RotaryShape& shape, float direction,
                        cudaStream_t stream) {
-  const int64_t count = shape.batch * shape.seq * shape.heads * (shape.dim / 2);
-  if (count) cuda::rotary<<<blocks_for(count), kThreads, 0, stream>>>(x, cos, sin, y, shape, direction);
+  const int64_t half = shape.dim / 2, pairs = shape.batch * shape.seq * shape.heads * half;
+  if (!pairs) return;
+  constexpr int kVector = kWidth<T>;
+  const auto divides = [](int64_t size) { return size % kVector == 0; };
+  const bool by_vectors = are_aligned(x, cos, sin, y) && divides(half) && divides(shape.batch_stride) &&
+                          divides(shape.head_stride) && divides(shape.seq_stride);
+  const int64_t count = by_vectors ? pairs / kVector : pairs;
+  const bool is_small = count < (int64_t{1} << 31);
+  const auto kernel = by_vectors ? (is_small ? cuda::rotary<T, kVector, uint32_t> : cuda::rotary<T, kVector, int64_t>)
+                                 : (is_small ? cuda::rotary<T, 1, uint32_t> : cuda::rotary<T, 1, int64_t>);
+  kernel<<<blocks_for(count), kThreads, 0, stream>>>(x, cos, sin, y, shape, direction);
 }
 
 template <class T>

@@ -1,0 +1,171 @@
+// The CUDA kernels on threads of a CPU (cuda_on_cpu/) against the plain ATen forms in float64: values and gradients, of
+// both element types, over rows that fill no warp, one and many, and that are aligned and not.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <vector>
+
+#include "runtime/model/dropout.h"
+#include "runtime/model/functions.h"
+#include "runtime/ops/cuda/kernels.h"
+
+namespace modular {
+namespace {
+
+template <class T>
+constexpr at::ScalarType kType = std::is_same_v<T, float> ? at::kFloat : at::kBFloat16;
+template <class T>
+constexpr double kTolerance = std::is_same_v<T, float> ? 2e-6 : 8e-3;
+
+template <class T>
+T* data(const Tensor& tensor) {
+  return static_cast<T*>(tensor.data_ptr());
+}
+
+/// Expects the norm of the difference to be small.
+void expect_near(const Tensor& found, const Tensor& expected, double tolerance, const char* what) {
+  const Tensor wide = expected.detach().to(at::kDouble);
+  const double difference = (found.to(at::kDouble) - wide).norm().item<double>();
+  EXPECT_LE(difference, tolerance * (wide.norm().item<double>() + 1e-6)) << what << " of " << expected.sizes();
+}
+
+/// A leaf of the same values in float64.
+Tensor leaf(const Tensor& tensor) { return tensor.to(at::kDouble).detach().requires_grad_(); }
+
+template <class T>
+class CudaKernels : public ::testing::Test {
+ protected:
+  using Launch = cuda::Launch<T>;
+
+  static Tensor random(at::IntArrayRef shape) { return at::randn(shape).to(kType<T>); }
+  static Tensor like(const Tensor& tensor) { return at::full_like(tensor, NAN); }
+  static Tensor floats(at::IntArrayRef shape) { return at::full(shape, NAN, at::kFloat); }
+};
+
+using Types = ::testing::Types<float, __nv_bfloat16>;
+TYPED_TEST_SUITE(CudaKernels, Types);
+
+TYPED_TEST(CudaKernels, RmsNorm) {
+  using T = TypeParam;
+  for (const int64_t hidden : {7, 64, 255, 1032}) {
+    for (const bool rounds_first : {false, true}) {
+      const int64_t rows = 5;
+      const Tensor x = this->random({rows, hidden}), grad = this->random({rows, hidden});
+      const Tensor weight = rounds_first ? this->random({hidden}) : at::randn({hidden});
+      const Tensor own_weight = weight.to(at::kFloat);
+      const Tensor y = this->like(x), dx = this->like(x), inverse = this->floats({rows});
+      const Tensor partial = this->floats({2, hidden});
+      TestFixture::Launch::rms_norm(data<T>(x), data<float>(own_weight), rounds_first, data<T>(y), data<float>(inverse),
+                                    rows, hidden, 1e-5f, nullptr);
+      TestFixture::Launch::rms_norm_backward(data<T>(grad), data<T>(x), data<float>(own_weight), data<float>(inverse),
+                                             data<T>(dx), rows, hidden, nullptr);
+      TestFixture::Launch::rms_norm_weight_backward(data<T>(grad), data<T>(x), data<float>(inverse),
+                                                    data<float>(partial), 2, rows, hidden, nullptr);
+      const Tensor x_leaf = leaf(x), weight_leaf = leaf(weight);
+      const Tensor expected = plain::rms_norm(x_leaf, weight_leaf, 1e-5);
+      const auto gradients = torch::autograd::grad({expected}, {x_leaf, weight_leaf}, {grad.to(at::kDouble)});
+      expect_near(y, expected, kTolerance<T>, "y");
+      expect_near(dx, gradients[0], kTolerance<T>, "the gradient of x");
+      expect_near(partial.sum(0), gradients[1], kTolerance<T>, "the gradient of the weight");
+    }
+  }
+}
+
+TYPED_TEST(CudaKernels, GatedActivation) {
+  using T = TypeParam;
+  for (const int64_t count : {1, 7, 8, 2051}) {
+    for (const bool is_silu : {false, true}) {
+      const Tensor gate = this->random({count}), up = this->random({count}), grad = this->random({count});
+      const Tensor y = this->like(gate), dgate = this->like(gate), dup = this->like(gate);
+      TestFixture::Launch::gated(is_silu, data<T>(gate), data<T>(up), data<T>(y), count, nullptr);
+      TestFixture::Launch::gated_backward(is_silu, data<T>(grad), data<T>(gate), data<T>(up), data<T>(dgate),
+                                          data<T>(dup), count, nullptr);
+      const Tensor gate_leaf = leaf(gate), up_leaf = leaf(up);
+      const Tensor expected = plain::gated_activation(is_silu ? "silu" : "gelu_pytorch_tanh", gate_leaf, up_leaf);
+      const auto gradients = torch::autograd::grad({expected}, {gate_leaf, up_leaf}, {grad.to(at::kDouble)});
+      expect_near(y, expected, kTolerance<T>, "y");
+      expect_near(dgate, gradients[0], kTolerance<T>, "the gradient of the gate");
+      expect_near(dup, gradients[1], kTolerance<T>, "the gradient of what it lets through");
+    }
+  }
+}
+
+TYPED_TEST(CudaKernels, Rotary) {
+  using T = TypeParam;
+  const int64_t batch = 2, heads = 3, seq = 5;
+  for (const int64_t dim : {2, 6, 16, 64}) {
+    for (const int64_t tables : {int64_t{1}, batch}) {
+      // As projections have it: positions before heads, beside one another in a larger row.
+      const Tensor x = this->random({batch, seq, heads + 1, dim}).narrow(2, 1, heads).transpose(1, 2);
+      const Tensor cos = this->random({tables, seq, dim}), sin = this->random({tables, seq, dim});
+      const cuda::RotaryShape shape{batch,       heads,       seq,         dim,
+                                    x.stride(0), x.stride(1), x.stride(2), tables == 1 ? 0 : seq * dim};
+      const Tensor y = this->like(at::empty({batch, seq, heads, dim}, x.options())), dx = this->like(y);
+      TestFixture::Launch::rotary(data<T>(x), data<T>(cos), data<T>(sin), data<T>(y), shape, 1.0f, nullptr);
+      TestFixture::Launch::rotary(data<T>(x), data<T>(cos), data<T>(sin), data<T>(dx), shape, -1.0f, nullptr);
+      const Tensor x_leaf = leaf(x), wide_cos = cos.to(at::kDouble), wide_sin = sin.to(at::kDouble);
+      const Tensor expected = plain::rotary(x_leaf, wide_cos, wide_sin);
+      const auto gradients = torch::autograd::grad({expected}, {x_leaf}, {x.to(at::kDouble)});
+      expect_near(y.transpose(1, 2), expected, kTolerance<T>, "y");
+      expect_near(dx.transpose(1, 2), gradients[0], kTolerance<T>, "the gradient");
+    }
+  }
+}
+
+TYPED_TEST(CudaKernels, CrossEntropy) {
+  using T = TypeParam;
+  const int64_t rows = 5;
+  for (const int64_t vocab : {1, 9, 256, 2057}) {
+    const Tensor logits = (8 * at::randn({rows, vocab})).to(kType<T>);
+    const Tensor targets = at::randint(0, vocab, {rows}, at::kLong);
+    targets[1] = kIgnoredTarget;
+    const Tensor losses = this->floats({rows}), log_sum_exp = this->floats({rows}), dlogits = this->like(logits);
+    const Tensor grad = at::full({}, 0.5f);
+    TestFixture::Launch::cross_entropy(data<T>(logits), data<int64_t>(targets), data<float>(losses),
+                                       data<float>(log_sum_exp), rows, vocab, kIgnoredTarget, nullptr);
+    TestFixture::Launch::cross_entropy_backward(data<float>(grad), data<T>(logits), data<int64_t>(targets),
+                                                data<float>(log_sum_exp), data<T>(dlogits), rows, vocab, kIgnoredTarget,
+                                                nullptr);
+    const Tensor wide = leaf(logits);
+    const Tensor expected = at::cross_entropy_loss(wide, targets, {}, at::Reduction::None, kIgnoredTarget);
+    const auto gradients = torch::autograd::grad({expected.sum()}, {wide}, {grad.to(at::kDouble)});
+    expect_near(losses, expected, 2e-6, "the losses");
+    expect_near(log_sum_exp, wide.logsumexp(-1).masked_fill(targets.eq(kIgnoredTarget), 0), 2e-6, "the normalizers");
+    expect_near(dlogits, gradients[0], kTolerance<T>, "the gradient");
+  }
+}
+
+TYPED_TEST(CudaKernels, CrossEntropyOfRowsThatHideClasses) {
+  using T = TypeParam;
+  const Tensor logits = this->random({2, 300});
+  logits.narrow(1, 0, 280).fill_(-INFINITY);
+  const Tensor targets = at::full({2}, 290, at::kLong);
+  const Tensor losses = this->floats({2}), log_sum_exp = this->floats({2});
+  TestFixture::Launch::cross_entropy(data<T>(logits), data<int64_t>(targets), data<float>(losses),
+                                     data<float>(log_sum_exp), 2, 300, kIgnoredTarget, nullptr);
+  expect_near(log_sum_exp, logits.to(at::kDouble).logsumexp(-1), 2e-6, "the normalizers");
+}
+
+TYPED_TEST(CudaKernels, Dropout) {
+  using T = TypeParam;
+  for (const int64_t columns : {3, 64, 200}) {
+    for (const int64_t part : {0, 1}) {
+      const Tensor x = this->random({2, 5, columns}), samples = at::tensor({3, 71}, at::kLong);
+      const DropoutDraw drawn = {.samples = samples, .key = 12345, .p = 0.3, .part = part};
+      const cuda::Drop drop = {.samples = data<int64_t>(samples),
+                               .key = drawn.key,
+                               .threshold = static_cast<uint32_t>(plain::dropout_threshold(drawn.p)),
+                               .scale = static_cast<float>(1.0 / (1.0 - drawn.p)),
+                               .first_column = part * columns};
+      const Tensor y = this->like(x);
+      TestFixture::Launch::dropout(data<T>(x), data<T>(y), drop, 2, 5, columns, nullptr);
+      const Tensor expected = plain::dropout(x.to(at::kDouble), drawn);
+      EXPECT_TRUE(y.eq(0).equal(expected.eq(0))) << "the same are dropped";
+      expect_near(y, expected, kTolerance<T>, "y");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace modular
