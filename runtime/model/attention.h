@@ -136,8 +136,13 @@ inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const
 
 namespace detail {
 
-inline Tensor with_cached(const Tensor& keys_or_values) {
-  return bound.cache ? bound.cache->append(keys_or_values) : keys_or_values;
+inline Tensor with_cached(const Tensor& keys_or_values, std::optional<int64_t> reach = std::nullopt) {
+  return bound.cache ? bound.cache->append(keys_or_values, reach) : keys_or_values;
+}
+
+/// How far back the queries of a forward and of those after it see, where that is not all of what was seen.
+inline std::optional<int64_t> reach_back(const AttentionMask& mask) {
+  return mask.causal && !mask.documents.defined() ? mask.reach : std::nullopt;
 }
 
 /// The program's fused form under a tensor of numbers; undefined where there is none.
@@ -172,14 +177,19 @@ Tensor attention_dropping(const Tensor& query, const Tensor& key, const Tensor& 
 
 /// Scaled dot product attention (Vaswani et al.), softmax(scale * query keyᵀ) value over the keys that each query sees.
 /// Each head of keys and values serves heads / key_value_heads heads of queries (Ainslie et al., GQA). `softcap` keeps
-/// the scores within ±softcap, smoothly (Gemma Team, Gemma 2). A cache keeps keys and values, and queries attend to
-/// what it kept before as well.
+/// the scores within ±softcap, smoothly (Gemma Team, Gemma 2). A cache keeps keys and values, of a sliding window no
+/// more than it holds, and queries attend to what it kept before as well.
 /// - query [batch, heads, seq, head_dim]
 /// - key, value [batch, key_value_heads, seq, head_dim]
 /// - returns [batch, seq, heads * head_dim]
 inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask,
                         double scale, std::optional<double> softcap = std::nullopt) {
-  const Tensor keys = detail::with_cached(key), values = detail::with_cached(value);
+  const auto reach = detail::reach_back(mask);
+  const Tensor keys = detail::with_cached(key, reach), values = detail::with_cached(value, reach);
+  if (bound.cache && fused.cached_attention) {
+    const Tensor mixed = fused.cached_attention(query, keys, values, mask, scale, softcap);
+    if (mixed.defined()) return mixed;
+  }
   if (softcap) return plain::capped_attention(query, keys, values, mask, scale, *softcap);
   return fused.attention ? fused.attention(query, keys, values, mask, scale, nullptr)
                          : plain::attention(query, keys, values, mask, scale);
@@ -230,7 +240,8 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
 /// - returns [batch, seq, heads * head_dim]
 inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const Tensor& value,
                                    const AttentionMask& mask, double scale, const Tensor& sinks) {
-  const Tensor keys = detail::with_cached(key), values = detail::with_cached(value);
+  const auto reach = detail::reach_back(mask);
+  const Tensor keys = detail::with_cached(key, reach), values = detail::with_cached(value, reach);
   return plain::attention_with_sinks(query, keys, values, mask, scale, sinks);
 }
 

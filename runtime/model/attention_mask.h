@@ -17,7 +17,8 @@ namespace modular {
 struct AttentionMask {
   bool causal = false;           // a query sees itself and the keys before it, none after it
   std::optional<int64_t> reach;  // how far away from its query a key may stand
-  Tensor padding;                // [batch, keys] bool, false for padding, which no query sees
+  Tensor padding;                // [batch, keys] bool, false for padding, which no query sees; keys that a cache
+                                 // keeps no longer have their places before the others
   Tensor documents;              // [batch, keys] int64: a query sees the keys of its own document
 
   /// Calls `visit(Tensor&)` for each.
@@ -50,7 +51,10 @@ inline Tensor visible_keys(const AttentionMask& mask, int64_t seq, int64_t keys,
     visible = visible.triu(before - *mask.reach);
     if (!mask.causal) visible = visible.tril(before + *mask.reach);
   }
-  if (mask.padding.defined()) visible = visible.logical_and(mask.padding.unsqueeze(1).unsqueeze(1));
+  if (mask.padding.defined()) {
+    const Tensor of_keys = mask.padding.narrow(1, mask.padding.size(1) - keys, keys);  // a cache may have dropped older
+    visible = visible.logical_and(of_keys.unsqueeze(1).unsqueeze(1));
+  }
   if (mask.documents.defined()) {
     const Tensor of_keys = mask.documents.unsqueeze(1).unsqueeze(1);
     visible = visible.logical_and(of_keys.eq(of_keys.narrow(-1, before, seq).transpose(-2, -1)));
@@ -93,7 +97,12 @@ inline AttentionMask within_documents(AttentionMask mask, const Batch& batch) {
 
 /// The same for a batch, by its attention_mask and its documents.
 inline AttentionMask causal_mask(const Batch& batch, int64_t window) {
-  return detail::within_documents(causal_mask(batch.attention_mask, window), batch);
+  AttentionMask mask = causal_mask(/*padding=*/Tensor(), window);
+  if (const Tensor& padding = batch.attention_mask; padding.defined()) {
+    if (padding.size(1) != cache::seen() + batch.input_ids.size(1)) cache::spoil();
+    mask.padding = padding.to(at::kBool);
+  }
+  return detail::within_documents(std::move(mask), batch);
 }
 
 /// Which keys a query of an encoder sees: all that are neither padding nor of another document, before and after

@@ -7,15 +7,20 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
+#include <vector>
 
 #include "runtime/model/parallel.h"
 #include "runtime/model/tensors.h"
 
 namespace modular::cache {
 
-/// What one sequence, or a batch of equally long ones, has left in a model's layers. A forward without gradients that
+/// What one sequence, or a batch of them, has left in a model's layers. A forward without gradients that
 /// is bound to it goes on after the tokens seen; each call that keeps something finds it again by its
 /// place among such calls of a forward. It holds what this rank computes: its heads, its stage.
+///
+/// Sequences of several lengths are padded before their first token. That counts among the tokens seen, and a forward's
+/// attention_mask, which has it as zeros, is of the tokens seen and its own.
 class Cache {
  public:
   /// Room for `expected` tokens is made at once; for more, it is doubled when it is used up.
@@ -24,29 +29,52 @@ class Cache {
   /// The tokens of the forwards before this one.
   int64_t seen() const { return seen_; }
 
-  /// The tensor that this call of the forward keeps: undefined when nothing was seen. Each call has its own.
-  Tensor& next() {
-    TORCH_INTERNAL_ASSERT(!at::GradMode::is_enabled(), "a cache is for forwards without gradients");
-    if (seen_ == 0 && call_ == kept_.size()) kept_.emplace_back();
-    TORCH_CHECK(call_ < kept_.size(), "this forward keeps more than the one that began the cache: it holds ",
-                kept_.size(), " tensors");
-    return kept_[call_++];
+  /// Begins a forward over the tokens that follow, of which `padding` [batch, seen + new] has zeros for padding;
+  /// undefined for none.
+  void begin(const Tensor& padding) { padding_ = padding; }
+
+  /// What the forward that runs was begun with.
+  const Tensor& padding() const { return padding_; }
+
+  /// The tensor that this call of the forward keeps, [batch, …]: undefined when nothing was seen. Each call has its
+  /// own.
+  Tensor& next() { return next_call().tensor; }
+
+  /// Adds `added` [batch, heads, new, features] to what this call keeps, and returns that with what was kept before:
+  /// [batch, heads, kept + new, features]. Of a call whose queries see at most `reach` positions back, no more than
+  /// these are kept; of others all that were seen.
+  Tensor append(const Tensor& added, std::optional<int64_t> reach = std::nullopt) {
+    Call& call = next_call();
+    Tensor& kept = call.tensor;
+    const int64_t size = added.size(2), held = std::min(seen_, reach.value_or(seen_));
+    const int64_t room = kept.defined() ? kept.size(2) : 0, needed = held + size;
+    if (call.end + size > room) {
+      auto shape = added.sizes().vec();
+      shape[2] = std::max(2 * room, expected_);
+      // Where old keys are dropped, the others move to the front once in as many steps as there are of them.
+      if (reach) shape[2] = std::min(shape[2], 2 * *reach + 1);
+      shape[2] = std::max(shape[2], needed);
+      const Tensor moved = at::empty(shape, added.options());
+      if (held > 0) moved.narrow(2, 0, held).copy_(kept.narrow(2, call.end - held, held));
+      kept = moved;
+      call.end = held;
+    }
+    kept.narrow(2, call.end, size).copy_(added);
+    call.end += size;
+    const Tensor all = kept.narrow(2, call.end - needed, needed);
+    // A prompt that is longer than what it leaves behind takes no memory after its forward.
+    if (reach && size > *reach + 1) {
+      const int64_t left = std::min(*reach, needed);
+      kept = all.narrow(2, needed - left, left).clone();
+      call.end = left;
+    }
+    return all;
   }
 
-  /// Adds `added` [batch, heads, new, features] to what this call keeps, and returns that with what was seen before:
-  /// [batch, heads, seen + new, features].
-  Tensor append(const Tensor& added) {
-    Tensor& kept = next();
-    const int64_t size = added.size(2), needed = seen_ + size, room = kept.defined() ? kept.size(2) : 0;
-    if (needed > room) {
-      auto shape = added.sizes().vec();
-      shape[2] = std::max({needed, 2 * room, expected_});
-      const Tensor larger = at::empty(shape, added.options());
-      if (seen_ > 0) larger.narrow(2, 0, seen_).copy_(kept.narrow(2, 0, seen_));
-      kept = larger;
-    }
-    kept.narrow(2, seen_, size).copy_(added);
-    return kept.narrow(2, 0, needed);
+  /// Goes on with the sequences at `rows` [new batch] int64 alone, in this order.
+  void keep_rows(const Tensor& rows) {
+    for (Call& call : calls_)
+      if (call.tensor.defined()) call.tensor = call.tensor.index_select(0, rows.to(call.tensor.device()));
   }
 
   /// Says that the forward that runs cannot continue from what is kept, or keep what the next one needs: its results,
@@ -56,17 +84,32 @@ class Cache {
 
   /// Ends a forward over `size` tokens.
   void advance(int64_t size) {
-    TORCH_CHECK(call_ == kept_.size(), "this forward keeps ", call_, " tensors, and the one that began the cache ",
-                kept_.size());
+    TORCH_CHECK(call_ == calls_.size(), "this forward keeps ", call_, " tensors, and the one that began the cache ",
+                calls_.size());
     call_ = 0;
     seen_ += size;
   }
 
  private:
+  /// What one call of a forward keeps.
+  struct Call {
+    Tensor tensor;
+    int64_t end = 0;  // of what append() has written of it
+  };
+
+  Call& next_call() {
+    TORCH_INTERNAL_ASSERT(!at::GradMode::is_enabled(), "a cache is for forwards without gradients");
+    if (seen_ == 0 && call_ == calls_.size()) calls_.emplace_back();
+    TORCH_CHECK(call_ < calls_.size(), "this forward keeps more than the one that began the cache: it holds ",
+                calls_.size(), " tensors");
+    return calls_[call_++];
+  }
+
   int64_t expected_;
   int64_t seen_ = 0;
-  size_t call_ = 0;          // of the forward that runs
-  std::deque<Tensor> kept_;  // a call may hold its own while others are added
+  Tensor padding_;
+  size_t call_ = 0;         // of the forward that runs
+  std::deque<Call> calls_;  // a call may hold its own tensor while others are added
   bool spoiled_ = false;
 };
 

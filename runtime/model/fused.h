@@ -1,6 +1,7 @@
 // Where a program puts fused forms of the functions that models are made of.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "runtime/model/tensors.h"
@@ -22,6 +23,10 @@ struct FusedFunctions {
   /// Undefined where a device has no form of it; the caller then takes its own.
   Tensor (*attention_with_biases)(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& biases,
                                   double scale, const DropoutDraw* drawn) = nullptr;
+  /// Of the queries that follow what a cache has kept, without gradients. Undefined where there is no form of it for
+  /// these; the caller then takes the others.
+  Tensor (*cached_attention)(const Tensor& query, const Tensor& keys, const Tensor& values, const AttentionMask& mask,
+                             double scale, std::optional<double> softcap) = nullptr;
   Tensor (*dropout)(const Tensor& x, const DropoutDraw& drawn) = nullptr;
   Tensor (*cross_entropy)(const Tensor& logits, const Tensor& targets) = nullptr;
   /// Of float32 steps.

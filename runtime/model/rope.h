@@ -23,12 +23,15 @@ struct RotaryFrequencies {
   double scale = 1.0;
 };
 
-/// The batch's position_ids where it gives them, else 0 … seq - 1, after what a cache has seen.
+/// The batch's position_ids where it gives them, else 0 … seq - 1, after what a cache has seen. What is cached begins
+/// with its first token that is no padding.
 /// - returns [batch or 1, seq] int64
 inline Tensor position_ids(const Batch& batch) {
   if (batch.position_ids.defined()) return batch.position_ids;
-  const int64_t first = cache::seen();
-  return at::arange(first, first + batch.input_ids.size(1), batch.input_ids.options()).unsqueeze(0);
+  const int64_t first = cache::seen(), seq = batch.input_ids.size(1);
+  if (bound.cache && batch.attention_mask.defined())
+    return (batch.attention_mask.to(at::kLong).cumsum(-1) - 1).clamp_min(0).narrow(1, first, seq);
+  return at::arange(first, first + seq, batch.input_ids.options()).unsqueeze(0);
 }
 
 namespace detail {
@@ -150,6 +153,10 @@ inline RotaryTables rotary_tables(const RopeParameters& rope, int64_t head_dim, 
   };
   const auto [by_pair, scale] = frequencies(seq);
   if (depends_on_length && cache::seen() > 0 && !at::equal(by_pair, frequencies(cache::seen()).by_pair)) cache::spoil();
+  if (depends_on_length && bound.cache && bound.cache->padding().defined()) {
+    const int64_t shortest = std::get<0>(positions.max(-1)).min().item<int64_t>() + 1;
+    if (!at::equal(by_pair, frequencies(shortest).by_pair)) cache::spoil();
+  }
   const Tensor angles = positions.unsqueeze(-1).to(at::kFloat) * by_pair;
   const Tensor doubled = at::cat({angles, angles}, -1);
   return {(doubled.cos() * scale).to(type), (doubled.sin() * scale).to(type)};

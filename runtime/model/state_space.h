@@ -17,10 +17,12 @@ namespace modular {
 /// x with zeros where `padding` is 0: a recurrence carries whatever padding holds to the tokens after it. x itself
 /// where `padding` is undefined.
 /// - x [batch, seq, features]
-/// - padding [batch, seq] int64 or bool, or undefined
+/// - padding [batch, seq] int64 or bool, or undefined; with a cache that of what it has seen comes before
 /// - returns [batch, seq, features]
 inline Tensor without_padding(const Tensor& x, const Tensor& padding) {
-  return padding.defined() ? (x * padding.unsqueeze(-1)).to(x.scalar_type()) : x;
+  if (!padding.defined()) return x;
+  const int64_t seq = x.size(1);
+  return (x * padding.narrow(1, padding.size(1) - seq, seq).unsqueeze(-1)).to(x.scalar_type());
 }
 
 /// Convolves each channel by itself, over a position and those before it. A cache keeps the last positions that the
@@ -35,7 +37,8 @@ inline Tensor causal_conv1d(const Tensor& x, const Tensor& weight, const Tensor&
   Tensor read = x;
   if (bound.cache) {
     Tensor& kept = bound.cache->next();
-    read = kept.defined() ? at::cat({kept, x}, 1) : at::constant_pad_nd(x, {0, 0, before, 0});
+    const Tensor added = without_padding(x, bound.cache->padding());  // as if the sequence began after it
+    read = kept.defined() ? at::cat({kept, added}, 1) : at::constant_pad_nd(added, {0, 0, before, 0});
     kept = read.narrow(1, seq, before).clone();
   }
   const Tensor mixed = at::conv1d(read.transpose(1, 2).to(weight.scalar_type()), weight, opt_bias, /*stride=*/1,

@@ -177,8 +177,14 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   auto* sample = app.add_subcommand("sample", "Have a model write text");
   add_run_options(sample, arguments);
   add_checkpoint_option(sample, arguments);
-  sample->add_option("--prompt", arguments.prompt, "text to continue; sample.prompt when not given");
-
+  auto* prompts =
+      sample->add_option("--prompt", arguments.prompts, "text to continue, once for each; sample.prompt when not given")
+          ->expected(1)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  sample
+      ->add_option("--prompts", arguments.prompts_file,
+                   "file of texts to continue: one a line, or in a .jsonl file {\"prompt\": \"…\"} a line")
+      ->excludes(prompts);
   sample->add_flag("--chat", arguments.chat, "the text is a user's message, by the tokenizer's chat template");
 
   auto* predict = app.add_subcommand("predict", "Write what a model says of the examples of a file");

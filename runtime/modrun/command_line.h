@@ -45,7 +45,8 @@ struct Arguments {
   bool overwrite = false;  // train
 
   std::filesystem::path checkpoint;              // eval, sample, predict, forward, export
-  std::optional<std::string> prompt;             // sample
+  std::vector<std::string> prompts;              // sample
+  std::filesystem::path prompts_file;            // sample
   bool chat = false;                             // sample
   std::filesystem::path inputs, outputs;         // forward, predict; report has outputs
   int64_t batch_size = 32;                       // predict

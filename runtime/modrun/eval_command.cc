@@ -8,11 +8,8 @@
 #include "runtime/train/held_out.h"
 #include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
-#include "runtime/train/run_tokenizer.h"
 #include "runtime/train/samples.h"
-#include "runtime/train/sampling.h"
 #include "runtime/train/sentence_data.h"
-#include "runtime/train/text_ids.h"
 
 namespace modular {
 
@@ -43,47 +40,6 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
                  result.targets, target_name(config.network), config.model.checkpoint);
       for (const auto& [name, value] : result.metrics) fmt::print("{} {:.6f}\n", name, value);
     }
-    return 0;
-  };
-  return command;
-}
-
-PreparedCommand prepare_sample(const Arguments& arguments, const Environment& place) {
-  const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, place.world_size));
-  auto& config = trained->config;
-  check_reading(config);
-  if (arguments.prompt) config.sample.prompt = *arguments.prompt;
-  if (arguments.chat) config.sample.chat = true;
-  if (config.sample.prompt.empty()) throw ConfigError("there is no text to continue: give --prompt TEXT");
-  check_sampling(config);
-  const std::filesystem::path tokenizer = tokenizer_of_trained(config);
-  if (tokenizer.empty() && !config.reads("bytes"))
-    throw ConfigError(
-        fmt::format("data.format is \"{}\", and there is no tokenizer to write text with: name its folder with --set "
-                    "model.tokenizer=FOLDER",
-                    config.data_formats().front()));
-  TextIds ids(tokenizer, config.sample.python);
-  const auto prompt = ids.prompt(config.sample.prompt, config.sample.chat), ends = ids.ends();
-
-  PreparedCommand command;
-  command.mesh = trained->mesh;
-  command.options = trained->config.mesh_options();
-  command.note = unknown_keys_note(trained->config.network);
-  command.run = [trained, tokenizer, prompt, ends](Mesh& mesh) {
-    const auto& config = trained->config;
-    const auto model = load_model(config, mesh);
-    const auto seed = static_cast<uint64_t>(config.train.seed);
-    if (mesh.rank() != 0) return sample(*model, prompt, config.sample, config.train.seq_len, seed, ends), 0;
-    const auto show = [](const std::string& text) {
-      fmt::print("{}", text);
-      std::fflush(stdout);
-    };
-    TextIds texts(tokenizer, config.sample.python);
-    ContinuedText text(texts, prompt);
-    show(config.sample.prompt + (config.sample.chat ? "\n" : ""));
-    sample(*model, prompt, config.sample, config.train.seq_len, seed, ends,
-           [&](int64_t token) { show(text.add(token)); });
-    show(text.rest() + "\n");
     return 0;
   };
   return command;

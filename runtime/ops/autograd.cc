@@ -11,6 +11,7 @@
 #include "runtime/model/attention.h"
 #include "runtime/model/functions.h"
 #include "runtime/model/state_space.h"
+#include "runtime/ops/cpu/cached_attention.h"
 #include "runtime/ops/cpu/embedding.h"
 #include "runtime/ops/cpu/products.h"
 #include "runtime/ops/fused.h"
@@ -298,6 +299,7 @@ void install_fused_functions() {
   fused.rotary = fused_rotary;
   fused.attention = fused_attention;
   fused.attention_with_biases = fused_attention_with_biases;
+  fused.cached_attention = cpu::cached_attention;
   fused.dropout = fused_dropout;
   fused.cross_entropy = fused_cross_entropy;
   fused.decay_between = fused_decay_between;

@@ -321,10 +321,15 @@ at::Tensor ParallelModel::logits(const Batch& batch, cache::Cache* cache) {
   State& state = *state_;
   TORCH_CHECK(!cache || can_cache(), state.entry.architecture, " is for ", state.entry.task,
               ", which cannot continue from a cache: give whole sequences");
-  TORCH_CHECK(
-      !cache || (!batch.attention_mask.defined() && !batch.position_ids.defined() && !batch.documents.defined()),
-      "a cache counts positions itself and knows neither padding nor documents: leave out attention_mask, position_ids "
-      "and documents, or give whole sequences without a cache");
+  TORCH_CHECK(!cache || (!batch.position_ids.defined() && !batch.documents.defined()),
+              "a cache counts positions itself and knows no documents: leave out position_ids and documents, or give "
+              "whole sequences without a cache");
+  if (cache && batch.attention_mask.defined()) {
+    const std::vector<int64_t> expected = {batch.input_ids.size(0), cache->seen() + batch.input_ids.size(1)};
+    TORCH_CHECK(batch.attention_mask.sizes() == at::IntArrayRef(expected), "attention_mask of shape ",
+                batch.attention_mask.sizes(), " with a cache: give one of shape ", at::IntArrayRef(expected),
+                ", which has what the cache has seen before this forward's tokens");
+  }
   Parallel parallel = state.parallel();
   parallel.cache = cache;
   const Binding binding(parallel);
@@ -332,6 +337,7 @@ at::Tensor ParallelModel::logits(const Batch& batch, cache::Cache* cache) {
   Batch asked = copied_to(state.mesh.device(), batch);
   asked.want_logits = true;
   if (state.sentences) asked.labels.reset();  // which no embedding depends on, and whose loss would be that of a step
+  if (cache) cache->begin(asked.attention_mask);
   const at::Tensor logits =
       state.pipeline ? state.pipeline->logits(asked, state.stage_functions(0)) : state.model.forward(asked).logits;
   if (cache) cache->advance(batch.input_ids.size(1));

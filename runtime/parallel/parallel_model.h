@@ -120,8 +120,9 @@ class ParallelModel {
   StepResult evaluate(std::span<const Batch> batches, const SeeLogits& see);
 
   /// Logits [batch, seq, vocab] of one batch, on every rank. With a `cache`, those of the tokens after what the
-  /// cache has seen, all of them without padding and at the places that follow; it has seen these too afterwards. Only
-  /// where can_cache(), and right only if the cache is not spoiled then, which may differ between ranks.
+  /// cache has seen, at the places that follow; it has seen these too afterwards. Sequences of several lengths are
+  /// padded before their first token, and attention_mask [batch, seen + seq] says so in each forward. Only where
+  /// can_cache(), and right only if the cache is not spoiled then, which may differ between ranks.
   at::Tensor logits(const Batch& batch, cache::Cache* cache = nullptr);
 
   /// Whether the entry's task lets logits() continue from a cache.

@@ -284,7 +284,7 @@ struct EvalSection {
 struct SampleSection {
   std::string prompt, python = "python3";
   bool chat = false;
-  int64_t tokens = 256, top_k = 0;
+  int64_t tokens = 256, top_k = 0, batch = 16;
   double temperature = 1.0;
 
   template <class Visitor>
@@ -294,6 +294,7 @@ struct SampleSection {
     visit("tokens", tokens, "tokens to write, unless one ends the text", 1);
     visit("temperature", temperature, "0 always takes the likeliest token", 0);
     visit("top_k", top_k, "choose among the k likeliest tokens; 0 for all", 0);
+    visit("batch", batch, "texts that are continued at once, where several are given", 1);
     visit("python", python, "the Python with the package tokenizers, of models that have a tokenizer");
   }
 };

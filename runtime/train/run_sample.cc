@@ -32,7 +32,8 @@ std::optional<std::string> sample_of_run(ParallelModel& model, const RunConfig& 
   if (prompt.empty()) return {};
   if (mesh.rank() == 0) print_to(stdout, "the model continues {:?}:\n", config.sample.prompt);
   const auto tokens =
-      sample(model, prompt, config.sample, config.train.seq_len, static_cast<uint64_t>(config.train.seed), ends);
+      sample(model, {prompt}, config.sample, config.train.seq_len, static_cast<uint64_t>(config.train.seed), ends)
+          .front();
   if (mesh.rank() != 0) return {};
   ContinuedText text(*texts, prompt);
   std::string written = config.sample.prompt + (config.sample.chat ? "\n" : "");

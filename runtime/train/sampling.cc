@@ -3,92 +3,72 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "runtime/mesh/collectives.h"
+#include "runtime/parallel/mixed_bits.h"
+#include "runtime/train/continuation.h"
 
 namespace modular {
 namespace {
 
-/// What a model predicts for the token after a growing text: from a cache where that gives what the whole text
-/// would, else from the whole text. Collective; the logits of rank 0 alone need be right.
-class Continuation {
- public:
-  /// Looks back at most `context` tokens, of a text that grows to `longest`.
-  Continuation(ParallelModel& model, int64_t context, int64_t longest)
-      : model_(model), context_(context), expected_(std::min(context, longest)), may_cache_(model.can_cache()) {}
+/// Who draws for the text at `place`: the first one's numbers are those of `seed` itself.
+at::Generator generator_of(uint64_t seed, size_t place) {
+  return at::make_generator<at::CPUGeneratorImpl>(place == 0 ? seed : mixed(seed ^ mixed(place)));
+}
 
-  /// Logits [vocab] after `tokens`: those of the previous call, and more.
-  at::Tensor logits(at::IntArrayRef tokens) {
-    const auto size = static_cast<int64_t>(tokens.size());
-    // Once the context slides, every token of it has another position than before.
-    if (!may_cache_ || size > context_) return whole(tokens);
-    if (!cache_) cache_.emplace(expected_);
-    const int64_t seen = cache_->seen();
-    const at::Tensor logits = run(tokens.slice(static_cast<size_t>(seen)), &*cache_);
-    if (any_rank(cache_->spoiled())) {
-      cache_.reset();
-      if (seen > 0) return this->logits(tokens);  // as where rotary tables change with the length: begin with the new
-      may_cache_ = false;
-    } else if (seen > 0 && !std::exchange(is_compared_, true)) {
-      // A spec may look along the sequence by functions that know nothing of caches.
-      const at::Tensor expected = whole(tokens);
-      may_cache_ = !any_rank(model_.mesh().rank() == 0 && differ(logits, expected));
-      return expected;
+/// Has the texts [first, first + count) grow by up to options.tokens tokens.
+void grow(ParallelModel& model, std::vector<std::vector<int64_t>>& texts, size_t first, size_t count,
+          const SampleSection& options, int64_t context, uint64_t seed, const std::vector<int64_t>& ends,
+          const SampleViews& views) {
+  Mesh& mesh = model.mesh();
+  std::vector<at::Generator> generators;
+  std::vector<int64_t> rows;  // of the texts that have not ended
+  size_t longest = 0;
+  for (size_t i = first; i < first + count; ++i) {
+    generators.push_back(generator_of(seed, i));
+    rows.push_back(static_cast<int64_t>(i));
+    longest = std::max(longest, texts[i].size());
+  }
+  Continuation continuation(model, context, static_cast<int64_t>(longest) + options.tokens);
+  for (int64_t i = 0; i < options.tokens && !rows.empty(); ++i) {
+    const at::Tensor logits = continuation.logits(texts, rows);
+    // Rank 0 decides, and all ranks continue with the same tokens.
+    const at::Tensor next = at::zeros({static_cast<int64_t>(rows.size())}, at::kLong);
+    auto* tokens = next.mutable_data_ptr<int64_t>();
+    if (mesh.rank() == 0)
+      for (size_t row = 0; row < rows.size(); ++row)
+        tokens[row] = choose_token(logits[static_cast<int64_t>(row)], options,
+                                   generators[static_cast<size_t>(rows[row]) - first]);
+    broadcast(mesh.control(), next, 0, "the sampled tokens").wait();
+    std::vector<int64_t> going;
+    for (size_t row = 0; row < rows.size(); ++row) {
+      if (std::ranges::find(ends, tokens[row]) != ends.end()) continue;
+      const auto text = static_cast<size_t>(rows[row]);
+      going.push_back(rows[row]);
+      texts[text].push_back(tokens[row]);
+      if (views.token) views.token(text, tokens[row]);
     }
-    return logits;
+    rows = std::move(going);
   }
-
- private:
-  at::Tensor whole(at::IntArrayRef tokens) {
-    return run(tokens.slice(tokens.size() - std::min(tokens.size(), static_cast<size_t>(context_))), nullptr);
-  }
-
-  at::Tensor run(at::IntArrayRef tokens, cache::Cache* cache) {
-    Batch batch;
-    batch.input_ids = at::tensor(tokens, at::kLong).unsqueeze(0).to(model_.mesh().device());
-    return model_.logits(batch, cache)[0][-1].to(at::kCPU, at::kFloat);
-  }
-
-  /// Whether they are further apart than rounding, bfloat16's too, has them.
-  static bool differ(const at::Tensor& logits, const at::Tensor& expected) {
-    return !((logits - expected).norm() <= 0.1 * (expected - expected.mean()).norm()).item<bool>();
-  }
-
-  bool any_rank(bool value) { return modular::any_rank(model_.mesh().control(), value, "whether a cache is of use"); }
-
-  ParallelModel& model_;
-  int64_t context_;
-  int64_t expected_;
-  bool may_cache_;
-  std::optional<cache::Cache> cache_;
-  bool is_compared_ = false;
-};
+}
 
 }  // namespace
 
-std::vector<int64_t> sample(ParallelModel& model, std::vector<int64_t> prompt, const SampleSection& options,
-                            int64_t context, uint64_t seed, const std::vector<int64_t>& ends,
-                            const std::function<void(int64_t)>& written) {
-  TORCH_INTERNAL_ASSERT(!prompt.empty());
-  auto& mesh = model.mesh();
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  std::vector<int64_t> tokens = std::move(prompt);
-  const auto prompt_size = static_cast<std::ptrdiff_t>(tokens.size());
-  Continuation continuation(model, context, static_cast<int64_t>(tokens.size()) + options.tokens);
-  for (int64_t i = 0; i < options.tokens; ++i) {
-    const at::Tensor logits = continuation.logits(tokens);
-    // Rank 0 decides, and all ranks continue with the same token.
-    at::Tensor next = at::zeros({1}, at::kLong);
-    if (mesh.rank() == 0) next.fill_(choose_token(logits, options, generator));
-    broadcast(mesh.control(), next, 0, "the sampled token").wait();
-    const auto token = next.item<int64_t>();
-    if (std::ranges::find(ends, token) != ends.end()) break;
-    tokens.push_back(token);
-    if (written) written(tokens.back());
+std::vector<std::vector<int64_t>> sample(ParallelModel& model, const std::vector<std::vector<int64_t>>& prompts,
+                                         const SampleSection& options, int64_t context, uint64_t seed,
+                                         const std::vector<int64_t>& ends, const SampleViews& views) {
+  std::vector<std::vector<int64_t>> texts = prompts;
+  for (const auto& prompt : prompts) TORCH_INTERNAL_ASSERT(!prompt.empty());
+  for (size_t first = 0; first < texts.size(); first += static_cast<size_t>(options.batch)) {
+    const size_t end = std::min(texts.size(), first + static_cast<size_t>(options.batch));
+    grow(model, texts, first, end - first, options, context, seed, ends, views);
+    for (size_t i = first; i < end; ++i) {
+      texts[i].erase(texts[i].begin(), texts[i].begin() + static_cast<std::ptrdiff_t>(prompts[i].size()));
+      if (views.text) views.text(i, texts[i]);
+    }
   }
-  return {tokens.begin() + prompt_size, tokens.end()};
+  return texts;
 }
 
 int64_t choose_token(const at::Tensor& logits, const SampleSection& options, at::Generator& generator) {

@@ -106,6 +106,90 @@ TEST(Cache, AttentionSeesWhatCameBefore) {
   fused = before;
 }
 
+/// Computes [batch, size, …] of positions [first, first + size) of sequences that begin at `begin`; what is before that
+/// is padding where there is a cache.
+using PaddedPart = std::function<at::Tensor(int64_t begin, int64_t first, int64_t size)>;
+
+/// Expects sequences behind padding to be what they are without it.
+void expect_padding_is_hidden(const PaddedPart& part) {
+  constexpr int64_t kBegin = 5;
+  const at::Tensor expected = part(kBegin, kBegin, kSeq - kBegin);
+  cache::Cache cache;
+  const Installed installed(cache);
+  std::vector<at::Tensor> parts;
+  for (const int64_t size : {9, 1, 1, 8}) {
+    const int64_t end = cache.seen() + size;
+    cache.begin((at::arange(end) >= kBegin).unsqueeze(0).expand({kBatch, end}));
+    parts.push_back(part(kBegin, cache.seen(), size));
+    cache.advance(size);
+  }
+  EXPECT_FALSE(cache.spoiled());
+  EXPECT_TRUE(at::allclose(at::cat(parts, 1).narrow(1, kBegin, kSeq - kBegin), expected, 1e-5, 1e-5));
+}
+
+/// A batch of `size` tokens, with the padding of what the cache has seen and of these.
+Batch padded_batch(int64_t size) {
+  Batch batch;
+  batch.input_ids = at::zeros({kBatch, size}, at::kLong);
+  if (bound.cache) batch.attention_mask = bound.cache->padding();
+  return batch;
+}
+
+TEST(Cache, PaddingBeforeASequenceIsHidden) {
+  at::set_num_threads(1);
+  const FusedFunctions before = fused;
+  at::manual_seed(6);
+  const at::Tensor query = at::randn({kBatch, 4, kSeq, 8}), key = at::randn({kBatch, 2, kSeq, 8});
+  const at::Tensor value = at::randn({kBatch, 2, kSeq, 6}), x = at::randn({kBatch, kSeq, 3});
+  const at::Tensor weight = at::randn({3, 1, 4}), bias = at::randn({3});
+  for (const bool is_fused : {false, true}) {
+    if (is_fused) install_fused_functions();
+    for (const int64_t window : {0, 1, 4})
+      for (const std::optional<double> softcap : {std::optional<double>(), std::optional<double>(2.0)})
+        expect_padding_is_hidden([&](int64_t, int64_t first, int64_t size) {
+          const auto of = [&](const at::Tensor& each) { return each.narrow(2, first, size); };
+          return attention(of(query), of(key), of(value), causal_mask(padded_batch(size), window), 0.3, softcap);
+        });
+  }
+  fused = before;
+  expect_padding_is_hidden(
+      [&](int64_t, int64_t first, int64_t size) { return causal_conv1d(x.narrow(1, first, size), weight, bias); });
+  expect_padding_is_hidden([&](int64_t begin, int64_t first, int64_t size) {
+    const at::Tensor positions = position_ids(padded_batch(size));
+    return (bound.cache ? positions : positions + (first - begin))
+        .unsqueeze(-1)
+        .expand({kBatch, size, 1})
+        .to(at::kFloat);
+  });
+}
+
+TEST(Cache, SlidingWindowsKeepNoMoreThanTheySee) {
+  constexpr int64_t kReach = 3;
+  const at::Tensor keys = at::arange(60.0).view({1, 1, 60, 1});
+  for (const int64_t prompt : {1, 3, 4, 20}) {
+    cache::Cache cache;
+    const Installed installed(cache);
+    for (int64_t first = 0; first < 60; first = cache.seen()) {
+      const int64_t size = first == 0 ? prompt : 1, kept = std::min(first, kReach);
+      const at::Tensor found = cache.append(keys.narrow(2, first, size), kReach);
+      EXPECT_TRUE(at::equal(found, keys.narrow(2, first - kept, kept + size)));
+      if (first > 0) EXPECT_LE(found.storage().nbytes(), std::max(2 * kReach + 1, prompt) * sizeof(float));
+      cache.advance(size);
+    }
+  }
+}
+
+TEST(Cache, GoesOnWithSomeOfItsRows) {
+  const at::Tensor keys = at::randn({3, 2, 9, 4}), rows = at::tensor({0, 2}, at::kLong);
+  cache::Cache cache;
+  const Installed installed(cache);
+  cache.append(keys.narrow(2, 0, 5));
+  cache.advance(5);
+  cache.keep_rows(rows);
+  const at::Tensor some = keys.index_select(0, rows);
+  EXPECT_TRUE(at::equal(cache.append(some.narrow(2, 5, 4)), some));
+}
+
 TEST(Cache, PositionsGoOn) {
   Batch batch;
   batch.input_ids = at::zeros({kBatch, 3}, at::kLong);

@@ -11,6 +11,9 @@
 #include <cstdlib>
 #include <limits>
 #include <string_view>
+#include <utility>
+
+#include "runtime/ops/cpu/narrow_products.h"
 
 #include "runtime/ops/cpu/kernels.h"
 
@@ -197,6 +200,27 @@ TEST_F(Products, AreMadeByTheLibraryThatIsAskedFor) {
   } else if (std::string_view(asked) == "amx" && cpu::amx_present()) {
     EXPECT_EQ(cpu::products_library(), "AMX");
   }
+}
+
+TEST_F(Products, OfFewRowsAreRight) {
+  const at::NoGradGuard no_grad;
+  for (const auto type : {at::kFloat, at::kBFloat16})
+    for (const int64_t rows : {1, 2, 3, 7, 8, 13, 16, 17})
+      for (const auto& [in, out] : {std::pair<int64_t, int64_t>{32, 1}, {96, 5}, {576, 131}, {1536, 64}, {40, 64}}) {
+        SCOPED_TRACE(::testing::Message() << type << ' ' << rows << " x " << in << " x " << out);
+        const Tensor x = at::randn({rows, in}).to(type), weight = at::randn({out, in}).to(type);
+        const Tensor bias = at::randn({out}).to(type), product = wide(x).mm(wide(weight).t());
+        const double rounding = type == at::kFloat ? 2e-6 : 8e-3;
+        EXPECT_LE(largest_error(at::mm(x, weight.t()), product), rounding);
+        EXPECT_LE(largest_error(at::addmm(bias, x, weight.t()), product + wide(bias)), rounding);
+        const Tensor apart = at::zeros({rows, 2 * in}, type).narrow(1, 0, in).copy_(x);
+        EXPECT_LE(largest_error(at::mm(apart, weight.t()), product), rounding);
+        EXPECT_EQ(cpu::narrow_product(x, weight.t()).defined(), rows <= 16 && in % 32 == 0);
+      }
+}
+
+TEST_F(Products, OfFewRowsAreTheLibrarysInTraining) {
+  EXPECT_FALSE(cpu::narrow_product(at::randn({2, 32}), at::randn({8, 32}).t()).defined());
 }
 
 }  // namespace

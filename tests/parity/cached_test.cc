@@ -112,6 +112,69 @@ TEST(Cached, LogitsAreThoseOfTransformersCachedGeneration) {
   }
 }
 
+/// A batch's rows cut to several lengths and padded before them: row r leaves out its last tokens, kLess times r.
+struct Ragged {
+  static constexpr int64_t kLess = 4, kSteps = 3;
+  const at::Tensor& ids;
+  int64_t rows = ids.size(0), longest = ids.size(1) - kSteps;
+
+  /// Of a row's tokens, those of its prompt; kSteps follow.
+  int64_t prompt(int64_t row) const { return longest - kLess * row; }
+  at::Tensor present(int64_t seen) const {
+    std::vector<at::Tensor> of_rows;
+    for (int64_t row = 0; row < rows; ++row) of_rows.push_back(at::arange(seen) >= longest - prompt(row));
+    return at::stack(of_rows);
+  }
+  Batch prompts() const {
+    Batch batch;
+    std::vector<at::Tensor> of_rows;
+    for (int64_t row = 0; row < rows; ++row)
+      of_rows.push_back(at::constant_pad_nd(ids[row].narrow(0, 0, prompt(row)), {longest - prompt(row), 0}));
+    batch.input_ids = at::stack(of_rows), batch.attention_mask = present(longest);
+    return batch;
+  }
+  Batch step(int64_t number) const {
+    Batch batch;
+    std::vector<at::Tensor> of_rows;
+    for (int64_t row = 0; row < rows; ++row) of_rows.push_back(ids[row].narrow(0, prompt(row) + number, 1));
+    batch.input_ids = at::stack(of_rows), batch.attention_mask = present(longest + number + 1);
+    return batch;
+  }
+};
+
+/// The largest difference between logits of rows that are generated together and those of each row by itself.
+double padded_against_alone(Loaded& of, bool& spoiled) {
+  const Ragged ragged{of.batch.input_ids};
+  cache::Cache cache;
+  double largest = 0.0;
+  for (int64_t number = 0; number <= Ragged::kSteps; ++number) {
+    const Batch batch = number == 0 ? ragged.prompts() : ragged.step(number - 1);
+    const at::Tensor logits = of.model.logits(batch, &cache);
+    if ((spoiled = cache.spoiled())) return 0.0;
+    for (int64_t row = 0; row < ragged.rows; ++row) {
+      Batch alone;
+      alone.input_ids = ragged.ids.narrow(0, row, 1).narrow(1, 0, ragged.prompt(row) + number);
+      largest = std::max(largest, largest_difference(logits[row][-1], of.model.logits(alone)[0][-1]));
+    }
+  }
+  return largest;
+}
+
+TEST(Cached, SequencesOfSeveralLengthsAreWhatEachIsAlone) {
+  at::set_num_threads(1);
+  Mesh mesh(Environment{}, MeshShape{});
+  for (const fs::path& folder : parity::folders("numbers")) {
+    if (!can_cache(folder)) continue;
+    const std::string name = folder.filename();
+    SCOPED_TRACE(name);
+    Loaded loaded(folder, mesh);
+    if (loaded.batch.feature_ids.defined() || loaded.batch.feature_values.defined()) continue;
+    bool spoiled = false;
+    EXPECT_LE(padded_against_alone(loaded, spoiled), 1e-5);
+    EXPECT_EQ(spoiled, name.ends_with("rope-dynamic") || name.ends_with("longrope-long"));
+  }
+}
+
 TEST(Cached, EveryMeshKeepsItsOwnPart) {
   for (const MeshShape shape :
        {MeshShape{{1, 1, 1, 1, 1, 2}}, MeshShape{{2, 1, 1, 1, 1, 1}}, MeshShape{{1, 1, 2, 1, 1, 2}}}) {

@@ -5,7 +5,10 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "generated/llama.h"
 #include "tests/parallel/training_runs.h"
@@ -82,7 +85,7 @@ Sampled sampled(Mesh& mesh, const std::function<void(llama::LlamaConfig&)>& conf
   std::vector<int64_t> text = {3, 1, 4, 1};
   SampleSection section = options(/*temperature=*/0.0, /*top_k=*/0);
   section.tokens = kTokens;
-  result.tokens = sample(model, text, section, kContext, /*seed=*/1, /*ends=*/{});
+  result.tokens = sample(model, {text}, section, kContext, /*seed=*/1, /*ends=*/{}).front();
   result.sizes = sizes;
   for (int64_t i = 0; i < kTokens; ++i) {
     const size_t first = text.size() - std::min(text.size(), static_cast<size_t>(kContext));
@@ -141,6 +144,126 @@ TEST(Sample, EveryMeshWritesTheSame) {
     reports.insert(reports.end(), of_mesh.begin(), of_mesh.end());
   }
   for (const auto& report : reports) EXPECT_EQ(report, tokens);
+}
+
+/// A small Llama, and the rows and tokens of each of its forwards.
+class Batches {
+ public:
+  explicit Batches(Mesh& mesh, const std::function<void(llama::LlamaConfig&)>& configure = {},
+                   const std::function<void(Outputs&)>& change = {}) {
+    at::set_num_threads(1);
+    entry_.make = [this, change, make = entry_.make](const AnyConfig& config) {
+      Model model = make(config);
+      model.forward = [this, change, forward = model.forward](const Batch& batch) {
+        forwards.emplace_back(batch.input_ids.size(0), batch.input_ids.size(1));
+        Outputs outputs = forward(batch);
+        if (change) change(outputs);
+        return outputs;
+      };
+      return model;
+    };
+    config_ = testing::tiny_config(entry_, {{"initializer_range", 0.6}});
+    if (configure) configure(dynamic_cast<ConfigOf<llama::LlamaConfig>&>(*config_).value);
+    model_.emplace(entry_, *config_, mesh, ParallelOptions(), /*seed=*/5);
+  }
+
+  std::vector<std::vector<int64_t>> continued(const std::vector<std::vector<int64_t>>& prompts, int64_t batch,
+                                              double temperature = 0.0, const std::vector<int64_t>& ends = {}) {
+    forwards.clear();
+    SampleSection section = options(temperature, /*top_k=*/0);
+    section.tokens = kTokens, section.batch = batch;
+    return sample(*model_, prompts, section, kContext, /*seed=*/1, ends);
+  }
+
+  std::vector<std::pair<int64_t, int64_t>> forwards;
+
+ private:
+  Entry entry_ = testing::entry_of("LlamaForCausalLM");
+  std::unique_ptr<AnyConfig> config_;
+  std::optional<ParallelModel> model_;
+};
+
+// The last tokens of each text are written while its context slides, of the longer prompts first.
+const std::vector<std::vector<int64_t>> kPrompts = {{3, 1, 4, 1}, {5, 9}, {2, 6, 5, 3, 5, 8, 9}, {7, 9, 3, 2}, {3}};
+
+/// What each prompt gives when it is the only one of its batch.
+std::vector<std::vector<int64_t>> one_by_one(Batches& model, double temperature) {
+  return model.continued(kPrompts, /*batch=*/1, temperature);
+}
+
+TEST(SampleBatches, GiveWhatEachPromptGivesAlone) {
+  Mesh mesh(Environment{}, MeshShape{});
+  Batches model(mesh);
+  for (const double temperature : {0.0, 1.0}) {
+    const auto expected = one_by_one(model, temperature);
+    for (const int64_t batch : {2, 3, 16}) EXPECT_EQ(model.continued(kPrompts, batch, temperature), expected) << batch;
+  }
+}
+
+TEST(SampleBatches, DrawForEachPlaceByItself) {
+  Mesh mesh(Environment{}, MeshShape{});
+  Batches model(mesh);
+  const auto texts = model.continued({{3, 1, 4, 1}, {3, 1, 4, 1}}, /*batch=*/2, /*temperature=*/1.0);
+  EXPECT_NE(texts[0], texts[1]) << "the same numbers for both";
+  EXPECT_EQ(model.continued({{3, 1, 4, 1}}, /*batch=*/1, /*temperature=*/1.0)[0], texts[0]);
+}
+
+TEST(SampleBatches, ReadEachTokenOnce) {
+  Mesh mesh(Environment{}, MeshShape{});
+  Batches model(mesh);
+  model.continued({{3, 1, 4, 1}, {5, 9}}, /*batch=*/2);
+  // The shortest text, padded and with its first cached token, is held against it alone. The first text slides from its
+  // 13th token on.
+  std::vector<std::pair<int64_t, int64_t>> expected = {{2, 4}, {1, 2}, {2, 1}, {1, 3}};
+  for (int i = 0; i < 7; ++i) expected.emplace_back(2, 1);
+  for (int i = 0; i < 2; ++i) expected.insert(expected.end(), {{1, 12}, {1, 1}});
+  for (int i = 0; i < 5; ++i) expected.emplace_back(2, 12);
+  EXPECT_EQ(model.forwards, expected);
+}
+
+TEST(SampleBatches, LoseTextsThatHaveEnded) {
+  Mesh mesh(Environment{}, MeshShape{});
+  Batches model(mesh);
+  const auto unending = model.continued(kPrompts, /*batch=*/16);
+  const int64_t end = unending[2][3];
+  const auto texts = model.continued(kPrompts, /*batch=*/16, /*temperature=*/0.0, {end});
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const auto until = std::ranges::find(unending[i], end);
+    EXPECT_EQ(texts[i], std::vector<int64_t>(unending[i].begin(), until)) << i;
+  }
+  EXPECT_LT(model.forwards.back().first, 5);
+}
+
+TEST(SampleBatches, RunByLengthWherePaddingCannotBeHidden) {
+  Mesh mesh(Environment{}, MeshShape{});
+  Batches by_itself(mesh, {}, [](Outputs& outputs) { outputs.logits = outputs.logits.cumsum(1); });
+  EXPECT_EQ(by_itself.continued(kPrompts, /*batch=*/16), one_by_one(by_itself, 0.0));
+  Batches by_length(mesh, [](llama::LlamaConfig& config) {
+    config.max_position_embeddings = 5;
+    config.rope_parameters.rope_type = "dynamic";
+    config.rope_parameters.factor = 4.0;
+  });
+  EXPECT_EQ(by_length.continued(kPrompts, /*batch=*/16), one_by_one(by_length, 0.0));
+}
+
+TEST(SampleBatches, AreTheSameOnEveryMesh) {
+  const auto flat = [](const std::vector<std::vector<int64_t>>& texts) {
+    testing::Report report;
+    for (const auto& text : texts) report.insert(report.end(), text.begin(), text.end());
+    return report;
+  };
+  Mesh mesh(Environment{}, MeshShape{});
+  Batches alone(mesh);
+  const testing::Report expected = flat(alone.continued(kPrompts, /*batch=*/3, /*temperature=*/1.0));
+  for (const MeshShape shape :
+       {MeshShape{{1, 1, 1, 1, 1, 2}}, MeshShape{{2, 1, 1, 1, 1, 1}}, MeshShape{{1, 1, 2, 1, 1, 1}}}) {
+    const auto of_ranks = testing::run_ranks(static_cast<int>(shape.ranks()), [&](const Environment& environment) {
+      Mesh own(environment, shape);
+      Batches model(own);
+      return flat(model.continued(kPrompts, /*batch=*/3, /*temperature=*/1.0));
+    });
+    for (const auto& report : of_ranks) EXPECT_EQ(report, expected);
+  }
 }
 
 }  // namespace

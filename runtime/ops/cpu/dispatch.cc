@@ -1,5 +1,7 @@
 #include "runtime/ops/cpu/attention_kernel.h"
+#include "runtime/ops/cpu/cached_attention_kernel.h"
 #include "runtime/ops/cpu/kernels.h"
+#include "runtime/ops/cpu/narrow_kernel.h"
 
 #ifdef MODULAR_HAS_AMX
 #include <cpuid.h>
@@ -17,7 +19,11 @@ namespace modular::cpu {
   extern const Kernels<float> float_kernels_##level;            \
   extern const Kernels<Bf16> bf16_kernels_##level;              \
   extern const AttentionKernels<float> float_attention_##level; \
-  extern const AttentionKernels<Bf16> bf16_attention_##level;
+  extern const AttentionKernels<Bf16> bf16_attention_##level;   \
+  extern const CachedAttention<float> float_cached_##level;     \
+  extern const CachedAttention<Bf16> bf16_cached_##level;       \
+  extern const NarrowKernels<float> float_narrow_##level;       \
+  extern const NarrowKernels<Bf16> bf16_narrow_##level;
 
 MODULAR_DECLARE(baseline)
 #ifdef MODULAR_X86_LEVELS
@@ -27,6 +33,7 @@ MODULAR_DECLARE(v4)
 #undef MODULAR_DECLARE
 #ifdef MODULAR_HAS_AMX
 extern const AttentionKernels<Bf16> bf16_attention_amx;
+extern const NarrowKernels<Bf16> bf16_narrow_amx;
 #endif
 
 namespace {
@@ -95,6 +102,10 @@ constexpr Kernels<T> skipped_kernels = {.rms_norm = nothing,
                                         .dropout = nothing};
 template <class T>
 constexpr AttentionKernels<T> skipped_attention = {.forward = nothing, .backward = nothing};
+template <class T>
+constexpr CachedAttention<T> skipped_cached = nothing;
+template <class T>
+constexpr NarrowKernels<T> skipped_narrow = {.pack = nothing, .multiply = nothing};
 
 }  // namespace
 
@@ -126,6 +137,27 @@ const AttentionKernels<Bf16>& attention_kernels<Bf16>() {
   if (level() == Level::amx) return bf16_attention_amx;
 #endif
   return MODULAR_SELECT(bf16_attention);
+}
+
+template <>
+CachedAttention<float> cached_attention_kernel<float>() {
+  return skipping ? skipped_cached<float> : MODULAR_SELECT(float_cached);
+}
+template <>
+CachedAttention<Bf16> cached_attention_kernel<Bf16>() {
+  return skipping ? skipped_cached<Bf16> : MODULAR_SELECT(bf16_cached);
+}
+template <>
+const NarrowKernels<float>& narrow_kernels<float>() {
+  return skipping ? skipped_narrow<float> : MODULAR_SELECT(float_narrow);
+}
+template <>
+const NarrowKernels<Bf16>& narrow_kernels<Bf16>() {
+  if (skipping) return skipped_narrow<Bf16>;
+#ifdef MODULAR_HAS_AMX
+  if (level() == Level::amx) return bf16_narrow_amx;
+#endif
+  return MODULAR_SELECT(bf16_narrow);
 }
 
 bool amx_present() { return level() == Level::amx; }

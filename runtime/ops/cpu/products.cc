@@ -13,6 +13,7 @@
 
 #include "runtime/ops/cpu/amx_products.h"
 #include "runtime/ops/cpu/kernels.h"
+#include "runtime/ops/cpu/narrow_products.h"
 #include "runtime/ops/cpu/replace_kernels.h"
 
 namespace at::native {
@@ -127,13 +128,39 @@ Library choose_library() {
   return has_onednn && is_amd() ? Library::onednn : Library::mkl;
 }
 
+using Mm = Tensor (*)(const Tensor&, const Tensor&);
+using Addmm = Tensor (*)(const Tensor&, const Tensor&, const Tensor&, const at::Scalar&, const at::Scalar&);
+
+/// A library's products, but for those of few rows in generation.
+template <Mm otherwise>
+Tensor mm_or_narrow(const Tensor& left, const Tensor& right) {
+  Tensor product = narrow_product(left, right);
+  return product.defined() ? product : otherwise(left, right);
+}
+
+template <Addmm otherwise>
+Tensor addmm_or_narrow(const Tensor& bias, const Tensor& left, const Tensor& right, const at::Scalar& beta,
+                       const at::Scalar& alpha) {
+  if (is_layer_bias(bias, right) && beta.equal(1) && alpha.equal(1))
+    if (Tensor product = narrow_product(left, right); product.defined()) return product.add_(bias);
+  return otherwise(bias, left, right, beta, alpha);
+}
+
+template <Mm mm, Addmm addmm>
+void install(torch::Library& library) {
+  library.impl("mm", mm_or_narrow<mm>);
+  library.impl("addmm", addmm_or_narrow<addmm>);
+}
+
 Library install() {
   const Library chosen = choose_library();
-  if (chosen == Library::mkl) return chosen;
   replace_kernels([&](torch::Library& library) {
-    library.impl("mm", chosen == Library::amx ? mm_by_amx : mm);
-    library.impl("addmm", chosen == Library::amx ? addmm_by_amx : addmm);
-    if (chosen == Library::amx) library.impl("bmm", bmm_by_amx);
+    if (chosen == Library::amx) {
+      library.impl("bmm", bmm_by_amx);
+      return install<mm_by_amx, addmm_by_amx>(library);
+    }
+    if (chosen == Library::onednn) return install<mm, addmm>(library);
+    install<at::cpu::mm, at::cpu::addmm>(library);
   });
   return chosen;
 }

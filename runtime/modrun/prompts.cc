@@ -1,0 +1,43 @@
+#include "runtime/modrun/prompts.h"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/checkpoint/json_text.h"
+#include "runtime/model/config.h"
+
+namespace modular {
+namespace {
+
+std::string prompt_of(const std::string& line, const std::string& place) {
+  const nlohmann::json value = parse_json(line);
+  if (value.is_discarded()) throw ConfigError(fmt::format("{}: {}", place, json_problem(std::string_view(line))));
+  if (!value.is_object() || !value.contains("prompt") || !value["prompt"].is_string())
+    throw ConfigError(
+        fmt::format("{}: {} has no text at \"prompt\": write {{\"prompt\": \"…\"}}", place, shown(value)));
+  return value["prompt"].get<std::string>();
+}
+
+}  // namespace
+
+std::vector<std::string> read_prompts(const std::filesystem::path& path) {
+  if (!std::filesystem::is_regular_file(path))
+    throw ConfigError(fmt::format("--prompts {} is no file: name one with a text in each line", path.string()));
+  std::istringstream lines(read_file(path));
+  std::vector<std::string> prompts;
+  int64_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string place = fmt::format("{}:{}", path.string(), ++number);
+    if (line.ends_with('\r')) line.pop_back();
+    prompts.push_back(path.extension() == ".jsonl" ? prompt_of(line, place) : line);
+    if (prompts.back().empty())
+      throw ConfigError(fmt::format("{}: there is no text to continue: write one, or leave the line out", place));
+  }
+  if (prompts.empty())
+    throw ConfigError(fmt::format("--prompts {} is empty: write a text to continue in each line", path.string()));
+  return prompts;
+}
+
+}  // namespace modular

@@ -1,0 +1,126 @@
+// Compiled once for each instruction set; see kernels.cc for what that forbids.
+#include "runtime/ops/cpu/cached_attention_kernel.h"
+
+#include "runtime/ops/cpu/vector_math.h"
+
+namespace modular::cpu {
+namespace {
+
+constexpr int64_t kKeyBlock = 64;      // keys that all query heads meet before the next ones are read
+constexpr int64_t kFeatureBlock = 64;  // features of values that are mixed in registers
+
+// scores[j] = query key_j for the keys of a block.
+template <class T>
+inline void score_block(const float* query, const T* key, int64_t key_row, int64_t count, int64_t dim, float* scores) {
+  int64_t j = 0;
+  for (; j + 4 <= count; j += 4) {
+    const T *one = key + j * key_row, *two = one + key_row, *three = two + key_row, *four = three + key_row;
+    float first = 0.0f, second = 0.0f, third = 0.0f, fourth = 0.0f;
+#pragma omp simd reduction(+ : first, second, third, fourth)
+    for (int64_t d = 0; d < dim; ++d) {
+      first += query[d] * load(one + d);
+      second += query[d] * load(two + d);
+      third += query[d] * load(three + d);
+      fourth += query[d] * load(four + d);
+    }
+    scores[j] = first, scores[j + 1] = second, scores[j + 2] = third, scores[j + 3] = fourth;
+  }
+  for (; j < count; ++j) {
+    float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t d = 0; d < dim; ++d) sum += query[d] * load(key + j * key_row + d);
+    scores[j] = sum;
+  }
+}
+
+// Lane by lane: compilers make no reduction over a vector of a maximum by themselves.
+inline float largest_of(const float* scores, int64_t count) {
+  constexpr int64_t kLanes = 16;
+  float lanes[kLanes];
+  for (float& lane : lanes) lane = -__builtin_inff();
+  int64_t j = 0;
+  for (; j + kLanes <= count; j += kLanes)
+    for (int64_t lane = 0; lane < kLanes; ++lane)
+      lanes[lane] = scores[j + lane] > lanes[lane] ? scores[j + lane] : lanes[lane];
+  for (; j < count; ++j) lanes[0] = scores[j] > lanes[0] ? scores[j] : lanes[0];
+  float largest = lanes[0];
+  for (const float lane : lanes) largest = lane > largest ? lane : largest;
+  return largest;
+}
+
+// The shares that the keys have in what query `i` mixes, in place of its scores: 0 where it does not see them.
+void share(const CachedAttentionShape& shape, int64_t i, float* scores) {
+  const int64_t at = shape.keys - shape.seq + i;  // the query's own place among the keys
+  const int64_t first = at > shape.reach ? at - shape.reach : 0;
+  const int64_t behind = shape.causal ? at + 1 : at + shape.reach + 1;
+  const int64_t last = behind < shape.keys ? behind : shape.keys;
+  if (shape.softcap > 0.0f)
+    for (int64_t j = first; j < last; ++j) scores[j] = __builtin_tanhf(scores[j] / shape.softcap) * shape.softcap;
+  if (shape.present)
+    for (int64_t j = first; j < last; ++j) scores[j] = shape.present[j] ? scores[j] : -__builtin_inff();
+  const float largest = largest_of(scores + first, last - first);
+  float sum = 0.0f;
+  const float base = largest == -__builtin_inff() ? 0.0f : largest;  // where nothing is seen, all shares are 0
+#pragma omp simd reduction(+ : sum)
+  for (int64_t j = first; j < last; ++j) {
+    scores[j] = exponential(scores[j] - base);
+    sum += scores[j];
+  }
+  const float factor = sum == 0.0f ? 0.0f : 1.0f / sum;
+  for (int64_t j = 0; j < first; ++j) scores[j] = 0.0f;
+#pragma omp simd
+  for (int64_t j = first; j < last; ++j) scores[j] *= factor;
+  for (int64_t j = last; j < shape.keys; ++j) scores[j] = 0.0f;
+}
+
+// mixed[0 … width) = the values' features at `value`, weighted.
+template <class T>
+inline void mix(const float* shares, const T* value, int64_t value_row, int64_t keys, int64_t width, T* mixed) {
+  float sums[kFeatureBlock] = {};
+  if (width == kFeatureBlock) {
+    for (int64_t j = 0; j < keys; ++j) {
+#pragma omp simd
+      for (int64_t d = 0; d < kFeatureBlock; ++d) sums[d] += shares[j] * load(value + j * value_row + d);
+    }
+  } else {
+    for (int64_t j = 0; j < keys; ++j)
+      for (int64_t d = 0; d < width; ++d) sums[d] += shares[j] * load(value + j * value_row + d);
+  }
+  for (int64_t d = 0; d < width; ++d) store(mixed + d, sums[d]);
+}
+
+template <class T>
+void attend(const CachedAttentionShape& shape, const T* query, const T* key, const T* value, T* output,
+            float* scratch) {
+  const int64_t rows = shape.group * shape.seq, dim = shape.dim;
+  float *queries = scratch, *scores = scratch + rows * dim;
+  for (int64_t row = 0; row < rows; ++row) {
+    const T* from = query + row / shape.seq * shape.query.head + row % shape.seq * shape.query.row;
+    for (int64_t d = 0; d < dim; ++d) queries[row * dim + d] = load(from + d) * shape.scale;
+  }
+  for (int64_t block = 0; block < shape.keys; block += kKeyBlock) {
+    const int64_t count = shape.keys - block < kKeyBlock ? shape.keys - block : kKeyBlock;
+    for (int64_t row = 0; row < rows; ++row)
+      score_block(queries + row * dim, key + block * shape.key_row, shape.key_row, count, dim,
+                  scores + row * shape.keys + block);
+  }
+  for (int64_t row = 0; row < rows; ++row) share(shape, row % shape.seq, scores + row * shape.keys);
+  // A block of features of all values is a few vectors of each; the rows that follow find them in the core's cache.
+  for (int64_t first = 0; first < shape.value_dim; first += kFeatureBlock) {
+    const int64_t width = shape.value_dim - first < kFeatureBlock ? shape.value_dim - first : kFeatureBlock;
+    for (int64_t row = 0; row < rows; ++row)
+      mix(scores + row * shape.keys, value + first, shape.value_row, shape.keys, width,
+          output + row / shape.seq * shape.output.head + row % shape.seq * shape.output.row + first);
+  }
+}
+
+}  // namespace
+
+#define MODULAR_JOIN(name, level) name##_##level
+#define MODULAR_NAME(name, level) MODULAR_JOIN(name, level)
+extern const CachedAttention<float> MODULAR_NAME(float_cached, MODULAR_LEVEL);
+extern const CachedAttention<Bf16> MODULAR_NAME(bf16_cached, MODULAR_LEVEL);
+const CachedAttention<float> MODULAR_NAME(float_cached, MODULAR_LEVEL) = attend<float>;
+const CachedAttention<Bf16> MODULAR_NAME(bf16_cached, MODULAR_LEVEL) = attend<Bf16>;
+
+}  // namespace modular::cpu
