@@ -38,12 +38,13 @@ double seconds(clockid_t clock) {
 struct Arguments {
   int threads = 2;
   std::string models = "benchmarks/models.json", model = "llama-5m";
-  std::string parallel = "fsdp";  // of several ranks: ddp, fsdp (ZeRO-3), zero1 or zero2
-  bool plain = false;             // nothing fused
-  bool bf16 = false;              // compute in bfloat16
-  bool shares = false;            // print where a step's time goes, and stop
-  bool roof = false;              // print what the machine can do and each kind of operation against it, and stop
-  double dropout = -1.0;          // of attention's shares, of the Llamas; what the config says where it is negative
+  std::string parallel = "fsdp";       // of several ranks: ddp, fsdp (ZeRO-3), zero1 or zero2
+  bool plain = false;                  // nothing fused
+  bool bf16 = false;                   // compute in bfloat16
+  std::vector<std::string> recompute;  // operations whose results are computed again in the backward
+  bool shares = false;                 // print where a step's time goes, and stop
+  bool roof = false;                   // print what the machine can do and each kind of operation against it, and stop
+  double dropout = -1.0;  // of attention's shares, of the Llamas; what the config says where it is negative
 };
 
 Arguments parse(int count, char** values) {
@@ -67,6 +68,9 @@ Arguments parse(int count, char** values) {
       arguments.dropout = std::stod(values[++i]);
     } else if (name == "--plain") {
       arguments.plain = true;
+    } else if (name == "--recompute") {
+      TORCH_CHECK(i + 1 < count, name, " needs a value");
+      arguments.recompute.emplace_back(values[++i]);
     } else if (name == "--bf16") {
       arguments.bf16 = true;
     } else if (name == "--shares") {
@@ -125,6 +129,7 @@ int main(int count, char** values) {
   Mesh mesh(environment, shape, {.device = at::kCPU, .collective_timeout = std::chrono::hours(2)});
   ParallelOptions options;
   options.bf16 = arguments.bf16;
+  options.recompute.operations = arguments.recompute;
   options.zero_stage = arguments.parallel == "zero1" ? 1 : arguments.parallel == "zero2" ? 2 : 3;
   ParallelModel model(*network.entry, *network.config, mesh, options, /*seed=*/0);
   Optimizer optimizer(model.parameters(), OptimizerOptions{}, mesh);
