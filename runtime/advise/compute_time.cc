@@ -20,7 +20,7 @@ ComputeTime compute_time(const ModelProfile& model, const Layout& layout, double
 }
 
 double update_seconds(double elements, const ModelProfile& model, const Cluster& cluster) {
-  constexpr double kGradient = 4.0 * 4.0;    // read for the norm, clipped in place, read
+  constexpr double kGradient = 3.0 * 4.0;    // read for the norm, read, and written as it was clipped
   constexpr double kParameters = 2.0 * 4.0;  // read and written
   const double bytes = kGradient + kParameters + 2.0 * model.optimizer_bytes + model.gathered_bytes;
   return elements * bytes / cluster.speed_of_memory();

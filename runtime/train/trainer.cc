@@ -351,9 +351,11 @@ class Trainer {
       optimizer_.step(lr, clipping_to(config_.optim.max_grad_norm, gradient));
       model_.parameters_changed();
     }
+    set_waiting("what the step finds");
     const int64_t numbers = launched.numbers.numel();
     const at::Tensor found =
         at::cat({launched.numbers, at::stack({gradient.norm, gradient.is_finite})}).cpu().contiguous();
+    set_waiting({});
     launched.numbers = found.narrow(0, 0, numbers);
     const double* const of_gradient = found.const_data_ptr<double>() + numbers;
     const bool finite = of_gradient[1] != 0.0;

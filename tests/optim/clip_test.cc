@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <tuple>
 
 #include "runtime/optim/optimizer.h"
+#include "tests/support/counted_device.h"
 
 namespace modular {
 namespace {
@@ -78,40 +80,49 @@ TEST(GradientNorm, SaysWhetherItAndTheLossAreFinite) {
   EXPECT_EQ(is_finite(INFINITY, 3.0), 0.0);
 }
 
-GradientNorm of_norm(double norm, bool is_finite = true) {
-  return {.norm = at::full({}, norm, at::kDouble), .is_finite = at::full({}, is_finite ? 1.0 : 0.0, at::kDouble)};
-}
+struct Said {
+  double norm;
+  bool is_finite = true;
+};
 
-/// What one update makes of 1 where the gradient is `gradient`, whose norm is said to be `norm`.
-double updated(const std::string& optimizer, double gradient, double max_norm, const GradientNorm& norm) {
-  auto mesh = alone();
-  std::vector<ShardedParameter> parameters = {with_gradient(at::full({3, 3}, gradient))};
-  parameters[0].layer_matrix = true;
-  parameters[0].local.fill_(1.0);
-  Optimizer(parameters, {.name = optimizer, .eps = 0.5, .momentum = 0.0}, mesh)
-      .step(/*lr=*/0.1, clipping_to(max_norm, norm));
-  return parameters[0].local[0][0].item<double>();
-}
-
-class Clipped : public ::testing::TestWithParam<std::string> {};
+/// By optimizer, and by whether the parameters are on a device whose numbers the host does not look at.
+class Clipped : public ::testing::TestWithParam<std::tuple<std::string, bool>> {
+ protected:
+  /// What one update makes of 1 where the gradient is `gradient`, of which `said` is said.
+  static double updated(double gradient, double max_norm, const Said& said) {
+    const auto& [optimizer, is_elsewhere] = GetParam();
+    const at::Device device = is_elsewhere ? testing::counted_device() : at::Device(at::kCPU);
+    const auto number = [&](double value) {
+      return at::full({}, value, at::TensorOptions().dtype(at::kDouble).device(device));
+    };
+    Mesh mesh({}, {}, {.device = device});
+    std::vector<ShardedParameter> parameters = {with_gradient(at::full({3, 3}, gradient).to(device))};
+    parameters[0].layer_matrix = true;
+    parameters[0].local.fill_(1.0);
+    Optimizer(parameters, {.name = optimizer, .eps = 0.5, .momentum = 0.0}, mesh)
+        .step(/*lr=*/0.1,
+              clipping_to(max_norm, {.norm = number(said.norm), .is_finite = number(said.is_finite ? 1.0 : 0.0)}));
+    return parameters[0].local.cpu()[0][0].item<double>();
+  }
+};
 
 TEST_P(Clipped, ScalesDownToTheLargestNormAndNeverUp) {
-  const auto with = [&](double gradient, double max_norm, double norm) {
-    return updated(GetParam(), gradient, max_norm, of_norm(norm));
-  };
-  EXPECT_EQ(with(2.0, 1.0, 4.0), with(0.5, 0.0, 4.0));
-  EXPECT_EQ(with(2.0, 4.0, 4.0), with(2.0, 0.0, 4.0));
-  EXPECT_EQ(with(2.0, 8.0, 4.0), with(2.0, 0.0, 4.0));
+  EXPECT_EQ(updated(2.0, 1.0, {4.0}), updated(0.5, 0.0, {4.0}));
+  EXPECT_EQ(updated(2.0, 4.0, {4.0}), updated(2.0, 0.0, {4.0}));
+  EXPECT_EQ(updated(2.0, 8.0, {4.0}), updated(2.0, 0.0, {4.0}));
 }
 
 TEST_P(Clipped, NothingIsUpdatedByWhatIsNotFinite) {
-  EXPECT_EQ(updated(GetParam(), NAN, 1.0, of_norm(NAN, /*is_finite=*/false)), 1.0);
-  EXPECT_EQ(updated(GetParam(), 2.0, 1.0, of_norm(6.0, /*is_finite=*/false)), 1.0) << "it is the loss that is not";
-  EXPECT_NE(updated(GetParam(), 2.0, 1.0, of_norm(6.0)), 1.0);
+  EXPECT_EQ(updated(NAN, 1.0, {NAN, /*is_finite=*/false}), 1.0);
+  EXPECT_EQ(updated(2.0, 1.0, {6.0, /*is_finite=*/false}), 1.0) << "it is the loss that is not";
+  EXPECT_NE(updated(2.0, 1.0, {6.0}), 1.0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Optimizers, Clipped, ::testing::Values("adamw", "sgd", "adafactor", "muon"),
-                         [](const auto& optimizer) { return optimizer.param; });
+INSTANTIATE_TEST_SUITE_P(Optimizers, Clipped,
+                         ::testing::Combine(::testing::Values("adamw", "sgd", "adafactor", "muon"), ::testing::Bool()),
+                         [](const auto& test) {
+                           return std::get<0>(test.param) + (std::get<1>(test.param) ? "_on_a_device" : "");
+                         });
 
 }  // namespace
 }  // namespace modular

@@ -1,9 +1,12 @@
 // libmodular_cuda's entry: NCCL's backend and the choice of a GPU.
 #include <ATen/Context.h>
+#include <c10/core/AllocatorConfig.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+#include <cstdlib>
 
 #include "runtime/mesh/cuda_library.h"
 
@@ -19,6 +22,9 @@ class NvidiaLibrary final : public CudaLibrary {
     // float32 means float32 in convolutions too, and products in bfloat16 are summed in float32.
     at::globalContext().setAllowTF32CuDNN(false);
     at::globalContext().setAllowBF16ReductionCuBLAS(false);
+    // Units of other sizes come and go in each step: segments that grow leave no holes between them.
+    if (!std::getenv("PYTORCH_CUDA_ALLOC_CONF") && !std::getenv("PYTORCH_ALLOC_CONF"))
+      c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
   }
 
   std::string name_of(const at::Device& device) const override {
@@ -32,7 +38,8 @@ class NvidiaLibrary final : public CudaLibrary {
 
   c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const Store& store, const GroupSpec& spec,
                                                       const at::Device& device) const override {
-    auto options = c10d::ProcessGroupNCCL::Options::create();
+    // What FSDP gathers ahead is not to queue behind the products that run meanwhile.
+    auto options = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);
     options->timeout = spec.timeout;
     options->group_name = spec.name;
     options->group_desc = spec.description;
