@@ -16,7 +16,7 @@ using at::Tensor;
 /// Queries of more tokens are worth a library's products.
 constexpr int64_t kMostQueries = 4;
 /// Scores that are worth a thread.
-constexpr int64_t kGrain = 2048;
+constexpr int64_t kScoresOfThread = 2048;
 
 bool suits(const Tensor& query, const Tensor& keys, const Tensor& values, const AttentionMask& mask) {
   const auto is_alike = [&](const Tensor& other) {
@@ -57,7 +57,7 @@ Tensor cached_attention(const Tensor& query, const Tensor& keys, const Tensor& v
   const Tensor output = at::empty({batch, shape.seq, heads * shape.value_dim}, query.options());
   with_element_type(query, [&](auto element) {
     using T = decltype(element);
-    const int64_t grain = std::max<int64_t>(1, kGrain / (group * shape.seq * shape.keys));
+    const int64_t grain = std::max<int64_t>(1, kScoresOfThread / (group * shape.seq * shape.keys));
     parallel_ranges(batch * kv_heads, grain, [&](int64_t first, int64_t last) {
       const Tensor scratch = at::empty({cached_attention_scratch(shape)}, at::kFloat);
       CachedAttentionShape own = shape;

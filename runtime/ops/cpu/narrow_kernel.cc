@@ -16,17 +16,17 @@ constexpr int64_t kVector = 4, kTileRows = 4, kTileOutputs = 2;
 #endif
 static_assert(kNarrowStep % (2 * kVector) == 0);
 
-typedef float Vector __attribute__((vector_size(kVector * sizeof(float)), aligned(sizeof(float)), may_alias));
-typedef uint32_t Bits __attribute__((vector_size(kVector * sizeof(float)), aligned(2), may_alias));
+using Vector = float __attribute__((vector_size(kVector * sizeof(float)), aligned(sizeof(float)), may_alias));
+using Bits = uint32_t __attribute__((vector_size(kVector * sizeof(float)), aligned(2), may_alias));
 
-inline Vector load_vector(const float* p) { return *reinterpret_cast<const Vector*>(p); }
+inline Vector vector_at(const float* p) { return *reinterpret_cast<const Vector*>(p); }
 
 // Two vectors of a row of the weight. Of bfloat16 they are the elements at even and at odd places, each of which is
 // half of a word of 32 bits.
 struct Pair {
   Vector one, other;
 };
-inline Pair load_pair(const float* p) { return {load_vector(p), load_vector(p + kVector)}; }
+inline Pair load_pair(const float* p) { return {vector_at(p), vector_at(p + kVector)}; }
 inline Pair load_pair(const Bf16* p) {
   const Bits bits = *reinterpret_cast<const Bits*>(p);
   return {reinterpret_cast<Vector>(bits << 16), reinterpret_cast<Vector>(bits & 0xffff0000u)};
@@ -63,8 +63,7 @@ inline void tile(const float* packed, const T* weight, T* y, int64_t y_row, int6
     for (int64_t n = 0; n < outputs; ++n) factors[n] = load_pair(weight + n * features + k);
 #pragma GCC unroll 8
     for (int64_t m = 0; m < rows; ++m) {
-      const Vector one = load_vector(packed + m * features + k),
-                   other = load_vector(packed + m * features + k + kVector);
+      const Vector one = vector_at(packed + m * features + k), other = vector_at(packed + m * features + k + kVector);
 #pragma GCC unroll 8
       for (int64_t n = 0; n < outputs; ++n) {
         sums[m][n] += one * factors[n].one;

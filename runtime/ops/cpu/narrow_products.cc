@@ -14,7 +14,7 @@ namespace {
 using at::Tensor;
 
 /// The least part of a weight that is worth a thread, in multiplications.
-constexpr int64_t kGrain = 32768;
+constexpr int64_t kWeightsOfThread = 32768;
 
 bool is_narrow(const Tensor& left, const Tensor& right) {
   if (at::GradMode::is_enabled() || left.dim() != 2 || right.dim() != 2) return false;
@@ -36,7 +36,7 @@ Tensor narrow_product(const Tensor& left, const Tensor& right) {
     using T = decltype(element);
     const NarrowKernels<T>& kernels = narrow_kernels<T>();
     kernels.pack(read<T>(left), left.stride(0), write<float>(packed), rows, features);
-    parallel_ranges(outputs, std::max<int64_t>(1, kGrain / features), [&](int64_t first, int64_t last) {
+    parallel_ranges(outputs, std::max<int64_t>(1, kWeightsOfThread / features), [&](int64_t first, int64_t last) {
       kernels.multiply(read<float>(packed), read<T>(right), write<T>(result), outputs, rows, features, first, last);
     });
   });
