@@ -17,8 +17,7 @@ namespace modular {
 struct AttentionMask {
   bool causal = false;           // a query sees itself and the keys before it, none after it
   std::optional<int64_t> reach;  // how far away from its query a key may stand
-  Tensor padding;                // [batch, keys] bool, false for padding, which no query sees; keys that a cache
-                                 // keeps no longer have their places before the others
+  Tensor padding;                // [batch, keys] bool, false for padding, which no query sees; dropped keys come first
   Tensor documents;              // [batch, keys] int64: a query sees the keys of its own document
 
   /// Calls `visit(Tensor&)` for each.

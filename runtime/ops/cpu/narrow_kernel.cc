@@ -8,47 +8,47 @@ namespace {
 
 // A tile of sums takes most of the registers: kTileRows rows of x by kTileOutputs of the weight.
 #if defined(__AVX512F__)
-constexpr int64_t kLanes = 16, kTileRows = 8, kTileOutputs = 3;
+constexpr int64_t kVector = 16, kTileRows = 8, kTileOutputs = 3;
 #elif defined(__AVX2__)
-constexpr int64_t kLanes = 8, kTileRows = 4, kTileOutputs = 2;
+constexpr int64_t kVector = 8, kTileRows = 4, kTileOutputs = 2;
 #else
-constexpr int64_t kLanes = 4, kTileRows = 4, kTileOutputs = 2;
+constexpr int64_t kVector = 4, kTileRows = 4, kTileOutputs = 2;
 #endif
-static_assert(kNarrowStep % (2 * kLanes) == 0);
+static_assert(kNarrowStep % (2 * kVector) == 0);
 
-typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float)), aligned(sizeof(float)), may_alias));
-typedef uint32_t Bits __attribute__((vector_size(kLanes * sizeof(float)), aligned(2), may_alias));
+using Vector = float __attribute__((vector_size(kVector * sizeof(float)), aligned(sizeof(float)), may_alias));
+using Bits = uint32_t __attribute__((vector_size(kVector * sizeof(float)), aligned(2), may_alias));
 
-inline Lanes load_lanes(const float* p) { return *reinterpret_cast<const Lanes*>(p); }
+inline Vector vector_at(const float* p) { return *reinterpret_cast<const Vector*>(p); }
 
 // Two vectors of a row of the weight. Of bfloat16 they are the elements at even and at odd places, each of which is
 // half of a word of 32 bits.
 struct Pair {
-  Lanes one, other;
+  Vector one, other;
 };
-inline Pair load_pair(const float* p) { return {load_lanes(p), load_lanes(p + kLanes)}; }
+inline Pair load_pair(const float* p) { return {vector_at(p), vector_at(p + kVector)}; }
 inline Pair load_pair(const Bf16* p) {
   const Bits bits = *reinterpret_cast<const Bits*>(p);
-  return {reinterpret_cast<Lanes>(bits << 16), reinterpret_cast<Lanes>(bits & 0xffff0000u)};
+  return {reinterpret_cast<Vector>(bits << 16), reinterpret_cast<Vector>(bits & 0xffff0000u)};
 }
 
 // Rows of x in the order of these pairs.
 template <class T>
 void pack(const T* x, int64_t x_row, float* packed, int64_t rows, int64_t features) {
   for (int64_t row = 0; row < rows; ++row, x += x_row, packed += features)
-    for (int64_t first = 0; first < features; first += 2 * kLanes)
-      for (int64_t i = 0; i < kLanes; ++i) {
+    for (int64_t first = 0; first < features; first += 2 * kVector)
+      for (int64_t i = 0; i < kVector; ++i) {
         const bool is_half = sizeof(T) == 2;
         packed[first + i] = load(x + first + (is_half ? 2 * i : i));
-        packed[first + kLanes + i] = load(x + first + (is_half ? 2 * i + 1 : kLanes + i));
+        packed[first + kVector + i] = load(x + first + (is_half ? 2 * i + 1 : kVector + i));
       }
 }
 
-inline float sum_of(Lanes value) {
-  float lanes[kLanes];
-  *reinterpret_cast<Lanes*>(lanes) = value;
+inline float sum_of(Vector value) {
+  float lanes[kVector];
+  *reinterpret_cast<Vector*>(lanes) = value;
 #pragma GCC unroll 4
-  for (int64_t half = kLanes / 2; half > 0; half /= 2)
+  for (int64_t half = kVector / 2; half > 0; half /= 2)
 #pragma GCC unroll 8
     for (int64_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
   return lanes[0];
@@ -56,14 +56,14 @@ inline float sum_of(Lanes value) {
 
 template <int64_t rows, int64_t outputs, class T>
 inline void tile(const float* packed, const T* weight, T* y, int64_t y_row, int64_t features) {
-  Lanes sums[rows][outputs] = {};
-  for (int64_t k = 0; k < features; k += 2 * kLanes) {
+  Vector sums[rows][outputs] = {};
+  for (int64_t k = 0; k < features; k += 2 * kVector) {
     Pair factors[outputs];
 #pragma GCC unroll 8
     for (int64_t n = 0; n < outputs; ++n) factors[n] = load_pair(weight + n * features + k);
 #pragma GCC unroll 8
     for (int64_t m = 0; m < rows; ++m) {
-      const Lanes one = load_lanes(packed + m * features + k), other = load_lanes(packed + m * features + k + kLanes);
+      const Vector one = vector_at(packed + m * features + k), other = vector_at(packed + m * features + k + kVector);
 #pragma GCC unroll 8
       for (int64_t n = 0; n < outputs; ++n) {
         sums[m][n] += one * factors[n].one;
