@@ -58,6 +58,10 @@ GROUPS = [
         "modrun --nproc-per-node 2 train --set model.checkpoint=mpnet-base --set model.entry=MPNetModel --set data.format=examples --set 'data.paths=[\"pairs\"]' --set train.batch_size=64 --set train.steps=500 --set sentences.scale=20 --set train.dir=runs/pairs": SHORT,
         "modrun export runs/pairs/checkpoints out": "",
     }),
+    (f"printf '#include <\\nnamespace \\n' > questions.txt && modrun train presets/demo.toml{SHORT} --set train.dir=runs/a", {
+        "modrun sample runs/a --prompts questions.txt": " --set sample.tokens=4",
+        "modrun sample runs/a --prompts questions.txt --set sample.batch=16": " --set sample.tokens=4",
+    }),
     ("for number in $(seq 60); do cp data/web/0.txt data/$number.txt; done", {
         "cd data && find . -name '*.txt' -printf '%s %P\\n' > texts.manifest": "",
         "modrun train presets/demo.toml --set 'data.paths=[\"data/texts.manifest\"]'": f"{SHORT} --set train.dir=runs/manifest",
