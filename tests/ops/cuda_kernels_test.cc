@@ -127,12 +127,17 @@ TYPED_TEST(CudaKernels, CrossEntropy) {
     TestFixture::Launch::cross_entropy_backward(data<float>(grad), data<T>(logits), data<int64_t>(targets),
                                                 data<float>(log_sum_exp), data<T>(dlogits), rows, vocab, kIgnoredTarget,
                                                 nullptr);
+    const Tensor in_place = this->like(logits).copy_(logits);
+    TestFixture::Launch::cross_entropy_backward(data<float>(grad), data<T>(in_place), data<int64_t>(targets),
+                                                data<float>(log_sum_exp), data<T>(in_place), rows, vocab,
+                                                kIgnoredTarget, nullptr);
     const Tensor wide = leaf(logits);
     const Tensor expected = at::cross_entropy_loss(wide, targets, {}, at::Reduction::None, kIgnoredTarget);
     const auto gradients = torch::autograd::grad({expected.sum()}, {wide}, {grad.to(at::kDouble)});
     expect_near(losses, expected, 2e-6, "the losses");
     expect_near(log_sum_exp, wide.logsumexp(-1).masked_fill(targets.eq(kIgnoredTarget), 0), 2e-6, "the normalizers");
     expect_near(dlogits, gradients[0], kTolerance<T>, "the gradient");
+    expect_near(in_place, gradients[0], kTolerance<T>, "the gradient in the logits' place");
   }
 }
 

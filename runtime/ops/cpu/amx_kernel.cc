@@ -96,14 +96,14 @@ inline void multiply_panels(const MatrixProduct<float>&, const DepthBlock& block
 // Sums of bfloat16 stand in a matrix of their own between blocks of depth.
 inline void multiply_panels(const MatrixProduct<Bf16>& product, const DepthBlock& block, const char* left,
                             const char* right, int64_t tiles, const Corner<Bf16>& corner, int64_t row, int64_t column) {
-  float* const kept = product.sums ? product.sums + row * product.sums_row + column : nullptr;
+  float* const kept = product.sums ? product.sums + row * kAmxSums + column : nullptr;
   if (block.is_last) ask_for(corner);
   if (block.is_first)
     zero_sums();
   else
-    load_sums(kept, product.sums_row);
+    load_sums(kept, kAmxSums);
   add_panels(corner.at, left, right, tiles);
-  if (!block.is_last) return store_sums(kept, product.sums_row);
+  if (!block.is_last) return store_sums(kept, kAmxSums);
   alignas(64) float sums[kAmxPanel * kAmxPanel];
   store_sums(sums, kAmxPanel);
   memory_barrier();
@@ -112,6 +112,7 @@ inline void multiply_panels(const MatrixProduct<Bf16>& product, const DepthBlock
 
 // Packed columns that stay in a core's second cache while rows pass by.
 constexpr int64_t kRightBytes = int64_t{5} << 18;
+static_assert(kRightBytes / (amx_depth_block<Bf16>() * kAmxPanel * 2) * kAmxPanel == kAmxSums);
 
 template <class T>
 bool multiply(const MatrixProduct<T>& product, const MatrixPart& part, char* scratch) {
@@ -142,7 +143,7 @@ bool multiply(const MatrixProduct<T>& product, const MatrixPart& part, char* scr
                                     end_column - j < kAmxPanel ? end_column - j : kAmxPanel,
                                     adds_bias ? product.bias + j : nullptr};
           multiply_panels(product, block, left_panel, right_panels + (j - column) / kAmxPanel * panel_bytes, tiles,
-                          corner, i, j);
+                          corner, i - part.first_row, j - column);
         }
       }
     }

@@ -26,8 +26,7 @@ struct MatrixProduct {
   const float* bias;  // [columns], or null
   T* result;          // rows of [columns], `result_row` apart
   int64_t result_row;
-  float* sums;  // of bfloat16 deeper than one block of depth: [padded rows][padded columns] float32, else null
-  int64_t sums_row;
+  float* sums;  // of bfloat16 deeper than a block of depth, for a part: [padded rows][kAmxSums] float32; else null
 };
 
 /// A part of a product's result.
@@ -44,6 +43,8 @@ constexpr int64_t amx_depth_block() {
   return sizeof(T) == 4 ? 512 : 1024;
 }
 inline constexpr int64_t kAmxScratch = int64_t{3} << 19;
+/// Columns of a product deeper than a block whose sums stand side by side.
+inline constexpr int64_t kAmxSums = 640;
 
 /// Writes a part of the result. What an element is does not depend on how a result is divided. Of float32, false where
 /// an operand holds infinities, NaNs, or numbers that bfloat16 rounds to infinity: what was written is then of no use.

@@ -14,6 +14,7 @@
 #include "runtime/ops/cpu/tensors.h"
 
 namespace modular::cpu {
+#ifdef MODULAR_HAS_AMX
 namespace {
 
 char* scratch() {
@@ -54,16 +55,12 @@ MatrixOperand<T> operand(const at::Tensor& matrices, int64_t index, int64_t row_
   return {first, matrices.stride(row_dimension), matrices.stride(-3 - row_dimension)};
 }
 
-#ifdef MODULAR_HAS_AMX
 /// Whether both operands were finite, as far as that is known.
 template <class T>
 bool multiply(const at::Tensor& left, const at::Tensor& right, const at::Tensor& bias, const at::Tensor& result) {
   const int64_t matrices = left.dim() == 3 ? left.size(0) : 1;
   const int64_t rows = left.size(-2), columns = right.size(-1), depth = left.size(-1);
-  at::Tensor sums;
-  if (sizeof(T) < sizeof(float) && depth > amx_depth_block<T>())
-    sums = at::empty({matrices, panels(rows) * kAmxPanel, panels(columns) * kAmxPanel}, at::kFloat);
-  const auto product_of = [&](int64_t index) {
+  const auto product_of = [&](int64_t index, float* sums) {
     return MatrixProduct<T>{.rows = rows,
                             .columns = columns,
                             .depth = depth,
@@ -72,31 +69,31 @@ bool multiply(const at::Tensor& left, const at::Tensor& right, const at::Tensor&
                             .bias = bias.defined() ? read<float>(bias) : nullptr,
                             .result = write<T>(result) + index * rows * columns,
                             .result_row = columns,
-                            .sums = sums.defined() ? write<float>(sums) + index * sums.stride(0) : nullptr,
-                            .sums_row = sums.defined() ? sums.size(2) : 0};
+                            .sums = sums};
   };
   const Division division = divide(rows, columns, std::max<int64_t>(1, parallel_width() / matrices));
   const int64_t parts = division.of_rows * division.of_columns;
   const int64_t rows_each = (panels(rows) + division.of_rows - 1) / division.of_rows * kAmxPanel;
   const int64_t columns_each = (panels(columns) + division.of_columns - 1) / division.of_columns * kAmxPanel;
   std::atomic<bool> finite = true;
+  const bool in_blocks = sizeof(T) < sizeof(float) && depth > amx_depth_block<T>();
   parallel_ranges(matrices * parts, 1, [&](int64_t first, int64_t last) {
+    const at::Tensor sums = in_blocks ? at::empty({rows_each, kAmxSums}, at::kFloat) : at::Tensor();
     for (int64_t piece = first; piece < last; ++piece) {
       const int64_t row = piece % parts / division.of_columns * rows_each;
       const int64_t column = piece % division.of_columns * columns_each;
       const MatrixPart part = {row, std::min(rows, row + rows_each), column, std::min(columns, column + columns_each)};
       if (part.first_row >= part.last_row || part.first_column >= part.last_column) continue;
-      if (!amx_multiply(product_of(piece / parts), part, scratch())) finite = false;
+      if (!amx_multiply(product_of(piece / parts, in_blocks ? write<float>(sums) : nullptr), part, scratch()))
+        finite = false;
     }
   });
   return finite;
 }
-#endif
 
 }  // namespace
 
 at::Tensor amx_product(const at::Tensor& left, const at::Tensor& right, const at::Tensor& bias) {
-#ifdef MODULAR_HAS_AMX
   auto sizes = left.sizes().vec();
   sizes.back() = right.size(-1);
   at::Tensor result = at::empty(sizes, left.options());
@@ -104,9 +101,11 @@ at::Tensor amx_product(const at::Tensor& left, const at::Tensor& right, const at
   const bool finite = with_element_type(
       left, [&](auto element) { return multiply<decltype(element)>(left, right, wide_bias, result); });
   return finite ? result : at::Tensor();
-#else
-  TORCH_INTERNAL_ASSERT(false, "built without AMX");
-#endif
 }
+#else
+at::Tensor amx_product(const at::Tensor&, const at::Tensor&, const at::Tensor&) {
+  TORCH_INTERNAL_ASSERT(false, "built without AMX");
+}
+#endif
 
 }  // namespace modular::cpu

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/model/parallel.h"
 #include "runtime/ops/cpu/narrow_kernel.h"
 #include "runtime/ops/cpu/parallel.h"
 #include "runtime/ops/cpu/tensors.h"
@@ -17,7 +18,9 @@ using at::Tensor;
 constexpr int64_t kWeightsOfThread = 32768;
 
 bool is_narrow(const Tensor& left, const Tensor& right) {
-  if (at::GradMode::is_enabled() || left.dim() != 2 || right.dim() != 2) return false;
+  // Not wherever there is no graph: the forward of a unit that is recomputed has none, and must give what its second
+  // one gives.
+  if (!bound.cache || at::GradMode::is_enabled() || left.dim() != 2 || right.dim() != 2) return false;
   const auto type = left.scalar_type();
   return (type == at::kFloat || type == at::kBFloat16) && right.scalar_type() == type && left.size(0) > 0 &&
          left.size(0) <= kNarrowRows && left.size(1) == right.size(0) && right.size(1) > 0 && left.size(1) > 0 &&

@@ -5,8 +5,8 @@
 namespace modular::cpu {
 
 /// left @ right [rows, outputs] for few rows and the transpose of a weight, as a layer makes it of the tokens of a step
-/// of generation; undefined where gradients are computed, and for other operands, which libtorch's libraries multiply
-/// faster.
+/// of generation; undefined where no cache is bound or gradients are computed, and for other operands, which libtorch's
+/// libraries multiply faster.
 /// - left [rows, features], right [features, outputs]
 at::Tensor narrow_product(const at::Tensor& left, const at::Tensor& right);
 

@@ -141,7 +141,8 @@ Tensor mm_or_narrow(const Tensor& left, const Tensor& right) {
 template <Addmm otherwise>
 Tensor addmm_or_narrow(const Tensor& bias, const Tensor& left, const Tensor& right, const at::Scalar& beta,
                        const at::Scalar& alpha) {
-  if (is_layer_bias(bias, right) && beta.equal(1) && alpha.equal(1))
+  // A sum of bfloat16 would be rounded twice.
+  if (is_layer_bias(bias, right) && bias.scalar_type() == at::kFloat && beta.equal(1) && alpha.equal(1))
     if (Tensor product = narrow_product(left, right); product.defined()) return product.add_(bias);
   return otherwise(bias, left, right, beta, alpha);
 }

@@ -241,10 +241,12 @@ __global__ void cross_entropy_backward(const float* grad, const T* logits, const
       store(dlogits + i, i == target ? of_target() : differentiate(load(logits + i)));
   } else {
     each_of_row(logits, vocab, [&](int64_t first, auto& values) {
+      // Before the store, as the gradient may take the place of the logits.
+      const bool has_target = first <= target && target < first + static_cast<int64_t>(sizeof(values) / sizeof(float));
+      const float at_target = has_target ? of_target() : 0.0f;
       for (float& value : values) value = differentiate(value);
       store(dlogits + first, values);
-      if (first <= target && target < first + static_cast<int64_t>(sizeof(values) / sizeof(float)))
-        store(dlogits + target, of_target());
+      if (has_target) store(dlogits + target, at_target);
     });
   }
 }
