@@ -72,7 +72,7 @@ int main(int count, char** values) {
   };
   if (shares) {
     generate();
-    print_shares(bf16 ? "bfloat16" : "float32", generate);
+    print_shares(bf16 ? "bfloat16" : "float32", record(generate, nullptr));
     return 0;
   }
   for (std::string line; std::getline(std::cin, line);) {
