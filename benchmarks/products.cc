@@ -1,6 +1,6 @@
 // Products of float32 matrices by MKL and by what the rule takes, in turns: those of a layer's forward, of its input's
-// gradient and of its weight's, over sizes from a token to a batch. What runtime/ops/cpu/products.cc chooses by was read
-// from here.
+// gradient and of its weight's, over sizes from a token to a batch. What runtime/ops/cpu/products.cc chooses by was
+// read from here.
 #include <ATen/ATen.h>
 #include <ATen/CPUFunctions.h>
 #include <ATen/Parallel.h>

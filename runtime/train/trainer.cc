@@ -472,7 +472,7 @@ class Trainer {
   StepTrace trace_;
 
   ReadAhead reading_{[this](const DataPosition& position) { return read(position); }};  // the next step's
-  Clock::time_point saved_at_ = Clock::now();                                                 // or begun
+  Clock::time_point saved_at_ = Clock::now();                                           // or begun
 
   int64_t step_ = 0;  // done so far
   DataPosition position_;
