@@ -113,9 +113,8 @@ void round_pairs(const Block& block, const float* rows, Bf16* to, int64_t width)
 
 void store_scaled(const float* from, float factor, int64_t dim, Bf16* to) {
   for (int64_t d = 0; d < dim; d += kTile) {
-    const auto present = static_cast<__mmask16>(dim - d >= kTile ? 0xffff : (1 << (dim - d)) - 1);
     const auto rounded = _mm512_cvtneps_pbh(_mm512_mul_ps(_mm512_loadu_ps(from + d), _mm512_set1_ps(factor)));
-    _mm256_mask_storeu_epi16(to + d, present, reinterpret_cast<const __m256i&>(rounded));
+    _mm256_mask_storeu_epi16(to + d, first_of(dim - d), reinterpret_cast<const __m256i&>(rounded));
   }
 }
 

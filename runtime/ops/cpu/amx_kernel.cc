@@ -32,8 +32,6 @@ void add_panels(const float*, const char* left_panel, const char* right_panel, i
   }
 }
 
-inline __mmask16 first_of(int64_t count) { return static_cast<__mmask16>(count >= kTile ? 0xffff : (1 << count) - 1); }
-
 // A corner of a result, from sums [kAmxPanel][kAmxPanel]; `bias` is null or that of its columns.
 template <class T>
 struct Corner {

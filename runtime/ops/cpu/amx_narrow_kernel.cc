@@ -26,9 +26,9 @@ void pack_rows(const Bf16* x, int64_t x_row, float* packed, int64_t rows, int64_
 void write_outputs(const float* sums, Bf16* y, int64_t y_row, int64_t rows, int64_t outputs) {
   __m512 by_row[kTile];
   transpose(sums, kTile, by_row);
-  const auto mask = static_cast<__mmask16>((1U << outputs) - 1);
   for (int64_t row = 0; row < rows; ++row)
-    _mm256_mask_storeu_epi16(y + row * y_row, mask, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(by_row[row])));
+    _mm256_mask_storeu_epi16(y + row * y_row, first_of(outputs),
+                             reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(by_row[row])));
 }
 
 // 64 outputs, whose rows of the weight are read ahead for the next ones.

@@ -12,6 +12,9 @@ namespace {
 // A tile: 16 rows of 64 bytes, which are 16 pairs of bfloat16 or 16 float32 each.
 constexpr int64_t kTile = 16, kTileBytes = 1024, kTileDepth = 32;
 
+// The first elements of a vector of float32.
+inline __mmask16 first_of(int64_t count) { return static_cast<__mmask16>(count >= kTile ? 0xffff : (1 << count) - 1); }
+
 // Parts that an element consists of.
 template <class T>
 constexpr int kParts = sizeof(T) == 4 ? 3 : 1;

@@ -216,8 +216,6 @@ void backward(const AttentionShape& shape, const T* query, const T* key, const T
 
 }  // namespace
 
-#define MODULAR_JOIN(name, level) name##_##level
-#define MODULAR_NAME(name, level) MODULAR_JOIN(name, level)
 extern const AttentionKernels<float> MODULAR_NAME(float_attention, MODULAR_LEVEL);
 extern const AttentionKernels<Bf16> MODULAR_NAME(bf16_attention, MODULAR_LEVEL);
 const AttentionKernels<float> MODULAR_NAME(float_attention, MODULAR_LEVEL) = {forward<float>, backward<float>};

@@ -33,21 +33,6 @@ inline void score_block(const float* query, const T* key, int64_t key_row, int64
   }
 }
 
-// Lane by lane: compilers make no reduction over a vector of a maximum by themselves.
-inline float largest_of(const float* scores, int64_t count) {
-  constexpr int64_t kLanes = 16;
-  float lanes[kLanes];
-  for (float& lane : lanes) lane = -__builtin_inff();
-  int64_t j = 0;
-  for (; j + kLanes <= count; j += kLanes)
-    for (int64_t lane = 0; lane < kLanes; ++lane)
-      lanes[lane] = scores[j + lane] > lanes[lane] ? scores[j + lane] : lanes[lane];
-  for (; j < count; ++j) lanes[0] = scores[j] > lanes[0] ? scores[j] : lanes[0];
-  float largest = lanes[0];
-  for (const float lane : lanes) largest = lane > largest ? lane : largest;
-  return largest;
-}
-
 // The shares that the keys have in what query `i` mixes, in place of its scores: 0 where it does not see them.
 void share(const CachedAttentionShape& shape, int64_t i, float* scores) {
   const int64_t at = shape.keys - shape.seq + i;  // the query's own place among the keys
@@ -58,7 +43,7 @@ void share(const CachedAttentionShape& shape, int64_t i, float* scores) {
     for (int64_t j = first; j < last; ++j) scores[j] = __builtin_tanhf(scores[j] / shape.softcap) * shape.softcap;
   if (shape.present)
     for (int64_t j = first; j < last; ++j) scores[j] = shape.present[j] ? scores[j] : -__builtin_inff();
-  const float largest = largest_of(scores + first, last - first);
+  const float largest = maximum(scores + first, last - first);
   float sum = 0.0f;
   const float base = largest == -__builtin_inff() ? 0.0f : largest;  // where nothing is seen, all shares are 0
 #pragma omp simd reduction(+ : sum)
@@ -116,8 +101,6 @@ void attend(const CachedAttentionShape& shape, const T* query, const T* key, con
 
 }  // namespace
 
-#define MODULAR_JOIN(name, level) name##_##level
-#define MODULAR_NAME(name, level) MODULAR_JOIN(name, level)
 extern const CachedAttention<float> MODULAR_NAME(float_cached, MODULAR_LEVEL);
 extern const CachedAttention<Bf16> MODULAR_NAME(bf16_cached, MODULAR_LEVEL);
 const CachedAttention<float> MODULAR_NAME(float_cached, MODULAR_LEVEL) = attend<float>;

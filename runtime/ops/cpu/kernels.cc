@@ -98,26 +98,6 @@ void rotate(const T* x, const T* cos, const T* sin, T* y, int64_t half, float di
   }
 }
 
-// Lane by lane: of a maximum that NaNs do not change, compilers make no reduction over a vector by themselves.
-template <class T>
-float maximum(const T* values, int64_t count) {
-  constexpr int64_t kLanes = 32;
-  float lanes[kLanes];
-  for (float& lane : lanes) lane = -__builtin_inff();
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-#pragma omp simd
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
-      const float value = load(values + i + lane);
-      lanes[lane] = value > lanes[lane] ? value : lanes[lane];
-    }
-  }
-  for (; i < count; ++i) lanes[0] = load(values + i) > lanes[0] ? load(values + i) : lanes[0];
-  float largest = lanes[0];
-  for (const float lane : lanes) largest = lane > largest ? lane : largest;
-  return largest;
-}
-
 // In float64: an error of the normalizer is an error of every probability of its row.
 template <class T>
 double log_sum_exp(const T* logits, int64_t count) {
@@ -202,8 +182,6 @@ constexpr Kernels<T> table = {
 
 }  // namespace
 
-#define MODULAR_JOIN(name, level) name##_##level
-#define MODULAR_NAME(name, level) MODULAR_JOIN(name, level)
 extern const Kernels<float> MODULAR_NAME(float_kernels, MODULAR_LEVEL);
 extern const Kernels<Bf16> MODULAR_NAME(bf16_kernels, MODULAR_LEVEL);
 const Kernels<float> MODULAR_NAME(float_kernels, MODULAR_LEVEL) = table<float>;

@@ -109,8 +109,6 @@ void multiply(const float* packed, const T* weight, T* y, int64_t y_row, int64_t
 
 }  // namespace
 
-#define MODULAR_JOIN(name, level) name##_##level
-#define MODULAR_NAME(name, level) MODULAR_JOIN(name, level)
 extern const NarrowKernels<float> MODULAR_NAME(float_narrow, MODULAR_LEVEL);
 extern const NarrowKernels<Bf16> MODULAR_NAME(bf16_narrow, MODULAR_LEVEL);
 const NarrowKernels<float> MODULAR_NAME(float_narrow, MODULAR_LEVEL) = {pack<float>, multiply<float>};

@@ -73,23 +73,20 @@ Tensor addmm(const Tensor& bias, const Tensor& left, const Tensor& right, const 
 
 bool is_dense(const Tensor& matrices) { return matrices.stride(-2) == 1 || matrices.stride(-1) == 1; }
 
-/// Thin matrices leave most of a tile empty.
+/// Of matrices, or batches of them alike. Thin ones leave most of a tile empty.
 bool suits_amx(const Tensor& left, const Tensor& right, int64_t dimensions) {
   return left.dim() == dimensions && right.dim() == dimensions &&
          (is_large(left, right, at::kFloat) || is_large(left, right, at::kBFloat16)) && left.size(-2) >= 32 &&
-         right.size(-1) >= 32 && left.size(-1) >= 32 && is_dense(left) && is_dense(right);
+         right.size(-1) >= 32 && left.size(-1) >= 32 && is_dense(left) && is_dense(right) &&
+         (dimensions == 2 || left.size(0) == right.size(0));
 }
 
-Tensor mm_by_amx(const Tensor& left, const Tensor& right) {
-  if (!suits_amx(left, right, 2)) return at::cpu::mm(left, right);
-  Tensor product = amx_product(left, right, Tensor());
-  return product.defined() ? product : at::cpu::mm(left, right);
-}
+using Mm = Tensor (*)(const Tensor&, const Tensor&);
 
-Tensor bmm_by_amx(const Tensor& left, const Tensor& right) {
-  if (!suits_amx(left, right, 3) || left.size(0) != right.size(0)) return at::cpu::bmm(left, right);
-  Tensor product = amx_product(left, right, Tensor());
-  return product.defined() ? product : at::cpu::bmm(left, right);
+template <int64_t dimensions, Mm otherwise>
+Tensor by_amx(const Tensor& left, const Tensor& right) {
+  Tensor product = suits_amx(left, right, dimensions) ? amx_product(left, right, Tensor()) : Tensor();
+  return product.defined() ? product : otherwise(left, right);
 }
 
 Tensor addmm_by_amx(const Tensor& bias, const Tensor& left, const Tensor& right, const at::Scalar& beta,
@@ -128,7 +125,6 @@ Library choose_library() {
   return has_onednn && is_amd() ? Library::onednn : Library::mkl;
 }
 
-using Mm = Tensor (*)(const Tensor&, const Tensor&);
 using Addmm = Tensor (*)(const Tensor&, const Tensor&, const Tensor&, const at::Scalar&, const at::Scalar&);
 
 /// A library's products, but for those of few rows in generation.
@@ -157,8 +153,8 @@ Library install() {
   const Library chosen = choose_library();
   replace_kernels([&](torch::Library& library) {
     if (chosen == Library::amx) {
-      library.impl("bmm", bmm_by_amx);
-      return install<mm_by_amx, addmm_by_amx>(library);
+      library.impl("bmm", by_amx<3, at::cpu::bmm>);
+      return install<by_amx<2, at::cpu::mm>, addmm_by_amx>(library);
     }
     if (chosen == Library::onednn) return install<mm, addmm>(library);
     install<at::cpu::mm, at::cpu::addmm>(library);

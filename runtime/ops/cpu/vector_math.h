@@ -6,6 +6,10 @@
 
 #include "runtime/ops/cpu/kernels.h"
 
+/// What a table of kernels is called: with the instruction set that the file is compiled for.
+#define MODULAR_JOIN(name, level) name##_##level
+#define MODULAR_NAME(name, level) MODULAR_JOIN(name, level)
+
 namespace modular::cpu {
 namespace {
 
@@ -43,6 +47,26 @@ inline float exponential(float x) {
   const float result = __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, p) + power);
   // Written so that NaN comes through.
   return x < -87.3f ? 0.0f : (x > 88.0f ? __builtin_inff() : (x == x ? result : x));
+}
+
+// Lane by lane: of a maximum that NaNs do not change, compilers make no reduction over a vector by themselves.
+template <class T>
+inline float maximum(const T* values, int64_t count) {
+  constexpr int64_t kLanes = 32;
+  float lanes[kLanes];
+  for (float& lane : lanes) lane = -__builtin_inff();
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+#pragma omp simd
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const float value = load(values + i + lane);
+      lanes[lane] = value > lanes[lane] ? value : lanes[lane];
+    }
+  }
+  for (; i < count; ++i) lanes[0] = load(values + i) > lanes[0] ? load(values + i) : lanes[0];
+  float largest = lanes[0];
+  for (const float lane : lanes) largest = lane > largest ? lane : largest;
+  return largest;
 }
 
 }  // namespace
