@@ -75,6 +75,11 @@ double cached_against_whole(Loaded& of, int64_t& spoiled) {
   return largest;
 }
 
+/// Whether the case's rotary tables are of a kind that changes with the sequence's length.
+bool changes_with_length(const std::string& name) {
+  return name.ends_with("rope-dynamic") || name.ends_with("longrope-long");
+}
+
 TEST(Cached, LogitsAreThoseOfWholeSequences) {
   at::set_num_threads(1);
   Mesh mesh(Environment{}, MeshShape{});
@@ -85,9 +90,7 @@ TEST(Cached, LogitsAreThoseOfWholeSequences) {
     Loaded loaded(folder, mesh);
     int64_t spoiled = 0;
     EXPECT_LE(cached_against_whole(loaded, spoiled), 1e-5);
-    // Rotary tables of these kinds change with the sequence's length.
-    const bool changes = name.ends_with("rope-dynamic") || name.ends_with("longrope-long");
-    EXPECT_EQ(spoiled > 0, changes);
+    EXPECT_EQ(spoiled > 0, changes_with_length(name));
   }
 }
 
@@ -171,7 +174,7 @@ TEST(Cached, SequencesOfSeveralLengthsAreWhatEachIsAlone) {
     if (loaded.batch.feature_ids.defined() || loaded.batch.feature_values.defined()) continue;
     bool spoiled = false;
     EXPECT_LE(padded_against_alone(loaded, spoiled), 1e-5);
-    EXPECT_EQ(spoiled, name.ends_with("rope-dynamic") || name.ends_with("longrope-long"));
+    EXPECT_EQ(spoiled, changes_with_length(name));
   }
 }
 
