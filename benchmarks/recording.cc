@@ -38,7 +38,7 @@ std::string_view kind_of(std::string_view name) {
        {"mm", "addmm", "bmm", "baddbmm", "matmul", "linear", "_weight_int8pack_mm", "mkldnn_linear", "convolution"}},
       {"attention", {"Attention", "attention"}},
       {"norm", {"RmsNorm", "layer_norm"}},
-      {"activation", {"GatedActivation", "silu", "silu_backward", "gelu", "gelu_backward"}},
+      {"activation", {"GatedActivation", "QuickGelu", "silu", "silu_backward", "gelu", "gelu_backward"}},
       {"rotary", {"Rotary"}},
       {"dropout", {"Dropout", "dropout"}},
       {"cross entropy", {"CrossEntropy", "cross_entropy", "nll_loss", "log_softmax"}},

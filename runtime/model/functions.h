@@ -15,6 +15,13 @@
 
 namespace modular {
 
+// The plain ATen forms of the functions below.
+namespace plain {
+
+inline Tensor quick_gelu(const Tensor& x) { return x * at::sigmoid(1.702 * x); }
+
+}  // namespace plain
+
 /// An activation function by the name that config.json gives it: silu (swish), gelu, gelu_pytorch_tanh (gelu_new,
 /// gelu_fast), quick_gelu, relu or relu2. Another name is an error.
 /// - x [..., features]
@@ -23,14 +30,13 @@ inline Tensor activation(std::string_view name, const Tensor& x) {
   if (name == "silu" || name == "swish") return at::silu(x);
   if (name == "gelu") return at::gelu(x);
   if (name == "gelu_pytorch_tanh" || name == "gelu_new" || name == "gelu_fast") return at::gelu(x, "tanh");
-  if (name == "quick_gelu") return x * at::sigmoid(1.702 * x);
+  if (name == "quick_gelu") return fused.quick_gelu ? fused.quick_gelu(x) : plain::quick_gelu(x);
   if (name == "relu") return at::relu(x);
   if (name == "relu2") return at::relu(x).square();
   TORCH_CHECK(false, "unknown activation \"", std::string(name),
               "\": use silu, gelu, gelu_pytorch_tanh, quick_gelu, relu or relu2");
 }
 
-// The plain ATen forms of the functions below.
 namespace plain {
 
 /// The type in which sums over many values are made.

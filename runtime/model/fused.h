@@ -16,6 +16,7 @@ struct DropoutDraw;
 struct FusedFunctions {
   Tensor (*rms_norm)(const Tensor& x, const Tensor& weight, double eps) = nullptr;
   Tensor (*gated_activation)(std::string_view activation, const Tensor& gate, const Tensor& up) = nullptr;
+  Tensor (*quick_gelu)(const Tensor& x) = nullptr;
   Tensor (*rotary)(const Tensor& x, const Tensor& cos, const Tensor& sin) = nullptr;
   /// Drops shares as `drawn` says; null for none.
   Tensor (*attention)(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask,

@@ -11,8 +11,11 @@
 #include "runtime/model/attention.h"
 #include "runtime/model/functions.h"
 #include "runtime/model/state_space.h"
+#include "runtime/ops/cpu/activations.h"
 #include "runtime/ops/cpu/cached_attention.h"
 #include "runtime/ops/cpu/embedding.h"
+#include "runtime/ops/cpu/layer_norm.h"
+#include "runtime/ops/cpu/patches.h"
 #include "runtime/ops/cpu/products.h"
 #include "runtime/ops/fused.h"
 #include "runtime/ops/operations.h"
@@ -73,6 +76,18 @@ struct GatedActivation : Function<GatedActivation> {
     const auto function = static_cast<Gate>(context->saved_data["gate_function"].toInt());
     auto [dgate, dup] = operations_for(saved[0].device())->gated_backward(function, grads[0], saved[0], saved[1]);
     return {dgate, dup, {}};
+  }
+};
+
+struct QuickGelu : Function<QuickGelu> {
+  static Tensor forward(AutogradContext* context, const Tensor& x) {
+    context->save_for_backward({x});
+    return operations_for(x.device())->quick_gelu(x);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    refuse_second_derivative();
+    const Tensor x = context->get_saved_variables()[0];
+    return {operations_for(x.device())->quick_gelu_backward(grads[0], x)};
   }
 };
 
@@ -200,6 +215,13 @@ Tensor fused_gated_activation(std::string_view name, const Tensor& gate, const T
   return GatedActivation::apply(gate, up, static_cast<int64_t>(is_silu ? Gate::silu : Gate::gelu_tanh));
 }
 
+Tensor fused_quick_gelu(const Tensor& x) {
+  const Operations* operations = operations_for(x.device());
+  if (!operations || !operations->quick_gelu || !is_fusable(x) || x.numel() == 0) return plain::quick_gelu(x);
+  RECORD_USER_SCOPE_WITH_INPUTS("modular::QuickGelu", recorded(x));
+  return QuickGelu::apply(x);
+}
+
 Tensor fused_rotary(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   const bool fits = x.dim() == 4 && cos.dim() == 3 && cos.sizes() == sin.sizes() && cos.size(1) == x.size(2) &&
                     cos.size(2) == x.size(3) && x.size(3) % 2 == 0 && (cos.size(0) == 1 || cos.size(0) == x.size(0));
@@ -294,8 +316,12 @@ const Operations* operations_for(const at::Device& device) {
 void install_fused_functions() {
   cpu::install_products();
   cpu::install_embedding();
+  cpu::install_activations();
+  cpu::install_layer_norm();
+  cpu::install_patches();
   fused.rms_norm = fused_rms_norm;
   fused.gated_activation = fused_gated_activation;
+  fused.quick_gelu = fused_quick_gelu;
   fused.rotary = fused_rotary;
   fused.attention = fused_attention;
   fused.attention_with_biases = fused_attention_with_biases;

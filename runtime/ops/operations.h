@@ -27,6 +27,10 @@ struct Operations {
   /// The gradients of gate and up.
   std::pair<at::Tensor, at::Tensor> (*gated_backward)(Gate gate_function, const at::Tensor& grad,
                                                       const at::Tensor& gate, const at::Tensor& up);
+  /// Null where a device has none of its own.
+  at::Tensor (*quick_gelu)(const at::Tensor& x);
+  /// The gradient of x.
+  at::Tensor (*quick_gelu_backward)(const at::Tensor& grad, const at::Tensor& x);
   /// x [batch, heads, seq, head_dim], cos and sin [batch or 1, seq, head_dim]; `inverse` gives the gradient. The result
   /// is in memory as [batch, seq, heads, head_dim], which is how projections produce and consume it.
   at::Tensor (*rotary)(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, bool inverse);

@@ -137,17 +137,21 @@ void UnitParameters::start_reduction() {
 void UnitParameters::accumulate_gradients() {
   const AllocatesFor purpose(MemoryPurpose::gradients);
   const bool first = !gradient_.defined();
-  if (first) gradient_ = at::zeros({layout_.shard_size}, on_device_);
+  if (first) gradient_ = at::empty({layout_.shard_size}, on_device_);
+  int64_t written = 0;
   for (ParameterPlacement& parameter : layout_.parameters) {
     const at::Tensor grad = std::exchange(parameter.registered.mutable_grad(), {});
-    if (!grad.defined()) continue;
-    const at::Tensor sum = layout_.whole(gradient_, parameter);
-    if (first) {
-      sum.copy_(grad);
-    } else {
-      sum.add_(grad);
+    if (!first) {
+      if (grad.defined()) layout_.whole(gradient_, parameter).add_(grad);
+      continue;
     }
+    const int64_t begin = layout_.ranks * parameter.offset;
+    if (begin > written) gradient_.narrow(0, written, begin - written).zero_();  // what aligns it
+    const at::Tensor sum = layout_.whole(gradient_, parameter);
+    grad.defined() ? sum.copy_(grad) : sum.zero_();
+    written = begin + parameter.elements();
   }
+  if (first) gradient_.narrow(0, written, layout_.shard_size - written).zero_();
 }
 
 void UnitParameters::finish_reduction(bool last) {

@@ -14,6 +14,9 @@ struct Bf16 {
 /// Gates of gated feed-forward networks. GELU is its tanh form.
 enum class Gate { silu, gelu_tanh };
 
+/// Activation functions. quick_gelu is x * sigmoid(1.702 x).
+enum class Activation { silu, gelu, gelu_tanh, quick_gelu };
+
 /// What dropout drops of one plane of one sample: modular::DropoutDraw.
 struct Drop {
   uint32_t key[2];
@@ -32,6 +35,16 @@ struct Kernels {
   /// Writes dx and adds to weight_gradient [hidden].
   void (*rms_norm_backward)(const T* grad, const T* x, const float* weight, const float* inverse_rms, T* dx,
                             float* weight_gradient, int64_t rows, int64_t hidden);
+  /// y = weight * (x - mean(x)) / deviation(x) + bias; mean and inverse_deviation [rows].
+  void (*layer_norm)(const T* x, const float* weight, const float* bias, T* y, float* mean, float* inverse_deviation,
+                     int64_t rows, int64_t hidden, float eps);
+  /// Writes dx and adds to weight_gradient and bias_gradient [hidden].
+  void (*layer_norm_backward)(const T* grad, const T* x, const float* weight, const float* mean,
+                              const float* inverse_deviation, T* dx, float* weight_gradient, float* bias_gradient,
+                              int64_t rows, int64_t hidden);
+  /// y = function(x), over `count` elements.
+  void (*activate)(Activation function, const T* x, T* y, int64_t count);
+  void (*activate_backward)(Activation function, const T* grad, const T* x, T* dx, int64_t count);
   /// y = gate_function(gate) * up, over `count` elements.
   void (*gated)(Gate function, const T* gate, const T* up, T* y, int64_t count);
   void (*gated_backward)(Gate function, const T* grad, const T* gate, const T* up, T* dgate, T* dup, int64_t count);

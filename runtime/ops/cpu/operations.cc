@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/model/tensors.h"
+#include "runtime/ops/cpu/activations.h"
 #include "runtime/ops/cpu/kernels.h"
 #include "runtime/ops/cpu/parallel.h"
 #include "runtime/ops/cpu/tensors.h"
@@ -236,6 +237,11 @@ const Operations& cpu_operations() {
       .rms_norm_backward = rms_norm_backward,
       .gated = gated,
       .gated_backward = gated_backward,
+      .quick_gelu = [](const Tensor& x) { return cpu::activate(cpu::Activation::quick_gelu, x); },
+      .quick_gelu_backward =
+          [](const Tensor& grad, const Tensor& x) {
+            return cpu::activate_backward(cpu::Activation::quick_gelu, grad, x);
+          },
       .rotary = rotary,
       .cross_entropy = cross_entropy,
       .cross_entropy_backward = cross_entropy_backward,

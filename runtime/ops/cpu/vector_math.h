@@ -28,13 +28,12 @@ inline float round_to(const Bf16*, float value) {
   return __builtin_bit_cast(float, static_cast<uint32_t>(bf16_bits(value)) << 16);
 }
 
-// exp within 2 units in the last place: 2^n * exp(r) by range reduction (Cody & Waite) and a polynomial on
-// [-ln2/2, ln2/2] (Cephes' coefficients). Below the smallest normal number it is 0.
-inline float exponential(float x) {
-  const float clamped = x < -87.3f ? -87.3f : (x > 88.0f ? 88.0f : x);
-  const float shifted = clamped * 1.44269504088896341f + 12582912.0f;  // 1.5 * 2^23: the integer is in the low bits
+// exp of what is between -87.3 and 88 within 2 units in the last place: 2^n * exp(r) by range reduction (Cody & Waite)
+// and a polynomial on [-ln2/2, ln2/2] (Cephes' coefficients).
+inline float exponential_in_range(float x) {
+  const float shifted = x * 1.44269504088896341f + 12582912.0f;  // 1.5 * 2^23: the integer is in the low bits
   const float n = shifted - 12582912.0f;
-  float r = clamped - n * 0.693359375f;
+  float r = x - n * 0.693359375f;
   r = r + n * 2.12194440e-4f;
   float p = 1.9875691500e-4f;
   p = p * r + 1.3981999507e-3f;
@@ -44,10 +43,17 @@ inline float exponential(float x) {
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1.0f;
   const uint32_t power = __builtin_bit_cast(uint32_t, shifted) << 23;
-  const float result = __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, p) + power);
-  // Written so that NaN comes through.
+  return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, p) + power);
+}
+
+// exp, which is 0 below the smallest normal number. Written so that NaN comes through.
+inline float exponential(float x) {
+  const float result = exponential_in_range(x < -87.3f ? -87.3f : (x > 88.0f ? 88.0f : x));
   return x < -87.3f ? 0.0f : (x > 88.0f ? __builtin_inff() : (x == x ? result : x));
 }
+
+// exp of what is not above 0, nor NaN; about 1e-38 where that is smaller.
+inline float exponential_of_negative(float x) { return exponential_in_range(x > -87.3f ? x : -87.3f); }
 
 // Lane by lane: of a maximum that NaNs do not change, compilers make no reduction over a vector by themselves.
 template <class T>

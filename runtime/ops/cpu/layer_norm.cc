@@ -1,0 +1,113 @@
+#include "runtime/ops/cpu/layer_norm.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUFunctions.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <tuple>
+
+#include "runtime/ops/cpu/kernels.h"
+#include "runtime/ops/cpu/parallel.h"
+#include "runtime/ops/cpu/replace_kernels.h"
+#include "runtime/ops/cpu/tensors.h"
+
+namespace modular::cpu {
+namespace {
+
+using at::Tensor;
+
+int64_t rows_per_piece(int64_t hidden) { return std::max<int64_t>(1, 16384 / hidden); }
+
+bool has_loops(const Tensor& x, c10::IntArrayRef shape, const std::optional<Tensor>& weight,
+               const std::optional<Tensor>& bias) {
+  const auto fits = [&](const std::optional<Tensor>& scale) {
+    return !scale || !scale->defined() || scale->scalar_type() == x.scalar_type();
+  };
+  return (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16) && x.numel() > 0 && shape.size() == 1 &&
+         x.dim() > 0 && x.size(-1) == shape[0] && fits(weight) && fits(bias);
+}
+
+/// In float32; where there is none, `otherwise` for each.
+Tensor wide(const std::optional<Tensor>& scale, int64_t hidden, float otherwise) {
+  if (scale && scale->defined()) return scale->to(at::kFloat).contiguous();
+  return at::full({hidden}, otherwise, at::kFloat);
+}
+
+std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& x_given, c10::SymIntArrayRef symbolic_shape,
+                                                     const std::optional<Tensor>& weight,
+                                                     const std::optional<Tensor>& bias, double eps) {
+  const auto shape = C10_AS_INTARRAYREF_SLOW(symbolic_shape);
+  if (!has_loops(x_given, shape, weight, bias)) return at::cpu::native_layer_norm(x_given, shape, weight, bias, eps);
+  const Tensor x = x_given.contiguous();
+  const int64_t hidden = x.size(-1), rows = x.numel() / hidden;
+  const Tensor y = at::empty_like(x), scales = wide(weight, hidden, 1.0F), shifts = wide(bias, hidden, 0.0F);
+  auto sizes = x.sizes().vec();
+  sizes.back() = 1;
+  const Tensor mean = at::empty(sizes, x.options().dtype(at::kFloat)), inverse_deviation = at::empty_like(mean);
+  with_element_type(x, [&](auto element) {
+    using T = decltype(element);
+    const T* from = read<T>(x);
+    const float *scale = read<float>(scales), *shift = read<float>(shifts);
+    T* to = write<T>(y);
+    float *means = write<float>(mean), *inverses = write<float>(inverse_deviation);
+    parallel_ranges(rows, rows_per_piece(hidden), [&](int64_t first, int64_t last) {
+      kernels<T>().layer_norm(from + first * hidden, scale, shift, to + first * hidden, means + first, inverses + first,
+                              last - first, hidden, static_cast<float>(eps));
+    });
+  });
+  return {y, mean, inverse_deviation};
+}
+
+std::tuple<Tensor, Tensor, Tensor> native_layer_norm_backward(const Tensor& grad_given, const Tensor& x_given,
+                                                              c10::SymIntArrayRef symbolic_shape, const Tensor& mean,
+                                                              const Tensor& inverse_deviation,
+                                                              const std::optional<Tensor>& weight,
+                                                              const std::optional<Tensor>& bias,
+                                                              std::array<bool, 3> wanted) {
+  const auto shape = C10_AS_INTARRAYREF_SLOW(symbolic_shape);
+  if (!has_loops(x_given, shape, weight, bias) || grad_given.scalar_type() != x_given.scalar_type() ||
+      mean.scalar_type() != at::kFloat)
+    return at::cpu::native_layer_norm_backward(grad_given, x_given, shape, mean, inverse_deviation, weight, bias,
+                                               wanted);
+  const Tensor x = x_given.contiguous(), grad = grad_given.contiguous();
+  const int64_t hidden = x.size(-1), rows = x.numel() / hidden;
+  const Tensor dx = at::empty_like(x), scales = wide(weight, hidden, 1.0F);
+  const Tensor means = mean.contiguous(), inverses = inverse_deviation.contiguous();
+  // As of rms_norm_backward: one row of sums for each piece.
+  const int64_t pieces = std::max<int64_t>(1, std::min(parallel_width(), rows / rows_per_piece(hidden)));
+  const int64_t piece_rows = (rows + pieces - 1) / pieces;
+  const Tensor partial = at::zeros({2, pieces, hidden}, x.options().dtype(at::kFloat));
+  with_element_type(x, [&](auto element) {
+    using T = decltype(element);
+    const T *upstream = read<T>(grad), *from = read<T>(x);
+    T* to = write<T>(dx);
+    const float *scale = read<float>(scales), *middle = read<float>(means), *inverse = read<float>(inverses);
+    float* sums = write<float>(partial);
+    parallel_ranges(pieces, 1, [&](int64_t first_piece, int64_t last_piece) {
+      for (int64_t piece = first_piece; piece < last_piece; ++piece) {
+        const int64_t first = std::min(rows, piece * piece_rows), last = std::min(rows, first + piece_rows);
+        kernels<T>().layer_norm_backward(upstream + first * hidden, from + first * hidden, scale, middle + first,
+                                         inverse + first, to + first * hidden, sums + piece * hidden,
+                                         sums + (pieces + piece) * hidden, last - first, hidden);
+      }
+    });
+  });
+  const auto summed = [&](size_t output, int64_t which) {
+    return wanted[output] ? partial[which].sum(0).to(x.scalar_type()) : Tensor();
+  };
+  return {wanted[0] ? dx : Tensor(), summed(1, 0), summed(2, 1)};
+}
+
+}  // namespace
+
+void install_layer_norm() {
+  static const bool installed = replace_kernels([](torch::Library& library) {
+    library.impl("native_layer_norm", native_layer_norm);
+    library.impl("native_layer_norm_backward", native_layer_norm_backward);
+  });
+  (void)installed;
+}
+
+}  // namespace modular::cpu

@@ -1,0 +1,107 @@
+#include "runtime/ops/cpu/patches.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CompositeExplicitAutogradFunctions.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <tuple>
+
+#include "runtime/ops/cpu/replace_kernels.h"
+
+namespace modular::cpu {
+namespace {
+
+using at::Tensor;
+
+bool cuts_into_patches(const Tensor& image, const Tensor& weight, c10::IntArrayRef stride, c10::IntArrayRef padding,
+                       c10::IntArrayRef dilation, bool transposed, int64_t groups) {
+  const auto all = [](c10::IntArrayRef values, int64_t one) {
+    return std::ranges::all_of(values, [=](int64_t value) { return value == one; });
+  };
+  return image.dim() == 4 && weight.dim() == 4 && !transposed && groups == 1 && all(padding, 0) && all(dilation, 1) &&
+         stride.size() == 2 && weight.sizes().slice(2) == stride && weight.size(2) * weight.size(3) > 1 &&
+         image.size(1) == weight.size(1) && image.size(2) >= stride[0] && image.size(3) >= stride[1] &&
+         image.numel() > 0 && image.scalar_type() == weight.scalar_type() &&
+         (image.scalar_type() == at::kFloat || image.scalar_type() == at::kBFloat16);
+}
+
+/// Rows and columns of patches in an image [batch, channels, height, width].
+struct Grid {
+  int64_t batch, channels, rows, columns, patch_rows, patch_columns;
+
+  Grid(const Tensor& image, const Tensor& weight)
+      : batch(image.size(0)),
+        channels(image.size(1)),
+        rows(image.size(2) / weight.size(2)),
+        columns(image.size(3) / weight.size(3)),
+        patch_rows(weight.size(2)),
+        patch_columns(weight.size(3)) {}
+
+  /// What lies beyond the last whole patch is in none.
+  Tensor covered(const Tensor& image) const {
+    return image.narrow(2, 0, rows * patch_rows).narrow(3, 0, columns * patch_columns);
+  }
+  /// [batch * rows * columns, channels * patch_rows * patch_columns]
+  Tensor patches(const Tensor& image) const {
+    return covered(image)
+        .unflatten(3, {columns, patch_columns})
+        .unflatten(2, {rows, patch_rows})
+        .permute({0, 2, 4, 1, 3, 5})
+        .reshape({batch * rows * columns, channels * patch_rows * patch_columns});
+  }
+};
+
+Tensor convolution(const Tensor& image, const Tensor& weight, const std::optional<Tensor>& bias,
+                   c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+                   bool transposed, c10::SymIntArrayRef output_padding, c10::SymInt groups) {
+  if (!cuts_into_patches(image, weight, C10_AS_INTARRAYREF_SLOW(stride), C10_AS_INTARRAYREF_SLOW(padding),
+                         C10_AS_INTARRAYREF_SLOW(dilation), transposed, groups.expect_int()))
+    return at::compositeexplicitautograd::convolution_symint(image, weight, bias, stride, padding, dilation, transposed,
+                                                             output_padding, groups);
+  const Grid grid(image, weight);
+  const Tensor patches = grid.patches(image), by_output = weight.flatten(1).t();
+  const Tensor product = bias && bias->defined() ? at::addmm(*bias, patches, by_output) : at::mm(patches, by_output);
+  return product.view({grid.batch, grid.rows, grid.columns, -1}).permute({0, 3, 1, 2});
+}
+
+std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad, const Tensor& image, const Tensor& weight,
+                                                        at::OptionalSymIntArrayRef bias_sizes,
+                                                        c10::SymIntArrayRef stride, c10::SymIntArrayRef padding,
+                                                        c10::SymIntArrayRef dilation, bool transposed,
+                                                        c10::SymIntArrayRef output_padding, c10::SymInt groups,
+                                                        std::array<bool, 3> wanted) {
+  if (!cuts_into_patches(image, weight, C10_AS_INTARRAYREF_SLOW(stride), C10_AS_INTARRAYREF_SLOW(padding),
+                         C10_AS_INTARRAYREF_SLOW(dilation), transposed, groups.expect_int()))
+    return at::compositeexplicitautograd::convolution_backward_symint(
+        grad, image, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, wanted);
+  const Grid grid(image, weight);
+  const Tensor by_patch = grad.permute({0, 2, 3, 1}).reshape({-1, weight.size(0)});
+  std::tuple<Tensor, Tensor, Tensor> gradients;
+  if (wanted[0]) {
+    Tensor& of_image = std::get<0>(gradients) = at::zeros_like(image, at::MemoryFormat::Contiguous);
+    const Tensor of_patches = at::mm(by_patch, weight.flatten(1));
+    grid.covered(of_image)
+        .unflatten(3, {grid.columns, grid.patch_columns})
+        .unflatten(2, {grid.rows, grid.patch_rows})
+        .copy_(
+            of_patches.view({grid.batch, grid.rows, grid.columns, grid.channels, grid.patch_rows, grid.patch_columns})
+                .permute({0, 3, 1, 4, 2, 5}));
+  }
+  if (wanted[1]) std::get<1>(gradients) = at::mm(by_patch.t(), grid.patches(image)).view(weight.sizes());
+  if (wanted[2]) std::get<2>(gradients) = by_patch.sum(0);
+  return gradients;
+}
+
+}  // namespace
+
+void install_patches() {
+  static const bool installed = replace_kernels([](torch::Library& library) {
+    library.impl("convolution", convolution);
+    library.impl("convolution_backward", convolution_backward);
+  });
+  (void)installed;
+}
+
+}  // namespace modular::cpu

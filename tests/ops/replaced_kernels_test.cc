@@ -1,0 +1,159 @@
+// The kernels that are put in place of libtorch's own on CPUs, called by libtorch's names, against its own in float64:
+// activations, the layer norm, convolutions that cut an image into patches.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "runtime/model/functions.h"
+#include "runtime/ops/fused.h"
+
+namespace modular {
+namespace {
+
+using Function = std::function<Tensor(const std::vector<Tensor>&)>;
+
+std::vector<Tensor> value_and_gradients(const Function& function, const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> leaves;
+  for (const Tensor& input : inputs) leaves.push_back(input.detach().requires_grad_());
+  const Tensor value = function(leaves);
+  at::manual_seed(7);
+  const Tensor upstream = at::randn(value.sizes(), at::kFloat).to(value.scalar_type());
+  std::vector<Tensor> results = {value.detach()};
+  for (Tensor& gradient : torch::autograd::grad({value}, leaves, {upstream})) results.push_back(std::move(gradient));
+  return results;
+}
+
+class ReplacedKernels : public testing::TestWithParam<at::ScalarType> {
+ protected:
+  void SetUp() override {
+    before_ = fused;
+    install_fused_functions();
+    at::manual_seed(1);
+  }
+  void TearDown() override { fused = before_; }
+
+  static Tensor random(at::IntArrayRef sizes) { return at::randn(sizes).to(GetParam()); }
+  // Of the norms; some roundings of the result.
+  static double tolerance() { return GetParam() == at::kFloat ? 1e-6 : 8e-3; }
+
+  // libtorch's kernels for float64 stay as they are.
+  static void expect_as_in_float64(const Function& function, const std::vector<Tensor>& inputs) {
+    std::vector<Tensor> wide;
+    for (const Tensor& input : inputs) wide.push_back(input.to(at::kDouble));
+    const auto found = value_and_gradients(function, inputs), expected = value_and_gradients(function, wide);
+    for (size_t i = 0; i < found.size(); ++i) {
+      ASSERT_EQ(found[i].sizes(), expected[i].sizes());
+      EXPECT_EQ(found[i].scalar_type(), GetParam());
+      const double norm = expected[i].norm().item<double>();
+      const double difference = (found[i].to(at::kDouble) - expected[i]).norm().item<double>();
+      EXPECT_LE(difference, tolerance() * norm + 1e-30) << (i == 0 ? "value" : "gradient of input ") << i;
+    }
+  }
+
+ private:
+  FusedFunctions before_;
+};
+
+TEST_P(ReplacedKernels, Activations) {
+  for (const char* const name : {"silu", "gelu", "gelu_pytorch_tanh", "quick_gelu"})
+    for (const int64_t size : {1, 15, 1000, 70001}) {
+      SCOPED_TRACE(testing::Message() << name << " of " << size);
+      expect_as_in_float64([=](const auto& in) { return activation(name, in[0]); }, {random({size}) * 3});
+    }
+}
+
+TEST_P(ReplacedKernels, ActivationsOfWhatIsNotContiguous) {
+  for (const char* const name : {"silu", "gelu", "gelu_pytorch_tanh", "quick_gelu"}) {
+    SCOPED_TRACE(name);
+    expect_as_in_float64([=](const auto& in) { return activation(name, in[0].transpose(1, 2)); }, {random({3, 5, 70})});
+    expect_as_in_float64([=](const auto& in) { return activation(name, in[0].narrow(2, 3, 40)); },
+                         {random({3, 5, 70})});
+    expect_as_in_float64([=](const auto& in) { return activation(name, in[0].expand({4, 9})); }, {random({9})});
+  }
+}
+
+TEST_P(ReplacedKernels, ActivationsOfExtremes) {
+  const Tensor x = at::tensor({-1e4, -100.0, -88.5, -9.0, -0.0, 9.0, 88.5, 100.0, 1e4}).to(GetParam());
+  for (const char* const name : {"silu", "gelu", "gelu_pytorch_tanh", "quick_gelu"}) {
+    SCOPED_TRACE(name);
+    const auto function = [=](const auto& in) { return activation(name, in[0]); };
+    const auto found = value_and_gradients(function, {x}),
+               expected = value_and_gradients(function, {x.to(at::kDouble)});
+    for (size_t i = 0; i < 2; ++i)
+      EXPECT_TRUE(at::allclose(found[i].to(at::kDouble), expected[i], tolerance(), 1e-6)) << found[i] << expected[i];
+    EXPECT_TRUE(activation(name, x * NAN).isnan().all().template item<bool>());
+  }
+}
+
+// Far from zero on the left GELU is what is left of a difference unless the tail is computed by itself.
+TEST_P(ReplacedKernels, TheTailOfGeluKeepsItsDigits) {
+  const Tensor x = at::linspace(-5.0, -1.0, 101).to(GetParam());
+  const Tensor wide = x.to(at::kDouble), exact = wide * 0.5 * at::erfc(wide * -M_SQRT1_2);
+  EXPECT_TRUE(at::allclose(at::gelu(x).to(at::kDouble), exact, GetParam() == at::kFloat ? 5e-6 : 4e-3, 0.0));
+}
+
+TEST_P(ReplacedKernels, LayerNorm) {
+  const std::vector<std::vector<int64_t>> shapes = {{1, 3}, {3, 5}, {2, 7, 33}, {4, 9, 256}, {300, 257}, {64}};
+  for (const auto& shape : shapes) {
+    SCOPED_TRACE(testing::PrintToString(shape));
+    const auto norm = [](const auto& in) { return at::layer_norm(in[0], {in[0].size(-1)}, in[1], in[2], 1e-5); };
+    expect_as_in_float64(norm, {random(shape), random({shape.back()}), random({shape.back()})});
+    expect_as_in_float64([](const auto& in) { return at::layer_norm(in[0], {in[0].size(-1)}); }, {random(shape)});
+  }
+}
+
+TEST_P(ReplacedKernels, LayerNormOfAViewFarFromZero) {
+  const Tensor x = GetParam() == at::kFloat ? random({6, 11, 40}) + 100.0 : random({6, 11, 40}) + 1.0;
+  const auto function = [](const auto& in) { return at::layer_norm(in[0].transpose(0, 1), {40}, in[1], in[2], 1e-5); };
+  const std::vector<Tensor> inputs = {x, random({40}), random({40})};
+  const auto found = value_and_gradients(function, inputs);
+  const auto expected =
+      value_and_gradients(function, {inputs[0].to(at::kDouble), inputs[1].to(at::kDouble), inputs[2].to(at::kDouble)});
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_TRUE(at::allclose(found[i].to(at::kDouble), expected[i], GetParam() == at::kFloat ? 1e-4 : 5e-2,
+                             GetParam() == at::kFloat ? 1e-4 : 5e-2))
+        << i;
+}
+
+TEST_P(ReplacedKernels, LayerNormKeepsItsStatisticsInFloat32) {
+  const auto [y, mean, inverse] = at::native_layer_norm(random({5, 48}), {48}, {}, {}, 1e-5);
+  EXPECT_EQ(mean.scalar_type(), at::kFloat);
+  EXPECT_EQ(inverse.sizes(), at::IntArrayRef({5, 1}));
+}
+
+TEST_P(ReplacedKernels, NormsAndActivationsOfNothing) {
+  EXPECT_EQ(at::layer_norm(random({0, 8}), {8}).sizes(), at::IntArrayRef({0, 8}));
+  EXPECT_EQ(at::gelu(random({0, 8})).sizes(), at::IntArrayRef({0, 8}));
+}
+
+Function convolution(int64_t stride, int64_t padding = 0, int64_t dilation = 1) {
+  return [=](const auto& in) {
+    return at::conv2d(in[0], in[1], in.size() > 2 ? in[2] : Tensor(), stride, padding, dilation).contiguous();
+  };
+}
+
+TEST_P(ReplacedKernels, ConvolutionsIntoPatches) {
+  expect_as_in_float64(convolution(4), {random({2, 3, 12, 8}), random({10, 3, 4, 4}), random({10})});
+  expect_as_in_float64(convolution(4), {random({2, 3, 12, 8}), random({10, 3, 4, 4})});
+  // The last rows and columns are in no patch.
+  expect_as_in_float64(convolution(4), {random({1, 2, 15, 9}), random({5, 2, 4, 4}), random({5})});
+  // An image laid out by pixels.
+  expect_as_in_float64([](const auto& in) { return convolution(4)({in[0].permute({0, 3, 1, 2}), in[1]}); },
+                       {random({2, 12, 8, 3}), random({10, 3, 4, 4})});
+}
+
+TEST_P(ReplacedKernels, OtherConvolutionsAreLibtorchs) {
+  expect_as_in_float64(convolution(2), {random({2, 3, 12, 8}), random({10, 3, 4, 4}), random({10})});
+  expect_as_in_float64(convolution(4, 1), {random({2, 3, 12, 8}), random({10, 3, 4, 4}), random({10})});
+  expect_as_in_float64(convolution(4, 0, 2), {random({2, 3, 12, 8}), random({10, 3, 4, 4}), random({10})});
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, ReplacedKernels, testing::Values(at::kFloat, at::kBFloat16),
+                         [](const auto& info) { return std::string(c10::toString(info.param)); });
+
+}  // namespace
+}  // namespace modular
