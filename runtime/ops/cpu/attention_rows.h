@@ -117,7 +117,7 @@ inline float exponentiate(const Block& block, int64_t i, float* row, float* log_
   }
   for (int64_t j = first; j < last; j += kVector)
     for (int64_t v = 0; v < kVector; ++v) {
-      const float weight = exponential(row[j + v] - largest);
+      const float weight = exponential_of_negative(row[j + v] - largest);
       row[j + v] = weight;
       sum_of[v] += weight;
     }

@@ -7,8 +7,6 @@
 namespace modular::cpu {
 namespace {
 
-inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
-
 // sqrt(2 / pi) * (x + 0.044715 x^3), doubled: gelu_tanh(x) = x * sigmoid(gelu_inner(x)).
 inline float gelu_inner(float x) { return x * (1.5957691216057308f + 0.071354816272604305f * x * x); }
 inline float gelu_inner_slope(float x) { return 1.5957691216057308f + 0.21406444881781292f * x * x; }
@@ -237,7 +235,7 @@ double log_sum_exp(const T* logits, int64_t count) {
     const int64_t last = first + kPiece < count ? first + kPiece : count;
     float piece = 0.0f;
 #pragma omp simd reduction(+ : piece)
-    for (int64_t i = first; i < last; ++i) piece += exponential(load(logits + i) - largest);
+    for (int64_t i = first; i < last; ++i) piece += exponential_of_negative(load(logits + i) - largest);
     sum += static_cast<double>(piece);
   }
   return static_cast<double>(largest) + __builtin_log(sum);

@@ -29,7 +29,7 @@ inline float round_to(const Bf16*, float value) {
 }
 
 // exp of what is between -87.3 and 88 within 2 units in the last place: 2^n * exp(r) by range reduction (Cody & Waite)
-// and a polynomial on [-ln2/2, ln2/2] (Cephes' coefficients).
+// and a polynomial on [-ln2/2, ln2/2] (Cephes' coefficients). NaN comes through.
 inline float exponential_in_range(float x) {
   const float shifted = x * 1.44269504088896341f + 12582912.0f;  // 1.5 * 2^23: the integer is in the low bits
   const float n = shifted - 12582912.0f;
@@ -42,18 +42,16 @@ inline float exponential_in_range(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1.0f;
-  const uint32_t power = __builtin_bit_cast(uint32_t, shifted) << 23;
-  return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, p) + power);
+  const uint32_t power = (__builtin_bit_cast(uint32_t, shifted) << 23) + 0x3f800000u;
+  return p * __builtin_bit_cast(float, power);
 }
 
-// exp, which is 0 below the smallest normal number. Written so that NaN comes through.
-inline float exponential(float x) {
-  const float result = exponential_in_range(x < -87.3f ? -87.3f : (x > 88.0f ? 88.0f : x));
-  return x < -87.3f ? 0.0f : (x > 88.0f ? __builtin_inff() : (x == x ? result : x));
-}
+// exp of what is not above 0. Below the smallest normal number it is 0.
+inline float exponential_of_negative(float x) { return x < -87.3f ? 0.0f : exponential_in_range(x); }
 
-// exp of what is not above 0, nor NaN; about 1e-38 where that is smaller.
-inline float exponential_of_negative(float x) { return exponential_in_range(x > -87.3f ? x : -87.3f); }
+inline float exponential(float x) { return x > 88.0f ? __builtin_inff() : exponential_of_negative(x); }
+
+inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
 
 // Lane by lane: of a maximum that NaNs do not change, compilers make no reduction over a vector by themselves.
 template <class T>
