@@ -110,12 +110,9 @@ Fused of_attention(Values inputs) {
 }
 
 /// Of our fused functions, the values of the size of the first input that a forward and a backward read and write.
-const std::map<std::string_view, std::pair<int, int>> kPasses = {{"RmsNorm", {2, 3}},
-                                                                 {"GatedActivation", {3, 5}},
-                                                                 {"QuickGelu", {2, 3}},
-                                                                 {"Rotary", {2, 2}},
-                                                                 {"CrossEntropy", {1, 2}},
-                                                                 {"Dropout", {2, 2}}};
+const std::map<std::string_view, std::pair<int, int>> kPasses = {{"RmsNorm", {2, 3}},      {"GatedActivation", {3, 5}},
+                                                                 {"QuickGelu", {2, 3}},    {"Rotary", {2, 2}},
+                                                                 {"CrossEntropy", {1, 2}}, {"Dropout", {2, 2}}};
 
 std::map<std::string, std::vector<Cost>, std::less<>> forwards;
 

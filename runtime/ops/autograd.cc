@@ -15,6 +15,7 @@
 #include "runtime/ops/cpu/cached_attention.h"
 #include "runtime/ops/cpu/embedding.h"
 #include "runtime/ops/cpu/layer_norm.h"
+#include "runtime/ops/cpu/linear.h"
 #include "runtime/ops/cpu/patches.h"
 #include "runtime/ops/cpu/products.h"
 #include "runtime/ops/fused.h"
@@ -318,6 +319,7 @@ void install_fused_functions() {
   cpu::install_embedding();
   cpu::install_activations();
   cpu::install_layer_norm();
+  cpu::install_linear();
   cpu::install_patches();
   fused.rms_norm = fused_rms_norm;
   fused.gated_activation = fused_gated_activation;

@@ -1,11 +1,16 @@
 // The kernels that are put in place of libtorch's own on CPUs, called by libtorch's names, against its own in float64:
 // activations, the layer norm, convolutions that cut an image into patches.
 #include <ATen/ATen.h>
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
 #include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/model/functions.h"
@@ -150,6 +155,46 @@ TEST_P(ReplacedKernels, OtherConvolutionsAreLibtorchs) {
   expect_as_in_float64(convolution(2), {random({2, 3, 12, 8}), random({10, 3, 4, 4}), random({10})});
   expect_as_in_float64(convolution(4, 1), {random({2, 3, 12, 8}), random({10, 3, 4, 4}), random({10})});
   expect_as_in_float64(convolution(4, 0, 2), {random({2, 3, 12, 8}), random({10, 3, 4, 4}), random({10})});
+}
+
+TEST_P(ReplacedKernels, Linear) {
+  const auto linear = [](const auto& in) { return at::linear(in[0], in[1], in.size() > 2 ? in[2] : Tensor()); };
+  for (const std::vector<int64_t>& shape : std::vector<std::vector<int64_t>>{{7}, {3, 7}, {2, 3, 7}, {2, 1, 3, 7}}) {
+    SCOPED_TRACE(testing::PrintToString(shape));
+    expect_as_in_float64(linear, {random(shape), random({5, 7}), random({5})});
+    expect_as_in_float64(linear, {random(shape), random({5, 7})});
+  }
+  expect_as_in_float64([](const auto& in) { return at::linear(in[0].transpose(0, 1), in[1].t()); },
+                       {random({4, 3, 7}), random({7, 5})});
+}
+
+TEST_P(ReplacedKernels, LinearHasGradientsOfWhatAsksForThem) {
+  const Tensor x = random({3, 7}), weight = random({5, 7}).requires_grad_(), bias = random({5}).requires_grad_();
+  EXPECT_FALSE(at::linear(x, weight.detach()).requires_grad());
+  at::linear(x, weight, bias).sum().backward();
+  EXPECT_TRUE(weight.grad().defined());
+  EXPECT_FALSE(x.grad().defined());
+  EXPECT_TRUE(at::allclose(bias.grad(), at::full_like(bias, 3)));
+}
+
+// The gradient of one matrix as an embedding is added to that of it as a projection, in its memory.
+TEST_P(ReplacedKernels, AGradientOfAProjectionIsAddedToInItsPlace) {
+  const Tensor weight = random({50, 8}).requires_grad_(), ids = at::arange(6).view({2, 3});
+  const Tensor hidden = at::embedding(weight, ids);
+  const Tensor loss = at::linear(hidden, weight).sum();
+  static std::vector<std::string> additions;
+  additions.clear();
+  const auto handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback([](const at::RecordFunction& function) -> std::unique_ptr<at::ObserverContext> {
+        if (std::string_view(function.name()).starts_with("aten::add")) additions.emplace_back(function.name());
+        return nullptr;
+      }));
+  loss.backward();
+  at::removeCallback(handle);
+  EXPECT_EQ(additions, std::vector<std::string>{"aten::add_"});
+  const Tensor expected = hidden.detach().sum(at::IntArrayRef{0, 1}).repeat({50, 1});
+  expected.narrow(0, 0, 6).add_(weight.detach().sum(0));
+  EXPECT_TRUE(at::allclose(weight.grad(), expected, tolerance(), 20 * tolerance()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, ReplacedKernels, testing::Values(at::kFloat, at::kBFloat16),

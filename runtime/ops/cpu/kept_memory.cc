@@ -1,15 +1,46 @@
 #include "runtime/ops/cpu/kept_memory.h"
 
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
 #include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 
 #include "runtime/ops/cpu/sanitized.h"
 
 namespace modular::cpu {
+namespace {
+
+// Tensors' memory by malloc, aligned within what it gives. libtorch asks for aligned memory, which glibc before 2.38
+// finds only where more than that is free in one piece: never where a tensor of the same size was before.
+class AlignedWithin final : public c10::Allocator {
+  static constexpr uintptr_t kAlignment = 64;
+
+  static void give_back(void* given) {
+    if (reports()) c10::profiledCPUMemoryReporter().Delete(given);
+    std::free(given);
+  }
+  static bool reports() { return c10::memoryProfilingEnabled() || FLAGS_caffe2_report_cpu_memory_usage; }
+
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    const auto device = c10::Device(c10::DeviceType::CPU);
+    if (bytes == 0) return {nullptr, nullptr, give_back, device};
+    const size_t asked = bytes + kAlignment;
+    void* const given = asked > bytes ? std::malloc(asked) : nullptr;
+    TORCH_CHECK(given, "not enough memory: a tensor needs ", bytes, " bytes");
+    const uintptr_t aligned = (reinterpret_cast<uintptr_t>(given) + kAlignment - 1) / kAlignment * kAlignment;
+    if (reports()) c10::profiledCPUMemoryReporter().New(given, bytes);
+    return {reinterpret_cast<void*>(aligned), given, give_back, device};
+  }
+  void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
+};
+
+}  // namespace
 
 bool keep_freed_memory() {
   if (kAddressSanitizer) return false;
@@ -17,6 +48,8 @@ bool keep_freed_memory() {
   constexpr uint64_t kHugePage = uint64_t{2} << 20;
   mallopt(M_MMAP_MAX, 0);         // large pieces come from the heap,
   mallopt(M_TRIM_THRESHOLD, -1);  // which does not shrink
+  static AlignedWithin allocator;
+  c10::SetCPUAllocator(&allocator);
   // The heap's addresses for half of the machine's memory are marked while nothing is there, and stay marked as they
   // are free in the heap: only what is written takes memory.
   const auto reserved =
