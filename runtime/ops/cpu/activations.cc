@@ -11,8 +11,6 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kGrain = 16384;  // elements that are worth a thread
-
 bool has_loops(const Tensor& x) {
   return (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16) && x.numel() > 0;
 }

@@ -18,8 +18,6 @@ namespace {
 
 using at::Tensor;
 
-int64_t rows_per_piece(int64_t hidden) { return std::max<int64_t>(1, 16384 / hidden); }
-
 bool has_loops(const Tensor& x, c10::IntArrayRef shape, const std::optional<Tensor>& weight,
                const std::optional<Tensor>& bias) {
   const auto fits = [&](const std::optional<Tensor>& scale) {

@@ -15,12 +15,7 @@ namespace modular {
 namespace {
 
 using at::Tensor;
-using cpu::read, cpu::with_element_type, cpu::write;
-
-// A piece of work smaller than this many elements is not worth a thread.
-constexpr int64_t kGrain = 16384;
-
-int64_t rows_per_piece(int64_t row_length) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, row_length)); }
+using cpu::kGrain, cpu::read, cpu::rows_per_piece, cpu::with_element_type, cpu::write;
 
 std::pair<Tensor, Tensor> rms_norm(const Tensor& x_given, const Tensor& weight_given, double eps) {
   const Tensor x = x_given.contiguous(), weight = weight_given.to(at::kFloat).contiguous();

@@ -3,9 +3,18 @@
 
 #include <c10/util/FunctionRef.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace modular::cpu {
+
+/// A piece of work on fewer elements is not worth a thread.
+inline constexpr int64_t kGrain = 16384;
+
+/// The rows that are.
+inline int64_t rows_per_piece(int64_t row_length) {
+  return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, row_length));
+}
 
 /// Calls `work(first, last)` on disjoint pieces of [0, count) from libtorch's intra-op threads; pieces of at least
 /// `grain`.
