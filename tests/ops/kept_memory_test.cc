@@ -1,10 +1,12 @@
 // What a step frees is not got from the kernel again by the next one.
 #include <ATen/ATen.h>
+#include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "runtime/ops/cpu/kept_memory.h"
@@ -35,18 +37,28 @@ TEST(KeptMemory, IsUsedAgainByTheNextStep) {
 
 TEST(KeptMemory, ATensorFitsWhereOneOfItsSizeWas) {
   if (!keep_freed_memory()) GTEST_SKIP() << "of another allocator";
-  const auto tensor = [] { return at::empty({9 << 18}); };
-  std::vector<at::Tensor> kept, freed;
-  for (int i = 0; i < 8; ++i) freed.push_back(tensor()), kept.push_back(at::empty({1 << 18}));
   const auto address = [](const at::Tensor& of) { return reinterpret_cast<uintptr_t>(of.data_ptr()); };
+  // The first fill what is free already; the last lie side by side.
+  std::vector<at::Tensor> tensors;
+  for (int i = 0; i < 56; ++i) tensors.push_back(at::empty({9 << 18}));
   std::vector<uintptr_t> places, taken;
-  for (const at::Tensor& of : freed) places.push_back(address(of));
-  freed.clear();
-  for (int i = 0; i < 8; ++i) freed.push_back(tensor()), taken.push_back(address(freed.back()));
+  for (size_t i = 41; i < 56; i += 2) places.push_back(address(tensors[i])), tensors[i].reset();
+  for (size_t i = 41; i < 56; i += 2) taken.push_back(address(tensors[i] = at::empty({9 << 18})));
   std::ranges::sort(places);
   std::ranges::sort(taken);
   EXPECT_EQ(taken, places);
   for (const uintptr_t place : taken) EXPECT_EQ(place % 64, 0);
+}
+
+TEST(KeptMemory, IsGivenAndTakenBackWithoutTensorsToo) {
+  if (!keep_freed_memory()) GTEST_SKIP() << "of another allocator";
+  for (const size_t bytes : {1, 8, 63, 64, 65, 5000000}) {
+    void* const memory = c10::GetCPUAllocator()->raw_allocate(bytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % 64, 0);
+    std::memset(memory, 1, bytes);
+    c10::GetCPUAllocator()->raw_deallocate(memory);
+  }
+  EXPECT_EQ(at::empty({0}).data_ptr(), nullptr);
 }
 
 TEST(KeptMemory, WhatIsTooLargeIsRefused) {

@@ -20,23 +20,32 @@ namespace {
 class AlignedWithin final : public c10::Allocator {
   static constexpr uintptr_t kAlignment = 64;
 
-  static void give_back(void* given) {
-    if (reports()) c10::profiledCPUMemoryReporter().Delete(given);
-    std::free(given);
-  }
   static bool reports() { return c10::memoryProfilingEnabled() || FLAGS_caffe2_report_cpu_memory_usage; }
+
+  // What malloc gave stands before what the tensor got, as c10 wants to free by the latter.
+  static void*& given(void* memory) { return static_cast<void**>(memory)[-1]; }
+
+  static void give_back(void* memory) {
+    if (!memory) return;
+    if (reports()) c10::profiledCPUMemoryReporter().Delete(memory);
+    std::free(given(memory));
+  }
 
  public:
   c10::DataPtr allocate(size_t bytes) override {
-    const auto device = c10::Device(c10::DeviceType::CPU);
-    if (bytes == 0) return {nullptr, nullptr, give_back, device};
-    const size_t asked = bytes + kAlignment;
-    void* const given = asked > bytes ? std::malloc(asked) : nullptr;
-    TORCH_CHECK(given, "not enough memory: a tensor needs ", bytes, " bytes");
-    const uintptr_t aligned = (reinterpret_cast<uintptr_t>(given) + kAlignment - 1) / kAlignment * kAlignment;
-    if (reports()) c10::profiledCPUMemoryReporter().New(given, bytes);
-    return {reinterpret_cast<void*>(aligned), given, give_back, device};
+    void* memory = nullptr;
+    if (bytes > 0) {
+      const size_t asked = bytes + kAlignment;
+      void* const from = asked > bytes ? std::malloc(asked) : nullptr;
+      TORCH_CHECK(from, "not enough memory: a tensor needs ", bytes, " bytes");
+      const uintptr_t after = reinterpret_cast<uintptr_t>(from) + sizeof(void*);
+      memory = reinterpret_cast<void*>((after + kAlignment - 1) / kAlignment * kAlignment);
+      given(memory) = from;
+      if (reports()) c10::profiledCPUMemoryReporter().New(memory, bytes);
+    }
+    return {memory, memory, give_back, c10::Device(c10::DeviceType::CPU)};
   }
+  c10::DeleterFnPtr raw_deleter() const override { return give_back; }
   void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
 };
 
