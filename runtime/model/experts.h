@@ -67,7 +67,7 @@ namespace routing {
 inline Tensor one_by_one(std::string_view activation, const Tensor& rows, const Tensor& expert_of_pair,
                          const Tensor& gate_up, const Tensor& down) {
   const Tensor counted = expert_of_pair.bincount({}, gate_up.size(0)).cpu();
-  const c10::IntArrayRef counts(counted.const_data_ptr<int64_t>(), static_cast<size_t>(gate_up.size(0)));
+  const c10::IntArrayRef counts(counted.data_ptr<int64_t>(), static_cast<size_t>(gate_up.size(0)));
   // All parts at once: the gradient of one would be as large as the whole.
   const auto rows_of = rows.split_with_sizes(counts), gate_ups = gate_up.unbind(), downs = down.unbind();
   std::vector<Tensor> results;

@@ -15,9 +15,10 @@
 
 namespace modular {
 
-// The plain ATen forms of the functions below.
 namespace plain {
 
+/// - x [..., features]
+/// - returns [..., features]
 inline Tensor quick_gelu(const Tensor& x) { return x * at::sigmoid(1.702 * x); }
 
 }  // namespace plain
@@ -37,6 +38,7 @@ inline Tensor activation(std::string_view name, const Tensor& x) {
               "\": use silu, gelu, gelu_pytorch_tanh, quick_gelu, relu or relu2");
 }
 
+// The plain ATen forms of the functions below.
 namespace plain {
 
 /// The type in which sums over many values are made.

@@ -98,7 +98,8 @@ Stack layer_norm(const Stack& arguments) {
   std::fill(statistics.end() - normalized, statistics.end(), 1);
   const bool mixed = arguments[2].isTensor() && arguments[2].toTensor().defined() &&
                      arguments[2].toTensor().scalar_type() != x.scalar_type();
-  const auto type = mixed ? at::kFloat : x.scalar_type();
+  // runtime/ops keeps those of bfloat16 in float32.
+  const auto type = mixed || x.scalar_type() == at::kBFloat16 ? at::kFloat : x.scalar_type();
   return {empty(x.sizes(), x.scalar_type()), empty(statistics, type), empty(statistics, type)};
 }
 

@@ -1,10 +1,11 @@
-// The kernels that are put in place of libtorch's own on CPUs, called by libtorch's names, against its own in float64:
-// activations, the layer norm, convolutions that cut an image into patches.
+// The kernels that are put in place of libtorch's own on CPUs, called by libtorch's names: activations, the layer norm
+// and convolutions that cut an image into patches against its own in float64, linear layers against products.
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -45,11 +46,14 @@ class ReplacedKernels : public testing::TestWithParam<at::ScalarType> {
   // Of the norms; some roundings of the result.
   static double tolerance() { return GetParam() == at::kFloat ? 1e-6 : 8e-3; }
 
-  // libtorch's kernels for float64 stay as they are.
+  // libtorch's kernels for float64 stay as they are, but for linear's.
   static void expect_as_in_float64(const Function& function, const std::vector<Tensor>& inputs) {
+    expect_as(function, inputs, function);
+  }
+  static void expect_as(const Function& function, const std::vector<Tensor>& inputs, const Function& reference) {
     std::vector<Tensor> wide;
     for (const Tensor& input : inputs) wide.push_back(input.to(at::kDouble));
-    const auto found = value_and_gradients(function, inputs), expected = value_and_gradients(function, wide);
+    const auto found = value_and_gradients(function, inputs), expected = value_and_gradients(reference, wide);
     for (size_t i = 0; i < found.size(); ++i) {
       ASSERT_EQ(found[i].sizes(), expected[i].sizes());
       EXPECT_EQ(found[i].scalar_type(), GetParam());
@@ -90,13 +94,14 @@ TEST_P(ReplacedKernels, ActivationsOfExtremes) {
                expected = value_and_gradients(function, {x.to(at::kDouble)});
     for (size_t i = 0; i < 2; ++i)
       EXPECT_TRUE(at::allclose(found[i].to(at::kDouble), expected[i], tolerance(), 1e-6)) << found[i] << expected[i];
-    EXPECT_TRUE(activation(name, x * NAN).isnan().all().template item<bool>());
+    for (const Tensor& of_nan : value_and_gradients(function, {x * NAN}))
+      EXPECT_TRUE(of_nan.isnan().all().template item<bool>());
   }
 }
 
 // Far from zero on the left GELU is what is left of a difference unless the tail is computed by itself.
 TEST_P(ReplacedKernels, TheTailOfGeluKeepsItsDigits) {
-  const Tensor x = at::linspace(-5.0, -1.0, 101).to(GetParam());
+  const Tensor x = at::linspace(-8.0, -1.0, 141).to(GetParam());
   const Tensor wide = x.to(at::kDouble), exact = wide * 0.5 * at::erfc(wide * -M_SQRT1_2);
   EXPECT_TRUE(at::allclose(at::gelu(x).to(at::kDouble), exact, GetParam() == at::kFloat ? 5e-6 : 4e-3, 0.0));
 }
@@ -130,9 +135,28 @@ TEST_P(ReplacedKernels, LayerNormKeepsItsStatisticsInFloat32) {
   EXPECT_EQ(inverse.sizes(), at::IntArrayRef({5, 1}));
 }
 
+TEST_P(ReplacedKernels, AWeightOfAnotherSizeIsRefusedByALayerNorm) {
+  EXPECT_THROW(at::layer_norm(random({2, 64}), {64}, random({32})), c10::Error);
+  EXPECT_THROW(at::layer_norm(random({2, 64}), {64}, random({64}), random({1})), c10::Error);
+}
+
 TEST_P(ReplacedKernels, NormsAndActivationsOfNothing) {
   EXPECT_EQ(at::layer_norm(random({0, 8}), {8}).sizes(), at::IntArrayRef({0, 8}));
   EXPECT_EQ(at::gelu(random({0, 8})).sizes(), at::IntArrayRef({0, 8}));
+}
+
+// The operations of libtorch that are called meanwhile, by name.
+std::vector<std::string> called(const std::function<void()>& work) {
+  static std::vector<std::string> names;
+  names.clear();
+  const auto handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback([](const at::RecordFunction& function) -> std::unique_ptr<at::ObserverContext> {
+        names.emplace_back(function.name());
+        return nullptr;
+      }));
+  work();
+  at::removeCallback(handle);
+  return names;
 }
 
 Function convolution(int64_t stride, int64_t padding = 0, int64_t dilation = 1) {
@@ -151,6 +175,18 @@ TEST_P(ReplacedKernels, ConvolutionsIntoPatches) {
                        {random({2, 12, 8, 3}), random({10, 3, 4, 4})});
 }
 
+TEST_P(ReplacedKernels, PatchesAreMadeByProducts) {
+  for (const std::vector<int64_t>& stride : std::vector<std::vector<int64_t>>{{4}, {4, 4}}) {
+    const Tensor image = random({2, 3, 12, 8}).requires_grad_(), weight = random({10, 3, 4, 4}).requires_grad_();
+    Tensor y;
+    const auto forward = called([&] { y = at::conv2d(image, weight, random({10}), stride); });
+    EXPECT_EQ(std::ranges::count(forward, "aten::addmm"), 1);
+    EXPECT_TRUE(y.is_contiguous());
+    const auto backward = called([&] { y.sum().backward(); });
+    EXPECT_EQ(std::ranges::count(backward, "aten::mm"), 2);
+  }
+}
+
 TEST_P(ReplacedKernels, OtherConvolutionsAreLibtorchs) {
   expect_as_in_float64(convolution(2), {random({2, 3, 12, 8}), random({10, 3, 4, 4}), random({10})});
   expect_as_in_float64(convolution(4, 1), {random({2, 3, 12, 8}), random({10, 3, 4, 4}), random({10})});
@@ -159,22 +195,48 @@ TEST_P(ReplacedKernels, OtherConvolutionsAreLibtorchs) {
 
 TEST_P(ReplacedKernels, Linear) {
   const auto linear = [](const auto& in) { return at::linear(in[0], in[1], in.size() > 2 ? in[2] : Tensor()); };
+  const auto product = [](const auto& in) {
+    const Tensor y = at::matmul(in[0], in[1].t());
+    return in.size() > 2 ? y + in[2] : y;
+  };
   for (const std::vector<int64_t>& shape : std::vector<std::vector<int64_t>>{{7}, {3, 7}, {2, 3, 7}, {2, 1, 3, 7}}) {
     SCOPED_TRACE(testing::PrintToString(shape));
-    expect_as_in_float64(linear, {random(shape), random({5, 7}), random({5})});
-    expect_as_in_float64(linear, {random(shape), random({5, 7})});
+    expect_as(linear, {random(shape), random({5, 7}), random({5})}, product);
+    expect_as(linear, {random(shape), random({5, 7})}, product);
   }
-  expect_as_in_float64([](const auto& in) { return at::linear(in[0].transpose(0, 1), in[1].t()); },
-                       {random({4, 3, 7}), random({7, 5})});
+  expect_as([](const auto& in) { return at::linear(in[0].transpose(0, 1), in[1].t()); },
+            {random({4, 3, 7}), random({7, 5})},
+            [](const auto& in) { return at::matmul(in[0].transpose(0, 1), in[1]); });
 }
 
 TEST_P(ReplacedKernels, LinearHasGradientsOfWhatAsksForThem) {
-  const Tensor x = random({3, 7}), weight = random({5, 7}).requires_grad_(), bias = random({5}).requires_grad_();
-  EXPECT_FALSE(at::linear(x, weight.detach()).requires_grad());
-  at::linear(x, weight, bias).sum().backward();
-  EXPECT_TRUE(weight.grad().defined());
-  EXPECT_FALSE(x.grad().defined());
-  EXPECT_TRUE(at::allclose(bias.grad(), at::full_like(bias, 3)));
+  for (const int asking : {1, 2, 3, 4, 5, 6, 7}) {
+    SCOPED_TRACE(asking);
+    std::vector<Tensor> inputs = {random({2, 3, 7}), random({5, 7}), random({5})};
+    for (int i = 0; i < 3; ++i) inputs[i].requires_grad_((asking >> i & 1) != 0);
+    const Tensor y = at::linear(inputs[0], inputs[1], inputs[2]);
+    y.sum().backward();
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(inputs[i].grad().defined(), inputs[i].requires_grad());
+    if (inputs[2].requires_grad()) EXPECT_TRUE(at::allclose(inputs[2].grad(), at::full_like(inputs[2], 6)));
+  }
+  EXPECT_FALSE(at::linear(random({3, 7}), random({5, 7})).requires_grad());
+}
+
+// An input is kept for the gradient of a weight alone.
+TEST_P(ReplacedKernels, LinearKeepsNoInputOfAFrozenLayer) {
+  Tensor x = random({3, 7}).requires_grad_() * 2;
+  const auto held = x.storage().use_count();
+  const Tensor frozen = at::linear(x, random({5, 7}));
+  EXPECT_EQ(x.storage().use_count(), held);
+  EXPECT_EQ(x.use_count(), 1);
+  const Tensor trained = at::linear(x, random({5, 7}).requires_grad_());
+  EXPECT_GT(x.use_count(), 1);
+}
+
+TEST_P(ReplacedKernels, WhatALinearLayerGivesCanBeWrittenTo) {
+  Tensor y = at::linear(random({2, 3, 7}), random({5, 7}).requires_grad_(), random({5}).requires_grad_());
+  y.mul_(2);
+  y.sum().backward();
 }
 
 // The gradient of one matrix as an embedding is added to that of it as a projection, in its memory.
@@ -182,15 +244,8 @@ TEST_P(ReplacedKernels, AGradientOfAProjectionIsAddedToInItsPlace) {
   const Tensor weight = random({50, 8}).requires_grad_(), ids = at::arange(6).view({2, 3});
   const Tensor hidden = at::embedding(weight, ids);
   const Tensor loss = at::linear(hidden, weight).sum();
-  static std::vector<std::string> additions;
-  additions.clear();
-  const auto handle = at::addThreadLocalCallback(
-      at::RecordFunctionCallback([](const at::RecordFunction& function) -> std::unique_ptr<at::ObserverContext> {
-        if (std::string_view(function.name()).starts_with("aten::add")) additions.emplace_back(function.name());
-        return nullptr;
-      }));
-  loss.backward();
-  at::removeCallback(handle);
+  std::vector<std::string> additions = called([&] { loss.backward(); });
+  std::erase_if(additions, [](const std::string& name) { return !name.starts_with("aten::add"); });
   EXPECT_EQ(additions, std::vector<std::string>{"aten::add_"});
   const Tensor expected = hidden.detach().sum(at::IntArrayRef{0, 1}).repeat({50, 1});
   expected.narrow(0, 0, 6).add_(weight.detach().sum(0));

@@ -17,6 +17,7 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/model/tasks.h"
 #include "runtime/modrun/forward.h"
+#include "runtime/ops/fused.h"
 #include "runtime/optim/clip.h"
 #include "runtime/parallel/parallel_model.h"
 #include "runtime/train/config.h"
@@ -116,6 +117,14 @@ void check(const fs::path& folder, Mesh& mesh) {
 TEST(Parity, LogitsLossAndGradientsAreThoseOfTransformers) {
   at::set_num_threads(1);  // the models are too small for more
   fmt::print("{:<32} {:>10} {:>10} {:>10}\n", "case", "logits", "loss", "gradient");
+  Mesh mesh(Environment{}, MeshShape{});
+  for (const fs::path& folder : parity::folders("numbers")) check(folder, mesh);
+}
+
+/// The same with the kernels by which modrun computes; they stay for the rest of the program.
+TEST(ParityOfKernels, LogitsLossAndGradientsAreThoseOfTransformers) {
+  at::set_num_threads(1);
+  install_fused_functions();
   Mesh mesh(Environment{}, MeshShape{});
   for (const fs::path& folder : parity::folders("numbers")) check(folder, mesh);
 }

@@ -6,9 +6,9 @@
 
 namespace modular::cpu {
 
-/// function(x), of any strides; float32 or bfloat16.
+/// function(x), elementwise, of x's type, float32 or bfloat16, and of its strides where it is dense, else contiguous.
 at::Tensor activate(Activation function, const at::Tensor& x);
-/// The gradient of x.
+/// The gradient of x. `grad` has x's sizes and type.
 at::Tensor activate_backward(Activation function, const at::Tensor& grad, const at::Tensor& x);
 
 /// From here on has at::gelu and at::silu computed by these loops, in all of the program: libtorch's take bfloat16

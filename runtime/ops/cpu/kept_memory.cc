@@ -55,10 +55,10 @@ bool keep_freed_memory() {
   if (kAddressSanitizer) return false;
 #ifdef __GLIBC__
   constexpr uint64_t kHugePage = uint64_t{2} << 20;
-  mallopt(M_MMAP_MAX, 0);         // large pieces come from the heap,
-  mallopt(M_TRIM_THRESHOLD, -1);  // which does not shrink
-  static AlignedWithin allocator;
-  c10::SetCPUAllocator(&allocator);
+  mallopt(M_MMAP_MAX, 0);                            // large pieces come from the heap,
+  mallopt(M_TRIM_THRESHOLD, -1);                     // which does not shrink
+  static auto* const allocator = new AlignedWithin;  // never freed, as tensors may be after everything else
+  c10::SetCPUAllocator(allocator);
   // The heap's addresses for half of the machine's memory are marked while nothing is there, and stay marked as they
   // are free in the heap: only what is written takes memory.
   const auto reserved =

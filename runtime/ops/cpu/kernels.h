@@ -44,6 +44,7 @@ struct Kernels {
                               int64_t rows, int64_t hidden);
   /// y = function(x), over `count` elements.
   void (*activate)(Activation function, const T* x, T* y, int64_t count);
+  /// dx = grad * the function's slope at x.
   void (*activate_backward)(Activation function, const T* grad, const T* x, T* dx, int64_t count);
   /// y = gate_function(gate) * up, over `count` elements.
   void (*gated)(Gate function, const T* gate, const T* up, T* y, int64_t count);

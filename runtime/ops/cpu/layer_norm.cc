@@ -21,7 +21,7 @@ using at::Tensor;
 bool has_loops(const Tensor& x, c10::IntArrayRef shape, const std::optional<Tensor>& weight,
                const std::optional<Tensor>& bias) {
   const auto fits = [&](const std::optional<Tensor>& scale) {
-    return !scale || !scale->defined() || scale->scalar_type() == x.scalar_type();
+    return !scale || !scale->defined() || (scale->scalar_type() == x.scalar_type() && scale->sizes() == shape);
   };
   return (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16) && x.numel() > 0 && shape.size() == 1 &&
          x.dim() > 0 && x.size(-1) == shape[0] && fits(weight) && fits(bias);

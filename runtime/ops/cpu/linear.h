@@ -4,8 +4,8 @@ namespace modular::cpu {
 
 /// From here on has at::linear on CPUs be one node of the graph, in all of the program. libtorch makes it of a product
 /// with a transposed view, whose gradient is a view too; autograd adds nothing to such in its place, so that the
-/// gradient of a matrix that serves twice, as tied embeddings do, takes its memory three times. Calling it again does
-/// nothing.
+/// gradient of a matrix that serves twice, as tied embeddings do, takes its memory three times. Where no graph is
+/// built, and of other than a matrix and a vector of real numbers, it stays libtorch's. Calling it again does nothing.
 void install_linear();
 
 }  // namespace modular::cpu

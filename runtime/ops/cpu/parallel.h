@@ -11,7 +11,7 @@ namespace modular::cpu {
 /// A piece of work on fewer elements is not worth a thread.
 inline constexpr int64_t kGrain = 16384;
 
-/// The rows that are.
+/// The least rows of `row_length` elements that are worth a thread.
 inline int64_t rows_per_piece(int64_t row_length) {
   return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, row_length));
 }

@@ -20,9 +20,10 @@ bool cuts_into_patches(const Tensor& image, const Tensor& weight, c10::IntArrayR
   const auto all = [](c10::IntArrayRef values, int64_t one) {
     return std::ranges::all_of(values, [=](int64_t value) { return value == one; });
   };
+  const c10::IntArrayRef window = weight.dim() == 4 ? weight.sizes().slice(2) : c10::IntArrayRef();
   return image.dim() == 4 && weight.dim() == 4 && !transposed && groups == 1 && all(padding, 0) && all(dilation, 1) &&
-         stride.size() == 2 && weight.sizes().slice(2) == stride && weight.size(2) * weight.size(3) > 1 &&
-         image.size(1) == weight.size(1) && image.size(2) >= stride[0] && image.size(3) >= stride[1] &&
+         (stride.size() == 1 ? all(window, stride[0]) : window == stride) && window[0] * window[1] > 1 &&
+         image.size(1) == weight.size(1) && image.size(2) >= window[0] && image.size(3) >= window[1] &&
          image.numel() > 0 && image.scalar_type() == weight.scalar_type() &&
          (image.scalar_type() == at::kFloat || image.scalar_type() == at::kBFloat16);
 }
@@ -63,7 +64,9 @@ Tensor convolution(const Tensor& image, const Tensor& weight, const std::optiona
   const Grid grid(image, weight);
   const Tensor patches = grid.patches(image), by_output = weight.flatten(1).t();
   const Tensor product = bias && bias->defined() ? at::addmm(*bias, patches, by_output) : at::mm(patches, by_output);
-  return product.view({grid.batch, grid.rows, grid.columns, -1}).permute({0, 3, 1, 2});
+  return product.view({grid.batch, grid.rows, grid.columns, -1})
+      .permute({0, 3, 1, 2})
+      .contiguous(image.suggest_memory_format());  // as libtorch lays it out
 }
 
 std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad, const Tensor& image, const Tensor& weight,

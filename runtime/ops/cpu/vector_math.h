@@ -49,6 +49,7 @@ inline float exponential_in_range(float x) {
 // exp of what is not above 0. Below the smallest normal number it is 0.
 inline float exponential_of_negative(float x) { return x < -87.3f ? 0.0f : exponential_in_range(x); }
 
+// exp, infinite from 88 on.
 inline float exponential(float x) { return x > 88.0f ? __builtin_inff() : exponential_of_negative(x); }
 
 inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
