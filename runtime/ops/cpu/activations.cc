@@ -11,9 +11,7 @@ namespace {
 
 using at::Tensor;
 
-bool has_loops(const Tensor& x) {
-  return (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16) && x.numel() > 0;
-}
+bool has_loops(const Tensor& x) { return has_kernels(x) && x.numel() > 0; }
 
 Activation gelu_of(std::string_view approximate) {
   return approximate == "tanh" ? Activation::gelu_tanh : Activation::gelu;

@@ -23,8 +23,8 @@ bool has_loops(const Tensor& x, c10::IntArrayRef shape, const std::optional<Tens
   const auto fits = [&](const std::optional<Tensor>& scale) {
     return !scale || !scale->defined() || (scale->scalar_type() == x.scalar_type() && scale->sizes() == shape);
   };
-  return (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16) && x.numel() > 0 && shape.size() == 1 &&
-         x.dim() > 0 && x.size(-1) == shape[0] && fits(weight) && fits(bias);
+  return has_kernels(x) && x.numel() > 0 && shape.size() == 1 && x.dim() > 0 && x.size(-1) == shape[0] &&
+         fits(weight) && fits(bias);
 }
 
 /// In float32; where there is none, `otherwise` for each.
@@ -73,23 +73,18 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm_backward(const Tensor& grad
   const int64_t hidden = x.size(-1), rows = x.numel() / hidden;
   const Tensor dx = at::empty_like(x), scales = wide(weight, hidden, 1.0F);
   const Tensor means = mean.contiguous(), inverses = inverse_deviation.contiguous();
-  // As of rms_norm_backward: one row of sums for each piece.
-  const int64_t pieces = std::max<int64_t>(1, std::min(parallel_width(), rows / rows_per_piece(hidden)));
-  const int64_t piece_rows = (rows + pieces - 1) / pieces;
-  const Tensor partial = at::zeros({2, pieces, hidden}, x.options().dtype(at::kFloat));
+  const RowPieces pieces(rows, hidden);
+  const Tensor partial = at::zeros({2, pieces.count, hidden}, x.options().dtype(at::kFloat));
   with_element_type(x, [&](auto element) {
     using T = decltype(element);
     const T *upstream = read<T>(grad), *from = read<T>(x);
     T* to = write<T>(dx);
     const float *scale = read<float>(scales), *middle = read<float>(means), *inverse = read<float>(inverses);
     float* sums = write<float>(partial);
-    parallel_ranges(pieces, 1, [&](int64_t first_piece, int64_t last_piece) {
-      for (int64_t piece = first_piece; piece < last_piece; ++piece) {
-        const int64_t first = std::min(rows, piece * piece_rows), last = std::min(rows, first + piece_rows);
-        kernels<T>().layer_norm_backward(upstream + first * hidden, from + first * hidden, scale, middle + first,
-                                         inverse + first, to + first * hidden, sums + piece * hidden,
-                                         sums + (pieces + piece) * hidden, last - first, hidden);
-      }
+    pieces.for_each([&](int64_t piece, int64_t first, int64_t last) {
+      kernels<T>().layer_norm_backward(upstream + first * hidden, from + first * hidden, scale, middle + first,
+                                       inverse + first, to + first * hidden, sums + piece * hidden,
+                                       sums + (pieces.count + piece) * hidden, last - first, hidden);
     });
   });
   const auto summed = [&](size_t output, int64_t which) {

@@ -42,10 +42,8 @@ std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& grad_given, const Tens
   const Tensor weight = weight_given.to(at::kFloat).contiguous();
   const int64_t hidden = x.size(-1), rows = inverse_rms.numel();
   const Tensor dx = at::empty_like(x);
-  // One row of partial sums for each piece, so that the result depends on the number of threads but on nothing else.
-  const int64_t pieces = std::max<int64_t>(1, std::min(cpu::parallel_width(), rows / rows_per_piece(hidden)));
-  const int64_t piece_rows = (rows + pieces - 1) / pieces;
-  const Tensor partial = at::zeros({pieces, hidden}, x.options().dtype(at::kFloat));
+  const cpu::RowPieces pieces(rows, hidden);
+  const Tensor partial = at::zeros({pieces.count, hidden}, x.options().dtype(at::kFloat));
   with_element_type(x, [&](auto element) {
     using T = decltype(element);
     const T *upstream = read<T>(grad), *from = read<T>(x);
@@ -53,12 +51,9 @@ std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& grad_given, const Tens
     T* to = write<T>(dx);
     const float* inverse = read<float>(inverse_rms);
     float* sums = write<float>(partial);
-    cpu::parallel_ranges(pieces, 1, [&](int64_t first_piece, int64_t last_piece) {
-      for (int64_t piece = first_piece; piece < last_piece; ++piece) {
-        const int64_t first = std::min(rows, piece * piece_rows), last = std::min(rows, first + piece_rows);
-        cpu::kernels<T>().rms_norm_backward(upstream + first * hidden, from + first * hidden, scale, inverse + first,
-                                            to + first * hidden, sums + piece * hidden, last - first, hidden);
-      }
+    pieces.for_each([&](int64_t piece, int64_t first, int64_t last) {
+      cpu::kernels<T>().rms_norm_backward(upstream + first * hidden, from + first * hidden, scale, inverse + first,
+                                          to + first * hidden, sums + piece * hidden, last - first, hidden);
     });
   });
   return {dx, partial.sum(0).to(weight_given.scalar_type())};

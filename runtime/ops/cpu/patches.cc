@@ -9,23 +9,25 @@
 #include <tuple>
 
 #include "runtime/ops/cpu/replace_kernels.h"
+#include "runtime/ops/cpu/tensors.h"
 
 namespace modular::cpu {
 namespace {
 
 using at::Tensor;
 
-bool cuts_into_patches(const Tensor& image, const Tensor& weight, c10::IntArrayRef stride, c10::IntArrayRef padding,
-                       c10::IntArrayRef dilation, bool transposed, int64_t groups) {
-  const auto all = [](c10::IntArrayRef values, int64_t one) {
-    return std::ranges::all_of(values, [=](int64_t value) { return value == one; });
+bool cuts_into_patches(const Tensor& image, const Tensor& weight, c10::SymIntArrayRef symbolic_stride,
+                       c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
+                       const c10::SymInt& groups) {
+  const auto all = [](const auto& values, int64_t one) {
+    return std::ranges::all_of(values, [=](const auto& value) { return value == one; });
   };
+  const c10::IntArrayRef stride = C10_AS_INTARRAYREF_SLOW(symbolic_stride);
   const c10::IntArrayRef window = weight.dim() == 4 ? weight.sizes().slice(2) : c10::IntArrayRef();
   return image.dim() == 4 && weight.dim() == 4 && !transposed && groups == 1 && all(padding, 0) && all(dilation, 1) &&
          (stride.size() == 1 ? all(window, stride[0]) : window == stride) && window[0] * window[1] > 1 &&
          image.size(1) == weight.size(1) && image.size(2) >= window[0] && image.size(3) >= window[1] &&
-         image.numel() > 0 && image.scalar_type() == weight.scalar_type() &&
-         (image.scalar_type() == at::kFloat || image.scalar_type() == at::kBFloat16);
+         image.numel() > 0 && image.scalar_type() == weight.scalar_type() && has_kernels(image);
 }
 
 /// Rows and columns of patches in an image [batch, channels, height, width].
@@ -57,8 +59,7 @@ struct Grid {
 Tensor convolution(const Tensor& image, const Tensor& weight, const std::optional<Tensor>& bias,
                    c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
                    bool transposed, c10::SymIntArrayRef output_padding, c10::SymInt groups) {
-  if (!cuts_into_patches(image, weight, C10_AS_INTARRAYREF_SLOW(stride), C10_AS_INTARRAYREF_SLOW(padding),
-                         C10_AS_INTARRAYREF_SLOW(dilation), transposed, groups.expect_int()))
+  if (!cuts_into_patches(image, weight, stride, padding, dilation, transposed, groups))
     return at::compositeexplicitautograd::convolution_symint(image, weight, bias, stride, padding, dilation, transposed,
                                                              output_padding, groups);
   const Grid grid(image, weight);
@@ -75,8 +76,7 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad, cons
                                                         c10::SymIntArrayRef dilation, bool transposed,
                                                         c10::SymIntArrayRef output_padding, c10::SymInt groups,
                                                         std::array<bool, 3> wanted) {
-  if (!cuts_into_patches(image, weight, C10_AS_INTARRAYREF_SLOW(stride), C10_AS_INTARRAYREF_SLOW(padding),
-                         C10_AS_INTARRAYREF_SLOW(dilation), transposed, groups.expect_int()))
+  if (!cuts_into_patches(image, weight, stride, padding, dilation, transposed, groups))
     return at::compositeexplicitautograd::convolution_backward_symint(
         grad, image, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, wanted);
   const Grid grid(image, weight);

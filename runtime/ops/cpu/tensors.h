@@ -8,6 +8,11 @@
 
 namespace modular::cpu {
 
+/// Whether the kernels know the tensor's element type.
+inline bool has_kernels(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kBFloat16;
+}
+
 /// Calls body(T{}) with the element type that the kernels know: float or Bf16.
 template <class Body>
 auto with_element_type(const at::Tensor& tensor, Body&& body) {
