@@ -10,27 +10,12 @@
 #include "runtime/model/functions.h"
 #include "runtime/model/state_space.h"
 #include "runtime/ops/cpu/kernels.h"
-#include "runtime/ops/fused.h"
+#include "tests/ops/fused_functions.h"
 
 namespace modular {
 namespace {
 
-using Function = std::function<Tensor(const std::vector<Tensor>&)>;
-
-struct Result {
-  Tensor value;
-  std::vector<Tensor> gradients;
-};
-
-// Value and gradients with respect to `inputs`, weighted by a fixed random upstream gradient.
-Result differentiate(const Function& function, const std::vector<Tensor>& inputs) {
-  std::vector<Tensor> leaves;
-  for (const Tensor& input : inputs) leaves.push_back(input.detach().requires_grad_());
-  const Tensor value = function(leaves);
-  at::manual_seed(7);
-  const Tensor upstream = at::randn(value.sizes(), at::kFloat).to(value.scalar_type());
-  return {value.detach(), torch::autograd::grad({value}, leaves, {upstream})};
-}
+using testing::differentiate, testing::Function, testing::Result;
 
 // The norm of the difference over the norm of what is expected.
 double relative_difference(const Tensor& found, const Tensor& expected) {
@@ -58,27 +43,16 @@ Tensor exact_rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   return weight * (x * at::rsqrt(x.pow(2).mean(-1, /*keepdim=*/true) + eps));
 }
 
-class FusedTest : public testing::TestWithParam<at::ScalarType> {
+class FusedTest : public testing::WithFusedFunctions {
  protected:
-  void SetUp() override {
-    before_ = fused;
-    install_fused_functions();
-    at::manual_seed(1);
-  }
-  void TearDown() override { fused = before_; }
-
-  Tensor random(at::IntArrayRef sizes) const { return at::randn(sizes).to(GetParam()); }
   // Twice the rounding of one element for float32 kernels; what one rounding of the result costs for bfloat16.
   double tolerance() const { return GetParam() == at::kFloat ? 5e-7 : 8e-3; }
-
- private:
-  FusedFunctions before_;
 };
 
 TEST_P(FusedTest, RmsNorm) {
   const std::vector<std::vector<int64_t>> shapes = {{1, 3}, {3, 5}, {2, 7, 33}, {4, 9, 256}, {300, 257}, {64}};
   for (const auto& shape : shapes) {
-    SCOPED_TRACE(testing::PrintToString(shape));
+    SCOPED_TRACE(::testing::PrintToString(shape));
     expect_agreement([](const auto& in) { return rms_norm(in[0], in[1], 1e-6); },
                      [](const auto& in) { return exact_rms_norm(in[0], in[1], 1e-6); },
                      {random(shape), random({shape.back()})}, tolerance());
@@ -108,7 +82,7 @@ TEST_P(FusedTest, RmsNormOfNothing) {
 TEST_P(FusedTest, GatedActivation) {
   for (const char* name : {"silu", "gelu_pytorch_tanh", "gelu", "relu"})
     for (const int64_t size : {1, 7, 16, 1000, 70001}) {
-      SCOPED_TRACE(testing::Message() << name << " of " << size);
+      SCOPED_TRACE(::testing::Message() << name << " of " << size);
       expect_agreement([=](const auto& in) { return gated_activation(name, in[0], in[1]); },
                        [=](const auto& in) { return plain::gated_activation(name, in[0], in[1]); },
                        {random({size}) * 3, random({size})}, tolerance());
@@ -135,7 +109,7 @@ TEST_P(FusedTest, GatedActivationOfExtremes) {
 TEST_P(FusedTest, Rotary) {
   for (const int64_t tables : {1, 3}) {
     const int64_t batch = 3, heads = 2, seq = 5, dim = 6;
-    SCOPED_TRACE(testing::Message() << tables << " tables");
+    SCOPED_TRACE(::testing::Message() << tables << " tables");
     // Tables of two independent halves: the rotation need not be one for the gradient to be right.
     const Tensor cos = random({tables, seq, dim}), sin = random({tables, seq, dim});
     const auto with = [&](const auto& rotate, const Tensor& x) {
@@ -153,7 +127,7 @@ TEST_P(FusedTest, Rotary) {
 
 TEST_P(FusedTest, CrossEntropy) {
   for (const int64_t vocab : {1, 3, 17, 256, 1001}) {
-    SCOPED_TRACE(testing::Message() << vocab << " classes");
+    SCOPED_TRACE(::testing::Message() << vocab << " classes");
     Tensor targets = at::randint(vocab, {2, 19});
     targets[0][3] = kIgnoredTarget;
     targets[1][18] = kIgnoredTarget;
@@ -230,7 +204,7 @@ TEST(Fused, DecayBetweenKeepsTheDigitsOfWhatLiesBetween) {
   install_fused_functions();
   at::manual_seed(1);
   for (const int64_t length : {1, 2, 7, 64, 257}) {
-    SCOPED_TRACE(testing::Message() << length << " steps");
+    SCOPED_TRACE(::testing::Message() << length << " steps");
     // Sums from the start of up to thousands, of which float32 would leave three digits behind the point.
     for (const double rate : {0.01, 30.0}) {
       const Tensor steps = at::rand({2, 3, length}) * -rate;
@@ -248,7 +222,7 @@ TEST_P(FusedTest, SecondDerivativesAreRefused) {
   EXPECT_THROW(torch::autograd::grad({y}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true), c10::Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, FusedTest, testing::Values(at::kFloat, at::kBFloat16),
+INSTANTIATE_TEST_SUITE_P(Types, FusedTest, ::testing::Values(at::kFloat, at::kBFloat16),
                          [](const auto& info) { return std::string(at::toString(info.param)); });
 
 TEST(FusedFunctionsTest, OtherTypesKeepThePlainForm) {

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,34 +14,21 @@
 #include <vector>
 
 #include "runtime/model/functions.h"
-#include "runtime/ops/fused.h"
+#include "tests/ops/fused_functions.h"
 
 namespace modular {
 namespace {
 
-using Function = std::function<Tensor(const std::vector<Tensor>&)>;
+using testing::differentiate, testing::Function, testing::Result;
 
 std::vector<Tensor> value_and_gradients(const Function& function, const std::vector<Tensor>& inputs) {
-  std::vector<Tensor> leaves;
-  for (const Tensor& input : inputs) leaves.push_back(input.detach().requires_grad_());
-  const Tensor value = function(leaves);
-  at::manual_seed(7);
-  const Tensor upstream = at::randn(value.sizes(), at::kFloat).to(value.scalar_type());
-  std::vector<Tensor> results = {value.detach()};
-  for (Tensor& gradient : torch::autograd::grad({value}, leaves, {upstream})) results.push_back(std::move(gradient));
-  return results;
+  Result result = differentiate(function, inputs);
+  result.gradients.insert(result.gradients.begin(), result.value);
+  return result.gradients;
 }
 
-class ReplacedKernels : public testing::TestWithParam<at::ScalarType> {
+class ReplacedKernels : public testing::WithFusedFunctions {
  protected:
-  void SetUp() override {
-    before_ = fused;
-    install_fused_functions();
-    at::manual_seed(1);
-  }
-  void TearDown() override { fused = before_; }
-
-  static Tensor random(at::IntArrayRef sizes) { return at::randn(sizes).to(GetParam()); }
   // Of the norms; some roundings of the result.
   static double tolerance() { return GetParam() == at::kFloat ? 1e-6 : 8e-3; }
 
@@ -62,15 +48,12 @@ class ReplacedKernels : public testing::TestWithParam<at::ScalarType> {
       EXPECT_LE(difference, tolerance() * norm + 1e-30) << (i == 0 ? "value" : "gradient of input ") << i;
     }
   }
-
- private:
-  FusedFunctions before_;
 };
 
 TEST_P(ReplacedKernels, Activations) {
   for (const char* const name : {"silu", "gelu", "gelu_pytorch_tanh", "quick_gelu"})
     for (const int64_t size : {1, 15, 1000, 70001}) {
-      SCOPED_TRACE(testing::Message() << name << " of " << size);
+      SCOPED_TRACE(::testing::Message() << name << " of " << size);
       expect_as_in_float64([=](const auto& in) { return activation(name, in[0]); }, {random({size}) * 3});
     }
 }
@@ -109,7 +92,7 @@ TEST_P(ReplacedKernels, TheTailOfGeluKeepsItsDigits) {
 TEST_P(ReplacedKernels, LayerNorm) {
   const std::vector<std::vector<int64_t>> shapes = {{1, 3}, {3, 5}, {2, 7, 33}, {4, 9, 256}, {300, 257}, {64}};
   for (const auto& shape : shapes) {
-    SCOPED_TRACE(testing::PrintToString(shape));
+    SCOPED_TRACE(::testing::PrintToString(shape));
     const auto norm = [](const auto& in) { return at::layer_norm(in[0], {in[0].size(-1)}, in[1], in[2], 1e-5); };
     expect_as_in_float64(norm, {random(shape), random({shape.back()}), random({shape.back()})});
     expect_as_in_float64([](const auto& in) { return at::layer_norm(in[0], {in[0].size(-1)}); }, {random(shape)});
@@ -200,7 +183,7 @@ TEST_P(ReplacedKernels, Linear) {
     return in.size() > 2 ? y + in[2] : y;
   };
   for (const std::vector<int64_t>& shape : std::vector<std::vector<int64_t>>{{7}, {3, 7}, {2, 3, 7}, {2, 1, 3, 7}}) {
-    SCOPED_TRACE(testing::PrintToString(shape));
+    SCOPED_TRACE(::testing::PrintToString(shape));
     expect_as(linear, {random(shape), random({5, 7}), random({5})}, product);
     expect_as(linear, {random(shape), random({5, 7})}, product);
   }
@@ -252,7 +235,7 @@ TEST_P(ReplacedKernels, AGradientOfAProjectionIsAddedToInItsPlace) {
   EXPECT_TRUE(at::allclose(weight.grad(), expected, tolerance(), 20 * tolerance()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, ReplacedKernels, testing::Values(at::kFloat, at::kBFloat16),
+INSTANTIATE_TEST_SUITE_P(Types, ReplacedKernels, ::testing::Values(at::kFloat, at::kBFloat16),
                          [](const auto& info) { return std::string(c10::toString(info.param)); });
 
 }  // namespace
