@@ -90,41 +90,6 @@ void layer_norm_backward(const T* grad, const T* x, const float* weight, const f
   }
 }
 
-template <class T, Gate function>
-void gated_loop(const T* gate, const T* up, T* y, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const float g = load(gate + i);
-    const float activated = g * sigmoid(function == Gate::silu ? g : gelu_inner(g));
-    store(y + i, round_to(gate, activated) * load(up + i));
-  }
-}
-
-template <class T, Gate function>
-void gated_backward_loop(const T* grad, const T* gate, const T* up, T* dgate, T* dup, int64_t count) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const float upstream = load(grad + i), g = load(gate + i);
-    const float s = sigmoid(function == Gate::silu ? g : gelu_inner(g));
-    const float inner_slope = function == Gate::silu ? 1.0f : gelu_inner_slope(g);
-    const float slope = s + g * s * (1.0f - s) * inner_slope;
-    store(dup + i, upstream * (g * s));
-    store(dgate + i, upstream * load(up + i) * slope);
-  }
-}
-
-template <class T>
-void gated(Gate function, const T* gate, const T* up, T* y, int64_t count) {
-  if (function == Gate::silu) return gated_loop<T, Gate::silu>(gate, up, y, count);
-  gated_loop<T, Gate::gelu_tanh>(gate, up, y, count);
-}
-
-template <class T>
-void gated_backward(Gate function, const T* grad, const T* gate, const T* up, T* dgate, T* dup, int64_t count) {
-  if (function == Gate::silu) return gated_backward_loop<T, Gate::silu>(grad, gate, up, dgate, dup, count);
-  gated_backward_loop<T, Gate::gelu_tanh>(grad, gate, up, dgate, dup, count);
-}
-
 // The normal distribution's density without its factor, and its value below x: the density's share times a polynomial
 // of k = 1 / (1 + 0.4 |x| / sqrt(2)), as Abramowitz & Stegun 7.1.26, fitted to a relative error of 1e-6 down to -8 and
 // an absolute one of two roundings.
@@ -155,31 +120,61 @@ inline float inner_slope(float x) {
   return function == Activation::silu ? 1.0f : (function == Activation::quick_gelu ? 1.702f : gelu_inner_slope(x));
 }
 
+// An activation at a place.
+struct Point {
+  float value, slope;
+};
+
+template <Activation function>
+inline Point point_at(float x) {
+  if (function == Activation::gelu) {
+    const float density = bell(x), below = normal_distribution(x, density);
+    return {x * below, below + x * (0.3989422804f * density)};
+  }
+  const float s = sigmoid(inner<function>(x));
+  return {x * s, s + x * s * (1.0f - s) * inner_slope<function>(x)};
+}
+
+template <class T, Activation function>
+void gated_loop(const T* gate, const T* up, T* y, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i)
+    store(y + i, round_to(gate, point_at<function>(load(gate + i)).value) * load(up + i));
+}
+
+template <class T, Activation function>
+void gated_backward_loop(const T* grad, const T* gate, const T* up, T* dgate, T* dup, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float upstream = load(grad + i);
+    const Point point = point_at<function>(load(gate + i));
+    store(dup + i, upstream * point.value);
+    store(dgate + i, upstream * load(up + i) * point.slope);
+  }
+}
+
+template <class T>
+void gated(Gate function, const T* gate, const T* up, T* y, int64_t count) {
+  if (function == Gate::silu) return gated_loop<T, Activation::silu>(gate, up, y, count);
+  gated_loop<T, Activation::gelu_tanh>(gate, up, y, count);
+}
+
+template <class T>
+void gated_backward(Gate function, const T* grad, const T* gate, const T* up, T* dgate, T* dup, int64_t count) {
+  if (function == Gate::silu) return gated_backward_loop<T, Activation::silu>(grad, gate, up, dgate, dup, count);
+  gated_backward_loop<T, Activation::gelu_tanh>(grad, gate, up, dgate, dup, count);
+}
+
 template <class T, Activation function>
 void activate_loop(const T* x, T* y, int64_t count) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const float value = load(x + i);
-    const bool is_gelu = function == Activation::gelu;
-    store(y + i, value * (is_gelu ? normal_distribution(value, bell(value)) : sigmoid(inner<function>(value))));
-  }
+  for (int64_t i = 0; i < count; ++i) store(y + i, point_at<function>(load(x + i)).value);
 }
 
 template <class T, Activation function>
 void activate_backward_loop(const T* grad, const T* x, T* dx, int64_t count) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const float value = load(x + i);
-    float slope;
-    if (function == Activation::gelu) {
-      const float density = bell(value);
-      slope = normal_distribution(value, density) + value * (0.3989422804f * density);
-    } else {
-      const float s = sigmoid(inner<function>(value));
-      slope = s + value * s * (1.0f - s) * inner_slope<function>(value);
-    }
-    store(dx + i, load(grad + i) * slope);
-  }
+  for (int64_t i = 0; i < count; ++i) store(dx + i, load(grad + i) * point_at<function>(load(x + i)).slope);
 }
 
 template <class T>
