@@ -32,7 +32,7 @@ class Contestant:
 
         self.process = start(0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.others = [start(rank, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) for rank in range(1, ranks)]
-        self.wall, self.processor = [], []
+        self.wall, self.processor, self.of_device = [], [], None
 
     def run(self, steps):
         try:
@@ -44,9 +44,13 @@ class Contestant:
         if not line:
             sys.exit(f"{self.name} stopped: run it by hand to see why: {' '.join(self.process.args)}")
         answer = json.loads(line)
+        self.of_device = answer.get("memory")
         return answer["wall"] / steps, answer["processor"] / steps
 
     def peak_memory(self):
+        """In MiB: on a GPU that of tensors, else the process' resident one."""
+        if self.of_device is not None:
+            return self.of_device / 2**20
         for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith("VmHWM"):
                 return int(line.split()[1]) / 1024

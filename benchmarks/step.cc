@@ -1,6 +1,7 @@
 // A training step of one of benchmarks/models.json, served: the driver (benchmarks/throughput) says how many steps to
 // run, this answers how long they took. Each line of input is a number of steps; each line of output is JSON with the
-// wall and the processor seconds of them. Of several ranks the first reads and answers.
+// wall and the processor seconds of them, and on a GPU the most memory that tensors have taken. Of several ranks the
+// first reads and answers.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -26,6 +27,8 @@
 #include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/parallel_model.h"
+#include "runtime/train/device_usage.h"
+#include "runtime/train/step_trace.h"
 
 namespace {
 
@@ -39,6 +42,8 @@ struct Arguments {
   int threads = 2;
   std::string models = "benchmarks/models.json", model = "llama-5m";
   std::string parallel = "fsdp";       // of several ranks: ddp, fsdp (ZeRO-3), zero1 or zero2
+  std::string device = "cpu";          // or cuda
+  std::string trace;                   // a file for the trace of a step, after which to stop
   bool plain = false;                  // nothing fused
   bool bf16 = false;                   // compute in bfloat16
   std::vector<std::string> recompute;  // operations whose results are computed again in the backward
@@ -60,9 +65,10 @@ Arguments parse(int count, char** values) {
     } else if (name == "--models" || name == "--model") {
       TORCH_CHECK(i + 1 < count, name, " needs a value");
       (name == "--models" ? arguments.models : arguments.model) = values[++i];
-    } else if (name == "--parallel") {
+    } else if (name == "--parallel" || name == "--device" || name == "--trace") {
       TORCH_CHECK(i + 1 < count, name, " needs a value");
-      arguments.parallel = values[++i];
+      (name == "--parallel" ? arguments.parallel : name == "--device" ? arguments.device : arguments.trace) =
+          values[++i];
     } else if (name == "--dropout") {
       TORCH_CHECK(i + 1 < count, name, " needs a value");
       arguments.dropout = std::stod(values[++i]);
@@ -126,7 +132,7 @@ int main(int count, char** values) {
   const auto environment = Environment::from_process();
   MeshShape shape;
   shape[arguments.parallel == "ddp" ? Axis::dp_replicate : Axis::dp_shard] = environment.world_size;
-  Mesh mesh(environment, shape, {.device = at::kCPU, .collective_timeout = std::chrono::hours(2)});
+  Mesh mesh(environment, shape, {.device = at::Device(arguments.device), .collective_timeout = std::chrono::hours(2)});
   ParallelOptions options;
   options.bf16 = arguments.bf16;
   options.recompute.operations = arguments.recompute;
@@ -161,10 +167,18 @@ int main(int count, char** values) {
     }
     return 0;
   }
+  if (!arguments.trace.empty()) {
+    for (int warm_up = 0; warm_up < 3; ++warm_up) step();
+    StepTrace trace(arguments.trace, {0}, mesh.device());
+    trace.begin(0);
+    step();
+    trace.end(0);
+    return 0;
+  }
   const auto asked_steps = [&] {
     at::Tensor steps = at::zeros({1}, at::kLong);
     if (std::string line; mesh.rank() == 0 && std::getline(std::cin, line)) steps.fill_(std::stoi(line));
-    broadcast(mesh.world(), steps, 0, "the number of steps").wait();
+    broadcast(mesh.control(), steps, 0, "the number of steps").wait();
     return steps.item<int64_t>();
   };
   while (const int64_t asked = asked_steps()) {
@@ -172,8 +186,11 @@ int main(int count, char** values) {
     double loss = 0.0;
     for (int64_t i = 0; i < asked; ++i) loss = step();
     if (mesh.rank() != 0) continue;
-    std::printf("{\"wall\": %.6f, \"processor\": %.6f, \"loss\": %.6f}\n", seconds(CLOCK_MONOTONIC) - wall,
-                seconds(CLOCK_PROCESS_CPUTIME_ID) - processor, loss);
+    json answer = {{"wall", seconds(CLOCK_MONOTONIC) - wall},
+                   {"processor", seconds(CLOCK_PROCESS_CPUTIME_ID) - processor},
+                   {"loss", loss}};
+    if (!mesh.device().is_cpu()) answer["memory"] = memory_peak(mesh.device());
+    std::printf("%s\n", answer.dump().c_str());
     std::fflush(stdout);
   }
 }

@@ -23,6 +23,7 @@ parser.add_argument("--models", type=pathlib.Path, default=pathlib.Path(__file__
 parser.add_argument("--model", default="llama-5m")
 parser.add_argument("--dropout", type=float, help="of attention's shares, of the Llamas; else what the config says")
 parser.add_argument("--parallel", choices=["ddp", "fsdp2"], help="over several ranks, which RANK and the like name")
+parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
 parser.add_argument("--profile", action="store_true", help="print the operators of one step by their own time, and stop")
 arguments = parser.parse_args()
 
@@ -33,14 +34,14 @@ architecture = getattr(transformers, spec["entry"])
 config = architecture.config_class(**spec["config"], use_cache=False)
 if arguments.dropout is not None:
     config.attention_dropout = arguments.dropout
-model = architecture(config).train()
+model = architecture(config).train().to(arguments.device)
 world_size = int(os.environ.get("WORLD_SIZE", "1"))
 if world_size > 1:
-    torch.distributed.init_process_group("gloo", timeout=datetime.timedelta(hours=2))
+    torch.distributed.init_process_group("gloo" if arguments.device == "cpu" else "nccl", timeout=datetime.timedelta(hours=2))
 if arguments.parallel == "ddp":
     model = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
 elif arguments.parallel == "fsdp2":
-    mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (world_size,))
+    mesh = torch.distributed.device_mesh.init_device_mesh(arguments.device, (world_size,))
     for layer in model.model.layers:  # a Llama's
         torch.distributed.fsdp.fully_shard(layer, mesh=mesh)
     torch.distributed.fsdp.fully_shard(model, mesh=mesh)
@@ -62,10 +63,11 @@ elif "image" in spec:
     batch["labels"] = torch.randint(config.num_labels, (rows,))
 else:
     batch["labels"] = batch["input_ids"]
+batch = {name: value.to(arguments.device) if torch.is_tensor(value) else value for name, value in batch.items()}
 
 
 def step():
-    with torch.autocast("cpu", torch.bfloat16, enabled=arguments.bf16):
+    with torch.autocast(arguments.device, torch.bfloat16, enabled=arguments.bf16):
         loss = forward(**batch).loss
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -77,9 +79,9 @@ def step():
 if arguments.profile:
     for _ in range(3):
         step()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+    with torch.profiler.profile() as profile:
         step()
-    print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=30))
+    print(profile.key_averages().table(sort_by=f"self_{arguments.device}_time_total", row_limit=30))
     sys.exit()
 
 
@@ -98,5 +100,7 @@ while asked := asked_steps():
     for _ in range(asked):
         loss = step()
     answer = {"wall": time.perf_counter() - wall, "processor": time.process_time() - processor, "loss": loss}
+    if arguments.device == "cuda":
+        answer["memory"] = torch.cuda.max_memory_allocated()
     if int(os.environ.get("RANK", "0")) == 0:
         print(json.dumps(answer), flush=True)

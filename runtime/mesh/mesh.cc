@@ -88,7 +88,8 @@ Mesh::Mesh(const Environment& environment, const MeshShape& shape, const MeshOpt
   if (!group_maker) {
     set_phase("joining the job");
     store_ = connect_store(environment, options.rendezvous_timeout);
-    if (device_.is_cuda()) claim_device(store_, cuda_library().name_of(device_), environment.rank);
+    // NCCL takes one rank a GPU.
+    if (device_.is_cuda() && !options.make_backend) claim_device(store_, cuda_library().name_of(device_), environment.rank);
   }
   const bool data_is_over_gloo = device_.is_cpu() && !options.make_backend;
   control_ = data_is_over_gloo ? world() : host_group("control", options.collective_timeout);
