@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 namespace modular {
@@ -35,9 +36,28 @@ class Hooks final : public torch::autograd::SavedVariableHooks {
 
 /// libtorch asks the engine for the hooks of what it saves, which its own engine for C++ has none of.
 class Engine final : public torch::autograd::Engine {
+ public:
+  ~Engine() override { stop(); }
+
+ private:
+  /// libtorch starts a GPU's thread once in a process, for the first engine that runs: one that ran before this one
+  /// took that.
+  torch::autograd::variable_list execute(const torch::autograd::edge_list& roots,
+                                         const torch::autograd::variable_list& inputs, bool keep_graph,
+                                         bool create_graph, bool accumulate_grad,
+                                         const torch::autograd::edge_list& outputs) override {
+    std::call_once(started_, [this] {
+      initialize_device_threads_pool();
+      if (device_ready_queues_.empty()) start_device_threads();
+    });
+    return torch::autograd::Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+  }
+
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
     return installed && installed->is_active() ? std::make_unique<Hooks>() : nullptr;
   }
+
+  std::once_flag started_;
 };
 
 torch::autograd::Engine& engine() {

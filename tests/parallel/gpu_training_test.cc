@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"LlamaForCausalLM", {.name = "tensors"}, of({Axis::tp})},
                       Case{"LlamaForCausalLM", {.name = "a pipeline", .micro_batches = 2}, of({Axis::pp})},
                       Case{"LlamaForCausalLM", {.name = "shards and tensors"}, of({Axis::dp_shard, Axis::tp})},
-                      Case{"MixtralForCausalLM", {.name = "experts apart", .fields = kExperts}, of({Axis::ep})}));
+                      Case{"MixtralForCausalLM", {.name = "shards of experts", .fields = kExperts}, of({Axis::dp_shard})}));
 
 TEST(Nccl, MovesWhatTrainingMovesInAGroupOfOne) {
   if (gpu_count() == 0) GTEST_SKIP() << "no GPU";

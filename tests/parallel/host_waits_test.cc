@@ -107,6 +107,22 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Muon", "LlamaForCausalLM", {.optimizer = "muon"}, {"aten::_local_scalar_dense"}}),
     [](const auto& test) { return test.param.name; });
 
+// A device's backward runs on a thread that libtorch starts once in a process, for the first backward of all: here one
+// without what is recomputed or offloaded.
+TEST(HostWaits, BackwardsOfADeviceRunAfterOthersOfTheSameProcess) {
+  at::set_num_threads(1);
+  const std::string architecture = "LlamaForCausalLM";
+  const std::vector<Batch> batches = {global_batch(entry_of(architecture), 0)};
+  const auto first_loss = [&](const ParallelOptions& options) {
+    Training training(architecture, {.options = options}, counted_device());
+    return training.model.finish_step(training.launch(batches, 0)).loss;
+  };
+  const double plain = first_loss({});
+  EXPECT_NEAR(first_loss(with([](auto& options) { options.offload = {.activations = true, .least_bytes = 0}; })), plain,
+              1e-6 * plain);
+  EXPECT_NEAR(first_loss(with([](auto& options) { options.recompute.operations = {"norm"}; })), plain, 1e-6 * plain);
+}
+
 struct Strategy {
   std::string name;
   MeshShape shape;

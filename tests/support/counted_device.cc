@@ -301,6 +301,14 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& gradient, 
   return {aliases.to_device(of_x), aliases.to_device(of_weight), aliases.to_device(of_bias)};
 }
 
+Tensor& set_storage(Tensor& tensor, c10::Storage storage, c10::SymInt offset, c10::SymIntArrayRef sizes,
+                    c10::SymIntArrayRef strides) {
+  tensor.unsafeGetTensorImpl()->set_storage_keep_dtype(std::move(storage));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(C10_AS_INTARRAYREF_SLOW(sizes), C10_AS_INTARRAYREF_SLOW(strides),
+                                                      offset.expect_int());
+  return tensor;
+}
+
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
 }
@@ -308,6 +316,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("empty.memory_format", empty);
   library.impl("empty_strided", empty_strided);
   library.impl("_copy_from", copy_from);
+  library.impl("set_.source_Storage_storage_offset", set_storage);
   library.impl("convolution_overrideable", convolution);
   library.impl("convolution_backward_overrideable", convolution_backward);
 }
