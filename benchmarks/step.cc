@@ -67,8 +67,9 @@ Arguments parse(int count, char** values) {
       (name == "--models" ? arguments.models : arguments.model) = values[++i];
     } else if (name == "--parallel" || name == "--device" || name == "--trace") {
       TORCH_CHECK(i + 1 < count, name, " needs a value");
-      (name == "--parallel" ? arguments.parallel : name == "--device" ? arguments.device : arguments.trace) =
-          values[++i];
+      (name == "--parallel" ? arguments.parallel
+       : name == "--device" ? arguments.device
+                            : arguments.trace) = values[++i];
     } else if (name == "--dropout") {
       TORCH_CHECK(i + 1 < count, name, " needs a value");
       arguments.dropout = std::stod(values[++i]);

@@ -15,10 +15,10 @@
 #include "runtime/ops/cpu/cached_attention.h"
 #include "runtime/ops/cpu/embedding.h"
 #include "runtime/ops/cpu/layer_norm.h"
-#include "runtime/ops/cpu/linear.h"
 #include "runtime/ops/cpu/patches.h"
 #include "runtime/ops/cpu/products.h"
 #include "runtime/ops/fused.h"
+#include "runtime/ops/linear.h"
 #include "runtime/ops/operations.h"
 
 namespace modular {
@@ -123,8 +123,9 @@ struct CrossEntropy : Function<CrossEntropy> {
     // Logits are the largest values of a step. Where nobody else has them, and this backward is the last of the graph,
     // their gradient takes their place.
     const Tensor& logits = saved[0];
-    const bool last_reader = logits.is_contiguous() && is_held_by_its_graph_alone(logits) &&
-                             !torch::autograd::get_current_graph_task_keep_graph();
+    const bool is_in_rows = logits.is_contiguous() || (logits.is_cuda() && has_rows_in_memory(logits));
+    const bool last_reader =
+        is_in_rows && is_held_by_its_graph_alone(logits) && !torch::autograd::get_current_graph_task_keep_graph();
     const Tensor gradient = last_reader ? logits.detach() : at::empty_like(logits, at::MemoryFormat::Contiguous);
     operations_for(logits.device())->cross_entropy_backward(grads[0], logits, saved[1], saved[2], gradient);
     return {gradient, {}};
@@ -319,8 +320,8 @@ void install_fused_functions() {
   cpu::install_embedding();
   cpu::install_activations();
   cpu::install_layer_norm();
-  cpu::install_linear();
   cpu::install_patches();
+  install_linear();
   fused.rms_norm = fused_rms_norm;
   fused.gated_activation = fused_gated_activation;
   fused.quick_gelu = fused_quick_gelu;

@@ -36,7 +36,8 @@ struct Operations {
   at::Tensor (*rotary)(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, bool inverse);
   /// Float32 loss sum [] and, for the backward, log(sum(exp)) [rows] of logits [rows, vocab] and int64 targets [rows].
   std::pair<at::Tensor, at::Tensor> (*cross_entropy)(const at::Tensor& logits, const at::Tensor& targets);
-  /// Writes the gradient of the logits into `result`, contiguous, which may be the logits; `grad` is float32 [].
+  /// Writes the gradient of the logits into `result`, which may be the logits; `grad` is float32 []. On CPUs it is
+  /// contiguous, on CUDA it has_rows_in_memory().
   void (*cross_entropy_backward)(const at::Tensor& grad, const at::Tensor& logits, const at::Tensor& targets,
                                  const at::Tensor& log_sum_exp, const at::Tensor& result);
   /// Output [batch, seq, heads * head_dim] and, for the backward, a float32 normalizer [batch, heads, seq] of query
@@ -71,6 +72,11 @@ std::array<at::Tensor, 4> cpu_attention_backward(const at::Tensor& grad, const a
                                                  const at::Tensor& biases, bool of_biases, double scale,
                                                  const DropoutDraw* drawn, const at::Tensor& output,
                                                  const at::Tensor& normalizer);
+
+/// Whether each row of [rows, columns] is contiguous, and apart from the next.
+inline bool has_rows_in_memory(const at::Tensor& matrix) {
+  return matrix.stride(1) == 1 && matrix.stride(0) >= matrix.size(1);
+}
 
 /// The CPU's operations.
 const Operations& cpu_operations();

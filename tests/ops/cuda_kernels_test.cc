@@ -116,21 +116,24 @@ TYPED_TEST(CudaKernels, Rotary) {
 TYPED_TEST(CudaKernels, CrossEntropy) {
   using T = TypeParam;
   const int64_t rows = 5;
-  for (const int64_t vocab : {1, 9, 256, 2057}) {
-    const Tensor logits = (8 * at::randn({rows, vocab})).to(kType<T>);
+  for (const auto [vocab, row] :
+       std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {9, 9}, {9, 16}, {256, 256}, {2057, 2057}, {2057, 2064}}) {
+    // Also of rows with room behind them.
+    const Tensor logits = (8 * at::randn({rows, row})).to(kType<T>).narrow(1, 0, vocab);
     const Tensor targets = at::randint(0, vocab, {rows}, at::kLong);
     targets[1] = kIgnoredTarget;
     const Tensor losses = this->floats({rows}), log_sum_exp = this->floats({rows}), dlogits = this->like(logits);
     const Tensor grad = at::full({}, 0.5f);
     TestFixture::Launch::cross_entropy(data<T>(logits), data<int64_t>(targets), data<float>(losses),
-                                       data<float>(log_sum_exp), rows, vocab, kIgnoredTarget, nullptr);
+                                       data<float>(log_sum_exp), rows, vocab, logits.stride(0), kIgnoredTarget,
+                                       nullptr);
     TestFixture::Launch::cross_entropy_backward(data<float>(grad), data<T>(logits), data<int64_t>(targets),
-                                                data<float>(log_sum_exp), data<T>(dlogits), rows, vocab, kIgnoredTarget,
-                                                nullptr);
-    const Tensor in_place = this->like(logits).copy_(logits);
+                                                data<float>(log_sum_exp), data<T>(dlogits), rows, vocab,
+                                                logits.stride(0), dlogits.stride(0), kIgnoredTarget, nullptr);
+    const Tensor in_place = at::full({rows, row}, 77.0f, logits.options()).narrow(1, 0, vocab).copy_(logits);
     TestFixture::Launch::cross_entropy_backward(data<float>(grad), data<T>(in_place), data<int64_t>(targets),
                                                 data<float>(log_sum_exp), data<T>(in_place), rows, vocab,
-                                                kIgnoredTarget, nullptr);
+                                                in_place.stride(0), in_place.stride(0), kIgnoredTarget, nullptr);
     const Tensor wide = leaf(logits);
     const Tensor expected = at::cross_entropy_loss(wide, targets, {}, at::Reduction::None, kIgnoredTarget);
     const auto gradients = torch::autograd::grad({expected.sum()}, {wide}, {grad.to(at::kDouble)});
@@ -138,6 +141,7 @@ TYPED_TEST(CudaKernels, CrossEntropy) {
     expect_near(log_sum_exp, wide.logsumexp(-1).masked_fill(targets.eq(kIgnoredTarget), 0), 2e-6, "the normalizers");
     expect_near(dlogits, gradients[0], kTolerance<T>, "the gradient");
     expect_near(in_place, gradients[0], kTolerance<T>, "the gradient in the logits' place");
+    EXPECT_TRUE(in_place.as_strided({rows, row}, {row, 1}).slice(1, vocab).eq(77.0f).all().template item<bool>());
   }
 }
 
@@ -148,7 +152,7 @@ TYPED_TEST(CudaKernels, CrossEntropyOfRowsThatHideClasses) {
   const Tensor targets = at::full({2}, 290, at::kLong);
   const Tensor losses = this->floats({2}), log_sum_exp = this->floats({2});
   TestFixture::Launch::cross_entropy(data<T>(logits), data<int64_t>(targets), data<float>(losses),
-                                     data<float>(log_sum_exp), 2, 300, kIgnoredTarget, nullptr);
+                                     data<float>(log_sum_exp), 2, 300, 300, kIgnoredTarget, nullptr);
   expect_near(log_sum_exp, logits.to(at::kDouble).logsumexp(-1), 2e-6, "the normalizers");
 }
 

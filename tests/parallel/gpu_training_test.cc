@@ -44,9 +44,8 @@ TEST_P(GpuTraining, ComputesWhatACpuComputes) {
     Mesh mesh(environment, shape, {.device = at::kCUDA, .make_backend = make_staged_backend});
     return train(mesh, entry, variant);
   };
-  const std::vector<Report> reports = shape.ranks() == 1
-                                          ? std::vector<Report>{train_on_gpu({})}
-                                          : run_ranks(static_cast<int>(shape.ranks()), train_on_gpu);
+  const std::vector<Report> reports = shape.ranks() == 1 ? std::vector<Report>{train_on_gpu({})}
+                                                         : run_ranks(static_cast<int>(shape.ranks()), train_on_gpu);
   Mesh alone({}, {}, {.device = at::kCPU});
   Variant reference = variant;
   reference.options.recompute = {};
@@ -59,7 +58,10 @@ TEST_P(GpuTraining, ComputesWhatACpuComputes) {
     for (size_t i = 0; i < expected.size(); ++i) {
       const bool is_sum = i >= 2 * kSteps + 2;
       ASSERT_NEAR(found[i], expected[i], is_sum ? 10 * tolerance * scale : tolerance * std::abs(expected[i]))
-          << (is_sum ? "a sum over parameters, " : i % 2 ? "the gradient's norm, " : "the loss, ") << i / 2;
+          << (is_sum  ? "a sum over parameters, "
+              : i % 2 ? "the gradient's norm, "
+                      : "the loss, ")
+          << i / 2;
     }
   }
 }
@@ -70,7 +72,8 @@ MeshShape of(std::initializer_list<Axis> axes) {
   return shape;
 }
 
-const Fields kGpt2 = {{"n_embd", int64_t{36}}, {"n_layer", int64_t{2}}, {"n_head", int64_t{4}}, {"n_positions", int64_t{64}}};
+const Fields kGpt2 = {
+    {"n_embd", int64_t{36}}, {"n_layer", int64_t{2}}, {"n_head", int64_t{4}}, {"n_positions", int64_t{64}}};
 const Fields kImages = {{"image_size", int64_t{12}}, {"patch_size", int64_t{4}}, {"num_labels", int64_t{5}}};
 const Fields kExperts = {{"num_hidden_layers", int64_t{2}}, {"num_local_experts", int64_t{4}}};
 
@@ -90,23 +93,26 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"LlamaForCausalLM", {.name = "of documents", .documents = true}},
         Case{"LlamaForCausalLM", {.name = "in micro-batches", .micro_batches = 3}},
         Case{"LlamaForCausalLM", {.name = "recomputed", .options = with([](auto& o) { o.recompute = true; })}},
-        Case{"LlamaForCausalLM",
-             {.name = "offloaded", .options = with([](auto& o) { o.offload = {.optimizer = true, .parameters = true}; })}},
-        Case{"LlamaForCausalLM",
-             {.name = "activations offloaded",
-              .options = with([](auto& o) { o.offload = {.activations = true, .least_bytes = 0}; })}},
+        Case{"LlamaForCausalLM", {.name = "offloaded", .options = with([](auto& o) {
+                                                         o.offload = {.optimizer = true, .parameters = true};
+                                                       })}},
+        Case{"LlamaForCausalLM", {.name = "activations offloaded", .options = with([](auto& o) {
+                                                                     o.offload = {.activations = true,
+                                                                                  .least_bytes = 0};
+                                                                   })}},
         Case{"LlamaForCausalLM", {.name = "by Muon", .optimizer = "muon"}},
         Case{"LlamaForCausalLM", {.name = "by Adafactor", .optimizer = "adafactor"}},
         Case{"LlamaForCausalLM", {.name = "in bfloat16", .options = with([](auto& o) { o.bf16 = true; })}, {}, 5e-2}));
 
 INSTANTIATE_TEST_SUITE_P(
     RanksThatShareIt, GpuTraining,
-    ::testing::Values(Case{"LlamaForCausalLM", {.name = "replicas"}, of({Axis::dp_replicate})},
-                      Case{"LlamaForCausalLM", {.name = "shards"}, of({Axis::dp_shard})},
-                      Case{"LlamaForCausalLM", {.name = "tensors"}, of({Axis::tp})},
-                      Case{"LlamaForCausalLM", {.name = "a pipeline", .micro_batches = 2}, of({Axis::pp})},
-                      Case{"LlamaForCausalLM", {.name = "shards and tensors"}, of({Axis::dp_shard, Axis::tp})},
-                      Case{"MixtralForCausalLM", {.name = "shards of experts", .fields = kExperts}, of({Axis::dp_shard})}));
+    ::testing::Values(
+        Case{"LlamaForCausalLM", {.name = "replicas"}, of({Axis::dp_replicate})},
+        Case{"LlamaForCausalLM", {.name = "shards"}, of({Axis::dp_shard})},
+        Case{"LlamaForCausalLM", {.name = "tensors"}, of({Axis::tp})},
+        Case{"LlamaForCausalLM", {.name = "a pipeline", .micro_batches = 2}, of({Axis::pp})},
+        Case{"LlamaForCausalLM", {.name = "shards and tensors"}, of({Axis::dp_shard, Axis::tp})},
+        Case{"MixtralForCausalLM", {.name = "shards of experts", .fields = kExperts}, of({Axis::dp_shard})}));
 
 TEST(Nccl, MovesWhatTrainingMovesInAGroupOfOne) {
   if (gpu_count() == 0) GTEST_SKIP() << "no GPU";

@@ -62,7 +62,8 @@ std::vector<double> sums_of_parameters(ParallelModel& model) {
         at::randn(parameter.global_shape, at::detail::createCPUGenerator(hash), at::TensorOptions().dtype(at::kDouble));
     for (const ParameterBox& box : parameter.boxes)
       if (box.owner)
-        sums[static_cast<int64_t>(hash % kSums)] += (box.in_local(parameter.local).cpu() * box.in_global(weights)).sum();
+        sums[static_cast<int64_t>(hash % kSums)] +=
+            (box.in_local(parameter.local).cpu() * box.in_global(weights)).sum();
   }
   all_reduce(model.mesh().control(), sums, "the sums of the parameters").wait();
   return {sums.data_ptr<double>(), sums.data_ptr<double>() + sums.numel()};

@@ -201,14 +201,14 @@ __global__ void rotary(const T* x, const T* cos, const T* sin, T* y, RotaryShape
 // scales it where it meets a larger one (Milakov & Gimelshein, Online normalizer calculation for softmax).
 template <class T>
 __global__ void cross_entropy(const T* logits, const int64_t* targets, float* losses, float* log_sum_exp, int64_t vocab,
-                              int64_t ignored) {
+                              int64_t row_stride, int64_t ignored) {
   const int64_t row = blockIdx.x, target = targets[row];
   if (target == ignored) {
     if (threadIdx.x == 0) losses[row] = log_sum_exp[row] = 0.0f;
     return;
   }
   assert(target >= 0 && target < vocab);
-  logits += row * vocab;
+  logits += row * row_stride;
   // Classes that are hidden have the logit -inf: of nothing else, exponentials are 0 over any other number.
   const auto above = [](float largest) { return largest == -INFINITY ? 0.0f : largest; };
   float largest = -INFINITY, sum = 0.0f;
@@ -225,9 +225,10 @@ __global__ void cross_entropy(const T* logits, const int64_t* targets, float* lo
 
 template <class T>
 __global__ void cross_entropy_backward(const float* grad, const T* logits, const int64_t* targets,
-                                       const float* log_sum_exp, T* dlogits, int64_t vocab, int64_t ignored) {
+                                       const float* log_sum_exp, T* dlogits, int64_t vocab, int64_t row_stride,
+                                       int64_t dlogits_row_stride, int64_t ignored) {
   const int64_t row = blockIdx.x, target = targets[row];
-  logits += row * vocab, dlogits += row * vocab;
+  logits += row * row_stride, dlogits += row * dlogits_row_stride;
   const float scale = target == ignored ? 0.0f : *grad, normalizer = log_sum_exp[row];
   const auto differentiate = [&](float logit) { return expf(logit - normalizer) * scale; };
   const auto of_target = [&] { return (expf(load(logits + target) - normalizer) - 1.0f) * scale; };
@@ -361,19 +362,20 @@ void Launch<T>::rotary(const T* x, const T* cos, const T* sin, T* y, const Rotar
 
 template <class T>
 void Launch<T>::cross_entropy(const T* logits, const int64_t* targets, float* losses, float* log_sum_exp, int64_t rows,
-                              int64_t vocab, int64_t ignored, cudaStream_t stream) {
+                              int64_t vocab, int64_t row_stride, int64_t ignored, cudaStream_t stream) {
   if (rows)
     cuda::cross_entropy<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(logits, targets, losses, log_sum_exp,
-                                                                              vocab, ignored);
+                                                                              vocab, row_stride, ignored);
 }
 
 template <class T>
 void Launch<T>::cross_entropy_backward(const float* grad, const T* logits, const int64_t* targets,
                                        const float* log_sum_exp, T* dlogits, int64_t rows, int64_t vocab,
-                                       int64_t ignored, cudaStream_t stream) {
+                                       int64_t row_stride, int64_t dlogits_row_stride, int64_t ignored,
+                                       cudaStream_t stream) {
   if (rows)
     cuda::cross_entropy_backward<<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
-        grad, logits, targets, log_sum_exp, dlogits, vocab, ignored);
+        grad, logits, targets, log_sum_exp, dlogits, vocab, row_stride, dlogits_row_stride, ignored);
 }
 
 template struct Launch<float>;

@@ -40,11 +40,13 @@ struct Launch {
   /// y [batch, seq, heads, dim]; `direction` -1 rotates back (the gradient).
   static void rotary(const T* x, const T* cos, const T* sin, T* y, const RotaryShape& shape, float direction,
                      cudaStream_t stream);
-  /// losses and log_sum_exp [rows]; both 0 where the target is `ignored`.
+  /// losses and log_sum_exp [rows]; both 0 where the target is `ignored`. A row of logits begins `row_stride` elements
+  /// after the one before.
   static void cross_entropy(const T* logits, const int64_t* targets, float* losses, float* log_sum_exp, int64_t rows,
-                            int64_t vocab, int64_t ignored, cudaStream_t stream);
+                            int64_t vocab, int64_t row_stride, int64_t ignored, cudaStream_t stream);
   static void cross_entropy_backward(const float* grad, const T* logits, const int64_t* targets,
-                                     const float* log_sum_exp, T* dlogits, int64_t rows, int64_t vocab, int64_t ignored,
+                                     const float* log_sum_exp, T* dlogits, int64_t rows, int64_t vocab,
+                                     int64_t row_stride, int64_t dlogits_row_stride, int64_t ignored,
                                      cudaStream_t stream);
   static void dropout(const T* x, T* y, const Drop& drop, int64_t samples, int64_t rows, int64_t columns,
                       cudaStream_t stream);

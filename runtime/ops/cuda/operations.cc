@@ -101,27 +101,29 @@ Tensor rotary(const Tensor& x_given, const Tensor& cos_given, const Tensor& sin_
   return y.transpose(1, 2);
 }
 
+Tensor in_rows(const Tensor& matrix) { return has_rows_in_memory(matrix) ? matrix : matrix.contiguous(); }
+
 std::pair<Tensor, Tensor> cross_entropy(const Tensor& logits_given, const Tensor& targets_given) {
-  const Tensor logits = logits_given.contiguous(), targets = targets_given.contiguous();
+  const Tensor logits = in_rows(logits_given), targets = targets_given.contiguous();
   const int64_t rows = logits.size(0), vocab = logits.size(1);
   const auto float32 = logits.options().dtype(at::kFloat);
   const Tensor losses = at::empty({rows}, float32), log_sum_exp = at::empty({rows}, float32);
   with_element_type(logits, [&](auto element, cudaStream_t stream) {
     using T = decltype(element);
     cuda::Launch<T>::cross_entropy(read<T>(logits), read<int64_t>(targets), write<float>(losses),
-                                   write<float>(log_sum_exp), rows, vocab, kIgnoredTarget, stream);
+                                   write<float>(log_sum_exp), rows, vocab, logits.stride(0), kIgnoredTarget, stream);
   });
   return {losses.sum(at::kDouble).to(at::kFloat), log_sum_exp};
 }
 
 void cross_entropy_backward(const Tensor& grad, const Tensor& logits_given, const Tensor& targets_given,
                             const Tensor& log_sum_exp, const Tensor& result) {
-  const Tensor logits = logits_given.contiguous(), targets = targets_given.contiguous();
+  const Tensor logits = in_rows(logits_given), targets = targets_given.contiguous();
   with_element_type(logits, [&](auto element, cudaStream_t stream) {
     using T = decltype(element);
     cuda::Launch<T>::cross_entropy_backward(read<float>(grad), read<T>(logits), read<int64_t>(targets),
                                             read<float>(log_sum_exp), write<T>(result), logits.size(0), logits.size(1),
-                                            kIgnoredTarget, stream);
+                                            logits.stride(0), result.stride(0), kIgnoredTarget, stream);
   });
 }
 

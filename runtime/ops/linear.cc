@@ -1,4 +1,4 @@
-#include "runtime/ops/cpu/linear.h"
+#include "runtime/ops/linear.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CompositeImplicitAutogradFunctions.h>
@@ -7,8 +7,11 @@
 #include <torch/library.h>
 
 #include <optional>
+#include <vector>
 
-namespace modular::cpu {
+#include "runtime/ops/padded_products.h"
+
+namespace modular {
 namespace {
 
 using at::Tensor;
@@ -21,21 +24,29 @@ struct Linear : torch::autograd::Function<Linear> {
     // Each is kept for the other's gradient.
     context->save_for_backward({weight.requires_grad() ? x : Tensor(), x.requires_grad() ? weight : Tensor()});
     context->saved_data["has_bias"] = bias.has_value();
+    const bool pads = is_worth_padding(x, weight);
+    context->saved_data["pads"] = pads;
     const at::AutoDispatchBelowADInplaceOrView below;  // the result is no view, which could not be written to
-    return at::compositeimplicitautograd::linear(x, weight, bias);
+    return pads ? padded_linear(x, weight, bias) : at::compositeimplicitautograd::linear(x, weight, bias);
   }
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const auto saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1];
-    const Tensor grad = grads[0].reshape({-1, grads[0].size(-1)});
+    const int64_t out = grads[0].size(-1);
+    const bool pads = context->saved_data["pads"].toBool();
+    const Tensor grad = pads ? padded_gradient(grads[0]) : grads[0].reshape({-1, out});
     variable_list gradients(3);
     if (context->needs_input_grad(0)) {
       auto sizes = grads[0].sizes().vec();
       sizes.back() = weight.size(1);
-      gradients[0] = at::_unsafe_view(at::mm(grad, weight), sizes);
+      gradients[0] = at::_unsafe_view(at::mm(grad, pads ? padded_weight(weight) : weight), sizes);
     }
-    if (context->needs_input_grad(1)) gradients[1] = at::mm(grad.t(), x.reshape({-1, x.size(-1)}));
-    if (context->saved_data["has_bias"].toBool() && context->needs_input_grad(2)) gradients[2] = grad.sum(0);
+    if (context->needs_input_grad(1)) {
+      const Tensor whole = at::mm(grad.t(), x.reshape({-1, x.size(-1)}));
+      gradients[1] = pads ? whole.narrow(0, 0, out) : whole;  // autograd adds to no view in its place
+    }
+    if (context->saved_data["has_bias"].toBool() && context->needs_input_grad(2))
+      gradients[2] = (pads ? grad.narrow(1, 0, out) : grad).sum(0);
     return gradients;
   }
 };
@@ -44,19 +55,22 @@ Tensor linear(const Tensor& x, const Tensor& weight, const std::optional<Tensor>
   const std::optional<Tensor> bias = given_bias && given_bias->defined() ? given_bias : std::nullopt;
   const bool of_layer = at::isFloatingType(x.scalar_type()) && x.dim() > 0 && weight.dim() == 2 && x.numel() > 0 &&
                         weight.numel() > 0 && (!bias || bias->dim() == 1);
-  if (!of_layer || !at::GradMode::is_enabled()) return at::compositeimplicitautograd::linear(x, weight, bias);
-  return Linear::apply(x, weight, bias);
+  if (of_layer && at::GradMode::is_enabled()) return Linear::apply(x, weight, bias);
+  return of_layer && is_worth_padding(x, weight) ? padded_linear(x, weight, bias)
+                                                 : at::compositeimplicitautograd::linear(x, weight, bias);
 }
 
 }  // namespace
 
 void install_linear() {
   static const bool installed = [] {
-    static torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradCPU, __FILE__, __LINE__);
-    library.impl("linear", linear);
+    static std::vector<torch::Library> libraries;
+    for (const auto device :
+         {c10::DispatchKey::AutogradCPU, c10::DispatchKey::AutogradCUDA, c10::DispatchKey::AutogradPrivateUse1})
+      libraries.emplace_back(torch::Library::IMPL, "aten", device, __FILE__, __LINE__).impl("linear", linear);
     return true;
   }();
   (void)installed;
 }
 
-}  // namespace modular::cpu
+}  // namespace modular
