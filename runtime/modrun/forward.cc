@@ -120,7 +120,7 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
   if (options.gradients)
     for (const ShardedParameter& parameter : model.parameters())
       for (const ParameterBox& box : parameter.boxes)
-        if (box.owner) writer.write("gradients." + parameter.name, box.offset, box.in_local(parameter.grad));
+        if (box.owner) writer.write("gradients." + parameter.name, box.offset, box.in_local(parameter.grad).to(at::kFloat));
   writer.close();
   barrier(mesh.control(), "the outputs");
   if (mesh.rank() == 0) fs::rename(partial, options.outputs);

@@ -10,6 +10,7 @@
 
 #include "runtime/model/attention_mask.h"
 #include "runtime/model/dropout.h"
+#include "runtime/ops/adamw.h"
 #include "runtime/ops/cpu/kernels.h"
 
 namespace modular {
@@ -61,6 +62,10 @@ struct Operations {
   at::Tensor (*decay_between_backward)(const at::Tensor& grad, const at::Tensor& decay);
   /// x [batch, ..., features] with what is drawn dropped; the gradient's dropout is the same.
   at::Tensor (*dropout)(const at::Tensor& x, const DropoutDraw& drawn);
+  /// adamw() and sum_of_squares() of adamw.h; both null where a device has none of its own.
+  void (*adamw)(const std::vector<AdamWParameter>& parameters, const AdamWFactors& factors,
+                const std::optional<at::Tensor>& divisor, const std::optional<at::Tensor>& skipped);
+  at::Tensor (*sum_of_squares)(const std::vector<at::Tensor>& tensors);
 };
 
 /// The CPU's attention, which cpu_operations() names.

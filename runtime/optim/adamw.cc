@@ -1,5 +1,8 @@
-// AdamW (Loshchilov & Hutter, Decoupled Weight Decay Regularization), with ATen's fused kernel. Every element is
-// updated on its own, so the result does not depend on how the parameters are cut into boxes.
+// AdamW (Loshchilov & Hutter, Decoupled Weight Decay Regularization), with ATen's fused kernel, or of bfloat16
+// gradients with ours. Every element is updated on its own, so the result does not depend on how the parameters are cut
+// into boxes.
+#include "runtime/ops/adamw.h"
+
 #include "runtime/optim/update_rule.h"
 
 namespace modular {
@@ -9,18 +12,35 @@ std::vector<ShardedParameter> state(const ShardedParameter& parameter, const Opt
   return {kept_beside(parameter, "exp_avg"), kept_beside(parameter, "exp_avg_sq")};
 }
 
+bool is_rounded(const ShardedParameter& parameter) {
+  return parameter.rounded.defined() && parameter.grad.scalar_type() == at::kBFloat16 &&
+         has_adamw(parameter.local.device());
+}
+
 void update(std::span<const Updated> parameters, const Step& step) {
   std::vector<at::Tensor> locals, grads, exp_avgs, exp_avg_sqs, steps;
+  std::vector<AdamWParameter> rounded;
   for (const auto& [parameter, moments, holders] : parameters) {
     if (parameter->local.numel() == 0) continue;
+    if (is_rounded(*parameter)) {
+      rounded.push_back({.value = parameter->local,
+                         .exp_avg = moments[0].local,
+                         .exp_avg_sq = moments[1].local,
+                         .gradient = parameter->grad.contiguous(),
+                         .rounded = parameter->rounded});
+      parameter->rounded_is_current = true;
+      continue;
+    }
     locals.push_back(parameter->local);
-    grads.push_back(parameter->grad.contiguous());
+    grads.push_back(parameter->grad.to(at::kFloat).contiguous());
     exp_avgs.push_back(moments[0].local);
     exp_avg_sqs.push_back(moments[1].local);
     steps.push_back(step.number_there);
   }
-  if (locals.empty()) return;
   const OptimizerOptions& options = step.options;
+  adamw(rounded, adamw_factors(step.lr, options.beta1, options.beta2, options.eps, step.weight_decay, step.number),
+        step.scale.divisor, step.scale.skipped);
+  if (locals.empty()) return;
   at::_fused_adamw_(locals, grads, exp_avgs, exp_avg_sqs, /*max_exp_avg_sqs=*/{}, steps, step.lr, options.beta1,
                     options.beta2, step.weight_decay, options.eps, /*amsgrad=*/false, /*maximize=*/false,
                     step.scale.divisor, step.scale.skipped);
@@ -28,6 +48,6 @@ void update(std::span<const Updated> parameters, const Step& step) {
 
 }  // namespace
 
-const UpdateRule kAdamW = {.state = state, .update = update, .scales_gradients = true};
+const UpdateRule kAdamW = {.state = state, .update = update, .scales_gradients = true, .takes_rounded_gradients = true};
 
 }  // namespace modular

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "runtime/mesh/collectives.h"
+#include "runtime/ops/adamw.h"
 
 namespace modular {
 namespace {
@@ -16,13 +17,22 @@ at::Tensor norms_of_pieces(const std::vector<at::Tensor>& gradients) {
   constexpr int64_t kPiece = 512;
   std::vector<at::Tensor> norms, rests;
   for (const at::Tensor& gradient : gradients) {
-    const at::Tensor flat = gradient.reshape(-1);
+    const at::Tensor flat = gradient.reshape(-1).to(at::kFloat);
     const int64_t rest = flat.numel() % kPiece, full = flat.numel() - rest;
     if (full > 0) norms.push_back(at::linalg_vector_norm(flat.narrow(0, 0, full).view({-1, kPiece}), 2, {1}));
     if (rest > 0) rests.push_back(flat.narrow(0, full, rest));
   }
   if (!rests.empty()) norms.push_back(at::stack(at::_foreach_norm(rests, 2)));
   return at::cat(norms);
+}
+
+/// The sum of all squares, [] float64.
+at::Tensor squares_of(const std::vector<at::Tensor>& gradients) {
+  const auto has_kernel = [](const at::Tensor& gradient) {
+    return gradient.scalar_type() == at::kBFloat16 && gradient.is_contiguous() && has_adamw(gradient.device());
+  };
+  if (std::ranges::all_of(gradients, has_kernel)) return sum_of_squares(gradients);
+  return norms_of_pieces(gradients).to(at::kDouble).square().sum();
 }
 
 }  // namespace
@@ -48,8 +58,7 @@ GradientNorm find_gradient_norm(const std::vector<ShardedParameter>& parameters,
   // A sum with what is not finite in it is not finite either.
   const auto numbers = at::TensorOptions().dtype(at::kDouble).device(mesh.device());
   const at::Tensor none = at::zeros({}, numbers);
-  const at::Tensor squares =
-      owned.empty() ? none : norms_of_pieces(owned).to(at::kDouble).square().sum().to(mesh.device());
+  const at::Tensor squares = owned.empty() ? none : squares_of(owned).to(mesh.device());
   const at::Tensor sums = at::stack({squares, loss.defined() ? loss.detach().to(numbers) : none});
   all_reduce(mesh.world(), sums, "the gradient norm").wait();
   return {sums[0].sqrt(), sums.isfinite().all().to(at::kDouble)};

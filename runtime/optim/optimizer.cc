@@ -20,6 +20,10 @@ const UpdateRule& rule_of(const OptimizerKind& kind, bool layer_matrix) {
   return layer_matrix ? *kind.of_layer_matrices : *kind.of_others;
 }
 
+void widen_gradients(std::span<const Updated> parameters) {
+  for (const Updated& updated : parameters) updated.parameter->grad = updated.parameter->grad.to(at::kFloat);
+}
+
 void divide_gradients(std::span<const Updated> parameters, const at::Tensor& divisor) {
   std::vector<at::Tensor> gradients;
   for (const Updated& updated : parameters) gradients.push_back(updated.parameter->grad);
@@ -49,6 +53,7 @@ ShardedParameter kept_beside(const ShardedParameter& parameter, const std::strin
   kept.name = "optimizer." + what + "." + parameter.name;
   kept.local = at::zeros_like(parameter.local, at::MemoryFormat::Contiguous);
   kept.grad.reset();
+  kept.rounded.reset();
   return kept;
 }
 
@@ -133,6 +138,7 @@ void Optimizer::step(double lr, const Clipping& clipping) {
     std::vector<Updated> updated;
     std::ranges::copy_if(bucket.members, std::back_inserter(updated),
                          [](const Updated& member) { return member.parameter->grad.defined(); });
+    if (!bucket.rule->takes_rounded_gradients) widen_gradients(updated);
     if (scale->divisor && !bucket.rule->scales_gradients) divide_gradients(updated, *scale->divisor);
     bucket.rule->update(updated, {.number = steps_,
                                   .number_there = steps_on_device_,

@@ -50,6 +50,8 @@ struct UpdateRule {
   std::vector<Axis> axes = {};
   /// Whether update() does what Step::scale says: in the pass over memory in which it updates, and without the host.
   bool scales_gradients = false;
+  /// Whether update() takes bfloat16 gradients; others get them in float32.
+  bool takes_rounded_gradients = false;
 };
 
 /// Something of a parameter's own layout that is kept beside it, "optimizer.<what>.<parameter>", zero.

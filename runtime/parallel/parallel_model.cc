@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "runtime/mesh/collectives.h"
@@ -62,12 +63,17 @@ Mesh& ParallelModel::mesh() { return state_->mesh; }
 
 void ParallelModel::parameters_changed() {
   at::NoGradGuard no_grad;
-  for (UnitParameters& unit : state_->units) unit.refresh();
+  std::set<size_t> to_refresh;
+  for (size_t i = 0; i < state_->boxes.size(); ++i)
+    if (!std::exchange(state_->boxes[i].rounded_is_current, false)) to_refresh.insert(state_->places[i].first);
+  for (const size_t unit : to_refresh) state_->units[unit].refresh();
 }
 
-void ParallelModel::State::begin_step() {
+void ParallelModel::State::begin_step(size_t micro_batches) {
+  const bool of_one_backward = options.bf16 && mesh.shape().ranks() == 1 && micro_batches == 1 && !replicas &&
+                               !options.offload.optimizer && !options.offload.parameters;
   for (ShardedParameter& box : boxes) box.grad.reset();
-  for (UnitParameters& unit : units) unit.begin_step();
+  for (UnitParameters& unit : units) unit.begin_step(of_one_backward);
   if (runner) runner->begin_step();
 }
 
@@ -267,7 +273,7 @@ LaunchedStep ParallelModel::launch_step(std::span<const Batch> given, int64_t nu
     state.count_choices(micro_batches);
   }
 
-  state.begin_step();
+  state.begin_step(given.size());
   at::Tensor numbers = in_one(state.train(micro_batches, scale), state.mesh.device());
   state.end_step();
   if (state.routers) numbers = at::cat({numbers, state.routers->finish()});

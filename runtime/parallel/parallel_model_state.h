@@ -78,7 +78,7 @@ struct ParallelModel::State {
   void lay_out_buffers();
   void choose_reduction();
 
-  void begin_step();
+  void begin_step(size_t micro_batches);
   Outputs forward(const Batch& batch);
   /// Runs `autograd`, which leaves gradients of parameters. The others as UnitRunner has them.
   void backward(const std::function<void()>& autograd, bool last_of_stage, bool last_of_step, bool with_root);

@@ -36,7 +36,12 @@ struct ShardedParameter {
   std::vector<int64_t> global_shape;  // of the whole parameter
   std::vector<ParameterBox> boxes;    // that `local` is made of: one, or one for each part of a fused layer
   at::Tensor local;                   // float32; may be empty where ranks outnumber rows
-  at::Tensor grad;                    // like local, summed over the mesh; undefined before the first step
+  // Like local, summed over the mesh; undefined before the first step. Float32, or of the type that is computed in.
+  at::Tensor grad;
+  // What is computed with, where that is a bfloat16 copy of local on this rank: an update may write it along with local,
+  // and then says so.
+  at::Tensor rounded;
+  bool rounded_is_current = false;
   bool trainable = true;              // false of one that never has a gradient
   bool layer_matrix = false;  // a matrix of a layer, or a stack of its experts' matrices [experts, rows, columns]
 };

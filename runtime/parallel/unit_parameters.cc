@@ -31,7 +31,9 @@ at::Tensor UnitParameters::local(const ParameterPlacement& parameter) const {
 }
 
 at::Tensor UnitParameters::gradient(const ParameterPlacement& parameter) const {
-  return layout_.local(gradient_, parameter, groups_.shard_rank);
+  if (!of_one_backward_) return layout_.local(gradient_, parameter, groups_.shard_rank);
+  const at::Tensor& found = parameter.registered.grad();
+  return found.defined() ? found : at::zeros_like(parameter.registered);
 }
 
 bool UnitParameters::straight_to_their_places() const {
@@ -92,7 +94,8 @@ void UnitParameters::refresh() {
   if (!is_freed() && whole_.defined()) whole_.copy_(shard_);
 }
 
-void UnitParameters::begin_step() {
+void UnitParameters::begin_step(bool of_one_backward) {
+  of_one_backward_ = of_one_backward;
   gradient_.reset();
   replicas_started_ = false;
   for (ParameterPlacement& parameter : layout_.parameters) parameter.registered.mutable_grad().reset();
@@ -135,6 +138,7 @@ void UnitParameters::start_reduction() {
 }
 
 void UnitParameters::accumulate_gradients() {
+  if (of_one_backward_) return;
   const AllocatesFor purpose(MemoryPurpose::gradients);
   const bool first = !gradient_.defined();
   if (first) gradient_ = at::empty({layout_.shard_size}, on_device_);
@@ -161,7 +165,7 @@ void UnitParameters::finish_reduction(bool last) {
     reduced_.reset();
     free_storage(std::exchange(unreduced_, {}));
   }
-  if (!last || replicas_started_) return;
+  if (!last || replicas_started_ || of_one_backward_) return;
   const AllocatesFor purpose(MemoryPurpose::gradients);
   replicas_started_ = true;
   if (!gradient_.defined()) gradient_ = at::zeros({layout_.shard_size}, on_device_);

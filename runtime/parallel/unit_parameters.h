@@ -28,7 +28,7 @@ class UnitParameters {
 
   /// This rank's part of a parameter, float32.
   at::Tensor local(const ParameterPlacement& parameter) const;
-  /// Its gradient after finish_step; a view like local().
+  /// Its gradient after finish_step; a view like local(), or what one backward left.
   at::Tensor gradient(const ParameterPlacement& parameter) const;
 
   /// Begins to gather; gather() then waits for less. No effect where that was done or is under way.
@@ -40,8 +40,9 @@ class UnitParameters {
   /// Takes over new values of the shards.
   void refresh();
 
-  /// Forgets the gradients of the step before.
-  void begin_step();
+  /// Forgets the gradients of the step before. Where one backward alone gives all of the next ones, on one rank, they
+  /// stay where it leaves them, and of the type that is computed in.
+  void begin_step(bool of_one_backward = false);
   /// Takes the gradients that the backward left in the registered tensors, and adds them to what this rank keeps for a
   /// later sum over the ranks, whole and in float32.
   void keep_gradients();
@@ -84,6 +85,7 @@ class UnitParameters {
   at::Tensor reduced_;    // [shard_size], what it gives
   Pending reducing_;
   bool replicas_started_ = false;
+  bool of_one_backward_ = false;  // and gradient_ is not used
   Pending over_replicas_;
 };
 

@@ -8,6 +8,8 @@
 
 #include "runtime/model/dropout.h"
 #include "runtime/model/functions.h"
+#include "runtime/ops/adamw.h"
+#include "runtime/ops/cuda/adamw.h"
 #include "runtime/ops/cuda/kernels.h"
 
 namespace modular {
@@ -174,6 +176,43 @@ TYPED_TEST(CudaKernels, Dropout) {
       expect_near(y, expected, kTolerance<T>, "y");
     }
   }
+}
+
+// The update of several tensors at once, aligned and not, is the CPU's; so are the sums.
+TEST(CudaAdamW, IsThatOfTheCpu) {
+  std::vector<AdamWParameter> on_gpu, on_cpu;
+  std::vector<Tensor> gradients;
+  cuda::AdamWTensors tensors = {};
+  for (const int64_t size : {1, 7, 300, 16384, 40001, 1000}) {
+    const int64_t first = size == 1000 ? 1 : 0;
+    const Tensor gradient = at::randn({size + first}).to(at::kBFloat16).slice(0, first), value = at::randn({size}),
+                 mean = at::randn({size}), square = at::randn({size}).square();
+    const AdamWParameter& of = on_gpu.emplace_back(
+        AdamWParameter{value.clone(), mean.clone(), square.clone(), gradient, at::empty_like(gradient)});
+    on_cpu.push_back({value, mean, square, gradient, at::empty_like(gradient)});
+    gradients.push_back(gradient);
+    tensors.of[tensors.count++] = {data<__nv_bfloat16>(gradient),
+                                   data<float>(of.value),
+                                   data<float>(of.exp_avg),
+                                   data<float>(of.exp_avg_sq),
+                                   data<__nv_bfloat16>(of.rounded),
+                                   size,
+                                   first == 0};
+  }
+  const AdamWFactors factors = adamw_factors(1e-2, 0.9, 0.98, 1e-8, 0.1, 3);
+  const Tensor divisor = at::full({}, 2.5f), skipped = at::zeros({});
+  cuda::launch_adamw(tensors, factors, data<float>(divisor), data<float>(skipped), nullptr);
+  adamw(on_cpu, factors, divisor, skipped);
+  for (size_t i = 0; i < on_cpu.size(); ++i) {
+    EXPECT_TRUE(at::allclose(on_gpu[i].value, on_cpu[i].value, 1e-6, 1e-7));
+    EXPECT_TRUE(at::allclose(on_gpu[i].exp_avg, on_cpu[i].exp_avg, 1e-6, 1e-7));
+    EXPECT_TRUE(at::allclose(on_gpu[i].exp_avg_sq, on_cpu[i].exp_avg_sq, 1e-6, 1e-7));
+    EXPECT_TRUE(on_gpu[i].rounded.equal(on_gpu[i].value.to(at::kBFloat16)));
+  }
+  const Tensor sums = at::full({cuda::blocks_of_adamw(tensors)}, NAN);
+  cuda::launch_sums_of_squares(tensors, data<float>(sums), nullptr);
+  const double expected = sum_of_squares(gradients).item<double>();
+  EXPECT_NEAR(sums.sum(at::kDouble).item<double>(), expected, 1e-6 * expected);
 }
 
 }  // namespace

@@ -91,6 +91,10 @@ constexpr auto nothing = [](auto...) {};
 template <class T>
 constexpr Kernels<T> skipped_kernels = {.rms_norm = nothing,
                                         .rms_norm_backward = nothing,
+                                        .layer_norm = nothing,
+                                        .layer_norm_backward = nothing,
+                                        .activate = nothing,
+                                        .activate_backward = nothing,
                                         .gated = nothing,
                                         .gated_backward = nothing,
                                         .rotate = nothing,
@@ -99,7 +103,9 @@ constexpr Kernels<T> skipped_kernels = {.rms_norm = nothing,
                                         .negative_log_likelihood_backward = nothing,
                                         .decay = nothing,
                                         .decay_backward = nothing,
-                                        .dropout = nothing};
+                                        .dropout = nothing,
+                                        .adamw = nothing,
+                                        .sum_of_squares = [](auto...) { return 0.0; }};
 template <class T>
 constexpr AttentionKernels<T> skipped_attention = {.forward = nothing, .backward = nothing};
 template <class T>

@@ -299,6 +299,36 @@ void dropout(const Drop& drop, const T* x, T* y, int64_t first_row, int64_t rows
 }
 
 template <class T>
+void adamw(const T* gradient, float* value, float* exp_avg, float* exp_avg_sq, T* rounded, int64_t count, float divisor,
+           const AdamWFactors& by) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float g = load(gradient + i) / divisor;
+    const float mean = exp_avg[i] + by.of_gradient * (g - exp_avg[i]);
+    const float square = by.beta2 * exp_avg_sq[i] + by.of_square * g * g;
+    const float denominator = __builtin_sqrtf(square) / by.root_of_correction + by.eps;
+    const float updated = value[i] * by.decay - by.step_size * mean / denominator;
+    exp_avg[i] = mean, exp_avg_sq[i] = square, value[i] = updated;
+    store(rounded + i, updated);
+  }
+}
+
+// In float32 as far as that is as good as exact.
+template <class T>
+double sum_of_squares(const T* x, int64_t count) {
+  constexpr int64_t kPiece = 512;
+  double sum = 0.0;
+  for (int64_t first = 0; first < count; first += kPiece) {
+    const int64_t last = first + kPiece < count ? first + kPiece : count;
+    float squares = 0.0f;
+#pragma omp simd reduction(+ : squares)
+    for (int64_t i = first; i < last; ++i) squares += load(x + i) * load(x + i);
+    sum += static_cast<double>(squares);
+  }
+  return sum;
+}
+
+template <class T>
 constexpr Kernels<T> table = {
     .rms_norm = rms_norm<T>,
     .rms_norm_backward = rms_norm_backward<T>,
@@ -315,6 +345,8 @@ constexpr Kernels<T> table = {
     .decay = decay<T>,
     .decay_backward = decay_backward<T>,
     .dropout = dropout<T>,
+    .adamw = adamw<T>,
+    .sum_of_squares = sum_of_squares<T>,
 };
 
 }  // namespace

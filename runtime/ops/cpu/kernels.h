@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "runtime/ops/adamw_factors.h"
+
 namespace modular::cpu {
 
 /// bfloat16 as it is in memory.
@@ -64,6 +66,10 @@ struct Kernels {
   void (*decay_backward)(const T* grad, const T* decay, double* gradient, int64_t length);
   /// Rows `first_row` … of a sample, [rows, columns].
   void (*dropout)(const Drop& drop, const T* x, T* y, int64_t first_row, int64_t rows, int64_t columns);
+  /// AdamW's update of `count` elements, by their gradient over `divisor`; `rounded` is the new value.
+  void (*adamw)(const T* gradient, float* value, float* exp_avg, float* exp_avg_sq, T* rounded, int64_t count,
+                float divisor, const AdamWFactors& factors);
+  double (*sum_of_squares)(const T* x, int64_t count);
 };
 
 /// The loops for this processor. T is float or Bf16.

@@ -7,6 +7,7 @@
 
 #include "runtime/model/tensors.h"
 #include "runtime/ops/cpu/activations.h"
+#include "runtime/ops/cpu/adamw.h"
 #include "runtime/ops/cpu/kernels.h"
 #include "runtime/ops/cpu/parallel.h"
 #include "runtime/ops/cpu/tensors.h"
@@ -240,6 +241,8 @@ const Operations& cpu_operations() {
       .decay_between = decay_between,
       .decay_between_backward = decay_between_backward,
       .dropout = drop_elements,
+      .adamw = cpu::adamw,
+      .sum_of_squares = cpu::sum_of_squares,
   };
   return operations;
 }

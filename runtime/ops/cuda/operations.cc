@@ -9,6 +9,7 @@
 
 #include "runtime/model/tensors.h"
 #include "runtime/ops/cuda/kernels.h"
+#include "runtime/ops/cuda/operations.h"
 
 namespace modular {
 namespace {
@@ -163,6 +164,8 @@ extern "C" __attribute__((visibility("default"))) const modular::Operations* mod
       .decay_between = nullptr,
       .decay_between_backward = nullptr,
       .dropout = drop_elements,
+      .adamw = cuda::adamw,
+      .sum_of_squares = cuda::sum_of_squares,
   };
   return &operations;
 }
