@@ -46,6 +46,7 @@ struct Arguments {
   std::string trace;                   // a file for the trace of a step, after which to stop
   bool plain = false;                  // nothing fused
   bool bf16 = false;                   // compute in bfloat16
+  std::vector<std::string> float8;     // and linear layers that lie in these in float8
   std::vector<std::string> recompute;  // operations whose results are computed again in the backward
   bool shares = false;                 // print where a step's time goes, and stop
   bool roof = false;                   // print what the machine can do and each kind of operation against it, and stop
@@ -78,6 +79,9 @@ Arguments parse(int count, char** values) {
     } else if (name == "--recompute") {
       TORCH_CHECK(i + 1 < count, name, " needs a value");
       arguments.recompute.emplace_back(values[++i]);
+    } else if (name == "--float8") {
+      TORCH_CHECK(i + 1 < count, name, " needs a value");
+      arguments.float8.emplace_back(values[++i]);
     } else if (name == "--bf16") {
       arguments.bf16 = true;
     } else if (name == "--shares") {
@@ -114,6 +118,18 @@ modular::Batch random_batch(const json& spec, const modular::Entry& entry, int64
   return batch;
 }
 
+/// Values as a new model has them, but for their numbers: drawing those, the same on every mesh, takes a CPU ten seconds
+/// for a billion of them.
+void draw_on_device(modular::ParallelModel& model) {
+  for (modular::ShardedParameter& parameter : model.parameters()) {
+    const bool is_vector = parameter.global_shape.size() == 1;
+    is_vector ? parameter.local.fill_(parameter.name.ends_with("bias") ? 0.0 : 1.0)
+              : parameter.local.normal_(0.0, 0.02);
+  }
+  for (modular::ShardedParameter& buffer : model.buffers()) buffer.local.zero_();
+  model.parameters_changed();
+}
+
 }  // namespace
 
 int main(int count, char** values) {
@@ -136,9 +152,12 @@ int main(int count, char** values) {
   Mesh mesh(environment, shape, {.device = at::Device(arguments.device), .collective_timeout = std::chrono::hours(2)});
   ParallelOptions options;
   options.bf16 = arguments.bf16;
+  options.float8 = arguments.float8;
   options.recompute.operations = arguments.recompute;
   options.zero_stage = arguments.parallel == "zero1" ? 1 : arguments.parallel == "zero2" ? 2 : 3;
+  options.initialize = mesh.device().is_cpu();
   ParallelModel model(*network.entry, *network.config, mesh, options, /*seed=*/0);
+  if (!options.initialize) draw_on_device(model);
   Optimizer optimizer(model.parameters(), OptimizerOptions{}, mesh);
 
   Batch batch = random_batch(spec, *network.entry, environment.world_size);

@@ -34,7 +34,8 @@ architecture = getattr(transformers, spec["entry"])
 config = architecture.config_class(**spec["config"], use_cache=False)
 if arguments.dropout is not None:
     config.attention_dropout = arguments.dropout
-model = architecture(config).train().to(arguments.device)
+with torch.device(arguments.device):
+    model = architecture(config).train()
 world_size = int(os.environ.get("WORLD_SIZE", "1"))
 if world_size > 1:
     torch.distributed.init_process_group("gloo" if arguments.device == "cpu" else "nccl", timeout=datetime.timedelta(hours=2))

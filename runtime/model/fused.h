@@ -11,6 +11,9 @@ namespace modular {
 struct AttentionMask;
 struct DropoutDraw;
 
+/// What a product in float8 needs of its sizes: each a multiple of it.
+inline constexpr int64_t kFloat8Multiple = 16;
+
 /// Fused operators of the program; null where there is none. Same contracts as the functions that call them
 /// (functions.h).
 struct FusedFunctions {
@@ -30,6 +33,9 @@ struct FusedFunctions {
                              double scale, std::optional<double> softcap) = nullptr;
   Tensor (*dropout)(const Tensor& x, const DropoutDraw& drawn) = nullptr;
   Tensor (*cross_entropy)(const Tensor& logits, const Tensor& targets) = nullptr;
+  /// A layer's product in float8: x [..., in] times `weight`, [out, in] or, where `is_transposed`, [in, out], plus `bias`,
+  /// which may be undefined.
+  Tensor (*float8_linear)(const Tensor& x, const Tensor& weight, const Tensor& bias, bool is_transposed) = nullptr;
   /// Of float32 steps.
   Tensor (*decay_between)(const Tensor& steps) = nullptr;
 };

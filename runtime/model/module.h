@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/model/fused.h"
 #include "runtime/model/tensors.h"
 
 namespace modular {
@@ -27,6 +28,21 @@ class Adapter {
   virtual Tensor forward(const Tensor& x) = 0;
 };
 
+namespace detail {
+/// x times a weight [out, in] or, where `is_transposed`, [in, out], plus a bias, which may be undefined.
+inline Tensor ordinary_product(const Tensor& x, const Tensor& weight, const Tensor& bias, bool is_transposed) {
+  if (!is_transposed) return at::linear(x, weight, bias);
+  if (!bias.defined()) return at::matmul(x, weight);
+  return at::addmm(bias, x.flatten(0, -2), weight).unflatten(0, x.sizes().slice(0, x.dim() - 1));
+}
+
+/// The same in float8 where `in_float8` and the program has it.
+inline Tensor product(const Tensor& x, const Tensor& weight, const Tensor& bias, bool is_transposed, bool in_float8) {
+  return in_float8 && fused.float8_linear ? fused.float8_linear(x, weight, bias, is_transposed)
+                                          : ordinary_product(x, weight, bias, is_transposed);
+}
+}  // namespace detail
+
 /// libtorch's modules.
 namespace nn {
 using namespace torch::nn;
@@ -36,13 +52,18 @@ using namespace torch::nn;
 class LinearImpl : public torch::nn::LinearImpl {
  public:
   using torch::nn::LinearImpl::LinearImpl;
-  Tensor forward(const Tensor& x) { return adapted(at::linear(x, weight, bias), x); }
+  Tensor forward(const Tensor& x) { return adapted(product(x, bias), x); }
+  /// x times the weight, plus a bias, which may be undefined.
+  Tensor product(const Tensor& x, const Tensor& added) const {
+    return detail::product(x, weight, added, /*is_transposed=*/false, in_float8);
+  }
   /// The product of x with what the runtime adds to it.
   Tensor adapted(const Tensor& product, const Tensor& x) const {
     return adapter ? product + adapter->forward(x) : product;
   }
 
   std::shared_ptr<Adapter> adapter;  // null: none
+  bool in_float8 = false;            // the product of bfloat16, as the runtime says
 };
 TORCH_MODULE(Linear);
 }  // namespace nn
@@ -67,8 +88,10 @@ class TransposedLinearImpl : public nn::Module {
       : weight(register_parameter("weight", torch::empty({in_features, out_features}))),
         bias(register_parameter("bias", torch::empty({out_features}))) {}
 
-  Tensor forward(const Tensor& x) {
-    return adapted(at::addmm(bias, x.flatten(0, -2), weight).unflatten(0, x.sizes().slice(0, x.dim() - 1)), x);
+  Tensor forward(const Tensor& x) { return adapted(product(x, bias), x); }
+  /// x times the weight, plus a bias, which may be undefined.
+  Tensor product(const Tensor& x, const Tensor& added) const {
+    return detail::product(x, weight, added, /*is_transposed=*/true, in_float8);
   }
   /// The product of x with what the runtime adds to it.
   Tensor adapted(const Tensor& product, const Tensor& x) const {
@@ -78,6 +101,7 @@ class TransposedLinearImpl : public nn::Module {
   Tensor weight;                     // [in, out]
   Tensor bias;                       // [out]
   std::shared_ptr<Adapter> adapter;  // null: none
+  bool in_float8 = false;            // the product of bfloat16, as the runtime says
 };
 TORCH_MODULE(TransposedLinear);
 

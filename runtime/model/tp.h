@@ -61,12 +61,9 @@ inline Share local(int64_t count) {
 inline Tensor enter(const Tensor& x) { return bound.tp ? bound.tp->enter(x) : x; }
 
 /// A linear layer without its bias.
-inline Tensor without_bias(const nn::LinearImpl& layer, const Tensor& x) {
-  return layer.adapted(at::linear(x, layer.weight), x);
-}
-/// The same of a weight [in, out].
-inline Tensor without_bias(const TransposedLinearImpl& layer, const Tensor& x) {
-  return layer.adapted(at::matmul(x, layer.weight), x);
+template <class Linear>
+Tensor without_bias(const Linear& layer, const Tensor& x) {
+  return layer.adapted(layer.product(x, /*added=*/{}), x);
 }
 
 /// Applies a layer that is split by input feature to this rank's features, sums over tp, and adds the bias once.

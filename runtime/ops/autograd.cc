@@ -17,6 +17,7 @@
 #include "runtime/ops/cpu/layer_norm.h"
 #include "runtime/ops/cpu/patches.h"
 #include "runtime/ops/cpu/products.h"
+#include "runtime/ops/float8.h"
 #include "runtime/ops/fused.h"
 #include "runtime/ops/linear.h"
 #include "runtime/ops/operations.h"
@@ -331,6 +332,7 @@ void install_fused_functions() {
   fused.cached_attention = cpu::cached_attention;
   fused.dropout = fused_dropout;
   fused.cross_entropy = fused_cross_entropy;
+  fused.float8_linear = float8_linear;
   fused.decay_between = fused_decay_between;
 }
 

@@ -12,6 +12,7 @@
 #include "runtime/model/dropout.h"
 #include "runtime/ops/adamw.h"
 #include "runtime/ops/cpu/kernels.h"
+#include "runtime/ops/float8.h"
 
 namespace modular {
 
@@ -66,6 +67,8 @@ struct Operations {
   void (*adamw)(const std::vector<AdamWParameter>& parameters, const AdamWFactors& factors,
                 const std::optional<at::Tensor>& divisor, const std::optional<at::Tensor>& skipped);
   at::Tensor (*sum_of_squares)(const std::vector<at::Tensor>& tensors);
+  /// to_float8() of float8.h; null where a device has none of its own.
+  Float8 (*to_float8)(const at::Tensor& matrix, at::ScalarType type, Float8Layout layout, const at::Tensor& largest);
 };
 
 /// The CPU's attention, which cpu_operations() names.

@@ -36,6 +36,8 @@ struct ParallelOptions {
   std::vector<std::string> units = {"*"};
   bool bf16 = false;    // compute in bfloat16; parameters, optimizer and sums over micro-batches
                         // and data-parallel ranks stay float32
+  // Linear layers whose products are in float8 (runtime/ops/float8.h), by paths as those of `frozen`; with bf16 alone.
+  std::vector<std::string> float8 = {};
   bool dropout = true;  // in step(), as the config says
   // Modules and parameters that are not trained, by paths in the module tree, in which "*" is any one component.
   std::vector<std::string> frozen = {};

@@ -5,6 +5,7 @@
 
 #include "runtime/parallel/config_integers.h"
 #include "runtime/parallel/data_parallel_rows.h"
+#include "runtime/parallel/float8_layers.h"
 #include "runtime/parallel/initialization.h"
 #include "runtime/parallel/parallel_model_state.h"
 
@@ -127,6 +128,7 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
     state.tensor_parallel = make_tensor_parallel(mesh.group({Axis::tp}), state.shared_slices.groups(),
                                                  uneven_sizes(state.table, mesh.size(Axis::tp)));
   freeze(state.table.parameters, options.frozen, options.trained);
+  if (options.bf16) multiply_in_float8(*state.model.module, options.float8);
   state.model.module->eval();  // what dropout drops is not libtorch's to draw
   if (options.dropout) state.dropout.emplace(*state.model.module, seed);
   if (options.sampled_softmax.samples > 0) {

@@ -116,6 +116,7 @@ ParallelOptions RunConfig::parallel_options() const {
   options.offload = offload_of(parallel.offload);
   options.units = parallel.units;
   options.bf16 = parallel.bf16;
+  options.float8 = parallel.float8;
   options.frozen = optim.frozen;
   if (network.lora) options.trained = lora.trained;
   options.pipeline = {parallel.schedule, parallel.stages_per_rank, parallel.cuts};

@@ -204,7 +204,7 @@ struct ParallelSection {
   std::vector<int64_t> cuts;
   bool bf16 = false;
   Recomputation recompute;
-  std::vector<std::string> units = {"*"}, offload;
+  std::vector<std::string> units = {"*"}, offload, float8;
 
   template <class Visitor>
   void fields(Visitor&& visit) {
@@ -238,6 +238,9 @@ struct ParallelSection {
           "compute in bfloat16, and what tp ranks sum; sums over tokens, micro-batches and other ranks are float32, "
           "and so "
           "are parameters and the optimizer");
+    visit("float8", float8,
+          "linear layers that are multiplied in float8, with bf16: paths as of optim.frozen, e.g. ['model.layers']; "
+          "none when empty");
   }
 };
 

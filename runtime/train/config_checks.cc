@@ -107,6 +107,9 @@ void check_together(const RunConfig& config) {
            fmt::format("parallel.dp_threads = {}, {}: set it to 1, or use ranks (--nproc-per-node)",
                        parallel.dp_threads, why));
   };
+  unless(parallel.float8.empty() || parallel.bf16, {"parallel.float8", "parallel.bf16"},
+         "parallel.float8 multiplies what is computed in bfloat16: set parallel.bf16 = true, or leave parallel.float8 "
+         "empty");
   with_threads(!parallel.bf16, "parallel.bf16", "and parallel.bf16 is true, which replicas on threads do not know");
   with_threads(!parallel.recompute, "parallel.recompute", "and replicas on threads recompute nothing");
   with_threads(!config.parallel_options().router.does_anything(), "router.aux_loss",

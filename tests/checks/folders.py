@@ -23,7 +23,7 @@ MAY_INCLUDE = {
     "runtime/mesh": [],
     "runtime/ops": CONTRACT,
     "runtime/parallel": PARALLEL,
-    "runtime/optim": PARALLEL,
+    "runtime/optim": [*PARALLEL, "runtime/ops"],
     "runtime/data": PARALLEL,
     "runtime/checkpoint": PARALLEL,
     "runtime/parquet": [*PARALLEL, "runtime/data", "runtime/checkpoint"],

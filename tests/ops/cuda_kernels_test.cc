@@ -10,7 +10,9 @@
 #include "runtime/model/functions.h"
 #include "runtime/ops/adamw.h"
 #include "runtime/ops/cuda/adamw.h"
+#include "runtime/ops/cuda/float8.h"
 #include "runtime/ops/cuda/kernels.h"
+#include "runtime/ops/float8.h"
 
 namespace modular {
 namespace {
@@ -213,6 +215,25 @@ TEST(CudaAdamW, IsThatOfTheCpu) {
   cuda::launch_sums_of_squares(tensors, data<float>(sums), nullptr);
   const double expected = sum_of_squares(gradients).item<double>();
   EXPECT_NEAR(sums.sum(at::kDouble).item<double>(), expected, 1e-6 * expected);
+}
+
+// Tiles that are full and that are not, in one piece of memory and turned over.
+TEST(CudaFloat8, IsThatOfTheCpu) {
+  for (const auto type : {at::kFloat8_e4m3fn, at::kFloat8_e5m2})
+    for (const auto& sizes : std::vector<std::vector<int64_t>>{{16, 16}, {64, 128}, {80, 48}}) {
+      const Tensor matrix = at::randn(sizes).to(at::kBFloat16);
+      const Float8 expected = to_float8(matrix, type, {.values = true, .transposed = true});
+      const Tensor values = at::empty_like(expected.values), transposed = at::empty_like(expected.transposed);
+      const Tensor found = at::zeros({}, at::kFloat), scale = at::full({}, NAN, at::kFloat);
+      cuda::launch_largest(data<__nv_bfloat16>(matrix), matrix.numel(), data<float>(found), nullptr);
+      cuda::launch_to_float8(type == at::kFloat8_e5m2, data<__nv_bfloat16>(matrix), data<float>(found),
+                             data<unsigned char>(values), data<unsigned char>(transposed), data<float>(scale), sizes[0],
+                             sizes[1], nullptr);
+      EXPECT_TRUE(found.equal(expected.largest));
+      EXPECT_TRUE(scale.equal(expected.scale));
+      EXPECT_TRUE(values.view(at::kByte).equal(expected.values.view(at::kByte)));
+      EXPECT_TRUE(transposed.view(at::kByte).equal(expected.transposed.view(at::kByte)));
+    }
 }
 
 }  // namespace

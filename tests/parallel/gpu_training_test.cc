@@ -74,6 +74,8 @@ MeshShape of(std::initializer_list<Axis> axes) {
 
 const Fields kGpt2 = {
     {"n_embd", int64_t{36}}, {"n_layer", int64_t{2}}, {"n_head", int64_t{4}}, {"n_positions", int64_t{64}}};
+const Fields kOfSixteens = {
+    {"hidden_size", int64_t{64}}, {"intermediate_size", int64_t{96}}, {"head_dim", int64_t{16}}};
 const Fields kImages = {{"image_size", int64_t{12}}, {"patch_size", int64_t{4}}, {"num_labels", int64_t{5}}};
 const Fields kExperts = {{"num_hidden_layers", int64_t{2}}, {"num_local_experts", int64_t{4}}};
 
@@ -102,6 +104,13 @@ INSTANTIATE_TEST_SUITE_P(
                                                                    })}},
         Case{"LlamaForCausalLM", {.name = "by Muon", .optimizer = "muon"}},
         Case{"LlamaForCausalLM", {.name = "by Adafactor", .optimizer = "adafactor"}},
+        Case{"LlamaForCausalLM",
+             {.name = "in float8", .fields = kOfSixteens, .options = with([](auto& o) {
+                                                            o.bf16 = true;
+                                                            o.float8 = {"model.layers"};
+                                                          })},
+             {},
+             5e-2},
         Case{"LlamaForCausalLM", {.name = "in bfloat16", .options = with([](auto& o) { o.bf16 = true; })}, {}, 5e-2}));
 
 INSTANTIATE_TEST_SUITE_P(

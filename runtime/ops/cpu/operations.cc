@@ -8,6 +8,7 @@
 #include "runtime/model/tensors.h"
 #include "runtime/ops/cpu/activations.h"
 #include "runtime/ops/cpu/adamw.h"
+#include "runtime/ops/cpu/float8.h"
 #include "runtime/ops/cpu/kernels.h"
 #include "runtime/ops/cpu/parallel.h"
 #include "runtime/ops/cpu/tensors.h"
@@ -243,6 +244,7 @@ const Operations& cpu_operations() {
       .dropout = drop_elements,
       .adamw = cpu::adamw,
       .sum_of_squares = cpu::sum_of_squares,
+      .to_float8 = cpu::to_float8,
   };
   return operations;
 }

@@ -166,6 +166,7 @@ extern "C" __attribute__((visibility("default"))) const modular::Operations* mod
       .dropout = drop_elements,
       .adamw = cuda::adamw,
       .sum_of_squares = cuda::sum_of_squares,
+      .to_float8 = cuda::to_float8,
   };
   return &operations;
 }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <bit>
 #include <cmath>
 #include <condition_variable>
 #include <cstdint>
@@ -107,5 +109,10 @@ inline float __shfl_xor_sync(unsigned, float value, int distance) {
 
 inline uint32_t __umulhi(uint32_t one, uint32_t other) {
   return static_cast<uint32_t>((static_cast<uint64_t>(one) * other) >> 32);
+}
+inline uint32_t __float_as_uint(float value) { return std::bit_cast<uint32_t>(value); }
+inline void atomicMax(uint32_t* place, uint32_t value) {
+  const std::atomic_ref<uint32_t> shared(*place);
+  for (uint32_t now = shared; now < value && !shared.compare_exchange_weak(now, value);) continue;
 }
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }

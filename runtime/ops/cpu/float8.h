@@ -1,0 +1,10 @@
+#pragma once
+
+#include "runtime/ops/float8.h"
+
+namespace modular::cpu {
+
+/// As runtime/ops/float8.h has it.
+Float8 to_float8(const at::Tensor& matrix, at::ScalarType type, Float8Layout layout, const at::Tensor& largest);
+
+}  // namespace modular::cpu
