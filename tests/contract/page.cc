@@ -65,6 +65,7 @@ const std::set<std::string>& not_for_specs() {
       "tie_parameter",
       "ModuleListOfImpl",
       "FusedFunctions",
+      "kFloat8Multiple",
       "fused",
       "plain",
       "RotaryFrequencies",
