@@ -3,8 +3,8 @@
 #include <ATen/CPUFunctions.h>
 
 #include "runtime/ops/cpu/parallel.h"
-#include "runtime/ops/cpu/replace_kernels.h"
 #include "runtime/ops/cpu/tensors.h"
+#include "runtime/ops/replace_kernels.h"
 
 namespace modular::cpu {
 namespace {

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "runtime/ops/cpu/replace_kernels.h"
+#include "runtime/ops/replace_kernels.h"
 
 namespace modular::cpu {
 namespace {

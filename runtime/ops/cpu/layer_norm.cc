@@ -10,8 +10,8 @@
 
 #include "runtime/ops/cpu/kernels.h"
 #include "runtime/ops/cpu/parallel.h"
-#include "runtime/ops/cpu/replace_kernels.h"
 #include "runtime/ops/cpu/tensors.h"
+#include "runtime/ops/replace_kernels.h"
 
 namespace modular::cpu {
 namespace {

@@ -8,8 +8,8 @@
 #include <optional>
 #include <tuple>
 
-#include "runtime/ops/cpu/replace_kernels.h"
 #include "runtime/ops/cpu/tensors.h"
+#include "runtime/ops/replace_kernels.h"
 
 namespace modular::cpu {
 namespace {

@@ -14,7 +14,7 @@
 #include "runtime/ops/cpu/amx_products.h"
 #include "runtime/ops/cpu/kernels.h"
 #include "runtime/ops/cpu/narrow_products.h"
-#include "runtime/ops/cpu/replace_kernels.h"
+#include "runtime/ops/replace_kernels.h"
 
 namespace at::native {
 /// libtorch's own way to oneDNN for bfloat16: result = beta * result + alpha * left @ right, each operand in rows or in
