@@ -27,6 +27,12 @@ T* data(const Tensor& tensor) {
   return static_cast<T*>(tensor.data_ptr());
 }
 
+/// The same values at an address that is no multiple of 16 bytes.
+Tensor misaligned(const Tensor& tensor) {
+  const Tensor memory = at::empty({tensor.numel() + 1}, tensor.options());
+  return memory.narrow(0, 1, tensor.numel()).view(tensor.sizes()).copy_(tensor);
+}
+
 /// Expects the norm of the difference to be small.
 void expect_near(const Tensor& found, const Tensor& expected, double tolerance, const char* what) {
   const Tensor wide = expected.detach().to(at::kDouble);
@@ -50,30 +56,100 @@ class CudaKernels : public ::testing::Test {
 using Types = ::testing::Types<float, __nv_bfloat16>;
 TYPED_TEST_SUITE(CudaKernels, Types);
 
+/// Calls run(hidden, aligned, rows) for rows that registers hold, of a warp and of a block, and rows that are read in
+/// loops; as many as divide by no block's.
+template <class Run>
+void for_each_row_shape(const Run& run) {
+  const auto with = [&](bool aligned, std::initializer_list<int64_t> sizes) {
+    for (const int64_t hidden : sizes) {
+      SCOPED_TRACE(::testing::Message() << (aligned ? "aligned" : "misaligned") << " rows of " << hidden);
+      run(hidden, aligned, hidden <= 1024 ? 21 : 5);
+    }
+  };
+  with(/*aligned=*/true, {7, 64, 255, 256, 520, 768, 1024, 1032, 2048, 4096, 5000, 8192, 8200});
+  with(/*aligned=*/false, {7, 64, 768, 1032, 2048, 8200});
+}
+/// What two blocks share, so that a warp meets several rows; and one block has none of a single row.
+constexpr int64_t kBlocks = 2;
+
 TYPED_TEST(CudaKernels, RmsNorm) {
   using T = TypeParam;
-  for (const int64_t hidden : {7, 64, 255, 1032}) {
-    for (const bool rounds_first : {false, true}) {
-      const int64_t rows = 5;
-      const Tensor x = this->random({rows, hidden}), grad = this->random({rows, hidden});
-      const Tensor weight = rounds_first ? this->random({hidden}) : at::randn({hidden});
-      const Tensor own_weight = weight.to(at::kFloat);
-      const Tensor y = this->like(x), dx = this->like(x), inverse = this->floats({rows});
-      const Tensor partial = this->floats({2, hidden});
-      TestFixture::Launch::rms_norm(data<T>(x), data<float>(own_weight), rounds_first, data<T>(y), data<float>(inverse),
-                                    rows, hidden, 1e-5f, nullptr);
-      TestFixture::Launch::rms_norm_backward(data<T>(grad), data<T>(x), data<float>(own_weight), data<float>(inverse),
-                                             data<T>(dx), rows, hidden, nullptr);
-      TestFixture::Launch::rms_norm_weight_backward(data<T>(grad), data<T>(x), data<float>(inverse),
-                                                    data<float>(partial), 2, rows, hidden, nullptr);
+  for_each_row_shape([&](int64_t hidden, bool aligned, int64_t rows) {
+    for (const bool wide : {false, true}) {
+      if (wide && std::is_same_v<T, float>) continue;  // the same kernels
+      const auto place = [&](const Tensor& tensor) { return aligned ? tensor : misaligned(tensor); };
+      const Tensor x = place(this->random({rows, hidden})), grad = place(this->random({rows, hidden}));
+      const Tensor weight = place(wide ? at::randn({hidden}) : this->random({hidden}));
+      const Tensor y = place(this->like(x)), dx = place(this->like(x)), inverse = this->floats({rows});
+      const Tensor partial = this->floats({kBlocks, hidden});
+      TestFixture::Launch::rms_norm(data<T>(x), weight.data_ptr(), wide, data<T>(y), data<float>(inverse), rows, hidden,
+                                    1e-5f, nullptr);
+      TestFixture::Launch::rms_norm_backward(data<T>(grad), data<T>(x), weight.data_ptr(), wide, data<float>(inverse),
+                                             data<T>(dx), data<float>(partial), kBlocks, rows, hidden, nullptr);
       const Tensor x_leaf = leaf(x), weight_leaf = leaf(weight);
       const Tensor expected = plain::rms_norm(x_leaf, weight_leaf, 1e-5);
       const auto gradients = torch::autograd::grad({expected}, {x_leaf, weight_leaf}, {grad.to(at::kDouble)});
       expect_near(y, expected, kTolerance<T>, "y");
       expect_near(dx, gradients[0], kTolerance<T>, "the gradient of x");
-      expect_near(partial.sum(0), gradients[1], kTolerance<T>, "the gradient of the weight");
+      // Sums of products of float32, of either type's elements.
+      expect_near(partial.sum(0), gradients[1], kTolerance<float>, "the gradient of the weight");
     }
+  });
+}
+
+TYPED_TEST(CudaKernels, LayerNorm) {
+  using T = TypeParam;
+  for_each_row_shape([&](int64_t hidden, bool aligned, int64_t rows) {
+    const auto place = [&](const Tensor& tensor) { return aligned ? tensor : misaligned(tensor); };
+    const Tensor x = place(this->random({rows, hidden}) + 1), grad = place(this->random({rows, hidden}));
+    const Tensor weight = place(this->random({hidden})), bias = place(this->random({hidden}));
+    const Tensor y = place(this->like(x)), dx = place(this->like(x)), partial = this->floats({2, kBlocks, hidden});
+    const Tensor mean = this->floats({rows}), inverse = this->floats({rows});
+    TestFixture::Launch::layer_norm(data<T>(x), data<T>(weight), data<T>(bias), data<T>(y), data<float>(mean),
+                                    data<float>(inverse), rows, hidden, 1e-5f, nullptr);
+    TestFixture::Launch::layer_norm_backward(data<T>(grad), data<T>(x), data<T>(weight), data<float>(mean),
+                                             data<float>(inverse), data<T>(dx), data<float>(partial), kBlocks, rows,
+                                             hidden, nullptr);
+    const Tensor x_leaf = leaf(x), weight_leaf = leaf(weight), bias_leaf = leaf(bias);
+    const Tensor expected = at::layer_norm(x_leaf, {hidden}, weight_leaf, bias_leaf, 1e-5);
+    const auto gradients = torch::autograd::grad({expected}, {x_leaf, weight_leaf, bias_leaf}, {grad.to(at::kDouble)});
+    expect_near(y, expected, kTolerance<T>, "y");
+    expect_near(mean, x_leaf.mean(-1), kTolerance<float>, "the mean");
+    expect_near(inverse, (x_leaf.var(-1, /*unbiased=*/false) + 1e-5).rsqrt(), kTolerance<float>, "1 / deviation");
+    expect_near(dx, gradients[0], kTolerance<T>, "the gradient of x");
+    expect_near(partial[0].sum(0), gradients[1], kTolerance<float>, "the gradient of the weight");
+    expect_near(partial[1].sum(0), gradients[2], kTolerance<float>, "the gradient of the bias");
+  });
+}
+
+TYPED_TEST(CudaKernels, LayerNormWithoutWeightAndBias) {
+  using T = TypeParam;
+  for (const int64_t hidden : {7, 64}) {
+    const int64_t rows = 1;
+    const Tensor x = this->random({rows, hidden}), grad = this->random({rows, hidden});
+    const Tensor y = this->like(x), dx = this->like(x), mean = this->floats({rows}), inverse = this->floats({rows});
+    const Tensor partial = this->floats({2, kBlocks, hidden});
+    TestFixture::Launch::layer_norm(data<T>(x), nullptr, nullptr, data<T>(y), data<float>(mean), data<float>(inverse),
+                                    rows, hidden, 1e-5f, nullptr);
+    TestFixture::Launch::layer_norm_backward(data<T>(grad), data<T>(x), nullptr, data<float>(mean),
+                                             data<float>(inverse), data<T>(dx), data<float>(partial), kBlocks, rows,
+                                             hidden, nullptr);
+    const Tensor x_leaf = leaf(x);
+    const Tensor expected = at::layer_norm(x_leaf, {hidden}, {}, {}, 1e-5);
+    expect_near(y, expected, kTolerance<T>, "y");
+    expect_near(dx, torch::autograd::grad({expected}, {x_leaf}, {grad.to(at::kDouble)})[0], kTolerance<T>,
+                "the gradient of x");
+    expect_near(partial[1].sum(0), grad[0], kTolerance<float>, "the sums, also of a block without rows");
   }
+}
+
+TEST(CudaNorms, BackwardHasBlocksForItsRows) {
+  for (const bool is_layer_norm : {false, true})
+    for (const int64_t hidden : {1, 768, 1024, 8192, 100000}) {
+      EXPECT_EQ(cuda::norm_backward_blocks(is_layer_norm, 0, hidden), 1);
+      EXPECT_EQ(cuda::norm_backward_blocks(is_layer_norm, 24, hidden), hidden <= 1024 ? 3 : 24);
+      EXPECT_EQ(cuda::norm_backward_blocks(is_layer_norm, 1 << 20, hidden) % 132, 0);
+    }
 }
 
 TYPED_TEST(CudaKernels, GatedActivation) {

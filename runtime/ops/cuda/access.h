@@ -26,16 +26,21 @@ __device__ inline float round_to(const __nv_bfloat16*, float value) {
 template <class T>
 constexpr int kWidth = 16 / sizeof(T);
 
+// The elements of 16 bytes; T is that of the pointer.
+template <class T>
+__device__ inline void unpack(const T*, uint4 bytes, float* values) {
+  T elements[kWidth<T>];
+  memcpy(elements, &bytes, sizeof(bytes));
+  for (int i = 0; i < kWidth<T>; ++i) values[i] = load(elements + i);
+}
+
 template <class T, int width>
 __device__ inline void load(const T* p, float (&values)[width]) {
   if constexpr (width == 1) {
     values[0] = load(p);
   } else {
     for (int first = 0; first < width; first += kWidth<T>) {
-      const uint4 bytes = *reinterpret_cast<const uint4*>(p + first);
-      T elements[kWidth<T>];
-      memcpy(elements, &bytes, sizeof(bytes));
-      for (int i = 0; i < kWidth<T>; ++i) values[first + i] = load(elements + i);
+      unpack(p, *reinterpret_cast<const uint4*>(p + first), values + first);
     }
   }
 }
@@ -58,6 +63,11 @@ __device__ inline void store(T* p, const float (&values)[width]) {
 
 __host__ __device__ inline unsigned misalignment(const void* p) {
   return static_cast<unsigned>(reinterpret_cast<uintptr_t>(p) % 16);
+}
+
+template <class... Pointers>
+bool are_aligned(const Pointers*... pointers) {
+  return ((misalignment(pointers) == 0) && ...);
 }
 
 // Calls body(first, values) for all elements of a row that the block's threads share: one by one as far as the row is
@@ -112,12 +122,6 @@ __device__ float reduce_block(float value) {
   __syncthreads();
   return reduce_warp<Operation>(threadIdx.x % kWarp < blockDim.x / kWarp ? of_warp[threadIdx.x % kWarp]
                                                                          : Operation::start);
-}
-
-// The same over the `lanes` threads that share a row: a warp's, or the block's.
-template <class Operation, int lanes>
-__device__ float reduce_row(float value) {
-  return lanes == kWarp ? reduce_warp<Operation>(value) : reduce_block<Operation>(value);
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 #include <cassert>
-#include <type_traits>
 
 #include "runtime/ops/cuda/access.h"
 #include "runtime/ops/cuda/kernels.h"
@@ -11,73 +10,6 @@ __device__ inline float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 // gelu_tanh(x) = x * sigmoid(gelu_inner(x)).
 __device__ inline float gelu_inner(float x) { return x * (1.5957691216057308f + 0.071354816272604305f * x * x); }
 __device__ inline float gelu_inner_slope(float x) { return 1.5957691216057308f + 0.21406444881781292f * x * x; }
-
-// `lanes` threads a row: a warp where rows are short, so that all of a block have something to do.
-template <class T, int width, int lanes>
-__global__ void rms_norm(const T* x, const float* weight, bool rounds_first, T* y, float* inverse_rms, int64_t rows,
-                         int64_t hidden, float eps) {
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes;
-  if (row >= rows) return;
-  const int64_t begin = threadIdx.x % lanes * width, step = lanes * width;
-  x += row * hidden, y += row * hidden;
-  float sum = 0.0f;
-  for (int64_t i = begin; i < hidden; i += step) {
-    float values[width];
-    load(x + i, values);
-    for (int k = 0; k < width; ++k) sum += values[k] * values[k];
-  }
-  const float inverse = rsqrtf(reduce_row<Sum, lanes>(sum) / static_cast<float>(hidden) + eps);
-  if (threadIdx.x % lanes == 0) inverse_rms[row] = inverse;
-  for (int64_t i = begin; i < hidden; i += step) {
-    float values[width], weights[width];
-    load(x + i, values);
-    load(weight + i, weights);
-    for (int k = 0; k < width; ++k) {
-      const float normalized = values[k] * inverse;
-      values[k] = weights[k] * (rounds_first ? round_to(x, normalized) : normalized);
-    }
-    store(y + i, values);
-  }
-}
-
-template <class T, int width, int lanes>
-__global__ void rms_norm_backward(const T* grad, const T* x, const float* weight, const float* inverse_rms, T* dx,
-                                  int64_t rows, int64_t hidden) {
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * (kThreads / lanes) + threadIdx.x / lanes;
-  if (row >= rows) return;
-  const int64_t begin = threadIdx.x % lanes * width, step = lanes * width;
-  grad += row * hidden, x += row * hidden, dx += row * hidden;
-  float dot = 0.0f;
-  float upstream[width], values[width], weights[width];
-  const auto load_all = [&](int64_t i) {
-    load(grad + i, upstream);
-    load(x + i, values);
-    load(weight + i, weights);
-  };
-  for (int64_t i = begin; i < hidden; i += step) {
-    load_all(i);
-    for (int k = 0; k < width; ++k) dot += upstream[k] * weights[k] * values[k];
-  }
-  const float inverse = inverse_rms[row];
-  const float along = reduce_row<Sum, lanes>(dot) * inverse * inverse * inverse / static_cast<float>(hidden);
-  for (int64_t i = begin; i < hidden; i += step) {
-    load_all(i);
-    for (int k = 0; k < width; ++k) values[k] = upstream[k] * weights[k] * inverse - values[k] * along;
-    store(dx + i, values);
-  }
-}
-
-// A thread sums one column over the rows of one piece: neighbours read neighbouring elements.
-template <class T>
-__global__ void rms_norm_weight_backward(const T* grad, const T* x, const float* inverse_rms, float* partial,
-                                         int64_t rows, int64_t hidden) {
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (column >= hidden) return;
-  float sum = 0.0f;
-  for (int64_t row = blockIdx.y; row < rows; row += gridDim.y)
-    sum += load(grad + row * hidden + column) * load(x + row * hidden + column) * inverse_rms[row];
-  partial[blockIdx.y * hidden + column] = sum;
-}
 
 // Counters of Philox that a row of columns from `first` on needs: sixteen for each 64 columns.
 __host__ __device__ inline int64_t counters_of(int64_t first, int64_t columns) {
@@ -258,63 +190,7 @@ unsigned blocks_for(int64_t count) {
   return static_cast<unsigned>(blocks < 8192 ? blocks : 8192);
 }
 
-template <class... Pointers>
-bool are_aligned(const Pointers*... pointers) {
-  return ((misalignment(pointers) == 0) && ...);
-}
-
-// Calls run(width, lanes), integral constants, for rows of `hidden` elements.
-template <class T, class Run>
-void with_row_shape(int64_t hidden, bool aligned, const Run& run) {
-  constexpr int64_t kOfAWarp = 1024;
-  const auto with_width = [&](auto width) {
-    if (hidden <= kOfAWarp) {
-      run(width, std::integral_constant<int, kWarp>());
-    } else {
-      run(width, std::integral_constant<int, kThreads>());
-    }
-  };
-  if (aligned && hidden % kWidth<T> == 0) {
-    with_width(std::integral_constant<int, kWidth<T>>());
-  } else {
-    with_width(std::integral_constant<int, 1>());
-  }
-}
-
-unsigned blocks_of_rows(int64_t rows, int lanes) {
-  const int64_t each = kThreads / lanes;
-  return static_cast<unsigned>((rows + each - 1) / each);
-}
-
 }  // namespace
-
-template <class T>
-void Launch<T>::rms_norm(const T* x, const float* weight, bool rounds_first, T* y, float* inverse_rms, int64_t rows,
-                         int64_t hidden, float eps, cudaStream_t stream) {
-  if (!rows) return;
-  with_row_shape<T>(hidden, are_aligned(x, weight, y), [&](auto width, auto lanes) {
-    cuda::rms_norm<T, width.value, lanes.value><<<blocks_of_rows(rows, lanes.value), kThreads, 0, stream>>>(
-        x, weight, rounds_first, y, inverse_rms, rows, hidden, eps);
-  });
-}
-
-template <class T>
-void Launch<T>::rms_norm_backward(const T* grad, const T* x, const float* weight, const float* inverse_rms, T* dx,
-                                  int64_t rows, int64_t hidden, cudaStream_t stream) {
-  if (!rows) return;
-  with_row_shape<T>(hidden, are_aligned(grad, x, weight, dx), [&](auto width, auto lanes) {
-    cuda::rms_norm_backward<T, width.value, lanes.value>
-        <<<blocks_of_rows(rows, lanes.value), kThreads, 0, stream>>>(grad, x, weight, inverse_rms, dx, rows, hidden);
-  });
-}
-
-template <class T>
-void Launch<T>::rms_norm_weight_backward(const T* grad, const T* x, const float* inverse_rms, float* partial,
-                                         int64_t pieces, int64_t rows, int64_t hidden, cudaStream_t stream) {
-  const dim3 blocks(static_cast<unsigned>((hidden + kThreads - 1) / kThreads), static_cast<unsigned>(pieces));
-  if (hidden)
-    cuda::rms_norm_weight_backward<<<blocks, kThreads, 0, stream>>>(grad, x, inverse_rms, partial, rows, hidden);
-}
 
 template <class T>
 void Launch<T>::dropout(const T* x, T* y, const Drop& drop, int64_t samples, int64_t rows, int64_t columns,

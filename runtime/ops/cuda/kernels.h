@@ -24,16 +24,27 @@ struct Drop {
   int64_t first_column;  // of the part that is here
 };
 
+/// How many blocks should share a norm's backward: as many as a large GPU runs at once, if there are rows for them. The
+/// same on any GPU, as sums over rows depend on it.
+int64_t norm_backward_blocks(bool is_layer_norm, int64_t rows, int64_t hidden);
+
 /// Launches for one element type, float or __nv_bfloat16. All compute in float32; rows are contiguous.
 template <class T>
 struct Launch {
-  static void rms_norm(const T* x, const float* weight, bool rounds_first, T* y, float* inverse_rms, int64_t rows,
+  /// `weight` [hidden] is of T, and normalized values are rounded to T before they meet it, or `wide`: float.
+  static void rms_norm(const T* x, const void* weight, bool wide, T* y, float* inverse_rms, int64_t rows,
                        int64_t hidden, float eps, cudaStream_t stream);
-  static void rms_norm_backward(const T* grad, const T* x, const float* weight, const float* inverse_rms, T* dx,
-                                int64_t rows, int64_t hidden, cudaStream_t stream);
-  /// partial [pieces, hidden]: sums over the rows of each piece.
-  static void rms_norm_weight_backward(const T* grad, const T* x, const float* inverse_rms, float* partial,
-                                       int64_t pieces, int64_t rows, int64_t hidden, cudaStream_t stream);
+  /// partial [blocks, hidden]: the weight's gradient is the sum over the first.
+  static void rms_norm_backward(const T* grad, const T* x, const void* weight, bool wide, const float* inverse_rms,
+                                T* dx, float* partial, int64_t blocks, int64_t rows, int64_t hidden,
+                                cudaStream_t stream);
+  /// Null is a weight of ones, or a bias of zeros.
+  static void layer_norm(const T* x, const T* weight, const T* bias, T* y, float* mean, float* inverse_deviation,
+                         int64_t rows, int64_t hidden, float eps, cudaStream_t stream);
+  /// partial [2, blocks, hidden]: as above for the weight, then for the bias.
+  static void layer_norm_backward(const T* grad, const T* x, const T* weight, const float* mean,
+                                  const float* inverse_deviation, T* dx, float* partial, int64_t blocks, int64_t rows,
+                                  int64_t hidden, cudaStream_t stream);
   static void gated(bool is_silu, const T* gate, const T* up, T* y, int64_t count, cudaStream_t stream);
   static void gated_backward(bool is_silu, const T* grad, const T* gate, const T* up, T* dgate, T* dup, int64_t count,
                              cudaStream_t stream);

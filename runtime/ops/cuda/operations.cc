@@ -1,71 +1,45 @@
 // The fused operations on CUDA tensors, part of libmodular_cuda. Attention is libtorch's own there.
 #include "runtime/ops/operations.h"
 
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
-
-#include <algorithm>
-
 #include "runtime/model/tensors.h"
 #include "runtime/ops/cuda/kernels.h"
 #include "runtime/ops/cuda/operations.h"
+#include "runtime/ops/cuda/tensors.h"
 
 namespace modular {
 namespace {
 
 using at::Tensor;
+using cuda::read, cuda::with_element_type, cuda::write;
 
-template <class Body>
-void with_element_type(const Tensor& tensor, Body&& body) {
-  const c10::cuda::CUDAGuard on_its_device(tensor.device());
-  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
-  if (tensor.scalar_type() == at::kFloat) {
-    body(float{}, stream);
-  } else {
-    TORCH_INTERNAL_ASSERT(tensor.scalar_type() == at::kBFloat16);
-    body(__nv_bfloat16{}, stream);
-  }
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
-}
-
-template <class T>
-const T* read(const Tensor& tensor) {
-  return static_cast<const T*>(tensor.const_data_ptr());
-}
-template <class T>
-T* write(const Tensor& tensor) {
-  return static_cast<T*>(tensor.mutable_data_ptr());
-}
+// Whether a norm's weight is not of the values' type.
+bool is_wide(const Tensor& weight, const Tensor& x) { return weight.scalar_type() != x.scalar_type(); }
 
 std::pair<Tensor, Tensor> rms_norm(const Tensor& x_given, const Tensor& weight_given, double eps) {
-  const Tensor x = x_given.contiguous(), weight = weight_given.to(at::kFloat).contiguous();
-  const bool rounds_first = weight_given.scalar_type() == x.scalar_type();
+  const Tensor x = x_given.contiguous(), weight = weight_given.contiguous();
   const int64_t hidden = x.size(-1), rows = hidden ? x.numel() / hidden : 0;
   const Tensor y = at::empty_like(x), inverse_rms = at::empty({rows}, x.options().dtype(at::kFloat));
   with_element_type(x, [&](auto element, cudaStream_t stream) {
     using T = decltype(element);
-    cuda::Launch<T>::rms_norm(read<T>(x), read<float>(weight), rounds_first, write<T>(y), write<float>(inverse_rms),
-                              rows, hidden, static_cast<float>(eps), stream);
+    cuda::Launch<T>::rms_norm(read<T>(x), weight.const_data_ptr(), is_wide(weight, x), write<T>(y),
+                              write<float>(inverse_rms), rows, hidden, static_cast<float>(eps), stream);
   });
   return {y, inverse_rms};
 }
 
 std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& grad_given, const Tensor& x_given, const Tensor& weight_given,
                                             const Tensor& inverse_rms) {
-  const Tensor grad = grad_given.contiguous(), x = x_given.contiguous();
-  const Tensor weight = weight_given.to(at::kFloat).contiguous();
+  const Tensor grad = grad_given.contiguous(), x = x_given.contiguous(), weight = weight_given.contiguous();
   const int64_t hidden = x.size(-1), rows = inverse_rms.numel();
-  const int64_t pieces = std::clamp<int64_t>(rows / 32, 1, 256);
-  const Tensor dx = at::empty_like(x), partial = at::empty({pieces, hidden}, x.options().dtype(at::kFloat));
+  const int64_t blocks = cuda::norm_backward_blocks(/*is_layer_norm=*/false, rows, hidden);
+  const Tensor dx = at::empty_like(x), partial = at::empty({blocks, hidden}, x.options().dtype(at::kFloat));
   with_element_type(x, [&](auto element, cudaStream_t stream) {
     using T = decltype(element);
-    cuda::Launch<T>::rms_norm_backward(read<T>(grad), read<T>(x), read<float>(weight), read<float>(inverse_rms),
-                                       write<T>(dx), rows, hidden, stream);
-    cuda::Launch<T>::rms_norm_weight_backward(read<T>(grad), read<T>(x), read<float>(inverse_rms),
-                                              write<float>(partial), pieces, rows, hidden, stream);
+    cuda::Launch<T>::rms_norm_backward(read<T>(grad), read<T>(x), weight.const_data_ptr(), is_wide(weight, x),
+                                       read<float>(inverse_rms), write<T>(dx), write<float>(partial), blocks, rows,
+                                       hidden, stream);
   });
-  return {dx, partial.sum(0).to(weight_given.scalar_type())};
+  return {dx, partial.sum(0).to(weight.scalar_type())};
 }
 
 Tensor gated(Gate function, const Tensor& gate_given, const Tensor& up_given) {

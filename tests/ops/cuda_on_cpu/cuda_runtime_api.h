@@ -19,6 +19,7 @@
 #define __device__
 #define __host__
 #define __forceinline__ inline
+#define __launch_bounds__(threads)
 #define __shared__ static
 
 struct dim3 {

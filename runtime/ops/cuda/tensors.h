@@ -1,0 +1,37 @@
+// From CUDA tensors to what the kernels take.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_bf16.h>
+
+namespace modular::cuda {
+
+/// Calls body(T{}, stream) with the element type that the kernels know, on the tensor's device.
+template <class Body>
+void with_element_type(const at::Tensor& tensor, Body&& body) {
+  const c10::cuda::CUDAGuard on_its_device(tensor.device());
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
+  if (tensor.scalar_type() == at::kFloat) {
+    body(float{}, stream);
+  } else {
+    TORCH_INTERNAL_ASSERT(tensor.scalar_type() == at::kBFloat16);
+    body(__nv_bfloat16{}, stream);
+  }
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
+/// Null of a tensor that is undefined.
+template <class T>
+const T* read(const at::Tensor& tensor) {
+  return tensor.defined() ? static_cast<const T*>(tensor.const_data_ptr()) : nullptr;
+}
+
+template <class T>
+T* write(const at::Tensor& tensor) {
+  return static_cast<T*>(tensor.mutable_data_ptr());
+}
+
+}  // namespace modular::cuda
