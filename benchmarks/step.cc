@@ -136,10 +136,7 @@ int main(int count, char** values) {
   using namespace modular;
   const Arguments arguments = parse(count, values);
   at::set_num_threads(arguments.threads);
-  if (!arguments.plain) {
-    cpu::keep_freed_memory();
-    install_fused_functions();
-  }
+  if (!arguments.plain) cpu::keep_freed_memory();
 
   const json spec = json::parse(std::ifstream(arguments.models)).at(arguments.model);
   json described = spec.at("config");
@@ -150,6 +147,8 @@ int main(int count, char** values) {
   MeshShape shape;
   shape[arguments.parallel == "ddp" ? Axis::dp_replicate : Axis::dp_shard] = environment.world_size;
   Mesh mesh(environment, shape, {.device = at::Device(arguments.device), .collective_timeout = std::chrono::hours(2)});
+  // Now that a GPU's library is loaded.
+  if (!arguments.plain) install_fused_functions();
   ParallelOptions options;
   options.bf16 = arguments.bf16;
   options.float8 = arguments.float8;

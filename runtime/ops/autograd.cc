@@ -300,10 +300,16 @@ Tensor fused_decay_between(const Tensor& steps) {
   return DecayBetween::apply(steps);
 }
 
-// libmodular_cuda's table, once that library has been loaded: there are no CUDA tensors before.
+using OperationsOfLibrary = const Operations* (*)();
+
+/// What libmodular_cuda has, once that library has been loaded: there are no CUDA tensors before.
+OperationsOfLibrary cuda_library_operations() {
+  return reinterpret_cast<OperationsOfLibrary>(dlsym(RTLD_DEFAULT, "modular_cuda_operations"));
+}
+
 const Operations* cuda_operations() {
-  static const auto* const operations = [] {
-    const auto function = reinterpret_cast<const Operations* (*)()>(dlsym(RTLD_DEFAULT, "modular_cuda_operations"));
+  static const Operations* const operations = [] {
+    const auto function = cuda_library_operations();
     return function ? function() : nullptr;
   }();
   return operations;
@@ -323,6 +329,9 @@ void install_fused_functions() {
   cpu::install_layer_norm();
   cpu::install_patches();
   install_linear();
+  // Looking at the table installs what replaces libtorch's own on GPUs. A library that is loaded later has its turn
+  // when a fused function first meets a CUDA tensor.
+  if (cuda_library_operations()) cuda_operations();
   fused.rms_norm = fused_rms_norm;
   fused.gated_activation = fused_gated_activation;
   fused.quick_gelu = fused_quick_gelu;

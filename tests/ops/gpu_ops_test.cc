@@ -86,6 +86,21 @@ TEST_P(GpuOps, RmsNorm) {
   }
 }
 
+TEST_P(GpuOps, LayerNorm) {
+  for (const int64_t hidden : {33, 768, 3072})
+    for (const int64_t rows : {5, 3000}) {
+      SCOPED_TRACE(::testing::Message() << rows << " rows of " << hidden);
+      expect_agreement([&](const auto& in) { return at::layer_norm(in[0], {hidden}, in[1], in[2], 1e-5); },
+                       {random({rows, hidden}) + 1, random({hidden}), random({hidden})});
+      expect_agreement([&](const auto& in) { return at::layer_norm(in[0], {hidden}); }, {random({rows, hidden})});
+    }
+}
+
+TEST_P(GpuOps, LayerNormThatNoKernelOfOursHas) {
+  expect_agreement([](const auto& in) { return at::layer_norm(in[0], {3, 40}, in[1]); },
+                   {random({5, 3, 40}), random({3, 40})});
+}
+
 TEST_P(GpuOps, GatedActivations) {
   for (const char* name : {"silu", "gelu_pytorch_tanh"})
     for (const int64_t features : {1, 33, 4096})

@@ -3,6 +3,7 @@
 
 #include "runtime/model/tensors.h"
 #include "runtime/ops/cuda/kernels.h"
+#include "runtime/ops/cuda/layer_norm.h"
 #include "runtime/ops/cuda/operations.h"
 #include "runtime/ops/cuda/tensors.h"
 
@@ -122,9 +123,11 @@ Tensor drop_elements(const Tensor& x_given, const DropoutDraw& drawn) {
 }  // namespace
 }  // namespace modular
 
-/// Found by name by the fused functions when they first meet a CUDA tensor.
+/// Found by name by the fused functions, when they are installed or first meet a CUDA tensor. Installs what replaces
+/// libtorch's own on GPUs.
 extern "C" __attribute__((visibility("default"))) const modular::Operations* modular_cuda_operations() {
   using namespace modular;
+  cuda::install_layer_norm();
   static const Operations operations = {
       .rms_norm = rms_norm,
       .rms_norm_backward = rms_norm_backward,
