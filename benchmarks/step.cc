@@ -118,8 +118,8 @@ modular::Batch random_batch(const json& spec, const modular::Entry& entry, int64
   return batch;
 }
 
-/// Values as a new model has them, but for their numbers: drawing those, the same on every mesh, takes a CPU ten seconds
-/// for a billion of them.
+/// Values as a new model has them, but for their numbers: drawing those, the same on every mesh, takes a CPU ten
+/// seconds for a billion of them.
 void draw_on_device(modular::ParallelModel& model) {
   for (modular::ShardedParameter& parameter : model.parameters()) {
     const bool is_vector = parameter.global_shape.size() == 1;

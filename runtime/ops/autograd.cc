@@ -1,5 +1,6 @@
 // The fused operations as differentiable functions: one autograd node each, whose backward is written out and which
 // keeps only what that needs.
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/record_function.h>
 #include <dlfcn.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -20,6 +21,7 @@
 #include "runtime/ops/float8.h"
 #include "runtime/ops/fused.h"
 #include "runtime/ops/linear.h"
+#include "runtime/ops/memory_alone.h"
 #include "runtime/ops/operations.h"
 
 namespace modular {
@@ -105,11 +107,13 @@ struct Rotary : Function<Rotary> {
   }
 };
 
-/// Whether nobody but the node that saved `tensor`, and who unpacked it, can read its memory. A view keeps its base.
-bool is_held_by_its_graph_alone(const Tensor& tensor) {
-  const bool is_view = tensor.is_view();
-  return tensor.use_count() <= 2 && tensor.storage().use_count() == (is_view ? 2 : 1) &&
-         (!is_view || tensor._base().use_count() == 1);
+/// Whether nobody but the node that saved `tensor`, and who unpacked it, can read its memory.
+bool is_held_by_its_graph_alone(const Tensor& tensor) { return tensor.use_count() <= 2 && has_memory_alone(tensor); }
+
+/// The same memory as a tensor that is no view: views hold what they are of.
+Tensor in_its_memory(const Tensor& tensor) {
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return tensor.detach();
 }
 
 struct CrossEntropy : Function<CrossEntropy> {
@@ -127,7 +131,7 @@ struct CrossEntropy : Function<CrossEntropy> {
     const bool is_in_rows = logits.is_contiguous() || (logits.is_cuda() && has_rows_in_memory(logits));
     const bool last_reader =
         is_in_rows && is_held_by_its_graph_alone(logits) && !torch::autograd::get_current_graph_task_keep_graph();
-    const Tensor gradient = last_reader ? logits.detach() : at::empty_like(logits, at::MemoryFormat::Contiguous);
+    const Tensor gradient = last_reader ? in_its_memory(logits) : at::empty_like(logits, at::MemoryFormat::Contiguous);
     operations_for(logits.device())->cross_entropy_backward(grads[0], logits, saved[1], saved[2], gradient);
     return {gradient, {}};
   }

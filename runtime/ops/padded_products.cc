@@ -1,5 +1,7 @@
 #include "runtime/ops/padded_products.h"
 
+#include "runtime/ops/memory_alone.h"
+
 namespace modular {
 namespace {
 
@@ -11,7 +13,7 @@ int64_t padded(int64_t features) { return (features + kAligned - 1) / kAligned *
 
 /// Whether its rows are followed by memory up to padded(), each and the last one too, which this tensor alone holds.
 bool has_room(const Tensor& tensor, int64_t features) {
-  if (tensor.stride(-1) != 1 || tensor.storage().use_count() > 1) return false;
+  if (tensor.stride(-1) != 1 || !has_memory_alone(tensor)) return false;
   for (int64_t dim = tensor.dim() - 2, rows = padded(features); dim >= 0; rows *= tensor.size(dim--))
     if (tensor.stride(dim) != rows) return false;
   const int64_t rows = tensor.numel() / features;

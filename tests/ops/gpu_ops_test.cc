@@ -130,7 +130,7 @@ TEST_P(GpuOps, CrossEntropy) {
 
 TEST_P(GpuOps, Linear) {
   // Also of as many features as no 16 bytes hold, as GPT-2's vocabulary has.
-  for (const int64_t out : {1, 64, 257, 1027}) {
+  for (const int64_t out : {64, 257, 1027}) {
     expect_agreement([](const auto& in) { return at::linear(in[0], in[1], in[2]); },
                      {random({3, 50, 40}), random({out, 40}), random({out})});
     expect_agreement([](const auto& in) { return at::linear(in[0], in[1]); }, {random({3, 50, 40}), random({out, 40})});

@@ -3,6 +3,7 @@
 #include "runtime/ops/padded_products.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <gtest/gtest.h>
 
 namespace modular {
@@ -26,6 +27,20 @@ TEST(PaddedProducts, TakeAGradientWhereItIsIfThereIsRoomBehindItsRows) {
   const Tensor padded = padded_gradient(grad);
   EXPECT_EQ(padded.const_data_ptr(), memory);
   EXPECT_TRUE(padded.equal(at::constant_pad_nd(at::ones({6, 13}), {0, 3})));
+}
+
+// As the gradient of logits comes, which the loss has by rows.
+TEST(PaddedProducts, TakeAGradientWhereItIsIfNobodyHoldsWhatItIsAViewOf) {
+  Tensor rows;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    rows = at::ones({6, 16}).narrow(1, 0, 13);
+  }
+  const void* const memory = rows.const_data_ptr();
+  const Tensor grad = rows.view({2, 3, 13});
+  EXPECT_NE(padded_gradient(grad).const_data_ptr(), memory);
+  rows.reset();
+  EXPECT_EQ(padded_gradient(grad).const_data_ptr(), memory);
 }
 
 TEST(PaddedProducts, CopyAGradientWhoseMemoryOthersSee) {
