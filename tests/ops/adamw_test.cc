@@ -6,21 +6,12 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
-#include "runtime/mesh/cuda_library.h"
+#include "tests/ops/test_devices.h"
 
 namespace modular {
 namespace {
 
-using at::Tensor;
-
-std::vector<at::Device> devices() {
-  std::vector<at::Device> all = {at::kCPU};
-  if (gpu_count() > 0) {
-    all.emplace_back(at::kCUDA, 0);
-    cuda_library().use_device(all.back());
-  }
-  return all;
-}
+using at::Tensor, testing::devices;
 
 std::vector<Tensor> of_sizes(const at::TensorOptions& options, bool positive = false) {
   std::vector<Tensor> tensors;

@@ -6,21 +6,14 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "runtime/mesh/cuda_library.h"
 #include "runtime/model/module.h"
 #include "runtime/ops/fused.h"
+#include "tests/ops/test_devices.h"
 
 namespace modular {
 namespace {
 
-std::vector<at::Device> devices() {
-  std::vector<at::Device> all = {at::kCPU};
-  if (gpu_count() > 0) {
-    all.emplace_back(at::kCUDA, 0);
-    cuda_library().use_device(all.back());
-  }
-  return all;
-}
+using testing::devices;
 
 double relative_difference(const Tensor& found, const Tensor& expected) {
   const Tensor exact = expected.cpu().to(at::kDouble);
