@@ -70,8 +70,7 @@ void ParallelModel::parameters_changed() {
 }
 
 void ParallelModel::State::begin_step(size_t micro_batches) {
-  const bool of_one_backward = options.bf16 && mesh.shape().ranks() == 1 && micro_batches == 1 && !replicas &&
-                               !options.offload.optimizer && !options.offload.parameters;
+  const bool of_one_backward = rounds_its_own() && micro_batches == 1 && !replicas;
   for (ShardedParameter& box : boxes) box.grad.reset();
   for (UnitParameters& unit : units) unit.begin_step(of_one_backward);
   if (runner) runner->begin_step();

@@ -50,8 +50,7 @@ void ParallelModel::State::describe_boxes() {
     box.global_shape = parameter.global_shape;
     box.layer_matrix = parameter.layer_matrix;
     box.local = units[parameter.unit].local(place);
-    if (options.bf16 && mesh.shape().ranks() == 1 && !options.offload.optimizer && !options.offload.parameters)
-      box.rounded = place.registered;
+    if (rounds_its_own()) box.rounded = place.registered;
     const auto [first_row, rows] = units[parameter.unit].layout().rows_of(place, mesh.coordinate(Axis::dp_shard));
     box.boxes = owned_boxes(parameter, {place.dim, first_row, rows});
     box.trainable = parameter.trainable;

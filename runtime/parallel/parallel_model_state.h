@@ -73,6 +73,11 @@ struct ParallelModel::State {
             .sentences = sentences ? &*sentences : nullptr};
   }
 
+  /// Whether all that is computed with is a bfloat16 copy, on this rank alone, of parameters beside it.
+  bool rounds_its_own() const {
+    return options.bf16 && mesh.shape().ranks() == 1 && !options.offload.optimizer && !options.offload.parameters;
+  }
+
   void lay_out();
   void describe_boxes();
   void lay_out_buffers();

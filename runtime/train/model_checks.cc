@@ -203,24 +203,28 @@ void check_new_head(const RunConfig& config) {
   }
 }
 
-void check_named_parameters(const RunConfig& config) {
-  const auto& [frozen, groups] = std::tie(config.optim.frozen, config.optim.groups);
-  const std::vector<std::string>& trained = config.lora.trained;
-  const std::vector<std::string>& float8 = config.parallel.float8;
-  if (frozen.empty() && groups.empty() && trained.empty() && float8.empty()) return;
-  std::vector<ModelParameter> parameters = model_parameters(config.network);
-  std::erase_if(parameters, [](const ModelParameter& parameter) { return !parameter.trainable; });  // buffers
-  for (const std::string& pattern : frozen) check_pattern(config, "optim.frozen", pattern, parameters);
-  for (const std::string& pattern : trained) check_pattern(config, "lora.trained", pattern, parameters);
-  for (const std::string& pattern : float8) {
+void check_float8(const RunConfig& config, const std::vector<ModelParameter>& parameters) {
+  if (config.parallel.float8.empty()) return;
+  const Model model = build_on_meta(*config.network.entry, *config.network.config);
+  for (const std::string& pattern : config.parallel.float8) {
     check_pattern(config, "parallel.float8", pattern, parameters);
-    const Model model = build_on_meta(*config.network.entry, *config.network.config);
     if (float8_layers(*model.module, {pattern}).empty())
       refuse_setting(config, "parallel.float8",
                      fmt::format("parallel.float8 has \"{}\", where {} has no linear layer whose sizes {} divides: "
                                  "leave it out",
                                  pattern, config.network.entry->architecture, kFloat8Multiple));
   }
+}
+
+void check_named_parameters(const RunConfig& config) {
+  const auto& [frozen, groups] = std::tie(config.optim.frozen, config.optim.groups);
+  const std::vector<std::string>& trained = config.lora.trained;
+  if (frozen.empty() && groups.empty() && trained.empty() && config.parallel.float8.empty()) return;
+  std::vector<ModelParameter> parameters = model_parameters(config.network);
+  std::erase_if(parameters, [](const ModelParameter& parameter) { return !parameter.trainable; });  // buffers
+  for (const std::string& pattern : frozen) check_pattern(config, "optim.frozen", pattern, parameters);
+  for (const std::string& pattern : trained) check_pattern(config, "lora.trained", pattern, parameters);
+  check_float8(config, parameters);
   for (const ParameterGroup& group : groups)
     for (const std::string& pattern : group.match) check_pattern(config, "optim.groups", pattern, parameters);
   const ParallelOptions options = config.parallel_options();

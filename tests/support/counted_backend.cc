@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tests/support/counted_device.h"
+#include "tests/support/gloo_beneath.h"
 
 namespace modular::testing {
 namespace {
@@ -10,12 +11,6 @@ namespace {
 using Tensors = std::vector<at::Tensor>;
 using Splits = std::vector<int64_t>;
 using Work = c10::intrusive_ptr<c10d::Work>;
-
-class Done final : public c10d::Work {
- public:
-  bool isCompleted() override { return true; }
-  bool wait(std::chrono::milliseconds) override { return true; }
-};
 
 class Counted final : public c10d::Backend {
  public:
@@ -88,13 +83,7 @@ class Counted final : public c10d::Backend {
 
 void make_counted_backend(const Store& store, int rank, int size, std::chrono::milliseconds timeout,
                           c10::intrusive_ptr<c10d::Backend>& backend) {
-  GroupSpec spec;
-  spec.rank = rank;
-  for (int other = 0; other < size; ++other) spec.ranks.push_back(other);
-  spec.name = spec.description = "of the counted device";
-  spec.one_machine = true;
-  spec.timeout = timeout;
-  backend = c10::make_intrusive<Counted>(make_gloo_backend(store, spec), rank, size);
+  backend = c10::make_intrusive<Counted>(gloo_beneath("of the counted device", store, rank, size, timeout), rank, size);
 }
 
 }  // namespace modular::testing

@@ -2,18 +2,14 @@
 
 #include <utility>
 
+#include "tests/support/gloo_beneath.h"
+
 namespace modular::testing {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
 using Splits = std::vector<int64_t>;
 using Work = c10::intrusive_ptr<c10d::Work>;
-
-class Done final : public c10d::Work {
- public:
-  bool isCompleted() override { return true; }
-  bool wait(std::chrono::milliseconds) override { return true; }
-};
 
 /// A tensor of the GPU in host memory, which goes back to it where something has been written to it.
 class Staged {
@@ -100,13 +96,7 @@ class Stages final : public c10d::Backend {
 
 void make_staged_backend(const Store& store, int rank, int size, std::chrono::milliseconds timeout,
                          c10::intrusive_ptr<c10d::Backend>& backend) {
-  GroupSpec spec;
-  spec.rank = rank;
-  for (int other = 0; other < size; ++other) spec.ranks.push_back(other);
-  spec.name = spec.description = "by way of the host";
-  spec.one_machine = true;
-  spec.timeout = timeout;
-  backend = c10::make_intrusive<Stages>(make_gloo_backend(store, spec), rank, size);
+  backend = c10::make_intrusive<Stages>(gloo_beneath("by way of the host", store, rank, size, timeout), rank, size);
 }
 
 }  // namespace modular::testing

@@ -11,21 +11,13 @@
 #include "runtime/ops/cpu/kernels.h"
 #include "runtime/ops/cpu/parallel.h"
 #include "runtime/ops/cpu/tensors.h"
+#include "runtime/ops/norm_of_rows.h"
 #include "runtime/ops/replace_kernels.h"
 
 namespace modular::cpu {
 namespace {
 
 using at::Tensor;
-
-bool has_loops(const Tensor& x, c10::IntArrayRef shape, const std::optional<Tensor>& weight,
-               const std::optional<Tensor>& bias) {
-  const auto fits = [&](const std::optional<Tensor>& scale) {
-    return !scale || !scale->defined() || (scale->scalar_type() == x.scalar_type() && scale->sizes() == shape);
-  };
-  return has_kernels(x) && x.numel() > 0 && shape.size() == 1 && x.dim() > 0 && x.size(-1) == shape[0] &&
-         fits(weight) && fits(bias);
-}
 
 /// In float32; where there is none, `otherwise` for each.
 Tensor wide(const std::optional<Tensor>& scale, int64_t hidden, float otherwise) {
@@ -37,7 +29,8 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& x_given, c10:
                                                      const std::optional<Tensor>& weight,
                                                      const std::optional<Tensor>& bias, double eps) {
   const auto shape = C10_AS_INTARRAYREF_SLOW(symbolic_shape);
-  if (!has_loops(x_given, shape, weight, bias)) return at::cpu::native_layer_norm(x_given, shape, weight, bias, eps);
+  if (!is_norm_of_rows(x_given, shape, weight, bias))
+    return at::cpu::native_layer_norm(x_given, shape, weight, bias, eps);
   const Tensor x = x_given.contiguous();
   const int64_t hidden = x.size(-1), rows = x.numel() / hidden;
   const Tensor y = at::empty_like(x), scales = wide(weight, hidden, 1.0F), shifts = wide(bias, hidden, 0.0F);
@@ -65,7 +58,7 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm_backward(const Tensor& grad
                                                               const std::optional<Tensor>& bias,
                                                               std::array<bool, 3> wanted) {
   const auto shape = C10_AS_INTARRAYREF_SLOW(symbolic_shape);
-  if (!has_loops(x_given, shape, weight, bias) || grad_given.scalar_type() != x_given.scalar_type() ||
+  if (!is_norm_of_rows(x_given, shape, weight, bias) || grad_given.scalar_type() != x_given.scalar_type() ||
       mean.scalar_type() != at::kFloat)
     return at::cpu::native_layer_norm_backward(grad_given, x_given, shape, mean, inverse_deviation, weight, bias,
                                                wanted);

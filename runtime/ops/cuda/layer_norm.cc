@@ -10,22 +10,13 @@
 
 #include "runtime/ops/cuda/kernels.h"
 #include "runtime/ops/cuda/tensors.h"
+#include "runtime/ops/norm_of_rows.h"
 #include "runtime/ops/replace_kernels.h"
 
 namespace modular::cuda {
 namespace {
 
 using at::Tensor;
-
-bool has_kernel(const Tensor& x, c10::IntArrayRef shape, const std::optional<Tensor>& weight,
-                const std::optional<Tensor>& bias) {
-  const auto fits = [&](const std::optional<Tensor>& scale) {
-    return !scale || !scale->defined() ||
-           (scale->scalar_type() == x.scalar_type() && scale->device() == x.device() && scale->sizes() == shape);
-  };
-  return (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16) && x.numel() > 0 && shape.size() == 1 &&
-         x.dim() > 0 && x.size(-1) == shape[0] && fits(weight) && fits(bias);
-}
 
 Tensor contiguous(const std::optional<Tensor>& scale) {
   return scale && scale->defined() ? scale->contiguous() : Tensor();
@@ -35,7 +26,7 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& x_given, c10:
                                                      const std::optional<Tensor>& weight_given,
                                                      const std::optional<Tensor>& bias_given, double eps) {
   const auto shape = C10_AS_INTARRAYREF_SLOW(symbolic_shape);
-  if (!has_kernel(x_given, shape, weight_given, bias_given))
+  if (!is_norm_of_rows(x_given, shape, weight_given, bias_given))
     return at::cuda::native_layer_norm(x_given, shape, weight_given, bias_given, eps);
   const Tensor x = x_given.contiguous(), weight = contiguous(weight_given), bias = contiguous(bias_given);
   const int64_t hidden = x.size(-1), rows = x.numel() / hidden;
@@ -56,7 +47,7 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm_backward(
     const Tensor& inverse_deviation_given, const std::optional<Tensor>& weight_given,
     const std::optional<Tensor>& bias_given, std::array<bool, 3> wanted) {
   const auto shape = C10_AS_INTARRAYREF_SLOW(symbolic_shape);
-  if (!has_kernel(x_given, shape, weight_given, bias_given) || grad_given.scalar_type() != x_given.scalar_type() ||
+  if (!is_norm_of_rows(x_given, shape, weight_given, bias_given) || grad_given.scalar_type() != x_given.scalar_type() ||
       mean_given.scalar_type() != at::kFloat)
     return at::cuda::native_layer_norm_backward(grad_given, x_given, shape, mean_given, inverse_deviation_given,
                                                 weight_given, bias_given, wanted);

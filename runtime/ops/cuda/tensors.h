@@ -9,21 +9,33 @@
 
 namespace modular::cuda {
 
-/// Calls body(T{}, stream) with the element type that the kernels know, on the tensor's device.
+/// Calls body(stream), which launches kernels, on the tensor's device.
 template <class Body>
-void with_element_type(const at::Tensor& tensor, Body&& body) {
+void with_stream(const at::Tensor& tensor, Body&& body) {
   const c10::cuda::CUDAGuard on_its_device(tensor.device());
-  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
-  if (tensor.scalar_type() == at::kFloat) {
-    body(float{}, stream);
-  } else {
-    TORCH_INTERNAL_ASSERT(tensor.scalar_type() == at::kBFloat16);
-    body(__nv_bfloat16{}, stream);
-  }
+  body(static_cast<cudaStream_t>(c10::cuda::getCurrentCUDAStream()));
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
-/// Null of a tensor that is undefined.
+/// Calls body(T{}, stream) with the element type that the kernels know, on the tensor's device.
+template <class Body>
+void with_element_type(const at::Tensor& tensor, Body&& body) {
+  with_stream(tensor, [&](cudaStream_t stream) {
+    if (tensor.scalar_type() == at::kFloat) {
+      body(float{}, stream);
+    } else {
+      TORCH_INTERNAL_ASSERT(tensor.scalar_type() == at::kBFloat16);
+      body(__nv_bfloat16{}, stream);
+    }
+  });
+}
+
+/// Whether kernels may read it 16 bytes at a time.
+inline bool is_aligned(const at::Tensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % 16 == 0;
+}
+
+// Null of a tensor that is undefined.
 template <class T>
 const T* read(const at::Tensor& tensor) {
   return tensor.defined() ? static_cast<const T*>(tensor.const_data_ptr()) : nullptr;
@@ -31,7 +43,7 @@ const T* read(const at::Tensor& tensor) {
 
 template <class T>
 T* write(const at::Tensor& tensor) {
-  return static_cast<T*>(tensor.mutable_data_ptr());
+  return tensor.defined() ? static_cast<T*>(tensor.mutable_data_ptr()) : nullptr;
 }
 
 }  // namespace modular::cuda
