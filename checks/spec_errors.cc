@@ -10,14 +10,12 @@ namespace modgen {
 
 namespace {
 
-using Json = nlohmann::json;
-
 /// How many characters the UTF-8 text holds.
 size_t characters(std::string_view text) {
   return static_cast<size_t>(std::ranges::count_if(text, [](unsigned char byte) { return (byte & 0xC0) != 0x80; }));
 }
 
-Diagnostic read(const Json& json) {
+Diagnostic read(const nlohmann::json& json) {
   Diagnostic result;
   const std::string severity = json.at("severity");
   result.severity = severity == "error"     ? Diagnostic::Severity::error
@@ -26,8 +24,8 @@ Diagnostic read(const Json& json) {
   result.where = {json.at("file"), json.at("line"), json.at("column"), json.at("source_line")};
   result.message = json.at("message");
   result.advice = json.at("advice");
-  for (const Json& note : json.at("notes")) result.notes.push_back(read(note));
-  for (const Json& fix : json.at("fix"))
+  for (const nlohmann::json& note : json.at("notes")) result.notes.push_back(read(note));
+  for (const nlohmann::json& fix : json.at("fix"))
     result.fix.push_back({fix.at("file"), fix.at("begin"), fix.at("end"), fix.at("text")});
   return result;
 }
@@ -39,8 +37,8 @@ std::vector<Diagnostic> read_diagnostics(const std::filesystem::path& file) {
   std::vector<Diagnostic> diagnostics;
   if (!text) return diagnostics;
   try {
-    for (const Json& one : Json::parse(*text)) diagnostics.push_back(read(one));
-  } catch (const Json::exception& error) {
+    for (const nlohmann::json& one : nlohmann::json::parse(*text)) diagnostics.push_back(read(one));
+  } catch (const nlohmann::json::exception& error) {
     throw std::runtime_error(file.string() + ": not modgen's diagnostics: " + error.what());
   }
   return diagnostics;

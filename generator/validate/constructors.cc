@@ -12,7 +12,7 @@
 namespace modgen {
 namespace {
 
-using clang::dyn_cast;
+using llvm::dyn_cast;
 
 /// One thing that a constructor of the specs does, in the order in which C++ does it.
 struct Effect {

@@ -14,8 +14,8 @@
 namespace modgen {
 namespace {
 
-using clang::dyn_cast;
-using clang::isa;
+using llvm::dyn_cast;
+using llvm::isa;
 
 const clang::CallExpr* call_in(const clang::Stmt* statement) {
   const auto* expr = llvm::dyn_cast_or_null<clang::Expr>(statement);

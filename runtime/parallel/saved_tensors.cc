@@ -35,9 +35,9 @@ class Hooks final : public torch::autograd::SavedVariableHooks {
 };
 
 /// libtorch asks the engine for the hooks of what it saves, which its own engine for C++ has none of.
-class Engine final : public torch::autograd::Engine {
+class EngineThatKeeps final : public torch::autograd::Engine {
  public:
-  ~Engine() override { stop(); }
+  ~EngineThatKeeps() override { stop(); }
 
  private:
   /// libtorch starts a GPU's thread once in a process, for the first engine that runs: one that ran before this one
@@ -61,7 +61,7 @@ class Engine final : public torch::autograd::Engine {
 };
 
 torch::autograd::Engine& engine() {
-  static Engine engine;
+  static EngineThatKeeps engine;
   return engine;
 }
 

@@ -12,8 +12,6 @@
 namespace modular {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr const char* kKey = "best_evaluation";
 
 }  // namespace
@@ -35,16 +33,17 @@ bool BestEvaluation::add(const Evaluation& evaluation) {
 }
 
 void BestEvaluation::write(std::map<std::string, std::string>& values) const {
-  if (step_) values[kKey] = Json{{"name", name_}, {"step", *step_}, {"value", value_}, {"since", since_}}.dump();
+  if (step_)
+    values[kKey] = nlohmann::json{{"name", name_}, {"step", *step_}, {"value", value_}, {"since", since_}}.dump();
 }
 
 void BestEvaluation::read(const std::map<std::string, std::string>& values) {
   step_.reset(), value_ = 0.0, since_ = 0;
   const auto found = values.find(kKey);
-  const Json json = found == values.end() ? Json() : parse_json(found->second);
-  if (!json.is_object() || json.value("name", Json()) != name_) return;
-  const Json step = json.value("step", Json()), value = json.value("value", Json()),
-             since = json.value("since", Json());
+  const nlohmann::json json = found == values.end() ? nlohmann::json() : parse_json(found->second);
+  if (!json.is_object() || json.value("name", nlohmann::json()) != name_) return;
+  const nlohmann::json step = json.value("step", nlohmann::json()), value = json.value("value", nlohmann::json()),
+                       since = json.value("since", nlohmann::json());
   if (!step.is_number_integer() || !value.is_number() || !since.is_number_integer()) return;
   step_ = step.get<int64_t>(), value_ = value.get<double>(), since_ = since.get<int64_t>();
 }

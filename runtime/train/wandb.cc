@@ -16,7 +16,6 @@ namespace modular {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 constexpr auto kLongestEnd = std::chrono::minutes(1);
 
@@ -25,9 +24,9 @@ constexpr const char* kProgram =
     ;
 
 /// What begins a run at W&B.
-Json beginning(const RunConfig& config) {
+nlohmann::json beginning(const RunConfig& config) {
   RunConfig fields_of = config;
-  Json settings = Json::object();
+  nlohmann::json settings = nlohmann::json::object();
   for (const auto& fields : {section_fields(fields_of), model_fields(*fields_of.network.config)})
     for (const ConfigField& field : fields)
       if (const std::string value = toml_value(field.value); !value.empty()) settings[field.path] = as_utf8(value);
@@ -44,7 +43,7 @@ Json beginning(const RunConfig& config) {
 void check_wandb(const RunConfig& config) {
   if (config.metrics.wandb.empty()) return;
   try {
-    PythonHelper(config.metrics.python, kProgram).ask(Json::object());
+    PythonHelper(config.metrics.python, kProgram).ask(nlohmann::json::object());
   } catch (const std::runtime_error& error) {
     throw ConfigError(
         fmt::format("metrics.wandb asks for Weights & Biases, through the Python of metrics.python ({}): {}",
@@ -71,7 +70,7 @@ Wandb::Wandb(const RunConfig& config) {
 Wandb::~Wandb() { end(1); }
 
 void Wandb::log(int64_t step, std::span<const Scalar> scalars) {
-  Json line = {{"step", step}};
+  nlohmann::json line = {{"step", step}};
   for (const auto& [tag, value] : scalars) line[tag] = value;
   const std::lock_guard lock(mutex_);
   if (is_over_) return;
@@ -91,17 +90,17 @@ void Wandb::end(int status) {
 }
 
 /// The lines that wait, once there are some; none at the end.
-std::optional<Json> Wandb::take() {
+std::optional<nlohmann::json> Wandb::take() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !lines_.empty() || ended_with_; });
   if (lines_.empty()) return std::nullopt;
-  return std::exchange(lines_, Json::array());
+  return std::exchange(lines_, nlohmann::json::array());
 }
 
-void Wandb::tell_all(const Json& begin, const fs::path& id_file) {
+void Wandb::tell_all(const nlohmann::json& begin, const fs::path& id_file) {
   try {
-    helper_->ask(Json::object());
-    const Json begun = helper_->ask(begin);
+    helper_->ask(nlohmann::json::object());
+    const nlohmann::json begun = helper_->ask(begin);
     write_file(id_file, begun.at("id").get<std::string>());
     print_to(stdout, "Weights & Biases has this run {}\n", begun.at("where").get<std::string>());
     while (const auto lines = take()) helper_->ask({{"log", *lines}});

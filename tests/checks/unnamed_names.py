@@ -1,5 +1,6 @@
 """Within a library, no two files give the same name to something of their unnamed namespaces, so that it can be built from
-several files at once (CMAKE_UNITY_BUILD), as scripts/demo does.
+several files at once (CMAKE_UNITY_BUILD), as scripts/demo does; nor does one use a name of elsewhere (`using a::Name`) that
+another gives to something of its own, or takes from another place.
 
     unnamed_names.py PROJECT
 """
@@ -16,6 +17,13 @@ UNNAMED = re.compile(r"\nnamespace \{\n(.*?)\n\}  // namespace\n", re.S)
 DEFINITION = re.compile(
     r"(?:class|struct|enum class) (\w+)|(?:\w[\w:<>,&* ]*?[ *&])(k[A-Z]\w*)(?:\[\w*\])?\s*[={(]|(?:\w|\[\[)[\w:<>,&*\[\] ]*?[ *&](\w+)\(([^)]*)"
 )
+USED = re.compile(r"^(?:using|namespace) (?:(\w+) = ([^;]+)|([\w:]+::(\w+)));", re.M)
+
+
+def used(text):
+    """Each name that a file takes from elsewhere, and whence."""
+    for alias, target, path, name in USED.findall(text):
+        yield alias or name, target or path
 
 
 def names(text):
@@ -31,18 +39,27 @@ def names(text):
 
 def main(project):
     places = collections.defaultdict(set)
+    sources = collections.defaultdict(lambda: collections.defaultdict(set))
     for root in ("runtime", "generator", "checks"):
         for path in (project / root).rglob("*.cc"):
             folder = str(path.parent.relative_to(project))
             if folder in FILE_BY_FILE:
                 continue
             library = "generator" if folder.startswith("generator") and folder != "generator/tool" else folder
-            for name in names(path.read_text()):
-                places[library, name].add(str(path.relative_to(project)))
+            file, text = str(path.relative_to(project)), path.read_text()
+            for name in names(text):
+                places[library, name].add(file)
+                sources[library, name.partition("(")[0]]["a definition"].add(file)
+            for name, source in used(text):
+                sources[library, name][source].add(file)
     clashes = {key: paths for key, paths in places.items() if len(paths) > 1}
     for (_, name), paths in sorted(clashes.items()):
         print(f"{name} is in the unnamed namespaces of {' and '.join(sorted(paths))}: call one otherwise, or make them one")
-    return 1 if clashes else 0
+    mixed = {key: found for key, found in sources.items() if len(found) > 1}
+    for (_, name), found in sorted(mixed.items()):
+        stands = " and ".join(f"{source} in {', '.join(sorted(files))}" for source, files in sorted(found.items()))
+        print(f"{name} is {stands}: call one otherwise")
+    return 1 if clashes or mixed else 0
 
 
 if __name__ == "__main__":
