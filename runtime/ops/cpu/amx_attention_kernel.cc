@@ -1,5 +1,6 @@
 // Attention of bfloat16 by the tile unit. Scores and sums are float32; weights are rounded to bfloat16 before they are
 // multiplied, as FlashAttention has it. Compiled for processors with AMX alone; see kernels.cc for what that forbids.
+#include "runtime/ops/cpu/amx_softmax.h"
 #include "runtime/ops/cpu/amx_tiles.h"
 #include "runtime/ops/cpu/attention_kernel.h"
 #include "runtime/ops/cpu/attention_rows.h"
@@ -32,29 +33,22 @@ void pack_all(const Vectors& from, int64_t rows, int64_t depths, char* to) {
     pack_panel<by_pair>(from, first, rows, 0, depths, to);
 }
 
-// The rows of a block of queries, times the panels of keys that it sees: scores [32][width], times `factor`.
-void multiply_keys(const Block& block, const char* queries, const char* key_panels, float* scores, int64_t width,
-                   float factor) {
+// The rows of a block of queries times the panels of keys that it sees: products [32][width].
+void multiply_keys(const Block& block, const char* queries, const char* key_panels, float* products, int64_t width) {
   const int64_t steps = padded_dim(block.shape.dim) / kTileDepth;
   for (int64_t key = block.first_key; key < block.last_key(); key += kAmxPanel) {
     zero_sums();
     add_panels(static_cast<const Bf16*>(nullptr), queries, key_panels + key / kAmxPanel * steps * kPanelStep, steps);
-    store_sums(scores + key, width);
+    store_sums(products + key, width);
   }
   memory_barrier();
-  if (factor == 1.0f) return;
-  for (int64_t i = 0; i < kQueryBlock; ++i)
-    for (int64_t j = block.first_key; j < block.last_key(); j += kTile) {
-      float* const at = scores + i * width + j;
-      _mm512_store_ps(at, _mm512_mul_ps(_mm512_load_ps(at), _mm512_set1_ps(factor)));
-    }
 }
 
 // weights [32][width] times rows that were packed as panels of their elements, [dim / 32][padded(keys) / 32]: result
 // [32][dim_width].
 void multiply_values(const Block& block, const Bf16* weights, int64_t width, const char* panels, float* result,
                      int64_t dim_width) {
-  const int64_t steps = width / kTileDepth;
+  const int64_t steps = padded(block.shape.keys) / kTileDepth;
   for (int64_t d = 0; d < dim_width; d += kAmxPanel) {
     zero_sums();
     for (int64_t key = block.first_key; key < block.last_key(); key += kTileDepth) {
@@ -68,54 +62,30 @@ void multiply_values(const Block& block, const Bf16* weights, int64_t width, con
   memory_barrier();
 }
 
-// sums [dim_width][width] += the transpose of rows, packed as panels of their elements, times weights, whose queries
+// sums [dim_width][keys] += the transpose of rows, packed as panels of their elements, times weights, whose queries
 // are in pairs: [32 / 2][width][2].
-void add_weighted(const Block& block, const char* rows, const Bf16* weights, int64_t width, float* sums,
+void add_weighted(const Block& block, const char* rows, const Bf16* weights, int64_t width, float* sums, int64_t keys,
                   int64_t dim_width) {
   for (int64_t d = 0; d < dim_width; d += kAmxPanel) {
     load_left(rows + d / kAmxPanel * kPanelStep);
     for (int64_t key = block.first_key; key < block.last_key(); key += kAmxPanel) {
-      load_sums(sums + d * width + key, width);
+      load_sums(sums + d * keys + key, keys);
       _tile_loadd(6, weights + 2 * key, width * 4);
       _tile_loadd(7, weights + 2 * (key + kTile), width * 4);
       add_products();
-      store_sums(sums + d * width + key, width);
+      store_sums(sums + d * keys + key, keys);
     }
   }
   memory_barrier();
 }
 
-// Rows as bfloat16, from a block's first key to its last.
-void round_rows(const Block& block, const float* rows, Bf16* to, int64_t width) {
-  for (int64_t i = 0; i < kQueryBlock; ++i)
-    for (int64_t j = block.first_key; j < block.last_key(); j += 2 * kTile) {
-      const float* const at = rows + i * width + j;
-      const auto rounded = _mm512_cvtne2ps_pbh(_mm512_load_ps(at + kTile), _mm512_load_ps(at));
-      _mm512_store_si512(to + i * width + j, reinterpret_cast<const __m512i&>(rounded));
-    }
-  memory_barrier();
-}
-
-inline __m512i rounded_bits(const float* at) {
-  const auto rounded = _mm512_cvtneps_pbh(_mm512_load_ps(at));
-  return _mm512_cvtepu16_epi32(reinterpret_cast<const __m256i&>(rounded));
-}
-
-// The same with rows in pairs: [32 / 2][width][2].
-void round_pairs(const Block& block, const float* rows, Bf16* to, int64_t width) {
-  for (int64_t i = 0; i < kQueryBlock; i += 2)
-    for (int64_t j = block.first_key; j < block.last_key(); j += kTile) {
-      const __m512i first = rounded_bits(rows + i * width + j), second = rounded_bits(rows + (i + 1) * width + j);
-      _mm512_store_si512(to + i * width + 2 * j, _mm512_or_si512(first, _mm512_slli_epi32(second, 16)));
-    }
-  memory_barrier();
+inline void store_elements(__m512 values, float factor, int64_t count, Bf16* to) {
+  const auto rounded = _mm512_cvtneps_pbh(_mm512_mul_ps(values, _mm512_set1_ps(factor)));
+  _mm256_mask_storeu_epi16(to, first_of(count), reinterpret_cast<const __m256i&>(rounded));
 }
 
 void store_scaled(const float* from, float factor, int64_t dim, Bf16* to) {
-  for (int64_t d = 0; d < dim; d += kTile) {
-    const auto rounded = _mm512_cvtneps_pbh(_mm512_mul_ps(_mm512_loadu_ps(from + d), _mm512_set1_ps(factor)));
-    _mm256_mask_storeu_epi16(to + d, first_of(dim - d), reinterpret_cast<const __m256i&>(rounded));
-  }
+  for (int64_t d = 0; d < dim; d += kTile) store_elements(_mm512_load_ps(from + d), factor, dim - d, to + d);
 }
 
 // sums [dim_width][width], transposed and times `factor`, as rows of [dim].
@@ -125,24 +95,23 @@ void store_transposed(const float* sums, int64_t width, float factor, int64_t ke
     for (int64_t d = 0; d < dim; d += kTile) {
       __m512 rows[kTile];
       transpose(sums + d * width + first, width, rows);
-      for (int64_t s = 0; s < kTile && first + s < keys; ++s) {
-        alignas(64) float values[kTile];
-        _mm512_store_ps(values, rows[s]);
-        store_scaled(values, factor, dim - d < kTile ? dim - d : kTile, to + (first + s) * row + d);
-      }
+      for (int64_t s = 0; s < kTile && first + s < keys; ++s)
+        store_elements(rows[s], factor, dim - d, to + (first + s) * row + d);
     }
 }
 
 void forward(const AttentionShape& shape, const Bf16* query, const Bf16* key, const Bf16* value, Bf16* output,
              float* log_sum_exp, float* memory) {
-  const int64_t width = padded(shape.keys), dim = shape.dim, dim_width = padded_dim(dim);
+  const int64_t keys = padded(shape.keys), width = row_width(shape.keys), dim = shape.dim, dim_width = padded_dim(dim);
   Scratch scratch = {reinterpret_cast<char*>(memory)};
-  char* const key_panels = scratch.take<char>(2 * width * dim_width);
-  char* const value_panels = scratch.take<char>(2 * width * dim_width);
-  float* const scores = scratch.take<float>(kQueryBlock * width);
+  char* const key_panels = scratch.take<char>(2 * keys * dim_width);
+  char* const value_panels = scratch.take<char>(2 * keys * dim_width);
+  float* const products = scratch.take<float>(kQueryBlock * width);
+  float* const dropped = scratch.take<float>(width);
   Bf16* const weights = scratch.take<Bf16>(kQueryBlock * width);
   char* const queries = scratch.take<char>(2 * kQueryBlock * dim_width);
   float* const mixed = scratch.take<float>(kQueryBlock * dim_width);
+  const auto soften_rows = shape.biases ? soften<true> : soften<false>;
   const TileConfiguration configuration;
   _tile_loadconfig(&configuration);
   pack_all<true>({key, shape.key_row, 1}, shape.keys, dim, key_panels);
@@ -155,19 +124,11 @@ void forward(const AttentionShape& shape, const Bf16* query, const Bf16* key, co
       pack_all<false>({query + head * shape.query.head + start * shape.query.row, shape.query.row, 1}, count, dim,
                       queries);
       memory_barrier();
-      multiply_keys(block, queries, key_panels, scores, width, shape.scale);
+      multiply_keys(block, queries, key_panels, products, width);
       float factors[kQueryBlock];
-      for (int64_t i = 0; i < kQueryBlock; ++i) {
-        float* const row = scores + i * width;
-        if (i >= count) {
-          zero(row, block.first_key, block.last_key());
-          continue;
-        }
-        if (shape.biases) add_biases(block, head, i, row);
-        factors[i] = exponentiate(block, i, row, log_sum_exp + head * shape.seq + start + i);
-        if (shape.drop) drop(block, head, i, row, [](int64_t, float) {});
-      }
-      round_rows(block, scores, weights, width);
+      soften_rows(block, head, count, products, width, dropped, weights, factors,
+                  log_sum_exp + head * shape.seq + start);
+      memory_barrier();
       multiply_values(block, weights, width, value_panels, mixed, dim_width);
       for (int64_t i = 0; i < count; ++i)
         store_scaled(mixed + i * dim_width, factors[i], dim,
@@ -179,27 +140,31 @@ void forward(const AttentionShape& shape, const Bf16* query, const Bf16* key, co
 void backward(const AttentionShape& shape, const Bf16* query, const Bf16* key, const Bf16* value, const Bf16* output,
               const Bf16* grad, const float* log_sum_exp, Bf16* dquery, Bf16* dkey, Bf16* dvalue, int64_t dkey_row,
               float* dbiases, float* memory) {
-  const int64_t width = padded(shape.keys), dim = shape.dim, dim_width = padded_dim(dim);
+  const int64_t keys = padded(shape.keys), width = row_width(shape.keys), dim = shape.dim, dim_width = padded_dim(dim);
   Scratch scratch = {reinterpret_cast<char*>(memory)};
-  char* const key_panels = scratch.take<char>(2 * width * dim_width);
-  char* const value_panels = scratch.take<char>(2 * width * dim_width);
-  char* const key_elements = scratch.take<char>(2 * width * dim_width);
-  float* const dkeys = scratch.take<float>(dim_width * width);
-  float* const dvalues = scratch.take<float>(dim_width * width);
-  float* const weights = scratch.take<float>(kQueryBlock * width);
+  char* const key_panels = scratch.take<char>(2 * keys * dim_width);
+  char* const value_panels = scratch.take<char>(2 * keys * dim_width);
+  char* const key_elements = scratch.take<char>(2 * keys * dim_width);
+  float* const dkeys = scratch.take<float>(dim_width * keys);
+  float* const dvalues = scratch.take<float>(dim_width * keys);
+  float* const products = scratch.take<float>(kQueryBlock * width);
   float* const dweights = scratch.take<float>(kQueryBlock * width);
-  Bf16* const rounded = scratch.take<Bf16>(kQueryBlock * width);
+  float* const dropped = scratch.take<float>(2 * width);
+  Bf16* const dscores = scratch.take<Bf16>(kQueryBlock * width);
+  Bf16* const dscore_pairs = scratch.take<Bf16>(kQueryBlock * width);
+  Bf16* const weight_pairs = scratch.take<Bf16>(kQueryBlock * width);
   char* const queries = scratch.take<char>(2 * kQueryBlock * dim_width);
   char* const query_elements = scratch.take<char>(2 * kQueryBlock * dim_width);
   char* const upstream = scratch.take<char>(2 * kQueryBlock * dim_width);
   char* const upstream_elements = scratch.take<char>(2 * kQueryBlock * dim_width);
   float* const dqueries = scratch.take<float>(kQueryBlock * dim_width);
+  const auto differentiate_rows = shape.biases ? differentiate<true> : differentiate<false>;
   const TileConfiguration configuration;
   _tile_loadconfig(&configuration);
   pack_all<true>({key, shape.key_row, 1}, shape.keys, dim, key_panels);
   pack_all<true>({value, shape.value_row, 1}, shape.keys, dim, value_panels);
   pack_all<true>({key, 1, shape.key_row}, dim, shape.keys, key_elements);
-  zero(dkeys, 0, 2 * width * dim_width);
+  zero(dkeys, 0, 2 * keys * dim_width);
 
   for (int64_t head = 0; head < shape.group; ++head)
     for (int64_t start = 0; start < shape.seq; start += kQueryBlock) {
@@ -213,31 +178,30 @@ void backward(const AttentionShape& shape, const Bf16* query, const Bf16* key, c
       pack_all<false>({given, shape.output.row, 1}, count, dim, upstream);
       pack_all<false>({given, 1, shape.output.row}, dim, count, upstream_elements);
       memory_barrier();
-      multiply_keys(block, queries, key_panels, weights, width, shape.scale);
-      multiply_keys(block, upstream, value_panels, dweights, width, 1.0f);
-      for (int64_t i = 0; i < kQueryBlock; ++i) {
-        float *const weight = weights + i * width, *const dweight = dweights + i * width;
-        if (i < count) {
-          const float dot = dot_of(given + i * shape.output.row, mixed + i * shape.output.row, dim);
-          differentiate_row(block, head, i, weight, dweight, dot, log_sum_exp[head * shape.seq + start + i], dbiases);
-        } else {
-          zero(weight, block.first_key, block.last_key());
-          zero(dweight, block.first_key, block.last_key());
-        }
-      }
-      round_rows(block, dweights, rounded, width);
-      multiply_values(block, rounded, width, key_elements, dqueries, dim_width);
-      round_pairs(block, dweights, rounded, width);
-      add_weighted(block, query_elements, rounded, width, dkeys, dim_width);
-      round_pairs(block, weights, rounded, width);
-      add_weighted(block, upstream_elements, rounded, width, dvalues, dim_width);
+      multiply_keys(block, queries, key_panels, products, width);
+      multiply_keys(block, upstream, value_panels, dweights, width);
+      float dots[kQueryBlock];  // the softmax's backward needs that of the output and its gradient
+      for (int64_t i = 0; i < count; ++i)
+        dots[i] = dot_of(given + i * shape.output.row, mixed + i * shape.output.row, dim);
+      differentiate_rows(block, head, count, products, dweights, width,
+                         {.dots = dots,
+                          .normalizers = log_sum_exp + head * shape.seq + start,
+                          .dropped = dropped,
+                          .rows = dscores,
+                          .pairs = dscore_pairs,
+                          .weight_pairs = weight_pairs,
+                          .biases = dbiases ? dbiases + head * shape.seq * shape.keys : nullptr});
+      memory_barrier();
+      multiply_values(block, dscores, width, key_elements, dqueries, dim_width);
+      add_weighted(block, query_elements, dscore_pairs, width, dkeys, keys, dim_width);
+      add_weighted(block, upstream_elements, weight_pairs, width, dvalues, keys, dim_width);
       for (int64_t i = 0; i < count; ++i)
         store_scaled(dqueries + i * dim_width, shape.scale, dim,
                      dquery + head * shape.output.head + (start + i) * shape.output.row);
     }
   _tile_release();
-  store_transposed(dkeys, width, shape.scale, shape.keys, dim, dkey, dkey_row);
-  store_transposed(dvalues, width, 1.0f, shape.keys, dim, dvalue, dkey_row);
+  store_transposed(dkeys, keys, shape.scale, shape.keys, dim, dkey, dkey_row);
+  store_transposed(dvalues, keys, 1.0f, shape.keys, dim, dvalue, dkey_row);
 }
 
 }  // namespace

@@ -55,13 +55,16 @@ struct AttentionKernels {
 /// Head sizes are padded to whole panels of the products.
 constexpr int64_t padded_dim(int64_t dim) { return padded(dim); }
 
+/// From one row of a block's scores to the next: rows a power of two apart would share few sets of the first cache.
+constexpr int64_t row_width(int64_t keys) { return padded(keys) + kQueryBlock; }
+
 constexpr int64_t forward_scratch(const AttentionShape& shape) {
   return 2 * padded(shape.keys) * padded_dim(shape.dim) +
-         kQueryBlock * (padded(shape.keys) + 2 * padded_dim(shape.dim));
+         kQueryBlock * (2 * row_width(shape.keys) + 2 * padded_dim(shape.dim));
 }
 constexpr int64_t backward_scratch(const AttentionShape& shape) {
   return 5 * padded(shape.keys) * padded_dim(shape.dim) +
-         kQueryBlock * (2 * padded(shape.keys) + 3 * padded_dim(shape.dim));
+         kQueryBlock * (4 * row_width(shape.keys) + 3 * padded_dim(shape.dim));
 }
 
 /// The kernels for this processor. T is float or Bf16.

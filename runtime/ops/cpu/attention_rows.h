@@ -88,15 +88,25 @@ inline void add_biases(const Block& block, int64_t head, int64_t i, float* score
   for (int64_t j = range.first; j < range.last; ++j) scores[j] += biases[j];
 }
 
+inline float larger(float one, float other) { return one > other ? one : other; }
+
+// What the lanes of a vector make by halves, which are few steps after each other and vectors of them.
+template <class Combine>
+inline float combined(float (&lanes)[kVector], Combine&& combine) {
+#pragma GCC unroll 4
+  for (int64_t half = kVector / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+    for (int64_t v = 0; v < half; ++v) lanes[v] = combine(lanes[v], lanes[v + half]);
+  return lanes[0];
+}
+
 // The largest of whole vectors of scores. NaN is not larger than anything.
 inline float largest_score(const float* row, const KeyRange& range) {
   float largest_of[kVector];
   for (int64_t v = 0; v < kVector; ++v) largest_of[v] = -__builtin_inff();
   for (int64_t j = range.first; j < range.last; j += kVector)
-    for (int64_t v = 0; v < kVector; ++v) largest_of[v] = row[j + v] > largest_of[v] ? row[j + v] : largest_of[v];
-  float largest = largest_of[0];
-  for (int64_t v = 1; v < kVector; ++v) largest = largest_of[v] > largest ? largest_of[v] : largest;
-  return largest;
+    for (int64_t v = 0; v < kVector; ++v) largest_of[v] = larger(row[j + v], largest_of[v]);
+  return combined(largest_of, larger);
 }
 
 // Leaves exp(score - largest) in the row, 0 in what of it query i does not see, and returns 1 / their sum; 0 for a
@@ -122,8 +132,7 @@ inline float exponentiate(const Block& block, int64_t i, float* row, float* log_
       sum_of[v] += weight;
     }
   zero(row, block.range_of(i).last, block.end_of_tile(i));
-  float sum = 0.0f;
-  for (int64_t v = 0; v < kVector; ++v) sum += sum_of[v];
+  const float sum = combined(sum_of, [](float one, float other) { return one + other; });
   *log_sum_exp = (block.shape.biases ? 0.0f : largest) + __builtin_logf(sum);
   return 1.0f / sum;
 }
