@@ -18,6 +18,7 @@
 #include "runtime/ops/cpu/layer_norm.h"
 #include "runtime/ops/cpu/patches.h"
 #include "runtime/ops/cpu/products.h"
+#include "runtime/ops/cpu/sums.h"
 #include "runtime/ops/float8.h"
 #include "runtime/ops/fused.h"
 #include "runtime/ops/linear.h"
@@ -330,6 +331,7 @@ void install_fused_functions() {
   cpu::install_products();
   cpu::install_embedding();
   cpu::install_activations();
+  cpu::install_sums();
   cpu::install_layer_norm();
   cpu::install_patches();
   install_linear();

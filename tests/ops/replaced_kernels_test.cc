@@ -223,6 +223,35 @@ TEST_P(ReplacedKernels, WhatALinearLayerGivesCanBeWrittenTo) {
 }
 
 // The gradient of one matrix as an embedding is added to that of it as a projection, in its memory.
+// Of bfloat16: the sum in float32, rounded once.
+TEST_P(ReplacedKernels, Sums) {
+  const auto expected = [](const Tensor& left, const Tensor& right) {
+    return (left.to(at::kFloat) + right.to(at::kFloat)).to(GetParam());
+  };
+  const auto expect_sum = [&](const Tensor& left, const Tensor& right) {
+    const Tensor sum = expected(left, right);
+    EXPECT_TRUE(at::equal(left + right, sum)) << left.sizes() << left.strides() << right.strides();
+    EXPECT_EQ((left + right).strides(), (left.to(at::kDouble) + right.to(at::kDouble)).strides());
+    const Tensor in_place = left.clone();
+    EXPECT_EQ(&in_place.add_(right), &in_place);
+    EXPECT_TRUE(at::equal(in_place, sum)) << left.sizes() << left.strides() << right.strides();
+  };
+  for (const int64_t size : {1, 31, 70001}) expect_sum(random({size}), random({size}));
+  expect_sum(random({5, 7, 40}).transpose(0, 2), random({5, 7, 40}).transpose(0, 2));
+  expect_sum(random({5, 40}), random({40, 5}).t());
+  expect_sum(random({5, 7, 40}).narrow(1, 2, 3), random({5, 7, 40}).narrow(1, 2, 3));
+  expect_sum(random({70, 90}), random({90}));
+  expect_sum(random({70, 90}), random({}));
+  expect_sum(random({0, 3}), random({0, 3}));
+  const Tensor x = random({1000}), own = x.clone();
+  EXPECT_TRUE(at::equal(own.add_(own), expected(x, x)));
+  EXPECT_TRUE(at::equal(at::add(x, x, 2), expected(x, x * 2)));
+  EXPECT_EQ((x + at::ones({1000}, at::kDouble)).scalar_type(), at::kDouble);
+  const Tensor extremes = at::tensor({INFINITY, -INFINITY, 3e38, 1e-30, -0.0}).to(GetParam());
+  expect_sum(extremes, at::tensor({1.0, 2.0, 3e38, -1e-30, -0.0}).to(GetParam()));
+  EXPECT_TRUE((extremes - INFINITY + extremes)[0].isnan().template item<bool>());
+}
+
 TEST_P(ReplacedKernels, AGradientOfAProjectionIsAddedToInItsPlace) {
   const Tensor weight = random({50, 8}).requires_grad_(), ids = at::arange(6).view({2, 3});
   const Tensor hidden = at::embedding(weight, ids);

@@ -3,8 +3,10 @@
 #include "runtime/ops/cpu/kernels.h"
 #include "runtime/ops/cpu/narrow_kernel.h"
 
-#ifdef MODULAR_HAS_AMX
+#ifdef MODULAR_X86_LEVELS
 #include <cpuid.h>
+#endif
+#ifdef MODULAR_HAS_AMX
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -29,6 +31,7 @@ MODULAR_DECLARE(baseline)
 #ifdef MODULAR_X86_LEVELS
 MODULAR_DECLARE(v3)
 MODULAR_DECLARE(v4)
+extern const Kernels<Bf16> bf16_kernels_v4_bf16;
 #endif
 #undef MODULAR_DECLARE
 #ifdef MODULAR_HAS_AMX
@@ -38,45 +41,57 @@ extern const NarrowKernels<Bf16> bf16_narrow_amx;
 
 namespace {
 
-enum class Level { baseline, v3, v4, amx };
+enum class Level { baseline, v3, v4, v4_bf16, amx };
+
+#ifdef MODULAR_X86_LEVELS
+struct Registers {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+};
+// What cpuid says of extended features.
+Registers features(unsigned page) {
+  Registers found;
+  return __get_cpuid_count(7, page, &found.eax, &found.ebx, &found.ecx, &found.edx) ? found : Registers();
+}
+
+// Whether this processor rounds to bfloat16 by itself.
+bool has_bf16() { return (features(1).eax & (1U << 5)) != 0; }
 
 // Whether this processor has AMX and the system lets this process use it, which is asked for.
 bool may_use_amx() {
 #if defined(MODULAR_HAS_AMX) && defined(SYS_arch_prctl)
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return false;
+  const unsigned edx = features(0).edx;
   const bool has_tiles = (edx & (1U << 22)) != 0 && (edx & (1U << 24)) != 0;  // AMX-BF16, AMX-TILE
-  if (!__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx)) return false;
-  const bool has_bf16 = (eax & (1U << 5)) != 0;               // AVX512_BF16
-  constexpr long kAskForPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  return has_tiles && has_bf16 && syscall(SYS_arch_prctl, kAskForPermission, kTileData) == 0;
+  constexpr long kAskForPermission = 0x1023, kTileData = 18;                  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return has_tiles && has_bf16() && syscall(SYS_arch_prctl, kAskForPermission, kTileData) == 0;
 #else
   return false;
 #endif
 }
+#endif
 
 Level detect() {
 #ifdef MODULAR_X86_LEVELS
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    return may_use_amx() ? Level::amx : Level::v4;
+    return may_use_amx() ? Level::amx : has_bf16() ? Level::v4_bf16 : Level::v4;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
     return Level::v3;
 #endif
   return Level::baseline;
 }
 
-// MODULAR_CPU_LEVEL (baseline, v3, v4, amx) asks for less than the processor has, as ATEN_CPU_CAPABILITY does for
-// libtorch.
+// MODULAR_CPU_LEVEL (baseline, v3, v4, v4_bf16, amx) asks for less than the processor has, as ATEN_CPU_CAPABILITY does
+// for libtorch.
 Level choose() {
   const Level best = detect();
   const char* asked = std::getenv("MODULAR_CPU_LEVEL");
   if (!asked) return best;
-  const Level level = std::strcmp(asked, "baseline") == 0 ? Level::baseline
-                      : std::strcmp(asked, "v3") == 0     ? Level::v3
-                      : std::strcmp(asked, "v4") == 0     ? Level::v4
-                                                          : best;
+  const Level level = std::strcmp(asked, "baseline") == 0  ? Level::baseline
+                      : std::strcmp(asked, "v3") == 0      ? Level::v3
+                      : std::strcmp(asked, "v4") == 0      ? Level::v4
+                      : std::strcmp(asked, "v4_bf16") == 0 ? Level::v4_bf16
+                                                           : best;
   return level < best ? level : best;
 }
 
@@ -105,7 +120,9 @@ constexpr Kernels<T> skipped_kernels = {.rms_norm = nothing,
                                         .decay_backward = nothing,
                                         .dropout = nothing,
                                         .adamw = nothing,
-                                        .sum_of_squares = [](auto...) { return 0.0; }};
+                                        .sum_of_squares = [](auto...) { return 0.0; },
+                                        .add = nothing,
+                                        .add_to = nothing};
 template <class T>
 constexpr AttentionKernels<T> skipped_attention = {.forward = nothing, .backward = nothing};
 template <class T>
@@ -130,7 +147,11 @@ const Kernels<float>& kernels<float>() {
 }
 template <>
 const Kernels<Bf16>& kernels<Bf16>() {
-  return skipping ? skipped_kernels<Bf16> : MODULAR_SELECT(bf16_kernels);
+  if (skipping) return skipped_kernels<Bf16>;
+#ifdef MODULAR_X86_LEVELS
+  if (level() >= Level::v4_bf16) return bf16_kernels_v4_bf16;
+#endif
+  return MODULAR_SELECT(bf16_kernels);
 }
 template <>
 const AttentionKernels<float>& attention_kernels<float>() {
@@ -167,18 +188,5 @@ const NarrowKernels<Bf16>& narrow_kernels<Bf16>() {
 }
 
 bool amx_present() { return level() == Level::amx; }
-
-const char* instruction_set() {
-  switch (level()) {
-    case Level::amx:
-      return "sapphirerapids";
-    case Level::v4:
-      return "x86-64-v4";
-    case Level::v3:
-      return "x86-64-v3";
-    default:
-      return "baseline";
-  }
-}
 
 }  // namespace modular::cpu

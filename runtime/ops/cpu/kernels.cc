@@ -21,10 +21,10 @@ void rms_norm(const T* x, const float* weight, bool rounds_first, T* y, float* i
     const float inverse = 1.0f / __builtin_sqrtf(sum / static_cast<float>(hidden) + eps);
     inverse_rms[row] = inverse;
     if (rounds_first) {
-#pragma omp simd
+#pragma omp simd simdlen(kLanes)
       for (int64_t i = 0; i < hidden; ++i) store(y + i, weight[i] * round_to(x, load(x + i) * inverse));
     } else {
-#pragma omp simd
+#pragma omp simd simdlen(kLanes)
       for (int64_t i = 0; i < hidden; ++i) store(y + i, weight[i] * (load(x + i) * inverse));
     }
   }
@@ -60,7 +60,7 @@ void layer_norm(const T* x, const float* weight, const float* bias, T* y, float*
     for (int64_t i = 0; i < hidden; ++i) squares += (load(x + i) - middle) * (load(x + i) - middle);
     const float inverse = 1.0f / __builtin_sqrtf(squares / static_cast<float>(hidden) + eps);
     mean[row] = middle, inverse_deviation[row] = inverse;
-#pragma omp simd
+#pragma omp simd simdlen(kLanes)
     for (int64_t i = 0; i < hidden; ++i) store(y + i, (load(x + i) - middle) * inverse * weight[i] + bias[i]);
   }
 }
@@ -254,7 +254,7 @@ void negative_log_likelihood_backward(const T* logits, T* y, int64_t count, int6
     const int64_t length = first + kPiece < count ? kPiece : count - first;
 #pragma omp simd
     for (int64_t i = 0; i < length; ++i) piece[i] = exponential(load(logits + first + i) - high - low) * scale;
-#pragma omp simd
+#pragma omp simd simdlen(kLanes)
     for (int64_t i = 0; i < length; ++i) store(y + first + i, piece[i]);
   }
   store(y + target, (of_target - 1.0f) * scale);
@@ -292,7 +292,7 @@ void dropout(const Drop& drop, const T* x, T* y, int64_t first_row, int64_t rows
                   [&](int64_t column, const uint32_t* words, int64_t count) {
                     const T* from = x + (column - drop.first_column);
                     T* to = y + (column - drop.first_column);
-#pragma omp simd
+#pragma omp simd simdlen(kLanes)
                     for (int64_t i = 0; i < count; ++i)
                       store(to + i, words[i] >= drop.threshold ? load(from + i) * drop.scale : 0.0f);
                   });
@@ -329,6 +329,19 @@ double sum_of_squares(const T* x, int64_t count) {
 }
 
 template <class T>
+void add(const T* left, const T* right, T* y, int64_t count) {
+#pragma omp simd simdlen(kLanes)
+  for (int64_t i = 0; i < count; ++i) store(y + i, load(left + i) + load(right + i));
+}
+
+// By itself: a loop that may write what it reads elsewhere is not vectorized.
+template <class T>
+void add_to(T* y, const T* x, int64_t count) {
+#pragma omp simd simdlen(kLanes)
+  for (int64_t i = 0; i < count; ++i) store(y + i, load(y + i) + load(x + i));
+}
+
+template <class T>
 constexpr Kernels<T> table = {
     .rms_norm = rms_norm<T>,
     .rms_norm_backward = rms_norm_backward<T>,
@@ -347,13 +360,17 @@ constexpr Kernels<T> table = {
     .dropout = dropout<T>,
     .adamw = adamw<T>,
     .sum_of_squares = sum_of_squares<T>,
+    .add = add<T>,
+    .add_to = add_to<T>,
 };
 
 }  // namespace
 
+#ifndef __AVX512BF16__  // which has nothing for float32
 extern const Kernels<float> MODULAR_NAME(float_kernels, MODULAR_LEVEL);
-extern const Kernels<Bf16> MODULAR_NAME(bf16_kernels, MODULAR_LEVEL);
 const Kernels<float> MODULAR_NAME(float_kernels, MODULAR_LEVEL) = table<float>;
+#endif
+extern const Kernels<Bf16> MODULAR_NAME(bf16_kernels, MODULAR_LEVEL);
 const Kernels<Bf16> MODULAR_NAME(bf16_kernels, MODULAR_LEVEL) = table<Bf16>;
 
 }  // namespace modular::cpu

@@ -70,9 +70,14 @@ struct Kernels {
   void (*adamw)(const T* gradient, float* value, float* exp_avg, float* exp_avg_sq, T* rounded, int64_t count,
                 float divisor, const AdamWFactors& factors);
   double (*sum_of_squares)(const T* x, int64_t count);
+  /// y = left + right.
+  void (*add)(const T* left, const T* right, T* y, int64_t count);
+  /// y += x.
+  void (*add_to)(T* y, const T* x, int64_t count);
 };
 
-/// The loops for this processor. T is float or Bf16.
+/// The loops for this processor. T is float or Bf16. The environment's MODULAR_CPU_LEVEL (baseline, v3, v4, v4_bf16,
+/// amx) asks for less than the processor has.
 template <class T>
 const Kernels<T>& kernels();
 
@@ -80,11 +85,7 @@ const Kernels<T>& kernels();
 /// know what the operations around them allocate.
 void skip_loops(bool skipped);
 
-/// The name of the instruction set that kernels() picked, as -march takes it. The environment's MODULAR_CPU_LEVEL
-/// (baseline, v3, v4, amx) asks for less than the processor has.
-const char* instruction_set();
-
-/// Whether that has AMX, the tile unit of Intel's processors.
+/// Whether they may use AMX, the tile unit of Intel's processors.
 bool amx_present();
 
 }  // namespace modular::cpu

@@ -13,16 +13,29 @@
 namespace modular::cpu {
 namespace {
 
+// Elements of a vector of float32. Compilers that find a conversion expensive take fewer by themselves.
+#if defined(__AVX512F__)
+constexpr int kLanes = 16;
+#elif defined(__AVX2__)
+constexpr int kLanes = 8;
+#else
+constexpr int kLanes = 4;
+#endif
+
 inline float load(const float* p) { return *p; }
 inline void store(float* p, float value) { *p = value; }
 inline float round_to(const float*, float value) { return value; }
 
 inline float load(const Bf16* p) { return __builtin_bit_cast(float, static_cast<uint32_t>(p->bits) << 16); }
+#if defined(__AVX512BF16__) && (defined(__clang__) || __GNUC__ >= 13)
+inline uint16_t bf16_bits(float value) { return __builtin_bit_cast(uint16_t, static_cast<__bf16>(value)); }
+#else
 inline uint16_t bf16_bits(float value) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, value);
   const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;  // to nearest, ties to even
   return static_cast<uint16_t>(value == value ? rounded : 0x7fc0u);
 }
+#endif
 inline void store(Bf16* p, float value) { p->bits = bf16_bits(value); }
 inline float round_to(const Bf16*, float value) {
   return __builtin_bit_cast(float, static_cast<uint32_t>(bf16_bits(value)) << 16);
@@ -57,13 +70,13 @@ inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
 // Lane by lane: of a maximum that NaNs do not change, compilers make no reduction over a vector by themselves.
 template <class T>
 inline float maximum(const T* values, int64_t count) {
-  constexpr int64_t kLanes = 32;
-  float lanes[kLanes];
+  constexpr int64_t kAtOnce = 32;
+  float lanes[kAtOnce];
   for (float& lane : lanes) lane = -__builtin_inff();
   int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
+  for (; i + kAtOnce <= count; i += kAtOnce) {
 #pragma omp simd
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
+    for (int64_t lane = 0; lane < kAtOnce; ++lane) {
       const float value = load(values + i + lane);
       lanes[lane] = value > lanes[lane] ? value : lanes[lane];
     }
