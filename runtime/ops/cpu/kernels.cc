@@ -205,16 +205,41 @@ void activate_backward(Activation function, const T* grad, const T* x, T* dx, in
   }
 }
 
+// Elements of half a vector, whose tables are read once for all heads.
+constexpr int64_t kRotated = 128;
+
+// Cosines and sines of a piece of both halves of a vector.
+struct Rotation {
+  float cos1[kRotated], cos2[kRotated], sin1[kRotated], sin2[kRotated];
+};
+
+// By itself: within a loop over heads compilers make no vectors of it.
 template <class T>
-void rotate(const T* x, const T* cos, const T* sin, T* y, int64_t half, float direction) {
+[[gnu::noinline]] void rotate_one(const T* x, const Rotation& by, T* y, int64_t half, int64_t count) {
+#pragma omp simd simdlen(kLanes)
+  for (int64_t i = 0; i < count; ++i) {
+    const float first = load(x + i), second = load(x + half + i);
+    store(y + i, first * by.cos1[i] - second * by.sin1[i]);
+    store(y + half + i, second * by.cos2[i] + first * by.sin2[i]);
+  }
+}
+
+template <class T>
+void rotate(const T* x, int64_t heads, int64_t head_stride, const T* cos, const T* sin, T* y, int64_t half,
+            float direction) {
   // Forward: y1 = x1 c1 - x2 s1, y2 = x2 c2 + x1 s2. Its transpose swaps the sines and their sign.
   const T* sin_first = direction > 0.0f ? sin : sin + half;
   const T* sin_second = direction > 0.0f ? sin + half : sin;
-#pragma omp simd
-  for (int64_t i = 0; i < half; ++i) {
-    const float first = load(x + i), second = load(x + half + i);
-    store(y + i, first * load(cos + i) - direction * second * load(sin_first + i));
-    store(y + half + i, second * load(cos + half + i) + direction * first * load(sin_second + i));
+  for (int64_t begin = 0; begin < half; begin += kRotated) {
+    const int64_t count = half - begin < kRotated ? half - begin : kRotated;
+    Rotation by;
+#pragma omp simd simdlen(kLanes)
+    for (int64_t i = 0; i < count; ++i) {
+      by.cos1[i] = load(cos + begin + i), by.cos2[i] = load(cos + half + begin + i);
+      by.sin1[i] = direction * load(sin_first + begin + i), by.sin2[i] = direction * load(sin_second + begin + i);
+    }
+    for (int64_t head = 0; head < heads; ++head)
+      rotate_one(x + head * head_stride + begin, by, y + head * 2 * half + begin, half, count);
   }
 }
 

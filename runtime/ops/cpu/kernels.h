@@ -51,8 +51,10 @@ struct Kernels {
   /// y = gate_function(gate) * up, over `count` elements.
   void (*gated)(Gate function, const T* gate, const T* up, T* y, int64_t count);
   void (*gated_backward)(Gate function, const T* grad, const T* gate, const T* up, T* dgate, T* dup, int64_t count);
-  /// Rotates one head's vector of 2 * half elements; `direction` -1 rotates back (the gradient).
-  void (*rotate)(const T* x, const T* cos, const T* sin, T* y, int64_t half, float direction);
+  /// Rotates a position's vectors of 2 * half elements, `head_stride` apart in x and one after the other in y;
+  /// `direction` -1 rotates back (the gradient).
+  void (*rotate)(const T* x, int64_t heads, int64_t head_stride, const T* cos, const T* sin, T* y, int64_t half,
+                 float direction);
   /// log(sum(exp(row))).
   double (*log_sum_exp)(const T* logits, int64_t count);
   /// log_sum_exp - logits[target].

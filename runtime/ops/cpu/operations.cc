@@ -107,9 +107,8 @@ Tensor rotary(const Tensor& x_given, const Tensor& cos_given, const Tensor& sin_
         const int64_t sequence = row / seq, position = row % seq;
         const int64_t entry = sequence * table_batch_stride + position * dim;
         const T* vector = from + sequence * x.stride(0) + position * x.stride(2);
-        for (int64_t head = 0; head < heads; ++head)
-          rotate(vector + head * x.stride(1), cosines + entry, sines + entry, to + (row * heads + head) * dim, dim / 2,
-                 inverse ? -1.0f : 1.0f);
+        rotate(vector, heads, x.stride(1), cosines + entry, sines + entry, to + row * heads * dim, dim / 2,
+               inverse ? -1.0f : 1.0f);
       }
     });
   });
