@@ -51,16 +51,16 @@ inline void write(const float* sums, const Corner<float>& to, bool add) {
       _mm512_mask_storeu_ps(at, present, sum);
     }
 }
-inline void write(const float* sums, const Corner<Bf16>& to, bool) {
+inline void write_rows(const float* sums, const Corner<Bf16>& to, int64_t row, int64_t end) {
   const __mmask16 first = first_of(to.columns), second = to.columns > kTile ? first_of(to.columns - kTile) : 0;
   const __mmask32 present = first | static_cast<__mmask32>(second) << 16;
-  for (int64_t i = 0; i < to.rows; ++i) {
-    __m512 low = _mm512_load_ps(sums + i * kAmxPanel), high = _mm512_load_ps(sums + i * kAmxPanel + kTile);
+  for (; row < end; ++row) {
+    __m512 low = _mm512_load_ps(sums + row * kAmxPanel), high = _mm512_load_ps(sums + row * kAmxPanel + kTile);
     if (to.bias) {
       low = _mm512_add_ps(low, _mm512_maskz_loadu_ps(first, to.bias));
       high = _mm512_add_ps(high, _mm512_maskz_loadu_ps(second, to.bias + kTile));
     }
-    _mm512_mask_storeu_epi16(to.at + i * to.row, present, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
+    _mm512_mask_storeu_epi16(to.at + row * to.row, present, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
   }
 }
 
@@ -77,10 +77,38 @@ struct DepthBlock {
   bool is_first, is_last;
 };
 
+// A panel of the left operand: its tiles' rows are `row` bytes apart, the second half `half` and the next of the depth
+// `step` bytes after the first.
+struct LeftPanel {
+  const char* at;
+  int64_t row, half, step;
+};
+
+inline LeftPanel packed_panel(const char* at) { return {at, 64, kTileBytes, 2 * kTileBytes}; }
+
+// Rows of memory that is read soon, a line of each at every step of a product.
+struct Ahead {
+  const char* at;
+  int64_t row, first, last;
+};
+
+// The last product's sums, which are rounded and written while the tile unit is busy with the next.
+struct Pending {
+  alignas(64) float sums[kAmxPanel * kAmxPanel];
+  Corner<Bf16> corner = {};
+  int64_t written = 0;
+
+  void write(int64_t count) {
+    const int64_t end = written + count < corner.rows ? written + count : corner.rows;
+    write_rows(sums, corner, written, end);
+    written = end;
+  }
+};
+
 // The product of two panels into a corner. Each block's sums begin at zero, so that a deep product rounds no more than
 // a sum of blocks does.
-inline void multiply_panels(const MatrixProduct<float>&, const DepthBlock& block, const char* left, const char* right,
-                            int64_t tiles, const Corner<float>& corner, int64_t, int64_t) {
+inline void multiply_panels(const DepthBlock& block, const char* left, const char* right, int64_t tiles,
+                            const Corner<float>& corner) {
   ask_for(corner);
   zero_sums();
   add_panels(corner.at, left, right, tiles);
@@ -91,26 +119,36 @@ inline void multiply_panels(const MatrixProduct<float>&, const DepthBlock& block
   memory_barrier();
   write(sums, corner, !block.is_first);
 }
-// Sums of bfloat16 stand in a matrix of their own between blocks of depth.
-inline void multiply_panels(const MatrixProduct<Bf16>& product, const DepthBlock& block, const char* left,
-                            const char* right, int64_t tiles, const Corner<Bf16>& corner, int64_t row, int64_t column) {
-  float* const kept = product.sums ? product.sums + row * kAmxSums + column : nullptr;
+// Sums of bfloat16 stand in a matrix of their own between blocks of depth, at `kept`; after the last they are pending.
+inline void multiply_panels(const DepthBlock& block, LeftPanel left, const char* right, int64_t tiles,
+                            const Corner<Bf16>& corner, float* kept, const Ahead& ahead, Pending& pending) {
   if (block.is_last) ask_for(corner);
   if (block.is_first)
     zero_sums();
   else
     load_sums(kept, kAmxSums);
-  add_panels(corner.at, left, right, tiles);
+  const int64_t rows_a_step = (kAmxPanel + tiles - 1) / tiles;
+  for (int64_t i = 0; i < tiles; ++i, left.at += left.step, right += 2 * kTileBytes) {
+    _tile_loadd(4, left.at, left.row);
+    _tile_loadd(5, left.at + left.half, left.row);
+    load_right(right);
+    add_products();
+    pending.write(rows_a_step);
+    for (int64_t row = ahead.first; row < ahead.last; ++row) ask_for(ahead.at + row * ahead.row + i * 64);
+  }
   if (!block.is_last) return store_sums(kept, kAmxSums);
-  alignas(64) float sums[kAmxPanel * kAmxPanel];
-  store_sums(sums, kAmxPanel);
+  store_sums(pending.sums, kAmxPanel);
   memory_barrier();
-  write(sums, corner, false);
+  pending.corner = corner;
+  pending.written = 0;
 }
 
 // Packed columns that stay in a core's second cache while rows pass by.
 constexpr int64_t kRightBytes = int64_t{5} << 18;
 static_assert(kRightBytes / (amx_depth_block<Bf16>() * kAmxPanel * 2) * kAmxPanel == kAmxSums);
+
+// A panel of the left operand whose rows lie along the depth is read where it is, if it stays in a core's first cache.
+constexpr int64_t kPanelInPlace = 32 << 10;
 
 template <class T>
 bool multiply(const MatrixProduct<T>& product, const MatrixPart& part, char* scratch) {
@@ -120,6 +158,7 @@ bool multiply(const MatrixProduct<T>& product, const MatrixPart& part, char* scr
   char *const right_panels = scratch, *const left_panel = scratch + kRightBytes;
   const int64_t deepest = product.depth < kBlock ? (product.depth + kTileDepth - 1) / kTileDepth * kTileDepth : kBlock;
   const int64_t columns_at_once = kRightBytes / (deepest * kPanelBytes) * kAmxPanel;
+  Pending pending;
   bool finite = true;
   for (int64_t column = part.first_column; column < part.last_column; column += columns_at_once) {
     const int64_t end_column =
@@ -132,20 +171,40 @@ bool multiply(const MatrixProduct<T>& product, const MatrixPart& part, char* scr
       for (int64_t j = column; j < end_column; j += kAmxPanel)
         finite &= pack_panel<true>(product.right, j, product.columns, depth, end,
                                    right_panels + (j - column) / kAmxPanel * panel_bytes);
+      const int64_t corners = (end_column - column + kAmxPanel - 1) / kAmxPanel, row_bytes = product.left.row * 2;
+      const bool in_place = sizeof(T) == sizeof(Bf16) && product.left.step == 1 && (end - depth) % kTileDepth == 0 &&
+                            panel_bytes <= kPanelInPlace;
       for (int64_t i = part.first_row; i < part.last_row; i += kAmxPanel) {
-        finite &= pack_panel<false>(product.left, i, product.rows, depth, end, left_panel);
+        const auto rows_at = [&](int64_t row) {
+          return reinterpret_cast<const char*>(product.left.data + row * product.left.row + depth);
+        };
+        LeftPanel left = {rows_at(i), row_bytes, kTile * row_bytes, 64};
+        if (!in_place || product.rows - i < kAmxPanel) {
+          finite &= pack_panel<false>(product.left, i, product.rows, depth, end, left_panel);
+          left = packed_panel(left_panel);
+        }
+        const bool asks_ahead = in_place && i + 2 * kAmxPanel <= part.last_row;
         memory_barrier();
         for (int64_t j = column; j < end_column; j += kAmxPanel) {
+          const int64_t panel = (j - column) / kAmxPanel;
           const Corner<T> corner = {product.result + i * product.result_row + j, product.result_row,
                                     part.last_row - i < kAmxPanel ? part.last_row - i : kAmxPanel,
                                     end_column - j < kAmxPanel ? end_column - j : kAmxPanel,
                                     adds_bias ? product.bias + j : nullptr};
-          multiply_panels(product, block, left_panel, right_panels + (j - column) / kAmxPanel * panel_bytes, tiles,
-                          corner, i - part.first_row, j - column);
+          const char* const right = right_panels + panel * panel_bytes;
+          if constexpr (sizeof(T) == sizeof(Bf16)) {
+            float* const kept = product.sums ? product.sums + (i - part.first_row) * kAmxSums + (j - column) : nullptr;
+            const Ahead ahead = {rows_at(i + kAmxPanel), row_bytes, panel * kAmxPanel / corners,
+                                 asks_ahead ? (panel + 1) * kAmxPanel / corners : 0};
+            multiply_panels(block, left, right, tiles, corner, kept, ahead, pending);
+          } else {
+            multiply_panels(block, left_panel, right, tiles, corner);
+          }
         }
       }
     }
   }
+  pending.write(kAmxPanel);
   _tile_release();
   return finite;
 }
