@@ -1,6 +1,5 @@
 """What modrun prepare --chat and modrun sample --chat are compared with: transformers' apply_chat_template.
 
-    chat_reference.py make FOLDER                     writes tokenizers with chat templates, of FOLDER's byte-level and byte-fallback, and conversations
     chat_reference.py check OUT TOKENIZER MARKED SOURCE LENGTH   fails unless OUT's ids are those that TOKENIZER's template gives for the conversations of SOURCE, and labels are where the template of MARKED has {% generation %}
     chat_reference.py answer EXPORTED QUESTION TOKENS ENDS…      prints what the model most likely answers, until the tokenizer's end of a text or one of the ids ENDS
 """
@@ -55,6 +54,7 @@ TOOLS = [say("user", "call"), say("assistant", None, tool_calls=[{"function": {"
 
 
 def make(folder):
+    """Writes tokenizers with chat templates, of the folder's byte-level and byte-fallback, and conversations."""
     import pyarrow
     from pyarrow import parquet
 
@@ -112,7 +112,4 @@ def answer(exported, question, tokens, *ends):
 
 if __name__ == "__main__":
     command, *rest = sys.argv[1:]
-    if command == "make":
-        make(pathlib.Path(rest[0]))
-    else:
-        {"check": check, "answer": answer}[command](*rest)
+    {"check": check, "answer": answer}[command](*rest)

@@ -15,17 +15,11 @@ using ::testing::Not;
 
 class Chat : public PrepareCommand {
  protected:
-  static void SetUpTestSuite() {
-    PrepareCommand::SetUpTestSuite();
-    const auto made = chat_reference({"make", shared_->path().string()});
-    ASSERT_EQ(made.status, 0) << made.output;
-  }
-
   static testing::Ended chat_reference(const Words& arguments) {
     return testing::end_of_program(
-        testing::start_program(with({PARITY_PYTHON, CHAT_REFERENCE}, arguments), shared_->path()));
+        testing::start_program(with({PARITY_PYTHON, CHAT_REFERENCE}, arguments), fs::temp_directory_path()));
   }
-  static std::string chats(const std::string& suffix) { return (shared_->path() / ("chats" + suffix)).string(); }
+  static std::string chats(const std::string& suffix) { return (made() / ("chats" + suffix)).string(); }
 
   Finished prepare_chats(const std::string& source, const std::string& kind, const Words& more = {}) const {
     return prepare(

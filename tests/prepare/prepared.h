@@ -13,28 +13,22 @@ using Words = std::vector<std::string>;
 
 class PrepareCommand : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    shared_ = new TemporaryFolder();
-    for (const char* what : {"tokenizers", "texts"}) {
-      const auto made = reference({what, shared_->path().string()});
-      ASSERT_EQ(made.status, 0) << made.output;
-    }
-  }
-  static void TearDownTestSuite() {
-    delete shared_;
-    shared_ = nullptr;
+  void SetUp() override {
+    ASSERT_TRUE(std::filesystem::exists(made())) << made() << " is missing: ctest -R prepare.generate makes it";
   }
 
   /// reference.py with these arguments.
   static testing::Ended reference(const Words& arguments) {
     return testing::end_of_program(
-        testing::start_program(with({PARITY_PYTHON, REFERENCE}, arguments), shared_->path()));
+        testing::start_program(with({PARITY_PYTHON, REFERENCE}, arguments), std::filesystem::temp_directory_path()));
   }
 
-  static std::string tokenizer(const std::string& kind) { return (shared_->path() / kind).string(); }
-  static std::string texts(const std::string& suffix) { return (shared_->path() / ("texts" + suffix)).string(); }
+  /// What generate.py made, for all tests: they write nothing there.
+  static std::filesystem::path made() { return PREPARE_GENERATED; }
+  static std::string tokenizer(const std::string& kind) { return (made() / kind).string(); }
+  static std::string texts(const std::string& suffix) { return (made() / ("texts" + suffix)).string(); }
   /// Texts that are hard to cut into tokens.
-  static std::string hard() { return (shared_->path() / "hard.jsonl").string(); }
+  static std::string hard() { return (made() / "hard.jsonl").string(); }
   std::string out(const std::string& name = "out") const { return (folder_.path() / name).string(); }
 
   /// modrun prepare in small shards.
@@ -58,7 +52,6 @@ class PrepareCommand : public ::testing::Test {
     return files;
   }
 
-  static inline TemporaryFolder* shared_ = nullptr;
   TemporaryFolder folder_;
 };
 

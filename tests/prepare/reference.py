@@ -1,7 +1,5 @@
-"""What modrun prepare is compared with: tiny tokenizers trained here, and their ids as transformers gives them.
+"""What modrun prepare is compared with: tiny tokenizers trained here, texts of many kinds as .jsonl, .csv and .parquet, and their ids as transformers gives them.
 
-    reference.py tokenizers FOLDER                      writes a folder for each kind of tokenizer
-    reference.py texts FOLDER                           writes texts of many kinds as .jsonl, .csv and .parquet
     reference.py running OUT TOKENIZER SOURCE COLUMN    fails unless OUT's ids are those of the column's texts
     reference.py rows OUT TOKENIZER SOURCE LENGTH COLUMN [COLUMN]   fails unless OUT's rows are those of the texts, or of the pairs
     reference.py continuations OUT TOKENIZER SOURCE PROMPT TEXT
@@ -272,12 +270,7 @@ def run(command, *rest):
 
 if __name__ == "__main__":
     command, *rest = sys.argv[1:]
-    if command == "tokenizers":
-        make_tokenizers(pathlib.Path(rest[0]))
-        sentencepiece_models.make(pathlib.Path(rest[0]))
-    elif command == "texts":
-        write_texts(pathlib.Path(rest[0]))
-    elif command == "all":
+    if command == "all":
         for one in json.loads(rest[0]):
             print(one)
             run(*one)

@@ -15,7 +15,7 @@ class SentencePieceModel : public PrepareCommand {
  protected:
   static testing::Ended models(const Words& arguments) {
     return testing::end_of_program(
-        testing::start_program(with({PARITY_PYTHON, SENTENCEPIECE_MODELS}, arguments), shared_->path()));
+        testing::start_program(with({PARITY_PYTHON, SENTENCEPIECE_MODELS}, arguments), fs::temp_directory_path()));
   }
 
   /// What prepare says to a folder with a file of that name and tokenizer_config.json.
@@ -23,7 +23,7 @@ class SentencePieceModel : public PrepareCommand {
     const fs::path folder = folder_.path() / "tok";
     fs::remove_all(folder);
     fs::create_directory(folder);
-    fs::copy_file(shared_->path() / model, folder / name);
+    fs::copy_file(made() / model, folder / name);
     folder_.write("tok/tokenizer_config.json", config);
     const auto run =
         prepare({folder_.write("a.txt", "x").string(), "--entry", "llama", "--tokenizer", folder.string()});
@@ -66,7 +66,7 @@ TEST_F(SentencePieceModel, NeedsNoPythonAndGoesFromTheDataIntoTheExportedFolder)
 
 TEST_F(SentencePieceModel, AFileAloneIsReadAsLlamaTokenizerReadsIt) {
   const auto run =
-      prepare({hard(), "--tokenizer", (shared_->path() / "bare.model").string(), "--entry", "LlamaForCausalLM"});
+      prepare({hard(), "--tokenizer", (made() / "bare.model").string(), "--entry", "LlamaForCausalLM"});
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_THAT(files_of(out() + "/tokenizer"), ::testing::ElementsAre(::testing::Key("tokenizer.model")));
   const auto same = reference({"running", out(), out() + "/tokenizer", hard(), "text"});
