@@ -3,12 +3,16 @@
 
 #include "runtime/ops/cpu/vector_math.h"
 
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
 namespace modular::cpu {
 namespace {
 
 // A tile of sums takes most of the registers: kTileRows rows of x by kTileOutputs of the weight.
 #if defined(__AVX512F__)
-constexpr int64_t kVector = 16, kTileRows = 8, kTileOutputs = 3;
+constexpr int64_t kVector = 16, kTileRows = 4, kTileOutputs = 6;
 #elif defined(__AVX2__)
 constexpr int64_t kVector = 8, kTileRows = 4, kTileOutputs = 2;
 #else
@@ -21,15 +25,16 @@ using Bits = uint32_t __attribute__((vector_size(kVector * sizeof(float)), align
 
 inline Vector vector_at(const float* p) { return *reinterpret_cast<const Vector*>(p); }
 
-// Two vectors of a row of the weight. Of bfloat16 they are the elements at even and at odd places, each of which is
-// half of a word of 32 bits.
-struct Pair {
-  Vector one, other;
-};
-inline Pair load_pair(const float* p) { return {vector_at(p), vector_at(p + kVector)}; }
-inline Pair load_pair(const Bf16* p) {
+// The first or the second of two vectors of a row of the weight. Of bfloat16 they are the elements at even and at odd
+// places, each of which is half of a word of 32 bits.
+template <bool second>
+inline Vector half_at(const float* p) {
+  return vector_at(p + (second ? kVector : 0));
+}
+template <bool second>
+inline Vector half_at(const Bf16* p) {
   const Bits bits = *reinterpret_cast<const Bits*>(p);
-  return {reinterpret_cast<Vector>(bits << 16), reinterpret_cast<Vector>(bits & 0xffff0000u)};
+  return reinterpret_cast<Vector>(second ? bits & 0xffff0000u : bits << 16);
 }
 
 // Rows of x in the order of these pairs.
@@ -54,23 +59,73 @@ inline float sum_of(Vector value) {
   return lanes[0];
 }
 
+#if defined(__AVX512F__)
+// The sums of eight vectors at once, each by halves as sum_of has them: a quarter of the shuffles.
+inline void sums_of(const Vector (&values)[8], float (&sums)[8]) {
+  const auto at = [&](int64_t i) { return reinterpret_cast<const __m512&>(values[i]); };
+  __m512 pairs[4], fours[2];
+#pragma GCC unroll 4
+  for (int64_t i = 0; i < 4; ++i)
+    pairs[i] = _mm512_add_ps(_mm512_shuffle_f32x4(at(2 * i), at(2 * i + 1), 0x44),
+                             _mm512_shuffle_f32x4(at(2 * i), at(2 * i + 1), 0xee));
+#pragma GCC unroll 2
+  for (int64_t i = 0; i < 2; ++i)
+    fours[i] = _mm512_add_ps(_mm512_shuffle_f32x4(pairs[2 * i], pairs[2 * i + 1], 0x88),
+                             _mm512_shuffle_f32x4(pairs[2 * i], pairs[2 * i + 1], 0xdd));
+  const __m512 eights =
+      _mm512_add_ps(_mm512_shuffle_ps(fours[0], fours[1], 0x44), _mm512_shuffle_ps(fours[0], fours[1], 0xee));
+  alignas(64) float whole[16];  // each twice: 0 0 4 4 1 1 5 5 …
+  _mm512_store_ps(whole, _mm512_add_ps(eights, _mm512_permute_ps(eights, 0xb1)));
+#pragma GCC unroll 8
+  for (int64_t i = 0; i < 8; ++i) sums[i] = whole[i % 4 * 4 + i / 4 * 2];
+}
+#endif
+
+template <bool second, int64_t rows, int64_t outputs, class T>
+inline void add_half(const float* packed, const T* weight, int64_t features, Vector (&sums)[rows][outputs]) {
+  Vector x[rows];
+#pragma GCC unroll 8
+  for (int64_t m = 0; m < rows; ++m) x[m] = vector_at(packed + m * features + (second ? kVector : 0));
+#pragma GCC unroll 8
+  for (int64_t n = 0; n < outputs; ++n) {
+    const Vector factor = half_at<second>(weight + n * features);
+#pragma GCC unroll 8
+    for (int64_t m = 0; m < rows; ++m) sums[m][n] += x[m] * factor;
+  }
+}
+
+// Asks for what the next tile reads of the weight, which is farther away than the hardware looks ahead.
+template <int64_t outputs, class T>
+inline void ask_for(const T* weight, int64_t features) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+#pragma GCC unroll 8
+  for (int64_t n = outputs; n < 2 * outputs; ++n)
+#pragma GCC unroll 2
+    for (int64_t i = 0; i < 2 * kVector; i += kLine) __builtin_prefetch(weight + n * features + i, 0, 2);
+}
+
 template <int64_t rows, int64_t outputs, class T>
-inline void tile(const float* packed, const T* weight, T* y, int64_t y_row, int64_t features) {
+inline void tile(const float* packed, const T* weight, T* y, int64_t y_row, int64_t features, bool asks = false) {
   Vector sums[rows][outputs] = {};
   for (int64_t k = 0; k < features; k += 2 * kVector) {
-    Pair factors[outputs];
-#pragma GCC unroll 8
-    for (int64_t n = 0; n < outputs; ++n) factors[n] = load_pair(weight + n * features + k);
-#pragma GCC unroll 8
-    for (int64_t m = 0; m < rows; ++m) {
-      const Vector one = vector_at(packed + m * features + k), other = vector_at(packed + m * features + k + kVector);
-#pragma GCC unroll 8
-      for (int64_t n = 0; n < outputs; ++n) {
-        sums[m][n] += one * factors[n].one;
-        sums[m][n] += other * factors[n].other;
-      }
-    }
+    if (asks) ask_for<outputs>(weight + k, features);
+    add_half<false>(packed + k, weight + k, features, sums);
+    add_half<true>(packed + k, weight + k, features, sums);
   }
+#if defined(__AVX512F__)
+  if constexpr (rows == 4 && outputs % 2 == 0) {
+#pragma GCC unroll 8
+    for (int64_t n = 0; n < outputs; n += 2) {
+      const Vector both[8] = {sums[0][n],     sums[1][n],     sums[2][n],     sums[3][n],
+                              sums[0][n + 1], sums[1][n + 1], sums[2][n + 1], sums[3][n + 1]};
+      float of_rows[8];
+      sums_of(both, of_rows);
+#pragma GCC unroll 8
+      for (int64_t i = 0; i < 8; ++i) store(y + i % 4 * y_row + n + i / 4, of_rows[i]);
+    }
+    return;
+  }
+#endif
 #pragma GCC unroll 8
   for (int64_t m = 0; m < rows; ++m)
 #pragma GCC unroll 8
@@ -83,7 +138,7 @@ inline void multiply_outputs(const float* packed, const T* weight, T* y, int64_t
                              int64_t features) {
   int64_t m = 0;
   for (; m + kTileRows <= rows; m += kTileRows)
-    tile<kTileRows, outputs>(packed + m * features, weight, y + m * y_row, y_row, features);
+    tile<kTileRows, outputs>(packed + m * features, weight, y + m * y_row, y_row, features, m == 0);
   if (kTileRows > 4 && m + 4 <= rows) {
     tile<4, outputs>(packed + m * features, weight, y + m * y_row, y_row, features);
     m += 4;
@@ -101,7 +156,8 @@ void multiply(const float* packed, const T* weight, T* y, int64_t y_row, int64_t
   constexpr int64_t kAlone = 4;  // outputs of a tile of one row
   int64_t n = first;
   if (rows == 1)
-    for (; n + kAlone <= last; n += kAlone) tile<1, kAlone>(packed, weight + n * features, y + n, y_row, features);
+    for (; n + kAlone <= last; n += kAlone)
+      tile<1, kAlone>(packed, weight + n * features, y + n, y_row, features, true);
   for (; n + kTileOutputs <= last; n += kTileOutputs)
     multiply_outputs<kTileOutputs>(packed, weight + n * features, y + n, y_row, rows, features);
   for (; n < last; ++n) multiply_outputs<1>(packed, weight + n * features, y + n, y_row, rows, features);
