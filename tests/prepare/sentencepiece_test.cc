@@ -65,8 +65,7 @@ TEST_F(SentencePieceModel, NeedsNoPythonAndGoesFromTheDataIntoTheExportedFolder)
 }
 
 TEST_F(SentencePieceModel, AFileAloneIsReadAsLlamaTokenizerReadsIt) {
-  const auto run =
-      prepare({hard(), "--tokenizer", (made() / "bare.model").string(), "--entry", "LlamaForCausalLM"});
+  const auto run = prepare({hard(), "--tokenizer", (made() / "bare.model").string(), "--entry", "LlamaForCausalLM"});
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_THAT(files_of(out() + "/tokenizer"), ::testing::ElementsAre(::testing::Key("tokenizer.model")));
   const auto same = reference({"running", out(), out() + "/tokenizer", hard(), "text"});
