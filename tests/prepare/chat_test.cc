@@ -15,9 +15,9 @@ using ::testing::Not;
 
 class Chat : public PrepareCommand {
  protected:
-  static testing::Ended chat_reference(const Words& arguments) {
+  testing::Ended chat_reference(const Words& arguments) const {
     return testing::end_of_program(
-        testing::start_program(with({PARITY_PYTHON, CHAT_REFERENCE}, arguments), fs::temp_directory_path()));
+        testing::start_program(with({PARITY_PYTHON, CHAT_REFERENCE}, arguments), folder_.path()));
   }
   static std::string chats(const std::string& suffix) { return (made() / ("chats" + suffix)).string(); }
 

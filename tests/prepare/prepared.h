@@ -18,9 +18,8 @@ class PrepareCommand : public ::testing::Test {
   }
 
   /// reference.py with these arguments.
-  static testing::Ended reference(const Words& arguments) {
-    return testing::end_of_program(
-        testing::start_program(with({PARITY_PYTHON, REFERENCE}, arguments), std::filesystem::temp_directory_path()));
+  testing::Ended reference(const Words& arguments) const {
+    return testing::end_of_program(testing::start_program(with({PARITY_PYTHON, REFERENCE}, arguments), folder_.path()));
   }
 
   /// What generate.py made, for all tests: they write nothing there.

@@ -13,9 +13,9 @@ using ::testing::HasSubstr;
 
 class SentencePieceModel : public PrepareCommand {
  protected:
-  static testing::Ended models(const Words& arguments) {
+  testing::Ended models(const Words& arguments) const {
     return testing::end_of_program(
-        testing::start_program(with({PARITY_PYTHON, SENTENCEPIECE_MODELS}, arguments), fs::temp_directory_path()));
+        testing::start_program(with({PARITY_PYTHON, SENTENCEPIECE_MODELS}, arguments), folder_.path()));
   }
 
   /// What prepare says to a folder with a file of that name and tokenizer_config.json.
