@@ -207,6 +207,21 @@ TEST(FusedBiases, AreOneSumWhateverTheThreads) {
   EXPECT_TRUE(found[0].equal(found[1]) && found[0].equal(found[2]));
 }
 
+TEST(FusedBiases, OfMinusInfinityLetAQuerySeeNothing) {
+  const WithFused installed;
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    std::vector<Tensor> inputs;
+    for (int i = 0; i < 3; ++i) inputs.push_back(at::randn({1, 2, 40, 16}).to(type).requires_grad_());
+    Tensor biases = at::zeros({1, 2, 40, 40});
+    biases.select(2, 3).fill_(-INFINITY);
+    const Tensor mixed = fused.attention_with_biases(inputs[0], inputs[1], inputs[2], biases, 0.25, nullptr);
+    EXPECT_TRUE(mixed.select(1, 3).eq(0).all().item<bool>()) << type;
+    const auto gradients = torch::autograd::grad({mixed}, inputs, {at::ones_like(mixed)});
+    for (const Tensor& gradient : gradients) EXPECT_TRUE(gradient.isfinite().all().item<bool>()) << type;
+    EXPECT_TRUE(gradients[0].select(2, 3).eq(0).all().item<bool>()) << type;
+  }
+}
+
 // ---- The plain form ----
 
 /// What libtorch's attention is asked for while it lives.
@@ -276,9 +291,9 @@ TEST(PlainAttention, AsksLibtorchForAMaskOnlyWhereItHasNoWordForIt) {
 struct Numbers {
   Tensor in_result, in_gradients;  // [seq]
 
-  Numbers(const AttentionMask& mask, int64_t seq, int64_t first, int64_t last) {
+  Numbers(const AttentionMask& mask, int64_t seq, int64_t first, int64_t last, at::ScalarType type) {
     std::vector<Tensor> inputs;
-    for (int i = 0; i < 3; ++i) inputs.push_back(at::randn({1, 2, seq, 16}));
+    for (int i = 0; i < 3; ++i) inputs.push_back(at::randn({1, 2, seq, 16}).to(type));
     for (const size_t i : {1, 2}) inputs[i].slice(2, first, last).fill_(std::nan(""));
     for (Tensor& input : inputs) input.requires_grad_();
     const Tensor mixed = attention(inputs[0], inputs[1], inputs[2], mask, 0.25);
@@ -297,41 +312,47 @@ Tensor but(int64_t first, int64_t last, int64_t seq) {
 
 TEST(FusedAttention, OfNumbersThatAreNoneIsNone) {
   const WithFused installed;
-  for (const bool whole_query : {false, true}) {  // or one of the keys
+  for (const auto& [whole_query, type] : {std::pair(false, at::kFloat), std::pair(true, at::kFloat),
+                                          std::pair(false, at::kBFloat16), std::pair(true, at::kBFloat16)}) {
     std::vector<Tensor> inputs;
-    for (int i = 0; i < 3; ++i) inputs.push_back(at::randn({1, 1, 40, 8}));
+    for (int i = 0; i < 3; ++i) inputs.push_back(at::randn({1, 1, 40, 8}).to(type));
     inputs[whole_query ? 0 : 1].select(2, 20).fill_(std::nan(""));
     const Tensor is_nan =
         attention(inputs[0], inputs[1], inputs[2], causal_mask(Tensor(), /*window=*/0), 0.25).isnan().all(-1);
-    const Tensor expected = whole_query ? at::arange(40).eq(20) : at::arange(40).ge(20);
+    const Tensor expected = whole_query ? at::arange(40).eq(20) : at::arange(40).ge(20);  // or of one of the keys
     EXPECT_TRUE(at::equal(is_nan.view({40}), expected)) << (whole_query ? "of a query" : "of a key");
   }
 }
 
-TEST(FusedAttention, ComputesNothingOfKeysThatAWindowLeavesOut) {
+class FusedAttentionOf : public ::testing::TestWithParam<at::ScalarType> {};
+
+INSTANTIATE_TEST_SUITE_P(Types, FusedAttentionOf, ::testing::Values(at::kFloat, at::kBFloat16),
+                         [](const auto& info) { return std::string(c10::toString(info.param)); });
+
+TEST_P(FusedAttentionOf, ComputesNothingOfKeysThatAWindowLeavesOut) {
   const WithFused installed;
-  const Numbers numbers(causal_mask(Tensor(), /*window=*/33), 256, /*first=*/64, /*last=*/96);
+  const Numbers numbers(causal_mask(Tensor(), /*window=*/33), 256, /*first=*/64, /*last=*/96, GetParam());
   EXPECT_TRUE(at::equal(numbers.in_result, but(64, 128, 256))) << "of the queries that see one of them";
   EXPECT_TRUE(at::equal(numbers.in_gradients, but(32, 128, 256))) << "and of the keys that these see";
 }
 
-TEST(FusedAttention, ComputesNothingOfKeysOfOtherDocuments) {
+TEST_P(FusedAttentionOf, ComputesNothingOfKeysOfOtherDocuments) {
   const WithFused installed;
   for (const bool causal : {false, true}) {
     AttentionMask mask;
     mask.causal = causal;
     mask.documents = at::arange(256).div(64, "floor").unsqueeze(0);
-    const Numbers numbers(mask, 256, /*first=*/64, /*last=*/128);
+    const Numbers numbers(mask, 256, /*first=*/64, /*last=*/128, GetParam());
     EXPECT_TRUE(at::equal(numbers.in_result, but(64, 128, 256)));
     EXPECT_TRUE(at::equal(numbers.in_gradients, but(64, 128, 256)));
   }
 }
 
-TEST(FusedAttention, ComputesNothingOfPaddingBesideTheText) {
+TEST_P(FusedAttentionOf, ComputesNothingOfPaddingBesideTheText) {
   const WithFused installed;
   AttentionMask mask;
   mask.padding = at::arange(256).lt(128).unsqueeze(0);
-  const Numbers numbers(mask, 256, /*first=*/128, /*last=*/256);
+  const Numbers numbers(mask, 256, /*first=*/128, /*last=*/256, GetParam());
   EXPECT_TRUE(numbers.in_result.all().item<bool>());
   EXPECT_TRUE(numbers.in_gradients.all().item<bool>());
 }

@@ -6,6 +6,7 @@
 #include <ATen/CPUFunctions.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -29,7 +30,7 @@ struct Size {
 
 const Size kSizes[] = {{3, 5, 7},       {64, 256, 255},  {64, 256, 256}, {1, 2048, 2048}, {2048, 2048, 1},
                        {200, 333, 129}, {512, 96, 1000}, {97, 1030, 65}, {33, 4100, 47},  {70, 1100, 1500},
-                       {2048, 32, 81},  {0, 64, 64},     {64, 0, 64}};
+                       {2048, 32, 81},  {77, 160, 90},   {0, 64, 64},    {64, 0, 64}};
 
 double largest_error(const Tensor& found, const Tensor& expected) {
   EXPECT_EQ(found.sizes(), expected.sizes());
@@ -41,7 +42,7 @@ Tensor wide(const Tensor& tensor) { return tensor.to(at::kDouble); }
 
 /// A tensor's values in a part of a larger one, so that its rows are not beside each other.
 Tensor spread(const Tensor& tensor) {
-  return at::zeros({tensor.size(0), tensor.size(1) + 3}).narrow(1, 1, tensor.size(1)).copy_(tensor);
+  return at::zeros({tensor.size(0), tensor.size(1) + 3}, tensor.options()).narrow(1, 1, tensor.size(1)).copy_(tensor);
 }
 
 class Products : public ::testing::Test {
@@ -170,10 +171,45 @@ TEST_F(Products, OfBfloat16AreRoundedOnce) {
     const auto half = [](at::IntArrayRef sizes) { return at::randn(sizes).to(at::kBFloat16); };
     const Tensor x = half({rows, in}), weight = half({out, in}), gradient = half({rows, out}), bias = half({out});
     EXPECT_LE(largest_error(at::mm(x, weight.t()), wide(x).mm(wide(weight).t())), 4.1e-3);
+    EXPECT_LE(largest_error(at::mm(spread(x), spread(weight).t()), wide(x).mm(wide(weight).t())), 4.1e-3);
     EXPECT_LE(largest_error(at::mm(gradient, weight), wide(gradient).mm(wide(weight))), 4.1e-3);
     EXPECT_LE(largest_error(at::mm(gradient.t(), x), wide(gradient).t().mm(wide(x))), 4.1e-3);
     EXPECT_LE(largest_error(at::addmm(bias, x, weight.t()), wide(x).mm(wide(weight).t()) + wide(bias)), 4.1e-3);
   }
+}
+
+/// A tensor's values at the end of memory behind which nothing may be read.
+class AtTheEndOfMemory {
+ public:
+  explicit AtTheEndOfMemory(const Tensor& values) : pages_((values.nbytes() + kPage - 1) / kPage * kPage) {
+    memory_ =
+        static_cast<char*>(mmap(nullptr, pages_ + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    TORCH_CHECK(memory_ != MAP_FAILED && mprotect(memory_ + pages_, kPage, PROT_NONE) == 0);
+    tensor_ = at::from_blob(memory_ + pages_ - values.nbytes(), values.sizes(), values.options()).copy_(values);
+  }
+  ~AtTheEndOfMemory() { munmap(memory_, pages_ + kPage); }
+  const Tensor& tensor() const { return tensor_; }
+
+ private:
+  static constexpr size_t kPage = 1 << 16;
+  size_t pages_;
+  char* memory_;
+  Tensor tensor_;
+};
+
+TEST_F(Products, ReadNothingBehindTheirOperands) {
+  for (const auto type : {at::kFloat, at::kBFloat16})
+    for (const auto& [rows, in, out] :
+         {Size{77, 256, 90}, Size{128, 250, 96}, Size{3000, 33, 65}, Size{16, 2048, 512}}) {
+      SCOPED_TRACE(::testing::Message() << type << ": " << rows << " x " << in << " x " << out);
+      const AtTheEndOfMemory x(at::randn({rows, in}).to(type)), weight(at::randn({out, in}).to(type));
+      const AtTheEndOfMemory gradient(at::randn({rows, out}).to(type));
+      const Tensor wide_x = wide(x.tensor()), wide_gradient = wide(gradient.tensor());
+      EXPECT_LE(largest_error(at::mm(x.tensor(), weight.tensor().t()), wide_x.mm(wide(weight.tensor()).t())), 4.1e-3);
+      EXPECT_LE(largest_error(at::mm(gradient.tensor(), weight.tensor()), wide_gradient.mm(wide(weight.tensor()))),
+                4.1e-3);
+      EXPECT_LE(largest_error(at::mm(gradient.tensor().t(), x.tensor()), wide_gradient.t().mm(wide_x)), 4.1e-3);
+    }
 }
 
 TEST_F(Products, ByAmxDoNotDependOnTheThreads) {
