@@ -270,6 +270,8 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
   if (!is_attention_fusable(query, key, value) || !fits())
     return drawn ? plain::attention_dropping(query, key, value, mask, scale, std::nullopt, *drawn)
                  : plain::attention(query, key, value, mask, scale);
+  // The kernels take a query's largest product for its largest score.
+  if (scale < 0.0) return fused_attention(query.neg(), key, value, mask, -scale, drawn);
   RECORD_USER_SCOPE_WITH_INPUTS("modular::Attention", recorded(query, key, value, mask.causal));
   return Attention::apply(query, key, value, std::optional<Tensor>(), mask, scale, drawn);
 }

@@ -11,19 +11,22 @@ import re
 import sys
 
 # Built file by file (UNITY_BUILD OFF in their CMakeLists.txt): rows of tables, which are called alike on purpose.
-FILE_BY_FILE = {"runtime/optim", "runtime/ops", "generator/weave/rules"}
+FILE_BY_FILE = {"runtime/optim", "runtime/ops", "runtime/ops/cpu", "generator/weave/rules"}
 
 UNNAMED = re.compile(r"\nnamespace \{\n(.*?)\n\}  // namespace\n", re.S)
 DEFINITION = re.compile(
     r"(?:class|struct|enum class) (\w+)|(?:\w[\w:<>,&* ]*?[ *&])(k[A-Z]\w*)(?:\[\w*\])?\s*[={(]|(?:\w|\[\[)[\w:<>,&*\[\] ]*?[ *&](\w+)\(([^)]*)"
 )
-USED = re.compile(r"^(?:using|namespace) (?:(\w+) = ([^;]+)|([\w:]+::(\w+)));", re.M)
+ALIAS = re.compile(r"^(?:using|namespace) (\w+) = ([^;]+);", re.M)
+USED = re.compile(r"^using ((?:[\w:]+::\w+(?:,\s*)?)+);", re.M)
 
 
 def used(text):
     """Each name that a file takes from elsewhere, and whence."""
-    for alias, target, path, name in USED.findall(text):
-        yield alias or name, target or path
+    yield from ALIAS.findall(text)
+    for paths in USED.findall(text):
+        for path in re.split(r",\s*", paths):
+            yield path.rpartition("::")[2], path
 
 
 def names(text):

@@ -326,6 +326,21 @@ TEST(FusedAttention, OfNumbersThatAreNoneIsNone) {
 
 class FusedAttentionOf : public ::testing::TestWithParam<at::ScalarType> {};
 
+TEST_P(FusedAttentionOf, AnyScaleIsThatOfTheFormula) {
+  const WithFused installed;
+  std::vector<Tensor> inputs;
+  for (int i = 0; i < 3; ++i) inputs.push_back((at::randn({1, 2, 70, 16}) * 8).to(GetParam()));
+  const AttentionMask mask = causal_mask(Tensor(), /*window=*/0);
+  for (const double scale : {-2.0, 0.0, 1e-3, 2.0}) {
+    const Tensor found = attention(inputs[0], inputs[1], inputs[2], mask, scale).to(at::kDouble);
+    const Tensor scores = inputs[0].to(at::kDouble).matmul(inputs[1].to(at::kDouble).mT()) * scale;
+    const Tensor hidden = at::ones({70, 70}).triu(1).to(at::kBool);
+    const Tensor expected =
+        scores.masked_fill(hidden, -INFINITY).softmax(-1).matmul(inputs[2].to(at::kDouble)).transpose(1, 2).flatten(2);
+    EXPECT_LE((found - expected).abs().max().item<double>(), GetParam() == at::kFloat ? 1e-3 : 0.25) << scale;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, FusedAttentionOf, ::testing::Values(at::kFloat, at::kBFloat16),
                          [](const auto& info) { return std::string(c10::toString(info.param)); });
 

@@ -222,7 +222,6 @@ TEST_P(ReplacedKernels, WhatALinearLayerGivesCanBeWrittenTo) {
   y.sum().backward();
 }
 
-// The gradient of one matrix as an embedding is added to that of it as a projection, in its memory.
 // Of bfloat16: the sum in float32, rounded once.
 TEST_P(ReplacedKernels, Sums) {
   const auto expected = [](const Tensor& left, const Tensor& right) {
@@ -244,6 +243,8 @@ TEST_P(ReplacedKernels, Sums) {
   expect_sum(random({70, 90}), random({}));
   expect_sum(random({0, 3}), random({0, 3}));
   const Tensor x = random({1000}), own = x.clone();
+  const Tensor whole = x.clone();
+  EXPECT_THROW(whole.narrow(0, 1, 900).add_(whole.narrow(0, 0, 900)), c10::Error);
   EXPECT_TRUE(at::equal(own.add_(own), expected(x, x)));
   EXPECT_TRUE(at::equal(at::add(x, x, 2), expected(x, x * 2)));
   EXPECT_EQ((x + at::ones({1000}, at::kDouble)).scalar_type(), at::kDouble);
@@ -252,6 +253,7 @@ TEST_P(ReplacedKernels, Sums) {
   EXPECT_TRUE((extremes - INFINITY + extremes)[0].isnan().template item<bool>());
 }
 
+// The gradient of one matrix as an embedding is added to that of it as a projection, in its memory.
 TEST_P(ReplacedKernels, AGradientOfAProjectionIsAddedToInItsPlace) {
   const Tensor weight = random({50, 8}).requires_grad_(), ids = at::arange(6).view({2, 3});
   const Tensor hidden = at::embedding(weight, ids);

@@ -13,6 +13,9 @@ import sentencepiece_models
 
 
 def main(folder):
+    scripts = pathlib.Path(__file__).parent.glob("*.py")
+    if folder.exists() and folder.stat().st_mtime > max(script.stat().st_mtime for script in scripts):
+        return  # another ctest may be reading it
     part = folder.with_name(folder.name + ".partial")
     for old in (folder, part):
         shutil.rmtree(old, ignore_errors=True)

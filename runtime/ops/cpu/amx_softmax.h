@@ -67,12 +67,12 @@ struct QueryRow {
     return _mm512_fmadd_ps(products, _mm512_set1_ps(shape.scale), _mm512_maskz_loadu_ps(keys, biases + j));
   }
 
-  // exp(score - largest - rest), 0 for keys that it does not see; without biases `largest` is not read. Biases may be
-  // so large that the rest beside them is lost, and that they overflow in another base.
+  // exp(score - largest - rest), 0 for keys that it does not see. What is large goes first, in the scores' own base:
+  // the rest beside it would be lost.
   __m512 weights(__m512 scores, float largest, float rest, __mmask16 keys) const {
     const __m512 times = _mm512_set1_ps(biased ? kLog2E : shape.scale * kLog2E);
-    if constexpr (biased) scores = _mm512_sub_ps(scores, _mm512_set1_ps(largest));
-    return _mm512_maskz_mov_ps(keys, power_of_two(_mm512_fmsub_ps(scores, times, _mm512_set1_ps(rest * kLog2E))));
+    const __m512 below = _mm512_sub_ps(scores, _mm512_set1_ps(largest));
+    return _mm512_maskz_mov_ps(keys, power_of_two(_mm512_fmsub_ps(below, times, _mm512_set1_ps(rest * kLog2E))));
   }
 };
 
@@ -138,8 +138,7 @@ void soften(const Block& block, int64_t head, int64_t count, const float* produc
     __m512 sums = _mm512_setzero_ps();
     for (int64_t j = block.first_key; j < end; j += kTile) {
       const __mmask16 keys = row.seen(j);
-      __m512 weight = row.weights(row.scores(_mm512_load_ps(products + j), j, keys), largest[i],
-                                  biased ? 0.0f : largest[i] * block.shape.scale, keys);
+      __m512 weight = row.weights(row.scores(_mm512_load_ps(products + j), j, keys), largest[i], 0.0f, keys);
       sums = _mm512_add_ps(sums, weight);
       if (drops) weight = _mm512_maskz_mul_ps(keys, weight, _mm512_load_ps(dropped + j));
       store_rounded(weights + j, weight);

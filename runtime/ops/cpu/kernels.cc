@@ -391,7 +391,7 @@ constexpr Kernels<T> table = {
 
 }  // namespace
 
-#ifndef __AVX512BF16__  // which has nothing for float32
+#ifndef MODULAR_BF16_ALONE  // a level that has nothing for float32
 extern const Kernels<float> MODULAR_NAME(float_kernels, MODULAR_LEVEL);
 const Kernels<float> MODULAR_NAME(float_kernels, MODULAR_LEVEL) = table<float>;
 #endif

@@ -62,7 +62,7 @@ inline float sum_of(Vector value) {
 #if defined(__AVX512F__)
 // The sums of eight vectors at once, each by halves as sum_of has them: a quarter of the shuffles.
 inline void sums_of(const Vector (&values)[8], float (&sums)[8]) {
-  const auto at = [&](int64_t i) { return reinterpret_cast<const __m512&>(values[i]); };
+  const auto at = [&](int64_t i) { return _mm512_loadu_ps(reinterpret_cast<const float*>(&values[i])); };
   __m512 pairs[4], fours[2];
 #pragma GCC unroll 4
   for (int64_t i = 0; i < 4; ++i)
@@ -139,10 +139,6 @@ inline void multiply_outputs(const float* packed, const T* weight, T* y, int64_t
   int64_t m = 0;
   for (; m + kTileRows <= rows; m += kTileRows)
     tile<kTileRows, outputs>(packed + m * features, weight, y + m * y_row, y_row, features, m == 0);
-  if (kTileRows > 4 && m + 4 <= rows) {
-    tile<4, outputs>(packed + m * features, weight, y + m * y_row, y_row, features);
-    m += 4;
-  }
   if (m + 2 <= rows) {
     tile<2, outputs>(packed + m * features, weight, y + m * y_row, y_row, features);
     m += 2;

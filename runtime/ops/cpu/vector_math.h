@@ -27,7 +27,8 @@ inline void store(float* p, float value) { *p = value; }
 inline float round_to(const float*, float value) { return value; }
 
 inline float load(const Bf16* p) { return __builtin_bit_cast(float, static_cast<uint32_t>(p->bits) << 16); }
-#if defined(__AVX512BF16__) && (defined(__clang__) || __GNUC__ >= 13)
+// GCC calls a function for it.
+#if defined(__AVX512BF16__) && defined(__clang__) && __clang_major__ >= 17
 inline uint16_t bf16_bits(float value) { return __builtin_bit_cast(uint16_t, static_cast<__bf16>(value)); }
 #else
 inline uint16_t bf16_bits(float value) {
