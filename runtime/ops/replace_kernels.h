@@ -8,17 +8,19 @@
 namespace modular {
 
 /// Has `impl` register kernels in place of libtorch's own on CPUs or on what `key` names, for the rest of the program.
-/// Once for each `impl`: callers keep what is returned, true, in a static.
+/// Calling it again from the same place does nothing: `impl` is a lambda, of a type that no other place has.
 template <class Impl>
-bool replace_kernels(Impl&& impl, c10::DispatchKey key = c10::DispatchKey::CPU) {
-  // libtorch warns that a kernel of its own is replaced, which is meant.
-  struct Silence final : c10::WarningHandler {
-    void process(const c10::Warning&) override {}
-  } silence;
-  const c10::WarningUtils::WarningHandlerGuard guard(&silence);
-  static torch::Library library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
-  std::forward<Impl>(impl)(library);
-  return true;
+void replace_kernels(Impl&& impl, c10::DispatchKey key = c10::DispatchKey::CPU) {
+  static const torch::Library library = [&] {
+    // libtorch warns that a kernel of its own is replaced, which is meant.
+    struct Silence final : c10::WarningHandler {
+      void process(const c10::Warning&) override {}
+    } silence;
+    const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+    torch::Library replacing(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
+    std::forward<Impl>(impl)(replacing);
+    return replacing;
+  }();
 }
 
 }  // namespace modular

@@ -68,13 +68,12 @@ Tensor activate_backward(Activation function, const Tensor& grad_given, const Te
 }
 
 void install_activations() {
-  static const bool installed = replace_kernels([](torch::Library& library) {
+  replace_kernels([](torch::Library& library) {
     library.impl("gelu", gelu);
     library.impl("gelu_backward", gelu_backward);
     library.impl("silu", silu);
     library.impl("silu_backward", silu_backward);
   });
-  (void)installed;
 }
 
 }  // namespace modular::cpu

@@ -90,8 +90,9 @@ float largest_of(const QueryRow<biased>& row, const Block& block, const float* p
 template <bool biased>
 bool sees_a_nan(const QueryRow<biased>& row, const Block& block, const float* products) {
   for (int64_t j = block.first_key; j < block.last_key(); j += kTile) {
-    const __m512 scores = row.scores(_mm512_load_ps(products + j), j, row.seen(j));
-    if (_mm512_mask_cmp_ps_mask(row.seen(j), scores, scores, _CMP_UNORD_Q)) return true;
+    const __mmask16 keys = row.seen(j);
+    const __m512 scores = row.scores(_mm512_load_ps(products + j), j, keys);
+    if (_mm512_mask_cmp_ps_mask(keys, scores, scores, _CMP_UNORD_Q)) return true;
   }
   return false;
 }

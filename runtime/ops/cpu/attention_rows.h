@@ -12,13 +12,11 @@ namespace {
 // A product's tile: kTileRows x 2 vectors of accumulators, as many as the registers hold beside the operands. The tile
 // unit has whole blocks.
 #if defined(__AMX_TILE__)
-constexpr int64_t kVector = 16, kTileRows = kQueryBlock;
+constexpr int64_t kTileRows = kQueryBlock;
 #elif defined(__AVX512F__)
-constexpr int64_t kVector = 16, kTileRows = 8;
-#elif defined(__AVX2__)
-constexpr int64_t kVector = 8, kTileRows = 4;
+constexpr int64_t kTileRows = 8;
 #else
-constexpr int64_t kVector = 4, kTileRows = 4;
+constexpr int64_t kTileRows = 4;
 #endif
 static_assert(kQueryBlock % kTileRows == 0);
 
@@ -90,16 +88,6 @@ inline void add_biases(const Block& block, int64_t head, int64_t i, float* score
 
 inline float larger(float one, float other) { return one > other ? one : other; }
 
-// What the lanes of a vector make by halves, which are few steps after each other and vectors of them.
-template <class Combine>
-inline float combined(float (&lanes)[kVector], Combine&& combine) {
-#pragma GCC unroll 4
-  for (int64_t half = kVector / 2; half > 0; half /= 2)
-#pragma GCC unroll 8
-    for (int64_t v = 0; v < half; ++v) lanes[v] = combine(lanes[v], lanes[v + half]);
-  return lanes[0];
-}
-
 // The largest of whole vectors of scores. NaN is not larger than anything.
 inline float largest_score(const float* row, const KeyRange& range) {
   float largest_of[kVector];
@@ -114,7 +102,7 @@ inline float largest_score(const float* row, const KeyRange& range) {
 inline float exponentiate(const Block& block, int64_t i, float* row, float* log_sum_exp) {
   const auto [first, last] = hide(block, i, row);
   zero(row, block.first_key, first);
-  float largest = largest_score(row, {first, last}), sum_of[kVector] = {};
+  float largest = largest_score(row, {first, last}), sums[kVector] = {};
   if (largest == -__builtin_inff()) {
     bool is_number = true;  // no comparison above saw a NaN
     for (int64_t j = first; j < last; ++j) is_number = is_number && row[j] == row[j];
@@ -129,10 +117,10 @@ inline float exponentiate(const Block& block, int64_t i, float* row, float* log_
     for (int64_t v = 0; v < kVector; ++v) {
       const float weight = exponential_of_negative(row[j + v] - largest);
       row[j + v] = weight;
-      sum_of[v] += weight;
+      sums[v] += weight;
     }
   zero(row, block.range_of(i).last, block.end_of_tile(i));
-  const float sum = combined(sum_of, [](float one, float other) { return one + other; });
+  const float sum = sum_of(sums);
   *log_sum_exp = (block.shape.biases ? 0.0f : largest) + __builtin_logf(sum);
   return 1.0f / sum;
 }

@@ -60,9 +60,7 @@ Tensor embedding_dense_backward(const Tensor& gradient, const Tensor& indices, i
 }  // namespace
 
 void install_embedding() {
-  static const bool installed = replace_kernels(
-      [](torch::Library& library) { library.impl("embedding_dense_backward", embedding_dense_backward); });
-  (void)installed;
+  replace_kernels([](torch::Library& library) { library.impl("embedding_dense_backward", embedding_dense_backward); });
 }
 
 }  // namespace modular::cpu

@@ -21,10 +21,10 @@ void rms_norm(const T* x, const float* weight, bool rounds_first, T* y, float* i
     const float inverse = 1.0f / __builtin_sqrtf(sum / static_cast<float>(hidden) + eps);
     inverse_rms[row] = inverse;
     if (rounds_first) {
-#pragma omp simd simdlen(kLanes)
+#pragma omp simd simdlen(kVector)
       for (int64_t i = 0; i < hidden; ++i) store(y + i, weight[i] * round_to(x, load(x + i) * inverse));
     } else {
-#pragma omp simd simdlen(kLanes)
+#pragma omp simd simdlen(kVector)
       for (int64_t i = 0; i < hidden; ++i) store(y + i, weight[i] * (load(x + i) * inverse));
     }
   }
@@ -60,7 +60,7 @@ void layer_norm(const T* x, const float* weight, const float* bias, T* y, float*
     for (int64_t i = 0; i < hidden; ++i) squares += (load(x + i) - middle) * (load(x + i) - middle);
     const float inverse = 1.0f / __builtin_sqrtf(squares / static_cast<float>(hidden) + eps);
     mean[row] = middle, inverse_deviation[row] = inverse;
-#pragma omp simd simdlen(kLanes)
+#pragma omp simd simdlen(kVector)
     for (int64_t i = 0; i < hidden; ++i) store(y + i, (load(x + i) - middle) * inverse * weight[i] + bias[i]);
   }
 }
@@ -216,7 +216,7 @@ struct Rotation {
 // By itself: within a loop over heads compilers make no vectors of it.
 template <class T>
 [[gnu::noinline]] void rotate_one(const T* x, const Rotation& by, T* y, int64_t half, int64_t count) {
-#pragma omp simd simdlen(kLanes)
+#pragma omp simd simdlen(kVector)
   for (int64_t i = 0; i < count; ++i) {
     const float first = load(x + i), second = load(x + half + i);
     store(y + i, first * by.cos1[i] - second * by.sin1[i]);
@@ -233,7 +233,7 @@ void rotate(const T* x, int64_t heads, int64_t head_stride, const T* cos, const 
   for (int64_t begin = 0; begin < half; begin += kRotated) {
     const int64_t count = half - begin < kRotated ? half - begin : kRotated;
     Rotation by;
-#pragma omp simd simdlen(kLanes)
+#pragma omp simd simdlen(kVector)
     for (int64_t i = 0; i < count; ++i) {
       by.cos1[i] = load(cos + begin + i), by.cos2[i] = load(cos + half + begin + i);
       by.sin1[i] = direction * load(sin_first + begin + i), by.sin2[i] = direction * load(sin_second + begin + i);
@@ -279,7 +279,7 @@ void negative_log_likelihood_backward(const T* logits, T* y, int64_t count, int6
     const int64_t length = first + kPiece < count ? kPiece : count - first;
 #pragma omp simd
     for (int64_t i = 0; i < length; ++i) piece[i] = exponential(load(logits + first + i) - high - low) * scale;
-#pragma omp simd simdlen(kLanes)
+#pragma omp simd simdlen(kVector)
     for (int64_t i = 0; i < length; ++i) store(y + first + i, piece[i]);
   }
   store(y + target, (of_target - 1.0f) * scale);
@@ -317,7 +317,7 @@ void dropout(const Drop& drop, const T* x, T* y, int64_t first_row, int64_t rows
                   [&](int64_t column, const uint32_t* words, int64_t count) {
                     const T* from = x + (column - drop.first_column);
                     T* to = y + (column - drop.first_column);
-#pragma omp simd simdlen(kLanes)
+#pragma omp simd simdlen(kVector)
                     for (int64_t i = 0; i < count; ++i)
                       store(to + i, words[i] >= drop.threshold ? load(from + i) * drop.scale : 0.0f);
                   });
@@ -355,14 +355,14 @@ double sum_of_squares(const T* x, int64_t count) {
 
 template <class T>
 void add(const T* left, const T* right, T* y, int64_t count) {
-#pragma omp simd simdlen(kLanes)
+#pragma omp simd simdlen(kVector)
   for (int64_t i = 0; i < count; ++i) store(y + i, load(left + i) + load(right + i));
 }
 
 // By itself: a loop that may write what it reads elsewhere is not vectorized.
 template <class T>
 void add_to(T* y, const T* x, int64_t count) {
-#pragma omp simd simdlen(kLanes)
+#pragma omp simd simdlen(kVector)
   for (int64_t i = 0; i < count; ++i) store(y + i, load(y + i) + load(x + i));
 }
 

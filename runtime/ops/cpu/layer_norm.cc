@@ -89,11 +89,10 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm_backward(const Tensor& grad
 }  // namespace
 
 void install_layer_norm() {
-  static const bool installed = replace_kernels([](torch::Library& library) {
+  replace_kernels([](torch::Library& library) {
     library.impl("native_layer_norm", native_layer_norm);
     library.impl("native_layer_norm_backward", native_layer_norm_backward);
   });
-  (void)installed;
 }
 
 }  // namespace modular::cpu

@@ -11,13 +11,7 @@ namespace modular::cpu {
 namespace {
 
 // A tile of sums takes most of the registers: kTileRows rows of x by kTileOutputs of the weight.
-#if defined(__AVX512F__)
-constexpr int64_t kVector = 16, kTileRows = 4, kTileOutputs = 6;
-#elif defined(__AVX2__)
-constexpr int64_t kVector = 8, kTileRows = 4, kTileOutputs = 2;
-#else
-constexpr int64_t kVector = 4, kTileRows = 4, kTileOutputs = 2;
-#endif
+constexpr int64_t kTileRows = 4, kTileOutputs = kVector == 16 ? 6 : 2;
 static_assert(kNarrowStep % (2 * kVector) == 0);
 
 using Vector = float __attribute__((vector_size(kVector * sizeof(float)), aligned(sizeof(float)), may_alias));
@@ -49,14 +43,10 @@ void pack(const T* x, int64_t x_row, float* packed, int64_t rows, int64_t featur
       }
 }
 
-inline float sum_of(Vector value) {
+inline float sum_of(const Vector& value) {
   float lanes[kVector];
   *reinterpret_cast<Vector*>(lanes) = value;
-#pragma GCC unroll 4
-  for (int64_t half = kVector / 2; half > 0; half /= 2)
-#pragma GCC unroll 8
-    for (int64_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-  return lanes[0];
+  return sum_of(lanes);
 }
 
 #if defined(__AVX512F__)

@@ -100,11 +100,10 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad, cons
 }  // namespace
 
 void install_patches() {
-  static const bool installed = replace_kernels([](torch::Library& library) {
+  replace_kernels([](torch::Library& library) {
     library.impl("convolution", convolution);
     library.impl("convolution_backward", convolution_backward);
   });
-  (void)installed;
 }
 
 }  // namespace modular::cpu

@@ -15,11 +15,11 @@ namespace {
 
 // Elements of a vector of float32. Compilers that find a conversion expensive take fewer by themselves.
 #if defined(__AVX512F__)
-constexpr int kLanes = 16;
+constexpr int64_t kVector = 16;
 #elif defined(__AVX2__)
-constexpr int kLanes = 8;
+constexpr int64_t kVector = 8;
 #else
-constexpr int kLanes = 4;
+constexpr int64_t kVector = 4;
 #endif
 
 inline float load(const float* p) { return *p; }
@@ -67,6 +67,20 @@ inline float exponential_of_negative(float x) { return x < -87.3f ? 0.0f : expon
 inline float exponential(float x) { return x > 88.0f ? __builtin_inff() : exponential_of_negative(x); }
 
 inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
+
+// What the lanes of a vector make by halves, which are few steps after each other and vectors of them.
+template <class Combine>
+inline float combined(float (&lanes)[kVector], Combine&& combine) {
+#pragma GCC unroll 4
+  for (int64_t half = kVector / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+    for (int64_t v = 0; v < half; ++v) lanes[v] = combine(lanes[v], lanes[v + half]);
+  return lanes[0];
+}
+
+inline float sum_of(float (&lanes)[kVector]) {
+  return combined(lanes, [](float one, float other) { return one + other; });
+}
 
 // Lane by lane: of a maximum that NaNs do not change, compilers make no reduction over a vector by themselves.
 template <class T>

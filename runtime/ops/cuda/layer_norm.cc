@@ -70,13 +70,12 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm_backward(
 }  // namespace
 
 void install_layer_norm() {
-  static const bool installed = replace_kernels(
+  replace_kernels(
       [](torch::Library& library) {
         library.impl("native_layer_norm", native_layer_norm);
         library.impl("native_layer_norm_backward", native_layer_norm_backward);
       },
       c10::DispatchKey::CUDA);
-  (void)installed;
 }
 
 }  // namespace modular::cuda
