@@ -21,6 +21,7 @@ int64_t number(const std::string& flag, const std::string& text, int64_t smalles
 }
 
 constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMostSeconds = 1'000'000;
 
 /// Sets what `flag` names; false where it is none of the launcher's.
 bool set(LaunchOptions& options, const std::string& flag, const std::string& value) {
@@ -36,6 +37,12 @@ bool set(LaunchOptions& options, const std::string& flag, const std::string& val
     options.master_port = static_cast<uint16_t>(number(flag, value, 1, std::numeric_limits<uint16_t>::max()));
   } else if (flag == "--max-restarts") {
     options.max_restarts = number(flag, value, 0, kMost);
+  } else if (flag == "--join-timeout") {
+    options.join_timeout = std::chrono::seconds(number(flag, value, 1, kMostSeconds));
+  } else if (flag == "--rejoin-timeout") {
+    options.rejoin_timeout = std::chrono::seconds(number(flag, value, 1, kMostSeconds));
+  } else if (flag == "--node-timeout") {
+    options.node_timeout = std::chrono::seconds(number(flag, value, 4, kMostSeconds));
   } else if (flag == "--log-dir") {
     options.log_folder = value;
   } else {
@@ -46,7 +53,7 @@ bool set(LaunchOptions& options, const std::string& flag, const std::string& val
 
 bool takes_value(const std::string& flag) {
   LaunchOptions unused;
-  return set(unused, flag, "1");
+  return set(unused, flag, "4");
 }
 
 void check(const LaunchOptions& options) {
@@ -98,6 +105,9 @@ const char* launch_flags_help() {
   --master-port PORT   a free port of machine 0
   --max-restarts N     how often to start all ranks again after one has failed; train then continues from its newest
                        checkpoint
+  --join-timeout S     seconds for all machines to join the job (300)
+  --rejoin-timeout S   seconds for a lost machine to come back, with --max-restarts: start modrun there as before (300)
+  --node-timeout S     seconds after which a machine that does not answer counts as gone (15)
   --log-dir DIR        where each rank's output goes (otherwise a temporary folder)
   --show-all           show the output of all ranks, not only of rank 0
 Without them modrun runs as one rank, or as the rank that torchrun, srun or mpirun started.

@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <deque>
 #include <fstream>
@@ -21,6 +21,24 @@ namespace modular {
 namespace {
 
 constexpr size_t kLastLines = 20;
+
+// A process that is continued sooner was not meant to stop.
+constexpr auto kStopped = std::chrono::seconds(1);
+// The launcher itself may have been stopped: what happened meanwhile does not count.
+constexpr auto kLongestLook = std::chrono::seconds(1);
+
+int64_t now_in_nanoseconds() {
+  using namespace std::chrono;
+  return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+/// Whether a debugger holds the process.
+bool is_traced(pid_t process) {
+  std::ifstream status(fmt::format("/proc/{}/status", process));
+  for (std::string word; status >> word;)
+    if (int64_t tracer = 0; word == "TracerPid:" && status >> tracer) return tracer != 0;
+  return false;
+}
 
 std::string where(const std::string& phase, const std::string& place, const std::string& waiting) {
   std::string text = phase.empty() ? "before its first step" : phase;
@@ -97,13 +115,36 @@ void Rank::end_at_once() {
 void Rank::reap() {
   if (!running() || waitpid(pid_, &wait_status_, WNOHANG) != pid_) return;
   ended_ = true;
-  using namespace std::chrono;
-  ended_at_ = duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
+  ended_at_ = now_in_nanoseconds();
   close(end_);
   end_ = -1;
   kill(-pid_, SIGKILL);  // what it may have left running
   report_ = read_failure(failure_file_.string());
   status_ = read_status(status_file_.string());
+}
+
+void Rank::look(std::chrono::milliseconds elapsed) {
+  if (!running() || frozen()) return;
+  elapsed = std::min<std::chrono::milliseconds>(elapsed, kLongestLook);
+  siginfo_t change = {};
+  if (waitid(P_PID, static_cast<id_t>(pid_), &change, WSTOPPED | WCONTINUED | WNOHANG) == 0 && change.si_pid == pid_) {
+    is_stopped_ = change.si_code == CLD_STOPPED;
+    stopped_for_ = {};
+  } else if (is_stopped_) {
+    stopped_for_ += elapsed;
+  }
+  const Heartbeat heartbeat = read_heartbeat(status_file_.string());
+  silent_for_ = heartbeat.beats == beats_ ? silent_for_ + elapsed : std::chrono::milliseconds(0);
+  beats_ = heartbeat.beats;
+  const bool is_silent = heartbeat.frozen_after.count() > 0 && silent_for_ >= heartbeat.frozen_after;
+  if (is_stopped_ && stopped_for_ >= kStopped)
+    frozen_ = "its process is stopped, as by SIGSTOP";
+  else if (is_silent && !is_traced(pid_))
+    frozen_ = fmt::format(
+        "its process has shown no sign of life for {} s (parallel.frozen_seconds): its machine swaps, "
+        "or waits for a device",
+        heartbeat.frozen_after.count());
+  if (frozen()) frozen_at_ = now_in_nanoseconds();
 }
 
 void Rank::wait() {
@@ -120,7 +161,7 @@ void Rank::note_state_at_failure() {
 }
 
 bool Rank::failed() const {
-  return ended_ && !stopped_by() && (!WIFEXITED(wait_status_) || WEXITSTATUS(wait_status_) != 0);
+  return frozen() || (ended_ && !stopped_by() && (!WIFEXITED(wait_status_) || WEXITSTATUS(wait_status_) != 0));
 }
 
 std::optional<int> Rank::stopped_by() const {
@@ -132,17 +173,24 @@ std::optional<int> Rank::stopped_by() const {
 bool Rank::ended_well() const { return ended_ && WIFEXITED(wait_status_) && WEXITSTATUS(wait_status_) == 0; }
 
 bool Rank::failed_by_itself() const {
+  if (frozen()) return true;
   if (!failed() || is_consequence()) return false;
   if (WIFEXITED(wait_status_)) return true;
   const int signal = WTERMSIG(wait_status_);
   return !was_killed_ && signal != SIGTERM && signal != SIGINT && signal != SIGHUP;
 }
 
-bool Rank::is_consequence() const { return failed() && WIFEXITED(wait_status_) && report_ && report_->consequence; }
+bool Rank::is_consequence() const {
+  return !frozen() && failed() && WIFEXITED(wait_status_) && report_ && report_->consequence;
+}
 
-int64_t Rank::failed_at() const { return report_ && report_->nanoseconds > 0 ? report_->nanoseconds : ended_at_; }
+int64_t Rank::failed_at() const {
+  if (frozen()) return frozen_at_;
+  return report_ && report_->nanoseconds > 0 ? report_->nanoseconds : ended_at_;
+}
 
 int Rank::exit_status() const {
+  if (frozen()) return 1;
   return WIFSIGNALED(wait_status_) ? 128 + WTERMSIG(wait_status_) : WEXITSTATUS(wait_status_);
 }
 
@@ -161,6 +209,7 @@ std::string Rank::last_output() const {
 }
 
 std::string Rank::why() const {
+  if (frozen()) return frozen_;
   if (WIFSIGNALED(wait_status_)) {
     const int signal = WTERMSIG(wait_status_);
     return fmt::format("killed by SIG{} ({}){}", sigabbrev_np(signal), strsignal(signal),
@@ -172,7 +221,7 @@ std::string Rank::why() const {
 }
 
 std::string Rank::summary(int64_t world_size, const std::vector<Rank>& all) const {
-  std::string text = fmt::format("modrun: rank {} of {} failed{}\n", number_, world_size,
+  std::string text = fmt::format("modrun: rank {} of {} {}{}\n", number_, world_size, frozen() ? "is frozen" : "failed",
                                  world_size > 1 ? "; the job was stopped" : "");
   if (has_log()) text += fmt::format("  log:   {}\n", log_.string());
   // A broken collective is seldom the cause: say what its peers were doing.

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -41,12 +42,15 @@ class Rank {
   void end_at_once();
   /// Notes its end, if it has ended.
   void reap();
+  /// Looks whether it is frozen, `elapsed` after the last look.
+  void look(std::chrono::milliseconds elapsed);
+  bool frozen() const { return !frozen_.empty(); }
   void wait();
 
   /// Records whether it still ran, and what it did, when the launcher decided to stop the job.
   void note_state_at_failure();
 
-  /// Whether it ended other than by exit status 0 or stopped_by().
+  /// Whether it is frozen, or ended other than by exit status 0 or stopped_by().
   bool failed() const;
   /// The signal after which it ended in order, as it says by exit status 128 + SIGTERM, SIGINT or SIGHUP.
   std::optional<int> stopped_by() const;
@@ -80,6 +84,11 @@ class Rank {
   int wait_status_ = 0;
   int64_t ended_at_ = 0;
   std::string unfinished_line_;
+  std::string frozen_;  // the reason
+  int64_t frozen_at_ = 0;
+  bool is_stopped_ = false;
+  std::chrono::milliseconds stopped_for_ = {}, silent_for_ = {};
+  uint64_t beats_ = 0;
   std::optional<FailureReport> report_;
   Status status_;
 };

@@ -132,6 +132,7 @@ Environment Environment::from_process() {
   const auto agent = variable("TORCHELASTIC_USE_AGENT_STORE");
   environment.launcher_hosts_store = agent == "True" || agent == "1";
   environment.attempt = number("TORCHELASTIC_RESTART_COUNT", 0, kMostRanks).value_or(0);
+  environment.store_prefix = variable("MODULAR_STORE_PREFIX").value_or("");
   return environment;
 }
 

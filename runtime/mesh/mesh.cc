@@ -87,9 +87,15 @@ Mesh::Mesh(const Environment& environment, const MeshShape& shape, const MeshOpt
   if (environment.world_size == 1) return;
   if (!group_maker) {
     set_phase("joining the job");
+    begin_heartbeat(options.frozen_after);
     store_ = connect_store(environment, options.rendezvous_timeout);
+    ResolvedSettings settings = {{"the mesh", shape.describe()},
+                                 {"the device", at::DeviceTypeName(device_.type(), /*lower_case=*/true)}};
+    settings.insert(settings.end(), options.settings.begin(), options.settings.end());
+    agree(store_, environment, settings, options.rendezvous_timeout);
     // NCCL takes one rank a GPU.
-    if (device_.is_cuda() && !options.make_backend) claim_device(store_, cuda_library().name_of(device_), environment.rank);
+    if (device_.is_cuda() && !options.make_backend)
+      claim_device(store_, cuda_library().name_of(device_), environment.rank);
   }
   const bool data_is_over_gloo = device_.is_cpu() && !options.make_backend;
   control_ = data_is_over_gloo ? world() : host_group("control", options.collective_timeout);

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/mesh/agreement.h"
 #include "runtime/mesh/environment.h"
 #include "runtime/mesh/rendezvous.h"
 
@@ -46,6 +47,9 @@ struct MeshOptions {
   MakeBackend make_backend = nullptr;  // of the device's memory; not given: Gloo on CPUs, NCCL on GPUs
   std::chrono::milliseconds rendezvous_timeout = std::chrono::minutes(5);   // for all ranks to come
   std::chrono::milliseconds collective_timeout = std::chrono::minutes(10);  // for each collective after that
+  ResolvedSettings settings;  // that all ranks have to have resolved alike
+  std::chrono::seconds frozen_after =
+      std::chrono::seconds(30);  // without a heartbeat a rank counts as frozen; 0: never
 };
 
 /// The mesh of a running job. Collective: every rank constructs it with the same shape. A world of one needs no

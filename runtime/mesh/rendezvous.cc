@@ -54,7 +54,8 @@ Store connect_store(const Environment& environment, std::chrono::milliseconds ti
   options.timeout = timeout;
   try {
     Store store = c10::make_intrusive<c10d::TCPStore>(address, options);
-    return c10::make_intrusive<c10d::PrefixStore>(fmt::format("attempt_{}", environment.attempt), store);
+    return c10::make_intrusive<c10d::PrefixStore>(
+        fmt::format("{}attempt_{}", environment.store_prefix, environment.attempt), store);
   } catch (const c10::Error& error) {
     throw std::runtime_error(fmt::format("rank {} cannot {} the job's store at {}:{} (MASTER_ADDR and MASTER_PORT): {}",
                                          environment.rank, options.isServer ? "open" : "reach", address,

@@ -4,19 +4,29 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <signal.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <thread>
+#include <type_traits>
 
 namespace modular {
 namespace {
 
-/// The file's layout: two texts, each ended by a zero.
+/// The file's layout.
 struct Page {
-  char phase[256];
+  char phase[256];  // ended by a zero, as the next
   char waiting[256];
+  std::atomic<uint64_t> beats;
+  std::atomic<uint64_t> frozen_after;  // seconds
 };
+static_assert(std::is_standard_layout_v<Page> && sizeof(Page) == 528 && std::atomic<uint64_t>::is_always_lock_free);
+
+constexpr auto kBeat = std::chrono::milliseconds(250);
 
 Page* page() {
   static Page in_memory = {};
@@ -44,6 +54,11 @@ Status from_page(const Page& page) {
           std::string(page.waiting, strnlen(page.waiting, sizeof(page.waiting)))};
 }
 
+void read_page(const std::string& file, Page& page) {
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(reinterpret_cast<char*>(&page), sizeof(page));
+}
+
 }  // namespace
 
 void set_phase(std::string_view phase) { write(page()->phase, phase); }
@@ -52,9 +67,28 @@ Status current_status() { return from_page(*page()); }
 
 Status read_status(const std::string& file) {
   Page page = {};
-  std::ifstream stream(file, std::ios::binary);
-  stream.read(reinterpret_cast<char*>(&page), sizeof(page));
+  read_page(file, page);
   return from_page(page);
+}
+
+void begin_heartbeat(std::chrono::seconds frozen_after) {
+  static std::atomic<bool> has_begun = false;
+  const char* file = std::getenv("MODULAR_STATUS_FILE");
+  if (!file || !*file || has_begun.exchange(true)) return;
+  page()->frozen_after = static_cast<uint64_t>(frozen_after.count());
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the other threads
+  std::thread([page = page()] {
+    for (;; std::this_thread::sleep_for(kBeat)) page->beats.fetch_add(1, std::memory_order_relaxed);
+  }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Heartbeat read_heartbeat(const std::string& file) {
+  Page page = {};
+  read_page(file, page);
+  return {page.beats, std::chrono::seconds(page.frozen_after)};
 }
 
 }  // namespace modular

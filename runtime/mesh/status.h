@@ -1,6 +1,8 @@
 // What a rank is doing, kept where its launcher can read it after the rank was killed.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -23,5 +25,17 @@ Status current_status();
 
 /// What a rank left in its status file; empty where there is none.
 Status read_status(const std::string& file);
+
+/// A count in the status file that a thread of the rank increases a few times per second, as long as the process runs.
+struct Heartbeat {
+  uint64_t beats = 0;
+  std::chrono::seconds frozen_after = {};  // without a beat for so long the rank counts as frozen; 0: never
+};
+
+/// Starts that thread, unless there is no status file or the rank has one.
+void begin_heartbeat(std::chrono::seconds frozen_after);
+
+/// Zero before the rank has begun one.
+Heartbeat read_heartbeat(const std::string& file);
 
 }  // namespace modular

@@ -21,6 +21,7 @@
 #include "runtime/plan/run_plan.h"
 #include "runtime/train/config_field.h"
 #include "runtime/train/measure.h"
+#include "runtime/train/resolved_settings.h"
 
 namespace modular {
 namespace {
@@ -199,6 +200,9 @@ PreparedCommand prepare_measure(const Arguments& arguments, const Environment& p
   PreparedCommand command;
   command.mesh = run->mesh;
   command.options = run->config.mesh_options();
+  command.options.settings = resolved_settings(run->config, run->sets, /*reads_weights=*/false);
+  command.options.settings.emplace_back("--steps and --warm-up",
+                                        fmt::format("{}, {}", arguments.steps, arguments.warm_up));
   command.before_ranks = [run] { check_examples(*run); };
   command.run = [run, arguments](Mesh& mesh) {
     const Measurement measured = measure(*run, mesh, arguments.warm_up, arguments.steps);

@@ -8,6 +8,7 @@
 #include "runtime/train/held_out.h"
 #include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
+#include "runtime/train/resolved_settings.h"
 #include "runtime/train/samples.h"
 #include "runtime/train/sentence_data.h"
 
@@ -29,6 +30,7 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
   PreparedCommand command;
   command.mesh = trained->mesh;
   command.options = trained->config.mesh_options();
+  command.options.settings = resolved_settings(trained->config, sets);
   command.note = unknown_keys_note(trained->config.network);
   command.run = [=](Mesh& mesh) {
     const auto& config = trained->config;

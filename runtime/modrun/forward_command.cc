@@ -1,6 +1,7 @@
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/forward.h"
 #include "runtime/modrun/run_config.h"
+#include "runtime/train/resolved_settings.h"
 
 namespace modular {
 
@@ -19,6 +20,9 @@ PreparedCommand prepare_forward(const Arguments& arguments, const Environment& p
   PreparedCommand command;
   command.mesh = config.mesh_shape(place.world_size);
   command.options = config.mesh_options();
+  command.options.settings = resolved_settings(config, {});
+  add_files(command.options.settings, "--inputs", {arguments.inputs});
+  command.options.settings.emplace_back("--gradients", arguments.gradients ? "true" : "false");
   command.note = unknown_keys_note(config.network);
   const auto refusal = forward_refusal(options, command.mesh);
   if (!refusal.empty()) throw ConfigError(refusal);

@@ -54,7 +54,7 @@ PreparedCommand prepare(const Arguments& arguments, const Environment& place) {
   return commands.at(arguments.command)(arguments, place);
 }
 
-int refuse(const char* sentence) {
+int refuse(const char* sentence, const LaunchCommandLine& launch) {
   // Under torchrun all ranks find the same: one of them says it. Where another one finds more, its launcher does.
   const char* local_rank = std::getenv("LOCAL_RANK");
   const char* const file = std::getenv("TORCHELASTIC_ERROR_FILE");
@@ -62,6 +62,7 @@ int refuse(const char* sentence) {
     fmt::print(stderr, "modrun: {}\n", sentence);
   else if (file && *file)
     write_failure(file, {.message = sentence, .phase = "checking the run"});
+  if (launch.needs_launcher()) report_rejection(launch.options, sentence);
   return kRefused;
 }
 
@@ -102,13 +103,15 @@ Start start(const std::vector<std::string>& words) {
     result.command = prepare(arguments, place);
     // A rank of our own launcher need not say or ask this again, and must not: rank 0 may have begun to write.
     if (result.environment.rank == 0 && !std::getenv("MODULAR_LAUNCHED")) {
-      if (result.command.before_ranks) result.command.before_ranks();
+      // Of several machines, one that comes back joins a job whose ranks have begun to write: the launcher knows.
+      const bool knows = !launches || result.launch.options.nodes == 1;
+      if (knows && result.command.before_ranks) result.command.before_ranks();
       if (!result.command.note.empty()) fmt::print("{}\n", result.command.note);
     }
   } catch (const c10::Error& error) {
-    result.status = refuse(error.what_without_backtrace());
+    result.status = refuse(error.what_without_backtrace(), result.launch);
   } catch (const std::exception& error) {
-    result.status = refuse(error.what());
+    result.status = refuse(error.what(), result.launch);
   }
   return result;
 }
@@ -118,7 +121,7 @@ int run(const std::vector<std::string>& words) {
   if (status != 0 || !command.run) return status;
   if (launch_line.needs_launcher()) {
     setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);
-    return launch_self(launch_line.options, launch_line.rest);
+    return launch_self(launch_line.options, launch_line.rest, command.before_ranks);
   }
   cpu::keep_freed_memory();
   install_fused_functions();

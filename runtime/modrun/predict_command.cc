@@ -17,6 +17,7 @@
 #include "runtime/modrun/trained_model.h"
 #include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
+#include "runtime/train/resolved_settings.h"
 
 namespace modular {
 namespace {
@@ -123,6 +124,9 @@ PreparedCommand prepare_predict(const Arguments& arguments, const Environment& p
   PreparedCommand command;
   command.mesh = trained->mesh;
   command.options = trained->config.mesh_options();
+  command.options.settings = resolved_settings(trained->config, {});
+  add_files(command.options.settings, "--inputs", {arguments.inputs});
+  command.options.settings.emplace_back("--batch-size", std::to_string(arguments.batch_size));
   command.note = unknown_keys_note(network);
   command.run = [=](Mesh& mesh) {
     predict(trained->config, *examples, arguments.batch_size, arguments.outputs, mesh);

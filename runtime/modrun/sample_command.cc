@@ -8,6 +8,7 @@
 #include "runtime/modrun/trained_model.h"
 #include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
+#include "runtime/train/resolved_settings.h"
 #include "runtime/train/run_tokenizer.h"
 #include "runtime/train/sampling.h"
 #include "runtime/train/text_ids.h"
@@ -78,6 +79,8 @@ PreparedCommand prepare_sample(const Arguments& arguments, const Environment& pl
   PreparedCommand command;
   command.mesh = trained->mesh;
   command.options = trained->config.mesh_options();
+  command.options.settings = resolved_settings(trained->config, {});
+  command.options.settings.emplace_back("the prompts", nlohmann::json(prompts->ids).dump());
   command.note = unknown_keys_note(trained->config.network);
   command.run = [trained, tokenizer, prompts](Mesh& mesh) {
     const auto& config = trained->config;

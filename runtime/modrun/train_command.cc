@@ -14,6 +14,7 @@
 #include "runtime/train/machine_memory.h"
 #include "runtime/train/model_checks.h"
 #include "runtime/train/partitions.h"
+#include "runtime/train/resolved_settings.h"
 #include "runtime/train/run_tokenizer.h"
 #include "runtime/train/text_ids.h"
 #include "runtime/train/trainer.h"
@@ -51,6 +52,7 @@ PreparedCommand prepare_train(const Arguments& arguments, const Environment& pla
   PreparedCommand command;
   command.mesh = run->mesh;
   command.options = run->config.mesh_options();
+  command.options.settings = resolved_settings(run->config, run->sets, run->checkpoint.empty() && place.attempt == 0);
   command.note = unknown_keys_note(run->config.network);
   if (const auto& weights = run->config.model.checkpoint;
       !weights.empty() && run->checkpoint.empty() && reads_weights(run->config) && find_checkpoint(weights).empty()) {

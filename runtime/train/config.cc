@@ -104,6 +104,7 @@ MeshOptions RunConfig::mesh_options() const {
     throw ConfigError(fmt::format("parallel.backend: {}", error.what()));
   }
   options.collective_timeout = std::chrono::minutes(parallel.timeout_minutes);
+  options.frozen_after = std::chrono::seconds(parallel.frozen_seconds);
   return options;
 }
 

@@ -199,6 +199,7 @@ struct SampledSoftmaxSection : SampledSoftmaxOptions {
 
 struct ParallelSection {
   int64_t pp = 1, dp_replicate = 1, dp_shard = -1, tp = 1, zero_stage = 3, prefetch = 1, timeout_minutes = 10;
+  int64_t frozen_seconds = 30;
   int64_t stages_per_rank = 0, dp_threads = 1;
   std::string schedule = "1f1b", backend = "auto", memory;
   std::vector<int64_t> cuts;
@@ -234,6 +235,9 @@ struct ParallelSection {
     visit("memory", memory,
           "what a rank may hold, e.g. '16GiB': a run whose plan needs more is refused; any when empty");
     visit("timeout_minutes", timeout_minutes, "after which a collective that has not ended is an error", 1);
+    visit("frozen_seconds", frozen_seconds,
+          "after which a rank whose process shows no sign of life ends the job, under modrun's launcher; 0 for never",
+          0);
     visit("bf16", bf16,
           "compute in bfloat16, and what tp ranks sum; sums over tokens, micro-batches and other ranks are float32, "
           "and so "

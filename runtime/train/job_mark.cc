@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "runtime/checkpoint/atomic_folder.h"
@@ -13,9 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// This boot of the machine, and the number and the start of the process that started this one: no other process was or
-/// will be that.
-std::string launcher() {
+/// A name of the job that no other job has: its launcher's random one, or this boot of the machine, and the number and
+/// the start of the process that started this one.
+std::string job_name() {
+  if (const char* name = std::getenv("MODULAR_JOB"); name && *name) return std::string(name) + "\n";
   const pid_t parent = getppid();
   std::string status = read_file(fmt::format("/proc/{}/stat", parent));
   status.erase(0, status.rfind(')') + 1);  // after the name, which may hold anything
@@ -28,10 +30,10 @@ std::string launcher() {
 
 }  // namespace
 
-void mark_job(const fs::path& folder) { write_file(folder / "run.job", launcher()); }
+void mark_job(const fs::path& folder) { write_file(folder / "run.job", job_name()); }
 
 bool is_marked_by_this_job(const fs::path& folder) {
-  return fs::exists(folder / "run.job") && read_file(folder / "run.job") == launcher();
+  return fs::exists(folder / "run.job") && read_file(folder / "run.job") == job_name();
 }
 
 }  // namespace modular

@@ -294,7 +294,7 @@ TEST_F(NodesTest, APortThatIsTakenIsRefusedInOneSentence) {
   const Ended ended = end(probe({"--nproc-per-node", "2", "--nnodes", "2", "--master-addr", "127.0.0.1",
                                  "--master-port", std::to_string(taken.getPort()), "work", "0"}));
   EXPECT_EQ(ended.status, 2);
-  EXPECT_EQ(ended.last(0).find("modrun: cannot open the job's store at 127.0.0.1:"), 0U) << ended.output;
+  EXPECT_EQ(ended.last(0).find("modrun: node 0 cannot listen on port "), 0U) << ended.output;
 }
 
 TEST_F(NodesTest, TwoLaunchersRunOneJob) {

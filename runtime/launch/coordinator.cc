@@ -1,0 +1,460 @@
+#include "runtime/launch/coordinator.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <random>
+#include <stdexcept>
+#include <utility>
+
+#include "runtime/mesh/agreement.h"
+#include "runtime/mesh/print.h"
+
+namespace modular {
+namespace {
+
+using Clock = Coordinator::Clock;
+using Json = nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr int kProtocol = 1;
+constexpr auto kHello = seconds(10);   // within which a connection has to say who it is
+constexpr auto kSilence = seconds(3);  // after which a machine is reported not to answer
+constexpr auto kWaiting = seconds(3);  // after which members that are missing are reported
+constexpr auto kStop = seconds(20);    // for members to stop their ranks
+constexpr size_t kStrangers = 64;      // connections that are not yet members
+constexpr auto kBetweenTries = milliseconds(200);
+constexpr auto kOneTry = seconds(5);  // to connect, before the next
+
+std::string names_of(const std::vector<int64_t>& nodes) {
+  return fmt::format("node{} {}", nodes.size() == 1 ? "" : "s", fmt::join(nodes, ", "));
+}
+
+}  // namespace
+
+std::string random_name() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
+}
+
+Coordinator::Coordinator(const LaunchOptions& options, uint16_t store_port)
+    : options_(options), store_port_(store_port) {
+  try {
+    listener_ = listen_on(options.master_port);
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(
+        fmt::format("node 0 cannot listen on port {} (--master-port): {}; is another job, or another launcher with "
+                    "--node-rank 0, running on this machine?",
+                    options.master_port, error.what()));
+  }
+}
+
+Coordinator::~Coordinator() { ::close(listener_); }
+
+void Coordinator::add_descriptors(std::vector<pollfd>& events) const {
+  events.push_back({listener_, POLLIN, 0});
+  for (const Peer& peer : peers_) events.push_back({peer.connection.descriptor(), peer.connection.events(), 0});
+}
+
+void Coordinator::step() {
+  accept_peers();
+  for (Peer& peer : peers_) read(peer);
+  drop_closed();
+  watch_silence();
+  decide();
+}
+
+void Coordinator::accept_peers() {
+  for (;;) {
+    const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (socket < 0) return;
+    const auto strangers = std::ranges::count_if(peers_, [](const Peer& peer) { return !peer.node; });
+    if (static_cast<size_t>(strangers) >= kStrangers + static_cast<size_t>(options_.nodes))
+      ::close(socket);
+    else
+      peers_.push_back({.connection = Connection(socket, options_.node_timeout)});
+  }
+}
+
+void Coordinator::read(Peer& peer) {
+  for (const Json& message : peer.connection.receive()) {
+    if (peer.leaving) continue;
+    try {
+      const auto report = message.at("report").get<std::string>();
+      if (report == "hello") {
+        on_hello(peer, message);
+      } else if (!peer.node) {
+        peer.leaving = true;
+        peer.connection.finish();
+      } else if (report == "ready") {
+        peer.ready = true;
+      } else if (report == "failed") {
+        if (phase_ == Phase::running) stop(message.at("text").get<std::string>());
+      } else if (report == "ended") {
+        peer.ended = true;
+        peer.stopped_well = message.at("well").get<bool>();
+      } else if (report == "rejected") {
+        const auto why = message.at("text").get<std::string>();
+        // A machine that comes back, and cannot take part, may come again.
+        const bool others_wait = phase_ == Phase::running || restarts_ == 0;
+        others_wait ? reject_all(fmt::format("{}: {}", name_of(peer), why)) : reject(peer, why);
+      }
+    } catch (const Json::exception&) {
+      peer.leaving = true;
+      peer.connection.finish();
+    }
+  }
+}
+
+void Coordinator::on_hello(Peer& peer, const Json& hello) {
+  peer.host = hello.at("host").get<std::string>();
+  peer.process = hello.at("process").get<int64_t>();
+  const auto node = hello.at("node").get<int64_t>();
+  if (phase_ == Phase::ending) {
+    heard_.insert(node);
+    return reject(peer, rejection_.empty() ? "the job has ended" : rejection_);
+  }
+  const bool is_waiting = phase_ == Phase::gathering && attempt_ == 0;
+  const auto refuse_flag = [&](const char* flag, int64_t theirs, int64_t ours) {
+    const std::string why = fmt::format(
+        "node {} ({}) was started with {} {}, and node 0 ({}) with {}: start modrun with the same flags on "
+        "each machine, but for --node-rank",
+        node, peer.host, flag, theirs, host_name(), ours);
+    // A job that waits for this machine would wait in vain.
+    is_waiting ? reject_all(why) : reject(peer, why);
+  };
+  for (const auto& [flag, key, ours] : {std::tuple("--nnodes", "nodes", options_.nodes),
+                                        std::tuple("--nproc-per-node", "ranks", options_.ranks_per_node),
+                                        std::tuple("--max-restarts", "restarts_allowed", options_.max_restarts)})
+    if (const auto theirs = hello.at(key).get<int64_t>(); theirs != ours) return refuse_flag(flag, theirs, ours);
+  if (hello.at("protocol").get<int>() != kProtocol)
+    return reject(peer, "its modrun is of another release than node 0's: start the same program on each machine");
+  if (Peer* other = member(node)) {
+    if (other->connection.silence() < kSilence)
+      return reject(peer, fmt::format("--node-rank {} is taken by the launcher on {} (process {}): give each machine a "
+                                      "number of its own",
+                                      node, other->host, other->process));
+    // Its machine has started anew, without a word to this one.
+    stop(fmt::format("modrun: {} is gone: its machine does not answer; the job was stopped\n", name_of(*other)));
+    other->node.reset();
+    other->leaving = true;
+  }
+  const auto job = hello.at("job").get<std::string>();
+  if (!job.empty() && !job_.empty() && job != job_) return reject(peer, "it belongs to another job");
+  if (!job.empty() && phase_ == Phase::gathering) {  // it survived a lost node 0, and knows how far the job was
+    attempt_ = std::max(attempt_, hello.at("attempt").get<int64_t>());
+    restarts_ = std::max(restarts_, hello.at("restarts").get<int64_t>());
+    job_ = job;
+  }
+  peer.node = node;
+  peer.ended = true;  // it has no rank yet
+  peer.connection.send({{"order", "welcome"}, {"host", host_name()}});
+}
+
+void Coordinator::drop_closed() {
+  const auto is_late = [&](const Peer& peer) { return !peer.node && Clock::now() - peer.since > kHello; };
+  std::vector<Peer> closed;
+  for (auto peer = peers_.begin(); peer != peers_.end();) {
+    if (peer->connection.open() && !is_late(*peer)) {
+      ++peer;
+      continue;
+    }
+    closed.push_back(std::move(*peer));
+    peer = peers_.erase(peer);
+  }
+  for (const Peer& peer : closed) {
+    if (!peer.node || peer.leaving || phase_ == Phase::ending) continue;
+    const std::string what = fmt::format("modrun: {} is gone: {}", name_of(peer), peer.connection.why_closed());
+    if (phase_ == Phase::stopping || (phase_ == Phase::gathering && restarts_ > 0))
+      give({{"order", "notice"}, {"text", what + "\n"}});
+    else
+      stop(what + "; the job was stopped\n");
+  }
+}
+
+void Coordinator::watch_silence() {
+  for (Peer& peer : peers_) {
+    const bool silent = peer.node && peer.connection.silence() >= kSilence;
+    if (silent == peer.silent) continue;
+    peer.silent = silent;
+    if (phase_ == Phase::ending) continue;
+    give({{"order", "notice"},
+          {"text", silent ? fmt::format("modrun: {} has not answered for {} s; it counts as gone after {} s "
+                                        "(--node-timeout)\n",
+                                        name_of(peer), kSilence.count(),
+                                        std::chrono::ceil<seconds>(options_.node_timeout).count())
+                          : fmt::format("modrun: {} answers again\n", name_of(peer))}});
+  }
+}
+
+void Coordinator::decide() {
+  const auto waited = Clock::now() - phase_began_;
+  switch (phase_) {
+    case Phase::gathering: {
+      const std::string absent = missing();
+      const auto patience = restarts_ > 0 ? options_.rejoin_timeout : options_.join_timeout;
+      if (absent.empty()) {
+        phase_ = Phase::preparing;
+        if (job_.empty()) job_ = random_name();
+        give({{"order", "prepare"}, {"attempt", attempt_}, {"restarts", restarts_}});
+      } else if (waited > patience) {
+        reject_all(fmt::format("{} did not {} within {} s ({})", absent, restarts_ > 0 ? "come back" : "join",
+                               std::chrono::ceil<seconds>(patience).count(),
+                               restarts_ > 0 ? "--rejoin-timeout" : "--join-timeout"));
+      } else if (waited > kWaiting && !std::exchange(has_reported_waiting_, true)) {
+        give({{"order", "notice"}, {"text", fmt::format("modrun: waiting for {} of {}\n", absent, options_.nodes)}});
+      }
+      return;
+    }
+    case Phase::preparing:
+      if (!missing().empty()) {  // a machine that came back was rejected
+        phase_ = Phase::gathering;
+        return;
+      }
+      if (!all_members(&Peer::ready)) return;
+      phase_ = Phase::running;
+      for (Peer& peer : peers_) peer.ended = false;
+      give({{"order", "start"},
+            {"attempt", attempt_},
+            {"restarts", restarts_},
+            {"store_port", store_port_},
+            {"prefix", prefix_},
+            {"job", job_}});
+      return;
+    case Phase::running:
+      if (all_members(&Peer::ended)) finish(all_members(&Peer::stopped_well));
+      return;
+    case Phase::stopping:
+      for (Peer& peer : peers_)
+        if (peer.node && !peer.ended && waited > kStop) {
+          give({{"order", "notice"},
+                {"text", fmt::format("modrun: {} has not stopped its ranks within {} s, and counts as gone\n",
+                                     name_of(peer), kStop.count())}});
+          peer.node.reset();
+          peer.leaving = true;
+          peer.connection.finish();
+        }
+      if (!std::ranges::all_of(peers_, [](const Peer& peer) { return !peer.node || peer.ended; })) return;
+      if (restarts_ == options_.max_restarts) return finish(false);
+      gather();
+      return;
+    case Phase::ending:
+      return;
+  }
+}
+
+void Coordinator::give(const Json& order) {
+  for (Peer& peer : peers_)
+    if (peer.node) peer.connection.send(order);
+}
+
+void Coordinator::stop(const std::string& summary) {
+  give({{"order", "stop"}, {"text", summary}});
+  if (phase_ == Phase::running) ++attempt_;
+  phase_ = Phase::stopping;
+  phase_began_ = Clock::now();
+}
+
+void Coordinator::gather() {
+  ++restarts_;
+  for (Peer& peer : peers_) peer.ready = false;
+  has_reported_waiting_ = false;
+  phase_ = Phase::gathering;
+  phase_began_ = Clock::now();
+}
+
+void Coordinator::finish(bool well) {
+  give({{"order", "end"}, {"well", well}});
+  phase_ = Phase::ending;
+  for (Peer& peer : peers_) peer.connection.finish();
+}
+
+void Coordinator::reject_all(const std::string& why) {
+  for (Peer& peer : peers_) {
+    if (peer.node) heard_.insert(*peer.node);
+    reject(peer, why);
+  }
+  rejection_ = why;
+  phase_ = Phase::ending;
+}
+
+void Coordinator::reject(Peer& peer, const std::string& why) {
+  peer.connection.send({{"order", "reject"}, {"text", why}});
+  peer.connection.finish();
+  peer.leaving = true;
+}
+
+Coordinator::Peer* Coordinator::member(int64_t node) {
+  const auto found = std::ranges::find_if(peers_, [&](const Peer& peer) { return peer.node == node && !peer.leaving; });
+  return found == peers_.end() ? nullptr : &*found;
+}
+
+bool Coordinator::all_members(bool Peer::* holds) const {
+  return std::ranges::all_of(peers_, [&](const Peer& peer) { return !peer.node || peer.*holds; });
+}
+
+std::string Coordinator::missing() const {
+  std::vector<int64_t> nodes;
+  for (int64_t node = 0; node < options_.nodes; ++node)
+    if (std::ranges::none_of(peers_, [&](const Peer& peer) { return peer.node == node && !peer.leaving; }))
+      nodes.push_back(node);
+  return nodes.empty() ? "" : names_of(nodes);
+}
+
+std::string Coordinator::name_of(const Peer& peer) const { return fmt::format("node {} ({})", *peer.node, peer.host); }
+
+// Member
+
+Member::Member(const LaunchOptions& options) : options_(options), patience_(options.join_timeout) {}
+
+Member::~Member() {
+  if (connecting_ >= 0) ::close(connecting_);
+}
+
+std::string Member::address() const { return fmt::format("{}:{}", options_.master_addr, options_.master_port); }
+
+void Member::add_descriptors(std::vector<pollfd>& events) const {
+  if (connection_) events.push_back({connection_->descriptor(), connection_->events(), 0});
+  if (connecting_ >= 0) events.push_back({connecting_, POLLOUT, 0});
+}
+
+void Member::connect() {
+  const auto now = Coordinator::Clock::now();
+  if (connecting_ < 0) {
+    if (now - tried_at_ < kBetweenTries) return;
+    tried_at_ = now;
+    connecting_ = begin_connecting(options_.master_addr, options_.master_port, tries_++);
+    if (connecting_ < 0) return;
+  }
+  pollfd event = {connecting_, POLLOUT, 0};
+  if (poll(&event, 1, 0) != 1) {
+    if (now - tried_at_ < kOneTry) return;
+  } else if (has_connected(connecting_)) {
+    connection_.emplace(std::exchange(connecting_, -1), options_.node_timeout);
+    connection_->send({{"report", "hello"},
+                       {"protocol", kProtocol},
+                       {"node", options_.node_rank},
+                       {"host", host_name()},
+                       {"process", getpid()},
+                       {"nodes", options_.nodes},
+                       {"ranks", options_.ranks_per_node},
+                       {"restarts_allowed", options_.max_restarts},
+                       {"job", job_},
+                       {"attempt", attempt_},
+                       {"restarts", restarts_}});
+    for (const Json& message : std::exchange(reports_, {})) connection_->send(message);
+    return;
+  }
+  ::close(std::exchange(connecting_, -1));
+}
+
+void Member::step() {
+  if (is_over_) return;
+  if (!connection_) {
+    connect();
+    const auto waited = Coordinator::Clock::now() - since_;
+    if (!connection_ && waited > patience_)
+      return lose(
+          fmt::format("cannot reach node 0's launcher at {} within {} s: start modrun there with --node-rank 0, or "
+                      "check --master-addr and --master-port",
+                      address(), std::chrono::ceil<seconds>(patience_).count()));
+    if (!connection_ && waited > kWaiting && !std::exchange(has_reported_waiting_, true))
+      print_to(stderr, "modrun: waiting for node 0 at {}\n", address());
+    if (!connection_) return;
+  }
+  for (const Json& message : connection_->receive()) {
+    try {
+      on_message(message);
+    } catch (const Json::exception&) {
+      return lose(
+          fmt::format("{} at {} sent something that is not an order of modrun's launcher", coordinator_, address()));
+    }
+  }
+  if (!connection_->open() && !is_over_)
+    return lose(fmt::format("{} at {} is gone: {}", coordinator_, address(), connection_->why_closed()));
+  const bool silent = connection_->silence() >= kSilence;
+  if (silent == std::exchange(is_silent_, silent) || options_.node_rank == 0) return;
+  if (silent)
+    print_to(stderr, "modrun: {} at {} has not answered for {} s; it counts as gone after {} s (--node-timeout)\n",
+             coordinator_, address(), kSilence.count(), std::chrono::ceil<seconds>(options_.node_timeout).count());
+  else
+    print_to(stderr, "modrun: {} answers again\n", coordinator_);
+}
+
+void Member::on_message(const Json& message) {
+  static const std::map<std::string, Order::Kind> kKinds = {{"prepare", Order::Kind::prepare},
+                                                            {"start", Order::Kind::start},
+                                                            {"stop", Order::Kind::stop},
+                                                            {"end", Order::Kind::end},
+                                                            {"reject", Order::Kind::reject}};
+  const auto name = message.at("order").get<std::string>();
+  if (name == "welcome") {
+    coordinator_ = fmt::format("node 0 ({})", message.at("host").get<std::string>());
+    joined_ = true;
+    return;
+  }
+  if (name == "notice") return print_to(stderr, "{}", message.at("text").get<std::string>());
+  const auto kind = kKinds.find(name);
+  if (kind == kKinds.end()) return;  // of a later release
+  Order order{kind->second};
+  if (order.kind == Order::Kind::prepare || order.kind == Order::Kind::start) {
+    order.attempt = message.at("attempt").get<int64_t>();
+    order.restarts = message.at("restarts").get<int64_t>();
+    attempt_ = order.attempt + (order.kind == Order::Kind::start ? 1 : 0);
+    restarts_ = order.restarts + 1;  // of the next attempt, if it comes to that
+  }
+  if (order.kind == Order::Kind::start) {
+    order.store_port = message.at("store_port").get<uint16_t>();
+    order.prefix = message.at("prefix").get<std::string>();
+    job_ = order.job = message.at("job").get<std::string>();
+  }
+  if (order.kind == Order::Kind::end) order.well = message.at("well").get<bool>();
+  if (order.kind == Order::Kind::stop || order.kind == Order::Kind::reject)
+    order.text = message.at("text").get<std::string>();
+  if (order.kind == Order::Kind::end || order.kind == Order::Kind::reject) {
+    is_over_ = true;
+    connection_->finish();
+  }
+  orders_.push_back(std::move(order));
+}
+
+void Member::lose(const std::string& why) {
+  is_over_ = true;
+  joined_ = false;
+  connection_.reset();
+  orders_.push_back({.kind = Order::Kind::lost, .text = why});
+}
+
+void Member::rejoin() {
+  is_over_ = false;
+  has_reported_waiting_ = true;  // the launcher has
+  since_ = Coordinator::Clock::now();
+  patience_ = options_.rejoin_timeout;
+}
+
+std::optional<Order> Member::next() {
+  if (orders_.empty()) return std::nullopt;
+  Order order = std::move(orders_.front());
+  orders_.erase(orders_.begin());
+  return order;
+}
+
+void Member::report(const Json& message) {
+  if (connection_)
+    connection_->send(message);
+  else
+    reports_.push_back(message);
+}
+
+void Member::report_ready() { report({{"report", "ready"}}); }
+void Member::report_failed(const std::string& summary) { report({{"report", "failed"}, {"text", summary}}); }
+void Member::report_ended(bool well) { report({{"report", "ended"}, {"well", well}}); }
+void Member::report_rejected(const std::string& why) { report({{"report", "rejected"}, {"text", why}}); }
+
+}  // namespace modular

@@ -1,0 +1,158 @@
+// How the launchers of a job on several machines act as one. Node 0's launcher coordinates: each launcher, its own
+// included, is a member that connects to it, does what it orders, and reports what becomes of the ranks on its machine.
+//
+//   member to coordinator   hello, ready, failed, ended, rejected
+//   coordinator to member   welcome, prepare, start, stop, end, reject, notice
+//
+// The ranks of an attempt start once all members are ready for it. An attempt ends when all ranks have ended; after a
+// failure, a lost machine included, all members stop their ranks, and either begin another attempt or end.
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/launch/connection.h"
+#include "runtime/launch/launcher.h"
+
+namespace modular {
+
+/// Random text of 128 bits, as no other job has.
+std::string random_name();
+
+/// Node 0's part. Everything happens in step(), which does not wait.
+class Coordinator {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Listens on options.master_port. `store_port` is that of the store that ranks meet through. Throws
+  /// std::runtime_error if the port cannot be opened.
+  Coordinator(const LaunchOptions& options, uint16_t store_port);
+  ~Coordinator();
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+
+  void add_descriptors(std::vector<pollfd>& events) const;
+  /// Accepts members, reads their reports, and gives orders.
+  void step();
+  /// Whether the job has ended, and all who took part, or were to, have heard it.
+  bool finished() const {
+    const bool is_heard = rejection_.empty() || static_cast<int64_t>(heard_.size()) == options_.nodes;
+    return phase_ == Phase::ending && peers_.empty() && is_heard;
+  }
+
+ private:
+  enum class Phase { gathering, preparing, running, stopping, ending };
+
+  /// A connection, a member's once it has said hello.
+  struct Peer {
+    Connection connection;
+    Clock::time_point since = Clock::now();
+    std::optional<int64_t> node;
+    std::string host;
+    int64_t process = 0;
+    bool ready = false, ended = false, stopped_well = true, silent = false, leaving = false;
+  };
+
+  void accept_peers();
+  void read(Peer& peer);
+  void on_hello(Peer& peer, const nlohmann::json& hello);
+  void drop_closed();
+  void watch_silence();
+  void decide();
+
+  void give(const nlohmann::json& order);
+  void stop(const std::string& summary);
+  void gather();
+  void finish(bool well);
+  void reject_all(const std::string& why);
+  void reject(Peer& peer, const std::string& why);
+
+  Peer* member(int64_t node);
+  bool all_members(bool Peer::* holds) const;
+  std::string missing() const;
+  std::string name_of(const Peer& peer) const;
+
+  const LaunchOptions& options_;
+  const uint16_t store_port_;
+  const std::string prefix_ = random_name();
+  int listener_ = -1;
+  std::vector<Peer> peers_;
+  Phase phase_ = Phase::gathering;
+  std::string job_;       // random, for all attempts
+  int64_t attempt_ = 0;   // of starting all ranks
+  int64_t restarts_ = 0;  // after failures; more than attempts where a machine was lost before the start
+  Clock::time_point phase_began_ = Clock::now();
+  bool has_reported_waiting_ = false;
+  std::string rejection_;    // of the whole job
+  std::set<int64_t> heard_;  // the nodes that know of it
+};
+
+/// An order of the coordinator, or that it is lost.
+struct Order {
+  enum class Kind { prepare, start, stop, end, reject, lost };
+  Kind kind;
+  int64_t attempt = 0, restarts = 0;  // of prepare and start
+  uint16_t store_port = 0;            // of start: at node 0
+  std::string prefix, job;            // of start: of the ranks' keys in the store, and the job's name
+  bool well = false;                  // of end: no rank of the job failed
+  std::string text;                   // of stop, reject and lost: the reason, as lines to print
+};
+
+/// A launcher's connection to the coordinator. Nothing waits but the poll() of the caller.
+class Member {
+ public:
+  explicit Member(const LaunchOptions& options);
+  ~Member();
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  void add_descriptors(std::vector<pollfd>& events) const;
+  /// Connects where it is not connected, and reads orders.
+  void step();
+  /// The next order that has arrived.
+  std::optional<Order> next();
+  /// Whether the coordinator knows of this launcher.
+  bool joined() const { return joined_; }
+  /// Whether this launcher has taken part in an attempt.
+  bool has_started() const { return !job_.empty(); }
+  /// Whether no order will follow.
+  bool is_over() const { return is_over_; }
+
+  void report_ready();
+  /// A rank of this machine failed: `summary` as all machines print it.
+  void report_failed(const std::string& summary);
+  /// All ranks of this machine have ended, or it had none: `well` if none failed.
+  void report_ended(bool well);
+  /// This machine cannot take part.
+  void report_rejected(const std::string& why);
+  /// After an order `lost`: connects again, within options.rejoin_timeout, for the next attempt.
+  void rejoin();
+
+ private:
+  void connect();
+  void report(const nlohmann::json& message);
+  void on_message(const nlohmann::json& message);
+  void lose(const std::string& why);
+  std::string address() const;
+
+  const LaunchOptions& options_;
+  std::optional<Connection> connection_;
+  int connecting_ = -1;
+  int64_t tries_ = 0;
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now(), tried_at_ = {};
+  std::chrono::milliseconds patience_;
+  bool has_reported_waiting_ = false, is_silent_ = false, is_over_ = false, joined_ = false;
+  std::string coordinator_ = "node 0", job_;
+  int64_t attempt_ = 0, restarts_ = 0;
+  std::vector<Order> orders_;
+  std::vector<nlohmann::json> reports_;  // to send once connected
+};
+
+}  // namespace modular

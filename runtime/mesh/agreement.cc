@@ -1,0 +1,132 @@
+#include "runtime/mesh/agreement.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+
+namespace modular {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::json;
+using std::chrono::milliseconds;
+
+const std::string kSettings = "settings of rank 0", kDifference = "settings differ", kRejected = "rejected rank",
+                  kMet = "met", kHeard = "heard of a rejected rank";
+constexpr auto kLook = std::chrono::seconds(1);  // for a rejected rank, while others are waited for
+constexpr auto kReport = std::chrono::seconds(20);
+
+std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+/// The value of a key; nothing where there is none.
+std::optional<std::string> value_of(const Store& store, const std::string& key) {
+  if (!store->check({key})) return std::nullopt;
+  const std::vector<uint8_t> bytes = store->get(key);
+  return std::string(bytes.begin(), bytes.end());
+}
+
+std::string here(int64_t rank) { return fmt::format("rank {} is here", rank); }
+
+/// Throws where a rank was rejected.
+void check_rejected(const Store& store) {
+  const auto why = value_of(store, kRejected);
+  if (!why) return;
+  store->add(kHeard, 1);
+  throw std::runtime_error(*why);
+}
+
+/// Waits for `key`. Throws where a rank is rejected meanwhile, or naming the ranks that have not come.
+void await(const Store& store, const Environment& environment, const std::string& key, milliseconds timeout) {
+  for (const auto deadline = Clock::now() + timeout;;) {
+    check_rejected(store);
+    try {
+      store->wait({key}, std::min<milliseconds>(kLook, timeout));
+      return;
+    } catch (const c10::DistError&) {
+      if (store->check({key})) return;
+    }
+    if (Clock::now() < deadline) continue;
+    std::vector<int64_t> missing;
+    for (int64_t rank = 0; rank < environment.world_size; ++rank)
+      if (!store->check({here(rank)})) missing.push_back(rank);
+    throw std::runtime_error(fmt::format("rank {} has waited {} s for rank{} {} to join the job", environment.rank,
+                                         std::chrono::ceil<std::chrono::seconds>(timeout).count(),
+                                         missing.size() == 1 ? "" : "s", fmt::join(missing, ", ")));
+  }
+}
+
+/// The first difference from rank 0's settings as a sentence, or nothing.
+std::string difference(const Environment& environment, const ResolvedSettings& settings, const std::string& of_first) {
+  const Json first = Json::parse(of_first, nullptr, /*allow_exceptions=*/false);
+  if (!first.is_object() || !first.contains("host") || !first.contains("settings"))
+    return "the job's store holds something that is not rank 0's settings: is another job using it?";
+  const auto theirs = first.at("settings").get<ResolvedSettings>();
+  const std::string advice = "start all ranks with the same command, files and program";
+  for (size_t index = 0; index < std::max(settings.size(), theirs.size()); ++index) {
+    static const std::pair<std::string, std::string> kNone;
+    const auto& [key, value] = index < settings.size() ? settings[index] : kNone;
+    const auto& [their_key, their_value] = index < theirs.size() ? theirs[index] : kNone;
+    if (key == their_key && value == their_value) continue;
+    const bool same_key = key == their_key;
+    return fmt::format("{} is {} on rank {} ({}), and {} on rank 0 ({}): {}", key.empty() ? their_key : key,
+                       key.empty() ? "not set" : value, environment.rank, host_name(),
+                       same_key || key.empty() ? their_value : "not set", first.at("host").get<std::string>(), advice);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+void agree(const Store& store, const Environment& environment, const ResolvedSettings& settings, milliseconds timeout) {
+  try {
+    store->set(here(environment.rank), bytes_of(host_name()));
+    if (environment.rank == 0) {
+      const Json own = {{"host", host_name()}, {"settings", settings}};
+      store->set(kSettings, bytes_of(own.dump(-1, ' ', false, Json::error_handler_t::replace)));
+    } else {
+      await(store, environment, kSettings, timeout);
+      const std::string sentence = difference(environment, settings, value_of(store, kSettings).value_or(""));
+      if (!sentence.empty()) store->compareSet(kDifference, {}, bytes_of(sentence));
+    }
+    await(store, environment, arrive(store, kMet, environment.world_size), timeout);
+    if (const auto sentence = value_of(store, kDifference)) throw std::runtime_error(*sentence);
+  } catch (const c10::Error& error) {
+    throw std::runtime_error(fmt::format("rank {} has lost the job's store at {}:{}: {}", environment.rank,
+                                         environment.master_addr, environment.master_port,
+                                         error.what_without_backtrace()));
+  }
+}
+
+void report_rejected_rank(const Environment& environment, const std::string& why) {
+  try {
+    const Store store = connect_store(environment, kReport);
+    const std::string sentence = fmt::format("rank {} ({}): {}", environment.rank, host_name(), why);
+    store->compareSet(kRejected, {}, bytes_of(sentence));
+    const bool hosts = environment.rank == 0 && !environment.launcher_hosts_store;
+    for (const auto deadline = Clock::now() + kReport; hosts && Clock::now() < deadline;) {
+      if (store->add(kHeard, 0) >= environment.world_size - 1) return;
+      try {
+        store->wait({"no rank sets this key"}, milliseconds(100));
+      } catch (const c10::DistError&) {
+        continue;
+      }
+    }
+    if (!hosts) store->add(kHeard, 1);
+  } catch (const std::exception&) {
+    return;  // no rank waits where there is no store
+  }
+}
+
+}  // namespace modular
