@@ -1,6 +1,7 @@
 #include "runtime/launch/failure.h"
 
 #include <c10/util/Exception.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/mesh/collectives.h"
+#include "runtime/mesh/machine_watch.h"
 #include "runtime/mesh/status.h"
 
 namespace modular {
@@ -26,19 +28,25 @@ std::string place_in(const std::string& text) {
   return text.substr(at + 4, text.find_first_of(" \n", at + 4) - at - 4);
 }
 
+int64_t now() {
+  using namespace std::chrono;
+  return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
+}
+
 FailureReport describe(const std::exception_ptr& exception) {
   FailureReport report;
   const Status status = current_status();
   report.phase = status.phase;
   report.waiting = status.waiting;
-  report.nanoseconds =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  report.nanoseconds = now();
   report.message = "terminated without an exception";
   try {
     if (exception) std::rethrow_exception(exception);
   } catch (const CollectiveError& error) {
     report.message = error.what();
     report.consequence = true;
+    if (const std::string machine = silent_machine(); !machine.empty())
+      report.message = fmt::format("{} is gone: {}", machine, report.message);
   } catch (const c10::DistError& error) {
     // c10d's own, of a thread that watches NCCL say: like the above, what another rank's end brings about.
     report.message = error.what_without_backtrace();
@@ -55,8 +63,7 @@ FailureReport describe(const std::exception_ptr& exception) {
   return report;
 }
 
-[[noreturn]] void end_rank() {
-  const FailureReport report = describe(std::current_exception());
+[[noreturn]] void end_with(const FailureReport& report) {
   if (const char* file = std::getenv("TORCHELASTIC_ERROR_FILE"); file && *file) write_failure(file, report);
   const char* rank = std::getenv("RANK");
   fflush(stdout);
@@ -68,6 +75,8 @@ FailureReport describe(const std::exception_ptr& exception) {
   fflush(stderr);
   _exit(1);
 }
+
+[[noreturn]] void terminate_rank() { end_with(describe(std::current_exception())); }
 
 std::string text_of(const Json& object, const char* key) {
   const auto found = object.find(key);
@@ -111,8 +120,13 @@ std::optional<FailureReport> read_failure(const std::string& file) {
   return report;
 }
 
+void end_rank(const std::string& why) {
+  const Status status = current_status();
+  end_with({.message = why, .phase = status.phase, .waiting = status.waiting, .nanoseconds = now()});
+}
+
 int run_rank(const std::function<int()>& body) {
-  std::set_terminate(end_rank);
+  std::set_terminate(terminate_rank);
   return body();
 }
 

@@ -24,6 +24,9 @@ void write_failure(const std::string& file, const FailureReport& report);
 /// Reads what a rank, or any program under torchelastic's conventions, left. Nothing where there is no such file.
 std::optional<FailureReport> read_failure(const std::string& file);
 
+/// Ends this process as a rank that failed for the reason `why`: reported, and without unwinding.
+[[noreturn]] void end_rank(const std::string& why);
+
 /// Runs `body` as a rank's whole work and returns its value. An exception that leaves `body` ends the process at once
 /// with status 1, without unwinding, since destructors of process groups wait for peers; it is written to the file that
 /// TORCHELASTIC_ERROR_FILE names and printed. For that no caller, up to main, may have a try block around it.

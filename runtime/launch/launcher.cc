@@ -379,7 +379,7 @@ int run_on_machines(Job& job, const std::vector<std::string>& command, const std
   Member& member = *job.member;
   int status = 0;
   int64_t restarts = 0;
-  bool is_checked = !before_first;
+  bool is_checked = !before_first, is_reported = false;  // of the last failure
   for (;;) {
     const Order order = job.await_order();
     std::string lost;
@@ -398,6 +398,7 @@ int run_on_machines(Job& job, const std::vector<std::string>& command, const std
       case Order::Kind::start: {
         restarts = order.restarts;
         if (restarts > 0) print_restart(restarts, job.options);
+        is_reported = false;
         Attempt attempt(job, order.attempt, {job.options.master_addr, order.store_port, order.prefix, order.job});
         status = attempt.run(command);
         lost = attempt.coordinator_lost();
@@ -407,11 +408,12 @@ int run_on_machines(Job& job, const std::vector<std::string>& command, const std
           return status;
         }
         member.report_ended(!attempt.failed());
+        is_reported = attempt.failed();
         break;
       }
       case Order::Kind::stop:  // another machine failed when this one's ranks had ended, or had not begun
-        print_to(stderr, "{}", order.text);
-        status = 1;
+        if (!is_reported) print_to(stderr, "{}", order.text);
+        if (status == 0) status = 1;
         member.report_ended(false);
         break;
       case Order::Kind::end:

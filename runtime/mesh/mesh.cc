@@ -89,6 +89,7 @@ Mesh::Mesh(const Environment& environment, const MeshShape& shape, const MeshOpt
     set_phase("joining the job");
     begin_heartbeat(options.frozen_after);
     store_ = connect_store(environment, options.rendezvous_timeout);
+    watch_ = MachineWatch::start(environment, options.on_lost_machine);
     ResolvedSettings settings = {{"the mesh", shape.describe()},
                                  {"the device", at::DeviceTypeName(device_.type(), /*lower_case=*/true)}};
     settings.insert(settings.end(), options.settings.begin(), options.settings.end());
@@ -102,6 +103,7 @@ Mesh::Mesh(const Environment& environment, const MeshShape& shape, const MeshOpt
 }
 
 Mesh::~Mesh() {
+  watch_.reset();
   if (!store_ || std::uncaught_exceptions() > exceptions_at_start_) return;
   try {
     for (auto& [description, group] : groups_) group->shutdown();

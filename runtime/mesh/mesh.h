@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 
 #include "runtime/mesh/agreement.h"
 #include "runtime/mesh/environment.h"
+#include "runtime/mesh/machine_watch.h"
 #include "runtime/mesh/rendezvous.h"
 
 namespace modular {
@@ -47,7 +49,8 @@ struct MeshOptions {
   MakeBackend make_backend = nullptr;  // of the device's memory; not given: Gloo on CPUs, NCCL on GPUs
   std::chrono::milliseconds rendezvous_timeout = std::chrono::minutes(5);   // for all ranks to come
   std::chrono::milliseconds collective_timeout = std::chrono::minutes(10);  // for each collective after that
-  ResolvedSettings settings;  // that all ranks have to have resolved alike
+  ResolvedSettings settings;             // that all ranks have to have resolved alike
+  MachineWatch::OnLost on_lost_machine;  // ends this process; not given: machines are not watched
   std::chrono::seconds frozen_after =
       std::chrono::seconds(30);  // without a heartbeat a rank counts as frozen; 0: never
 };
@@ -102,6 +105,7 @@ class Mesh {
   MeshOptions options_;
   at::Device device_ = at::kCPU;
   Store store_;
+  std::unique_ptr<MachineWatch> watch_;
   int exceptions_at_start_ = 0;
   std::map<std::string, ProcessGroup> groups_;
   ProcessGroup control_;

@@ -24,8 +24,8 @@ using Store = c10::intrusive_ptr<c10d::Store>;
 c10d::TCPStoreOptions loopback_store(uint16_t port);
 
 /// Connects to the job's store; rank 0 hosts it where no launcher does. Throws std::runtime_error naming the address
-/// that could not be reached within `timeout`.
-Store connect_store(const Environment& environment, std::chrono::milliseconds timeout);
+/// that could not be reached within `timeout`. With `may_host` false, another connection of a rank that has one.
+Store connect_store(const Environment& environment, std::chrono::milliseconds timeout, bool may_host = true);
 
 /// Counts this rank at `place`, a name that is new to the store. The key that is returned is there once all `ranks`
 /// have arrived: who has to know waits for it.

@@ -54,7 +54,7 @@ PreparedCommand prepare(const Arguments& arguments, const Environment& place) {
   return commands.at(arguments.command)(arguments, place);
 }
 
-int refuse(const char* sentence, const LaunchCommandLine& launch) {
+int refuse(const char* sentence, const LaunchCommandLine& launch, const Environment& environment) {
   // Under torchrun all ranks find the same: one of them says it. Where another one finds more, its launcher does.
   const char* local_rank = std::getenv("LOCAL_RANK");
   const char* const file = std::getenv("TORCHELASTIC_ERROR_FILE");
@@ -63,6 +63,8 @@ int refuse(const char* sentence, const LaunchCommandLine& launch) {
   else if (file && *file)
     write_failure(file, {.message = sentence, .phase = "checking the run"});
   if (launch.needs_launcher()) report_rejection(launch.options, sentence);
+  if (const auto& rank = environment; rank.world_size > 1 && rank.store_prefix.empty())
+    report_rejected_rank(rank, sentence);
   return kRefused;
 }
 
@@ -109,9 +111,9 @@ Start start(const std::vector<std::string>& words) {
       if (!result.command.note.empty()) fmt::print("{}\n", result.command.note);
     }
   } catch (const c10::Error& error) {
-    result.status = refuse(error.what_without_backtrace(), result.launch);
+    result.status = refuse(error.what_without_backtrace(), result.launch, result.environment);
   } catch (const std::exception& error) {
-    result.status = refuse(error.what(), result.launch);
+    result.status = refuse(error.what(), result.launch, result.environment);
   }
   return result;
 }
@@ -126,6 +128,7 @@ int run(const std::vector<std::string>& words) {
   cpu::keep_freed_memory();
   install_fused_functions();
   return run_rank([&, &environment = environment, &command = command] {
+    command.options.on_lost_machine = [](const std::string& sentence) { end_rank(sentence); };
     Mesh mesh(environment, command.mesh, command.options);
     return command.run(mesh);
   });

@@ -1,0 +1,198 @@
+#include "runtime/mesh/machine_watch.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "runtime/mesh/agreement.h"
+#include "runtime/mesh/print.h"
+#include "runtime/mesh/rendezvous.h"
+
+namespace modular {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr auto kBeat = milliseconds(500);
+constexpr auto kSilence = milliseconds(2500);  // after which a machine is reported
+constexpr auto kGone = seconds(15);            // after which it ends the job, and at once where a collective has failed
+constexpr auto kVerdict = milliseconds(4500);  // for silent_machine()
+
+const std::string kMachines = "machines", kSilent = "silent machine";
+
+std::string name_key(int64_t machine) { return fmt::format("machine {}", machine); }
+std::string beat_key(int64_t machine) { return fmt::format("beat of machine {}", machine); }
+
+std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+}  // namespace
+
+struct MachineWatch::State {
+  Environment environment;
+  OnLost on_lost;
+  pid_t launcher = getppid();
+  std::atomic<bool> over = false;
+
+  std::mutex mutex;                           // of what follows
+  std::string silent;                         // the machine, as a phrase; empty while all show signs of life
+  Clock::time_point silent_since;             // when that began, or would have begun
+  Clock::time_point answered = Clock::now();  // when the store last answered
+
+  void set_silent(const std::string& machine, Clock::time_point since) {
+    const std::lock_guard lock(mutex);
+    if (machine == silent) return;
+    if (!over && !machine.empty() && environment.local_rank == 0 && Clock::now() - since < kGone)
+      print_to(stderr, "rank {}: {} has shown no sign of life for {:.0f} s; it counts as gone after {} s\n",
+               environment.rank, machine, std::chrono::duration<double>(Clock::now() - since).count(), kGone.count());
+    silent = machine;
+    silent_since = since;
+  }
+
+  std::string store_machine() const {
+    return fmt::format("rank 0's machine ({}), which holds the job's store,", environment.master_addr);
+  }
+
+  /// Talks to the store, for as long as that answers.
+  void beat();
+  /// Rank 0's part: looks for the machine that has been silent for longest.
+  void look_at_machines(c10d::Store& store);
+  /// Decides, on a thread that waits for nothing else.
+  void judge();
+
+  struct Seen {
+    std::string name;
+    std::vector<uint8_t> beat;
+    Clock::time_point changed = Clock::now();
+  };
+  std::map<int64_t, Seen> machines;  // on rank 0, of its thread alone
+};
+
+namespace {
+std::mutex watched_mutex;
+std::weak_ptr<MachineWatch::State> watched;
+}  // namespace
+
+void MachineWatch::State::look_at_machines(c10d::Store& store) {
+  const int64_t count = store.add(kMachines, 0);
+  std::vector<std::string> keys;
+  for (int64_t machine = 1; machine <= count; ++machine) keys.push_back(beat_key(machine));
+  if (!store.check(keys)) return;  // one has just come
+  const auto beats = store.multiGet(keys);
+  const Seen* oldest = nullptr;
+  for (int64_t machine = 1; machine <= count; ++machine) {
+    Seen& seen = machines[machine];
+    if (seen.name.empty()) seen.name = text_of(store.get(name_key(machine)));
+    if (const auto& beat = beats[static_cast<size_t>(machine - 1)]; beat != seen.beat) {
+      seen.beat = beat;
+      seen.changed = Clock::now();
+    }
+    if (!oldest || seen.changed < oldest->changed) oldest = &seen;
+  }
+  const bool is_silent = oldest && Clock::now() - oldest->changed > kSilence;
+  set_silent(is_silent ? oldest->name : "", oldest ? oldest->changed : Clock::now());
+  const std::string found = is_silent ? oldest->name : "";
+  store.set(kSilent, std::vector<uint8_t>(found.begin(), found.end()));
+}
+
+void MachineWatch::State::beat() {
+  std::optional<int64_t> machine;
+  try {
+    const Store store = connect_store(environment, std::chrono::minutes(5), /*may_host=*/false);
+    for (int64_t count = 0; !over; ++count, std::this_thread::sleep_for(kBeat)) {
+      if (environment.local_rank == 0) {
+        if (!machine) {
+          machine = store->add(kMachines, 1);
+          const int64_t first = environment.rank, last = first + environment.local_world_size - 1;
+          const std::string name = first == last ? fmt::format("{} (rank {})", host_name(), first)
+                                                 : fmt::format("{} (ranks {} to {})", host_name(), first, last);
+          store->set(name_key(*machine), std::vector<uint8_t>(name.begin(), name.end()));
+        }
+        const std::string number = std::to_string(count);
+        store->set(beat_key(*machine), std::vector<uint8_t>(number.begin(), number.end()));
+      }
+      if (environment.rank == 0) {
+        look_at_machines(*store);
+      } else if (store->check({kSilent})) {
+        const std::string found = text_of(store->get(kSilent));
+        set_silent(found, Clock::now() - kSilence);
+      }
+      const std::lock_guard lock(mutex);
+      answered = Clock::now();
+    }
+  } catch (const std::exception&) {
+    if (!over)
+      set_silent(store_machine(), Clock::now() - kGone);  // the connection is closed: there is nothing to wait for
+  }
+}
+
+void MachineWatch::State::judge() {
+  for (; !over; std::this_thread::sleep_for(kBeat)) {
+    if (getppid() != launcher) {
+      if (!over) on_lost("the launcher of this machine's ranks has ended without a word");
+      return;
+    }
+    std::string lost;
+    {
+      const std::lock_guard lock(mutex);
+      const auto unanswered = Clock::now() - answered;
+      if (unanswered > kGone) lost = store_machine();
+      if (!silent.empty() && Clock::now() - silent_since > kGone) lost = silent;
+    }
+    if (lost.empty() || over) continue;
+    on_lost(fmt::format("{} is gone", lost));
+    return;
+  }
+}
+
+std::unique_ptr<MachineWatch> MachineWatch::start(const Environment& environment, OnLost on_lost) {
+  if (environment.one_machine() || !environment.store_prefix.empty() || !on_lost) return nullptr;
+  auto state = std::make_shared<State>();
+  state->environment = environment;
+  state->on_lost = std::move(on_lost);
+  {
+    const std::lock_guard lock(watched_mutex);
+    watched = state;
+  }
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the other threads
+  std::thread([state] { state->beat(); }).detach();
+  std::thread([state] { state->judge(); }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return std::unique_ptr<MachineWatch>(new MachineWatch(std::move(state)));
+}
+
+MachineWatch::~MachineWatch() { state_->over = true; }
+
+std::string silent_machine() {
+  std::shared_ptr<MachineWatch::State> state;
+  {
+    const std::lock_guard lock(watched_mutex);
+    state = watched.lock();
+  }
+  if (!state || state->over) return {};
+  std::string found;
+  for (const auto deadline = Clock::now() + kVerdict; found.empty() && Clock::now() < deadline;) {
+    std::this_thread::sleep_for(milliseconds(100));
+    const std::lock_guard lock(state->mutex);
+    found = state->silent;
+    if (found.empty() && Clock::now() - state->answered > kSilence + kBeat) found = state->store_machine();
+  }
+  // The others are to read it from the store, which may end with this rank.
+  if (!found.empty() && state->environment.rank == 0) std::this_thread::sleep_for(2 * kBeat);
+  return found;
+}
+
+}  // namespace modular
