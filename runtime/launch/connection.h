@@ -39,11 +39,12 @@ class Connection {
   /// Events to poll the descriptor for.
   short events() const;
 
+  /// Closes it for the reason `why`.
+  void close(std::string why);
   /// Ends the sending direction once everything queued is written, so that the other side reads all of it.
   void finish();
 
  private:
-  void close(std::string why);
   void write_queued();
 
   int socket_ = -1;

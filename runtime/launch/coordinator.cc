@@ -28,7 +28,8 @@ constexpr auto kHello = seconds(10);   // within which a connection has to say w
 constexpr auto kSilence = seconds(3);  // after which a machine is reported not to answer
 constexpr auto kWaiting = seconds(3);  // after which members that are missing are reported
 constexpr auto kStop = seconds(20);    // for members to stop their ranks
-constexpr size_t kStrangers = 64;      // connections that are not yet members
+constexpr const char* kNoReport = "it sent something that is not a report of modrun's launcher";
+constexpr size_t kStrangers = 64;  // connections that are not yet members
 constexpr auto kBetweenTries = milliseconds(200);
 constexpr auto kOneTry = seconds(5);  // to connect, before the next
 
@@ -90,8 +91,7 @@ void Coordinator::read(Peer& peer) {
       if (report == "hello") {
         on_hello(peer, message);
       } else if (!peer.node) {
-        peer.leaving = true;
-        peer.connection.finish();
+        peer.connection.close(kNoReport);
       } else if (report == "ready") {
         peer.ready = true;
       } else if (report == "failed") {
@@ -106,8 +106,7 @@ void Coordinator::read(Peer& peer) {
         others_wait ? reject_all(fmt::format("{}: {}", name_of(peer), why)) : reject(peer, why);
       }
     } catch (const Json::exception&) {
-      peer.leaving = true;
-      peer.connection.finish();
+      peer.connection.close(kNoReport);
     }
   }
 }
@@ -127,7 +126,12 @@ void Coordinator::on_hello(Peer& peer, const Json& hello) {
         "each machine, but for --node-rank",
         node, peer.host, flag, theirs, host_name(), ours);
     // A job that waits for this machine would wait in vain.
-    is_waiting ? reject_all(why) : reject(peer, why);
+    if (is_waiting) {
+      heard_.insert(node);
+      reject_all(why);
+    } else {
+      reject(peer, why);
+    }
   };
   for (const auto& [flag, key, ours] : {std::tuple("--nnodes", "nodes", options_.nodes),
                                         std::tuple("--nproc-per-node", "ranks", options_.ranks_per_node),
@@ -247,6 +251,20 @@ void Coordinator::decide() {
     case Phase::ending:
       return;
   }
+}
+
+bool Coordinator::finished() const {
+  const bool has_peers = std::ranges::any_of(peers_, [](const Peer& peer) { return peer.node || peer.leaving; });
+  return phase_ == Phase::ending && !has_peers && unheard().empty();
+}
+
+std::string Coordinator::unheard() const {
+  // After the start all machines know each other: who is not here is lost.
+  if (rejection_.empty() || restarts_ > 0) return {};
+  std::vector<int64_t> nodes;
+  for (int64_t node = 0; node < options_.nodes; ++node)
+    if (!heard_.contains(node)) nodes.push_back(node);
+  return nodes.empty() ? "" : names_of(nodes);
 }
 
 void Coordinator::give(const Json& order) {

@@ -42,10 +42,9 @@ class Coordinator {
   /// Accepts members, reads their reports, and gives orders.
   void step();
   /// Whether the job has ended, and all who took part, or were to, have heard it.
-  bool finished() const {
-    const bool is_heard = rejection_.empty() || static_cast<int64_t>(heard_.size()) == options_.nodes;
-    return phase_ == Phase::ending && peers_.empty() && is_heard;
-  }
+  bool finished() const;
+  /// The machines that are yet to hear that the job is rejected, as they have not joined: "nodes 1, 2", or nothing.
+  std::string unheard() const;
 
  private:
   enum class Phase { gathering, preparing, running, stopping, ending };

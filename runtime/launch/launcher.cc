@@ -45,7 +45,9 @@ constexpr milliseconds kTick = milliseconds(250);
 // For the other launchers to hear how the job ended.
 constexpr milliseconds kOthersLeave = std::chrono::seconds(10);
 // For launchers that are yet to come to hear that the job is rejected.
-constexpr milliseconds kOthersJoin = std::chrono::seconds(20);
+constexpr milliseconds kOthersJoin = std::chrono::seconds(10);
+
+constexpr milliseconds kLongWait = std::chrono::seconds(1);  // which the user should know of
 
 constexpr int kCannotStart = 2;
 
@@ -143,10 +145,15 @@ struct Job {
   /// On node 0, stays until the other launchers have heard how the job ended, at most `timeout`; elsewhere, until
   /// node 0's has heard of this launcher's report.
   void leave(milliseconds timeout) {
-    const auto deadline = Clock::now() + timeout;
+    const auto begin = Clock::now();
+    bool is_reported = false;
     const auto has_left = [&] { return coordinator ? coordinator->finished() : !member || member->is_over(); };
-    while (!has_left() && Clock::now() < deadline) {
+    while (!has_left() && Clock::now() - begin < timeout) {
       wait({{signals.descriptor(), POLLIN, 0}}, kTick);
+      if (coordinator && Clock::now() - begin > kLongWait && !std::exchange(is_reported, true))
+        if (const std::string others = coordinator->unheard(); !others.empty())
+          print_to(stderr, "modrun: waiting up to {} s to report this to {}\n",
+                   std::chrono::ceil<std::chrono::seconds>(timeout).count(), others);
       if (const auto signal = signals.next(); signal && asks_to_end(*signal)) return;
     }
   }

@@ -28,6 +28,7 @@ class Rank {
 
   int64_t number() const { return number_; }
   bool running() const { return pid_ > 0 && !ended_; }
+  pid_t process() const { return pid_; }
   int end_descriptor() const { return end_; }
   /// Whether its output goes to a file.
   bool has_log() const { return output_ != Output::inherited; }

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
+#include <thread>
 
 namespace modular {
 namespace {
@@ -19,7 +20,7 @@ using std::chrono::milliseconds;
 
 const std::string kSettings = "settings of rank 0", kDifference = "settings differ", kRejected = "rejected rank",
                   kMet = "met", kHeard = "heard of a rejected rank";
-constexpr auto kLook = std::chrono::seconds(1);  // for a rejected rank, while others are waited for
+constexpr milliseconds kLongestPause(100);  // between two looks
 constexpr auto kReport = std::chrono::seconds(20);
 
 std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
@@ -43,14 +44,11 @@ void check_rejected(const Store& store) {
 
 /// Waits for `key`. Throws where a rank is rejected meanwhile, or naming the ranks that have not come.
 void await(const Store& store, const Environment& environment, const std::string& key, milliseconds timeout) {
-  for (const auto deadline = Clock::now() + timeout;;) {
+  const auto deadline = Clock::now() + timeout;
+  // c10d's own wait reports each second on the terminal, and hears of nothing else.
+  for (milliseconds pause(1); !store->check({key}); pause = std::min(2 * pause, kLongestPause)) {
     check_rejected(store);
-    try {
-      store->wait({key}, std::min<milliseconds>(kLook, timeout));
-      return;
-    } catch (const c10::DistError&) {
-      if (store->check({key})) return;
-    }
+    std::this_thread::sleep_for(pause);
     if (Clock::now() < deadline) continue;
     std::vector<int64_t> missing;
     for (int64_t rank = 0; rank < environment.world_size; ++rank)
@@ -64,9 +62,14 @@ void await(const Store& store, const Environment& environment, const std::string
 /// The first difference from rank 0's settings as a sentence, or nothing.
 std::string difference(const Environment& environment, const ResolvedSettings& settings, const std::string& of_first) {
   const Json first = Json::parse(of_first, nullptr, /*allow_exceptions=*/false);
-  if (!first.is_object() || !first.contains("host") || !first.contains("settings"))
+  ResolvedSettings theirs;
+  std::string their_host;
+  try {
+    first.at("settings").get_to(theirs);
+    first.at("host").get_to(their_host);
+  } catch (const Json::exception&) {
     return "the job's store holds something that is not rank 0's settings: is another job using it?";
-  const auto theirs = first.at("settings").get<ResolvedSettings>();
+  }
   const std::string advice = "start all ranks with the same command, files and program";
   for (size_t index = 0; index < std::max(settings.size(), theirs.size()); ++index) {
     static const std::pair<std::string, std::string> kNone;
@@ -76,7 +79,7 @@ std::string difference(const Environment& environment, const ResolvedSettings& s
     const bool same_key = key == their_key;
     return fmt::format("{} is {} on rank {} ({}), and {} on rank 0 ({}): {}", key.empty() ? their_key : key,
                        key.empty() ? "not set" : value, environment.rank, host_name(),
-                       same_key || key.empty() ? their_value : "not set", first.at("host").get<std::string>(), advice);
+                       same_key || key.empty() ? their_value : "not set", their_host, advice);
   }
   return {};
 }
@@ -115,15 +118,10 @@ void report_rejected_rank(const Environment& environment, const std::string& why
     const std::string sentence = fmt::format("rank {} ({}): {}", environment.rank, host_name(), why);
     store->compareSet(kRejected, {}, bytes_of(sentence));
     const bool hosts = environment.rank == 0 && !environment.launcher_hosts_store;
-    for (const auto deadline = Clock::now() + kReport; hosts && Clock::now() < deadline;) {
-      if (store->add(kHeard, 0) >= environment.world_size - 1) return;
-      try {
-        store->wait({"no rank sets this key"}, milliseconds(100));
-      } catch (const c10::DistError&) {
-        continue;
-      }
-    }
     if (!hosts) store->add(kHeard, 1);
+    const auto deadline = Clock::now() + kReport;
+    while (hosts && store->add(kHeard, 0) < environment.world_size - 1 && Clock::now() < deadline)
+      std::this_thread::sleep_for(kLongestPause);
   } catch (const std::exception&) {
     return;  // no rank waits where there is no store
   }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -30,7 +31,9 @@ constexpr auto kSilence = milliseconds(2500);  // after which a machine is repor
 constexpr auto kGone = seconds(15);            // after which it ends the job, and at once where a collective has failed
 constexpr auto kVerdict = milliseconds(4500);  // for silent_machine()
 
-const std::string kMachines = "machines", kSilent = "silent machine";
+constexpr auto kFarewell = seconds(1);  // for the store to take it
+
+const std::string kMachines = "machines", kSilent = "silent machine", kLeft = "left";
 
 std::string name_key(int64_t machine) { return fmt::format("machine {}", machine); }
 std::string beat_key(int64_t machine) { return fmt::format("beat of machine {}", machine); }
@@ -45,7 +48,9 @@ struct MachineWatch::State {
   pid_t launcher = getppid();
   std::atomic<bool> over = false;
 
-  std::mutex mutex;                           // of what follows
+  std::mutex mutex;  // of what follows
+  std::condition_variable changed;
+  bool has_left = false;                      // the store knows, or is gone
   std::string silent;                         // the machine, as a phrase; empty while all show signs of life
   Clock::time_point silent_since;             // when that began, or would have begun
   Clock::time_point answered = Clock::now();  // when the store last answered
@@ -62,6 +67,12 @@ struct MachineWatch::State {
 
   std::string store_machine() const {
     return fmt::format("rank 0's machine ({}), which holds the job's store,", environment.master_addr);
+  }
+
+  /// Between two beats; shorter at the end.
+  void sleep() {
+    std::unique_lock lock(mutex);
+    changed.wait_for(lock, kBeat, [this] { return over.load(); });
   }
 
   /// Talks to the store, for as long as that answers.
@@ -98,7 +109,8 @@ void MachineWatch::State::look_at_machines(c10d::Store& store) {
       seen.beat = beat;
       seen.changed = Clock::now();
     }
-    if (!oldest || seen.changed < oldest->changed) oldest = &seen;
+    const bool has_left = text_of(seen.beat) == kLeft;
+    if (!has_left && (!oldest || seen.changed < oldest->changed)) oldest = &seen;
   }
   const bool is_silent = oldest && Clock::now() - oldest->changed > kSilence;
   set_silent(is_silent ? oldest->name : "", oldest ? oldest->changed : Clock::now());
@@ -110,7 +122,7 @@ void MachineWatch::State::beat() {
   std::optional<int64_t> machine;
   try {
     const Store store = connect_store(environment, std::chrono::minutes(5), /*may_host=*/false);
-    for (int64_t count = 0; !over; ++count, std::this_thread::sleep_for(kBeat)) {
+    for (int64_t count = 0; !over; ++count, sleep()) {
       if (environment.local_rank == 0) {
         if (!machine) {
           machine = store->add(kMachines, 1);
@@ -131,14 +143,18 @@ void MachineWatch::State::beat() {
       const std::lock_guard lock(mutex);
       answered = Clock::now();
     }
+    if (machine) store->set(beat_key(*machine), std::vector<uint8_t>(kLeft.begin(), kLeft.end()));
   } catch (const std::exception&) {
-    if (!over)
-      set_silent(store_machine(), Clock::now() - kGone);  // the connection is closed: there is nothing to wait for
+    // The connection is closed: there is nothing to wait for.
+    if (!over) set_silent(store_machine(), Clock::now() - kGone);
   }
+  const std::lock_guard lock(mutex);
+  has_left = true;
+  changed.notify_all();
 }
 
 void MachineWatch::State::judge() {
-  for (; !over; std::this_thread::sleep_for(kBeat)) {
+  for (; !over; sleep()) {
     if (getppid() != launcher) {
       if (!over) on_lost("the launcher of this machine's ranks has ended without a word");
       return;
@@ -174,7 +190,12 @@ std::unique_ptr<MachineWatch> MachineWatch::start(const Environment& environment
   return std::unique_ptr<MachineWatch>(new MachineWatch(std::move(state)));
 }
 
-MachineWatch::~MachineWatch() { state_->over = true; }
+MachineWatch::~MachineWatch() {
+  std::unique_lock lock(state_->mutex);
+  state_->over = true;
+  state_->changed.notify_all();
+  state_->changed.wait_for(lock, kFarewell, [this] { return state_->has_left; });
+}
 
 std::string silent_machine() {
   std::shared_ptr<MachineWatch::State> state;

@@ -29,6 +29,7 @@ void wait_in_collective(Mesh& mesh) {
 const std::map<std::string, std::function<void()>> kWays = {
     {"work", [] {}},
     {"throw", [] { throw std::runtime_error("the data file is cut off"); }},
+    {"throw-while-others-save", [] { throw std::runtime_error("the data file is cut off"); }},
     {"check", [] { TORCH_CHECK(false, "sizes differ"); }},
     {"kill", [] { kill(getpid(), SIGKILL); }},
     {"crash", [] { raise(SIGSEGV); }},
@@ -52,6 +53,12 @@ const std::map<std::string, std::function<void()>> kWays = {
        fflush(stdout);
        for (;;) pause();
      }},
+    {"hang-once",
+     [] {
+       if (std::string(std::getenv("TORCHELASTIC_RESTART_COUNT")) == "0")
+         for (;;) pause();
+     }},
+    {"stop", [] { raise(SIGSTOP); }},
     {"throw-once",
      [] {
        if (std::string(std::getenv("TORCHELASTIC_RESTART_COUNT")) == "0") throw std::runtime_error("the first attempt");
@@ -77,14 +84,19 @@ int run(const std::string& way, int64_t misbehaving_rank) {
   MeshShape shape;
   shape[Axis::dp_shard] = environment.world_size;
   const char* timeout = std::getenv("PROBE_TIMEOUT_MS");
-  Mesh mesh(
-      environment, shape,
-      {.device = at::kCPU, .collective_timeout = std::chrono::milliseconds(timeout ? std::atoi(timeout) : 60000)});
+  Mesh mesh(environment, shape,
+            {.device = at::kCPU,
+             .collective_timeout = std::chrono::milliseconds(timeout ? std::atoi(timeout) : 60000),
+             .on_lost_machine = [](const std::string& sentence) { end_rank(sentence); }});
   wait_in_collective(mesh);
   printf("rank %d of %d is up, %s threads\n", static_cast<int>(mesh.rank()), static_cast<int>(mesh.world_size()),
          std::getenv("OMP_NUM_THREADS"));
   fflush(stdout);
   set_phase("step 3");
+  if (way == "throw-while-others-save" && mesh.rank() != misbehaving_rank) {
+    signal(SIGTERM, [](int) { _exit(128 + SIGTERM); });
+    for (;;) pause();
+  }
   if (way == "backend-fails-first") fail_after_the_backend(mesh, [&] { wait_in_collective(mesh); });
   if (mesh.rank() == misbehaving_rank || misbehaving_rank < 0) kWays.at(way)();
   wait_in_collective(mesh);

@@ -20,6 +20,7 @@
 
 #include "runtime/launch/failure.h"
 #include "runtime/launch/process.h"
+#include "tests/launch/launch_fixture.h"
 #include "tests/support/programs.h"
 
 namespace modular {
@@ -27,34 +28,9 @@ namespace {
 
 using testing::await_output;
 using testing::children_of;
-using testing::end_of_program;
 using testing::Ended;
 using testing::free_port;
-using testing::start_program;
 using testing::Started;
-
-class LaunchTest : public ::testing::Test {
- protected:
-  LaunchTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "launch-test-XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~LaunchTest() override { std::filesystem::remove_all(folder_); }
-
-  Started start(const std::vector<std::string>& command, std::vector<std::string> variables = {}) {
-    variables.push_back("TMPDIR=" + folder_);  // where logs of failed runs stay
-    return start_program(command, folder_, variables);
-  }
-
-  Started probe(std::vector<std::string> arguments, const std::vector<std::string>& variables = {}) {
-    arguments.insert(arguments.begin(), MODULAR_LAUNCH_PROBE);
-    return start(arguments, variables);
-  }
-
-  static Ended end(const Started& run) { return end_of_program(run); }
-
-  std::string folder_;
-};
 
 TEST_F(LaunchTest, RunsAllRanksAndShowsOnlyTheFirst) {
   const Ended ended = end(probe({"--nproc-per-node", "2", "work", "0"}));
@@ -118,6 +94,38 @@ TEST_F(LaunchTest, ACrashIsNamed) {
   const Ended ended = end(probe({"--nproc-per-node", "2", "crash", "0"}, {"ASAN_OPTIONS=handle_segv=0"}));
   EXPECT_EQ(ended.status, 139);
   EXPECT_EQ(ended.last(0), "  why:   killed by SIGSEGV (Segmentation fault)") << ended.output;
+}
+
+TEST_F(LaunchTest, AStoppedRankIsFrozenAndEndsTheJob) {
+  const Ended ended = end(probe({"--nproc-per-node", "3", "stop", "1"}));
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_EQ(ended.last(3), "modrun: rank 1 of 3 is frozen; the job was stopped") << ended.output;
+  EXPECT_EQ(ended.last(1), "  where: step 3");
+  EXPECT_EQ(ended.last(0), "  why:   its process is stopped, as by SIGSTOP");
+}
+
+TEST_F(LaunchTest, KeysOfAJobHaveAPrefixThatAStrangerCannotGuess) {
+  // Gloo's keys of the first group, as they would be without one.
+  const Started run = probe({"--nproc-per-node", "2", "hang", "0"});
+  await_output(run, "is up");
+  std::string port;
+  for (const pid_t rank : children_of(run.pid)) {
+    std::ifstream environment(fmt::format("/proc/{}/environ", rank));
+    for (std::string variable; std::getline(environment, variable, '\0');)
+      if (variable.starts_with("MASTER_PORT=")) port = variable.substr(12);
+  }
+  ASSERT_FALSE(port.empty());
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(std::stoi(port));
+  options.waitWorkers = false;
+  const auto store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  for (const std::string& key : store->listKeys()) {
+    if (key.starts_with("init/")) continue;  // of the store itself
+    EXPECT_GE(key.find_first_not_of("0123456789abcdef"), 32U) << key;
+  }
+  EXPECT_FALSE(store->check({"attempt_0/dp_shard:0/cpu/0/rank_0"}));
+  kill(run.pid, SIGKILL);
+  end(run);
 }
 
 TEST_F(LaunchTest, AnExitStatusIsPassedOn) {
@@ -269,82 +277,6 @@ TEST_F(LaunchTest, LeavesNoFolderThatItDoesNotName) {
 
 TEST_F(LaunchTest, SaysThatAProgramCannotBeStarted) {
   EXPECT_THROW(start_process({"/no/such/program"}, {}, {}), std::runtime_error);
-}
-
-class NodesTest : public LaunchTest {
- protected:
-  Started node(int rank, const std::string& way, const std::string& misbehaving_rank) {
-    std::vector<std::string> arguments = {
-        "--nproc-per-node", "2",         "--nnodes",      "2",  "--node-rank", std::to_string(rank),
-        "--master-addr",    "127.0.0.1", "--master-port", port_};
-    arguments.insert(arguments.end(), restarts_.begin(), restarts_.end());
-    arguments.insert(arguments.end(), {way, misbehaving_rank});
-    return probe(arguments);
-  }
-  std::vector<std::string> restarts_;
-  const std::string port_ = std::to_string(free_port());
-};
-
-TEST_F(NodesTest, APortThatIsTakenIsRefusedInOneSentence) {
-  c10d::TCPStoreOptions options;
-  options.isServer = true;
-  options.waitWorkers = false;
-  options.port = 0;
-  const c10d::TCPStore taken("127.0.0.1", options);
-  const Ended ended = end(probe({"--nproc-per-node", "2", "--nnodes", "2", "--master-addr", "127.0.0.1",
-                                 "--master-port", std::to_string(taken.getPort()), "work", "0"}));
-  EXPECT_EQ(ended.status, 2);
-  EXPECT_EQ(ended.last(0).find("modrun: node 0 cannot listen on port "), 0U) << ended.output;
-}
-
-TEST_F(NodesTest, TwoLaunchersRunOneJob) {
-  const Started first = node(0, "work", "0"), second = node(1, "work", "0");
-  const Ended first_end = end(first), second_end = end(second);
-  EXPECT_EQ(first_end.status, 0) << first_end.output;
-  EXPECT_EQ(second_end.status, 0) << second_end.output;
-  EXPECT_NE(first_end.output.find("rank 0 of 4 is up"), std::string::npos) << first_end.output;
-}
-
-TEST_F(NodesTest, AFailureOnOneNodeIsTheLastLineOnBoth) {
-  const Started first = node(0, "throw", "3"), second = node(1, "throw", "3");
-  const Ended first_end = end(first), second_end = end(second);
-  EXPECT_NE(first_end.status, 0);
-  EXPECT_NE(second_end.status, 0);
-  EXPECT_EQ(first_end.last(0), "  why:   the data file is cut off") << first_end.output;
-  EXPECT_EQ(second_end.last(0), "  why:   the data file is cut off") << second_end.output;
-  EXPECT_EQ(second_end.last(3), "modrun: rank 3 of 4 failed; the job was stopped") << second_end.output;
-}
-
-TEST_F(NodesTest, TextOfAnotherNodeCannotCommandTheTerminal) {
-  const Started first = node(0, "throw-escapes", "3"), second = node(1, "throw-escapes", "3");
-  const Ended first_end = end(first);
-  end(second);
-  EXPECT_EQ(first_end.last(0), "  why:   ?[2Jcleared") << first_end.output;
-}
-
-TEST_F(NodesTest, BothStartTheirRanksAgain) {
-  restarts_ = {"--max-restarts", "1"};
-  const Started first = node(0, "throw-once", "3"), second = node(1, "throw-once", "3");
-  const Ended first_end = end(first), second_end = end(second);
-  EXPECT_EQ(first_end.status, 0) << first_end.output;
-  EXPECT_EQ(second_end.status, 0) << second_end.output;
-}
-
-TEST_F(NodesTest, ASignalEndsALauncherWhoseNodeZeroDoesNotAnswer) {
-  const int mute = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(std::stoi(port_)));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(bind(mute, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  ASSERT_EQ(listen(mute, 8), 0);
-  const Started run = node(1, "work", "0");
-  pollfd event = {mute, POLLIN, 0};
-  ASSERT_EQ(poll(&event, 1, 60000), 1) << "nobody connects";
-  kill(run.pid, SIGINT);
-  const Ended ended = end(run);
-  EXPECT_EQ(ended.status, 128 + SIGINT) << ended.output;
-  close(mute);
 }
 
 TEST_F(LaunchTest, SlurmStartsTheSameProgram) {
