@@ -295,6 +295,10 @@ class Attempt {
     for (Rank& rank : ranks_) rank.note_state_at_failure();
     if (first && remote_failure_.empty() && job_.member)
       job_.member->report_failed(first->summary(options_.world_size(), ranks_));
+    if (first && first->frozen()) {  // the others wait for it, as long as they may
+      print_to(stderr, "modrun: rank {} has frozen: {}\n", first->number(), first->why());
+      std::ranges::find(ranks_, first->number(), &Rank::number)->end_at_once();
+    }
     for (Rank& rank : ranks_) rank.signal(SIGTERM);
     kill_at_ = Clock::now() + options_.stop_grace;
   }

@@ -70,12 +70,12 @@ class Rank {
 
   /// The last lines of a log that was not shown, with a heading; empty otherwise.
   std::string last_output() const;
+  /// The reason why it failed.
+  std::string why() const;
   /// Which rank failed, where and why: lines for the end of the screen. `all` are the ranks of this machine.
   std::string summary(int64_t world_size, const std::vector<Rank>& all) const;
 
  private:
-  std::string why() const;
-
   int64_t number_;
   Output output_;
   std::filesystem::path log_, failure_file_, status_file_;

@@ -8,6 +8,7 @@ evenly from the start of the launcher, or of torchrun's ranks, to a little after
   terminate           SIGTERM to modrun's launcher, or to it and to all of its ranks; then `train --resume=auto`, which is disturbed as well
   terminate_torchrun  SIGTERM to a rank, to all of them or to torchrun itself; then the same
   kill                SIGKILL to a rank of `modrun --max-restarts`, which starts them again by itself; then to a rank of those
+  freeze              the same with SIGSTOP; the rank has to be named as frozen within two seconds
 
 Afterwards, at the latest: losses of all steps and the last checkpoint are those of the undisturbed run, to the bit; what was trained before a
 SIGTERM was saved; the run's folder, its checkpoints and the folder for temporary files hold nothing else; no process lives on; the exit status
@@ -274,8 +275,13 @@ def terminate(case, rng, whole, tool, torchrun):
     case.check_done(whole)
 
 
-def kill(case, rng, whole, tool):
-    """Kills ranks of a run up to three times; its launcher starts them again."""
+NAMED_WITHIN = 2.0  # seconds after a rank was stopped
+TOLERANCE = 1.0     # of that, on a machine that has other work
+
+
+def end_rank(case, rng, whole, tool, by):
+    """Kills or stops ranks of a run up to three times; its launcher starts them again."""
+    freezes = by == signal.SIGSTOP
     count = rng.randint(1, 3)
     program = case.start(case.modrun("--max-restarts", str(count)), rng.choice([(), ("--resume=auto",)]))
     expected, begin = [], time.monotonic()
@@ -289,9 +295,15 @@ def kill(case, rng, whole, tool):
             break
         rank = rng.choice(sorted(ranks))
         tool.count(where(case))
-        tool.say(f"SIGKILL to rank {rank} {where(case)}")
-        os.kill(ranks[rank], signal.SIGKILL)
+        tool.say(f"{by.name} to rank {rank} {where(case)}")
+        os.kill(ranks[rank], by)
+        stopped = time.monotonic()
         expected.append(rank)
+        while freezes and program.output().count("has frozen") <= attempt and program.process.poll() is None and time.monotonic() < stopped + 30:
+            time.sleep(0.005)
+        if freezes and (taken := time.monotonic() - stopped) > NAMED_WITHIN + TOLERANCE and program.process.poll() is None:
+            raise Wrong(f"rank {rank} was named {taken:.2f} s after it was stopped:\n{program.output()[-2000:]}")
+        tool.named.append(time.monotonic() - stopped)
         while f"starting the ranks again ({attempt + 1} of" not in program.output() and program.process.poll() is None:
             time.sleep(0.005)
         begin = time.monotonic()
@@ -299,11 +311,12 @@ def kill(case, rng, whole, tool):
     if status != 0:
         raise Wrong(f"the exit status is {status}:\n{output[-2000:]}")
     ranks = STRATEGIES[case.strategy][0]
-    named = [int(rank) for rank in re.findall(rf"^modrun: rank (\d) of {ranks} failed; the job was stopped$", output, re.MULTILINE)]
-    causes = re.findall(r"^  why:   killed by SIGKILL", output, re.MULTILINE)
+    what, why = ("is frozen", "its process is stopped") if freezes else ("failed", "killed by SIGKILL")
+    named = [int(rank) for rank in re.findall(rf"^modrun: rank (\d) of {ranks} {what}; the job was stopped$", output, re.MULTILINE)]
+    causes = re.findall(rf"^  why:   {why}", output, re.MULTILINE)
     # The last rank may have been at its end already.
     if named not in (expected, expected[:-1]) or len(causes) != len(named):
-        raise Wrong(f"ranks {expected} were killed, and {named} named, {len(causes)} of them with the cause:\n{output[-4000:]}")
+        raise Wrong(f"ranks {expected} were ended, and {named} named, {len(causes)} of them with the cause:\n{output[-4000:]}")
     case.check_left(program, lambda name: f"/{name}/" in output)  # logs of failed ranks, which are named
     case.check_done(whole)
 
@@ -311,7 +324,8 @@ def kill(case, rng, whole, tool):
 CAUSES = {
     "terminate": lambda *given: terminate(*given, torchrun=False),
     "terminate_torchrun": lambda *given: terminate(*given, torchrun=True),
-    "kill": kill,
+    "kill": lambda *given: end_rank(*given, by=signal.SIGKILL),
+    "freeze": lambda *given: end_rank(*given, by=signal.SIGSTOP),
 }
 
 
@@ -328,6 +342,7 @@ class Tool:
             (folder / f"data/{file}.txt").write_text("".join(lines))
         self.seconds, self.whole = {}, {}
         self.moments = collections.Counter()
+        self.named = []  # seconds from a rank's end to its name on the screen
 
     def undisturbed(self, strategy):
         """The run that others are compared with; how long such a run takes is known then."""
@@ -390,6 +405,8 @@ def main():
             print(f"case {number}, {strategy}, kept in {case.folder}: {what}", flush=True)
     moments = ", ".join(f"{count} {moment}" for moment, count in tool.moments.most_common())
     print(f"{arguments.cause}: {tool.moments.total()} moments ({moments}), {wrong} runs went wrong")
+    if arguments.cause == "freeze" and tool.named:
+        print(f"named after {statistics.median(tool.named):.2f} s, at most {max(tool.named):.2f} s")
     if not wrong:
         shutil.rmtree(folder)
     return 1 if wrong or not tool.moments else 0

@@ -3,8 +3,7 @@
 usage: machines.py --modrun build/ci/bin/modrun [--where loopback|namespaces] [--launcher modrun|torchrun] [--cause kill|cut|settings|rejected]
                    [--count 100] [--seed 1] [--shapes 2x1,3x2] [--only 17] [--torchrun FILE] [--verbose]
 
-A small model trains on two or three machines of one or two ranks each. A machine is a launcher on the loopback, or one in a network namespace
-with a host name of its own. Namespaces need root and `ip`; without them, only the loopback is tried.
+A small model trains on two or three machines, each a launcher on the loopback, or in a network namespace with a host name of its own.
 
   kill      SIGKILL to a launcher, and under torchrun to its ranks as well
   cut       the network of a machine is cut, in namespaces alone
@@ -12,13 +11,13 @@ with a host name of its own. Namespaces need root and `ip`; without them, only t
   rejected  one machine cannot take part: its data is missing, its flags are wrong, or its --node-rank is taken
 
 Moments are drawn evenly from the start of the first launcher, or of torchrun's ranks, to a little after the end of a run. Afterwards: no
-other machine has ended with status 0 unless the run was complete; each has named the lost machine, and no other, within 5 s; no launcher or
-rank lives on after 30 s. Under modrun some jobs have --max-restarts, and the lost machine is started again: losses and the last checkpoint are
-then those of an undisturbed run, to the bit. A case that breaks this is kept in the folder that is printed; `--only` runs it again.
+other machine ends with status 0 unless the run is complete; each names the lost machine within 5 s, and no other; no launcher or rank lives
+on after 30 s. Half of modrun's jobs have --max-restarts, and the lost machine comes back: losses and the last checkpoint are then those of an
+undisturbed run, to the bit. A case that breaks this is kept in the folder that is printed; `--only` runs it again.
 """
 
 import argparse
-import math
+import contextlib
 import os
 import pathlib
 import random
@@ -31,17 +30,15 @@ import sys
 import tempfile
 import time
 
-from disturb import Case, Program, Tool, Wrong, where
+from disturb import MARK, Case, Program, Tool, Wrong, environment_of, where
 
 SHAPES = {"2x1": (2, 1), "3x1": (3, 1), "2x2": (2, 2), "3x2": (3, 2)}  # machines, ranks of each
-KINDS = [  # where, launcher, cause; in this order, again and again
-    ("loopback", "modrun", "kill"), ("namespaces", "modrun", "cut"), ("loopback", "modrun", "rejected"), ("namespaces", "modrun", "kill"),
-    ("loopback", "torchrun", "kill"), ("loopback", "modrun", "settings"), ("namespaces", "modrun", "rejected"), ("loopback", "modrun", "kill"),
-    ("loopback", "torchrun", "rejected"), ("namespaces", "torchrun", "cut"), ("namespaces", "modrun", "settings"), ("loopback", "modrun", "kill"),
-    ("loopback", "torchrun", "settings"), ("namespaces", "torchrun", "kill"),
-]
-NAMED_WITHIN, ENDED_WITHIN, REJECTED_WITHIN = 5.0, 30.0, 15.0  # seconds, on a machine that has other work
+KINDS = [kind.split("/") for kind in """
+    loopback/modrun/kill namespaces/modrun/cut loopback/modrun/rejected namespaces/modrun/kill loopback/torchrun/kill namespaces/modrun/settings
+    loopback/modrun/kill namespaces/modrun/rejected loopback/torchrun/rejected namespaces/torchrun/cut loopback/modrun/settings
+    loopback/modrun/kill loopback/torchrun/settings namespaces/torchrun/kill""".split()]  # in this order, again and again
 LOST, JOIN, REJOIN = 6, 7, 30  # seconds: --node-timeout, --join-timeout, --rejoin-timeout
+NAMED_WITHIN, ENDED_WITHIN, REJECTED_WITHIN = 5.0, 30.0, 15.0  # seconds, on a machine that has other work
 OTHER_SETTINGS = ["optim.lr=2e-3", "train.steps=41", "train.seed=7", "model.config.n_layer=5", "checkpoint.every=9", "data.paths=['other']"]
 
 
@@ -50,287 +47,219 @@ class Network:
 
     def __init__(self):
         self.hub = f"modular-{os.getpid()}"
-        self.names = [self.hub] + [f"{self.hub}-{node}" for node in range(3)]
-        try:
-            for name in self.names:
-                self.ip("netns", "add", name)
-                self.ip("-n", name, "link", "set", "lo", "up")
-            self.ip("-n", self.hub, "link", "add", "hub", "type", "bridge")
-            self.ip("-n", self.hub, "link", "set", "hub", "up")
-            for node, name in enumerate(self.names[1:]):
-                self.ip("-n", self.hub, "link", "add", f"port{node}", "type", "veth", "peer", "name", "net", "netns", name)
-                self.ip("-n", self.hub, "link", "set", f"port{node}", "master", "hub", "up")
-                self.ip("-n", name, "address", "add", f"{self.address(node)}/24", "dev", "net")
-                self.ip("-n", name, "link", "set", "net", "up")
-        except BaseException:
-            self.close()
-            raise
+        self.names = [f"{self.hub}-{node}" for node in range(3)]
 
-    def ip(self, *words):
-        subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+    def open(self):
+        for name in [self.hub, *self.names]:
+            self.ip(f"netns add {name}")
+            self.ip(f"-n {name} link set lo up")
+        self.ip(f"-n {self.hub} link add hub up type bridge")
+        for node, name in enumerate(self.names):
+            self.ip(f"-n {self.hub} link add port{node} type veth peer name net netns {name}")
+            self.set_port(node, "master hub up")
+            self.ip(f"-n {name} address add 10.77.0.{node + 1}/24 dev net")
+            self.ip(f"-n {name} link set net up")
 
-    def address(self, node):
-        return f"10.77.0.{node + 1}"
+    def ip(self, words):
+        subprocess.run(["ip", *words.split()], check=True)
+
+    def set_port(self, node, state):
+        self.ip(f"-n {self.hub} link set port{node} {state}")
 
     def words(self, node):
-        """What starts a program on a machine, as the same process."""
-        return ["ip", "netns", "exec", self.names[node + 1], "unshare", "--uts", "sh", "-c", f'hostname m{node}; exec "$@"', "sh"]
-
-    def cut(self, node, quietly):
-        self.ip("-n", self.hub, "link", "set", f"port{node}", *(("nomaster",) if quietly else ("down",)))
-
-    def mend(self, node):
-        self.ip("-n", self.hub, "link", "set", f"port{node}", "master", "hub", "up")
+        return ["ip", "netns", "exec", self.names[node], "unshare", "--uts", "sh", "-c", f'hostname m{node}; exec "$@"', "sh"]
 
     def close(self):
-        for name in self.names:
-            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
+        for name in filter(lambda name: os.path.exists(f"/run/netns/{name}"), [*self.names, self.hub]):
+            self.ip(f"netns delete {name}")
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("", 0))
-        return one.getsockname()[1]
-
-
-def sockets_of(process):
-    try:
-        return sum(os.readlink(entry).startswith("socket:") for entry in pathlib.Path(f"/proc/{process}/fd").iterdir())
-    except OSError:
-        return 0
+def kill_marked(mark):
+    """Kills the programs of this test whose mark ends so, and all that they have started."""
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit() and environment_of(entry.name).get(MARK.encode(), b"").endswith(mark.encode()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(entry.name), signal.SIGKILL)
 
 
 class Job(Case):
     """A run on several machines, in a folder of its own, which they share."""
 
     def __init__(self, tool, shape, folder, launcher="modrun", network=None, restarts=0):
-        super().__init__(tool, "", folder)
+        super().__init__(tool, shape, folder)
+        (folder / "other").symlink_to(tool.folder / "other")
         self.machines, self.ranks = SHAPES[shape]
         self.launcher, self.network, self.restarts = launcher, network, restarts
-        self.port = free_port()
-        self.nodes = {}     # the newest program of each machine
-        self.started = []   # all programs
-        self.pending = []   # times and machines
-        self.extra = {}     # flags and settings of single machines
+        self.nodes, self.extra = {}, {}  # the newest program, and flags and settings, of a machine
+        self.pending, self.lost = [], set()  # times and machines of starts to come; machines
+        with socket.create_server(("", 0)) as free:
+            self.port = free.getsockname()[1]
 
     def host(self, node):
         return f"m{node}" if self.network else re.escape(socket.gethostname())
 
-    def address(self):
-        return self.network.address(0) if self.network else "127.0.0.1"
-
-    def begin(self, rng, first=None):
+    def begin(self, rng):
         """All machines are to start within half a second."""
         now = time.monotonic()
-        self.pending = sorted((now + (0.0 if node == first else rng.uniform(0.0, 0.5)), node) for node in range(self.machines))
+        self.pending = sorted((now + rng.uniform(0.0, 0.5), node) for node in range(self.machines))
         return now
 
     def start_node(self, node):
         flags, settings = self.extra.get(node, ((), ()))
-        words = [*self.network.words(node), "env", "GLOO_SOCKET_IFNAME=net"] if self.network else ["env", "GLOO_SOCKET_IFNAME=lo"]
-        words += [self.tool.modrun] if self.launcher == "modrun" else [self.tool.torchrun]
-        words += ["--nnodes", str(self.machines), "--node-rank", str(node), "--nproc-per-node", str(self.ranks), "--master-addr", self.address(),
-                  "--master-port", str(self.port)]
+        words = self.network.words(node) if self.network else []
+        words += ["env", f"GLOO_SOCKET_IFNAME={'net' if self.network else 'lo'}", getattr(self.tool, self.launcher)]
+        words += f"--nnodes {self.machines} --node-rank {node} --nproc-per-node {self.ranks} --master-port {self.port}".split()
+        words += ["--master-addr", "10.77.0.1" if self.network else "127.0.0.1"]
         if self.launcher == "modrun":
-            words += ["--max-restarts", str(self.restarts), "--node-timeout", str(LOST), "--join-timeout", str(JOIN), "--rejoin-timeout", str(REJOIN)]
-        words += [*flags] if self.launcher == "modrun" else ["--no-python", self.tool.modrun]
+            words += f"--max-restarts {self.restarts} --node-timeout {LOST} --join-timeout {JOIN} --rejoin-timeout {REJOIN}".split()
+        words += flags if self.launcher == "modrun" else ["--no-python", self.tool.modrun]
         words += ["train", str(self.tool.config), "--set", "train.dir=run"]
-        for setting in settings:
-            words += ["--set", setting]
+        words += [word for setting in settings for word in ("--set", setting)]
         self.programs += 1
-        program = Program(words, self.folder, self.programs)
-        self.started.append(program)
-        return program
+        return Program(words, self.folder, self.programs)
 
-    def advance(self, moment):
-        """Starts machines until that moment. Returns whether any still runs then."""
-        while (now := time.monotonic()) < moment or (self.pending and self.pending[0][0] <= moment):
-            if self.pending and self.pending[0][0] <= now:
+    def advance(self, moment=None):
+        """Starts machines until that moment, or until all have started."""
+        while self.pending or (moment and not self.has_ended(self.nodes)):
+            now = time.monotonic()
+            if self.pending and self.pending[0][0] <= min(now, moment or now):
                 node = self.pending.pop(0)[1]
                 self.nodes[node] = self.start_node(node)
-            elif not self.pending and self.has_ended(self.nodes):
-                return False
-            elif moment == math.inf and not self.pending:
+            elif moment and now >= moment:
                 break
-            else:
-                time.sleep(0.005)
-        return not self.has_ended(self.nodes)
+            time.sleep(0.005)
 
     def has_ended(self, nodes):
-        return all(node in self.nodes and self.nodes[node].process.poll() is not None for node in nodes)
+        return all(self.nodes[node].process.poll() is not None for node in nodes)
 
     def others(self, victim):
         return [node for node in range(self.machines) if node != victim]
 
     def kill(self, node):
-        program = self.nodes[node]
-        chosen = [program.process.pid] + (program.living() if self.launcher == "torchrun" else [])
-        for process in chosen:
-            try:
-                os.kill(process, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        program.wait(5.0)
-
-    def close(self):
-        for program in self.started:
-            for process in program.living():
-                os.kill(process, signal.SIGKILL)
-            program.process.wait()
-
-    def ranks_of(self, node):
-        first, last = node * self.ranks, (node + 1) * self.ranks - 1
-        return f"rank {first}" if first == last else f"ranks {first} to {last}"
-
-    def names(self, node):
-        """A pattern of the sentences that say that a machine is lost, or has not come."""
-        host = self.host(node)
+        self.nodes[node].process.kill()
         if self.launcher == "torchrun":
-            store = rf"|rank 0's machine \({self.address()}\), which holds the job's store,".replace(".", r"\.") if node == 0 else ""
-            return rf"({host} \({self.ranks_of(node)}\){store}) (is gone|has shown no sign of life)"
-        start = r"|^modrun: waiting for node 0 at |cannot reach node 0's launcher" if node == 0 else ""
-        return rf"^modrun: node {node}( \({host}\))?( at \S+)? (is gone|has not answered)|waiting for nodes? ([\d, ]+, )?{node}[, ]{start}"
+            kill_marked(self.nodes[node].mark)
+        self.nodes[node].process.wait()
 
-    def texts(self):
-        return "\n".join(f"--- node {node} ---\n{program.output()[-1500:]}" for node, program in sorted(self.nodes.items()))
+    def names(self, node, signs):
+        """A pattern of what the others say of a lost machine."""
+        first, last = node * self.ranks, (node + 1) * self.ranks - 1
+        if self.launcher == "modrun":
+            return rf"^modrun: node {node}( \({self.host(node)}\))?( at \S+)? ({signs})"
+        store = "|rank 0's machine \\(\\S+\\), which holds the job's store," if node == 0 else ""
+        return rf"({self.host(node)} \(rank{f' {first}' if first == last else f's {first} to {last}'}\){store}) ({signs})"
 
-    def expect_named(self, victim, read, since):
-        """The others name the machine in time. `read` says how much of each output came before. Those that have ended may have had no need to."""
-        pattern, silent = re.compile(self.names(victim), re.MULTILINE), set(self.others(victim))
-        while silent:
-            ended = {node for node in silent if self.has_ended([node])}
-            silent -= {node for node in silent if pattern.search(self.nodes[node].output()[read.get(node, 0):])}
-            if not silent - ended:
+    def expect_named(self, victim, read):
+        """The others name the machine in time. `read` says how much of each output came before. A machine whose ranks are done need not."""
+        lost = self.names(victim, "is gone|has not answered|has shown no sign of life") + rf"|^modrun: waiting for nodes? ([\d, ]+, )?{victim}\b"
+        pattern, silent = re.compile(lost + "|^modrun: cannot reach node 0's launcher" * (victim == 0), re.MULTILINE), self.others(victim)
+        deadline = time.monotonic() + NAMED_WITHIN
+        while silent := [node for node in silent if not pattern.search(self.nodes[node].output()[read.get(node, 0):])]:
+            if self.has_ended(silent) or time.monotonic() > deadline:
                 break
-            if time.monotonic() > since + NAMED_WITHIN:
-                raise Wrong(f"nodes {sorted(silent)} did not name node {victim} within {NAMED_WITHIN:.0f} s:\n{self.texts()}")
             time.sleep(0.05)
-        for node in silent:
-            if self.nodes[node].process.returncode != 0:
-                raise Wrong(f"node {node} ended without naming node {victim}:\n{self.texts()}")
-        for node in self.others(victim):
-            text = self.nodes[node].output()[read.get(node, 0):]
-            for other in self.others(victim):
-                gone = self.names(other).replace("|has not answered", "").replace("|has shown no sign of life", "").split("|waiting")[0]
-                if re.search(gone, text, re.MULTILINE):
-                    raise Wrong(f"node {node} names node {other}, and node {victim} is lost:\n{self.texts()}")
+        if silent and not (self.is_done() and not any(self.nodes[node].ranks() for node in silent)):
+            raise Wrong(f"nodes {silent} do not name node {victim} within {NAMED_WITHIN:.0f} s, or end without doing so")
 
     def statuses(self, nodes, deadline):
-        """Waits for their ends; whether they are right is for the caller."""
-        try:
-            return {node: self.nodes[node].wait(max(0.1, deadline - time.monotonic())) for node in nodes}
-        except Wrong as what:
-            raise Wrong(f"{what}\n{self.texts()}") from None
+        """Waits for their ends. Nothing lives on then, and no machine is said to be gone that was not lost."""
+        statuses = {node: self.nodes[node].wait(max(0.1, deadline - time.monotonic())) for node in nodes}
+        for node in set(self.nodes) - self.lost:
+            for other in set(self.nodes) - self.lost:
+                if re.search(self.names(other, "is gone"), self.nodes[node].output(), re.MULTILINE):
+                    raise Wrong(f"node {node} names node {other}, and only {self.lost or 'none'} was lost")
+        return statuses
 
-    def expect_complete(self, whole, nodes=None):
-        statuses = self.statuses(nodes or self.nodes, time.monotonic() + 120.0)
+    def expect_complete(self, whole, nodes):
+        statuses = self.statuses(nodes, time.monotonic() + 120.0)
         if any(statuses.values()):
-            raise Wrong(f"exit statuses are {statuses}:\n{self.texts()}")
+            raise Wrong(f"exit statuses are {statuses}")
         self.check_done(whole)
 
 
 def lose(job, rng, whole, cause, victim):
-    """Loses machines of a job up to twice if it may restart, else once."""
-    tool, begin = job.tool, job.begin(rng)
+    """Loses one machine of a job; where that may restart, perhaps another one later."""
+    begin, of_torchrun = job.begin(rng), job.launcher == "torchrun"
     for _ in range(rng.randint(1, 2) if job.restarts else 1):
-        if job.launcher == "torchrun":  # its own start does not count
-            while job.advance(math.inf) and not all(len(program.ranks()) == job.ranks for program in job.nodes.values()):
+        if of_torchrun:  # its own start does not count
+            job.advance()
+            while not job.has_ended(job.nodes) and not all(len(program.ranks()) == job.ranks for program in job.nodes.values()):
                 time.sleep(0.01)
             begin = time.monotonic()
-        came_last = max([at for at, _ in job.pending], default=begin)
-        moment = max([begin + rng.uniform(0.0, 1.05) * tool.seconds[job.strategy]] + [at for at, node in job.pending if node == victim])
-        running = job.advance(moment)
-        if not running or job.has_ended([victim]):
-            tool.count("after its end")
+        starts = max((at for at, node in job.pending if node == victim), default=begin)
+        job.advance(max(starts, begin + rng.uniform(0.0, 1.05) * job.tool.seconds[job.strategy]))
+        if job.has_ended([victim]):
+            job.tool.count("after its end")
             break
-        joined = job.launcher == "modrun" or all(sockets_of(rank) > 1 for rank in job.nodes[victim].ranks().values())
+        files = [list(pathlib.Path(f"/proc/{rank}/fd").glob("*")) for rank in job.nodes[victim].ranks().values()]
+        joined = all(sum("socket:" in os.path.realpath(file) for file in of_rank) > 1 for of_rank in files)  # to the store, twice
         read, since, at = {node: len(program.output()) for node, program in job.nodes.items()}, time.monotonic(), where(job)
-        tool.say(f"{cause} of node {victim} {at}")
-        job.kill(victim) if cause == "kill" else job.network.cut(victim, rng.choice([False, True]))
-        job.advance(came_last)
-        if not joined and victim != 0:
-            tool.count("before its ranks joined, which the others await under torchrun")
-            return
-        tool.count(at)
-        if job.launcher == "torchrun" and job.is_done() and not any(program.ranks() for program in job.nodes.values()):
-            return  # torchrun's agents may wait for the lost one at their end
-        job.expect_named(victim, read, max(since, came_last))
-        others = job.others(victim)
+        job.tool.say(f"{cause} of node {victim} {at}")
+        job.lost.add(victim)
+        job.kill(victim) if cause == "kill" else job.network.set_port(victim, rng.choice(["down", "nomaster"]))
+        job.advance()
+        if of_torchrun and victim != 0 and not joined:
+            return job.tool.count("before its ranks have joined, for which the others wait under torchrun")
+        job.tool.count(at)
+        job.expect_named(victim, read)
+        if of_torchrun and job.is_done():
+            return None  # torchrun's agents wait for each other at their end
         if not job.restarts:
-            nodes = others if cause == "kill" else range(job.machines)
-            statuses = job.statuses(nodes, since + ENDED_WITHIN)
-            if 0 in statuses.values() and not job.is_done():
-                raise Wrong(f"exit statuses are {statuses}, and the run is not done:\n{job.texts()}")
-            return
+            if 0 in (statuses := job.statuses(job.nodes, since + ENDED_WITHIN)).values() and not job.is_done():
+                raise Wrong(f"exit statuses are {statuses}, and the run is not done")
+            return None
         if cause == "cut":
-            job.advance(since + rng.uniform(0.0, 2.0 * LOST))
-            job.network.mend(victim)
-        if not job.has_ended(others):
-            begin = time.monotonic()
-            if cause == "kill":
-                job.pending = [(begin + rng.uniform(0.0, 1.0), victim)]
-                job.advance(math.inf)
-        elif not job.is_done():
-            if victim != 0 or job.run.exists():
-                raise Wrong(f"the others ended rather than wait for node {victim}:\n{job.texts()}")
-            job.statuses(job.nodes, time.monotonic() + ENDED_WITHIN)
-            begin = job.begin(rng)  # the job had not begun: as a scheduler does
+            job.advance(since + (rng.uniform(0.0, 2.0 * LOST) if job.run.exists() else 2.0 * LOST))
+            job.network.set_port(victim, "master hub up")
+        begin = time.monotonic()
+        others = [job.nodes[node] for node in job.others(victim)]
+        if victim == 0 and not job.run.exists() and not any("(--rejoin-timeout)" in program.output() for program in others):
+            job.kill(victim)
+            job.statuses(job.nodes, begin + ENDED_WITHIN)
+            begin = job.begin(rng)  # no rank had started, and node 0 alone knew of the job: a scheduler starts it again
+        elif job.has_ended([victim]) and not job.has_ended(job.others(victim)):
+            job.pending = [(begin + rng.uniform(0.0, 1.0), victim)]
+        job.advance()
         victim = rng.randrange(job.machines)
-    job.advance(math.inf)
-    job.expect_complete(whole, [node for node in job.nodes if job.nodes[node].process.poll() != -signal.SIGKILL])
+    return job.expect_complete(whole, [node for node in job.nodes if job.nodes[node].process.poll() != -signal.SIGKILL])
 
 
-def other_settings(job, rng, whole, cause, victim):
-    setting = rng.choice(OTHER_SETTINGS)
-    key, started = setting.split("=")[0], job.begin(rng)
-    job.extra[victim] = (), [setting]
-    job.tool.say(f"node {victim} has {setting}")
-    job.tool.count("before the first step")
-    job.advance(math.inf)
-    statuses = job.statuses(job.nodes, started + ENDED_WITHIN)
-    ranks = range(victim * job.ranks, (victim + 1) * job.ranks) if victim else range(job.ranks, job.machines * job.ranks)
-    sentence = "|".join(rf"{key}( \(file \d+\))? is .+ on rank {rank} \({job.host(rank // job.ranks)}\), and .+ on rank 0 \({job.host(0)}\)"
-                        for rank in ranks)
-    for node, program in job.nodes.items():
-        if statuses[node] == 0 or not re.search(sentence, program.output()):
-            raise Wrong(f"node {node} does not say that {key} differs; exit statuses are {statuses}:\n{job.texts()}")
-    if job.steps():
-        raise Wrong("it trained")
-
-
-def rejected(job, rng, whole, cause, victim):
-    more, host = str(job.machines + 1), job.host(victim)
-    flag, start = rf"node \d+ \(\S+\) was started with {{}} \d+, and node 0 \({job.host(0)}\) with \d+", rf"(node {victim}|rank \d+) \({host}\): "
-    ways = {"data": ((), ["data.paths=['nowhere']"], start + ".*nowhere"), "key": ((), ["train.stepz=3"], start + ".*train.stepz")}
+def differ(job, rng, whole, cause, victim):
+    """One machine is started differently: none trains, and all say why; or the second launcher of a --node-rank alone ends."""
+    host, first, more = job.host(victim), job.host(0), str(job.machines + 1)
+    flag, own = rf"node \d+ \(\S+\) was started with {{}} \d+, and node 0 \({first}\) with \d+", rf"(node {victim}|rank \d+) \({host}\): .*"
+    differing = range(victim * job.ranks, (victim + 1) * job.ranks) if victim else range(job.ranks, job.machines * job.ranks)
+    ranks = "|".join(rf"{rank} \({job.host(rank // job.ranks)}\)" for rank in differing)
+    ways = {"missing": ([], ["data.paths=['nowhere']"], own + "nowhere"), "unknown": ([], ["train.stepz=3"], own + "train.stepz")}
     if job.launcher == "modrun":
         ways["machines"] = ["--nnodes", more], [], flag.format("--nnodes")
-        ways["ranks"] = ["--nproc-per-node", more], [], f"{flag.format('--nproc-per-node')}|{start}"
-        ways["taken"] = (), [], rf"--node-rank {victim} is taken by the launcher on {host} |node 0 cannot listen on port {job.port} "
+        ways["ranks"] = ["--nproc-per-node", more], [], f"{flag.format('--nproc-per-node')}|{own}"
+        ways["taken"] = [], [], rf"--node-rank {victim} is taken by the launcher on {host} |node 0 cannot listen on port {job.port} "
+    if cause == "settings":
+        ways = {setting: ([], [setting], rf"{setting.split('=')[0]}( \(file \d+\))? is .+ on rank ({ranks}), and .+ on rank 0 \({first}\)")
+                for setting in OTHER_SETTINGS}
     way = rng.choice(list(ways))
     flags, settings, sentence = ways[way]
-    job.extra[victim] = flags, settings
-    job.tool.say(f"node {victim} is rejected: {way}")
+    job.extra[victim], began = (flags, settings), job.begin(rng)
+    job.tool.say(f"the difference: {way}")
     job.tool.count("before the first step")
-    started = job.begin(rng, first=victim if way == "taken" else None)
-    if way == "taken":
-        job.advance(started)
-        second, first = job.start_node(victim), job.nodes[victim]
-        job.advance(math.inf)
-        statuses = sorted((program.wait(60.0), program.output()) for program in (first, second))
-        if [status for status, _ in statuses] != [0, 2] or not re.search(sentence, statuses[1][1]):
-            raise Wrong(f"two launchers of node {victim} end thus: {statuses}")
+    second = job.start_node(victim) if way == "taken" else None
+    job.advance()
+    if second:
+        ends = sorted((program.wait(60.0), program.output()) for program in (second, job.nodes[victim]))
+        if [status for status, _ in ends] != [0, 2] or not re.search(sentence, ends[1][1]):
+            raise Wrong(f"of two launchers of node {victim}, one does not end as it should: {ends}")
         return job.expect_complete(whole, job.others(victim))
-    job.advance(math.inf)
-    statuses = job.statuses(job.nodes, started + REJECTED_WITHIN)
-    right = {2} if job.launcher == "modrun" else {1, 2}
-    for node in job.others(victim):
-        if statuses[node] not in right or not re.search(sentence, job.nodes[node].output()):
-            raise Wrong(f"node {node} does not say why node {victim} was rejected; exit statuses are {statuses}:\n{job.texts()}")
-    if statuses[victim] not in right or job.run.exists():
-        raise Wrong(f"exit statuses are {statuses}, or there is a run's folder:\n{job.texts()}")
+    statuses = job.statuses(job.nodes, began + REJECTED_WITHIN)
+    right = [2] if job.launcher == "modrun" and cause == "rejected" else [1, 2]
+    speaking = job.others(victim) if cause == "rejected" else job.nodes
+    silent = [node for node in speaking if not re.search(sentence, job.nodes[node].output())]
+    if silent or set(statuses.values()) - set(right) or job.steps():
+        raise Wrong(f"nodes {silent} do not say what is wrong; exit statuses are {statuses}; {len(job.steps())} steps were trained")
+    return None
 
 
-CAUSES = {"kill": lose, "cut": lose, "settings": other_settings, "rejected": rejected}
+CAUSES = {"kill": lose, "cut": lose, "settings": differ, "rejected": differ}
 
 
 class Machines(Tool):
@@ -339,78 +268,73 @@ class Machines(Tool):
         shutil.copytree(folder / "data", folder / "other")
         (folder / "other/3.txt").write_text("other text\n" * 300)
 
-    def undisturbed(self, shape):
-        if shape not in self.whole:
-            job = Job(self, shape, self.folder / f"{shape}-whole")
-            begin = job.begin(random.Random(shape))
-            job.advance(math.inf)
-            job.expect_complete(self.whole.setdefault(shape, job))
-            self.seconds[shape] = time.monotonic() - begin
-            self.say(f"a run on {shape} takes {self.seconds[shape]:.2f} s")
-        return self.whole[shape]
+    def undisturbed(self, strategy):
+        if strategy not in self.whole:
+            job, begin = Job(self, strategy, self.folder / f"{strategy}-whole"), time.monotonic()
+            job.begin(random.Random(strategy))
+            job.advance()
+            job.expect_complete(self.whole.setdefault(strategy, job), job.nodes)
+            self.seconds[strategy] = time.monotonic() - begin
+            self.say(f"a run on {strategy} takes {self.seconds[strategy]:.2f} s")
+        return self.whole[strategy]
 
 
 def main():
-    long = bool(os.environ.get("MODULAR_LONG_TESTS"))
+    is_long = bool(os.environ.get("MODULAR_LONG_TESTS"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--modrun", type=pathlib.Path, required=True)
     parser.add_argument("--torchrun", default="torchrun")
-    parser.add_argument("--where", choices=("loopback", "namespaces"))
-    parser.add_argument("--launcher", choices=("modrun", "torchrun"))
-    parser.add_argument("--cause", choices=CAUSES)
-    parser.add_argument("--count", type=int, default=100 if long else 5)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--shapes", default=",".join(SHAPES if long else ["2x1", "3x1"]))
-    parser.add_argument("--only", type=int)
+    for flag, choices in ("--where", ["loopback", "namespaces"]), ("--launcher", ["modrun", "torchrun"]), ("--cause", CAUSES):
+        parser.add_argument(flag, choices=choices)
+    for flag, value in ("--count", 100 if is_long else 5), ("--seed", 1), ("--only", None):
+        parser.add_argument(flag, type=int, default=value)
+    parser.add_argument("--shapes", default=",".join(SHAPES) if is_long else "2x1,3x1")
     parser.add_argument("--verbose", action="store_true")
     arguments = parser.parse_args()
     torchrun = shutil.which(arguments.torchrun)
     arguments.torchrun = torchrun and os.path.abspath(torchrun)  # runs begin in folders of their own
     has_namespaces = os.geteuid() == 0 and shutil.which("ip") and shutil.which("unshare")
-    for missing, what in ((not torchrun, "there is no torchrun"), (not has_namespaces, "namespaces need root, ip and unshare")):
-        if missing:
-            print(f"skipped in part: {what}")
-    kinds = [kind for kind in KINDS if arguments.where in (None, kind[0]) and arguments.launcher in (None, kind[1])
-             and arguments.cause in (None, kind[2]) and (has_namespaces or kind[0] == "loopback") and (torchrun or kind[1] == "modrun")]
-    if not kinds:
-        print("skipped: there is nothing to try")
-        return 0
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped by SIGTERM"))
+    kinds = [kind for kind in KINDS if {arguments.where, arguments.launcher, arguments.cause} - {None} <= set(kind)]
+    for there, word, what in (torchrun, "torchrun", "there is no torchrun"), (has_namespaces, "namespaces", "namespaces need root, ip and unshare"):
+        if not there and any(word in kind for kind in kinds):
+            print(f"skipped: {what}")
+            kinds = [kind for kind in kinds if word not in kind]
     folder = pathlib.Path(tempfile.mkdtemp(prefix="modular-machines-"))
     print(f"seed {arguments.seed}, in {folder}", flush=True)
-    tool, wrong, network, shapes = Machines(arguments, folder), 0, None, arguments.shapes.split(",")
-    numbers, begin = iter([arguments.only] if arguments.only is not None else range(10 ** 9)), time.monotonic()
+    tool, network, wrong, begin = Machines(arguments, folder), Network(), 0, time.monotonic()
+    numbers = iter([arguments.only] if arguments.only is not None else range(10 ** 9 if kinds else 0))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped by SIGTERM"))
     try:
-        if any(kind[0] == "namespaces" for kind in kinds):
-            network = Network()
+        if any("namespaces" in kind for kind in kinds):
+            network.open()
         while sum(tool.moments.values()) < arguments.count and (number := next(numbers, None)) is not None:
             place, launcher, cause = kinds[number % len(kinds)]
             rng = random.Random(f"{arguments.seed}/{place}/{launcher}/{cause}/{number}")
-            shape, restarts = rng.choice(shapes), rng.choice([0, 3]) if launcher == "modrun" and CAUSES[cause] is lose else 0
+            shape, restarts = rng.choice(arguments.shapes.split(",")), rng.choice([0, 3])
             victim, whole = number // len(kinds) % SHAPES[shape][0], tool.undisturbed(shape)
-            name = f"case {number}, {cause} of node {victim} in {shape} under {launcher}, {place}, {restarts} restarts"
+            may_restart = launcher == "modrun" and CAUSES[cause] is lose
+            job = Job(tool, shape, folder / f"case-{number}", launcher, network if place == "namespaces" else None, restarts * may_restart)
+            name = f"case {number}, {place}, {launcher}, {job.restarts} restarts, {shape}, {cause} of node {victim}"
             tool.say(name)
-            job = Job(tool, shape, folder / f"case-{number}", launcher, network if place == "namespaces" else None, restarts)
-            job.strategy = shape
-            (job.folder / "other").symlink_to(folder / "other")
             try:
                 CAUSES[cause](job, rng, whole, cause, victim)
                 shutil.rmtree(job.folder)
             except Wrong as what:
                 wrong += 1
                 print(f"{name}, kept in {job.folder}: {what}", flush=True)
-            finally:
-                job.close()
-                if cause == "cut":
-                    network.mend(victim)
+                for node, program in sorted(job.nodes.items()):
+                    print(f"--- node {node} ---\n{program.output()[-1500:]}", flush=True)
+            kill_marked(f"-{os.getpid()}")
+            for node in range(3 if cause == "cut" else 0):
+                network.set_port(node, "master hub up")
     finally:
-        if network:
-            network.close()
+        kill_marked(f"-{os.getpid()}")
+        network.close()
     moments = ", ".join(f"{count} {moment}" for moment, count in tool.moments.most_common())
-    print(f"{sum(tool.moments.values())} moments ({moments}) in {time.monotonic() - begin:.0f} s, {wrong} runs went wrong")
+    print(f"{sum(tool.moments.values())} moments ({moments}) in {time.monotonic() - begin:.0f} s, {wrong} cases went wrong")
     if not wrong:
         shutil.rmtree(folder)
-    return 1 if wrong or not tool.moments else 0
+    return 1 if wrong or (kinds and not tool.moments) else 0
 
 
 if __name__ == "__main__":
