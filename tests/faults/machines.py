@@ -194,6 +194,7 @@ def lose(job, rng, whole, cause, victim):
         files = [list(pathlib.Path(f"/proc/{rank}/fd").glob("*")) for rank in job.nodes[victim].ranks().values()]
         joined = all(sum("socket:" in os.path.realpath(file) for file in of_rank) > 1 for of_rank in files)  # to the store, twice
         read, since, at = {node: len(program.output()) for node, program in job.nodes.items()}, time.monotonic(), where(job)
+        began = any(program.ranks() for program in job.nodes.values())
         job.tool.say(f"{cause} of node {victim} {at}")
         job.lost.add(victim)
         job.kill(victim) if cause == "kill" else job.network.set_port(victim, rng.choice(["down", "nomaster"]))
@@ -209,11 +210,10 @@ def lose(job, rng, whole, cause, victim):
                 raise Wrong(f"exit statuses are {statuses}, and the run is not done")
             return None
         if cause == "cut":
-            job.advance(since + (rng.uniform(0.0, 2.0 * LOST) if job.run.exists() else 2.0 * LOST))
+            job.advance(since + (rng.uniform(0.0, 2.0 * LOST) if began else 2.0 * LOST))
             job.network.set_port(victim, "master hub up")
         begin = time.monotonic()
-        others = [job.nodes[node] for node in job.others(victim)]
-        if victim == 0 and not job.run.exists() and not any("(--rejoin-timeout)" in program.output() for program in others):
+        if victim == 0 and not job.is_done() and not any("(--rejoin-timeout)" in job.nodes[node].output() for node in job.others(0)):
             job.kill(victim)
             job.statuses(job.nodes, begin + ENDED_WITHIN)
             begin = job.begin(rng)  # no rank had started, and node 0 alone knew of the job: a scheduler starts it again

@@ -42,8 +42,8 @@ TEST_F(NodesOfModrunTest, MachinesThatAgreeTrain) {
 }
 
 TEST_F(NodesOfModrunTest, TheFirstSettingThatDiffersIsNamedWithBothValues) {
-  folder_.write("other/0.txt", std::string(2000, 'x'));
-  folder_.write("other/1.txt", std::string(2000, 'y'));
+  for (const char* file : {"0", "1", "2", "3", "4"})
+    folder_.write(fmt::format("other/{}.txt", file), std::string(2000, *file));
   const std::vector<std::array<std::string, 3>> cases = {
       {"optim.lr=0.5", "optim.lr is 0.5 on rank 1 (", "), and 0.003 on rank 0 ("},
       {"train.seed=7", "train.seed is 7 on rank 1 (", "), and 1 on rank 0 ("},
@@ -51,7 +51,7 @@ TEST_F(NodesOfModrunTest, TheFirstSettingThatDiffersIsNamedWithBothValues) {
       {"model.config.rope_parameters.rope_theta=500.0", "rope_theta is 500.0 on rank 1 (",
        "), and 10000.0 on rank 0 ("},
       {"parallel.tp=2", "the mesh is tp 2 on rank 1 (", "), and dp_shard 2 on rank 0 ("},
-      {fmt::format("data.paths=['{}']", (folder_.path() / "other").string()), "data.paths is 2 files on rank 1 (",
+      {fmt::format("data.paths=['{}']", (folder_.path() / "other").string()), "data.paths is 5 files on rank 1 (",
        "), and 8 files on rank 0 ("}};
   for (const auto& [setting, of_second, of_first] : cases)
     for (const Ended& ended : train_on_two("unlike", {}, {"--set", setting})) {
