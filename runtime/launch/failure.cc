@@ -13,6 +13,7 @@
 
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/machine_watch.h"
+#include "runtime/mesh/print.h"
 #include "runtime/mesh/status.h"
 
 namespace modular {
@@ -55,6 +56,8 @@ FailureReport describe(const std::exception_ptr& exception) {
   } catch (const c10::Error& error) {
     report.message = error.what_without_backtrace();
     report.place = place_in(error.what());
+  } catch (const std::filesystem::filesystem_error& error) {
+    report.message = sentence_of(error);
   } catch (const std::exception& error) {
     report.message = error.what();
   } catch (...) {
@@ -67,12 +70,7 @@ FailureReport describe(const std::exception_ptr& exception) {
   if (const char* file = std::getenv("TORCHELASTIC_ERROR_FILE"); file && *file) write_failure(file, report);
   const char* rank = std::getenv("RANK");
   fflush(stdout);
-  if (rank) {
-    fprintf(stderr, "error on rank %s: %s\n", rank, report.message.c_str());
-  } else {
-    fprintf(stderr, "error: %s\n", report.message.c_str());
-  }
-  fflush(stderr);
+  print_to(stderr, "error{}: {}\n", rank ? fmt::format(" on rank {}", rank) : "", report.message);
   _exit(1);
 }
 
@@ -123,6 +121,14 @@ std::optional<FailureReport> read_failure(const std::string& file) {
 void end_rank(const std::string& why) {
   const Status status = current_status();
   end_with({.message = why, .phase = status.phase, .waiting = status.waiting, .nanoseconds = now()});
+}
+
+std::string sentence_of(const std::filesystem::filesystem_error& error) {
+  constexpr size_t kLongest = 500;  // a path that is too long for the file system may have any length
+  std::string paths = error.path1().string();
+  if (!error.path2().empty()) paths += ", " + error.path2().string();
+  if (paths.size() > kLongest) paths = paths.substr(0, kLongest) + "…";
+  return fmt::format("{}: {}", paths, error.code().message());
 }
 
 int run_rank(const std::function<int()>& body) {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/mesh/own_program.h"
+
 namespace modular {
 namespace {
 
@@ -16,7 +18,7 @@ constexpr const char* kLibrary = "libmodular_cuda.so";
 
 /// Beside the program, or where an installation puts it.
 std::vector<std::string> candidates() {
-  const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const auto folder = own_program().parent_path();
   return {(folder / kLibrary).string(), (folder.parent_path() / "lib" / kLibrary).string(), kLibrary};
 }
 

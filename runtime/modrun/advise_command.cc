@@ -68,13 +68,17 @@ void show_advice(const Arguments& arguments) {
   const Cluster cluster = cluster_of(given, static_cast<int64_t>(config.metrics.peak_tflops * 1e12));
   Advice advice = given.as_is ? assess(config, cluster) : advise(config, cluster, given.top);
   const std::string report = report_of(advice, config, cluster, given.format);
-  if (given.out.empty()) return fmt::print("{}", report);
+  const auto print_report = [&] {
+    if (given.format == "json") return print_data(report);
+    print_result("{}", report);
+  };
+  if (given.out.empty()) return print_report();
   const std::string launch = launch_line(cluster, given.out);
   std::ofstream out(given.out);
   if (!(out << "# " << launch << "\n\n" << format_toml(advice.configs.front())).flush())
     throw ConfigError(
         fmt::format("--out {} cannot be written: name a file in a folder that is there", given.out.string()));
-  fmt::print("{}", report);
+  print_report();
   std::fflush(stdout);
   print_to(stderr, "{} is written: {}\n", given.out.string(), launch);
 }

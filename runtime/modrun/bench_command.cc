@@ -214,7 +214,7 @@ PreparedCommand prepare_measure(const Arguments& arguments, const Environment& p
                                            {"bytes", measured.bytes},
                                            {"loss", measured.loss}};
     if (arguments.report.empty()) {
-      fmt::print("{}\n", report.dump(2));
+      print_data(report.dump(2) + "\n");
     } else if (!(std::ofstream(arguments.report) << report.dump(2) << "\n").flush()) {
       throw std::runtime_error(fmt::format("{} cannot be written", arguments.report.string()));
     }
@@ -260,10 +260,10 @@ void run_bench(const Arguments& arguments) {
                samples_per_second(entrant));
     }
 
-  if (arguments.format == "json") return fmt::print("{}\n", as_json(entrants).dump(2));
-  fmt::print("{}, {} samples a step, {} ranks with OMP_NUM_THREADS={}, the median of {} steps in {} turns\n\n{}",
-             config.network.entry->architecture, config.train.batch_size, ranks, threads, arguments.steps, rounds,
-             as_markdown(entrants));
+  if (arguments.format == "json") return print_data(as_json(entrants).dump(2) + "\n");
+  print_result("{}, {} samples a step, {} ranks with OMP_NUM_THREADS={}, the median of {} steps in {} turns\n\n{}",
+               config.network.entry->architecture, config.train.batch_size, ranks, threads, arguments.steps, rounds,
+               as_markdown(entrants));
 }
 
 }  // namespace modular

@@ -3,6 +3,7 @@
 #include "runtime/checkpoint/adapters.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
+#include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 
 namespace modular {
@@ -19,7 +20,7 @@ void export_checkpoint(const Arguments& arguments) {
     if (arguments.base_model.empty())
       throw ConfigError("--adapter needs --base MODEL, the folder or name of the model that the adapters are added to");
     export_adapters(checkpoint, arguments.target, arguments.base_model);
-    fmt::print("the adapters of {} are now the PEFT folder {}\n", checkpoint.string(), arguments.target.string());
+    print_result("the adapters of {} are now the PEFT folder {}\n", checkpoint.string(), arguments.target.string());
     return;
   }
   if (!arguments.base_model.empty()) throw ConfigError("--base is of --adapter: leave it out");
@@ -28,13 +29,13 @@ void export_checkpoint(const Arguments& arguments) {
   if (arguments.dtype == "float16") options.dtype = at::kHalf;
   options.max_shard_bytes = static_cast<int64_t>(arguments.max_shard_bytes);
   export_pretrained(checkpoint, arguments.target, options);
-  fmt::print("{} is now the Hugging Face folder {}\n", checkpoint.string(), arguments.target.string());
+  print_result("{} is now the Hugging Face folder {}\n", checkpoint.string(), arguments.target.string());
 }
 
 void import_checkpoint(const Arguments& arguments) {
   import_pretrained(arguments.source, arguments.target);
-  if (const auto note = unknown_keys_note(read_config(arguments.source)); !note.empty()) fmt::print("{}\n", note);
-  fmt::print("{} is now the checkpoint {}\n", arguments.source.string(), arguments.target.string());
+  if (const auto note = unknown_keys_note(read_config(arguments.source)); !note.empty()) print_result("{}\n", note);
+  print_result("{} is now the checkpoint {}\n", arguments.source.string(), arguments.target.string());
 }
 
 }  // namespace modular

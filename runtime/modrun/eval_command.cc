@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/evaluation/evaluation.h"
+#include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/trained_model.h"
 #include "runtime/train/held_out.h"
@@ -38,9 +39,9 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
     const auto result = evaluate_sets(*model, config, sets, open_sets(config, sets, Split::held_out, /*seed=*/0),
                                       config.batch_shape(mesh.shape(), data_parallel_rank(mesh)));
     if (mesh.rank() == 0) {
-      fmt::print("held-out loss {:.6f} {} over {} {}s, with {}\n", result.loss, loss_unit(config.network),
-                 result.targets, target_name(config.network), config.model.checkpoint);
-      for (const auto& [name, value] : result.metrics) fmt::print("{} {:.6f}\n", name, value);
+      print_result("held-out loss {:.6f} {} over {} {}s, with {}\n", result.loss, loss_unit(config.network),
+                   result.targets, target_name(config.network), config.model.checkpoint);
+      for (const auto& [name, value] : result.metrics) print_result("{} {:.6f}\n", name, value);
     }
     return 0;
   };

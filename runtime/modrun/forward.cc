@@ -11,6 +11,7 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/mesh/collectives.h"
+#include "runtime/mesh/print.h"
 
 namespace modular {
 namespace {
@@ -68,7 +69,7 @@ std::string forward_refusal(const ForwardOptions& options, const MeshShape& shap
 void run_forward(const ForwardOptions& options, Mesh& mesh) {
   const Source source = open_source(options);
   if (const std::string note = unknown_keys_note(source.model); mesh.rank() == 0 && !note.empty())
-    fmt::print(stderr, "{}\n", note);
+    print_to(stderr, "{}\n", note);
   Batch batch = checked_batch(options, source.model);
   check_rows(options, batch, mesh.shape());
   const int64_t dp_rank =
@@ -120,7 +121,8 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
   if (options.gradients)
     for (const ShardedParameter& parameter : model.parameters())
       for (const ParameterBox& box : parameter.boxes)
-        if (box.owner) writer.write("gradients." + parameter.name, box.offset, box.in_local(parameter.grad).to(at::kFloat));
+        if (box.owner)
+          writer.write("gradients." + parameter.name, box.offset, box.in_local(parameter.grad).to(at::kFloat));
   writer.close();
   barrier(mesh.control(), "the outputs");
   if (mesh.rank() == 0) fs::rename(partial, options.outputs);

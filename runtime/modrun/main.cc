@@ -16,6 +16,7 @@
 #include "runtime/launch/launcher.h"
 #include "runtime/mesh/backend_library.h"
 #include "runtime/mesh/cuda_library.h"
+#include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/ops/cpu/kept_memory.h"
 #include "runtime/ops/fused.h"
@@ -54,12 +55,12 @@ PreparedCommand prepare(const Arguments& arguments, const Environment& place) {
   return commands.at(arguments.command)(arguments, place);
 }
 
-int refuse(const char* sentence, const LaunchCommandLine& launch, const Environment& environment) {
+int refuse(const std::string& sentence, const LaunchCommandLine& launch, const Environment& environment) {
   // Under torchrun all ranks find the same: one of them says it. Where another one finds more, its launcher does.
   const char* local_rank = std::getenv("LOCAL_RANK");
   const char* const file = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (!local_rank || std::string(local_rank) == "0")
-    fmt::print(stderr, "modrun: {}\n", sentence);
+    print_to(stderr, "modrun: {}\n", sentence);
   else if (file && *file)
     write_failure(file, {.message = sentence, .phase = "checking the run"});
   if (launch.needs_launcher()) report_rejection(launch.options, sentence);
@@ -108,10 +109,12 @@ Start start(const std::vector<std::string>& words) {
       // Of several machines, one that comes back joins a job whose ranks have begun to write: the launcher knows.
       const bool knows = !launches || result.launch.options.nodes == 1;
       if (knows && result.command.before_ranks) result.command.before_ranks();
-      if (!result.command.note.empty()) fmt::print("{}\n", result.command.note);
+      if (!result.command.note.empty()) print_result("{}\n", result.command.note);
     }
   } catch (const c10::Error& error) {
     result.status = refuse(error.what_without_backtrace(), result.launch, result.environment);
+  } catch (const std::filesystem::filesystem_error& error) {
+    result.status = refuse(sentence_of(error), result.launch, result.environment);
   } catch (const std::exception& error) {
     result.status = refuse(error.what(), result.launch, result.environment);
   }
@@ -138,8 +141,9 @@ int run(const std::vector<std::string>& words) {
 }  // namespace modular
 
 int main(int argc, char** argv) {
-  // Nobody has to look on, and who asks for a checkpoint too early is not to end the run.
-  for (const int signal : {SIGPIPE, SIGUSR1}) std::signal(signal, SIG_IGN);
+  // Neither a closed terminal nor a request for a checkpoint before the first step ends a run, and the error of a write
+  // beyond the limit on the size of files names the file.
+  for (const int signal : {SIGPIPE, SIGUSR1, SIGXFSZ}) std::signal(signal, SIG_IGN);
   const int status = modular::run({argv + 1, argv + argc});
   // libtorch takes its operators apart one by one, for longer than it takes to train a small model: the system takes
   // the memory. What a program or a library of one's own holds is its to end, and searches for leaks and counts of what
@@ -147,7 +151,7 @@ int main(int argc, char** argv) {
   const bool is_own_program =
       !modular::hooks().empty() || !modular::own_objectives().empty() || modular::has_loaded_backend();
   const bool is_written = std::fflush(nullptr) == 0 || errno == EPIPE;
-  if (!is_written) fmt::print(stderr, "modrun: the output cannot be written: {}\n", std::strerror(errno));
+  if (!is_written) modular::print_to(stderr, "modrun: the output cannot be written: {}\n", std::strerror(errno));
   const int ended = status == 0 && !is_written ? 1 : status;
 #ifdef NDEBUG
   if (!is_own_program && !C10_ASAN_ENABLED) _exit(ended);

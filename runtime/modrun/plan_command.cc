@@ -7,6 +7,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
 #include "runtime/parallel/meta_construction.h"
@@ -167,33 +168,34 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
   auto table = parameter_table(*model.module, *entry.plan, network, /*stages=*/{}, config.parallel.units);
   describe_uneven_splits(table, entry, network, plan.mesh[Axis::tp]);
   const auto units = sizes_of_units(table, plan.mesh);
-  if (arguments.format == "json") return fmt::print("{}\n", as_json(plan, units).dump(2));
+  if (arguments.format == "json") return print_data(as_json(plan, units).dump(2) + "\n");
 
   const BatchShape& batch = plan.batch;
   int64_t parameters = 0;
   for (const UnitSizes& unit : units) parameters += unit.all;
-  fmt::print("{} on {}\n", config.network.entry->architecture, plan.mesh.describe());
-  fmt::print("  a step      {} rows: {} a micro-batch x {} micro-batches{} x {} data-parallel ranks\n", batch.global(),
-             batch.micro_batch, batch.micro_batches, chooses ? " (as few as fit)" : "", batch.dp_size);
-  fmt::print("  parameters  {} ({:.1f} MiB in float32)\n", parameters,
-             mebibytes(4.0 * static_cast<double>(parameters)));
+  print_result("{} on {}\n", config.network.entry->architecture, plan.mesh.describe());
+  print_result("  a step      {} rows: {} a micro-batch x {} micro-batches{} x {} data-parallel ranks\n",
+               batch.global(), batch.micro_batch, batch.micro_batches, chooses ? " (as few as fit)" : "",
+               batch.dp_size);
+  print_result("  parameters  {} ({:.1f} MiB in float32)\n", parameters,
+               mebibytes(4.0 * static_cast<double>(parameters)));
   if (const int64_t copy = std::ranges::max(plan.ranks, {}, &RankPlan::checkpoint_copy).checkpoint_copy; copy > 0)
-    fmt::print("  checkpoints are written from a copy, beside the peak: {:.1f} MiB in host memory\n",
-               mebibytes(static_cast<double>(copy)));
+    print_result("  checkpoints are written from a copy, beside the peak: {:.1f} MiB in host memory\n",
+                 mebibytes(static_cast<double>(copy)));
   if (const int64_t pp = plan.mesh[Axis::pp]; pp > 1) {
     const auto schedule = training_schedule(config.parallel_options().pipeline, pp, batch.micro_batches);
-    fmt::print("  pipeline    {} stages in the order of {}: a rank waits for {:.1f} % of a step\n", schedule.stages(),
-               config.parallel.schedule, 100.0 * play(schedule).idle_share);
-    fmt::print("              {}\n", describe_cuts(config, model, table, pp));
+    print_result("  pipeline    {} stages in the order of {}: a rank waits for {:.1f} % of a step\n", schedule.stages(),
+                 config.parallel.schedule, 100.0 * play(schedule).idle_share);
+    print_result("              {}\n", describe_cuts(config, model, table, pp));
   }
   if (const std::string& memory = config.parallel.memory; !memory.empty())
-    fmt::print("  memory      {:.1f} MiB of parallel.memory = {}{}\n", mebibytes(static_cast<double>(plan.peak())),
-               memory, plan.peak() > bytes_of(memory).value() ? ": too much, training is refused" : "");
-  fmt::print("\n{}{}\n{}\n", memory_table(plan), traffic_table(plan), units_table(units));
+    print_result("  memory      {:.1f} MiB of parallel.memory = {}{}\n", mebibytes(static_cast<double>(plan.peak())),
+                 memory, plan.peak() > bytes_of(memory).value() ? ": too much, training is refused" : "");
+  print_result("\n{}{}\n{}\n", memory_table(plan), traffic_table(plan), units_table(units));
   for (const auto& [field, axis] : config.network.entry->plan->divides)
     if (!may_be_uneven(field))
-      fmt::print("  {} must divide model.config.{}{}\n", axis, field,
-                 may_be_shared(field) ? " or be a multiple of it" : "");
+      print_result("  {} must divide model.config.{}{}\n", axis, field,
+                   may_be_shared(field) ? " or be a multiple of it" : "");
 }
 
 }  // namespace modular

@@ -3,6 +3,7 @@
 
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/data/files.h"
+#include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/report/page.h"
 #include "runtime/train/config.h"
@@ -34,8 +35,8 @@ void write_report(const Arguments& arguments) {
   } catch (const std::runtime_error& error) {
     refuse(error.what());
   }
-  fmt::print("{}: {} runs, {} searches, {:.1f} KiB\n", out.string(), runs.size(), searches.size(),
-             static_cast<double>(page.size()) / 1024.0);
+  print_result("{}: {} runs, {} searches, {:.1f} KiB\n", out.string(), runs.size(), searches.size(),
+               static_cast<double>(page.size()) / 1024.0);
 }
 
 }  // namespace modular

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/mesh/print.h"
 #include "runtime/mesh/status.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/prompts.h"
@@ -25,7 +26,7 @@ struct Prompts {
 };
 
 void show(const std::string& text) {
-  fmt::print("{}", text);
+  print_data(text);
   std::fflush(stdout);
 }
 

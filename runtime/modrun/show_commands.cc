@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
 
@@ -19,17 +20,17 @@ void show_entries(const Arguments& arguments) {
                       {"task", entry.task},
                       {"model_type", entry.model_type}});
     else
-      fmt::print("{:<32} {:<16} {}\n", entry.architecture, entry.family, entry.task);
+      print_result("{:<32} {:<16} {}\n", entry.architecture, entry.family, entry.task);
   }
-  if (arguments.json) fmt::print("{}\n", json.dump(2));
+  if (arguments.json) print_data(json.dump(2) + "\n");
 }
 
 void show_settings(const Arguments& arguments) {
   const bool has_model = !arguments.config.empty() || !arguments.settings.empty();
   auto config = has_model ? read_config_of(arguments) : RunConfig{};
-  fmt::print("{}", format_reference(config));
+  print_result("{}", format_reference(config));
   if (!has_model)
-    fmt::print(
+    print_result(
         "  model.config.*                     the model's own: see them with `modrun settings --set "
         "model.entry=llama`\n");
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "runtime/mesh/own_program.h"
 #include "runtime/parquet/blocked_signals.h"
 
 namespace modular {
@@ -15,7 +16,7 @@ constexpr const char* kLibrary = "libmodular_parquet.so";
 
 /// Beside the program, or where an installation puts it; empty where it is in neither place.
 std::filesystem::path find_library() {
-  const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const auto folder = own_program().parent_path();
   for (const auto& path : {folder / kLibrary, folder.parent_path() / "lib" / kLibrary})
     if (std::filesystem::exists(path)) return path;
   return {};

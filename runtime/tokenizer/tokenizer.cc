@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "runtime/checkpoint/tokenizer_files.h"
+#include "runtime/mesh/own_program.h"
 #include "runtime/model/config.h"
 
 namespace modular {
@@ -23,7 +24,7 @@ constexpr const char* kSentencePiece = "modrun-sentencepiece";
 
 /// Beside this program, or where PATH has it.
 std::string sentencepiece_program() {
-  const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path() / kSentencePiece;
+  const fs::path beside = own_program().parent_path() / kSentencePiece;
   return fs::exists(beside) ? beside.string() : kSentencePiece;
 }
 

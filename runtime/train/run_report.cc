@@ -86,7 +86,9 @@ void RunReport::evaluation(const Evaluation& evaluation) {
 void RunReport::sample(const std::string& text) {
   file_.sample(summary_.step, text);
   if (events_) events_->text(summary_.step, "sample", as_utf8(text));
-  print_to(stdout, "{}\n", text);
+  const std::string shown = as_output(text + "\n");
+  std::fwrite(shown.data(), 1, shown.size(), stdout);  // which may be closed, as in print_to()
+  std::fflush(stdout);
 }
 
 void RunReport::tell(int64_t step, std::span<const Scalar> scalars) {

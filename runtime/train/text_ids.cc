@@ -4,6 +4,7 @@
 
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/mesh/print.h"
 #include "runtime/model/config.h"
 #include "runtime/train/sampling.h"
 
@@ -61,9 +62,10 @@ ContinuedText::ContinuedText(TextIds& texts, std::vector<int64_t> prompt)
 std::string ContinuedText::add(int64_t id) {
   ids_.push_back(id);
   const std::string text = texts_.text(ids_);
-  if (text.size() <= shown_ || text.ends_with(kReplacement)) return {};
-  std::string more = text.substr(shown_);
-  shown_ = text.size();
+  const size_t end = text.size() - unfinished_bytes(text);
+  if (end <= shown_ || text.ends_with(kReplacement)) return {};
+  std::string more = text.substr(shown_, end - shown_);
+  shown_ = end;
   return more;
 }
 

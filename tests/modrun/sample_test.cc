@@ -65,6 +65,16 @@ TEST_F(Sampling, OfSeveralTextsIsALineOfJsonEach) {
   EXPECT_EQ(lines({"--prompts", one}), std::vector<json>{expected[0]});
 }
 
+// A model can write what clears a screen or sets a window's title.
+TEST_F(Sampling, TextIsPrintableOnATerminalAndUnchangedInAPipe) {
+  EXPECT_THAT(alone("\x1b[2Jline"), HasSubstr("\x1b[2Jline"));
+  const std::string out = (folder_.path() / "terminal").string();
+  const std::string command = "script -qec \"" MODRUN " sample " + run_folder("run").string() +
+                              " --set sample.tokens=6 --prompt $'\\x1b[2Jline'\" /dev/null > " + out;
+  ASSERT_EQ(std::system(("SHELL=/bin/bash " + command).c_str()), 0);
+  EXPECT_THAT(bytes_of(out), testing::AllOf(HasSubstr("?[2Jline"), testing::Not(HasSubstr("\x1b"))));
+}
+
 TEST_F(Sampling, ReadsTextsOfJsonLines) {
   const std::string file =
       folder_.write("prompts.jsonl", "{\"prompt\": \"a\\nb\"}\n{\"prompt\": \"of\", \"id\": 3}\n").string();

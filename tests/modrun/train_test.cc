@@ -235,13 +235,34 @@ TEST_F(Train, SettingsOutsideOfWhatThereIsAreRefusedByName) {
   for (const auto& [setting, answer] :
        {std::pair("optim.schedule=cosin", "it must be one of cosine, linear, constant, wsd, inverse-sqrt"),
         std::pair("optim.schedule=wsd", "optim.decay_steps is 0"),
-        std::pair("parallel.zero_stage=4", "must be 1, 2 or 3"),
+        std::pair("parallel.zero_stage=4", "must be at most 3"),
         std::pair("train.device=gpu", "it must be one of auto, cpu, cuda"),
         std::pair("train.on_nonfinite=ignore", "it must be one of stop, skip, rollback")}) {
     const auto refused = train("run", {"--set", setting});
     EXPECT_EQ(refused.status, 2) << refused.output;
     EXPECT_THAT(refused.output, HasSubstr(answer));
   }
+}
+
+TEST_F(Train, MessagesShowWhatAKeyHoldsWithoutWhatATerminalObeys) {
+  const auto refused = train("run", {"--set", "tra\x1b[31min.steps=1"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.output,
+              testing::AllOf(HasSubstr("unknown key tra?[31min.steps"), testing::Not(HasSubstr("\x1b"))));
+  const auto unknown = modrun({"tra\x1b[31min"});
+  EXPECT_THAT(unknown.output, testing::AllOf(HasSubstr("\"tra?[31min\""), testing::Not(HasSubstr("\x1b"))));
+  const auto failed = train("failed", {"--set", "data.paths=['" + std::string(300, 'x') + "']"});
+  EXPECT_THAT(failed.output,
+              testing::AllOf(HasSubstr("x: File name too long"), testing::Not(HasSubstr("filesystem error"))));
+}
+
+TEST_F(Train, AFileLargerThanTheLimitIsAnErrorThatNamesIt) {
+  const std::string out = (folder_.path() / "said").string();
+  std::string words;
+  for (const std::string& word : training("run")) words += " " + word;
+  const int status = std::system(("bash -c 'ulimit -f 8; exec " MODRUN + words + "' > " + out + " 2>&1").c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_THAT(bytes_of(out), testing::ContainsRegex("checkpoints/.*safetensors cannot be written: File too large"));
 }
 
 TEST_F(Train, ResumingOnTheSameMeshIsBitIdentical) {
