@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <stdexcept>
@@ -17,7 +18,13 @@ class TemporaryFolder {
  public:
   /// Throws std::runtime_error where none can be made; `remedy` ends its sentence.
   explicit TemporaryFolder(const std::string& remedy) {
-    const auto parent = std::filesystem::temp_directory_path();
+    std::error_code error;
+    const auto parent = std::filesystem::temp_directory_path(error);
+    if (error) {
+      const char* const named = std::getenv("TMPDIR");
+      throw std::runtime_error(fmt::format("{} is not a folder, and temporary files go there: {}, or set TMPDIR to one",
+                                           named ? fmt::format("TMPDIR is \"{}\", which", named) : "/tmp", remedy));
+    }
     std::string pattern = (parent / "modrun-XXXXXX").string();
     if (!mkdtemp(pattern.data()))
       throw std::runtime_error(

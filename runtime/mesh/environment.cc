@@ -18,13 +18,22 @@ std::optional<std::string> variable(const char* name) {
   return value;
 }
 
+/// The number that `text` is, or begins with where `rest` is given, which is set to what follows it.
+std::optional<int64_t> number_in(std::string_view text, int64_t smallest, int64_t largest,
+                                 std::string_view* rest = nullptr) {
+  int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  if (parsed.ec != std::errc() || (!rest && parsed.ptr != end) || value < smallest || value > largest) return {};
+  if (rest) *rest = {parsed.ptr, end};
+  return value;
+}
+
 std::optional<int64_t> number(const char* name, int64_t smallest, int64_t largest) {
   const auto text = variable(name);
   if (!text) return std::nullopt;
-  int64_t value = 0;
-  const char* end = text->data() + text->size();
-  const auto parsed = std::from_chars(text->data(), end, value);
-  if (parsed.ec != std::errc() || parsed.ptr != end || value < smallest || value > largest)
+  const auto value = number_in(*text, smallest, largest);
+  if (!value)
     throw std::runtime_error(
         fmt::format("the environment variable {} is \"{}\": it must be a whole number from {} to {}", name, *text,
                     smallest, largest));
@@ -65,9 +74,15 @@ Environment read(const Names& names) {
 /// Tasks on this node, from Slurm's "2(x3),1" (which lists all nodes) or from the count per node.
 int64_t slurm_local_tasks(int64_t local_rank) {
   if (const auto text = variable("SLURM_STEP_TASKS_PER_NODE")) {
-    const size_t end = text->find_first_not_of("0123456789");
-    const bool same_everywhere = end == std::string::npos || text->find(',') == std::string::npos;
-    if (end != 0 && same_everywhere) return std::max<int64_t>(std::stoll(text->substr(0, end)), local_rank + 1);
+    std::string_view rest;
+    const auto tasks = number_in(*text, 1, kMostRanks, &rest);
+    if (!tasks)
+      throw std::runtime_error(
+          fmt::format("the environment variable SLURM_STEP_TASKS_PER_NODE is \"{}\": it must begin with a whole number "
+                      "from 1 to {}, as in \"4(x2)\": unset it, or start the job with srun",
+                      *text, kMostRanks));
+    const bool same_everywhere = rest.find(',') == std::string_view::npos;
+    if (same_everywhere) return std::max(*tasks, local_rank + 1);
   }
   return number("SLURM_NTASKS_PER_NODE", 1, kMostRanks).value_or(local_rank + 1);
 }

@@ -4,7 +4,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -155,9 +157,14 @@ void StepSums::add(const StepMetrics& metrics) {
 
 namespace {
 
-std::string minutes_and_seconds(double seconds) {
-  const auto whole = static_cast<int64_t>(seconds);
-  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+/// "0:07", "59:59", "1:00:00"
+std::string duration(double seconds) {
+  constexpr double kLongest = 1e12;
+  if (!(seconds < kLongest)) return "unknown";  // no time, or no samples, have been counted
+  const auto whole = static_cast<int64_t>(std::max(seconds, 0.0));
+  const int64_t hours = whole / 3600, minutes = whole / 60 % 60;
+  return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60)
+                   : fmt::format("{}:{:02}", minutes, whole % 60);
 }
 
 double gibibytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
@@ -166,7 +173,7 @@ double gibibytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30);
 
 std::string format_step(const StepMetrics& metrics, int64_t steps, const StepSums& since_line, bool has_text) {
   const double samples_per_second = static_cast<double>(since_line.samples) / since_line.seconds,
-               left = static_cast<double>(metrics.step_samples * (steps - metrics.step)) / samples_per_second;
+               samples_left = static_cast<double>(metrics.step_samples) * static_cast<double>(steps - metrics.step);
   const std::string rate =
       has_text ? fmt::format("{:.0f} tokens/s  {:.1f} samples/s",
                              static_cast<double>(since_line.tokens) / since_line.seconds, samples_per_second)
@@ -175,7 +182,8 @@ std::string format_step(const StepMetrics& metrics, int64_t steps, const StepSum
       "step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}  {}  data wait {:.0f} %  {:.2f} GiB{}  eta {}",
       metrics.step, fmt::formatted_size("{}", steps), steps, metrics.loss, metrics.grad_norm, metrics.lr, rate,
       100.0 * since_line.data_wait / since_line.seconds, gibibytes(metrics.memory_peak),
-      metrics.mfu ? fmt::format("  mfu {:.1f} %", *metrics.mfu * 100.0) : "", minutes_and_seconds(left));
+      metrics.mfu ? fmt::format("  mfu {:.1f} %", *metrics.mfu * 100.0) : "",
+      duration(samples_left / samples_per_second));
 }
 
 std::string format_evaluation(const Evaluation& evaluation, std::string_view loss_unit) {
@@ -189,7 +197,7 @@ std::string format_summary(const RunSummary& summary, int64_t steps, std::string
   if (!summary.stopped_by.empty())
     text += fmt::format("stopped by {} after step {} of {}{}\n", summary.stopped_by, summary.step, steps,
                         summary.checkpoints.empty() ? "" : ": --resume continues it");
-  text += fmt::format("trained {} steps in {}: ", summary.steps, minutes_and_seconds(summary.seconds));
+  text += fmt::format("trained {} steps in {}: ", summary.steps, duration(summary.seconds));
   text += has_text ? fmt::format("{} samples, {:.2f} M tokens, {:.0f} tokens/s\n", summary.samples,
                                  static_cast<double>(summary.tokens) * 1e-6, summary.tokens_per_second())
                    : fmt::format("{} examples, {:.1f} examples/s\n", summary.samples, summary.tokens_per_second());
@@ -201,9 +209,21 @@ std::string format_summary(const RunSummary& summary, int64_t steps, std::string
                                                         : "checkpoints are in " + summary.checkpoints);
 }
 
+namespace {
+
+const auto loaded_at = std::chrono::steady_clock::now();
+
+/// Where /proc is not mounted: some tenths of a second less.
+double seconds_since_load() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - loaded_at).count();
+}
+
+}  // namespace
+
 double seconds_since_start() {
   std::ifstream in("/proc/self/stat");
   std::string stat(std::istreambuf_iterator<char>(in), {});
+  if (stat.empty()) return seconds_since_load();
   std::istringstream fields(stat.substr(stat.rfind(')') + 2));  // after the program's name, which may contain anything
   std::string field;
   for (int index = 3; index <= 22; ++index) fields >> field;  // field 22 is the start, in ticks since boot (proc(5))

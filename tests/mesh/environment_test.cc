@@ -146,5 +146,27 @@ TEST(FirstSlurmHost, ReadsSlurmsNodeLists) {
   EXPECT_EQ(first_slurm_host("n[7],m[1-2]"), "n7");
 }
 
+TEST_F(EnvironmentTest, SlurmsTasksPerNodeBeginWithANumber) {
+  const auto tasks = [](const std::string& text) {
+    return with({{"SLURM_STEP_NUM_TASKS", "8"},
+                 {"SLURM_PROCID", "0"},
+                 {"SLURM_STEP_TASKS_PER_NODE", text},
+                 {"MASTER_ADDR", "a"}})
+        .local_world_size;
+  };
+  EXPECT_EQ(tasks("4(x2)"), 4);
+  EXPECT_EQ(tasks("8"), 8);
+  for (const std::string text : {"99999999999999999999", "-1", "0", "(x2)", "four"})
+    EXPECT_NE(refusal({{"SLURM_STEP_NUM_TASKS", "8"},
+                       {"SLURM_PROCID", "0"},
+                       {"SLURM_STEP_TASKS_PER_NODE", text},
+                       {"MASTER_ADDR", "a"}})
+                  .find("the environment variable SLURM_STEP_TASKS_PER_NODE is \"" + text +
+                        "\": it must begin with a "
+                        "whole number from 1 to 2147483647"),
+              std::string::npos)
+        << text;
+}
+
 }  // namespace
 }  // namespace modular

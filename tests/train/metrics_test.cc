@@ -8,6 +8,7 @@
 
 #include "runtime/train/device_usage.h"
 #include "tests/data/temporary_folder.h"
+#include "tests/support/without_proc.h"
 
 namespace modular {
 namespace {
@@ -119,6 +120,21 @@ TEST(FormatStep, RatesAreOfTheStepsSinceTheLastLine) {
             "eta 20:50");
 }
 
+TEST(FormatStep, TimeThatIsLeftIsNeitherNegativeNorTooLargeToShow) {
+  const auto left = [](StepMetrics step, int64_t steps) {
+    StepSums sums;
+    sums.add(step);
+    const std::string line = format_step(step, steps, sums, /*has_text=*/true);
+    return line.substr(line.find("  eta ") + 6);
+  };
+  EXPECT_EQ(left(kStep, 2), "0:00") << "the run was made shorter";
+  EXPECT_EQ(left(kStep, 3 + 3600), "2:00:00");
+  EXPECT_EQ(left(kStep, int64_t{1} << 40), "610839793:08:26") << "what it is multiplied by has more than 63 bits";
+  StepMetrics none = kStep;
+  none.step_samples = 0;
+  EXPECT_EQ(left(none, 1000), "unknown");
+}
+
 const RunSummary kSummary = {.step = 30,
                              .steps = 20,
                              .samples = 320,
@@ -174,6 +190,17 @@ TEST(SecondsSinceStart, CountsFromTheProcess) {
 TEST(MemoryPeak, IsAtLeastWhatIsHeld) {
   const auto held = at::ones({1 << 24});  // 64 MiB
   EXPECT_GT(memory_peak(at::kCPU), 64 << 20);
+}
+
+TEST(SecondsSinceStart, DISABLED_WithoutProc) {
+  EXPECT_GE(seconds_since_start(), 0.0);
+  EXPECT_LT(seconds_since_start(), 60.0);
+}
+
+TEST(SecondsSinceStart, AreCountedWithoutProc) {
+  const auto prefix = without_proc();
+  if (!prefix) GTEST_SKIP() << "no mount namespaces here";
+  EXPECT_TRUE(passes_without_proc(*prefix, "SecondsSinceStart.DISABLED_WithoutProc"));
 }
 
 }  // namespace
