@@ -1,6 +1,7 @@
 // The shared library: Arrow reads and writes, and nothing of libtorch is known.
 #include <arrow/api.h>
 #include <arrow/io/file.h>
+#include <arrow/memory_pool.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/writer.h>
 #include <parquet/file_reader.h>
@@ -15,6 +16,9 @@
 namespace modular {
 namespace {
 
+// Memory that a file's values may take. A file of some kilobytes can claim any number of equal values.
+constexpr int64_t kLeastMemory = int64_t{64} << 20, kMostOfSize = 1000;
+
 [[noreturn]] void refuse(const std::string& path, const std::string& sentence) {
   throw std::runtime_error(path + ": " + sentence);
 }
@@ -25,12 +29,21 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
   refuse(path, "cannot be read as Parquet: " + first_line(why) + ": it was cut off or changed, write it again");
 }
 
+[[noreturn]] void refuse_file(const std::string& path, const arrow::Status& status) {
+  if (status.IsOutOfMemory())
+    refuse(path, "a row group takes more memory than " + std::to_string(kMostOfSize) + " times the file's size and " +
+                     std::to_string(kLeastMemory >> 20) + " MiB: write the file again, in smaller row groups");
+  refuse_file(path, status.message());
+}
+
 /// Calls `run`, and turns whatever Arrow throws into a sentence about the file.
 template <class Function>
 auto about(const std::string& path, Function&& run) {
   const BlockedSignals blocked;  // its threads start when they are first needed
   try {
     return run();
+  } catch (const parquet::ParquetStatusException& error) {
+    refuse_file(path, error.status());
   } catch (const parquet::ParquetException& error) {
     refuse_file(path, error.what());
   } catch (const std::bad_alloc&) {
@@ -42,12 +55,12 @@ auto about(const std::string& path, Function&& run) {
 
 template <class T>
 T value_of(arrow::Result<T> result, const std::string& path) {
-  if (!result.ok()) refuse_file(path, result.status().message());
+  if (!result.ok()) refuse_file(path, result.status());
   return std::move(result).ValueUnsafe();
 }
 
 void check(const arrow::Status& status, const std::string& path) {
-  if (!status.ok()) refuse_file(path, status.message());
+  if (!status.ok()) refuse_file(path, status);
 }
 
 void check_written(const arrow::Status& status, const std::string& path) {
@@ -113,11 +126,31 @@ std::vector<int64_t> offsets_of(const arrow::Array& array, std::shared_ptr<arrow
   return offsets;
 }
 
+/// An open file, and the memory that is allocated for it, which has to outlive all values.
+struct LimitedFile {
+  explicit LimitedFile(const std::string& path) : file(value_of(arrow::io::ReadableFile::Open(path), path)) {
+    const int64_t size = value_of(file->GetSize(), path);
+    limited = std::make_unique<arrow::CappedMemoryPool>(&counted, kLeastMemory + kMostOfSize * size);
+  }
+  std::unique_ptr<parquet::arrow::FileReader> reader(const std::string& path) const {
+    return value_of(parquet::arrow::OpenFile(file, limited.get()), path);
+  }
+
+  std::shared_ptr<arrow::io::ReadableFile> file;
+  arrow::ProxyMemoryPool counted{arrow::default_memory_pool()};
+  std::unique_ptr<arrow::CappedMemoryPool> limited;
+};
+
+/// Values that lie in the memory of a file.
+struct OwnedValues {
+  std::shared_ptr<const LimitedFile> file;  // first, as it is destroyed last
+  std::shared_ptr<arrow::Buffer> values;
+};
+
 class ArrowFile final : public ParquetFile {
  public:
-  explicit ArrowFile(const std::string& path) : path_(path) {
-    auto file = value_of(arrow::io::ReadableFile::Open(path), path);
-    reader_ = value_of(parquet::arrow::OpenFile(std::move(file), arrow::default_memory_pool()), path);
+  explicit ArrowFile(const std::string& path)
+      : path_(path), file_(std::make_shared<LimitedFile>(path)), reader_(file_->reader(path)) {
     std::shared_ptr<arrow::Schema> schema = schema_of(*reader_, path);
     for (const auto& field : schema->fields()) columns_.push_back(describe(*field));
     const auto metadata = reader_->parquet_reader()->metadata();
@@ -169,7 +202,7 @@ class ArrowFile final : public ParquetFile {
     else if (column.num_chunks() == 0)
       array = value_of(arrow::MakeEmptyArray(column.type()), path_);
     else
-      array = value_of(arrow::Concatenate(column.chunks()), path_);
+      array = value_of(arrow::Concatenate(column.chunks(), file_->limited.get()), path_);
     ParquetValues values;
     refuse_null(name, *array, values.offsets, group);
     while (is_list(*array->type())) {
@@ -197,7 +230,7 @@ class ArrowFile final : public ParquetFile {
       const auto& fixed = static_cast<const arrow::PrimitiveArray&>(*array);
       const int width = static_cast<const arrow::FixedWidthType&>(*array->type()).bit_width() / 8;
       values.data = fixed.values() ? fixed.values()->data() + fixed.offset() * width : nullptr;
-      values.owner = fixed.values();
+      values.owner = std::make_shared<OwnedValues>(OwnedValues{file_, fixed.values()});
     }
     return values;
   }
@@ -215,6 +248,7 @@ class ArrowFile final : public ParquetFile {
   }
 
   std::string path_;
+  std::shared_ptr<const LimitedFile> file_;
   std::unique_ptr<parquet::arrow::FileReader> reader_;
   std::vector<ParquetColumn> columns_;
   std::vector<ParquetGroup> groups_;
@@ -228,8 +262,8 @@ std::unique_ptr<ParquetFile> open(const std::string& path) {
 
 void cut(const std::string& from, const std::string& to, int64_t rows) {
   about(from, [&] {
-    auto file = value_of(arrow::io::ReadableFile::Open(from), from);
-    const auto reader = value_of(parquet::arrow::OpenFile(std::move(file), arrow::default_memory_pool()), from);
+    const LimitedFile file(from);
+    const auto reader = file.reader(from);
     const auto schema = ArrowFile::schema_of(*reader, from);
     const auto metadata = reader->parquet_reader()->metadata();
     parquet::WriterProperties::Builder properties;

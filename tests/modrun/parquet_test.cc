@@ -336,6 +336,28 @@ TEST_F(Parquet, AProgramWithoutTheLibrarySaysWhatToInstall) {
   EXPECT_THAT(output(), HasSubstr("run `pip install pyarrow`, of the release that modrun was built with"));
 }
 
+// 400 MB of values in a file of some kilobytes; a file can claim any number.
+TEST_F(Parquet, ValuesTakeNoMoreThanAFileOfThatSizeCanHold) {
+  write_file(
+      "rows = pa.record_batch({'labels': pa.array([7], pa.int64()).take(pa.array([0] * 1000000))})\n"
+      "with pq.ParquetWriter(path, rows.schema) as writer:\n"
+      "  for _ in range(50): writer.write_batch(rows, row_group_size=100000000)");
+  const fs::path path = data() / "parquet/0.parquet";
+  ASSERT_LT(fs::file_size(path), 100'000u);
+  const auto file = parquet_library().open(path);
+  ASSERT_EQ(file->groups().size(), 1u);
+  try {
+    file->read(0, {"labels"});
+    FAIL() << "was read";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("0.parquet: a row group takes more memory than 1000 times the file's size and "
+                                        "64 MiB: write the file again, in smaller row groups"));
+  }
+  const auto cut = modrun({"repartition", path.string(), "--out", (folder_.path() / "out").string()});
+  EXPECT_EQ(cut.status, 2);
+  EXPECT_THAT(cut.output, HasSubstr("a row group takes more memory"));
+}
+
 TEST_F(Parquet, DamagedFilesAreReadOrRefusedAndNeverEndTheProgram) {
   write("sessions", {"group=7", "compression=none"});
   const std::string whole = bytes_of(data() / "parquet/0.parquet");
