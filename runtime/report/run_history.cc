@@ -31,14 +31,7 @@ void flatten(const std::string& prefix, const toml::table& table, std::map<std::
 
 std::map<std::string, std::string> read_settings(const fs::path& file) {
   std::map<std::string, std::string> settings;
-  std::ifstream in(file);
-  if (!in) return settings;
-  try {
-    flatten("", toml::parse(in, file.string()), settings);
-  } catch (const toml::parse_error& error) {
-    throw ConfigError(
-        fmt::format("{}:{}: {}", file.string(), error.source().begin.line, std::string(error.description())));
-  }
+  if (fs::exists(file)) flatten("", parse_toml_file(file), settings);
   return settings;
 }
 

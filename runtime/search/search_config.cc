@@ -186,7 +186,7 @@ bool is_minimized(const std::string& name) {
 
 SearchConfig read_search_config(const fs::path& file, const std::vector<std::string>& settings,
                                 const std::vector<std::string>& known) {
-  toml::table whole = toml::parse_file(file.string());
+  toml::table whole = parse_toml_file(file);
   auto* const search = whole["search"].as_table();
   if (!search) refuse(file.string(), "there is no [search]: say in [search.space] which settings to try");
   std::map<std::string, std::string, std::less<>> set_here;  // where a key of the command line was set

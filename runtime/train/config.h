@@ -21,7 +21,9 @@
 
 namespace modular {
 
-// Each section lists its fields as visit(name, value, what it means[, the least value]).
+// Each section lists its fields as visit(name, value, what it means[, the least value[, the largest]]). A largest value
+// is far above any use: numbers up to it neither overflow when multiplied nor make a run that starts and never ends.
+constexpr double kMostSteps = 0x1p53, kMostSamples = 0x1p24, kMostTokens = 0x1p30, kMostMinutes = 525'600;  // a year
 
 struct ModelSection {
   std::string entry, checkpoint, tokenizer, readers = "all";
@@ -60,7 +62,7 @@ struct DataSection : DataOptions {
           "several sets, each step from one of them, e.g. {web = {paths = ['web'], weight = 2, format = 'tokens'}}, "
           "instead of paths");
     visit("suffixes", suffixes, "which files of a folder count; all when empty");
-    visit("held_out_every", held_out_every, "hold out every n-th file; 0 for none", 0);
+    visit("held_out_every", held_out_every, "hold out every n-th file; 0 for none", 0, kMostSamples);
     visit("held_out", held_out, "hold out the files whose path matches one of these globs");
     visit("held_out_part", held_out_part, "hold out this share of the samples, the last ones, instead; 0 for none", 0);
     visit("pack", pack, "texts: the documents of a row do not see each other");
@@ -71,7 +73,8 @@ struct DataSection : DataOptions {
         "order", order,
         "rows (any row may follow any other) or partitions (parquet: each data-parallel rank reads whole row groups of "
         "its own)");
-    visit("partitions", partitions, "order: how many partitions; 0: the data-parallel ranks of the run's start", 0);
+    visit("partitions", partitions, "order: how many partitions; 0: the data-parallel ranks of the run's start", 0,
+          kMostSamples);
     visit("repartition", repartition,
           "order: cut the files into other row groups, in train.dir, where partitions do not divide their number");
     visit("mask_probability", mask_probability,
@@ -89,14 +92,15 @@ struct TrainSection {
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("dir", dir, "folder of the run's files");
-    visit("steps", steps, "optimizer steps of the whole run", 1);
+    visit("steps", steps, "optimizer steps of the whole run", 1, kMostSteps);
     visit("epochs", epochs, "passes over the data, instead of steps; 0: not", 0);
-    visit("batch_size", batch_size, "samples of a step, over all ranks", 1);
+    visit("batch_size", batch_size, "samples of a step, over all ranks", 1, kMostSamples);
     visit("batch_size_per_rank", batch_size_per_rank,
-          "the same on each data-parallel rank, instead of batch_size; 0: not", 0);
+          "the same on each data-parallel rank, instead of batch_size; 0: not", 0, kMostSamples);
     visit("micro_batches", micro_batches,
-          "forwards that a rank's share of a step is cut into; 0 for as few as fit into parallel.memory", 0);
-    visit("seq_len", seq_len, "tokens of a sample that is cut out of a text", 2);
+          "forwards that a rank's share of a step is cut into; 0 for as few as fit into parallel.memory", 0,
+          kMostSamples);
+    visit("seq_len", seq_len, "tokens of a sample that is cut out of a text", 2, kMostTokens);
     visit("seed", seed, "of the initial weights, the data's order and sampling", 0);
     visit("deterministic", deterministic, "on GPUs: take only operations whose results are the same in every run");
     visit("device", device, "auto (a GPU for each rank where there are GPUs), cpu or cuda");
@@ -118,8 +122,8 @@ struct OptimSection : OptimizerOptions {
     visit("lr", lr, "highest learning rate", 0);
     visit("min_lr", min_lr, "learning rate at the end of the schedule", 0);
     visit("schedule", schedule, "after the warm-up: cosine, linear, constant, wsd or inverse-sqrt");
-    visit("warmup_steps", warmup_steps, "steps of linear warm-up", 0);
-    visit("decay_steps", decay_steps, "wsd: the last steps, in which the rate falls linearly", 0);
+    visit("warmup_steps", warmup_steps, "steps of linear warm-up", 0, kMostSteps);
+    visit("decay_steps", decay_steps, "wsd: the last steps, in which the rate falls linearly", 0, kMostSteps);
     visit("beta1", beta1, "adamw, and muon but for matrices of layers: decay of the first moment", 0);
     visit("beta2", beta2, "adamw, and muon but for matrices of layers: decay of the second moment", 0);
     visit("eps", eps, "adamw, and muon but for matrices of layers: epsilon", 0);
@@ -129,7 +133,7 @@ struct OptimSection : OptimizerOptions {
     visit("eps1", eps1, "adafactor: the least root of a second moment", 0);
     visit("eps2", eps2, "adafactor: the least root mean square of a parameter, with which its rate grows", 0);
     visit("clip_threshold", clip_threshold, "adafactor: the most that an update's root mean square may be", 1);
-    visit("ns_steps", ns_steps, "muon: steps of Newton and Schulz's iteration", 1);
+    visit("ns_steps", ns_steps, "muon: steps of Newton and Schulz's iteration", 1, 100);
     visit("adjust_lr", adjust_lr, "muon: size of an update: match_rms_adamw (as AdamW's) or original");
     visit("weight_decay", weight_decay,
           "decay of matrices and tables, of sgd in the gradient; norms, biases and A_log have none", 0);
@@ -148,7 +152,7 @@ struct LoraSection : LoraOptions {
     visit("layers", layers,
           "linear layers that get adapters, which alone are trained: paths as of optim.frozen, or parts of them, e.g. "
           "['q_proj', 'mlp'], or ['all-linear'], all within the layers; none when empty");
-    visit("rank", rank, "rows of A, and columns of B", 1);
+    visit("rank", rank, "rows of A, and columns of B", 1, 0x1p20);
     visit("alpha", alpha, "an adapter adds alpha / rank times its product");
     visit("dropout", dropout, "of an adapter's input", 0);
     visit("trained", trained, "modules and parameters that are trained besides, e.g. ['score']");
@@ -214,15 +218,17 @@ struct ParallelSection {
         "schedule", schedule,
         "order of a pipeline's work: gpipe, 1f1b, interleaved, looped-bfs, interleaved-zero-bubble, zbv, dualpipev, or "
         "a .csv file");
-    visit("stages_per_rank", stages_per_rank, "pipeline stages of a pp rank; 0 for what the schedule usually has", 0);
+    visit("stages_per_rank", stages_per_rank, "pipeline stages of a pp rank; 0 for what the schedule usually has", 0,
+          2048);
     visit("cuts", cuts, "the layers at which the later pipeline stages begin, e.g. [12, 20]; by cost when empty");
     visit("dp_replicate", dp_replicate, "data-parallel replicas (DDP; HSDP with dp_shard)", 1);
     visit("dp_shard", dp_shard, "ranks that shard the parameters (FSDP); -1 for all that the other axes leave", -1);
     visit("tp", tp, "tensor-parallel ranks", 1);
-    visit("zero_stage", zero_stage, "what dp_shard divides: 1 optimizer state, 2 gradients too, 3 parameters too", 1);
-    visit("prefetch", prefetch, "units gathered ahead of use under zero_stage 3", 0);
+    visit("zero_stage", zero_stage, "what dp_shard divides: 1 optimizer state, 2 gradients too, 3 parameters too", 1,
+          3);
+    visit("prefetch", prefetch, "units gathered ahead of use under zero_stage 3", 0, 0x1p20);
     visit("dp_threads", dp_threads,
-          "replicas on threads of one process instead of ranks, to compare with (DataParallel)", 1);
+          "replicas on threads of one process instead of ranks, to compare with (DataParallel)", 1, 256);
     visit("units", units, "unit classes that are units of FSDP and of recomputation; ['*'] is all, [] none");
     visit("recompute", recompute,
           "computed again in the backward: none, full (every unit), n (every n-th), or operations of all units: "
@@ -234,10 +240,11 @@ struct ParallelSection {
         "of a shared library");
     visit("memory", memory,
           "what a rank may hold, e.g. '16GiB': a run whose plan needs more is refused; any when empty");
-    visit("timeout_minutes", timeout_minutes, "after which a collective that has not ended is an error", 1);
+    visit("timeout_minutes", timeout_minutes, "after which a collective that has not ended is an error", 1,
+          kMostMinutes);
     visit("frozen_seconds", frozen_seconds,
           "after which a rank whose process shows no sign of life ends the job, under modrun's launcher; 0 for never",
-          0);
+          0, 60 * kMostMinutes);
     visit("bf16", bf16,
           "compute in bfloat16, and what tp ranks sum; sums over tokens, micro-batches and other ranks are float32, "
           "and so "
@@ -256,9 +263,10 @@ struct CheckpointSection {
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("every", every, "steps between checkpoints; 0 for those of every_minutes and the last, -1 for none at all",
-          -1);
-    visit("every_minutes", every_minutes, "minutes after which a checkpoint is due in any case; 0 for never", 0);
-    visit("keep", keep, "how many of the newest to keep; 0 for all", 0);
+          -1, kMostSteps);
+    visit("every_minutes", every_minutes, "minutes after which a checkpoint is due in any case; 0 for never", 0,
+          kMostMinutes);
+    visit("keep", keep, "how many of the newest to keep; 0 for all", 0, kMostSteps);
     visit("best", best,
           "what the best checkpoint is chosen by and kept beside the newest, at checkpoints/best: loss (of held-out "
           "samples) or one of eval.metrics; none when empty");
@@ -276,15 +284,15 @@ struct EvalSection {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("every", every, "steps between evaluations on held-out files; 0 for one at the end only", 0);
-    visit("samples", samples, "held-out samples of an evaluation; 0 for all", 0);
+    visit("every", every, "steps between evaluations on held-out files; 0 for one at the end only", 0, kMostSteps);
+    visit("samples", samples, "held-out samples of an evaluation; 0 for all", 0, kMostSteps);
     visit("metrics", metrics,
           "beside the loss: perplexity, accuracy, f1, recall@k, mrr@k, ndcg@k, pearson, spearman; those that are usual "
           "for the model's "
           "task when empty");
     visit("patience", patience,
           "evaluations without a better one, by checkpoint.best or else the loss, after which a run ends; 0 for never",
-          0);
+          0, kMostSteps);
   }
 };
 
@@ -298,10 +306,10 @@ struct SampleSection {
   void fields(Visitor&& visit) {
     visit("prompt", prompt, "text that the model continues at the run's end; none when empty");
     visit("chat", chat, "the prompt is a user's message, which the tokenizer's chat template writes");
-    visit("tokens", tokens, "tokens to write, unless one ends the text", 1);
+    visit("tokens", tokens, "tokens to write, unless one ends the text", 1, 0x1p20);
     visit("temperature", temperature, "0 always takes the likeliest token", 0);
-    visit("top_k", top_k, "choose among the k likeliest tokens; 0 for all", 0);
-    visit("batch", batch, "texts that are continued at once, where several are given", 1);
+    visit("top_k", top_k, "choose among the k likeliest tokens; 0 for all", 0, kMostTokens);
+    visit("batch", batch, "texts that are continued at once, where several are given", 1, 0x1p16);
     visit("python", python, "the Python with the package tokenizers, of models that have a tokenizer");
   }
 };
@@ -315,7 +323,7 @@ struct MetricsSection {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("every", every, "steps between lines on the terminal; metrics.jsonl has all steps", 1);
+    visit("every", every, "steps between lines on the terminal; metrics.jsonl has all steps", 1, kMostSteps);
     visit("peak_tflops", peak_tflops,
           "peak of one rank's device, for MFU; 0 for the known one of a GPU and the measured one of a CPU", 0);
     visit("tensorboard", tensorboard, "write event files for TensorBoard into train.dir/tensorboard");

@@ -65,10 +65,6 @@ void check_together(const RunConfig& config) {
   unless(config.train.on_nonfinite != "rollback" || config.checkpoint.every >= 0,
          {"train.on_nonfinite", "checkpoint.every"},
          "train.on_nonfinite is rollback, and checkpoint.every is -1: there would be no checkpoint to go back to");
-  unless(config.parallel.timeout_minutes <= 525'600, {"parallel.timeout_minutes"},
-         "parallel.timeout_minutes must be at most 525600, a year");
-  unless(config.parallel.zero_stage <= 3, {"parallel.zero_stage"},
-         fmt::format("parallel.zero_stage must be 1, 2 or 3, but is {}", config.parallel.zero_stage));
   const auto& [backend, device] = std::tie(config.parallel.backend, config.train.device);
   unless(config.has_backend_library() || backend == "auto" || backend == "gloo" || backend == "nccl",
          {"parallel.backend"},
@@ -129,6 +125,12 @@ void check_together(const RunConfig& config) {
   unless(best_refusal.empty(), {"checkpoint.best"}, best_refusal);
   unless(best.empty() || config.checkpoint.every >= 0, {"checkpoint.best", "checkpoint.every"},
          fmt::format("checkpoint.best is \"{}\", and checkpoint.every is -1: no checkpoint would be written", best));
+  constexpr double kLeastTemperature = 1e-6;  // logits that are divided by less overflow
+  const double temperature = config.sample.temperature;
+  unless(temperature == 0.0 || (temperature >= kLeastTemperature && std::isfinite(temperature)), {"sample.temperature"},
+         fmt::format("sample.temperature must be 0, which always takes the likeliest token, or a finite number of at "
+                     "least {}, but is {}",
+                     kLeastTemperature, temperature));
   const auto& data = config.data;
   unless(std::isfinite(config.train.epochs), {"train.epochs"}, "train.epochs must be a finite number");
   unless(data.held_out_part < 1.0, {"data.held_out_part"},

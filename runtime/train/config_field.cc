@@ -16,7 +16,7 @@ FieldVisitor collector(const std::string& prefix, std::vector<ConfigField>& fiel
     std::visit(
         [&](auto* value) {
           if constexpr (std::is_constructible_v<FieldPointer, decltype(value)>)
-            fields.push_back({path, value, {}, {}});
+            fields.push_back({path, value, {}, {}, {}});
           else
             value->fields(collector(path + ".", fields));
         },
@@ -101,8 +101,9 @@ std::string_view leaf(std::string_view path) { return path.substr(path.rfind('.'
 std::vector<ConfigField> section_fields(RunConfig& config) {
   std::vector<ConfigField> fields;
   config.sections([&](std::string_view section, auto& values) {
-    values.fields([&](std::string_view name, auto& value, std::string_view help, std::optional<double> at_least = {}) {
-      fields.push_back({fmt::format("{}.{}", section, name), &value, help, at_least});
+    values.fields([&](std::string_view name, auto& value, std::string_view help, std::optional<double> at_least = {},
+                      std::optional<double> at_most = {}) {
+      fields.push_back({fmt::format("{}.{}", section, name), &value, help, at_least, at_most});
     });
   });
   return fields;
@@ -119,6 +120,8 @@ std::string toml_value(const FieldPointer& value) {
 }
 
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& known) {
+  constexpr size_t kLongest = 200;  // a file's key may have any length, and the distance takes its square
+  if (name.size() > kLongest) return {};
   const auto distance = [&](const std::string& other) {
     return std::min(edit_distance(name, other), edit_distance(leaf(name), leaf(other)) + 1);
   };

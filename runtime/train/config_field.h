@@ -23,7 +23,7 @@ struct ConfigField {
   std::string path;       // "train.steps", "model.config.hidden_size"
   FieldPointer value;     // into the RunConfig
   std::string_view help;  // empty for the model's own fields
-  std::optional<double> at_least;
+  std::optional<double> at_least, at_most;
 };
 
 /// All fields of the sections.

@@ -4,9 +4,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <cctype>
 #include <iterator>
 #include <type_traits>
 #include <utility>
@@ -20,6 +18,7 @@
 #include "runtime/train/config_field.h"
 #include "runtime/train/config_refusal.h"
 #include "runtime/train/set_settings.h"
+#include "runtime/train/toml_text.h"
 #include "runtime/train/toml_values.h"
 
 namespace modular {
@@ -46,19 +45,6 @@ void flatten(const std::string& file, const std::string& prefix, toml::table& ta
       const auto& begin = key.source().begin;
       result.push_back({path, &value, fmt::format("{}:{}:{}", file, begin.line, begin.column), {}});
     }
-  }
-}
-
-toml::table parse_file(const fs::path& file) {
-  std::ifstream in(file);
-  if (!in || fs::is_directory(file))
-    throw ConfigError(
-        fmt::format("{}: cannot be opened: {}", file.string(), in ? "it is a folder" : std::strerror(errno)));
-  try {
-    return toml::parse(in, file.string());
-  } catch (const toml::parse_error& error) {
-    const auto& begin = error.source().begin;
-    refuse(fmt::format("{}:{}:{}", file.string(), begin.line, begin.column), std::string(error.description()));
   }
 }
 
@@ -116,10 +102,11 @@ void apply(const Assignment& assignment, const ConfigField& field, RunConfig& co
   const auto expected = std::visit(read, field.value);
   if (!expected.empty())
     refuse(assignment.where, fmt::format("{} must be {}, but is {}", field.path, expected, describe(node)));
-  if (field.at_least && node.is_number() && !(number_of(node) >= *field.at_least)) {
-    const auto value = toml_value(field.value);
+  const std::string value = toml_value(field.value);
+  if (field.at_least && node.is_number() && !(number_of(node) >= *field.at_least))
     refuse(assignment.where, fmt::format("{} must be at least {}, but is {}", field.path, *field.at_least, value));
-  }
+  if (field.at_most && node.is_number() && !(number_of(node) <= *field.at_most))
+    refuse(assignment.where, fmt::format("{} must be at most {}, but is {}", field.path, *field.at_most, value));
   config.origins[field.path] = assignment.where;
 }
 
@@ -286,6 +273,25 @@ void make_absolute(const char* key, std::string& path) {
   path = whole.lexically_normal().string();
 }
 
+/// Where the assignment is that an error of the model's config names; the last one where it names several, or none.
+std::string origin_of_error(std::string_view sentence, const std::vector<const Assignment*>& assignments,
+                            const std::string& otherwise) {
+  const auto is_named = [&](const Assignment* assignment) {
+    const std::string_view path = assignment->path;
+    const std::string_view name = path.substr(path.rfind('.') + 1);
+    const auto is_within_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+    for (size_t at = sentence.find(name); at != std::string_view::npos; at = sentence.find(name, at + 1)) {
+      const size_t end = at + name.size();
+      if ((at == 0 || !is_within_word(sentence[at - 1])) && (end == sentence.size() || !is_within_word(sentence[end])))
+        return true;
+    }
+    return false;
+  };
+  if (assignments.empty()) return otherwise;
+  const auto named = std::find_if(assignments.rbegin(), assignments.rend(), is_named);
+  return named == assignments.rend() ? assignments.back()->where : (*named)->where;
+}
+
 }  // namespace
 
 RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& settings) {
@@ -293,7 +299,7 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
   std::vector<toml::table> set_tables;
   std::vector<Assignment> assignments;
   if (!file.empty()) {
-    table = parse_file(file);
+    table = parse_toml_file(file);
     flatten(file.string(), "", table, assignments);
   }
   set_tables.reserve(settings.size());
@@ -336,8 +342,11 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
     if (!field) refuse_unknown(*assignment, known);
     apply(*assignment, *field, config);
   }
-  finish_config(*config.network.config,
-                (of_model.empty() ? config.model.entry : of_model.front()->where) + ": model.config");
+  try {
+    finish_config(*config.network.config, "model.config");
+  } catch (const ConfigError& error) {
+    refuse(origin_of_error(error.what(), of_model, config.model.entry), error.what());
+  }
   choose_adapters(config);
   choose_length(config);
   check_together(config);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "runtime/checkpoint/stored_tensors.h"
+#include "runtime/train/config_refusal.h"
 
 namespace modular {
 namespace {
@@ -33,6 +34,19 @@ double optimizer_elements(const OptimSection& optim) {
 bool is_on_gpus(const RunConfig& config) { return config.train.device != "cpu" && fs::exists("/dev/nvidiactl"); }
 
 std::string gibibytes(double bytes) { return fmt::format("{:.1f} GiB", bytes / 0x1p30); }
+
+std::string ranks_of_machine(int64_t ranks) {
+  return ranks == 1 ? "the one rank of this machine" : fmt::format("the {} ranks of this machine", ranks);
+}
+
+/// The bytes of the ids and labels of a rank's samples of a step, which are read before it; 0 of samples whose length
+/// is not in the config.
+double batch_memory(const RunConfig& config, const MeshShape& mesh) {
+  if (config.reads("examples") || config.reads("parquet") || config.reads("images")) return 0.0;
+  const auto samples = static_cast<double>(config.train.batch_size) /
+                       static_cast<double>(mesh[Axis::dp_replicate] * mesh[Axis::dp_shard]);
+  return samples * static_cast<double>(config.train.seq_len) * 2.0 * sizeof(int64_t);
+}
 
 }  // namespace
 
@@ -61,14 +75,21 @@ double least_memory(const RunConfig& config, const MeshShape& mesh) {
 }
 
 void check_machine_memory(const RunConfig& config, const MeshShape& mesh, int64_t local_ranks, int64_t memory) {
+  const double batches = batch_memory(config, mesh) * static_cast<double>(local_ranks);
+  if (batches > static_cast<double>(memory))
+    refuse_setting(config, "train.batch_size",
+                   fmt::format("train.batch_size = {} samples of train.seq_len = {} tokens take {} as ids alone on {}, "
+                               "which has {} of memory: lower one of the two",
+                               config.train.batch_size, config.train.seq_len, gibibytes(batches),
+                               ranks_of_machine(local_ranks), gibibytes(static_cast<double>(memory))));
   if (is_on_gpus(config)) return;
   const double needed = least_memory(config, mesh) * static_cast<double>(local_ranks);
   if (needed <= static_cast<double>(memory)) return;
   throw ConfigError(fmt::format(
-      "{} is too large: its parameters, their gradients and what {} keeps take {} on the {} of this machine, which has "
-      "{} of memory: use more machines, another optimizer, or a smaller model",
-      config.network.entry->architecture, config.optim.name, gibibytes(needed),
-      local_ranks == 1 ? "one rank" : fmt::format("{} ranks", local_ranks), gibibytes(static_cast<double>(memory))));
+      "{} is too large: its parameters, their gradients and what {} keeps take {} on {}, which has {} of memory: use "
+      "more machines, another optimizer, or a smaller model",
+      config.network.entry->architecture, config.optim.name, gibibytes(needed), ranks_of_machine(local_ranks),
+      gibibytes(static_cast<double>(memory))));
 }
 
 }  // namespace modular

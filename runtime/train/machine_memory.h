@@ -15,8 +15,8 @@ int64_t machine_memory();
 /// state, without activations and all else.
 double least_memory(const RunConfig& config, const MeshShape& mesh);
 
-/// Throws ConfigError where the `local_ranks` ranks of this machine, on CPUs, need more than `memory` bytes for that
-/// alone.
+/// Throws ConfigError where the `local_ranks` ranks of this machine need more than `memory` bytes for that alone, on
+/// CPUs, or for the samples of a step.
 void check_machine_memory(const RunConfig& config, const MeshShape& mesh, int64_t local_ranks, int64_t memory);
 
 }  // namespace modular

@@ -14,6 +14,7 @@
 #include "runtime/model/config.h"
 #include "runtime/parallel/memory_options.h"
 #include "runtime/train/config_field.h"
+#include "runtime/train/toml_text.h"
 
 namespace modular {
 
@@ -25,7 +26,10 @@ inline std::string describe(const toml::node& node) {
     for (const toml::node& element : *array) elements += (elements.empty() ? " of " : ", ") + describe(element);
     return "an array" + elements;
   }
-  if (const auto* text = node.as_string()) return fmt::format("the string \"{}\"", text->get());
+  if (const auto* text = node.as_string()) {
+    std::string value = text->get();
+    return "the string " + toml_value(&value);
+  }
   if (const auto* number = node.as_integer()) return fmt::format("the integer {}", number->get());
   if (const auto* number = node.as_floating_point()) return fmt::format("the number {}", number->get());
   if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
@@ -43,10 +47,10 @@ inline std::string text_of(const toml::node& node) {
   return out.str();
 }
 
-/// A setting's value under the key "value". What is not TOML is text.
+/// A setting's value under the key "value". Text that is not TOML, or nests too deeply for it, is a string.
 inline toml::table parse_setting(const std::string& text) {
   try {
-    auto table = toml::parse("value = " + text);
+    auto table = too_deep_line(text) ? toml::table() : toml::parse("value = " + text);
     if (table.size() == 1) return table;
   } catch (const toml::parse_error&) {
   }
@@ -77,17 +81,16 @@ inline std::string assign(double& value, const toml::node& node) {
   return {};
 }
 inline std::string assign(std::string& value, const toml::node& node) {
-  if (!node.is_string()) return "a string";
-  value = node.as_string()->get();
+  const auto* text = node.as_string();
+  if (!text) return "a string";
+  if (text->get().find('\0') != std::string::npos) return "a string without the character U+0000";
+  value = text->get();
   return {};
 }
 inline std::string assign(IntegerOrString& value, const toml::node& node) {
-  if (node.is_integer())
-    value = node.as_integer()->get();
-  else if (node.is_string())
-    value = node.as_string()->get();
-  else
-    return "an integer or a string";
+  if (node.is_string()) return assign(value.emplace<std::string>(), node);
+  if (!node.is_integer()) return "an integer or a string";
+  value = node.as_integer()->get();
   return {};
 }
 template <class T>

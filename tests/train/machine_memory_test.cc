@@ -43,5 +43,15 @@ TEST(MachineMemory, IsWhatTheRanksOfAMachineShare) {
   EXPECT_GT(machine_memory(), int64_t{1} << 28);
 }
 
+TEST(MachineMemory, HoldsTheIdsOfAStep) {
+  const RunConfig config = config_of({"train.batch_size=16777216", "train.seq_len=1024"});
+  constexpr int64_t kIds = int64_t{16} << 34;  // 16 bytes of each token
+  check_machine_memory(config, kFourShards, 2, kIds / 2);
+  EXPECT_THAT(
+      message_of<ConfigError>([&] { check_machine_memory(config, kFourShards, 2, kIds / 2 - 1); }),
+      testing::StartsWith("--set train.batch_size=16777216: train.batch_size = 16777216 samples of train.seq_len = "
+                          "1024 tokens take 128.0 GiB as ids alone on the 2 ranks of this machine"));
+}
+
 }  // namespace
 }  // namespace modular
