@@ -25,14 +25,15 @@ int dup_of(int descriptor) { return fcntl(descriptor, F_DUPFD_CLOEXEC, 0); }
 
 }  // namespace
 
-Helper::Helper(const std::vector<std::string>& command) : program_(command.front()) {
+Helper::Helper(const std::vector<std::string>& command, const std::vector<std::string>& variables)
+    : program_(command.front()) {
   int ends[2];  // ours, and the helper's for input and output
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw std::runtime_error(fmt::format("no socket: {}", std::strerror(errno)));
   const auto close_ends = c10::make_scope_exit([&] {
     for (const int end : ends) close(end);
   });
-  process_ = start_process(command, child_environment({}), {.input = ends[1], .output = ends[1]});
+  process_ = start_process(command, child_environment(variables), {.input = ends[1], .output = ends[1]});
   to_ = fdopen(dup_of(ends[0]), "w");
   from_ = fdopen(dup_of(ends[0]), "r");
 }

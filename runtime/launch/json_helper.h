@@ -12,8 +12,9 @@ namespace modular {
 
 class JsonHelper {
  public:
-  /// Starts `command`, found on PATH. Throws std::runtime_error where that cannot be started.
-  explicit JsonHelper(const std::vector<std::string>& command) : helper_(command) {}
+  /// As Helper does. Throws std::runtime_error where that cannot be started.
+  explicit JsonHelper(const std::vector<std::string>& command, const std::vector<std::string>& variables = {})
+      : helper_(command, variables) {}
 
   /// What it answers. Throws std::runtime_error with the sentence of an answer {"error": sentence}, or which says that
   /// it did not answer.
