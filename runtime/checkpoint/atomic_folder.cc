@@ -8,10 +8,12 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
+
+#include "runtime/files/open_file.h"
+#include "runtime/files/run_path.h"
 
 namespace modular {
 namespace {
@@ -35,6 +37,9 @@ void store_entries(const fs::path& folder) {
   ::close(file);
   if (failed && errno != EINVAL) refuse_system(folder, "written");  // EINVAL: a file system that cannot
 }
+
+/// Throws where a link within a run's folder leads to the folder that has `path`, which itself is replaced.
+void check_folder_of(const fs::path& path) { check_no_links(run_path(path.parent_path() / "any")); }
 
 /// The name of a folder while another one takes its place.
 fs::path replaced_folder(const fs::path& folder) { return beside(folder, ".replaced"); }
@@ -64,6 +69,7 @@ void refuse_existing(const fs::path& folder) {
 
 fs::path begin_folder(const fs::path& folder) {
   const fs::path partial = partial_folder(folder);
+  check_folder_of(partial);
   std::error_code error;
   fs::remove_all(partial, error);
   if (!error) fs::create_directories(partial, error);
@@ -108,21 +114,23 @@ void remove_folder(const fs::path& folder) {
 }
 
 void write_file(const fs::path& path, std::string_view text) {
+  bool is_done = false;
+  write_file(path, [&] { return std::exchange(is_done, true) ? std::nullopt : std::optional(std::string(text)); });
+}
+
+void write_file(const fs::path& path, const std::function<std::optional<std::string>()>& next) {
+  check_folder_of(path);
   const fs::path partial = beside(path, ".partial");
-  const int file = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file < 0) refuse_system(partial, "written");
-  bool written = true;
-  for (std::string_view rest = text; written && !rest.empty();) {
-    const ssize_t count = ::write(file, rest.data(), rest.size());
-    if (count < 0 && errno == EINTR) continue;
-    written = count > 0;
-    if (written) rest.remove_prefix(static_cast<size_t>(count));
-  }
-  written = written && ::fsync(file) == 0;
-  const int error = errno;
-  ::close(file);
-  errno = error;
-  if (!written || ::rename(partial.c_str(), path.c_str()) != 0) refuse_system(path, "written");
+  ::unlink(partial.c_str());  // left by an interruption, or put there to be followed
+  const OpenFile file = open_to_write(partial, O_CREAT | O_EXCL);
+  while (const std::optional<std::string> text = next())
+    for (std::string_view rest = *text; !rest.empty();) {
+      const ssize_t count = ::write(file.get(), rest.data(), rest.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) refuse_system(path, "written");
+      rest.remove_prefix(static_cast<size_t>(count));
+    }
+  if (::fsync(file.get()) != 0 || ::rename(partial.c_str(), path.c_str()) != 0) refuse_system(path, "written");
   store_entries(path.parent_path());
 }
 
@@ -131,14 +139,6 @@ void link_folder(const fs::path& link, const fs::path& target) {
   ::unlink(partial.c_str());
   if (::symlink(target.c_str(), partial.c_str()) != 0 || ::rename(partial.c_str(), link.c_str()) != 0)
     refuse_system(link, "made a link");
-}
-
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  if (file) text << file.rdbuf();
-  if (!file) throw std::runtime_error(fmt::format("{} cannot be read", path.string()));
-  return text.str();
 }
 
 }  // namespace modular

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -33,14 +35,15 @@ void restore_folder(const std::filesystem::path& folder);
 /// Removes a folder in such a way that an interruption leaves none that looks complete.
 void remove_folder(const std::filesystem::path& folder);
 
-/// Writes a file that is either the old or the new one at any time, and stored when this returns.
+/// Writes a file that is either the old or the new one at any time, and stored when this returns. What has the name,
+/// a link too, is replaced.
 void write_file(const std::filesystem::path& path, std::string_view text);
+
+/// The same of pieces: `next` gives one after the other, and nothing at the end.
+void write_file(const std::filesystem::path& path, const std::function<std::optional<std::string>()>& next);
 
 /// Makes `link` lead to `target`, a name beside it, in place of where it led. Throws std::runtime_error where it
 /// cannot.
 void link_folder(const std::filesystem::path& link, const std::filesystem::path& target);
-
-/// The whole of a file. Throws std::runtime_error where it cannot be read.
-std::string read_file(const std::filesystem::path& path);
 
 }  // namespace modular

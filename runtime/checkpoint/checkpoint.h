@@ -61,7 +61,8 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& folder, const
                                       int64_t keep_last);
 
 /// The checkpoint that `path` means: itself, or the latest one of a folder of checkpoints. Empty where `path` holds
-/// none. Throws std::runtime_error where `latest` names a checkpoint that is not there.
+/// none. Throws std::runtime_error where `latest` names a checkpoint that is not there, or a link within the folder of
+/// a run leads to it (run_path.h).
 std::filesystem::path find_checkpoint(const std::filesystem::path& path);
 
 /// Says in one sentence why a checkpoint cannot be continued with this model, or nothing. Needs no process group.

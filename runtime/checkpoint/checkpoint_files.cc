@@ -11,6 +11,7 @@
 
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/files/open_file.h"
 
 namespace modular {
 namespace {
@@ -22,6 +23,7 @@ using Sizes = std::vector<int64_t>;
 constexpr int64_t kFormat = 2;
 constexpr const char* kProgram = "modular " MODULAR_VERSION;
 constexpr const char* kIndexName = "checkpoint.json";
+constexpr int64_t kMostIndexBytes = int64_t{512} << 20;
 
 /// Nothing where the product does not fit in 63 bits.
 std::optional<int64_t> volume(const Sizes& shape) {
@@ -127,7 +129,7 @@ void write_index(const fs::path& folder, const TrainingState& state, const MeshS
 
 CheckpointIndex open_checkpoint(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kIndexName;
-  const json index = parse_json(read_file(path));
+  const json index = parse_json(read_file(path, kMostIndexBytes));
   CheckpointIndex opened;
   std::map<std::string, std::shared_ptr<const SafetensorsFile>> files;
   std::map<std::string, json> boxes_in;  // by file, as it describes them itself

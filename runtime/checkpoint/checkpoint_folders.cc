@@ -14,6 +14,8 @@
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/files/open_file.h"
+#include "runtime/files/run_path.h"
 
 namespace modular {
 namespace {
@@ -39,7 +41,8 @@ std::optional<int64_t> step_of(const fs::path& folder) {
 /// copies have others.
 std::vector<std::string> saved_names(const fs::path& folder) {
   std::vector<std::string> names;
-  std::istringstream lines(fs::is_regular_file(folder / "latest") ? read_file(folder / "latest") : "");
+  constexpr int64_t kMostBytes = int64_t{1} << 20;
+  std::istringstream lines(is_there(folder / "latest") ? read_file(folder / "latest", kMostBytes) : "");
   for (std::string name; std::getline(lines, name);) {
     while (!name.empty() && std::isspace(static_cast<unsigned char>(name.back()))) name.pop_back();
     if (!name.empty()) names.push_back(name);
@@ -55,7 +58,7 @@ std::vector<fs::path> complete_checkpoints(const fs::path& folder) {
     const bool is_replaced = entry.path().extension() == ".replaced" && !fs::exists(folder / entry.path().stem());
     const fs::path name = is_replaced ? entry.path().stem() : entry.path().filename();
     const auto step = step_of(name);
-    if (!step || !fs::exists(entry.path() / "checkpoint.json")) continue;
+    if (!step || entry.is_symlink() || !fs::exists(entry.path() / "checkpoint.json")) continue;
     const auto listed = std::ranges::find(saved, name.string());
     found.emplace_back(listed == saved.end() ? -1 : listed - saved.begin(), -*step, entry.path());
   }
@@ -100,11 +103,14 @@ void remove_leftovers(const fs::path& folder) {
 }
 
 fs::path find_checkpoint(const fs::path& path) {
+  const auto check = [](const fs::path& checkpoint) { check_no_links(run_path(checkpoint / "checkpoint.json")); };
+  check(path);
   if (fs::exists(path / "checkpoint.json")) return path;
   if (const std::vector<std::string> names = saved_names(path); !names.empty()) {
     const std::string& name = names.front();
     const bool is_step = step_of(name).has_value();  // other names may be no names of files
     const fs::path newest = is_step ? published_folder(path / name) : path;
+    if (is_step) check(newest);
     if (!is_step || !fs::exists(newest / "checkpoint.json"))
       throw std::runtime_error(fmt::format(
           "{} names the checkpoint {}, which is not there: --resume=step-… or --checkpoint names another one",

@@ -339,7 +339,7 @@ Examples::Examples(const std::vector<std::filesystem::path>& paths, const ModelC
   const Task& task = task_of(model);
   std::vector<Form> forms = forms_of(task, model);
   for (const std::filesystem::path& path : paths) {
-    const SafetensorsFile& file = files_.emplace_back(path);
+    const SafetensorsFile& file = files_.emplace_back(path, Links::followed);
     for (Form& form : forms)
       form.required = form.required ||
                       (form.name == "labels" && labels == Labels::needed && !makes_labels(task, texts_of(task, file)));

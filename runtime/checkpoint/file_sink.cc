@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <utility>
 
 #include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/files/open_file.h"
 
 namespace modular {
 namespace {
@@ -15,25 +15,18 @@ namespace fs = std::filesystem;
 
 class LocalFile : public FileSink {
  public:
-  LocalFile(const fs::path& path, int flags)
-      : path_(path), file_(::open(path.c_str(), O_RDWR | O_CLOEXEC | flags, 0644)) {
-    if (file_ < 0) refuse_system(path_, "written");
-  }
-  LocalFile(const LocalFile&) = delete;
-  ~LocalFile() override {
-    if (file_ >= 0) ::close(file_);
-  }
+  LocalFile(const fs::path& path, int flags) : path_(path), file_(open_to_write(path, flags)) {}
 
   void reserve(uint64_t size) override {
     // Where files are in memory a signal interrupts it, such as the one that asks for this checkpoint.
-    do errno = ::posix_fallocate(file_, 0, static_cast<off_t>(size));
+    do errno = ::posix_fallocate(file_.get(), 0, static_cast<off_t>(size));
     while (errno == EINTR);
     if (errno != 0) refuse_system(path_, "written");
   }
 
   void write(const std::byte* bytes, uint64_t size, uint64_t position) override {
     while (size > 0) {
-      const ssize_t written = ::pwrite(file_, bytes, size, static_cast<off_t>(position));
+      const ssize_t written = ::pwrite(file_.get(), bytes, size, static_cast<off_t>(position));
       if (written < 0 && errno == EINTR) continue;
       if (written <= 0) refuse_system(path_, "written");
       bytes += written;
@@ -43,14 +36,14 @@ class LocalFile : public FileSink {
   }
 
   void close() override {
-    const bool stored = ::fsync(file_) == 0;
-    const bool closed = ::close(std::exchange(file_, -1)) == 0;
+    const bool stored = ::fsync(file_.get()) == 0;
+    const bool closed = ::close(file_.release()) == 0;
     if (!stored || !closed) refuse_system(path_, "written");
   }
 
  private:
   const fs::path path_;
-  int file_;
+  OpenFile file_;
 };
 
 }  // namespace

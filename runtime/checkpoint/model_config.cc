@@ -5,14 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <stdexcept>
 
 #include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/config_values.h"
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/files/open_file.h"
 
 namespace modular {
 namespace {
@@ -188,6 +187,15 @@ LoraOptions lora_of_json(const json& object, const std::string& where) {
                   where, kLoraKey, shown(object)));
 }
 
+std::string text_of(const std::filesystem::path& path) {
+  constexpr int64_t kMostBytes = int64_t{16} << 20;
+  try {
+    return read_file(path, kMostBytes);
+  } catch (const std::runtime_error& error) {
+    throw ConfigError(error.what());
+  }
+}
+
 }  // namespace
 
 void adapt(ModelConfig& model, const LoraOptions& options) {
@@ -232,12 +240,9 @@ ModelConfig parse_config(std::string_view text, const std::string& where, const 
 
 ModelConfig read_config(const std::filesystem::path& folder, const Entry* as) {
   const auto path = folder / "config.json";
-  std::ifstream file(path);
-  if (!file)
+  if (!is_there(path))
     throw ConfigError(fmt::format("{} cannot be read: name a folder that holds a model's config.json", path.string()));
-  std::stringstream text;
-  text << file.rdbuf();
-  ModelConfig model = parse_config(text.str(), path.string(), as);
+  ModelConfig model = parse_config(text_of(path), path.string(), as);
   // A checkpoint's parameters in full, taken out of it: its adapters are merged into them.
   const bool has_weights = std::filesystem::exists(folder / "model.safetensors") ||
                            std::filesystem::exists(folder / "model.safetensors.index.json");

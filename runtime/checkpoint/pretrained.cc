@@ -17,6 +17,8 @@
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/checkpoint/stored_names.h"
 #include "runtime/checkpoint/stored_tensors.h"
+#include "runtime/files/open_file.h"
+#include "runtime/files/run_path.h"
 #include "runtime/model/tasks.h"
 #include "runtime/parallel/parameter_table.h"
 
@@ -60,7 +62,10 @@ StoredTensors open_folder(const fs::path& folder) {
         throw std::runtime_error(fmt::format("{} names the file {} for \"{}\": write one of the checkpoint's folder",
                                              (folder / kPretrainedIndex).string(), shown(file_name), name));
       auto& file = files[place];
-      if (!file) file = std::make_shared<const SafetensorsFile>(folder / place);
+      if (!file) {
+        check_no_links({folder, place.parent_path()});
+        file = std::make_shared<const SafetensorsFile>(folder / place);
+      }
       if (!file->tensors().contains(name))
         throw std::runtime_error(
             fmt::format("{} has no \"{}\", which {} says it has", file->path().string(), name, kPretrainedIndex));

@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <ATen/Parallel.h>
 
@@ -149,22 +147,13 @@ Header parse_header(const fs::path& path, std::string_view file) {
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const fs::path& path) : path_(path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) refuse_system(path, "read");
+SafetensorsFile::SafetensorsFile(const fs::path& path, Links links) : path_(path) {
+  const OpenFile file = open_to_read(path, links);
   struct stat status{};
-  if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
-    ::close(file);
-    refuse(path, "is not a file");
-  }
+  if (::fstat(file.get(), &status) != 0) refuse_system(path, "read");
   const auto size = static_cast<size_t>(status.st_size);
-  void* mapped = size == 0 ? nullptr : ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
-  const int error = errno;
-  ::close(file);
-  if (mapped == MAP_FAILED) {
-    errno = error;
-    refuse_system(path, "mapped into memory");
-  }
+  void* mapped = size == 0 ? nullptr : ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (mapped == MAP_FAILED) refuse_system(path, "mapped into memory");
   mapping_ = std::shared_ptr<const std::byte>(static_cast<const std::byte*>(mapped), [size](const std::byte* bytes) {
     if (bytes) ::munmap(const_cast<std::byte*>(bytes), size);
   });

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/checkpoint/file_sink.h"
+#include "runtime/files/open_file.h"
 
 namespace modular {
 
@@ -27,7 +28,7 @@ struct TensorHeader {
 class SafetensorsFile {
  public:
   /// Throws std::runtime_error in one sentence where the file is not there, cut off, or not what its header says.
-  explicit SafetensorsFile(const std::filesystem::path& path);
+  explicit SafetensorsFile(const std::filesystem::path& path, Links links = Links::none);
 
   const std::filesystem::path& path() const { return path_; }
   const std::map<std::string, TensorHeader, std::less<>>& tensors() const { return tensors_; }

@@ -11,6 +11,7 @@
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/files/open_file.h"
 
 namespace modular {
 namespace {
@@ -45,20 +46,24 @@ json read_object(const fs::path& path) {
 std::map<std::string, std::string> tokenizer_files(const fs::path& folder) {
   std::map<std::string, std::string> files;
   for (const char* name : kNames)
-    if (fs::is_regular_file(folder / name)) files[name] = read_file(folder / name);
+    if (is_there(folder / name)) files[name] = read_file(folder / name);
   return files;
 }
 
 bool has_tokenizer(const fs::path& folder) {
-  std::error_code error;  // a name may be too long
   return std::any_of(kNames.begin(), kNames.begin() + kWithIds,
-                     [&](const char* name) { return fs::is_regular_file(folder / name, error); });
+                     [&](const char* name) { return is_there(folder / name); });
 }
 
 fs::path sentencepiece_model(const fs::path& folder) {
   for (const std::string name : kNames)
-    if (name.ends_with(".model") && fs::is_regular_file(folder / name)) return folder / name;
+    if (name.ends_with(".model") && is_there(folder / name)) return folder / name;
   return {};
+}
+
+void check_tokenizer_files(const fs::path& folder) {
+  for (const char* name : kNames)
+    if (is_there(folder / name)) open_to_read(folder / name);
 }
 
 void copy_tokenizer(const fs::path& from, const fs::path& to) {
@@ -77,7 +82,7 @@ fs::path tokenizer_of_weights(const fs::path& weights) {
 
 int64_t tokenizer_vocabulary(const fs::path& folder) {
   const fs::path path = folder / "tokenizer.json";
-  if (!fs::exists(path)) return 0;
+  if (!is_there(path)) return 0;
   const json tokenizer = read_object(path);
   int64_t last = -1;
   const auto see = [&](const json& id) {
@@ -91,7 +96,7 @@ int64_t tokenizer_vocabulary(const fs::path& folder) {
     for (const auto& [word, id] : words.items()) see(id);
   for (const json& added : tokenizer.value("added_tokens", json::array()))
     if (added.is_object() && added.contains("id")) see(added["id"]);
-  if (fs::exists(folder / "tokenizer_config.json")) {
+  if (is_there(folder / "tokenizer_config.json")) {
     const json by_id = read_object(folder / "tokenizer_config.json").value("added_tokens_decoder", json::object());
     for (const auto& [id, token] : by_id.items()) see(parse_json(id));
   }

@@ -17,6 +17,10 @@ std::map<std::string, std::string> tokenizer_files(const std::filesystem::path& 
 /// Whether a folder has any of them.
 bool has_tokenizer(const std::filesystem::path& folder);
 
+/// Throws std::runtime_error where one of them cannot be opened, as programs that read the folder by themselves follow
+/// links and wait for FIFOs.
+void check_tokenizer_files(const std::filesystem::path& folder);
+
 /// The file with the model of SentencePiece in a folder, by the names that transformers gives them; empty for none.
 std::filesystem::path sentencepiece_model(const std::filesystem::path& folder);
 

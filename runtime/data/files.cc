@@ -9,11 +9,12 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <fstream>
 #include <map>
 
 #include "runtime/data/image_file.h"
 #include "runtime/data/token_formats.h"
+#include "runtime/files/line_reader.h"
+#include "runtime/files/open_file.h"
 
 namespace modular {
 
@@ -50,11 +51,10 @@ struct ManifestLine {
   fs::path path;
 };
 
-std::vector<ManifestLine> read_manifest(const fs::path& manifest) {
-  std::ifstream in(manifest);
-  if (!in) throw DataError(manifest.string() + ": cannot be opened: " + std::strerror(errno));
+std::vector<ManifestLine> read_manifest(const fs::path& manifest, Links links) try {
+  LineReader in(manifest, links);
   std::vector<ManifestLine> lines;
-  for (std::string line; std::getline(in, line);) {
+  for (std::string line; in.next(line);) {
     ManifestLine entry;
     const auto [rest, error] = std::from_chars(line.data(), line.data() + line.size(), entry.bytes);
     if (error != std::errc() || *rest != ' ')
@@ -63,6 +63,10 @@ std::vector<ManifestLine> read_manifest(const fs::path& manifest) {
     lines.push_back(std::move(entry));
   }
   return lines;
+} catch (const DataError&) {
+  throw;
+} catch (const std::runtime_error& error) {
+  throw DataError(error.what());
 }
 
 [[noreturn]] void refuse_size(const fs::path& path, int64_t bytes, int64_t recorded, const fs::path& manifest) {
@@ -97,7 +101,7 @@ void add_path(const fs::path& path, const DataOptions& options, std::vector<Data
   if (fs::exists(path / kPreparedManifest)) return add_path(path / kPreparedManifest, options, files);
   if (fs::is_directory(path)) return add_folder(path, options, files);
   if (path.extension() != ".manifest") return files.push_back(inspect(path, options.format));
-  for (const auto& line : read_manifest(path)) {
+  for (const auto& line : read_manifest(path, Links::followed)) {
     try {
       files.push_back(inspect(line.path, options.format));
     } catch (const DataError& error) {
@@ -164,7 +168,7 @@ std::string format_manifest(const DataFiles& files) {
 
 void check_manifest(const fs::path& manifest, const DataFiles& files) {
   std::map<fs::path, int64_t> recorded;
-  for (auto& line : read_manifest(manifest)) recorded[std::move(line.path)] = line.bytes;
+  for (auto& line : read_manifest(manifest, Links::none)) recorded[std::move(line.path)] = line.bytes;
   for (const auto* list : {&files.training, &files.held_out}) {
     for (const auto& file : *list) {
       const auto path = fs::absolute(file.path);

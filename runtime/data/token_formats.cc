@@ -22,6 +22,7 @@ static_assert(std::endian::native == std::endian::little, "the files' numbers ar
 [[noreturn]] void refuse(const fs::path& path, const std::string& why) { throw DataError(path.string() + ": " + why); }
 
 std::ifstream open(const fs::path& path) {
+  if (fs::exists(path) && !fs::is_regular_file(path)) refuse(path, "is not a regular file");
   std::ifstream in(path, std::ios::binary);
   if (!in) refuse(path, std::string("cannot be opened: ") + std::strerror(errno));
   return in;

@@ -14,6 +14,7 @@
 #include <exception>
 #include <stdexcept>
 
+#include "runtime/files/open_file.h"
 #include "runtime/launch/process.h"
 
 namespace modular {
@@ -62,15 +63,13 @@ std::string all_of(int file) {
 }  // namespace
 
 BackgroundTask::BackgroundTask(const std::filesystem::path& log, const Work& work) {
-  const int log_file = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
-  if (log_file < 0) throw std::runtime_error(fmt::format("cannot write {}: {}", log.string(), std::strerror(errno)));
+  const OpenFile log_file = open_to_write(log, O_CREAT | O_TRUNC | O_APPEND);
   answer_ = memfd_create("answer", MFD_CLOEXEC);
   fflush(nullptr);  // or the child would write it again
   const pid_t parent = getpid();
   process_ = answer_ < 0 ? -1 : fork();
-  if (process_ == 0) work_in_child(work, log_file, answer_, parent);
+  if (process_ == 0) work_in_child(work, log_file.get(), answer_, parent);
   const int error = errno;
-  close(log_file);
   if (process_ > 0) end_ = end_of(process_);
   if (end_ >= 0) return;
   if (process_ > 0) kill(process_, SIGKILL), waitpid(process_, nullptr, 0);

@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "runtime/files/open_file.h"
 #include "runtime/launch/process.h"
 #include "runtime/mesh/print.h"
 
@@ -63,9 +64,7 @@ void Rank::start(const std::vector<std::string>& command, std::vector<std::strin
   variables.push_back("MODULAR_STATUS_FILE=" + status_file_.string());
   int output = -1, pipe_ends[2] = {-1, -1};
   if (has_log()) {
-    log_descriptor_ = open(log_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
-    if (log_descriptor_ < 0)
-      throw std::runtime_error(fmt::format("cannot write the log {}: {}", log_.string(), std::strerror(errno)));
+    log_descriptor_ = open_to_write(log_, O_CREAT | O_TRUNC | O_APPEND).release();
     output = log_descriptor_;
   }
   if (output_ == Output::prefixed) {

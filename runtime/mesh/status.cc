@@ -33,7 +33,7 @@ Page* page() {
   static Page* const mapped = [] {
     const char* file = std::getenv("MODULAR_STATUS_FILE");
     if (!file || !*file) return &in_memory;
-    const int descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    const int descriptor = open(file, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
     if (descriptor < 0) return &in_memory;
     void* memory = MAP_FAILED;
     if (ftruncate(descriptor, sizeof(Page)) == 0)

@@ -10,6 +10,7 @@
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/stored_tensors.h"
+#include "runtime/files/open_file.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/print.h"
 
@@ -30,7 +31,7 @@ Source open_source(const ForwardOptions& options) {
 }
 
 Batch checked_batch(const ForwardOptions& options, const ModelConfig& model) {
-  Batch batch = read_examples(SafetensorsFile(options.inputs), model);
+  Batch batch = read_examples(SafetensorsFile(options.inputs, Links::followed), model);
   if (options.gradients && !batch.labels.defined())
     throw std::runtime_error(
         fmt::format("{} holds no \"labels\", without which there are no gradients", options.inputs.string()));

@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <sstream>
-
-#include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/files/line_reader.h"
 #include "runtime/model/config.h"
 
 namespace modular {
@@ -25,10 +23,10 @@ std::string prompt_of(const std::string& line, const std::string& place) {
 std::vector<std::string> read_prompts(const std::filesystem::path& path) {
   if (!std::filesystem::is_regular_file(path))
     throw ConfigError(fmt::format("--prompts {} is no file: name one with a text in each line", path.string()));
-  std::istringstream lines(read_file(path));
+  LineReader lines(path, Links::followed);
   std::vector<std::string> prompts;
   int64_t number = 0;
-  for (std::string line; std::getline(lines, line);) {
+  for (std::string line; lines.next(line);) {
     const std::string place = fmt::format("{}:{}", path.string(), ++number);
     if (line.ends_with('\r')) line.pop_back();
     prompts.push_back(path.extension() == ".jsonl" ? prompt_of(line, place) : line);

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <fstream>
 #include <stdexcept>
 #include <string_view>
+
+#include "runtime/files/line_reader.h"
 
 namespace modular {
 namespace {
@@ -45,11 +44,8 @@ class Reader {
   explicit Reader(const fs::path& file) : file_(file) {}
 
   PipelineSchedule read() {
-    std::ifstream in(file_);
-    if (!in || fs::is_directory(file_))
-      throw std::runtime_error(fmt::format("parallel.schedule: {} cannot be opened: {}", file_.string(),
-                                           in ? "it is a folder" : std::strerror(errno)));
-    for (std::string line; std::getline(in, line);) {
+    LineReader lines = opened();
+    for (std::string line; lines.next(line);) {
       ++line_;
       std::vector<PipelineAction> actions;
       for (const Piece& cell : split({line, 1}, ',')) read_cell(cell, actions);
@@ -68,6 +64,14 @@ class Reader {
   }
 
  private:
+  LineReader opened() const {
+    try {
+      return LineReader(file_, Links::followed);
+    } catch (const std::runtime_error& error) {
+      throw std::runtime_error(fmt::format("parallel.schedule: {}", error.what()));
+    }
+  }
+
   // More than any machine has, so that a slip of the pen does not ask for all memory.
 
   [[noreturn]] void refuse(const Piece& piece, const std::string& sentence) const {

@@ -10,6 +10,7 @@
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/checkpoint/tokenizer_files.h"
 #include "runtime/data/files.h"
+#include "runtime/files/open_file.h"
 #include "runtime/model/config.h"
 #include "runtime/train/folder_lock.h"
 
@@ -27,7 +28,7 @@ std::map<std::string, std::string> with_model(const fs::path& model) {
   const std::string name = files.contains(model.filename().string()) ? model.filename().string() : "tokenizer.model";
   std::erase_if(files,
                 [](const auto& file) { return file.first == "tokenizer.json" || file.first.ends_with(".model"); });
-  files[name] = read_file(model);
+  files[name] = read_file(model, kMostTextBytes, Links::followed);
   return files;
 }
 
@@ -37,7 +38,7 @@ std::map<std::string, std::string> wanted_tokenizer(const fs::path& tokenizer) {
   const bool is_folder = fs::is_directory(tokenizer);
   if (!is_folder && tokenizer.extension() == ".model") return with_model(tokenizer);
   if (!is_folder && tokenizer.extension() == ".json" && tokenizer.filename() != "tokenizer.json")
-    return {{"tokenizer.json", read_file(tokenizer)}};
+    return {{"tokenizer.json", read_file(tokenizer, kMostTextBytes, Links::followed)}};
   auto files = tokenizer_files(is_folder ? tokenizer : fs::absolute(tokenizer).parent_path());
   const bool is_read = files.contains("tokenizer.json") || (is_folder && !sentencepiece_model(tokenizer).empty());
   if (!is_read)

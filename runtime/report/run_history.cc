@@ -4,13 +4,14 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/data/files.h"
+#include "runtime/files/line_reader.h"
+#include "runtime/files/open_file.h"
 #include "runtime/train/toml_values.h"
 
 namespace modular {
@@ -31,7 +32,7 @@ void flatten(const std::string& prefix, const toml::table& table, std::map<std::
 
 std::map<std::string, std::string> read_settings(const fs::path& file) {
   std::map<std::string, std::string> settings;
-  if (fs::exists(file)) flatten("", parse_toml_file(file), settings);
+  if (is_there(file)) flatten("", parse_toml_file(file), settings);
   return settings;
 }
 
@@ -161,13 +162,12 @@ const Series* RunHistory::of_steps(const std::string& name) const {
 RunHistory read_run_history(const fs::path& folder) {
   RunHistory run{.folder = folder, .settings = read_settings(folder / "config.toml")};
   const fs::path file = folder / "metrics.jsonl";
-  std::ifstream in(file);
-  if (!in) throw DataError(fmt::format("{} cannot be read", file.string()));
+  LineReader lines(file);
   Reader reader(run);
   std::string text;
-  for (int64_t number = 1; std::getline(in, text); ++number) {
+  for (int64_t number = 1; lines.next(text); ++number) {
     const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (line.is_discarded() && in.eof()) break;  // it is being written
+    if (line.is_discarded() && lines.is_cut_off()) break;  // it is being written
     try {
       if (line.is_discarded()) throw std::runtime_error(json_problem(text));
       reader.read(line);

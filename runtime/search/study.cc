@@ -12,6 +12,9 @@
 
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/files/line_reader.h"
+#include "runtime/files/open_file.h"
+#include "runtime/files/run_path.h"
 #include "runtime/train/config.h"
 
 namespace modular {
@@ -72,13 +75,13 @@ std::string problem_of(const Trial& trial, const std::vector<Dimension>& space) 
   return {};
 }
 
-/// The trials in the lines of `in` from the second one on, which are those of `file`; adds these lines to `kept`.
-std::vector<Trial> read_trials(std::istream& in, const fs::path& file, const std::vector<Objective>& objectives,
+/// The trials in the lines of `lines` from the second one on, which are those of `file`; adds these lines to `kept`.
+std::vector<Trial> read_trials(LineReader& lines, const fs::path& file, const std::vector<Objective>& objectives,
                                std::string& kept) {
   std::vector<Trial> trials;
   std::string line;
-  for (int64_t number = 2; std::getline(in, line); ++number) {
-    if (in.eof()) break;  // a line that was cut off: that trial has not ended
+  for (int64_t number = 2; lines.next(line); ++number) {
+    if (lines.is_cut_off()) break;  // a line that was cut off: that trial has not ended
     try {
       Trial trial = trial_from(OrderedJson::parse(line), objectives);
       if (std::ranges::find(trials, trial.number, &Trial::number) != trials.end())
@@ -96,15 +99,15 @@ std::vector<Trial> read_trials(std::istream& in, const fs::path& file, const std
 /// Takes up the trials of a file that begins with `head`, and adds their lines to it.
 std::vector<Trial> take_up(const fs::path& file, const fs::path& folder, const std::vector<Objective>& objectives,
                            std::string& head) {
-  std::ifstream in(file);
+  LineReader lines(file);
   std::string line;
-  std::getline(in, line);
+  lines.next(line);
   if (line + "\n" != head)
     throw ConfigError(
         fmt::format("{} holds a study of another space, seed, backend or objective, or with other "
                     "settings beside them: name another search.dir, or search what it did",
                     folder.string()));
-  return read_trials(in, file, objectives, head);
+  return read_trials(lines, file, objectives, head);
 }
 
 }  // namespace
@@ -133,9 +136,9 @@ std::vector<const Trial*> unbeaten_trials(const std::vector<Trial>& trials, cons
 
 StudyRecord read_study(const fs::path& folder) {
   const fs::path file = folder / "trials.jsonl";
-  std::ifstream in(file);
+  LineReader lines(file);
   std::string line;
-  if (!std::getline(in, line)) throw ConfigError(fmt::format("{} cannot be read, or is empty", file.string()));
+  if (!lines.next(line)) throw ConfigError(fmt::format("{} is empty: restore the file", file.string()));
   StudyRecord record;
   try {
     record.config = searched(OrderedJson::parse(line).at("study").dump());
@@ -146,7 +149,7 @@ StudyRecord read_study(const fs::path& folder) {
   if (record.config.objectives.empty())
     throw ConfigError(fmt::format("{}:1: has no objective: restore the file", file.string()));
   std::string kept;
-  record.trials = read_trials(in, file, record.config.objectives, kept);
+  record.trials = read_trials(lines, file, record.config.objectives, kept);
   for (size_t i = 0; i < record.trials.size(); ++i)
     if (const auto problem = problem_of(record.trials[i], record.config.space); !problem.empty())
       throw ConfigError(fmt::format("{}:{}: is no trial of this study ({}): restore the file, or remove the line",
@@ -156,15 +159,18 @@ StudyRecord read_study(const fs::path& folder) {
 
 Study::Study(const SearchConfig& config, const std::string& base, bool resumes) : config_(config) {
   const fs::path file = config.dir / "trials.jsonl";
-  const bool is_there = fs::exists(file);
-  if (is_there && !resumes)
+  const bool has_study = is_there(file);
+  if (has_study && !resumes)
     throw ConfigError(
         fmt::format("{} holds a study: go on with it by --resume, or name another search.dir", config.dir.string()));
-  if (!is_there && resumes) throw ConfigError(fmt::format("{} holds no study to resume", config.dir.string()));
+  if (!has_study && resumes) throw ConfigError(fmt::format("{} holds no study to resume", config.dir.string()));
   for (const char* of_another : {"trials", "best.toml", "pareto", "study.db", "ray.jsonl"})
-    if (!is_there && fs::exists(config.dir / of_another))
+    if (!has_study && is_there(config.dir / of_another))
       throw ConfigError(fmt::format("{} is of another study: move it away, or name another search.dir",
                                     (config.dir / of_another).string()));
+  for (const char* made : {"trials", "pareto"}) check_no_links({config.dir, made});
+  for (const char* made : {"study.db", "ray.jsonl"})
+    if (is_there(config.dir / made)) open_to_read(config.dir / made);  // which helpers open by themselves
   fs::create_directories(config.dir / "trials");
   lock_.emplace(config.dir);
   std::string kept = OrderedJson{{"study", OrderedJson::parse(identity_of(config))}, {"config", base}}.dump() + "\n";
@@ -173,7 +179,11 @@ Study::Study(const SearchConfig& config, const std::string& base, bool resumes) 
   out_.open(file, std::ios::app);
 }
 
-fs::path Study::run_folder(int64_t trial) const { return config_.dir / "trials" / fmt::format("{:04}", trial); }
+fs::path Study::run_folder(int64_t trial) const {
+  const fs::path name = fs::path("trials") / fmt::format("{:04}", trial);
+  check_no_links({config_.dir, name / "logs"});
+  return config_.dir / name;
+}
 
 void Study::add(Trial trial) {
   out_ << to_json(trial, config_.objectives).dump() << '\n' << std::flush;

@@ -9,14 +9,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "runtime/files/line_reader.h"
 #include "runtime/launch/process.h"
 #include "runtime/launch/signals.h"
 #include "runtime/search/own_objective.h"
@@ -38,8 +36,9 @@ std::map<std::string, double> numbers_of_run(const fs::path& run) {
     found.insert(last->metrics.begin(), last->metrics.end());
     found["held_out_loss"] = last->loss;
   }
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) {
+  std::optional<LineReader> lines;
+  if (is_there(file)) lines.emplace(file);
+  for (std::string line; lines && lines->next(line);) {
     const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object() || json.value("event", Json()) != "end") continue;  // of each part of the run
     const auto number = [&](const char* name) {
@@ -58,27 +57,20 @@ std::map<std::string, double> numbers_of_run(const fs::path& run) {
 }
 
 std::string last_line_of(const fs::path& file) {
-  std::ifstream in(file);
+  LineReader lines(file);
   std::string last;
-  for (std::string line; std::getline(in, line);)
+  for (std::string line; lines.next(line);)
     if (line.find_first_not_of(" \t\r") != line.npos) last = line;
   return last;
-}
-
-int file_to_write(const fs::path& file) {
-  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor >= 0) return descriptor;
-  throw std::runtime_error(fmt::format("cannot write {}: {}", file.string(), std::strerror(errno)));
 }
 
 /// Runs it to its end, and returns how it ended, as waitpid(2) has it.
 int run_command(const std::string& command, const std::vector<std::string>& variables, const fs::path& output,
                 const fs::path& error) {
   const Signals signals;
-  const int out = file_to_write(output), err = file_to_write(error);
-  const auto close_files = c10::make_scope_exit([&] { close(out), close(err); });
+  const OpenFile out = open_to_write(output, O_CREAT | O_TRUNC), err = open_to_write(error, O_CREAT | O_TRUNC);
   const pid_t process = start_process({"/bin/sh", "-c", command}, child_environment(variables, {"MODULAR_LAUNCHED"}),
-                                      {.input = -1, .output = out, .error = err});
+                                      {.input = -1, .output = out.get(), .error = err.get()});
   const int end = end_of(process);
   int status = 0, interrupted_by = 0;
   while (waitpid(process, &status, WNOHANG) == 0) {

@@ -6,6 +6,8 @@
 #include <numeric>
 
 #include "runtime/checkpoint/tokenizer_files.h"
+#include "runtime/files/open_file.h"
+#include "runtime/launch/python_helper.h"
 #include "runtime/mesh/own_program.h"
 #include "runtime/model/config.h"
 
@@ -28,28 +30,35 @@ std::string sentencepiece_program() {
   return fs::exists(beside) ? beside.string() : kSentencePiece;
 }
 
-/// The process that reads the tokenizer of a folder, and what it is told first.
-std::vector<std::string> program_of(const fs::path& folder, const std::string& python) {
-  if (fs::exists(folder / "tokenizer.json")) return {python, "-c", kProgram};
-  if (sentencepiece_model(folder).empty())
-    throw ConfigError(fmt::format(
-        "{} holds neither tokenizer.json nor a model of SentencePiece: name the folder of a tokenizer that "
-        "has one; transformers writes tokenizer.json by AutoTokenizer.from_pretrained(…).save_pretrained(…)",
-        folder.string()));
-  return {sentencepiece_program()};
+JsonHelper started_in_python(const std::string& python) try {
+  const PythonCommand command(python, kProgram);
+  return JsonHelper(command.words, command.variables);
+} catch (const std::runtime_error& error) {
+  throw ConfigError(fmt::format("the tokenizer runs in Python: {}: name a Python that is there", error.what()));
 }
 
-JsonHelper started(const std::vector<std::string>& program) {
+JsonHelper started_sentencepiece() try {
+  return JsonHelper({sentencepiece_program()});
+} catch (const std::runtime_error& error) {
+  throw ConfigError(
+      fmt::format("SentencePiece's models are read by the program {}, which is installed with modrun: {}: put it "
+                  "beside modrun",
+                  kSentencePiece, error.what()));
+}
+
+/// The process that reads the tokenizer of a folder.
+JsonHelper started(const fs::path& folder, const std::string& python) {
   try {
-    return JsonHelper(program);
+    check_tokenizer_files(folder);
   } catch (const std::runtime_error& error) {
-    if (program.size() == 1)
-      throw ConfigError(
-          fmt::format("SentencePiece's models are read by the program {}, which is installed with modrun: "
-                      "{}: put it beside modrun",
-                      kSentencePiece, error.what()));
-    throw ConfigError(fmt::format("the tokenizer runs in Python: {}: name a Python that is there", error.what()));
+    throw ConfigError(error.what());
   }
+  if (is_there(folder / "tokenizer.json")) return started_in_python(python);
+  if (!sentencepiece_model(folder).empty()) return started_sentencepiece();
+  throw ConfigError(
+      fmt::format("{} holds neither tokenizer.json nor a model of SentencePiece: name the folder of a tokenizer that "
+                  "has one; transformers writes tokenizer.json by AutoTokenizer.from_pretrained(…).save_pretrained(…)",
+                  folder.string()));
 }
 
 std::optional<int64_t> id_of(const json& answer, const char* name) {
@@ -66,7 +75,7 @@ std::vector<Number> numbers(JsonHelper& helper, size_t count) {
 
 }  // namespace
 
-Tokenizer::Tokenizer(const fs::path& folder, const std::string& python) : helper_(started(program_of(folder, python))) {
+Tokenizer::Tokenizer(const fs::path& folder, const std::string& python) : helper_(started(folder, python)) {
   try {
     const json answer = helper_.ask(
         {{"folder", fs::absolute(folder).string()}, {"model", sentencepiece_model(fs::absolute(folder)).string()}});

@@ -1,5 +1,6 @@
 #include "runtime/train/event_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -11,6 +12,8 @@
 #include <chrono>
 #include <cstring>
 #include <stdexcept>
+
+#include "runtime/files/open_file.h"
 
 namespace modular {
 
@@ -123,6 +126,7 @@ EventFile::EventFile(const fs::path& folder, int64_t first_step) {
   fs::create_directories(folder, error);
   if (error) throw std::runtime_error(fmt::format("{}: cannot be made: {}", folder.string(), error.message()));
   path_ = folder / next_name(folder);
+  open_to_write(path_, O_CREAT | O_EXCL);
   out_.open(path_, std::ios::binary);
   write(0, bytes_field(event::kFileVersion, "brain.Event:2"));  // from which on readers heed the session log
   restart(first_step);

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,6 +17,7 @@
 #include <thread>
 
 #include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/files/open_file.h"
 #include "runtime/mesh/collectives.h"
 
 namespace modular {
@@ -33,17 +35,12 @@ std::string lock_text(int file) {
 }
 
 /// The file, locked. Throws where another process has it.
-int lock(const fs::path& folder, int flags) {
+OpenFile lock(const fs::path& folder, int flags) {
   const fs::path path = folder / kLockName;
-  const int file = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
-  if (file < 0) {
-    if (errno == ENOENT && !(flags & O_CREAT)) return -1;
-    throw std::runtime_error(fmt::format("{} cannot be written: {}", path.string(), std::strerror(errno)));
-  }
-  if (::flock(file, LOCK_EX | LOCK_NB) == 0) return file;
+  OpenFile file = open_to_write(path, flags);
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return file;
   const int error = errno;
-  const std::string holder = lock_text(file);
-  ::close(file);
+  const std::string holder = lock_text(file.get());
   if (error != EWOULDBLOCK)
     throw std::runtime_error(fmt::format("{} cannot be locked: {}", path.string(), std::strerror(error)));
   throw std::runtime_error(
@@ -62,10 +59,8 @@ bool is_folder_of(const fs::path& folder, const std::string& told) {
       std::error_code error;
       fs::directory_iterator(above /= part, error);
     }
-    const int file = ::open((folder / kLockName).c_str(), O_RDONLY | O_CLOEXEC);
-    const std::string found = file < 0 ? "" : lock_text(file);
-    if (file >= 0) ::close(file);
-    if (found == told) return true;
+    const fs::path path = folder / kLockName;
+    if (is_there(path) && lock_text(open_to_read(path).get()) == told) return true;
   }
   return false;
 }
@@ -80,27 +75,32 @@ std::string time_now() {
 
 }  // namespace
 
-FolderLock::FolderLock(const fs::path& folder) : path_(folder / kLockName), file_(lock(folder, O_RDWR | O_CREAT)) {
+FolderLock::FolderLock(const fs::path& folder) : path_(folder / kLockName), file_(lock(folder, O_CREAT)) {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   holder_ = fmt::format("process {} on {}, since {}", ::getpid(), host.data(), time_now());
-  if (::ftruncate(file_, 0) != 0 || ::pwrite(file_, holder_.data(), holder_.size(), 0) < 0) {
-    const int error = errno;
-    ::close(file_);
-    errno = error;
+  if (::ftruncate(file_.get(), 0) != 0 || ::pwrite(file_.get(), holder_.data(), holder_.size(), 0) < 0)
     refuse_system(path_, "written");
-  }
 }
 
-FolderLock::~FolderLock() { ::close(file_); }
-
 std::string FolderLock::told() const {
-  if (::fsync(file_) != 0) refuse_system(path_, "written");
+  if (::fsync(file_.get()) != 0) refuse_system(path_, "written");
   return holder_;
 }
 
 void FolderLock::check(const fs::path& folder) {
-  if (const int file = lock(folder, O_RDWR); file >= 0) ::close(file);
+  if (is_there(folder / kLockName)) lock(folder, 0);
+}
+
+void FolderLock::check_held() const {
+  struct stat held{}, there{};
+  const bool is_same = ::fstat(file_.get(), &held) == 0 && ::lstat(path_.c_str(), &there) == 0 &&
+                       held.st_dev == there.st_dev && held.st_ino == there.st_ino;
+  if (!is_same)
+    throw std::runtime_error(
+        fmt::format("train.dir {} was removed or renamed while the run was in progress: its {} is not the one that the "
+                    "run holds, and nothing more is written. Move the folder back and continue by --resume",
+                    path_.parent_path().string(), kLockName));
 }
 
 void check_shared(const fs::path& folder, bool shared, const FolderLock* lock, Mesh& mesh) {

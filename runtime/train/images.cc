@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/examples.h"
+#include "runtime/checkpoint/json_text.h"
+#include "runtime/files/open_file.h"
 #include "runtime/model/tasks.h"
 
 namespace modular {
@@ -47,9 +48,8 @@ ImageShape image_shape(const RunConfig& config) {
     throw ConfigError(fmt::format("data.format is \"images\", which have 1 or 3 channels, and num_channels of {} is {}",
                                   config.network.entry->architecture, shape.channels));
   const auto file = std::filesystem::path(config.model.checkpoint) / "preprocessor_config.json";
-  if (config.model.checkpoint.empty() || !std::filesystem::exists(file)) return shape;
-  std::ifstream in(file);
-  const json preprocessor = json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (config.model.checkpoint.empty() || !is_there(file)) return shape;
+  const json preprocessor = parse_json(read_file(file));
   if (!preprocessor.is_object()) throw ConfigError(file.string() + ": is no JSON object: restore it");
   shape.mean = numbers_of(preprocessor, file.string(), "image_mean", shape.channels, shape.mean);
   shape.std = numbers_of(preprocessor, file.string(), "image_std", shape.channels, shape.std);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/files/open_file.h"
 
 namespace modular {
 namespace {
@@ -33,7 +34,7 @@ std::string job_name() {
 void mark_job(const fs::path& folder) { write_file(folder / "run.job", job_name()); }
 
 bool is_marked_by_this_job(const fs::path& folder) {
-  return fs::exists(folder / "run.job") && read_file(folder / "run.job") == job_name();
+  return is_there(folder / "run.job") && read_file(folder / "run.job", /*most=*/1 << 16) == job_name();
 }
 
 }  // namespace modular

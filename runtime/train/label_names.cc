@@ -6,6 +6,7 @@
 
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/files/open_file.h"
 #include "runtime/parallel/config_integers.h"
 
 namespace modular {
@@ -25,7 +26,7 @@ NamedLabels labels_of_data(const RunConfig& config) {
   for (const fs::path path : config.data.paths)
     for (const fs::path& file : {path / kLabelNames, path.parent_path() / kLabelNames}) {
       if (!fs::is_regular_file(file)) continue;
-      json labels = parse_json(read_file(file));
+      json labels = parse_json(read_file(file, kMostTextBytes, Links::followed));
       if (!labels.is_object()) throw ConfigError(fmt::format("{} is no JSON object: prepare it again", file.string()));
       if (!found.labels.is_null() && found.labels != labels)
         throw ConfigError(fmt::format("{} and {} number labels in two ways: prepare data in which both have all labels",

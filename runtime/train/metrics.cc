@@ -13,6 +13,8 @@
 #include <stdexcept>
 
 #include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/files/line_reader.h"
+#include "runtime/files/open_file.h"
 
 namespace modular {
 
@@ -20,22 +22,29 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string lines_until(const std::filesystem::path& path, int64_t step) {
-  std::string kept;
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) {
-    const auto json = Json::parse(line, nullptr, /*allow_exceptions=*/false);  // the last line may be cut off
-    if (!json.is_object()) continue;
-    const auto found = json.find("step");
-    if (found == json.end() || (found->is_number_integer() && found->get<int64_t>() <= step)) kept += line + '\n';
-  }
-  return kept;
+/// Whether a line of a run that continues after `step` is kept. The last line may be cut off.
+bool is_kept(const std::string& line, int64_t step) {
+  const auto json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return false;
+  const auto found = json.find("step");
+  return found == json.end() || (found->is_number_integer() && found->get<int64_t>() <= step);
+}
+
+/// The lines of a run's file, one after the other; none where it is not there.
+std::optional<LineReader> lines_of(const std::filesystem::path& path) {
+  if (!is_there(path)) return {};
+  return std::optional<LineReader>(std::in_place, path);
 }
 
 }  // namespace
 
 MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t step) : path_(path) {
-  write_file(path, step > 0 ? lines_until(path, step) : "");
+  auto lines = step > 0 ? lines_of(path) : std::nullopt;
+  write_file(path, [&]() -> std::optional<std::string> {
+    for (std::string line; lines && lines->next(line);)
+      if (is_kept(line, step)) return line + '\n';
+    return {};
+  });
   out_.open(path, std::ios::app);
   if (!out_) throw std::runtime_error(path.string() + ": cannot be written: " + std::strerror(errno));
 }
@@ -113,8 +122,8 @@ void forget_after(int64_t step, std::vector<Evaluation>& evaluations) {
 
 std::vector<Evaluation> read_evaluations(const std::filesystem::path& path) {
   std::vector<Evaluation> evaluations;
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) {
+  auto lines = lines_of(path);
+  for (std::string line; lines && lines->next(line);) {
     const auto json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) continue;
     const auto event = json.value("event", Json());
@@ -134,8 +143,8 @@ std::vector<Evaluation> read_evaluations(const std::filesystem::path& path) {
 }
 
 bool has_ended(const std::filesystem::path& path, int64_t step) {
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) {
+  auto lines = lines_of(path);
+  for (std::string line; lines && lines->next(line);) {
     const auto json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (json.is_object() && json.value("event", Json()) == "end" && json.value("step", Json()) == step &&
         !json.contains("stopped_by"))

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/files/open_file.h"
 #include "runtime/parquet/library.h"
 #include "runtime/parquet/repartition.h"
 #include "runtime/train/printed_command.h"
@@ -48,7 +49,7 @@ std::string sources_of(const RunConfig& config, const DataSet& set) {
 
 bool is_cut(const RunConfig& config, const DataSet& set) {
   const fs::path sources = folder_of(config, set) / kSources;
-  return config.data.repartition && fs::exists(sources) && read_file(sources) == sources_of(config, set);
+  return config.data.repartition && is_there(sources) && read_file(sources) == sources_of(config, set);
 }
 
 /// "a.parquet b.parquet", or what stands for many.
@@ -113,6 +114,7 @@ std::vector<DataFile> partitioned_files(const RunConfig& config, const DataSet& 
   std::vector<DataFile> files;
   for (size_t file = 0; file < set.files.training.size(); ++file) {
     const fs::path path = folder_of(config, set) / fmt::format("{:06}.parquet", file);
+    open_to_read(path);  // Arrow would follow a link
     files.push_back({path, static_cast<int64_t>(fs::file_size(path))});
   }
   return files;

@@ -13,6 +13,8 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/stored_tensors.h"
+#include "runtime/files/open_file.h"
+#include "runtime/files/run_path.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/train/config_field.h"
 #include "runtime/train/config_refusal.h"
@@ -74,7 +76,7 @@ void check_images_of(const ModelConfig& model, const ExampleSamples& examples) {
 /// Returns what else changes the meaning of a setting, or nothing.
 std::string check_continued(RunConfig& config, int64_t samples) {
   const fs::path file = fs::path(config.train.dir) / "config.toml";
-  if (!fs::exists(file))
+  if (!is_there(file))
     return fmt::format(
         "--resume: {} is not there: the run goes on with the settings that are given now, which could not be compared "
         "with those that it began with",
@@ -125,6 +127,14 @@ std::string check_continued(RunConfig& config, int64_t samples) {
              length(before), length(config), config.optim.schedule, config.train.steps);
 }
 
+/// Throws where a file or a folder of a run is something else, before anything is written.
+void check_files(const fs::path& folder) {
+  for (const char* name : {"config.toml", "data.manifest", "metrics.jsonl", "run.job", "wandb.id"})
+    if (is_there(folder / name)) open_to_read(folder / name);
+  for (const char* name : {"checkpoints", "row-groups", "tensorboard", "tokenizer", "trace", "wandb"})
+    check_no_links({folder, name});
+}
+
 fs::path checkpoint_to_resume(const RunConfig& config, const std::string& name, int64_t rank) {
   const auto checkpoint = name.empty() ? find_checkpoint(config.checkpoints()) : config.checkpoints() / name;
   if (checkpoint.empty())
@@ -133,6 +143,7 @@ fs::path checkpoint_to_resume(const RunConfig& config, const std::string& name, 
                     "before its first, or set train.dir to the run's folder{}",
                     config.checkpoints().string(),
                     rank > 0 ? "; where rank 0's machine alone has that, set checkpoint.shared = false" : ""));
+  check_no_links(run_path(checkpoint / "checkpoint.json"));
   if (!fs::exists(checkpoint / "checkpoint.json"))
     throw ConfigError(fmt::format("--resume={}: {} is no checkpoint: name a folder of {}, or auto", name,
                                   checkpoint.string(), config.checkpoints().string()));
@@ -295,6 +306,7 @@ void check_run_folder(const Run& run) {
   if (!run.has_folder()) return;
   const fs::path folder = run.config.train.dir;
   FolderLock::check(folder);
+  if (!run.request.overwrite) check_files(folder);
   if (run.request.resume || run.request.overwrite || run.request.measured) return;
   const auto is_kept = [](const fs::directory_entry& entry) { return entry.path().extension() != ".partial"; };
   const fs::path checkpoints = run.config.checkpoints();

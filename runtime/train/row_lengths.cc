@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/files/open_file.h"
 
 namespace modular {
 namespace {
@@ -47,7 +48,7 @@ int64_t rounded(int64_t length) { return std::max<int64_t>((length + 7) / 8 * 8,
 std::vector<UnpaddedLength> row_lengths(const std::vector<std::filesystem::path>& files, bool has_decoder) {
   std::vector<UnpaddedLength> lengths;
   for (const std::filesystem::path& path : files) {
-    const SafetensorsFile file(path);
+    const SafetensorsFile file(path, Links::followed);
     const auto mask = file.tensors().find("attention_mask");
     if (mask == file.tensors().end()) return {};
     const size_t first = lengths.size();

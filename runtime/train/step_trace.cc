@@ -8,6 +8,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "runtime/files/run_path.h"
 #include "runtime/mesh/print.h"
 
 namespace modular {
@@ -53,6 +54,7 @@ void StepTrace::write() {
   active_ = false;
   const auto traced = profiler::disableProfiler();
   std::error_code error;
+  check_no_links(run_path(file_));
   fs::create_directories(file_.parent_path(), error);
   fs::remove(file_, error);  // libtorch says nothing where it cannot write
   traced->save(file_.string());

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/files/open_file.h"
 #include "runtime/mesh/print.h"
 #include "runtime/model/config.h"
 #include "runtime/train/sampling.h"
@@ -43,7 +43,7 @@ std::vector<int64_t> TextIds::ends() const {
   if (!tokenizer_) return ids;
   if (const auto id = tokenizer_->end_of_text()) ids.push_back(*id);
   for (const char* name : {"generation_config.json", "config.json"}) {
-    if (!std::filesystem::exists(folder_ / name)) continue;
+    if (!is_there(folder_ / name)) continue;
     const json config = parse_json(read_file(folder_ / name));
     const json ends = config.is_object() ? config.value("eos_token_id", json()) : json();
     for (const json& id : ends.is_array() ? ends : json::array({ends}))

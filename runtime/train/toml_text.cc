@@ -3,20 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "runtime/files/open_file.h"
 #include "runtime/train/config_refusal.h"
 
 namespace modular {
 namespace {
 
 constexpr size_t kDeepest = 100;         // levels; configs have four
-constexpr size_t kLargest = 16U << 20U;  // bytes; another file by mistake may have any size
+constexpr int64_t kLargest = 16 << 20;   // bytes; another file by mistake may have any size
 
 /// The length of the string at the beginning of `text`, with its quotes: to the end of the line where one that has to
 /// end there does not.
@@ -68,14 +66,12 @@ std::optional<int64_t> too_deep_line(std::string_view text) {
 
 toml::table parse_toml_file(const std::filesystem::path& file) {
   const std::string name = file.string();
-  std::ifstream in(file);
-  if (!in || std::filesystem::is_directory(file))
-    throw ConfigError(fmt::format("{}: cannot be opened: {}", name, in ? "it is a folder" : std::strerror(errno)));
   std::string text;
-  for (std::istreambuf_iterator<char> byte(in), end; byte != end && text.size() <= kLargest; ++byte) text += *byte;
-  if (text.size() > kLargest)
-    throw ConfigError(
-        fmt::format("{}: is larger than {} MiB, which no config is: name a TOML file", name, kLargest >> 20U));
+  try {
+    text = read_file(file, kLargest);
+  } catch (const std::runtime_error& error) {
+    throw ConfigError(error.what());
+  }
   if (const auto line = too_deep_line(text))
     refuse(fmt::format("{}:{}", name, *line), fmt::format("nests more than {} levels deep", kDeepest));
   try {

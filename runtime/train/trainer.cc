@@ -62,11 +62,13 @@ ParallelOptions options_of(const Run& run) {
 
 class Trainer {
  public:
-  Trainer(Run& run, Mesh& mesh, SaveSignals& signals)
+  /// `lock` is null on ranks that do not hold the folder.
+  Trainer(Run& run, Mesh& mesh, SaveSignals& signals, const FolderLock* lock)
       : run_(run),
         config_(run.config),
         mesh_(mesh),
         signals_(signals),
+        lock_(lock),
         model_(*config_.network.entry, *config_.network.config, mesh, options_of(run),
                static_cast<uint64_t>(config_.train.seed)),
         optimizer_(model_.parameters(), config_.optim, mesh),
@@ -133,7 +135,7 @@ class Trainer {
     }
     finish_save();
     write_sample();
-    if (report_) report_->end(/*signal=*/0);
+    end_report(/*signal=*/0);
     return 0;
   }
 
@@ -151,8 +153,13 @@ class Trainer {
   int end_early(int signal) {
     save();
     finish_save();
-    if (report_) report_->end(signal);
+    end_report(signal);
     return signal;
+  }
+
+  void end_report(int signal) {
+    if (lock_) lock_->check_held();
+    if (report_) report_->end(signal);
   }
 
   void load() {
@@ -223,6 +230,7 @@ class Trainer {
           "next; set checkpoint.every higher to wait less\n",
           step_, seconds_between(begin, Clock::now()));
     set_phase(fmt::format("saving step {}", step_));
+    if (lock_) lock_->check_held();
     TrainingState state;
     state.step = step_;
     state.values["samples"] = std::to_string(position_.samples);
@@ -460,6 +468,7 @@ class Trainer {
   RunConfig& config_;
   Mesh& mesh_;
   SaveSignals& signals_;
+  const FolderLock* const lock_;
   ParallelModel model_;
   Optimizer optimizer_;
   std::vector<std::unique_ptr<Samples>> training_, held_out_;  // of each set; null where one holds out nothing
@@ -494,7 +503,7 @@ int train(Run& run, Mesh& mesh, SaveSignals& signals) {
   check_shared(folder, run.config.checkpoint.shared, lock ? &*lock : nullptr, mesh);
   // Each rank that has the folder has looked for the newest checkpoint by itself, and one may have appeared between.
   run.checkpoint = broadcast_text(mesh.control(), run.checkpoint.string(), "the checkpoint's name");
-  return Trainer(run, mesh, signals).run();
+  return Trainer(run, mesh, signals, lock ? &*lock : nullptr).run();
 }
 
 }  // namespace modular

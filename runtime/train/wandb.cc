@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/files/open_file.h"
+#include "runtime/files/run_path.h"
 #include "runtime/mesh/print.h"
 #include "runtime/train/config_field.h"
 #include "runtime/train/metrics.h"
@@ -17,6 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int64_t kMostIdBytes = 1 << 16;
 constexpr auto kLongestEnd = std::chrono::minutes(1);
 
 constexpr const char* kProgram =
@@ -31,10 +34,11 @@ nlohmann::json beginning(const RunConfig& config) {
     for (const ConfigField& field : fields)
       if (const std::string value = toml_value(field.value); !value.empty()) settings[field.path] = as_utf8(value);
   const fs::path folder = config.train.dir, id = wandb_id_file(config);
+  check_no_links({folder, wandb_files(config).filename()});  // into which the helper writes
   return {{"project", config.metrics.wandb},
           {"folder", as_utf8(folder.string())},
           {"name", as_utf8((folder / "").parent_path().filename().string())},
-          {"id", fs::exists(id) ? as_utf8(read_file(id)) : ""},
+          {"id", is_there(id) ? as_utf8(read_file(id, kMostIdBytes)) : ""},
           {"settings", std::move(settings)}};
 }
 

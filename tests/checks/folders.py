@@ -8,7 +8,7 @@ import re
 import sys
 
 CONTRACT = ["runtime/model"]
-PARALLEL = [*CONTRACT, "runtime/mesh", "runtime/parallel"]
+PARALLEL = [*CONTRACT, "runtime/files", "runtime/mesh", "runtime/parallel"]
 TRAIN = [*PARALLEL, "runtime/optim", "runtime/data", "runtime/checkpoint", "runtime/parquet", "runtime/evaluation", "runtime/tokenizer", "runtime/train"]
 STAGES = ["generator/source", "generator/parse", "generator/resolve", "generator/flatten", "generator/validate", "generator/model", "generator/weave", "generator/print"]
 
@@ -20,6 +20,7 @@ MAY_INCLUDE = {
     "generator/tool": ["generator", *STAGES, "checks"],  # of checks the records, which both programs read
     "checks": ["generator", "generator/source"],
     "runtime/model": [],
+    "runtime/files": [],
     "runtime/mesh": [],
     "runtime/ops": CONTRACT,
     "runtime/parallel": PARALLEL,
@@ -28,14 +29,14 @@ MAY_INCLUDE = {
     "runtime/checkpoint": PARALLEL,
     "runtime/parquet": [*PARALLEL, "runtime/data", "runtime/checkpoint"],
     "runtime/evaluation": [*PARALLEL, "runtime/data", "runtime/checkpoint"],
-    "runtime/tokenizer": [*CONTRACT, "runtime/checkpoint", "runtime/launch"],
+    "runtime/tokenizer": [*CONTRACT, "runtime/files", "runtime/checkpoint", "runtime/launch"],
     "runtime/train": [*TRAIN, "runtime/launch"],
     "runtime/prepare": [*TRAIN, "runtime/launch"],
     "runtime/search": [*TRAIN, "runtime/launch"],
     "runtime/report": [*TRAIN, "runtime/search"],
     "runtime/plan": [*TRAIN, "runtime/ops"],
     "runtime/advise": [*TRAIN, "runtime/plan"],
-    "runtime/launch": ["runtime/mesh"],
+    "runtime/launch": ["runtime/files", "runtime/mesh"],
     "runtime/modrun": [*TRAIN, "runtime/advise", "runtime/launch", "runtime/ops", "runtime/plan", "runtime/prepare", "runtime/report", "runtime/search"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include "((?:modular|generated|generator|checks|runtime)/[^"]+)"', re.MULTILINE)

@@ -1,0 +1,42 @@
+#include "runtime/files/line_reader.h"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+namespace modular {
+
+bool LineReader::next(std::string& line) {
+  constexpr size_t kAtOnce = 1 << 16;
+  for (size_t looked = begin_;;) {
+    if (const size_t end = buffer_.find('\n', looked); end != std::string::npos) {
+      line.assign(buffer_, begin_, end - begin_);
+      begin_ = end + 1;
+      return true;
+    }
+    buffer_.erase(0, begin_);
+    begin_ = 0;
+    looked = buffer_.size();
+    if (is_at_end_) break;
+    if (looked > static_cast<size_t>(kMostLineBytes))
+      throw std::runtime_error(
+          fmt::format("{} has a line of more than {} bytes: restore the file", path_.string(), kMostLineBytes));
+    buffer_.resize(looked + kAtOnce);
+    ssize_t count = -1;
+    do count = ::read(file_.get(), buffer_.data() + looked, kAtOnce);
+    while (count < 0 && errno == EINTR);
+    if (count < 0) throw std::runtime_error(fmt::format("{} cannot be read: {}", path_.string(), std::strerror(errno)));
+    buffer_.resize(looked + static_cast<size_t>(count));
+    is_at_end_ = count == 0;
+  }
+  if (buffer_.empty()) return false;
+  line = std::exchange(buffer_, {});
+  return is_cut_off_ = true;
+}
+
+}  // namespace modular

@@ -1,0 +1,52 @@
+// Lines of a file, however it ends.
+#include "runtime/files/line_reader.h"
+
+#include <gmock/gmock.h>
+
+#include <vector>
+
+#include "tests/data/temporary_folder.h"
+
+namespace modular {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<std::string> lines_of(LineReader& reader) {
+  std::vector<std::string> lines;
+  for (std::string line; reader.next(line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(LineReader, ReturnsEachLineAndSaysWhetherTheLastIsCutOff) {
+  const TemporaryFolder folder;
+  LineReader whole(folder.write("whole", "a\n\nb\n")), cut_off(folder.write("cut", "a\nb")),
+      empty(folder.write("e", ""));
+  EXPECT_THAT(lines_of(whole), ElementsAre("a", "", "b"));
+  EXPECT_FALSE(whole.is_cut_off());
+  EXPECT_THAT(lines_of(cut_off), ElementsAre("a", "b"));
+  EXPECT_TRUE(cut_off.is_cut_off());
+  EXPECT_THAT(lines_of(empty), ElementsAre());
+}
+
+TEST(LineReader, ReadsLinesThatAreLongerThanWhatIsReadAtOnce) {
+  const TemporaryFolder folder;
+  const std::string one(200'000, 'x'), other(70'000, 'y');
+  LineReader reader(folder.write("long", one + "\n" + other + "\nend\n"));
+  EXPECT_THAT(lines_of(reader), ElementsAre(one, other, "end"));
+}
+
+TEST(LineReader, ALineWithoutAnEndIsAnError) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("run/metrics.jsonl", "{}\n");
+  std::filesystem::resize_file(file, uintmax_t{1} << 36);
+  LineReader reader(file);
+  std::string line;
+  EXPECT_TRUE(reader.next(line));
+  EXPECT_THAT(message_of<std::runtime_error>([&] { reader.next(line); }),
+              HasSubstr("metrics.jsonl has a line of more than 67108864 bytes"));
+}
+
+}  // namespace
+}  // namespace modular
