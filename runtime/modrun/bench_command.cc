@@ -141,6 +141,7 @@ std::string launch_line(const Arguments& arguments, const ParallelSection& given
   words.emplace_back("train");
   if (!arguments.config.empty()) words.push_back(arguments.config.string());
   for (const auto& setting : arguments.settings) words.insert(words.end(), {"--set", quoted(setting)});
+  if (arguments.trust_folder) words.emplace_back("--trust-folder");
   for (const auto& setting : entrant.settings)
     if (says_all || !by_default.contains(setting)) words.insert(words.end(), {"--set", setting});
   return fmt::format("{}", fmt::join(words, " "));

@@ -36,6 +36,11 @@ void add_mesh_options(CLI::App* command, Arguments& arguments) {
         std::string("size of the mesh's axis: short for --set parallel.") + key + "=N");
 }
 
+void add_trust_option(CLI::App* command, Arguments& arguments) {
+  command->add_flag("--trust-folder", arguments.trust_folder,
+                    "run the programs and load the libraries that CONFIG names where it is the folder of a run");
+}
+
 void add_run_options(CLI::App* command, Arguments& arguments) {
   command->add_option("CONFIG,-c,--config", arguments.config, "TOML file, or the folder of an earlier run");
   command
@@ -44,6 +49,7 @@ void add_run_options(CLI::App* command, Arguments& arguments) {
           "KEY=VALUE: a setting that wins over the file's (`modrun settings` lists them); KEY=VALUE after -- is "
           "the same")
       ->allow_extra_args(false);
+  add_trust_option(command, arguments);
   add_mesh_options(command, arguments);
 }
 
@@ -129,6 +135,7 @@ std::vector<std::string> words_of(const std::string& command, const Arguments& a
   std::vector<std::string> words = {command};
   if (!arguments.config.empty()) words.push_back(arguments.config.string());
   for (const auto& setting : arguments.settings) words.insert(words.end(), {"--set", setting});
+  if (arguments.trust_folder) words.emplace_back("--trust-folder");
   return words;
 }
 
@@ -243,6 +250,7 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   search->add_option("CONFIG,-c,--config", arguments.config, "TOML file with [search] and [search.space]")->required();
   search->add_option("--set", arguments.settings, "KEY=VALUE: a setting of all trials, or of the search: search.seed=2")
       ->allow_extra_args(false);
+  add_trust_option(search, arguments);
   add_mesh_options(search, arguments);
   search->add_option("--trials", arguments.trials, "at most so many; search.trials when not given")->check(kAboveZero);
   search

@@ -41,6 +41,7 @@ struct Arguments {
 
   std::filesystem::path config;       // a TOML file, or a run's folder, whose config.toml counts; may be empty
   std::vector<std::string> settings;  // "key=value"
+  bool trust_folder = false;          // whether programs that a run's folder names are run
   std::string resume;      // train: "yes", "auto" where there is something to resume, or a checkpoint's name; "" for no
   bool overwrite = false;  // train
 

@@ -2,28 +2,52 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/files/open_file.h"
+#include "runtime/mesh/environment.h"
+#include "runtime/mesh/print.h"
 #include "runtime/train/preflight.h"
 
 namespace modular {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+/// Says once a job which settings of a run's folder were not taken.
+void note_untrusted(const RunConfig& config) {
+  if (std::getenv("MODULAR_LAUNCHED") || Environment::from_process().rank > 0) return;
+  for (const auto& [key, sentence] : config.untrusted)
+    if (key != "parallel.backend") print_to(stderr, "{}\n", sentence);  // which is an error where it is used
+}
+
+}  // namespace
+
+bool is_run_folder(const Arguments& arguments) {
+  const fs::path& file = arguments.config;
+  return fs::is_directory(file) ||
+         (file.filename() == "config.toml" && is_there(fs::path(file).replace_filename("data.manifest")));
+}
+
 RunConfig read_config_of(const Arguments& arguments) {
   auto file = arguments.config;
   auto settings = arguments.settings;
-  if (fs::is_directory(file)) {
-    file /= "config.toml";
-    if (!fs::exists(file))
+  const bool is_of_run = is_run_folder(arguments);
+  if (is_of_run) {
+    if (fs::is_directory(file)) file /= "config.toml";
+    if (!is_there(file))
       throw ConfigError(fmt::format("{}: is not there: name a TOML file, or the folder of a run", file.string()));
-    settings.insert(settings.begin(), "train.dir=" + file.parent_path().string());
-  } else if (file.filename() == "config.toml" && fs::exists(file.parent_path() / "data.manifest")) {
     // A run is where its folder is, which may have been moved or copied, and not where its own file says.
     const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
     settings.insert(settings.begin(), "train.dir=" + folder.string());
   }
   if (!arguments.checkpoint.empty()) settings.push_back("model.checkpoint=" + arguments.checkpoint.string());
-  return read_run_config(file, settings);
+  const bool is_trusted = !is_of_run || arguments.trust_folder;
+  RunConfig config = read_run_config(file, settings, is_trusted ? ConfigSource::user : ConfigSource::run_folder);
+  note_untrusted(config);
+  return config;
 }
 
 void choose_weights(RunConfig& config, const Arguments& arguments) {

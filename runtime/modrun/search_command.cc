@@ -171,7 +171,9 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
   RunConfig config = read_config_of(plain);
   for (const auto& fields : {section_fields(config), model_fields(*config.network.config)})
     std::ranges::transform(fields, std::back_inserter(known), &ConfigField::path);
-  SearchConfig search = read_search_config(arguments.config, arguments.settings, known);
+  SearchConfig search = read_search_config(
+      arguments.config, arguments.settings, known,
+      is_run_folder(arguments) && !arguments.trust_folder ? ConfigSource::run_folder : ConfigSource::user);
   if (arguments.trials > 0 && (search.backend != "grid" || arguments.trials < search.trials))
     search.trials = arguments.trials;
   const int64_t ranks = launch_options.ranks_per_node, workers = arguments.workers;
@@ -186,7 +188,7 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
   std::optional<PythonBackend> backend;
   if (search.backend == "optuna" || search.backend == "ray") backend.emplace(search);
   config.train.dir.clear();
-  Study study(search, format_toml(config), !arguments.resume.empty());
+  Study study(search, format_toml(config), !arguments.resume.empty(), program_settings(config));
   if (backend) backend->open(study.trials(), workers);
   at::set_num_threads(1);                            // trials are forked, and signals come to the only thread
   setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);  // what is checked once a job is checked here

@@ -27,6 +27,9 @@ constexpr std::array<std::string_view, 13> kKeys = {
     "backend", "sampler",   "pruner",    "storage",           "study", "python", "trials", "seed",
     "dir",     "objective", "direction", "objective_command", "space"};
 
+/// Those that name what is run.
+constexpr std::array<std::string_view, 2> kPrograms = {"objective_command", "python"};
+
 /// Backends, and the pruners of those that have some.
 const std::map<std::string, std::vector<std::string>> kPruners = {
     {"random", {}}, {"grid", {}}, {"optuna", {"median", "hyperband"}}, {"ray", {"median", "asha"}}};
@@ -185,8 +188,8 @@ bool is_minimized(const std::string& name) {
 }  // namespace
 
 SearchConfig read_search_config(const fs::path& file, const std::vector<std::string>& settings,
-                                const std::vector<std::string>& known) {
-  toml::table whole = parse_toml_file(file);
+                                const std::vector<std::string>& known, ConfigSource source) {
+  toml::table whole = parse_toml_file(file, source == ConfigSource::user ? Links::followed : Links::none);
   auto* const search = whole["search"].as_table();
   if (!search) refuse(file.string(), "there is no [search]: say in [search.space] which settings to try");
   std::map<std::string, std::string, std::less<>> set_here;  // where a key of the command line was set
@@ -210,6 +213,11 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
     const auto set = set_here.find(key);
     const std::string where = set != set_here.end() ? set->second : where_of(file, node);
     std::string expected;
+    if (source == ConfigSource::run_folder && set == set_here.end() &&
+        std::ranges::find(kPrograms, key) != kPrograms.end())
+      refuse(where, fmt::format("search.{} names a program, and what the folder of a run names is not run: give it by "
+                                "--set, or add --trust-folder",
+                                key));
     int64_t seed = 0;
     std::string dir;
     if (key == "backend") {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/search/space.h"
+#include "runtime/train/config.h"
 
 namespace modular {
 
@@ -34,9 +35,10 @@ struct SearchConfig {
 };
 
 /// Reads [search] of `file`, then those of `settings` ("a.b=c") that begin with "search.". Throws ConfigError with the
-/// place in one sentence where it is missing, or what it says cannot be. `known` are the keys that a run has.
+/// place in one sentence where it is missing, or what it says cannot be, and where a file of a run's folder names a
+/// program. `known` are the keys that a run has.
 SearchConfig read_search_config(const std::filesystem::path& file, const std::vector<std::string>& settings,
-                                const std::vector<std::string>& known);
+                                const std::vector<std::string>& known, ConfigSource source = ConfigSource::user);
 
 /// What an objective may be beside the metrics: of the run's end.
 inline constexpr std::array<std::string_view, 4> kRunObjectives = {"samples_per_second", "tokens_per_second",

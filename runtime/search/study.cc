@@ -157,7 +157,8 @@ StudyRecord read_study(const fs::path& folder) {
   return record;
 }
 
-Study::Study(const SearchConfig& config, const std::string& base, bool resumes) : config_(config) {
+Study::Study(const SearchConfig& config, const std::string& base, bool resumes, std::vector<std::string> programs)
+    : config_(config), programs_(std::move(programs)) {
   const fs::path file = config.dir / "trials.jsonl";
   const bool has_study = is_there(file);
   if (has_study && !resumes)
@@ -195,7 +196,7 @@ void Study::add(Trial trial) {
 
 void Study::write_winners() const {
   const auto write = [&](const Trial& trial, const fs::path& file) {
-    RunConfig run = read_run_config(run_folder(trial.number) / "config.toml", {});
+    RunConfig run = read_run_config(run_folder(trial.number) / "config.toml", programs_, ConfigSource::run_folder);
     run.train.dir = fs::absolute(fs::path(file).replace_extension()).string();
     write_file(file, format_toml(run));
   };

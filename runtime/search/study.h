@@ -47,10 +47,11 @@ StudyRecord read_study(const std::filesystem::path& folder);
 class Study {
  public:
   /// Begins the study in config.dir, or goes on with it, and holds the folder for this process. `base` are the settings
-  /// of all trials, as text. Throws ConfigError where there is one and `resumes` is false, where there is none to
-  /// resume, where it is one of another space, seed, objective or base, or where it is damaged but for a last line that
-  /// was cut off; std::runtime_error where another process holds the folder.
-  Study(const SearchConfig& config, const std::string& base, bool resumes);
+  /// of all trials, as text, and `programs` those of them that program_settings() has. Throws ConfigError where there
+  /// is one and `resumes` is false, where there is none to resume, where it is one of another space, seed, objective or
+  /// base, or where it is damaged but for a last line that was cut off; std::runtime_error where another process holds
+  /// the folder.
+  Study(const SearchConfig& config, const std::string& base, bool resumes, std::vector<std::string> programs = {});
 
   const std::vector<Trial>& trials() const { return trials_; }
   std::filesystem::path run_folder(int64_t trial) const;
@@ -66,6 +67,7 @@ class Study {
 
  private:
   const SearchConfig config_;
+  const std::vector<std::string> programs_;
   std::optional<FolderLock> lock_;
   std::vector<Trial> trials_;
   std::ofstream out_;

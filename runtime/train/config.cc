@@ -98,6 +98,7 @@ MeshOptions RunConfig::mesh_options() const {
                              : parallel.backend == "nccl" ? "cuda"
                                                           : "";
   if (!device.empty()) options.device = at::Device(device);
+  if (const auto found = untrusted.find("parallel.backend"); found != untrusted.end()) throw ConfigError(found->second);
   try {
     if (has_backend_library()) options.make_backend = load_backend(parallel.backend);
   } catch (const std::runtime_error& error) {
@@ -240,6 +241,18 @@ BatchShape RunConfig::batch_shape(const MeshShape& mesh, int64_t dp_rank) const 
                     "make it a multiple of {}",
                     train.batch_size, dp_size, train.micro_batches, parts));
   return {train.batch_size / parts, train.micro_batches, dp_rank, dp_size};
+}
+
+std::vector<std::string> program_settings(RunConfig& config) {
+  RunConfig defaults;
+  const auto usual = section_fields(defaults);
+  const auto fields = section_fields(config);
+  std::vector<std::string> settings;
+  for (size_t i = 0; i < fields.size(); ++i)
+    if (const std::string value = toml_value(fields[i].value);
+        names_program(fields[i]) && value != toml_value(usual[i].value))
+      settings.push_back(fields[i].path + "=" + value);
+  return settings;
 }
 
 std::string format_toml(RunConfig& config) {

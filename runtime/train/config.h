@@ -21,7 +21,21 @@
 
 namespace modular {
 
-// Each section lists its fields as visit(name, value, what it means[, the least value[, the largest]]). A largest value
+/// What a text names that modrun runs: a program, or a library where it is a path. Such fields are not taken from a
+/// run's folder (ConfigSource).
+enum class Names { nothing, program, library };
+
+/// What is asked of a field's value in addition to its type.
+struct FieldRule {
+  FieldRule() = default;
+  FieldRule(double least) : at_least(least) {}
+  FieldRule(Names what) : names(what) {}
+
+  std::optional<double> at_least, at_most;
+  Names names = Names::nothing;
+};
+
+// Each section lists its fields as visit(name, value, what it means[, FieldRule[, the largest value]]). A largest value
 // is far above any use: numbers up to it neither overflow when multiplied nor make a run that starts and never ends.
 constexpr double kMostSteps = 0x1p53, kMostSamples = 0x1p24, kMostTokens = 0x1p30, kMostMinutes = 525'600;  // a year
 
@@ -237,7 +251,8 @@ struct ParallelSection {
     visit(
         "backend", backend,
         "what moves the data between ranks: gloo (on CPUs), nccl (on GPUs), auto (what suits the device), or the path "
-        "of a shared library");
+        "of a shared library",
+        Names::library);
     visit("memory", memory,
           "what a rank may hold, e.g. '16GiB': a run whose plan needs more is refused; any when empty");
     visit("timeout_minutes", timeout_minutes, "after which a collective that has not ended is an error", 1,
@@ -310,7 +325,7 @@ struct SampleSection {
     visit("temperature", temperature, "0 always takes the likeliest token", 0);
     visit("top_k", top_k, "choose among the k likeliest tokens; 0 for all", 0, kMostTokens);
     visit("batch", batch, "texts that are continued at once, where several are given", 1, 0x1p16);
-    visit("python", python, "the Python with the package tokenizers, of models that have a tokenizer");
+    visit("python", python, "the Python with the package tokenizers, of models that have a tokenizer", Names::program);
   }
 };
 
@@ -328,7 +343,7 @@ struct MetricsSection {
           "peak of one rank's device, for MFU; 0 for the known one of a GPU and the measured one of a CPU", 0);
     visit("tensorboard", tensorboard, "write event files for TensorBoard into train.dir/tensorboard");
     visit("wandb", wandb, "project of Weights & Biases that gets steps and evaluations; none when empty");
-    visit("python", python, "the Python that has the package wandb");
+    visit("python", python, "the Python that has the package wandb", Names::program);
     visit("trace", trace,
           "first and last step that every rank traces into train.dir/trace, e.g. [10, 12]; none when empty");
   }
@@ -348,8 +363,9 @@ struct RunConfig {
   EvalSection eval;
   SampleSection sample;
   MetricsSection metrics;
-  ModelConfig network;                         // model.entry with the fields of model.config, finished
-  std::map<std::string, std::string> origins;  // where a key that is not at its default was set
+  ModelConfig network;                           // model.entry with the fields of model.config, finished
+  std::map<std::string, std::string> origins;    // where a key that is not at its default was set
+  std::map<std::string, std::string> untrusted;  // keys of a run's folder that were not taken, and why in a sentence
 
   /// Calls visit(section's name, section) for each section.
   template <class Visitor>
@@ -372,7 +388,8 @@ struct RunConfig {
   /// How many samples train.epochs passes over `samples` are. Throws ConfigError where these are too many to count.
   int64_t samples_of_epochs(int64_t samples) const;
   ParallelOptions parallel_options() const;
-  /// Loads the library of parallel.backend, where that is one. Throws ConfigError where it cannot be used.
+  /// Loads the library of parallel.backend, where that is one. Throws ConfigError where it cannot be used, and where a
+  /// run's folder names one that was not taken.
   MeshOptions mesh_options() const;
   /// Whether rank 0 alone reads model.checkpoint, and hands the others what they need of it.
   bool first_reads() const { return model.readers == "first" || !checkpoint.shared; }
@@ -406,11 +423,19 @@ double configured_aux_loss(const ModelConfig& network);
 /// The bytes that "16GiB", "500MB" or "1000" say; nothing where a text is no such number.
 std::optional<int64_t> bytes_of(const std::string& text);
 
+/// Who wrote a config. That of a run's folder may have been sent by a stranger: what it `Names` is not taken, and kept
+/// in RunConfig::untrusted.
+enum class ConfigSource { user, run_folder };
+
 /// Reads `file` (TOML; none when empty), then `settings` ("a.b=c"; later ones win), and checks every value. model.entry
 /// may be left out where model.checkpoint names a folder with a config.json. Paths are relative to the working
 /// directory and come out absolute. Throws ConfigError saying where and, for an unknown key, which known one is
 /// nearest.
-RunConfig read_run_config(const std::filesystem::path& file, const std::vector<std::string>& settings);
+RunConfig read_run_config(const std::filesystem::path& file, const std::vector<std::string>& settings,
+                          ConfigSource source = ConfigSource::user);
+
+/// The settings, as "a.b=c", of programs and libraries that are not at their defaults.
+std::vector<std::string> program_settings(RunConfig& config);
 
 /// The config as a TOML file that reads back as the same config.
 std::string format_toml(RunConfig& config);

@@ -101,12 +101,19 @@ std::string_view leaf(std::string_view path) { return path.substr(path.rfind('.'
 std::vector<ConfigField> section_fields(RunConfig& config) {
   std::vector<ConfigField> fields;
   config.sections([&](std::string_view section, auto& values) {
-    values.fields([&](std::string_view name, auto& value, std::string_view help, std::optional<double> at_least = {},
+    values.fields([&](std::string_view name, auto& value, std::string_view help, FieldRule rule = {},
                       std::optional<double> at_most = {}) {
-      fields.push_back({fmt::format("{}.{}", section, name), &value, help, at_least, at_most});
+      rule.at_most = at_most;
+      fields.push_back({fmt::format("{}.{}", section, name), &value, help, rule});
     });
   });
   return fields;
+}
+
+bool names_program(const ConfigField& field) {
+  if (field.rule.names == Names::nothing) return false;
+  const std::string& value = *std::get<std::string*>(field.value);
+  return field.rule.names == Names::program ? !value.empty() : value.find('/') != std::string::npos;
 }
 
 std::vector<ConfigField> model_fields(AnyConfig& config) {

@@ -23,11 +23,14 @@ struct ConfigField {
   std::string path;       // "train.steps", "model.config.hidden_size"
   FieldPointer value;     // into the RunConfig
   std::string_view help;  // empty for the model's own fields
-  std::optional<double> at_least, at_most;
+  FieldRule rule;
 };
 
 /// All fields of the sections.
 std::vector<ConfigField> section_fields(RunConfig& config);
+
+/// Whether the value of a field is a program or a library that modrun would run.
+bool names_program(const ConfigField& field);
 
 /// The fields of the model's own config, under "model.config.".
 std::vector<ConfigField> model_fields(AnyConfig& config);

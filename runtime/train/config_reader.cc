@@ -13,6 +13,7 @@
 #include "runtime/checkpoint/config_values.h"
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/checkpoint/pretrained.h"
+#include "runtime/files/open_file.h"
 #include "runtime/model/tasks.h"
 #include "runtime/train/config_checks.h"
 #include "runtime/train/config_field.h"
@@ -103,11 +104,29 @@ void apply(const Assignment& assignment, const ConfigField& field, RunConfig& co
   if (!expected.empty())
     refuse(assignment.where, fmt::format("{} must be {}, but is {}", field.path, expected, describe(node)));
   const std::string value = toml_value(field.value);
-  if (field.at_least && node.is_number() && !(number_of(node) >= *field.at_least))
-    refuse(assignment.where, fmt::format("{} must be at least {}, but is {}", field.path, *field.at_least, value));
-  if (field.at_most && node.is_number() && !(number_of(node) <= *field.at_most))
-    refuse(assignment.where, fmt::format("{} must be at most {}, but is {}", field.path, *field.at_most, value));
+  const FieldRule& rule = field.rule;
+  if (rule.at_least && node.is_number() && !(number_of(node) >= *rule.at_least))
+    refuse(assignment.where, fmt::format("{} must be at least {}, but is {}", field.path, *rule.at_least, value));
+  if (rule.at_most && node.is_number() && !(number_of(node) <= *rule.at_most))
+    refuse(assignment.where, fmt::format("{} must be at most {}, but is {}", field.path, *rule.at_most, value));
   config.origins[field.path] = assignment.where;
+}
+
+/// Takes a field of a run's folder unless it names a program.
+void apply_untrusted(const Assignment& assignment, const ConfigField& field, RunConfig& config) {
+  if (field.rule.names == Names::nothing) return apply(assignment, field, config);
+  std::string& value = *std::get<std::string*>(field.value);
+  const std::string usual = value;
+  apply(assignment, field, config);
+  if (value == usual || !names_program(field)) return;
+  const std::string given = toml_value(field.value);
+  value = usual;
+  config.origins.erase(field.path);
+  config.untrusted[field.path] = fmt::format(
+      "{}: {} is {}, and what the folder of a run names is not run: add --set {}={} if you know it, or --trust-folder "
+      "if you know all that the folder holds{}",
+      assignment.where, field.path, given, field.path, given,
+      field.rule.names == Names::library ? "" : fmt::format("; {} is used", toml_value(field.value)));
 }
 
 /// Takes a key of data.sets; false for other keys.
@@ -294,14 +313,15 @@ std::string origin_of_error(std::string_view sentence, const std::vector<const A
 
 }  // namespace
 
-RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& settings) {
+RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& settings, ConfigSource source) {
   toml::table table;
   std::vector<toml::table> set_tables;
   std::vector<Assignment> assignments;
   if (!file.empty()) {
-    table = parse_toml_file(file);
+    table = parse_toml_file(file, source == ConfigSource::user ? Links::followed : Links::none);
     flatten(file.string(), "", table, assignments);
   }
+  const size_t of_file = assignments.size();
   set_tables.reserve(settings.size());
   for (const auto& setting : settings) {
     const auto where = "--set " + setting;
@@ -316,14 +336,20 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
   RunConfig config;
   auto known = section_fields(config);
   std::vector<const Assignment*> of_model;
-  for (const auto& assignment : assignments) {
+  for (size_t i = 0; i < assignments.size(); ++i) {
+    const Assignment& assignment = assignments[i];
     if (assignment.path.starts_with("search.")) continue;  // of `modrun search`, in a file that trains as well
     if (assignment.path.starts_with("model.config.")) {
       of_model.push_back(&assignment);
     } else if (apply_set(assignment, config)) {
       continue;
     } else if (const auto* field = find(known, assignment.path)) {
-      apply(assignment, *field, config);
+      if (i < of_file && source == ConfigSource::run_folder) {
+        apply_untrusted(assignment, *field, config);
+      } else {
+        apply(assignment, *field, config);
+        config.untrusted.erase(field->path);
+      }
     } else if (!apply_older(assignment, config)) {
       refuse_unknown(assignment, known);
     }

@@ -81,7 +81,7 @@ std::string check_continued(RunConfig& config, int64_t samples) {
         "--resume: {} is not there: the run goes on with the settings that are given now, which could not be compared "
         "with those that it began with",
         file.string());
-  RunConfig before = read_run_config(file, {"train.dir=" + config.train.dir});
+  RunConfig before = read_run_config(file, {"train.dir=" + config.train.dir}, ConfigSource::run_folder);
   count_steps(before, samples);
   if (config.data.partitions == 0) config.data.partitions = before.data.partitions;  // the run's own, on any mesh
   const auto then = section_fields(before), now = section_fields(config);

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "runtime/files/open_file.h"
 #include "runtime/train/config_refusal.h"
 
 namespace modular {
@@ -64,11 +63,11 @@ std::optional<int64_t> too_deep_line(std::string_view text) {
   return {};
 }
 
-toml::table parse_toml_file(const std::filesystem::path& file) {
+toml::table parse_toml_file(const std::filesystem::path& file, Links links) {
   const std::string name = file.string();
   std::string text;
   try {
-    text = read_file(file, kLargest);
+    text = read_file(file, kLargest, links);
   } catch (const std::runtime_error& error) {
     throw ConfigError(error.what());
   }

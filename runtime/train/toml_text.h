@@ -8,6 +8,8 @@
 #include <optional>
 #include <string_view>
 
+#include "runtime/files/open_file.h"
+
 namespace modular {
 
 /// The first line of a TOML text with more than 100 levels, which are the parts of keys and the tables and arrays
@@ -15,6 +17,6 @@ namespace modular {
 std::optional<int64_t> too_deep_line(std::string_view text);
 
 /// The tables of a file. Throws ConfigError "file:line:column: …".
-toml::table parse_toml_file(const std::filesystem::path& file);
+toml::table parse_toml_file(const std::filesystem::path& file, Links links = Links::none);
 
 }  // namespace modular

@@ -80,8 +80,8 @@ TEST_F(Chat, AModelAnswersByTheTemplateUntilAnIdEndsTheText) {
   EXPECT_EQ(text, "brown fox jumps");
   EXPECT_LT(expected["tokens"], 40);
   for (const Words& launcher : {Words{}, Words{"--nproc-per-node", "2"}}) {
-    const auto sampled =
-        modrun(with(launcher, {"sample", run, "--chat", "--prompt", "the quick", "--set", "sample.chat=false"}));
+    const auto sampled = modrun(with(
+        launcher, {"sample", run, "--chat", "--trust-folder", "--prompt", "the quick", "--set", "sample.chat=false"}));
     EXPECT_EQ(sampled.status, 0) << sampled.output;
     EXPECT_TRUE(sampled.output.ends_with("the quick\n" + text + "\n")) << sampled.output;
   }
@@ -96,7 +96,7 @@ TEST_F(Chat, AModelAnswersByTheTemplateUntilAnIdEndsTheText) {
   std::ofstream(run + "/tokenizer/generation_config.json") << json{{"eos_token_id", {399, ids.at(1)}}};
   const json sooner =
       json::parse(chat_reference({"answer", exported, "the quick", "40", "399", ids.at(1).dump()}).last(0));
-  const auto sampled = modrun({"sample", run, "--prompt", "the quick"});
+  const auto sampled = modrun({"sample", run, "--trust-folder", "--prompt", "the quick"});
   EXPECT_EQ(sooner["tokens"], 1);
   EXPECT_TRUE(sampled.output.ends_with("the quick\n" + sooner["text"].get<std::string>() + "\n")) << sampled.output;
 }

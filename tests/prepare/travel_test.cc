@@ -79,7 +79,7 @@ TEST_F(Travel, AModelContinuesAPromptAsInTransformersOnEveryMesh) {
     fs::remove_all(out());  // the run has all that it needs
     const json expected = json::parse(reference({"greedy", exported_, "the quick", "12"}).last(0));
     for (const Words& launcher : {Words{}, Words{"--nproc-per-node", "2"}}) {
-      const auto sampled = modrun(with(launcher, {"sample", run_, "--prompt", "the quick"}));
+      const auto sampled = modrun(with(launcher, {"sample", run_, "--trust-folder", "--prompt", "the quick"}));
       EXPECT_EQ(sampled.status, 0) << sampled.output;
       EXPECT_THAT(sampled.output, HasSubstr(expected.get<std::string>()));
     }
@@ -98,7 +98,8 @@ TEST_F(Travel, ASampleWithoutATokenizerIsRefused) {
   const auto refused = modrun({"sample", run_, "--prompt", "x"});
   EXPECT_EQ(refused.status, 2);
   EXPECT_THAT(refused.output, HasSubstr("there is no tokenizer to write text with"));
-  const auto named = modrun({"sample", run_, "--prompt", "x", "--set", "model.tokenizer=" + tokenizer("byte-level")});
+  const auto named = modrun(
+      {"sample", run_, "--trust-folder", "--prompt", "x", "--set", "model.tokenizer=" + tokenizer("byte-level")});
   EXPECT_EQ(named.status, 0) << named.output;
 }
 

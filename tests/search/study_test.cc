@@ -5,8 +5,10 @@
 
 #include <fstream>
 
+#include "generated/llama.h"
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/model/config.h"
+#include "runtime/train/config.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {
@@ -45,6 +47,33 @@ TEST(Study, TheBestIsTheFirstOfTheBestValuesAndAFailedTrialIsNone) {
   study.add(trial(3, {0.7}));  // beside trial 2, and faster
   study.add(trial(2, {0.7}));
   EXPECT_EQ(study.best()->number, 2);
+}
+
+TEST(Study, TheConfigOfTheBestHasTheSearchsProgramsAndNotThoseOfTheTrialsFolder) {
+  const TemporaryFolder folder;
+  Study study(config_in(folder.path(), {{"accuracy", /*minimize=*/false}}), kBase, /*resumes=*/false,
+              {"metrics.python=\"/mine\""});
+  study.add(trial(0, {0.5}));
+  folder.write("study/trials/0000/config.toml",
+               "[model]\nentry = 'llama'\n[sample]\npython = '/evil'\n[metrics]\npython = '/evil'\n");
+  study.write_winners();
+  const RunConfig best = read_run_config(folder.path() / "study/best.toml", {});
+  EXPECT_EQ(best.sample.python, "python3");
+  EXPECT_EQ(best.metrics.python, "/mine");
+}
+
+TEST(Study, LinksInItsFolderAreErrors) {
+  const TemporaryFolder folder;
+  folder.write("outside/0000/config.toml", "");
+  std::filesystem::create_directories(folder.path() / "study");
+  std::filesystem::create_symlink(folder.path() / "outside", folder.path() / "study/trials");
+  const SearchConfig config = config_in(folder.path(), {{"accuracy", /*minimize=*/false}});
+  EXPECT_THAT(message_of<std::runtime_error>([&] { Study(config, kBase, false); }), HasSubstr("study/trials is "));
+  std::filesystem::remove(folder.path() / "study/trials");
+  Study study(config, kBase, false);
+  std::filesystem::create_symlink(folder.path() / "outside/0000", folder.path() / "study/trials/0000");
+  EXPECT_THAT(message_of<std::runtime_error>([&] { study.run_folder(0); }),
+              HasSubstr("trials/0000 is a symbolic link to "));
 }
 
 TEST(Study, OfSeveralObjectivesThoseRemainThatNoOtherBeats) {

@@ -7,6 +7,7 @@
 #include "generated/deepseek_v3.h"
 #include "generated/llama.h"
 #include "generated/mixtral.h"
+#include "runtime/train/config_field.h"
 #include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
 #include "tests/data/temporary_folder.h"
@@ -31,6 +32,11 @@ class RunConfigTest : public testing::Test {
   }
   std::string setting_refusal(const std::string& setting) { return refusal("model.entry = 'llama'", {setting}); }
 
+  static Settings with_entry(Settings settings) {
+    settings.emplace_back("model.entry=llama");
+    return settings;
+  }
+
   TemporaryFolder folder_;
 };
 
@@ -51,6 +57,42 @@ TEST_F(RunConfigTest, SettingsOfTheCommandLineWinOverTheFile) {
   EXPECT_EQ(model.num_hidden_layers, 2);
   EXPECT_EQ(model.rope_parameters.rope_theta, 5e5);
   EXPECT_EQ(model.head_dim, 2) << "finish() has run";
+}
+
+TEST_F(RunConfigTest, ProgramsThatTheFolderOfARunNamesAreNotTaken) {
+  const auto file = folder_.write("run/config.toml",
+                                  "[model]\nentry = 'llama'\n[sample]\npython = '/evil'\ntokens = 7\n"
+                                  "[metrics]\npython = 'python3'\n[parallel]\nbackend = './evil.so'\n");
+  const auto config = read_run_config(file, {}, ConfigSource::run_folder);
+  EXPECT_EQ(config.sample.python, "python3");
+  EXPECT_EQ(config.sample.tokens, 7);
+  EXPECT_EQ(config.parallel.backend, "auto");
+  ASSERT_EQ(config.untrusted.size(), 2u) << "the usual Python is not one of them";
+  EXPECT_THAT(config.untrusted.at("sample.python"),
+              AllOf(HasSubstr("run/config.toml:4:1: sample.python is \"/evil\""), HasSubstr("--trust-folder")));
+  EXPECT_THAT(message_of<ConfigError>([&] { config.mesh_options(); }),
+              HasSubstr("config.toml:9:1: parallel.backend is \"./evil.so\", and what the folder of a run names is not "
+                        "run: add --set parallel.backend=\"./evil.so\""));
+
+  const auto named = read_run_config(file, {"sample.python=/mine", "parallel.backend=gloo"}, ConfigSource::run_folder);
+  EXPECT_EQ(named.sample.python, "/mine");
+  EXPECT_TRUE(named.untrusted.empty());
+  auto own = read_run_config(file, {});
+  EXPECT_EQ(own.sample.python, "/evil");
+  EXPECT_EQ(program_settings(own).size(), 2u);
+  EXPECT_EQ(read_run_config({}, with_entry(program_settings(own))).sample.python, "/evil");
+}
+
+TEST_F(RunConfigTest, EachFieldThatNamesAProgramSaysSo) {
+  RunConfig config;
+  std::vector<std::string> named;
+  for (const ConfigField& field : section_fields(config)) {
+    if (field.rule.names != Names::nothing) named.push_back(field.path);
+    const bool is_run =
+        field.help.find("the Python") != field.help.npos || field.help.find("library") != field.help.npos;
+    EXPECT_EQ(is_run, field.rule.names != Names::nothing) << field.path << ": " << field.help;
+  }
+  EXPECT_THAT(named, testing::ElementsAre("parallel.backend", "sample.python", "metrics.python"));
 }
 
 TEST_F(RunConfigTest, UnknownKeyNamesTheNearestKnownOne) {
@@ -140,7 +182,7 @@ TEST_F(RunConfigTest, ConfigsOfTransformersAskLanguageModelsForTheRoutersLoss) {
 TEST_F(RunConfigTest, BrokenTomlAndMissingFilesAreLocated) {
   EXPECT_THAT(refusal("[train\nsteps = 1\n"), HasSubstr("run.toml:1:7: "));
   EXPECT_THAT(message_of<ConfigError>([] { read_run_config("/nowhere/run.toml", {}); }),
-              HasSubstr("/nowhere/run.toml: cannot be opened: No such file"));
+              HasSubstr("/nowhere/run.toml cannot be read: No such file"));
 }
 
 TEST_F(RunConfigTest, FamilyStandsForItsLanguageModel) {

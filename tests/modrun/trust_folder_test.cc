@@ -1,0 +1,162 @@
+// Commands on the folder of a run run nothing that the folder names, unless its user says so.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "tests/modrun/modrun_process.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using Words = std::vector<std::string>;
+
+class TrustFolder : public ModrunTest {
+ protected:
+  TrustFolder() {
+    const auto run = train("run", {"--set", "train.steps=2"});
+    EXPECT_EQ(run.status, 0) << run.output;
+    folder_.write("runs/run/tokenizer/tokenizer.json", R"({"model": {"type": "WordLevel", "vocab": {"a": 0}}})");
+    program_ = folder_.write("program", "#!/bin/sh\n: > '" + executed().string() + "'\nexit 1\n");
+    fs::permissions(program_, fs::perms::owner_all);
+  }
+
+  fs::path executed() const { return folder_.path() / "executed"; }
+
+  /// Writes `value` for a key of the run's config.toml, whose line begins so within its section.
+  void name_in_folder(const std::string& section, const std::string& key, const std::string& value) const {
+    std::string text = bytes_of(run_folder("run") / "config.toml");
+    const size_t begin = text.find("\n" + key + " = ", text.find("[" + section + "]")) + 1;
+    text.replace(begin, text.find('\n', begin) - begin, fmt::format("{} = '{}'", key, value));
+    folder_.write("runs/run/config.toml", text);
+  }
+
+  /// Runs a command on the folder, with what it asks for beside.
+  Finished on_folder(const std::string& command, const Words& more = {}) const {
+    return modrun(with({command, run_folder("run").string()}, more));
+  }
+
+  Words with_tokenizer() const {
+    return {"--set", "data.format=tokens", "--set", "data.paths=['" + (folder_.path() / "ids").string() + "']"};
+  }
+
+  fs::path program_;
+};
+
+TEST_F(TrustFolder, NoCommandRunsWhatTheFolderNames) {
+  for (const auto& [section, key] : {std::pair("sample", "python"), {"metrics", "python"}, {"parallel", "backend"}})
+    name_in_folder(section, key, program_.string());
+  name_in_folder("metrics", "wandb", "project");
+  name_in_folder("sample", "prompt", "text");
+  name_in_folder("model", "tokenizer", (run_folder("run") / "tokenizer").string());
+  const std::string inputs = (folder_.path() / "inputs.safetensors").string(),
+                    outputs = (folder_.path() / "outputs").string();
+  const std::vector<std::pair<std::string, Words>> commands = {
+      {"train", {"--resume", "--set", "train.steps=3"}},
+      {"train", {"--resume", "--set", "train.steps=3", "--set", "metrics.wandb="}},
+      {"train", {"--overwrite"}},
+      {"eval", {}},
+      {"sample", {"--prompt", "a"}},
+      {"predict", {"--inputs", inputs, "--outputs", outputs}},
+      {"forward",
+       {"--checkpoint", (run_folder("run") / "checkpoints").string(), "--inputs", inputs, "--outputs", outputs}},
+      {"measure", {"--steps", "1", "--warm-up", "0"}},
+      {"plan", {}},
+      {"advise", {"--memory", "80GiB", "--flops", "1e15", "--memory-speed", "3TB/s", "--link", "450GB/s"}},
+      {"bench", {"--steps", "1", "--rounds", "1", "--strategies", "none"}},
+      {"search", {}},
+      {"settings", {}},
+      {"report", {"--out", outputs}},
+  };
+  for (const auto& [command, more] : commands)
+    for (const std::string& named : {run_folder("run").string(), (run_folder("run") / "config.toml").string()}) {
+      const auto run = modrun(with({command, named}, more), /*seconds=*/30);
+      EXPECT_LT(run.status, 124) << command << ": " << run.output;
+      EXPECT_FALSE(fs::exists(executed())) << command << ": " << run.output;
+      fs::remove(executed());
+    }
+}
+
+TEST_F(TrustFolder, AProgramIsReplacedByTheUsualOneAndTheNoteSaysHowToTakeIt) {
+  name_in_folder("sample", "python", program_.string());
+  const auto run = on_folder("eval");
+  EXPECT_EQ(run.status, 0) << run.output;
+  EXPECT_THAT(run.output, AllOf(HasSubstr("runs/run/config.toml:"),
+                                HasSubstr(fmt::format("sample.python is \"{}\", and what the folder of a run names is "
+                                                      "not run: add --set sample.python=\"{}\"",
+                                                      program_.string(), program_.string())),
+                                HasSubstr("--trust-folder"), HasSubstr("\"python3\" is used")));
+  const size_t first = run.output.find("sample.python is");
+  EXPECT_EQ(run.output.find("sample.python is", first + 1), run.output.npos) << run.output;
+  const auto ranks = modrun({"--nproc-per-node", "2", "eval", run_folder("run").string()});
+  EXPECT_EQ(ranks.status, 0) << ranks.output;
+  EXPECT_EQ(ranks.output.find("sample.python is", ranks.output.find("sample.python is") + 1), ranks.output.npos)
+      << ranks.output;
+
+  EXPECT_THAT(on_folder("eval", {"--trust-folder"}).output, Not(HasSubstr("sample.python is")));
+  EXPECT_THAT(on_folder("eval", {"--set", "sample.python=python3"}).output, Not(HasSubstr("sample.python is")));
+}
+
+TEST_F(TrustFolder, ALibraryOfCollectivesIsAnErrorUntilTheUserTakesIt) {
+  name_in_folder("parallel", "backend", COUNTING_BACKEND);
+  const Words launcher = {"--nproc-per-node", "2", "eval", run_folder("run").string()};
+  const auto run = modrun(launcher);
+  EXPECT_EQ(run.status, 2) << run.output;
+  EXPECT_THAT(run.output, AllOf(HasSubstr("parallel.backend is \"" COUNTING_BACKEND "\", and what the folder of a run "
+                                          "names is not run"),
+                                HasSubstr("--trust-folder")));
+  for (const Words& more :
+       {Words{"--trust-folder"}, {"--set", "parallel.backend=" COUNTING_BACKEND}, {"--set", "parallel.backend=gloo"}}) {
+    const auto taken = modrun(with(launcher, more));
+    EXPECT_EQ(taken.status, 0) << taken.output;
+  }
+  EXPECT_EQ(on_folder("plan").status, 0) << "which loads none";
+}
+
+TEST_F(TrustFolder, ThePythonOfAFolderIsRunWhereTheUserSaysSo) {
+  name_in_folder("sample", "python", program_.string());
+  const Words sample = with(with_tokenizer(), {"--prompt", "a"});
+  on_folder("sample", sample);
+  EXPECT_FALSE(fs::exists(executed()));
+  on_folder("sample", with(sample, {"--trust-folder"}));
+  EXPECT_TRUE(fs::exists(executed()));
+  fs::remove(executed());
+  on_folder("sample", with(sample, {"--set", "sample.python=" + program_.string()}));
+  EXPECT_TRUE(fs::exists(executed()));
+}
+
+TEST_F(TrustFolder, AConfigThatTheUserNamesAsAFileIsTaken) {
+  name_in_folder("sample", "python", program_.string());
+  const auto copy = folder_.write("mine.toml", bytes_of(run_folder("run") / "config.toml"));
+  const auto run = modrun(with({"sample", copy.string()}, with(with_tokenizer(), {"--prompt", "a"})));
+  EXPECT_TRUE(fs::exists(executed())) << run.output;
+}
+
+TEST_F(TrustFolder, ASearchOfAFolderRunsNoCommandOfIt) {
+  std::ofstream(run_folder("run") / "config.toml", std::ios::app)
+      << "[search]\ndir = '" << (folder_.path() / "study").string() << "'\nobjective_command = '" << program_.string()
+      << "'\ndirection = 'minimize'\ntrials = 1\n[search.space]\n'optim.lr' = [1e-3]\n";
+  const auto config = (run_folder("run") / "config.toml").string();
+  const auto run = modrun({"search", config});
+  EXPECT_EQ(run.status, 2) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("search.objective_command names a program, and what the folder of a run names is "
+                                    "not run: give it by --set, or add --trust-folder"));
+  EXPECT_FALSE(fs::exists(executed()));
+  modrun({"search", config, "--trust-folder", "--set", "train.steps=1", "--set", "checkpoint.every=-1"});
+  EXPECT_TRUE(fs::exists(executed()));
+}
+
+TEST_F(TrustFolder, AModuleInTheWorkingDirectoryIsNotImported) {
+  folder_.write("runs/run/json.py", "open('" + executed().string() + "', 'w')\n");
+  const Words sample = with({"sample", "."}, with(with_tokenizer(), {"--prompt", "a"}));
+  const fs::path before = fs::current_path();
+  fs::current_path(run_folder("run"));
+  const auto run = modrun(sample);
+  fs::current_path(before);
+  EXPECT_FALSE(fs::exists(executed())) << run.output;
+}
+
+}  // namespace
+}  // namespace modular
