@@ -16,7 +16,7 @@ FieldVisitor collector(const std::string& prefix, std::vector<ConfigField>& fiel
     std::visit(
         [&](auto* value) {
           if constexpr (std::is_constructible_v<FieldPointer, decltype(value)>)
-            fields.push_back({path, value, {}, {}, {}});
+            fields.push_back({path, value, {}, {}});
           else
             value->fields(collector(path + ".", fields));
         },

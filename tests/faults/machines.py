@@ -1,7 +1,6 @@
 """Ends machines of a job at random moments, and sees whether the others end loudly, or continue once the machine is back.
 
-usage: machines.py --modrun build/ci/bin/modrun [--where loopback|namespaces] [--launcher modrun|torchrun] [--cause kill|cut|settings|rejected]
-                   [--count 100] [--seed 1] [--shapes 2x1,3x2] [--only 17] [--torchrun FILE] [--verbose]
+usage: machines.py --modrun build/ci/bin/modrun [--where namespaces] [--launcher torchrun] [--cause kill] [--count 100] [--seed 1] [--only 17]
 
 A small model trains on two or three machines, each a launcher on the loopback, or in a network namespace with a host name of its own.
 
@@ -37,6 +36,7 @@ KINDS = [kind.split("/") for kind in """
     loopback/modrun/kill namespaces/modrun/cut loopback/modrun/rejected namespaces/modrun/kill loopback/torchrun/kill namespaces/modrun/settings
     loopback/modrun/kill namespaces/modrun/rejected loopback/torchrun/rejected namespaces/torchrun/cut loopback/modrun/settings
     loopback/modrun/kill loopback/torchrun/settings namespaces/torchrun/kill""".split()]  # in this order, again and again
+UP, DOWN = "master hub up", ["down", "nomaster"]  # states of a machine's port at the hub
 LOST, JOIN, REJOIN = 6, 7, 30  # seconds: --node-timeout, --join-timeout, --rejoin-timeout
 NAMED_WITHIN, ENDED_WITHIN, REJECTED_WITHIN = 5.0, 30.0, 15.0  # seconds, on a machine that has other work
 OTHER_SETTINGS = ["optim.lr=2e-3", "train.steps=41", "train.seed=7", "model.config.n_layer=5", "checkpoint.every=9", "data.paths=['other']"]
@@ -47,6 +47,7 @@ class Network:
 
     def __init__(self):
         self.hub = f"modular-{os.getpid()}"
+        self.port = f"-n {self.hub} link set port"
         self.names = [f"{self.hub}-{node}" for node in range(3)]
 
     def open(self):
@@ -56,15 +57,12 @@ class Network:
         self.ip(f"-n {self.hub} link add hub up type bridge")
         for node, name in enumerate(self.names):
             self.ip(f"-n {self.hub} link add port{node} type veth peer name net netns {name}")
-            self.set_port(node, "master hub up")
+            self.ip(f"{self.port}{node} {UP}")
             self.ip(f"-n {name} address add 10.77.0.{node + 1}/24 dev net")
             self.ip(f"-n {name} link set net up")
 
     def ip(self, words):
         subprocess.run(["ip", *words.split()], check=True)
-
-    def set_port(self, node, state):
-        self.ip(f"-n {self.hub} link set port{node} {state}")
 
     def words(self, node):
         return ["ip", "netns", "exec", self.names[node], "unshare", "--uts", "sh", "-c", f'hostname m{node}; exec "$@"', "sh"]
@@ -90,19 +88,16 @@ class Job(Case):
         (folder / "other").symlink_to(tool.folder / "other")
         self.machines, self.ranks = SHAPES[shape]
         self.launcher, self.network, self.restarts = launcher, network, restarts
+        self.hosts = [f"m{node}" if network else re.escape(socket.gethostname()) for node in range(3)]
         self.nodes, self.extra = {}, {}  # the newest program, and flags and settings, of a machine
         self.pending, self.lost = [], set()  # times and machines of starts to come; machines
         with socket.create_server(("", 0)) as free:
             self.port = free.getsockname()[1]
 
-    def host(self, node):
-        return f"m{node}" if self.network else re.escape(socket.gethostname())
-
     def begin(self, rng):
         """All machines are to start within half a second."""
-        now = time.monotonic()
-        self.pending = sorted((now + rng.uniform(0.0, 0.5), node) for node in range(self.machines))
-        return now
+        self.pending = sorted((time.monotonic() + rng.uniform(0.0, 0.5), node) for node in range(self.machines))
+        return time.monotonic()
 
     def start_node(self, node):
         flags, settings = self.extra.get(node, ((), ()))
@@ -145,9 +140,9 @@ class Job(Case):
         """A pattern of what the others say of a lost machine."""
         first, last = node * self.ranks, (node + 1) * self.ranks - 1
         if self.launcher == "modrun":
-            return rf"^modrun: node {node}( \({self.host(node)}\))?( at \S+)? ({signs})"
+            return rf"^modrun: node {node}( \({self.hosts[node]}\))?( at \S+)? ({signs})"
         store = "|rank 0's machine \\(\\S+\\), which holds the job's store," if node == 0 else ""
-        return rf"({self.host(node)} \(rank{f' {first}' if first == last else f's {first} to {last}'}\){store}) ({signs})"
+        return rf"({self.hosts[node]} \(rank{f' {first}' if first == last else f's {first} to {last}'}\){store}) ({signs})"
 
     def expect_named(self, victim, read):
         """The others name the machine in time. `read` says how much of each output came before. A machine whose ranks are done need not."""
@@ -171,8 +166,7 @@ class Job(Case):
         return statuses
 
     def expect_complete(self, whole, nodes):
-        statuses = self.statuses(nodes, time.monotonic() + 120.0)
-        if any(statuses.values()):
+        if any((statuses := self.statuses(nodes, time.monotonic() + 120.0)).values()):
             raise Wrong(f"exit statuses are {statuses}")
         self.check_done(whole)
 
@@ -191,27 +185,27 @@ def lose(job, rng, whole, cause, victim):
         if job.has_ended([victim]):
             job.tool.count("after its end")
             break
-        files = [list(pathlib.Path(f"/proc/{rank}/fd").glob("*")) for rank in job.nodes[victim].ranks().values()]
-        joined = all(sum("socket:" in os.path.realpath(file) for file in of_rank) > 1 for of_rank in files)  # to the store, twice
+        files = [pathlib.Path(f"/proc/{rank}/fd").glob("*") for program in job.nodes.values() for rank in program.ranks().values()]
+        joined = all(sum("/socket:" in os.path.realpath(file) for file in of_rank) > 1 for of_rank in files)  # to the store, twice
         read, since, at = {node: len(program.output()) for node, program in job.nodes.items()}, time.monotonic(), where(job)
         began = any(program.ranks() for program in job.nodes.values())
         job.tool.say(f"{cause} of node {victim} {at}")
         job.lost.add(victim)
-        job.kill(victim) if cause == "kill" else job.network.set_port(victim, rng.choice(["down", "nomaster"]))
+        job.kill(victim) if cause == "kill" else job.network.ip(f"{job.network.port}{victim} {rng.choice(DOWN)}")
         job.advance()
-        if of_torchrun and victim != 0 and not joined:
-            return job.tool.count("before its ranks have joined, for which the others wait under torchrun")
+        if of_torchrun and not joined:
+            return job.tool.count("before all ranks have joined, for which the others wait")
         job.tool.count(at)
         job.expect_named(victim, read)
         if of_torchrun and job.is_done():
-            return None  # torchrun's agents wait for each other at their end
+            return None  # its agents wait for each other at their end
         if not job.restarts:
-            if 0 in (statuses := job.statuses(job.nodes, since + ENDED_WITHIN)).values() and not job.is_done():
-                raise Wrong(f"exit statuses are {statuses}, and the run is not done")
+            if 0 in job.statuses(job.nodes, since + ENDED_WITHIN).values() and not job.is_done():
+                raise Wrong("a machine ends with status 0, and the run is not done")
             return None
         if cause == "cut":
             job.advance(since + (rng.uniform(0.0, 2.0 * LOST) if began else 2.0 * LOST))
-            job.network.set_port(victim, "master hub up")
+            job.network.ip(f"{job.network.port}{victim} {UP}")
         begin = time.monotonic()
         if victim == 0 and not job.is_done() and not any("(--rejoin-timeout)" in job.nodes[node].output() for node in job.others(0)):
             job.kill(victim)
@@ -226,10 +220,10 @@ def lose(job, rng, whole, cause, victim):
 
 def differ(job, rng, whole, cause, victim):
     """One machine is started differently: none trains, and all say why; or the second launcher of a --node-rank alone ends."""
-    host, first, more = job.host(victim), job.host(0), str(job.machines + 1)
+    host, first, more = job.hosts[victim], job.hosts[0], str(job.machines + 1)
     flag, own = rf"node \d+ \(\S+\) was started with {{}} \d+, and node 0 \({first}\) with \d+", rf"(node {victim}|rank \d+) \({host}\): .*"
     differing = range(victim * job.ranks, (victim + 1) * job.ranks) if victim else range(job.ranks, job.machines * job.ranks)
-    ranks = "|".join(rf"{rank} \({job.host(rank // job.ranks)}\)" for rank in differing)
+    ranks = "|".join(rf"{rank} \({job.hosts[rank // job.ranks]}\)" for rank in differing)
     ways = {"missing": ([], ["data.paths=['nowhere']"], own + "nowhere"), "unknown": ([], ["train.stepz=3"], own + "train.stepz")}
     if job.launcher == "modrun":
         ways["machines"] = ["--nnodes", more], [], flag.format("--nnodes")
@@ -251,10 +245,9 @@ def differ(job, rng, whole, cause, victim):
             raise Wrong(f"of two launchers of node {victim}, one does not end as it should: {ends}")
         return job.expect_complete(whole, job.others(victim))
     statuses = job.statuses(job.nodes, began + REJECTED_WITHIN)
-    right = [2] if job.launcher == "modrun" and cause == "rejected" else [1, 2]
-    speaking = job.others(victim) if cause == "rejected" else job.nodes
-    silent = [node for node in speaking if not re.search(sentence, job.nodes[node].output())]
-    if silent or set(statuses.values()) - set(right) or job.steps():
+    right = {2} if job.launcher == "modrun" and cause == "rejected" else {1, 2}
+    silent = [node for node in job.nodes if not re.search(sentence, job.nodes[node].output())]
+    if set(silent) - ({victim} if cause == "rejected" else set()) or set(statuses.values()) - right or job.steps():
         raise Wrong(f"nodes {silent} do not say what is wrong; exit statuses are {statuses}; {len(job.steps())} steps were trained")
     return None
 
@@ -262,25 +255,20 @@ def differ(job, rng, whole, cause, victim):
 CAUSES = {"kill": lose, "cut": lose, "settings": differ, "rejected": differ}
 
 
-class Machines(Tool):
-    def __init__(self, arguments, folder):
-        super().__init__(arguments, folder)
-        shutil.copytree(folder / "data", folder / "other")
-        (folder / "other/3.txt").write_text("other text\n" * 300)
-
-    def undisturbed(self, strategy):
-        if strategy not in self.whole:
-            job, begin = Job(self, strategy, self.folder / f"{strategy}-whole"), time.monotonic()
-            job.begin(random.Random(strategy))
-            job.advance()
-            job.expect_complete(self.whole.setdefault(strategy, job), job.nodes)
-            self.seconds[strategy] = time.monotonic() - begin
-            self.say(f"a run on {strategy} takes {self.seconds[strategy]:.2f} s")
-        return self.whole[strategy]
+def undisturbed(tool, shape):
+    """The run that others are compared with; how long such a run takes is known then."""
+    if shape not in tool.whole:
+        job, begin = Job(tool, shape, tool.folder / f"{shape}-whole"), time.monotonic()
+        job.begin(random.Random(shape))
+        job.advance()
+        job.expect_complete(tool.whole.setdefault(shape, job), job.nodes)
+        tool.seconds[shape] = time.monotonic() - begin
+        tool.say(f"a run on {shape} takes {tool.seconds[shape]:.2f} s")
+    return tool.whole[shape]
 
 
 def main():
-    is_long = bool(os.environ.get("MODULAR_LONG_TESTS"))
+    is_long = os.environ.get("MODULAR_LONG_TESTS")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--modrun", type=pathlib.Path, required=True)
     parser.add_argument("--torchrun", default="torchrun")
@@ -301,7 +289,9 @@ def main():
             kinds = [kind for kind in kinds if word not in kind]
     folder = pathlib.Path(tempfile.mkdtemp(prefix="modular-machines-"))
     print(f"seed {arguments.seed}, in {folder}", flush=True)
-    tool, network, wrong, begin = Machines(arguments, folder), Network(), 0, time.monotonic()
+    tool, network, wrong, begin = Tool(arguments, folder), Network(), 0, time.monotonic()
+    shutil.copytree(folder / "data", folder / "other")
+    (folder / "other/3.txt").write_text("other text\n" * 300)
     numbers = iter([arguments.only] if arguments.only is not None else range(10 ** 9 if kinds else 0))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped by SIGTERM"))
     try:
@@ -310,23 +300,21 @@ def main():
         while sum(tool.moments.values()) < arguments.count and (number := next(numbers, None)) is not None:
             place, launcher, cause = kinds[number % len(kinds)]
             rng = random.Random(f"{arguments.seed}/{place}/{launcher}/{cause}/{number}")
-            shape, restarts = rng.choice(arguments.shapes.split(",")), rng.choice([0, 3])
-            victim, whole = number // len(kinds) % SHAPES[shape][0], tool.undisturbed(shape)
-            may_restart = launcher == "modrun" and CAUSES[cause] is lose
-            job = Job(tool, shape, folder / f"case-{number}", launcher, network if place == "namespaces" else None, restarts * may_restart)
-            name = f"case {number}, {place}, {launcher}, {job.restarts} restarts, {shape}, {cause} of node {victim}"
+            shape, restarts = rng.choice(arguments.shapes.split(",")), rng.choice([0, 3]) * (launcher == "modrun" and CAUSES[cause] is lose)
+            victim, whole = number // len(kinds) % SHAPES[shape][0], undisturbed(tool, shape)
+            job = Job(tool, shape, folder / f"case-{number}", launcher, network if place == "namespaces" else None, restarts)
+            name = f"case {number}, {place}, {launcher}, {restarts} restarts, {shape}, {cause} of node {victim}"
             tool.say(name)
             try:
                 CAUSES[cause](job, rng, whole, cause, victim)
                 shutil.rmtree(job.folder)
             except Wrong as what:
                 wrong += 1
-                print(f"{name}, kept in {job.folder}: {what}", flush=True)
-                for node, program in sorted(job.nodes.items()):
-                    print(f"--- node {node} ---\n{program.output()[-1500:]}", flush=True)
+                texts = [f"--- node {node} ---\n{program.output()[-1500:]}" for node, program in sorted(job.nodes.items())]
+                print(f"{name}, kept in {job.folder}: {what}", *texts, sep="\n", flush=True)
             kill_marked(f"-{os.getpid()}")
             for node in range(3 if cause == "cut" else 0):
-                network.set_port(node, "master hub up")
+                network.ip(f"{network.port}{node} {UP}")
     finally:
         kill_marked(f"-{os.getpid()}")
         network.close()
