@@ -9,6 +9,10 @@
 
 namespace modular {
 
+inline constexpr int kLauncherProtocol = 1;                 // of the messages; each side has the same
+inline constexpr auto kSilence = std::chrono::seconds(3);   // after which a machine is reported not to answer
+inline constexpr auto kLongWait = std::chrono::seconds(3);  // after which machines that are waited for are reported
+
 /// Owns a connected, non-blocking socket. The kernel of either machine answers for a launcher that is busy, so silence
 /// means that the machine or the network is gone.
 class Connection {

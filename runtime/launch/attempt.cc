@@ -1,0 +1,191 @@
+#include "runtime/launch/attempt.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "runtime/mesh/print.h"
+
+namespace modular {
+namespace {
+
+using std::chrono::milliseconds;
+namespace fs = std::filesystem;
+
+// Ranks whose collectives broke because a peer went away may end before the peer's own end is seen.
+constexpr milliseconds kCauseMayFollow = std::chrono::seconds(2);
+// After SIGINT or SIGTERM, between the end of the first rank and that of the last.
+constexpr milliseconds kInterruptGrace = std::chrono::seconds(30);
+constexpr milliseconds kSameRequest = std::chrono::seconds(1);
+
+}  // namespace
+
+Attempt::Attempt(Job& job, int64_t number, Meeting meeting)
+    : options_(job.options), job_(job), number_(number), meeting_(std::move(meeting)) {
+  if (number > 0) logs_ = job.folder.path() / fmt::format("attempt-{}", number);
+  fs::create_directories(logs_);
+}
+
+Attempt::~Attempt() {
+  for (Rank& rank : ranks_) rank.signal(SIGKILL);
+  for (Rank& rank : ranks_) rank.wait();
+}
+bool Attempt::ended_in_order() const {
+  return std::ranges::all_of(ranks_, [](const Rank& rank) { return rank.ended_well() || rank.stopped_by(); });
+}
+
+int Attempt::run(const std::vector<std::string>& command) {
+  for (int64_t local = 0; local < options_.ranks_per_node; ++local) start(local, command);
+  while (std::ranges::any_of(ranks_, &Rank::running)) {
+    wait_for_event();
+    while (const auto signal = job_.signals.next()) pass_on(*signal);
+    look_at_ranks();
+    if (job_.member) hear();
+    if (!stopping_) look_for_failure();
+    if (job_.interrupted_by && !kill_at_ && std::ranges::any_of(ranks_, &Rank::ended))
+      kill_at_ = Clock::now() + kInterruptGrace;
+    if (kill_at_ && Clock::now() >= *kill_at_)
+      for (Rank& rank : ranks_) rank.end_at_once();
+  }
+  for (Rank& rank : ranks_) rank.show_output();
+  if (!stopping_) look_for_failure();
+  return finish();
+}
+
+void Attempt::start(int64_t local, const std::vector<std::string>& command) {
+  const int64_t rank = options_.node_rank * options_.ranks_per_node + local;
+  std::vector<std::string> variables = {
+      fmt::format("RANK={}", rank),
+      fmt::format("LOCAL_RANK={}", local),
+      fmt::format("WORLD_SIZE={}", options_.world_size()),
+      fmt::format("LOCAL_WORLD_SIZE={}", options_.ranks_per_node),
+      fmt::format("GROUP_RANK={}", options_.node_rank),
+      fmt::format("GROUP_WORLD_SIZE={}", options_.nodes),
+      fmt::format("MASTER_ADDR={}", meeting_.host),
+      fmt::format("MASTER_PORT={}", meeting_.port),
+      "MODULAR_STORE_PREFIX=" + meeting_.prefix,
+      "MODULAR_JOB=" + meeting_.job,
+      "TORCHELASTIC_USE_AGENT_STORE=True",
+      fmt::format("TORCHELASTIC_RESTART_COUNT={}", number_),
+  };
+  if (!std::getenv("OMP_NUM_THREADS"))
+    variables.push_back(fmt::format("OMP_NUM_THREADS={}", threads_per_rank(options_.ranks_per_node)));
+  const auto output = options_.show_all              ? Rank::Output::prefixed
+                      : rank == 0 && !options_.quiet ? Rank::Output::inherited
+                                                     : Rank::Output::log_only;
+  ranks_.emplace_back(rank, logs_, output);
+  ranks_.back().start(command, std::move(variables));
+}
+
+void Attempt::wait_for_event() {
+  std::vector<pollfd> events = {{job_.signals.descriptor(), POLLIN, 0}};
+  for (const Rank& rank : ranks_) {
+    if (rank.running()) events.push_back({rank.end_descriptor(), POLLIN, 0});
+    if (rank.output_descriptor() >= 0) events.push_back({rank.output_descriptor(), POLLIN, 0});
+  }
+  std::optional<Clock::time_point> wake = kill_at_;
+  if (!stopping_ && settle_at_) wake = wake ? std::min(*wake, *settle_at_) : *settle_at_;
+  auto timeout = kTick;
+  if (wake) timeout = std::clamp(std::chrono::ceil<milliseconds>(*wake - Clock::now()), milliseconds(0), kTick);
+  job_.wait(std::move(events), timeout);
+  for (Rank& rank : ranks_) rank.show_output();
+}
+
+void Attempt::look_at_ranks() {
+  const auto now = Clock::now();
+  const bool is_due = now - looked_at_ >= kTick;
+  for (Rank& rank : ranks_) {
+    rank.reap();
+    if (is_due) rank.look(std::chrono::duration_cast<milliseconds>(now - looked_at_));
+  }
+  if (is_due) looked_at_ = now;
+}
+
+/// Follows the coordinator's orders.
+void Attempt::hear() {
+  while (const auto order = job_.member->next()) {
+    const bool is_stop = order->kind == Order::Kind::stop;
+    if (!is_stop && order->kind != Order::Kind::lost && order->kind != Order::Kind::reject) continue;
+    if (order->kind == Order::Kind::lost) coordinator_lost_ = order->text;
+    if (remote_failure_.empty())
+      remote_failure_ = is_stop ? order->text : fmt::format("modrun: {}; the job was stopped\n", order->text);
+  }
+}
+
+void Attempt::pass_on(int signal) {
+  // A scheduler may send a signal to a program and to its whole group: that is one request.
+  const bool is_repeated = job_.interrupted_by == signal && Clock::now() - interrupted_at_ < kSameRequest;
+  if (is_repeated) return;
+  for (Rank& rank : ranks_) rank.signal(signal);
+  if (!asks_to_end(signal)) return;
+  interrupted_at_ = Clock::now();
+  if (job_.interrupted_by) {
+    kill_at_ = Clock::now();
+  } else {
+    print_to(stderr, "modrun: SIG{} was passed on to the ranks; a second one ends them at once\n",
+             sigabbrev_np(signal));
+  }
+  job_.interrupted_by = signal;
+  stopping_ = true;
+}
+
+/// Stops the job when a rank, here or on another machine, has failed and the cause is known or has had time to show
+/// up.
+void Attempt::look_for_failure() {
+  const Rank* first = first_cause(ranks_);
+  if (!first && remote_failure_.empty()) return;
+  if (remote_failure_.empty() && first->is_consequence()) {
+    if (!settle_at_) settle_at_ = Clock::now() + kCauseMayFollow;
+    const bool others_run = options_.nodes > 1 || std::ranges::any_of(ranks_, &Rank::running);
+    if (others_run && Clock::now() < *settle_at_) return;
+  }
+  stopping_ = true;
+  if (first && (remote_failure_.empty() || first->failed_by_itself())) failed_rank_ = first->number();
+  for (Rank& rank : ranks_) rank.note_state_at_failure();
+  if (first && remote_failure_.empty() && job_.member)
+    job_.member->report_failed(first->summary(options_.world_size(), ranks_));
+  if (first && first->frozen()) {  // the others wait for it, as long as they may
+    print_to(stderr, "modrun: rank {} has frozen: {}\n", first->number(), first->why());
+    std::ranges::find(ranks_, first->number(), &Rank::number)->end_at_once();
+  }
+  for (Rank& rank : ranks_) rank.signal(SIGTERM);
+  kill_at_ = Clock::now() + options_.stop_grace;
+}
+
+int Attempt::finish() {
+  if (job_.member) hear();
+  if (const Rank* first = first_cause(ranks_); job_.interrupted_by && first) {
+    const auto own = std::ranges::find_if(ranks_, &Rank::failed_by_itself);
+    if (own != ranks_.end()) return report(first->failed_by_itself() ? *first : *own);  // it could not save, say
+  }
+  if (!remote_failure_.empty() && !failed_rank_) {
+    job_.folder.keep();
+    print_to(stderr, "{}", remote_failure_);
+    return job_.interrupted_by ? 128 + *job_.interrupted_by : 1;
+  }
+  if (std::ranges::all_of(ranks_, &Rank::ended_well)) return 0;  // at its last step, say
+  std::optional<int> stopped_by = job_.interrupted_by;
+  for (const Rank& rank : ranks_)
+    if (!stopped_by && !failed_rank_) stopped_by = rank.stopped_by();
+  if (stopped_by) {
+    print_to(stderr, "modrun: stopped by SIG{}\n", sigabbrev_np(*stopped_by));
+    return 128 + *stopped_by;
+  }
+  if (!failed_rank_) return 0;
+  return report(*std::ranges::find(ranks_, *failed_rank_, &Rank::number));
+}
+
+int Attempt::report(const Rank& rank) {
+  if (rank.has_log()) job_.folder.keep();  // the summary names it
+  const std::string summary = rank.summary(options_.world_size(), ranks_);
+  print_to(stderr, "{}{}", rank.last_output(), summary);
+  return rank.exit_status();
+}
+
+}  // namespace modular

@@ -1,0 +1,78 @@
+// A launcher's part in a job on several machines: it follows the orders of node 0's launcher (coordinator.h).
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/launch/connection.h"
+#include "runtime/launch/launcher.h"
+
+namespace modular {
+
+/// An order of the coordinator, or that it is lost.
+struct Order {
+  enum class Kind { prepare, start, stop, end, reject, lost };
+  Kind kind;
+  int64_t attempt = 0, restarts = 0;  // of prepare and start
+  uint16_t store_port = 0;            // of start: at node 0
+  std::string prefix, job;            // of start: of the ranks' keys in the store, and the job's name
+  bool well = false;                  // of end: no rank of the job failed
+  std::string text;                   // of stop, reject and lost: the reason, as lines to print
+};
+
+/// A launcher's connection to the coordinator. Nothing waits but the poll() of the caller.
+class Member {
+ public:
+  explicit Member(const LaunchOptions& options);
+  ~Member();
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  void add_descriptors(std::vector<pollfd>& events) const;
+  /// Connects where it is not connected, and reads orders.
+  void step();
+  /// The next order that has arrived.
+  std::optional<Order> next();
+  /// Whether the coordinator knows of this launcher.
+  bool joined() const { return joined_; }
+  /// Whether this launcher has taken part in an attempt.
+  bool has_started() const { return !job_.empty(); }
+  /// Whether no order will follow.
+  bool is_over() const { return is_over_; }
+
+  void report_ready();
+  /// A rank of this machine failed: `summary` as all machines print it.
+  void report_failed(const std::string& summary);
+  /// All ranks of this machine have ended, or it had none: `well` if none failed.
+  void report_ended(bool well);
+  /// This machine cannot take part.
+  void report_rejected(const std::string& why);
+  /// After an order `lost`: connects again, within options.rejoin_timeout, for the next attempt.
+  void rejoin();
+
+ private:
+  void connect();
+  void report(const nlohmann::json& message);
+  void on_message(const nlohmann::json& message);
+  void lose(const std::string& why);
+  std::string address() const;
+
+  const LaunchOptions& options_;
+  std::optional<Connection> connection_;
+  int connecting_ = -1;
+  int64_t tries_ = 0;
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now(), tried_at_ = {};
+  std::chrono::milliseconds patience_;
+  bool has_reported_waiting_ = false, is_silent_ = false, is_over_ = false, joined_ = false;
+  std::string coordinator_ = "node 0", job_;
+  int64_t attempt_ = 0, restarts_ = 0;
+  std::vector<Order> orders_;
+  std::vector<nlohmann::json> reports_;  // to send once connected
+};
+
+}  // namespace modular
