@@ -18,7 +18,7 @@
 namespace modular {
 namespace {
 
-using Clock = Coordinator::Clock;
+using Clock = std::chrono::steady_clock;
 using Json = nlohmann::json;
 using std::chrono::milliseconds;
 using std::chrono::seconds;

@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr auto kBeat = milliseconds(500);
+constexpr auto kBetweenBeats = milliseconds(500);
 constexpr auto kSilence = milliseconds(2500);  // after which a machine is reported
 constexpr auto kGone = seconds(15);            // after which it ends the job, and at once where a collective has failed
 constexpr auto kVerdict = milliseconds(4500);  // for silent_machine()
@@ -72,7 +72,7 @@ struct MachineWatch::State {
   /// Between two beats; shorter at the end.
   void sleep() {
     std::unique_lock lock(mutex);
-    changed.wait_for(lock, kBeat, [this] { return over.load(); });
+    changed.wait_for(lock, kBetweenBeats, [this] { return over.load(); });
   }
 
   /// Talks to the store, for as long as that answers.
@@ -209,10 +209,10 @@ std::string silent_machine() {
     std::this_thread::sleep_for(milliseconds(100));
     const std::lock_guard lock(state->mutex);
     found = state->silent;
-    if (found.empty() && Clock::now() - state->answered > kSilence + kBeat) found = state->store_machine();
+    if (found.empty() && Clock::now() - state->answered > kSilence + kBetweenBeats) found = state->store_machine();
   }
   // The others are to read it from the store, which may end with this rank.
-  if (!found.empty() && state->environment.rank == 0) std::this_thread::sleep_for(2 * kBeat);
+  if (!found.empty() && state->environment.rank == 0) std::this_thread::sleep_for(2 * kBetweenBeats);
   return found;
 }
 

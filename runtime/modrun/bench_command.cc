@@ -201,7 +201,7 @@ PreparedCommand prepare_measure(const Arguments& arguments, const Environment& p
   PreparedCommand command;
   command.mesh = run->mesh;
   command.options = run->config.mesh_options();
-  command.options.settings = resolved_settings(run->config, run->sets, /*reads_weights=*/false);
+  command.options.settings = resolved_settings(place.world_size, run->config, run->sets, /*reads_weights=*/false);
   command.options.settings.emplace_back("--steps and --warm-up",
                                         fmt::format("{}, {}", arguments.steps, arguments.warm_up));
   command.before_ranks = [run] { check_examples(*run); };

@@ -31,7 +31,7 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
   PreparedCommand command;
   command.mesh = trained->mesh;
   command.options = trained->config.mesh_options();
-  command.options.settings = resolved_settings(trained->config, sets);
+  command.options.settings = resolved_settings(place.world_size, trained->config, sets);
   command.note = unknown_keys_note(trained->config.network);
   command.run = [=](Mesh& mesh) {
     const auto& config = trained->config;

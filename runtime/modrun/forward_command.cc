@@ -20,7 +20,7 @@ PreparedCommand prepare_forward(const Arguments& arguments, const Environment& p
   PreparedCommand command;
   command.mesh = config.mesh_shape(place.world_size);
   command.options = config.mesh_options();
-  command.options.settings = resolved_settings(config, {});
+  command.options.settings = resolved_settings(place.world_size, config, {});
   add_files(command.options.settings, "--inputs", {arguments.inputs});
   command.options.settings.emplace_back("--gradients", arguments.gradients ? "true" : "false");
   command.note = unknown_keys_note(config.network);

@@ -124,7 +124,7 @@ PreparedCommand prepare_predict(const Arguments& arguments, const Environment& p
   PreparedCommand command;
   command.mesh = trained->mesh;
   command.options = trained->config.mesh_options();
-  command.options.settings = resolved_settings(trained->config, {});
+  command.options.settings = resolved_settings(place.world_size, trained->config, {});
   add_files(command.options.settings, "--inputs", {arguments.inputs});
   command.options.settings.emplace_back("--batch-size", std::to_string(arguments.batch_size));
   command.note = unknown_keys_note(network);

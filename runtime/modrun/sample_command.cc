@@ -80,7 +80,7 @@ PreparedCommand prepare_sample(const Arguments& arguments, const Environment& pl
   PreparedCommand command;
   command.mesh = trained->mesh;
   command.options = trained->config.mesh_options();
-  command.options.settings = resolved_settings(trained->config, {});
+  command.options.settings = resolved_settings(place.world_size, trained->config, {});
   command.options.settings.emplace_back("the prompts", nlohmann::json(prompts->ids).dump());
   command.note = unknown_keys_note(trained->config.network);
   command.run = [trained, tokenizer, prompts](Mesh& mesh) {

@@ -52,7 +52,8 @@ PreparedCommand prepare_train(const Arguments& arguments, const Environment& pla
   PreparedCommand command;
   command.mesh = run->mesh;
   command.options = run->config.mesh_options();
-  command.options.settings = resolved_settings(run->config, run->sets, run->checkpoint.empty() && place.attempt == 0);
+  command.options.settings =
+      resolved_settings(place.world_size, run->config, run->sets, run->checkpoint.empty() && place.attempt == 0);
   command.note = unknown_keys_note(run->config.network);
   if (const auto& weights = run->config.model.checkpoint;
       !weights.empty() && run->checkpoint.empty() && reads_weights(run->config) && find_checkpoint(weights).empty()) {

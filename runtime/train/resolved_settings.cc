@@ -76,8 +76,10 @@ void add_files(ResolvedSettings& settings, const std::string& key, const std::ve
                           description_of(files[index], index % every == 0));
 }
 
-ResolvedSettings resolved_settings(RunConfig config, const std::vector<DataSet>& sets, bool reads_weights) {
+ResolvedSettings resolved_settings(int64_t ranks, RunConfig config, const std::vector<DataSet>& sets,
+                                   bool reads_weights) {
   ResolvedSettings settings;
+  if (ranks == 1) return settings;
   const fs::path checkpoint = config.model.checkpoint, schedule = config.parallel.schedule,
                  backend = config.parallel.backend;
   const bool has_schedule = is_schedule_file(config.parallel.schedule), has_library = config.has_backend_library();

@@ -10,10 +10,11 @@
 
 namespace modular {
 
-/// Program, libtorch, and all settings of the config. Files that a setting names, which may have another path on
-/// another machine, count by name, size and a sample of their bytes: the program, `sets`, and, if `reads_weights`,
-/// those of model.checkpoint where all ranks read them.
-ResolvedSettings resolved_settings(RunConfig config, const std::vector<DataSet>& sets, bool reads_weights = true);
+/// Program, libtorch, and all settings of the config; nothing where `ranks` is 1. Files that a setting names, which may
+/// have another path on another machine, count by name, size and a sample of their bytes: the program, `sets`, and, if
+/// `reads_weights`, those of model.checkpoint where all ranks read them.
+ResolvedSettings resolved_settings(int64_t ranks, RunConfig config, const std::vector<DataSet>& sets,
+                                   bool reads_weights = true);
 
 /// Adds files as `key` says.
 void add_files(ResolvedSettings& settings, const std::string& key, const std::vector<std::filesystem::path>& files);

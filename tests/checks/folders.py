@@ -29,7 +29,7 @@ MAY_INCLUDE = {
     "runtime/checkpoint": PARALLEL,
     "runtime/parquet": [*PARALLEL, "runtime/data", "runtime/checkpoint"],
     "runtime/evaluation": [*PARALLEL, "runtime/data", "runtime/checkpoint"],
-    "runtime/tokenizer": [*CONTRACT, "runtime/files", "runtime/checkpoint", "runtime/launch"],
+    "runtime/tokenizer": [*CONTRACT, "runtime/files", "runtime/mesh", "runtime/checkpoint", "runtime/launch"],
     "runtime/train": [*TRAIN, "runtime/launch"],
     "runtime/prepare": [*TRAIN, "runtime/launch"],
     "runtime/search": [*TRAIN, "runtime/launch"],

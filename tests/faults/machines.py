@@ -207,10 +207,11 @@ def lose(job, rng, whole, cause, victim):
             job.advance(since + (rng.uniform(0.0, 2.0 * LOST) if began else 2.0 * LOST))
             job.network.ip(f"{job.network.port}{victim} {UP}")
         begin = time.monotonic()
-        if victim == 0 and not job.is_done() and not any("(--rejoin-timeout)" in job.nodes[node].output() for node in job.others(0)):
+        waits = job.is_done() or (cause == "cut" and began) or any("(--rejoin-timeout)" in job.nodes[node].output() for node in job.others(0))
+        if victim == 0 and not waits:  # no rank had started, and node 0 alone knew of the job: a scheduler starts it again
             job.kill(victim)
             job.statuses(job.nodes, begin + ENDED_WITHIN)
-            begin = job.begin(rng)  # no rank had started, and node 0 alone knew of the job: a scheduler starts it again
+            begin = job.begin(rng)
         elif job.has_ended([victim]) and not job.has_ended(job.others(victim)):
             job.pending = [(begin + rng.uniform(0.0, 1.0), victim)]
         job.advance()
