@@ -40,7 +40,7 @@ int open_within(const RunPath& within, int flags) {
   // Kernels before 5.6, some sandboxes, and what happens where a folder is renamed at the same time.
   const bool is_unsupported = errno == ENOSYS || errno == EPERM || errno == EAGAIN;
   if (file >= 0 || !is_unsupported) return file;
-  check_no_links(within);
+  check_no_links({within.root, within.name.parent_path()});
   return ::openat(root.get(), within.name.c_str(), flags | O_NOFOLLOW, kMode);
 }
 

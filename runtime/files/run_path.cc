@@ -63,8 +63,8 @@ void check_no_links(const RunPath& within) {
     std::error_code error;
     if (!fs::is_symlink(fs::symlink_status(so_far, error))) continue;
     throw std::runtime_error(fmt::format(
-        "{} is a symbolic link to {}: links within a run's folder are not followed; remove it, or move what it leads "
-        "to there",
+        "{} is a symbolic link to {}: links within the folder of a run or a model are not followed; remove it, or move "
+        "what it leads to there",
         (within.root == "." ? so_far.lexically_normal() : so_far).string(), fs::read_symlink(so_far, error).string()));
   }
 }

@@ -3,12 +3,19 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <cstring>
+#include <iterator>
 
 #include "runtime/files/run_path.h"
 #include "tests/data/temporary_folder.h"
@@ -129,6 +136,35 @@ TEST_F(OpenFiles, AFileThatIsTooLargeIsNotRead) {
   const fs::path file = folder_.write("run/latest", "x");
   fs::resize_file(file, uintmax_t{1} << 40);
   EXPECT_THAT(read_error(file), HasSubstr("run/latest has 1099511627776 bytes, and such a file has at most 268435456"));
+}
+
+/// Has openat2(2) fail in this process as in kernels and sandboxes that lack it.
+void lose_openat2() {
+  sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program = {.len = std::size(code), .filter = code};
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) _exit(2);
+}
+
+TEST_F(OpenFiles, WithoutTheKernelsHelpEachComponentIsLookedAt) {
+  folder_.write("run/config.toml", "text");
+  link("run/checkpoints", path("outside"));
+  link("run/run.lock", secret_);
+  folder_.write("hub/models--a--b/blobs/f00d", "weights");
+  link("hub/models--a--b/snapshots/0123/config.json", "../../blobs/f00d");
+  const auto look = [&] {
+    lose_openat2();
+    EXPECT_EQ(read_file(path("run/config.toml")), "text");
+    EXPECT_THAT(read_error(path("run/checkpoints/secret")), HasSubstr("checkpoints is a symbolic link"));
+    EXPECT_THAT(write_error(path("run/run.lock")), HasSubstr("run.lock is a symbolic link"));
+    EXPECT_EQ(read_file(path("hub/models--a--b/snapshots/0123/config.json")), "weights");
+    EXPECT_EQ(read_file(secret_), "secret");
+    _exit(HasFailure() ? 1 : 0);
+  };
+  EXPECT_EXIT(look(), testing::ExitedWithCode(0), "");
 }
 
 TEST(RunPaths, FoldersOfARunAreKnownByTheirNames) {
