@@ -294,7 +294,7 @@ TEST_F(HostileFolder, ARunWhoseFolderIsGoneOrRenamedFails) {
       const auto started = testing::start_program(
           with({MODRUN}, training("run", set({fmt::format("checkpoint.every={}", every), "train.steps=400",
                                               "checkpoint.best=", "eval.samples=4"}))),
-          folder_.path());
+          folder_.path(), {"OMP_NUM_THREADS=1"});
       testing::await(started, [&] { return fs::exists(run()) && steps_so_far("run") >= 5; });
       const fs::path moved = folder_.path() / fmt::format("moved{}{}", removed, every);
       fs::rename(run(), moved);
