@@ -168,7 +168,7 @@ namespace {
 
 /// "0:07", "59:59", "1:00:00"
 std::string duration(double seconds) {
-  constexpr double kLongest = 1e12;
+  constexpr double kLongest = 1e15;
   if (!(seconds < kLongest)) return "unknown";  // no time, or no samples, have been counted
   const auto whole = static_cast<int64_t>(std::max(seconds, 0.0));
   const int64_t hours = whole / 3600, minutes = whole / 60 % 60;

@@ -150,7 +150,7 @@ TEST_F(History, LinesThatAreNoneAreNamed) {
 TEST_F(History, AConfigThatIsNoTomlIsNamed) {
   folder_.write("config.toml", "[optim]\nlr = \n");
   EXPECT_THAT([&] { read(step(1, "1")); },
-              ::testing::ThrowsMessage<ConfigError>(StartsWith((folder_.path() / "config.toml").string() + ":2: ")));
+              ::testing::ThrowsMessage<ConfigError>(StartsWith((folder_.path() / "config.toml").string() + ":2:6: ")));
 }
 
 }  // namespace
