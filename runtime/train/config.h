@@ -242,7 +242,7 @@ struct ParallelSection {
           3);
     visit("prefetch", prefetch, "units gathered ahead of use under zero_stage 3", 0, 0x1p20);
     visit("dp_threads", dp_threads,
-          "replicas on threads of one process instead of ranks, to compare with (DataParallel)", 1, 256);
+          "replicas on threads of one process instead of ranks, to compare with (DataParallel)", 1, 64);
     visit("units", units, "unit classes that are units of FSDP and of recomputation; ['*'] is all, [] none");
     visit("recompute", recompute,
           "computed again in the backward: none, full (every unit), n (every n-th), or operations of all units: "

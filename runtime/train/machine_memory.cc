@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/train/config_refusal.h"
+#include "runtime/train/model_checks.h"
 
 namespace modular {
 namespace {
@@ -39,13 +41,35 @@ std::string ranks_of_machine(int64_t ranks) {
   return ranks == 1 ? "the one rank of this machine" : fmt::format("the {} ranks of this machine", ranks);
 }
 
-/// The bytes of the ids and labels of a rank's samples of a step, which are read before it; 0 of samples whose length
-/// is not in the config.
-double batch_memory(const RunConfig& config, const MeshShape& mesh) {
+/// A rank's samples of a step, where they are cut out of texts, whose length is train.seq_len; 0 of other samples.
+double samples_of_rank(const RunConfig& config, const MeshShape& mesh) {
   if (config.reads("examples") || config.reads("parquet") || config.reads("images")) return 0.0;
-  const auto samples = static_cast<double>(config.train.batch_size) /
-                       static_cast<double>(mesh[Axis::dp_replicate] * mesh[Axis::dp_shard]);
-  return samples * static_cast<double>(config.train.seq_len) * 2.0 * sizeof(int64_t);
+  return static_cast<double>(config.train.batch_size) /
+         static_cast<double>(mesh[Axis::dp_replicate] * mesh[Axis::dp_shard]);
+}
+
+/// Validates the memory of a step's ids and labels, which are read before it, and of the hidden states of the first
+/// layer of a micro-batch.
+void check_batch_memory(const RunConfig& config, const MeshShape& mesh, int64_t local_ranks, int64_t memory) {
+  const auto length = static_cast<double>(config.train.seq_len), ranks = static_cast<double>(local_ranks);
+  const double samples = samples_of_rank(config, mesh);
+  const auto unless_it_fits = [&](double bytes, std::string_view what, std::string_view remedy) {
+    if (bytes * ranks <= static_cast<double>(memory)) return;
+    refuse_setting(
+        config, "train.batch_size",
+        fmt::format("train.batch_size = {} samples of train.seq_len = {} tokens: {} take {} on {}, which has "
+                    "{} of memory: {}",
+                    config.train.batch_size, config.train.seq_len, what, gibibytes(bytes * ranks),
+                    ranks_of_machine(local_ranks), gibibytes(static_cast<double>(memory)), remedy));
+  };
+  unless_it_fits(samples * length * 2.0 * sizeof(int64_t), "their ids and labels", "lower one of the two");
+  if (is_on_gpus(config) || config.train.micro_batches < 1) return;  // 0: as many as fit
+  const double micro_batch = samples / static_cast<double>(config.train.micro_batches);
+  const auto hidden = static_cast<double>(model_count(config.network, "hidden_size").value_or(0));
+  unless_it_fits(
+      micro_batch * length * hidden * (config.parallel.bf16 ? 2.0 : 4.0),
+      fmt::format("the hidden states of one layer, with train.micro_batches = {},", config.train.micro_batches),
+      "raise train.micro_batches, or lower one of the two");
 }
 
 }  // namespace
@@ -75,13 +99,7 @@ double least_memory(const RunConfig& config, const MeshShape& mesh) {
 }
 
 void check_machine_memory(const RunConfig& config, const MeshShape& mesh, int64_t local_ranks, int64_t memory) {
-  const double batches = batch_memory(config, mesh) * static_cast<double>(local_ranks);
-  if (batches > static_cast<double>(memory))
-    refuse_setting(config, "train.batch_size",
-                   fmt::format("train.batch_size = {} samples of train.seq_len = {} tokens take {} as ids alone on {}, "
-                               "which has {} of memory: lower one of the two",
-                               config.train.batch_size, config.train.seq_len, gibibytes(batches),
-                               ranks_of_machine(local_ranks), gibibytes(static_cast<double>(memory))));
+  check_batch_memory(config, mesh, local_ranks, memory);
   if (is_on_gpus(config)) return;
   const double needed = least_memory(config, mesh) * static_cast<double>(local_ranks);
   if (needed <= static_cast<double>(memory)) return;

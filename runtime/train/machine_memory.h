@@ -16,7 +16,7 @@ int64_t machine_memory();
 double least_memory(const RunConfig& config, const MeshShape& mesh);
 
 /// Throws ConfigError where the `local_ranks` ranks of this machine need more than `memory` bytes for that alone, on
-/// CPUs, or for the samples of a step.
+/// CPUs, or for what follows from the sizes of a batch.
 void check_machine_memory(const RunConfig& config, const MeshShape& mesh, int64_t local_ranks, int64_t memory);
 
 }  // namespace modular

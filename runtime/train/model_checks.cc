@@ -17,15 +17,6 @@
 namespace modular {
 namespace {
 
-/// A whole number of the model's own config, where it has one of that name.
-std::optional<int64_t> model_count(const ModelConfig& model, std::string_view name) {
-  for (const auto& field : model_fields(*model.config))
-    if (const auto* const* value = std::get_if<int64_t*>(&field.value);
-        value && field.path == fmt::format("model.config.{}", name))
-      return **value;
-  return {};
-}
-
 /// The paths that lead to a parameter, of which numbers are "*" where the pattern they are to be compared with has
 /// that.
 void add_paths(const std::string& name, bool with_stars, std::vector<std::string>& paths) {
@@ -56,6 +47,14 @@ void check_pattern(const RunConfig& config, const char* key, const std::string& 
 }
 
 }  // namespace
+
+std::optional<int64_t> model_count(const ModelConfig& model, std::string_view name) {
+  for (const auto& field : model_fields(*model.config))
+    if (const auto* const* value = std::get_if<int64_t*>(&field.value);
+        value && field.path == fmt::format("model.config.{}", name))
+      return **value;
+  return {};
+}
 
 void check_dropout(const RunConfig& config) {
   for (const auto& field : model_fields(*config.network.config)) {

@@ -3,10 +3,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "runtime/train/config.h"
 
 namespace modular {
+
+/// An integer of the model's own config; nothing where that has none of this name.
+std::optional<int64_t> model_count(const ModelConfig& model, std::string_view name);
 
 /// model.config.vocab_size, or nothing where the model has none.
 int64_t vocab_size(const ModelConfig& model);

@@ -32,7 +32,7 @@ TEST(RunConfigLimits, SettingsOfTheModelAreHeldToWhatItsConfigJsonIs) {
 TEST(RunConfigLimits, AxesWhoseProductHasMoreThan63BitsMakeMoreRanksThanTheJobHas) {
   const RunConfig config = read({"parallel.pp=4294967296", "parallel.tp=4294967296"});
   EXPECT_NE(message_of<ConfigError>([&] { config.mesh_shape(1); }).find("parallel.pp = 4294967296"), std::string::npos);
-  const RunConfig batch = read({"parallel.dp_shard=1", "train.micro_batches=9223372036854775807"});
+  const RunConfig batch = read({"parallel.dp_shard=1", "train.micro_batches=16777216"});
   EXPECT_NE(
       message_of<ConfigError>([&] { batch.batch_shape({.size = {1, 2, 1, 1, 1, 1}}, 0); }).find("train.batch_size"),
       std::string::npos);
@@ -45,7 +45,7 @@ TEST(RunConfigLimits, NumbersWithWhichNoRunEndsAreTooLarge) {
                                   {"train.micro_batches", "16777216"},
                                   {"train.seq_len", "1073741824"},
                                   {"optim.ns_steps", "100"},
-                                  {"parallel.dp_threads", "256"},
+                                  {"parallel.dp_threads", "64"},
                                   {"parallel.prefetch", "1048576"},
                                   {"parallel.stages_per_rank", "2048"},
                                   {"parallel.timeout_minutes", "525600"},
@@ -56,7 +56,7 @@ TEST(RunConfigLimits, NumbersWithWhichNoRunEndsAreTooLarge) {
     const std::string setting = std::string(key) + "=9223372036854775807";
     EXPECT_EQ(refusal({setting}),
               "--set " + setting + ": " + key + " must be at most " + most + ", but is 9223372036854775807");
-    if (key != std::string("train.micro_batches")) read({std::string(key) + "=" + most});
+    read({"optim.name=muon", std::string(key) + "=" + most});
   }
   EXPECT_EQ(read({"train.steps=1099511627776"}).train.steps, int64_t{1} << 40);
 }

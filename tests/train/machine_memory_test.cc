@@ -43,14 +43,25 @@ TEST(MachineMemory, IsWhatTheRanksOfAMachineShare) {
   EXPECT_GT(machine_memory(), int64_t{1} << 28);
 }
 
-TEST(MachineMemory, HoldsTheIdsOfAStep) {
-  const RunConfig config = config_of({"train.batch_size=16777216", "train.seq_len=1024"});
-  constexpr int64_t kIds = int64_t{16} << 34;  // 16 bytes of each token
-  check_machine_memory(config, kFourShards, 2, kIds / 2);
+TEST(MachineMemory, HoldsTheIdsOfAStepAndTheHiddenStatesOfAMicroBatch) {
+  const auto check = [](const std::vector<std::string>& settings, int64_t memory) {
+    std::vector<std::string> all = {"train.batch_size=16777216", "train.seq_len=1024"};
+    all.insert(all.end(), settings.begin(), settings.end());
+    check_machine_memory(config_of(all), kFourShards, 2, memory);
+  };
+  const auto message = [&](const std::vector<std::string>& settings, int64_t memory) {
+    return message_of<ConfigError>([&] { check(settings, memory); });
+  };
+  constexpr int64_t kTokens = (int64_t{1} << 34) / 4 * 2;  // of two ranks
+  check({"train.micro_batches=4096"}, kTokens * 16);
   EXPECT_THAT(
-      message_of<ConfigError>([&] { check_machine_memory(config, kFourShards, 2, kIds / 2 - 1); }),
+      message({"train.micro_batches=4096"}, kTokens * 16 - 1),
       testing::StartsWith("--set train.batch_size=16777216: train.batch_size = 16777216 samples of train.seq_len = "
-                          "1024 tokens take 128.0 GiB as ids alone on the 2 ranks of this machine"));
+                          "1024 tokens: their ids and labels take 128.0 GiB on the 2 ranks of this machine"));
+  check({}, kTokens * 32 * 4);
+  EXPECT_THAT(
+      message({}, kTokens * 32 * 4 - 1),
+      testing::HasSubstr("tokens: the hidden states of one layer, with train.micro_batches = 1, take 1024.0 GiB"));
 }
 
 }  // namespace
