@@ -1,16 +1,19 @@
 #include "runtime/launch/failure.h"
 
 #include <c10/util/Exception.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "runtime/files/open_file.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/machine_watch.h"
 #include "runtime/mesh/print.h"
@@ -76,6 +79,14 @@ FailureReport describe(const std::exception_ptr& exception) {
 
 [[noreturn]] void terminate_rank() { end_with(describe(std::current_exception())); }
 
+constexpr int64_t kMostReportBytes = int64_t{16} << 20;
+
+/// A member of an object; null where that is none, or has no such member.
+Json member_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() ? Json() : *found;
+}
+
 std::string text_of(const Json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end()) return {};
@@ -93,28 +104,45 @@ void write_failure(const std::string& file, const FailureReport& report) {
                       {"consequence", report.consequence}};
   const Json json = {{"message", {{"message", report.message}, {"extraInfo", extra}}}};
   // Texts of libraries may hold bytes that are not UTF-8.
-  std::ofstream(file) << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  try {
+    const OpenFile out = open_to_write(file, O_CREAT | O_TRUNC);
+    if (::write(out.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size())) return;
+    print_to(stderr, "{} cannot be written: {}\n", file, std::strerror(errno));
+  } catch (const std::runtime_error& error) {  // the failure itself is on the screen
+    print_to(stderr, "{}\n", error.what());
+  }
 }
 
 std::optional<FailureReport> read_failure(const std::string& file) {
-  std::ifstream stream(file);
-  if (!stream) return std::nullopt;
-  const Json json = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("message")) return std::nullopt;
+  if (!is_there(file)) return std::nullopt;
   FailureReport report;
+  std::string text;
+  try {
+    text = read_file(file, kMostReportBytes);
+  } catch (const std::runtime_error& error) {
+    report.message = error.what();
+    return report;
+  }
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("message")) return std::nullopt;
   const Json& message = json["message"];
   if (!message.is_object()) {
     report.message = text_of(json, "message");
     return report;
   }
   report.message = text_of(message, "message");
-  const Json extra = message.value("extraInfo", Json::object());
+  const Json extra = member_of(message, "extraInfo"), consequence = member_of(extra, "consequence"),
+             nanoseconds = member_of(extra, "nanoseconds");
   report.place = text_of(extra, "py_callstack");
   report.phase = text_of(extra, "phase");
   report.waiting = text_of(extra, "waiting");
-  report.consequence = extra.value("consequence", false);
-  report.nanoseconds = extra.value("nanoseconds", int64_t{0});
-  if (report.nanoseconds == 0) report.nanoseconds = std::atoll(text_of(extra, "timestamp").c_str()) * 1'000'000'000;
+  report.consequence = consequence.is_boolean() && consequence.get<bool>();
+  if (nanoseconds.is_number_integer()) report.nanoseconds = nanoseconds.get<int64_t>();
+  constexpr int64_t kLatest = int64_t{1} << 33;  // seconds
+  if (const int64_t since = std::atoll(text_of(extra, "timestamp").c_str());
+      report.nanoseconds == 0 && 0 < since && since < kLatest)
+    report.nanoseconds = since * 1'000'000'000;
   return report;
 }
 

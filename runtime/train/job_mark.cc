@@ -20,7 +20,9 @@ namespace fs = std::filesystem;
 std::string job_name() {
   if (const char* name = std::getenv("MODULAR_JOB"); name && *name) return std::string(name) + "\n";
   const pid_t parent = getppid();
-  std::string status = read_file(fmt::format("/proc/{}/stat", parent));
+  const fs::path stat = fmt::format("/proc/{}/stat", parent);
+  if (!is_there(stat)) return fmt::format("process {} on a machine without /proc\n", parent);
+  std::string status = read_file(stat);
   status.erase(0, status.rfind(')') + 1);  // after the name, which may hold anything
   constexpr int kFieldsBeforeStart = 19;
   size_t begin = 0;

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 
+#include "runtime/mesh/own_program.h"
 #include "runtime/parallel/known_schedules.h"
 #include "runtime/parallel/schedule_file.h"
 #include "runtime/train/config_field.h"
@@ -109,7 +110,7 @@ ResolvedSettings resolved_settings(int64_t ranks, RunConfig config, const std::v
   if (has_schedule) add_files(settings, "parallel.schedule", {schedule});
   if (has_library) add_files(settings, "parallel.backend", {backend});
   settings.emplace_back("libtorch", libtorch());
-  add_files(settings, "the program", {"/proc/self/exe"});
+  add_files(settings, "the program", {own_program()});
   return settings;
 }
 
