@@ -150,6 +150,13 @@ TEST_F(WandbTest, NoStepWaitsForIt) {
   EXPECT_EQ(bytes_of(folder_.path() / "told"), "1 2 3 4 5 5 6 7 8 9 10 10 ") << "all of it, at the end";
 }
 
+TEST_F(WandbTest, SettingsInTheFolderOfARunDoNotChooseTheServer) {
+  folder_.write("runs/there/wandb/settings", "[default]\nbase_url = http://127.0.0.1:1\n");
+  const Finished ended = train("there", telling(python_with("def init(**_): raise errors.Error('asked')\n")));
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_THAT(ended.output, HasSubstr("wandb/settings is there, which names settings of Weights & Biases"));
+}
+
 TEST_F(WandbTest, WithoutThePackageOrAKeyItIsRefusedBeforeARankStarts) {
   const auto refusal = [&](const std::string& python) {
     const auto refused = train("none", telling(python), {"--nproc-per-node", "2"});
