@@ -29,7 +29,7 @@ std::string name_of_step(int64_t step) { return fmt::format("{}{:08}", kStepPref
 /// The step of a checkpoint's folder name; nothing for other names, those with more zeros included: a name that may be
 /// longer than a file system takes is no step's.
 std::optional<int64_t> step_of(const fs::path& folder) {
-  const std::string name = folder.filename().string();
+  const std::string name = folder.string();  // a path is none either: it may lead elsewhere
   if (!name.starts_with(kStepPrefix)) return {};
   int64_t step = 0;
   std::from_chars(name.data() + kStepPrefix.size(), name.data() + name.size(), step);

@@ -108,6 +108,12 @@ OpenFile open_to_read(const fs::path& path, Links links) { return open_regular(p
 
 OpenFile open_to_write(const fs::path& path, int flags) {
   OpenFile file = open_regular(path, Links::none, (flags & ~O_TRUNC) | O_RDWR, "written");
+  struct stat status{};
+  if (::fstat(file.get(), &status) != 0) fail(path, "written", errno);
+  if (status.st_nlink > 1)
+    throw std::runtime_error(
+        fmt::format("{} has {} names (hard links), and would be written under all of them: remove it, or copy it first",
+                    path.string(), status.st_nlink));
   if ((flags & O_TRUNC) != 0 && ::ftruncate(file.get(), 0) != 0) fail(path, "written", errno);
   return file;
 }

@@ -35,7 +35,7 @@ enum class Links { none, followed };
 OpenFile open_to_read(const std::filesystem::path& path, Links links = Links::none);
 
 /// Opens a regular file to read and write, with the mode 0644 where `flags` has O_CREAT. O_TRUNC empties it when it is
-/// known to be regular. Throws as open_to_read() does.
+/// known to be regular. Throws as open_to_read() does, and where the file has another name, a hard link.
 OpenFile open_to_write(const std::filesystem::path& path, int flags);
 
 /// Whether a file, folder or link of that name is there. A link that leads nowhere is.

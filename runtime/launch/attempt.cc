@@ -28,7 +28,7 @@ constexpr milliseconds kSameRequest = std::chrono::seconds(1);
 
 Attempt::Attempt(Job& job, int64_t number, Meeting meeting)
     : options_(job.options), job_(job), number_(number), meeting_(std::move(meeting)) {
-  if (number > 0) logs_ = job.folder.path() / fmt::format("attempt-{}", number);
+  if (number > 0) logs_ = job.folder->path() / fmt::format("attempt-{}", number);
   fs::create_directories(logs_);
 }
 
@@ -48,6 +48,9 @@ int Attempt::run(const std::vector<std::string>& command) {
     look_at_ranks();
     if (job_.member) hear();
     if (!stopping_) look_for_failure();
+    // After a signal the ranks may take their time, unless they wait in vain.
+    const bool in_vain = !remote_failure_.empty() || std::ranges::any_of(ranks_, &Rank::frozen);
+    if (stopping_ && in_vain && !kill_at_) kill_at_ = Clock::now() + options_.stop_grace;
     if (job_.interrupted_by && !kill_at_ && std::ranges::any_of(ranks_, &Rank::ended))
       kill_at_ = Clock::now() + kInterruptGrace;
     if (kill_at_ && Clock::now() >= *kill_at_)
@@ -111,6 +114,7 @@ void Attempt::look_at_ranks() {
 void Attempt::hear() {
   while (const auto order = job_.member->next()) {
     const bool is_stop = order->kind == Order::Kind::stop;
+    job_is_over_ |= order->kind == Order::Kind::reject || order->kind == Order::Kind::end;
     if (!is_stop && order->kind != Order::Kind::lost && order->kind != Order::Kind::reject) continue;
     if (order->kind == Order::Kind::lost) coordinator_lost_ = order->text;
     if (remote_failure_.empty())
@@ -150,7 +154,7 @@ void Attempt::look_for_failure() {
   for (Rank& rank : ranks_) rank.note_state_at_failure();
   if (first && remote_failure_.empty() && job_.member)
     job_.member->report_failed(first->summary(options_.world_size(), ranks_));
-  if (first && first->frozen()) {  // the others wait for it, as long as they may
+  if (first && first->frozen()) {  // the others wait for it until their timeout
     print_to(stderr, "modrun: rank {} has frozen: {}\n", first->number(), first->why());
     std::ranges::find(ranks_, first->number(), &Rank::number)->end_at_once();
   }
@@ -165,7 +169,7 @@ int Attempt::finish() {
     if (own != ranks_.end()) return report(first->failed_by_itself() ? *first : *own);  // it could not save, say
   }
   if (!remote_failure_.empty() && !failed_rank_) {
-    job_.folder.keep();
+    job_.folder->keep();
     print_to(stderr, "{}", remote_failure_);
     return job_.interrupted_by ? 128 + *job_.interrupted_by : 1;
   }
@@ -182,7 +186,7 @@ int Attempt::finish() {
 }
 
 int Attempt::report(const Rank& rank) {
-  if (rank.has_log()) job_.folder.keep();  // the summary names it
+  if (rank.has_log()) job_.folder->keep();  // the summary names it
   const std::string summary = rank.summary(options_.world_size(), ranks_);
   print_to(stderr, "{}{}", rank.last_output(), summary);
   return rank.exit_status();

@@ -36,6 +36,8 @@ class Attempt {
   bool ended_in_order() const;
   /// The reason why the coordinator is lost, if it is.
   const std::string& coordinator_lost() const { return coordinator_lost_; }
+  /// Whether the coordinator has ended the job.
+  bool job_is_over() const { return job_is_over_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -53,9 +55,9 @@ class Attempt {
   Job& job_;
   int64_t number_;
   Meeting meeting_;
-  std::filesystem::path logs_ = job_.folder.path();
+  std::filesystem::path logs_ = job_.folder->path();
   std::vector<Rank> ranks_;
-  bool stopping_ = false;
+  bool stopping_ = false, job_is_over_ = false;
   std::optional<int64_t> failed_rank_;
   std::string remote_failure_;    // as lines to print
   std::string coordinator_lost_;  // the reason, where that is it

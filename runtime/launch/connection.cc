@@ -104,13 +104,13 @@ std::vector<nlohmann::json> Connection::receive() {
       if (incoming_.find('\n') != std::string::npos) break;
       close("it sent something that is not a message of modrun's launcher");
     } else if (count == 0) {
-      close("its launcher ended without a word");
+      close("its launcher ended without reporting why");
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       break;
     } else if (errno == ETIMEDOUT || errno == EHOSTUNREACH || errno == ENETUNREACH) {
       close("its machine does not answer");
     } else if (errno != EINTR) {
-      close(errno == ECONNRESET ? "its launcher ended without a word" : std::strerror(errno));
+      close(errno == ECONNRESET ? "its launcher ended without reporting why" : std::strerror(errno));
     }
   }
   std::vector<nlohmann::json> messages;
@@ -197,8 +197,12 @@ bool has_connected(int socket) {
   socklen_t length = sizeof(error);
   sockaddr_storage address = {};
   socklen_t address_length = sizeof(address);
+  sockaddr_storage own = {};
+  socklen_t own_length = sizeof(own);
   return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0 &&
-         getpeername(socket, reinterpret_cast<sockaddr*>(&address), &address_length) == 0;
+         getpeername(socket, reinterpret_cast<sockaddr*>(&address), &address_length) == 0 &&
+         !(getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_length) == 0 && own_length == address_length &&
+           std::memcmp(&own, &address, own_length) == 0);  // to itself, as a client's port may be the one asked for
 }
 
 }  // namespace modular

@@ -23,8 +23,9 @@ using Json = nlohmann::json;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr auto kHello = seconds(10);  // within which a connection has to say who it is
-constexpr auto kStop = seconds(20);   // for members to stop their ranks
+constexpr auto kHello = seconds(10);      // within which a connection has to say who it is
+constexpr auto kLongCheck = seconds(10);  // after which machines that check the run are reported
+constexpr auto kStop = seconds(20);       // for members to stop their ranks
 constexpr const char* kNoReport = "it sent something that is not a report of modrun's launcher";
 constexpr size_t kStrangers = 64;  // connections that are not yet members
 
@@ -87,6 +88,8 @@ void Coordinator::read(Peer& peer) {
         on_hello(peer, message);
       } else if (!peer.node) {
         peer.connection.close(kNoReport);
+      } else if (const bool is_late = message.at("round").get<int64_t>() != round_; is_late && report != "rejected") {
+        continue;
       } else if (report == "ready") {
         peer.ready = true;
       } else if (report == "failed") {
@@ -97,7 +100,7 @@ void Coordinator::read(Peer& peer) {
       } else if (report == "rejected") {
         const auto why = message.at("text").get<std::string>();
         // A machine that comes back, and cannot take part, may come again.
-        const bool others_wait = phase_ == Phase::running || restarts_ == 0;
+        const bool others_wait = phase_ == Phase::running || attempt_ == 0 || peer.node == 0;
         others_wait ? reject_all(fmt::format("{}: {}", name_of(peer), why)) : reject(peer, why);
       }
     } catch (const Json::exception&) {
@@ -107,15 +110,19 @@ void Coordinator::read(Peer& peer) {
 }
 
 void Coordinator::on_hello(Peer& peer, const Json& hello) {
+  if (hello.at("protocol").get<int>() != kLauncherProtocol)
+    return reject(peer, "its modrun is of another release than node 0's: start the same program on each machine");
   peer.host = hello.at("host").get<std::string>();
   peer.process = hello.at("process").get<int64_t>();
   const auto node = hello.at("node").get<int64_t>();
+  if (node < 0 || node >= options_.nodes)
+    return reject(peer, fmt::format("--node-rank {} is not below --nnodes {}", node, options_.nodes));
   if (phase_ == Phase::ending) {
     heard_.insert(node);
     return reject(peer, rejection_.empty() ? "the job has ended" : rejection_);
   }
   const bool is_waiting = phase_ == Phase::gathering && attempt_ == 0;
-  const auto refuse_flag = [&](const char* flag, int64_t theirs, int64_t ours) {
+  const auto reject_flag = [&](const char* flag, int64_t theirs, int64_t ours) {
     const std::string why = fmt::format(
         "node {} ({}) was started with {} {}, and node 0 ({}) with {}: start modrun with the same flags on "
         "each machine, but for --node-rank",
@@ -131,16 +138,15 @@ void Coordinator::on_hello(Peer& peer, const Json& hello) {
   for (const auto& [flag, key, ours] : {std::tuple("--nnodes", "nodes", options_.nodes),
                                         std::tuple("--nproc-per-node", "ranks", options_.ranks_per_node),
                                         std::tuple("--max-restarts", "restarts_allowed", options_.max_restarts)})
-    if (const auto theirs = hello.at(key).get<int64_t>(); theirs != ours) return refuse_flag(flag, theirs, ours);
-  if (hello.at("protocol").get<int>() != kLauncherProtocol)
-    return reject(peer, "its modrun is of another release than node 0's: start the same program on each machine");
+    if (const auto theirs = hello.at(key).get<int64_t>(); theirs != ours) return reject_flag(flag, theirs, ours);
   if (Peer* other = member(node)) {
-    if (other->connection.silence() < kSilence)
+    const bool is_itself = other->host == peer.host && other->process == peer.process;
+    if (other->connection.open() && other->connection.silence() < kSilence && !is_itself)
       return reject(peer, fmt::format("--node-rank {} is taken by the launcher on {} (process {}): give each machine a "
                                       "number of its own",
                                       node, other->host, other->process));
-    // Its machine has started anew, without a word to this one.
-    stop(fmt::format("modrun: {} is gone: its machine does not answer; the job was stopped\n", name_of(*other)));
+    // It has restarted without closing its connection.
+    lose(fmt::format("{} is gone: its machine does not answer", name_of(*other)));
     other->node.reset();
     other->leaving = true;
   }
@@ -169,11 +175,11 @@ void Coordinator::drop_closed() {
   }
   for (const Peer& peer : closed) {
     if (!peer.node || peer.leaving || phase_ == Phase::ending) continue;
-    const std::string what = fmt::format("modrun: {} is gone: {}", name_of(peer), peer.connection.why_closed());
+    const std::string what = fmt::format("{} is gone: {}", name_of(peer), peer.connection.why_closed());
     if (phase_ == Phase::stopping || (phase_ == Phase::gathering && restarts_ > 0))
-      give({{"order", "notice"}, {"text", what + "\n"}});
+      give({{"order", "notice"}, {"text", fmt::format("modrun: {}\n", what)}});
     else
-      stop(what + "; the job was stopped\n");
+      lose(what);
   }
 }
 
@@ -200,8 +206,10 @@ void Coordinator::decide() {
       const auto patience = restarts_ > 0 ? options_.rejoin_timeout : options_.join_timeout;
       if (absent.empty()) {
         phase_ = Phase::preparing;
+        phase_began_ = Clock::now();
+        has_reported_waiting_ = false;
         if (job_.empty()) job_ = random_name();
-        give({{"order", "prepare"}, {"attempt", attempt_}, {"restarts", restarts_}});
+        give({{"order", "prepare"}, {"attempt", attempt_}, {"restarts", restarts_}, {"round", round_}});
       } else if (waited > patience) {
         reject_all(fmt::format("{} did not {} within {} s ({})", absent, restarts_ > 0 ? "come back" : "join",
                                std::chrono::ceil<seconds>(patience).count(),
@@ -216,12 +224,18 @@ void Coordinator::decide() {
         phase_ = Phase::gathering;
         return;
       }
-      if (!all_members(&Peer::ready)) return;
+      if (!all_members(&Peer::ready)) {
+        if (waited > kLongCheck && !std::exchange(has_reported_waiting_, true))
+          give({{"order", "notice"},
+                {"text", fmt::format("modrun: waiting for {}, where the run is checked\n", unready())}});
+        return;
+      }
       phase_ = Phase::running;
       for (Peer& peer : peers_) peer.ended = false;
       give({{"order", "start"},
             {"attempt", attempt_},
             {"restarts", restarts_},
+            {"round", round_},
             {"store_port", store_port_},
             {"prefix", prefix_},
             {"job", job_}});
@@ -255,7 +269,7 @@ bool Coordinator::finished() const {
 
 std::string Coordinator::unheard() const {
   // After the start all machines know each other: who is not here is lost.
-  if (rejection_.empty() || restarts_ > 0) return {};
+  if (rejection_.empty() || attempt_ > 0) return {};
   std::vector<int64_t> nodes;
   for (int64_t node = 0; node < options_.nodes; ++node)
     if (!heard_.contains(node)) nodes.push_back(node);
@@ -268,14 +282,20 @@ void Coordinator::give(const Json& order) {
 }
 
 void Coordinator::stop(const std::string& summary) {
-  give({{"order", "stop"}, {"text", summary}});
+  give({{"order", "stop"}, {"text", summary}, {"round", ++round_}});
   if (phase_ == Phase::running) ++attempt_;
   phase_ = Phase::stopping;
   phase_began_ = Clock::now();
 }
 
+void Coordinator::lose(const std::string& what) {
+  loss_ = what;
+  stop(fmt::format("modrun: {}; the job was stopped\n", what));
+}
+
 void Coordinator::gather() {
   ++restarts_;
+  ++round_;
   for (Peer& peer : peers_) peer.ready = false;
   has_reported_waiting_ = false;
   phase_ = Phase::gathering;
@@ -283,6 +303,11 @@ void Coordinator::gather() {
 }
 
 void Coordinator::finish(bool well) {
+  if (attempt_ == 0 && !well) {  // machines that are yet to join hear why there is no job
+    rejection_ = loss_;
+    for (const Peer& peer : peers_)
+      if (peer.node) heard_.insert(*peer.node);
+  }
   give({{"order", "end"}, {"well", well}});
   phase_ = Phase::ending;
   for (Peer& peer : peers_) peer.connection.finish();
@@ -318,6 +343,13 @@ std::string Coordinator::missing() const {
     if (std::ranges::none_of(peers_, [&](const Peer& peer) { return peer.node == node && !peer.leaving; }))
       nodes.push_back(node);
   return nodes.empty() ? "" : names_of(nodes);
+}
+
+std::string Coordinator::unready() const {
+  std::vector<int64_t> nodes;
+  for (const Peer& peer : peers_)
+    if (peer.node && !peer.ready) nodes.push_back(*peer.node);
+  return names_of(nodes);
 }
 
 std::string Coordinator::name_of(const Peer& peer) const { return fmt::format("node {} ({})", *peer.node, peer.host); }

@@ -68,6 +68,7 @@ class Coordinator {
 
   void give(const nlohmann::json& order);
   void stop(const std::string& summary);
+  void lose(const std::string& what);
   void gather();
   void finish(bool well);
   void reject_all(const std::string& why);
@@ -76,6 +77,7 @@ class Coordinator {
   Peer* member(int64_t node);
   bool all_members(bool Peer::* holds) const;
   std::string missing() const;
+  std::string unready() const;
   std::string name_of(const Peer& peer) const;
 
   const LaunchOptions& options_;
@@ -86,9 +88,11 @@ class Coordinator {
   Phase phase_ = Phase::gathering;
   std::string job_;       // random, for all attempts
   int64_t attempt_ = 0;   // of starting all ranks
+  int64_t round_ = 0;     // of orders: reports that answer an earlier one do not count
   int64_t restarts_ = 0;  // after failures; more than attempts where a machine was lost before the start
   Clock::time_point phase_began_ = Clock::now();
   bool has_reported_waiting_ = false;
+  std::string loss_;         // the machine that was lost last, and why
   std::string rejection_;    // of the whole job
   std::set<int64_t> heard_;  // the nodes that know of it
 };

@@ -66,6 +66,7 @@ void Job::wait() {
 Order Job::await_order() {
   for (;;) {
     if (auto order = member->next()) return *order;
+    if (member->is_over()) return {.kind = Order::Kind::lost, .text = "the job has ended"};
     wait();
   }
 }

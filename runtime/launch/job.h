@@ -62,8 +62,8 @@ class Job {
   void leave(std::chrono::milliseconds timeout);
 
   const LaunchOptions& options;
-  Signals signals;  // before the store, whose threads inherit the mask
-  LogFolder folder{options.log_folder};
+  Signals signals;                           // before the store, whose threads inherit the mask
+  std::optional<LogFolder> folder;           // once opened
   c10::intrusive_ptr<c10d::TCPStore> store;  // through which ranks meet; on node 0
   std::optional<Coordinator> coordinator;    // on node 0 of several machines
   std::optional<Member> member;              // of a job on several machines

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <future>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -23,6 +24,7 @@ namespace modular {
 namespace {
 
 using std::chrono::milliseconds;
+namespace fs = std::filesystem;
 
 // For launchers that are yet to come to hear that the job is rejected.
 constexpr milliseconds kOthersJoin = std::chrono::seconds(10);
@@ -32,7 +34,20 @@ void print_restart(int64_t restart, const LaunchOptions& options) {
   print_to(stderr, "modrun: starting the ranks again ({} of {} times)\n", restart, options.max_restarts);
 }
 
+/// Returns why there can be none, or nothing.
+std::string open_log_folder(Job& job) {
+  try {
+    job.folder.emplace(job.options.log_folder);
+  } catch (const fs::filesystem_error& error) {
+    return fmt::format("the logs' folder cannot be made: {}", sentence_of(error));
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return {};
+}
+
 int run_on_one_machine(Job& job, const std::vector<std::string>& command) {
+  if (const std::string problem = open_log_folder(job); !problem.empty()) throw std::runtime_error(problem);
   const Meeting meeting{"127.0.0.1", job.store->getPort(), random_name(), random_name()};
   for (int64_t number = 0;; ++number) {
     Attempt attempt(job, number, meeting);
@@ -42,7 +57,7 @@ int run_on_one_machine(Job& job, const std::vector<std::string>& command) {
   }
 }
 
-/// Runs `check` on a thread of its own, so that the other machines are heard meanwhile. Returns the sentence of the
+/// Runs `check` on a thread of its own, and hears the other machines at the same time. Returns the sentence of the
 /// exception that left it, or nothing.
 std::string check_while_hearing(Job& job, const std::function<void()>& check) {
   auto promise = std::make_shared<std::promise<void>>();
@@ -55,12 +70,15 @@ std::string check_while_hearing(Job& job, const std::function<void()>& check) {
       promise->set_exception(std::current_exception());
     }
   }).detach();
-  while (checked.wait_for(milliseconds(0)) != std::future_status::ready) job.wait();
+  while (checked.wait_for(milliseconds(0)) != std::future_status::ready) {
+    job.wait();
+    if (job.member->is_over()) return {};  // the thread is left to itself
+  }
   try {
     checked.get();
   } catch (const c10::Error& error) {
     return error.what_without_backtrace();
-  } catch (const std::filesystem::filesystem_error& error) {
+  } catch (const fs::filesystem_error& error) {
     return sentence_of(error);
   } catch (const std::exception& error) {
     return error.what();
@@ -74,6 +92,13 @@ int run_on_machines(Job& job, const std::vector<std::string>& command, const std
   int status = 0;
   int64_t restarts = 0;
   bool is_checked = !before_first, is_reported = false;  // of the last failure
+  const auto reject = [&](const std::string& problem) {
+    print_to(stderr, "modrun: {}\n", problem);
+    member.report_rejected(problem);
+    job.leave(kOthersJoin);
+    return kCannotStart;
+  };
+  if (const std::string problem = open_log_folder(job); !problem.empty()) return reject(problem);
   for (;;) {
     const Order order = job.await_order();
     std::string lost;
@@ -81,33 +106,36 @@ int run_on_machines(Job& job, const std::vector<std::string>& command, const std
       case Order::Kind::prepare:
         // Where a job continues after a failure, its own run is in the folder.
         if (order.attempt == 0 && !std::exchange(is_checked, true))
-          if (const std::string problem = check_while_hearing(job, before_first); !problem.empty()) {
-            print_to(stderr, "modrun: {}\n", problem);
-            member.report_rejected(problem);
-            job.leave(kOthersLeave);
-            return kCannotStart;
-          }
+          if (const std::string problem = check_while_hearing(job, before_first); !problem.empty())
+            return reject(problem);
         member.report_ready();
         break;
       case Order::Kind::start: {
         restarts = order.restarts;
         if (restarts > 0) print_restart(restarts, job.options);
         is_reported = false;
-        Attempt attempt(job, order.attempt, {job.options.master_addr, order.store_port, order.prefix, order.job});
+        std::optional<Attempt> attempt_of_order;
         try {
-          status = attempt.run(command);
+          attempt_of_order.emplace(job, order.attempt,
+                                   Meeting{job.options.master_addr, order.store_port, order.prefix, order.job});
+          status = attempt_of_order->run(command);
+        } catch (const fs::filesystem_error& error) {
+          return reject(sentence_of(error));
         } catch (const std::runtime_error& error) {  // a rank cannot be started
-          member.report_rejected(error.what());
-          job.leave(kOthersLeave);
-          throw;
+          return reject(error.what());
         }
+        const Attempt& attempt = *attempt_of_order;
         lost = attempt.coordinator_lost();
+        if (attempt.job_is_over()) {
+          job.leave(kOthersLeave);
+          return status != 0 ? status : 1;
+        }
         if (job.interrupted_by && !attempt.ended_in_order()) {  // the others' ranks wait for these
           member.report_rejected(fmt::format("was stopped by SIG{}", sigabbrev_np(*job.interrupted_by)));
           job.leave(kOthersLeave);
           return status;
         }
-        member.report_ended(!attempt.failed());
+        member.report_ended(status == 0);
         is_reported = attempt.failed();
         break;
       }
@@ -117,8 +145,12 @@ int run_on_machines(Job& job, const std::vector<std::string>& command, const std
         member.report_ended(false);
         break;
       case Order::Kind::end:
+        if (status == 0 && !order.well) {
+          print_to(stderr, "modrun: the job has ended, and ranks of another machine did not end well\n");
+          status = 1;
+        }
         job.leave(kOthersLeave);
-        return status != 0 || order.well ? status : 1;
+        return status;
       case Order::Kind::reject:
         print_to(stderr, "modrun: {}\n", order.text);
         job.leave(kOthersJoin);

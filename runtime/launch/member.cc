@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -18,6 +19,16 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr auto kBetweenTries = milliseconds(200);
+constexpr size_t kLongestText = size_t{1} << 16;
+
+/// A text that fits into a message.
+std::string shortened(std::string text) {
+  if (text.size() <= kLongestText) return text;
+  text.resize(kLongestText);
+  text.resize(text.size() - unfinished_bytes(text));
+  return text + "…\n";
+}
+
 constexpr auto kOneTry = seconds(5);  // to connect, before the next
 
 }  // namespace
@@ -28,9 +39,13 @@ Member::~Member() {
   if (connecting_ >= 0) ::close(connecting_);
 }
 
+// Node 0 reaches itself also where its name leads elsewhere.
+std::string Member::host() const { return options_.node_rank == 0 ? "127.0.0.1" : options_.master_addr; }
+
 std::string Member::address() const { return fmt::format("{}:{}", options_.master_addr, options_.master_port); }
 
 void Member::add_descriptors(std::vector<pollfd>& events) const {
+  if (is_over_) return;
   if (connection_) events.push_back({connection_->descriptor(), connection_->events(), 0});
   if (connecting_ >= 0) events.push_back({connecting_, POLLOUT, 0});
 }
@@ -40,7 +55,7 @@ void Member::connect() {
   if (connecting_ < 0) {
     if (now - tried_at_ < kBetweenTries) return;
     tried_at_ = now;
-    connecting_ = begin_connecting(options_.master_addr, options_.master_port, tries_++);
+    connecting_ = begin_connecting(host(), options_.master_port, tries_++);
     if (connecting_ < 0) return;
   }
   pollfd event = {connecting_, POLLOUT, 0};
@@ -114,6 +129,7 @@ void Member::on_message(const Json& message) {
   const auto kind = kKinds.find(name);
   if (kind == kKinds.end()) return;  // of a later release
   Order order{kind->second};
+  order.round = message.value("round", int64_t{0});
   if (order.kind == Order::Kind::prepare || order.kind == Order::Kind::start) {
     order.attempt = message.at("attempt").get<int64_t>();
     order.restarts = message.at("restarts").get<int64_t>();
@@ -153,10 +169,12 @@ std::optional<Order> Member::next() {
   if (orders_.empty()) return std::nullopt;
   Order order = std::move(orders_.front());
   orders_.erase(orders_.begin());
+  round_ = std::max(round_, order.round);
   return order;
 }
 
-void Member::report(const Json& message) {
+void Member::report(Json message) {
+  message["round"] = round_;
   if (connection_)
     connection_->send(message);
   else
@@ -164,8 +182,8 @@ void Member::report(const Json& message) {
 }
 
 void Member::report_ready() { report({{"report", "ready"}}); }
-void Member::report_failed(const std::string& summary) { report({{"report", "failed"}, {"text", summary}}); }
+void Member::report_failed(const std::string& summary) { report({{"report", "failed"}, {"text", shortened(summary)}}); }
 void Member::report_ended(bool well) { report({{"report", "ended"}, {"well", well}}); }
-void Member::report_rejected(const std::string& why) { report({{"report", "rejected"}, {"text", why}}); }
+void Member::report_rejected(const std::string& why) { report({{"report", "rejected"}, {"text", shortened(why)}}); }
 
 }  // namespace modular

@@ -19,6 +19,7 @@ struct Order {
   enum class Kind { prepare, start, stop, end, reject, lost };
   Kind kind;
   int64_t attempt = 0, restarts = 0;  // of prepare and start
+  int64_t round = 0;                  // of prepare, start and stop: which reports have to answer
   uint16_t store_port = 0;            // of start: at node 0
   std::string prefix, job;            // of start: of the ranks' keys in the store, and the job's name
   bool well = false;                  // of end: no rank of the job failed
@@ -57,9 +58,10 @@ class Member {
 
  private:
   void connect();
-  void report(const nlohmann::json& message);
+  void report(nlohmann::json message);
   void on_message(const nlohmann::json& message);
   void lose(const std::string& why);
+  std::string host() const;
   std::string address() const;
 
   const LaunchOptions& options_;
@@ -73,6 +75,7 @@ class Member {
   int64_t attempt_ = 0, restarts_ = 0;
   std::vector<Order> orders_;
   std::vector<nlohmann::json> reports_;  // to send once connected
+  int64_t round_ = 0;                    // of the last order that was taken
 };
 
 }  // namespace modular

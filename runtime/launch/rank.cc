@@ -13,6 +13,7 @@
 #include <fstream>
 #include <stdexcept>
 #include <tuple>
+#include <utility>
 
 #include "runtime/files/open_file.h"
 #include "runtime/launch/process.h"
@@ -74,6 +75,7 @@ void Rank::start(const std::vector<std::string>& command, std::vector<std::strin
   }
   pid_ = start_process(command, child_environment(variables), {.output = output, .error = output});
   end_ = end_of(pid_);
+  if (output_ == Output::log_only) close(std::exchange(log_descriptor_, -1));
   if (output_ == Output::prefixed) {
     close(pipe_ends[1]);
     output_pipe_ = pipe_ends[0];
@@ -98,8 +100,8 @@ void Rank::show_output() {
   if (!closed) return;
   if (!unfinished_line_.empty()) print_to(stdout, "[{}] {}\n", number_, unfinished_line_);
   unfinished_line_.clear();
-  close(output_pipe_);
-  output_pipe_ = -1;
+  close(std::exchange(output_pipe_, -1));
+  close(std::exchange(log_descriptor_, -1));
 }
 
 void Rank::signal(int number) const {
@@ -133,12 +135,13 @@ void Rank::look(std::chrono::milliseconds elapsed) {
     stopped_for_ += elapsed;
   }
   const Heartbeat heartbeat = read_heartbeat(status_file_.string());
-  silent_for_ = heartbeat.beats == beats_ ? silent_for_ + elapsed : std::chrono::milliseconds(0);
+  const bool is_still = heartbeat.frozen_after.count() > 0 && heartbeat.beats == beats_ && !is_traced(pid_);
+  silent_for_ = is_still ? silent_for_ + elapsed : std::chrono::milliseconds(0);
   beats_ = heartbeat.beats;
-  const bool is_silent = heartbeat.frozen_after.count() > 0 && silent_for_ >= heartbeat.frozen_after;
+  const bool is_silent = is_still && silent_for_ >= heartbeat.frozen_after;
   if (is_stopped_ && stopped_for_ >= kStopped)
     frozen_ = "its process is stopped, as by SIGSTOP";
-  else if (is_silent && !is_traced(pid_))
+  else if (is_silent)
     frozen_ = fmt::format(
         "its process has shown no sign of life for {} s (parallel.frozen_seconds): its machine swaps, "
         "or waits for a device",

@@ -10,6 +10,9 @@
 #include <optional>
 #include <stdexcept>
 #include <thread>
+#include <utility>
+
+#include "runtime/mesh/print.h"
 
 namespace modular {
 namespace {
@@ -20,7 +23,9 @@ using std::chrono::milliseconds;
 
 const std::string kSettings = "settings of rank 0", kDifference = "settings differ", kRejected = "rejected rank",
                   kMet = "met", kHeard = "heard of a rejected rank";
-constexpr milliseconds kLongestPause(100);  // between two looks
+constexpr milliseconds kLongestPause(100);           // between two looks; longer where many ranks look
+constexpr auto kLongWait = std::chrono::seconds(5);  // which is reported
+constexpr auto kHearing = std::chrono::seconds(5);
 constexpr auto kReport = std::chrono::seconds(20);
 
 std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
@@ -34,28 +39,49 @@ std::optional<std::string> value_of(const Store& store, const std::string& key) 
 
 std::string here(int64_t rank) { return fmt::format("rank {} is here", rank); }
 
+/// Whether the store ends with this rank, or with the launcher of its machine, which ends after it.
+bool keeps_store(const Environment& environment) {
+  const bool is_on_first_machine = environment.rank == environment.local_rank;
+  return environment.store_prefix.empty() &&
+         (environment.launcher_hosts_store ? is_on_first_machine : environment.rank == 0);
+}
+
+/// Counts this rank among those that know how the meeting ended. One that keeps the store waits for the others.
+void leave(const Store& store, const Environment& environment, milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
+  store->add(kHeard, 1);
+  while (keeps_store(environment) && store->add(kHeard, 0) < environment.world_size && Clock::now() < deadline)
+    std::this_thread::sleep_for(kLongestPause);
+}
+
 /// Throws where a rank was rejected.
-void check_rejected(const Store& store) {
+void check_rejected(const Store& store, const Environment& environment) {
   const auto why = value_of(store, kRejected);
   if (!why) return;
-  store->add(kHeard, 1);
+  leave(store, environment, kHearing);
   throw std::runtime_error(*why);
 }
 
-/// Waits for `key`. Throws where a rank is rejected meanwhile, or naming the ranks that have not come.
+/// Waits for `key`. Throws if a rank is rejected, or naming the ranks that have not come.
 void await(const Store& store, const Environment& environment, const std::string& key, milliseconds timeout) {
-  const auto deadline = Clock::now() + timeout;
-  // c10d's own wait reports each second on the terminal, and hears of nothing else.
-  for (milliseconds pause(1); !store->check({key}); pause = std::min(2 * pause, kLongestPause)) {
-    check_rejected(store);
-    std::this_thread::sleep_for(pause);
-    if (Clock::now() < deadline) continue;
-    std::vector<int64_t> missing;
+  const auto begin = Clock::now(), deadline = begin + timeout;
+  bool is_reported = environment.rank != 0;
+  const auto missing = [&] {
+    std::vector<int64_t> ranks;
     for (int64_t rank = 0; rank < environment.world_size; ++rank)
-      if (!store->check({here(rank)})) missing.push_back(rank);
-    throw std::runtime_error(fmt::format("rank {} has waited {} s for rank{} {} to join the job", environment.rank,
-                                         std::chrono::ceil<std::chrono::seconds>(timeout).count(),
-                                         missing.size() == 1 ? "" : "s", fmt::join(missing, ", ")));
+      if (!store->check({here(rank)})) ranks.push_back(rank);
+    return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+  };
+  // c10d's own wait reports each second on the terminal, and hears of nothing else.
+  const milliseconds longest = std::max(kLongestPause, milliseconds(environment.world_size));
+  for (milliseconds pause(1); !store->check({key}); pause = std::min(2 * pause, longest)) {
+    check_rejected(store, environment);
+    std::this_thread::sleep_for(pause);
+    if (Clock::now() - begin > kLongWait && !std::exchange(is_reported, true))
+      print_to(stderr, "rank 0 waits for {} to join the job\n", missing());
+    if (Clock::now() < deadline) continue;
+    throw std::runtime_error(fmt::format("rank {} has waited {} s for {} to join the job", environment.rank,
+                                         std::chrono::ceil<std::chrono::seconds>(timeout).count(), missing()));
   }
 }
 
@@ -104,7 +130,10 @@ void agree(const Store& store, const Environment& environment, const ResolvedSet
       if (!sentence.empty()) store->compareSet(kDifference, {}, bytes_of(sentence));
     }
     await(store, environment, arrive(store, kMet, environment.world_size), timeout);
-    if (const auto sentence = value_of(store, kDifference)) throw std::runtime_error(*sentence);
+    if (const auto sentence = value_of(store, kDifference)) {
+      leave(store, environment, kHearing);
+      throw std::runtime_error(*sentence);
+    }
   } catch (const c10::Error& error) {
     throw std::runtime_error(fmt::format("rank {} has lost the job's store at {}:{}: {}", environment.rank,
                                          environment.master_addr, environment.master_port,
@@ -117,11 +146,7 @@ void report_rejected_rank(const Environment& environment, const std::string& why
     const Store store = connect_store(environment, kReport);
     const std::string sentence = fmt::format("rank {} ({}): {}", environment.rank, host_name(), why);
     store->compareSet(kRejected, {}, bytes_of(sentence));
-    const bool hosts = environment.rank == 0 && !environment.launcher_hosts_store;
-    if (!hosts) store->add(kHeard, 1);
-    const auto deadline = Clock::now() + kReport;
-    while (hosts && store->add(kHeard, 0) < environment.world_size - 1 && Clock::now() < deadline)
-      std::this_thread::sleep_for(kLongestPause);
+    leave(store, environment, kReport);
   } catch (const std::exception&) {
     return;  // no rank waits where there is no store
   }

@@ -15,7 +15,7 @@ struct Environment {
   std::string master_addr = "127.0.0.1";
   uint16_t master_port = 0;
   bool launcher_hosts_store = false;  // torchrun's agent and modrun's launcher do; otherwise rank 0 hosts it
-  int64_t attempt = 0;  // how often the launcher restarted the job: each attempt has its own keys in the store
+  int64_t attempt = 0;       // how often the launcher restarted the job: each attempt has its own keys in the store
   std::string store_prefix;  // of the job's keys in the store: modrun's launcher makes one that others cannot guess
 
   /// Whether all ranks of the job are on one machine.

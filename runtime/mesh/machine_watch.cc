@@ -27,6 +27,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr auto kBetweenBeats = milliseconds(500);
+constexpr auto kLongestLook = seconds(1);
 constexpr auto kSilence = milliseconds(2500);  // after which a machine is reported
 constexpr auto kGone = seconds(15);            // after which it ends the job, and at once where a collective has failed
 constexpr auto kVerdict = milliseconds(4500);  // for silent_machine()
@@ -47,22 +48,34 @@ struct MachineWatch::State {
   OnLost on_lost;
   pid_t launcher = getppid();
   std::atomic<bool> over = false;
+  std::atomic<milliseconds> awake = milliseconds(0);  // for which this process has run: a whole job may be suspended
 
   std::mutex mutex;  // of what follows
   std::condition_variable changed;
-  bool has_left = false;                      // the store knows, or is gone
-  std::string silent;                         // the machine, as a phrase; empty while all show signs of life
-  Clock::time_point silent_since;             // when that began, or would have begun
-  Clock::time_point answered = Clock::now();  // when the store last answered
+  bool has_left = false;      // the store knows, or is gone
+  std::string silent;         // the machine, as a phrase; empty while all show signs of life
+  milliseconds silent_since;  // awake at the time
+  milliseconds answered;      // awake when the store last answered
 
-  void set_silent(const std::string& machine, Clock::time_point since) {
+  void set_silent(const std::string& machine, milliseconds since) {
     const std::lock_guard lock(mutex);
     if (machine == silent) return;
-    if (!over && !machine.empty() && environment.local_rank == 0 && Clock::now() - since < kGone)
-      print_to(stderr, "rank {}: {} has shown no sign of life for {:.0f} s; it counts as gone after {} s\n",
-               environment.rank, machine, std::chrono::duration<double>(Clock::now() - since).count(), kGone.count());
+    const milliseconds already = awake.load() - since;
+    if (!over && !machine.empty() && environment.local_rank == 0 && already < kGone)
+      print_to(stderr, "rank {}: {} has shown no sign of life for {} s; it counts as gone after {} s\n",
+               environment.rank, machine, std::chrono::round<seconds>(already).count(), kGone.count());
     silent = machine;
     silent_since = since;
+  }
+
+  bool is_silent() {
+    const std::lock_guard lock(mutex);
+    return !silent.empty();
+  }
+
+  milliseconds last_answer() {
+    const std::lock_guard lock(mutex);
+    return answered;
   }
 
   std::string store_machine() const {
@@ -85,7 +98,7 @@ struct MachineWatch::State {
   struct Seen {
     std::string name;
     std::vector<uint8_t> beat;
-    Clock::time_point changed = Clock::now();
+    milliseconds changed;
   };
   std::map<int64_t, Seen> machines;  // on rank 0, of its thread alone
 };
@@ -97,24 +110,23 @@ std::weak_ptr<MachineWatch::State> watched;
 
 void MachineWatch::State::look_at_machines(c10d::Store& store) {
   const int64_t count = store.add(kMachines, 0);
-  std::vector<std::string> keys;
-  for (int64_t machine = 1; machine <= count; ++machine) keys.push_back(beat_key(machine));
-  if (!store.check(keys)) return;  // one has just come
-  const auto beats = store.multiGet(keys);
+  const milliseconds now = awake;
   const Seen* oldest = nullptr;
   for (int64_t machine = 1; machine <= count; ++machine) {
-    Seen& seen = machines[machine];
-    if (seen.name.empty()) seen.name = text_of(store.get(name_key(machine)));
-    if (const auto& beat = beats[static_cast<size_t>(machine - 1)]; beat != seen.beat) {
+    if (!store.check({beat_key(machine)})) continue;  // it has just come
+    auto [place, is_new] = machines.try_emplace(machine);
+    Seen& seen = place->second;
+    if (is_new) seen.name = text_of(store.get(name_key(machine)));
+    if (const auto beat = store.get(beat_key(machine)); is_new || beat != seen.beat) {
       seen.beat = beat;
-      seen.changed = Clock::now();
+      seen.changed = now;
     }
     const bool has_left = text_of(seen.beat) == kLeft;
     if (!has_left && (!oldest || seen.changed < oldest->changed)) oldest = &seen;
   }
-  const bool is_silent = oldest && Clock::now() - oldest->changed > kSilence;
-  set_silent(is_silent ? oldest->name : "", oldest ? oldest->changed : Clock::now());
+  const bool is_silent = oldest && now - oldest->changed > kSilence;
   const std::string found = is_silent ? oldest->name : "";
+  set_silent(found, is_silent ? oldest->changed : now);
   store.set(kSilent, std::vector<uint8_t>(found.begin(), found.end()));
 }
 
@@ -138,15 +150,15 @@ void MachineWatch::State::beat() {
         look_at_machines(*store);
       } else if (store->check({kSilent})) {
         const std::string found = text_of(store->get(kSilent));
-        set_silent(found, Clock::now() - kSilence);
+        set_silent(found, awake.load() - kSilence);
       }
       const std::lock_guard lock(mutex);
-      answered = Clock::now();
+      answered = awake;
     }
     if (machine) store->set(beat_key(*machine), std::vector<uint8_t>(kLeft.begin(), kLeft.end()));
   } catch (const std::exception&) {
-    // The connection is closed: there is nothing to wait for.
-    if (!over) set_silent(store_machine(), Clock::now() - kGone);
+    // The connection is closed: there is nothing to wait for. Rank 0 may have ended because of another machine.
+    if (!over && !is_silent()) set_silent(store_machine(), awake.load() - kGone);
   }
   const std::lock_guard lock(mutex);
   has_left = true;
@@ -154,17 +166,20 @@ void MachineWatch::State::beat() {
 }
 
 void MachineWatch::State::judge() {
-  for (; !over; sleep()) {
+  for (auto looked = Clock::now(); !over; sleep()) {
+    const auto elapsed = std::chrono::duration_cast<milliseconds>(Clock::now() - looked);
+    looked = Clock::now();
+    awake = awake.load() + std::min<milliseconds>(elapsed, kLongestLook);
     if (getppid() != launcher) {
-      if (!over) on_lost("the launcher of this machine's ranks has ended without a word");
+      if (!over) on_lost("the launcher of this machine's ranks has ended without reporting why");
       return;
     }
+    if (const milliseconds last = last_answer(); awake.load() - last > kSilence && !is_silent())
+      set_silent(store_machine(), last);
     std::string lost;
     {
       const std::lock_guard lock(mutex);
-      const auto unanswered = Clock::now() - answered;
-      if (unanswered > kGone) lost = store_machine();
-      if (!silent.empty() && Clock::now() - silent_since > kGone) lost = silent;
+      if (!silent.empty() && awake.load() - silent_since >= kGone) lost = silent;
     }
     if (lost.empty() || over) continue;
     on_lost(fmt::format("{} is gone", lost));
@@ -177,6 +192,7 @@ std::unique_ptr<MachineWatch> MachineWatch::start(const Environment& environment
   auto state = std::make_shared<State>();
   state->environment = environment;
   state->on_lost = std::move(on_lost);
+  state->silent_since = state->answered = milliseconds(0);
   {
     const std::lock_guard lock(watched_mutex);
     watched = state;
@@ -209,7 +225,8 @@ std::string silent_machine() {
     std::this_thread::sleep_for(milliseconds(100));
     const std::lock_guard lock(state->mutex);
     found = state->silent;
-    if (found.empty() && Clock::now() - state->answered > kSilence + kBetweenBeats) found = state->store_machine();
+    if (found.empty() && state->awake.load() - state->answered > kSilence + kBetweenBeats)
+      found = state->store_machine();
   }
   // The others are to read it from the store, which may end with this rank.
   if (!found.empty() && state->environment.rank == 0) std::this_thread::sleep_for(2 * kBetweenBeats);

@@ -75,6 +75,7 @@ void begin_heartbeat(std::chrono::seconds frozen_after) {
   static std::atomic<bool> has_begun = false;
   const char* file = std::getenv("MODULAR_STATUS_FILE");
   if (!file || !*file || has_begun.exchange(true)) return;
+  page()->beats.fetch_add(1);
   page()->frozen_after = static_cast<uint64_t>(frozen_after.count());
   sigset_t all, before;
   sigfillset(&all);

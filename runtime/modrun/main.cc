@@ -26,7 +26,7 @@
 namespace modular {
 namespace {
 
-constexpr int kRefused = 2;
+constexpr int kRejected = 2;
 
 /// What one process does; nothing where the command runs on ranks.
 std::function<int()> local_command(const Arguments& arguments, const LaunchOptions& launch, int64_t world_size) {
@@ -55,7 +55,16 @@ PreparedCommand prepare(const Arguments& arguments, const Environment& place) {
   return commands.at(arguments.command)(arguments, place);
 }
 
-int refuse(const std::string& sentence, const LaunchCommandLine& launch, const Environment& environment) {
+/// All that happens before a rank runs, in a try block that must be left before one does (see run_rank).
+struct Start {
+  int status = 0;
+  LaunchCommandLine launch;
+  Environment environment;
+  PreparedCommand command;  // run is empty where nothing is left to do
+  bool is_awaited = false;  // by the other ranks of the job
+};
+
+int reject(const std::string& sentence, const Start& start) {
   // Under torchrun all ranks find the same: one of them says it. Where another one finds more, its launcher does.
   const char* local_rank = std::getenv("LOCAL_RANK");
   const char* const file = std::getenv("TORCHELASTIC_ERROR_FILE");
@@ -63,19 +72,14 @@ int refuse(const std::string& sentence, const LaunchCommandLine& launch, const E
     print_to(stderr, "modrun: {}\n", sentence);
   else if (file && *file)
     write_failure(file, {.message = sentence, .phase = "checking the run"});
-  if (launch.needs_launcher()) report_rejection(launch.options, sentence);
-  if (const auto& rank = environment; rank.world_size > 1 && rank.store_prefix.empty())
-    report_rejected_rank(rank, sentence);
-  return kRefused;
+  if (!start.is_awaited) return kRejected;
+  const Environment& environment = start.environment;
+  if (start.launch.needs_launcher())
+    report_rejection(start.launch.options, sentence);
+  else if (environment.world_size > 1 && environment.store_prefix.empty())
+    report_rejected_rank(environment, sentence);
+  return kRejected;
 }
-
-/// All that happens before a rank runs, in a try block that must be left before one does (see run_rank).
-struct Start {
-  int status = 0;
-  LaunchCommandLine launch;
-  Environment environment;
-  PreparedCommand command;  // run is empty where nothing is left to do
-};
 
 Start start(const std::vector<std::string>& words) {
   Start result;
@@ -103,7 +107,9 @@ Start start(const std::vector<std::string>& words) {
     }
     // ATen keeps what it finds at its first look for a GPU, and preparing looks: the library comes before.
     if (!launches) gpu_count();
+    result.is_awaited = true;
     result.command = prepare(arguments, place);
+    result.command.options.settings.insert(result.command.options.settings.begin(), {"the command", arguments.command});
     // A rank of our own launcher need not say or ask this again, and must not: rank 0 may have begun to write.
     if (result.environment.rank == 0 && !std::getenv("MODULAR_LAUNCHED")) {
       // Of several machines, one that comes back joins a job whose ranks have begun to write: the launcher knows.
@@ -112,17 +118,17 @@ Start start(const std::vector<std::string>& words) {
       if (!result.command.note.empty()) print_result("{}\n", result.command.note);
     }
   } catch (const c10::Error& error) {
-    result.status = refuse(error.what_without_backtrace(), result.launch, result.environment);
+    result.status = reject(error.what_without_backtrace(), result);
   } catch (const std::filesystem::filesystem_error& error) {
-    result.status = refuse(sentence_of(error), result.launch, result.environment);
+    result.status = reject(sentence_of(error), result);
   } catch (const std::exception& error) {
-    result.status = refuse(error.what(), result.launch, result.environment);
+    result.status = reject(error.what(), result);
   }
   return result;
 }
 
 int run(const std::vector<std::string>& words) {
-  auto [status, launch_line, environment, command] = start(words);
+  auto [status, launch_line, environment, command, is_awaited] = start(words);
   if (status != 0 || !command.run) return status;
   if (launch_line.needs_launcher()) {
     setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);

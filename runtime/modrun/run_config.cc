@@ -23,6 +23,15 @@ void note_untrusted(const RunConfig& config) {
     if (key != "parallel.backend") print_to(stderr, "{}\n", sentence);  // which is an error where it is used
 }
 
+/// Whether modrun itself wrote the config into a run's or a search's folder, which somebody else may have made.
+bool is_stored(const fs::path& file) {
+  const auto has = [&](const char* name) { return is_there(fs::path(file).replace_filename(name)); };
+  if (file.filename() == "config.toml")
+    return has("data.manifest") || has("checkpoints") || has("metrics.jsonl") || has("run.lock") || has("run.job");
+  const bool is_of_front = file.parent_path().filename() == "pareto" && has("../trials.jsonl");
+  return (file.filename() == "best.toml" && has("trials.jsonl")) || is_of_front;
+}
+
 }  // namespace
 
 bool is_run_folder(const Arguments& arguments) {
@@ -44,7 +53,7 @@ RunConfig read_config_of(const Arguments& arguments) {
     settings.insert(settings.begin(), "train.dir=" + folder.string());
   }
   if (!arguments.checkpoint.empty()) settings.push_back("model.checkpoint=" + arguments.checkpoint.string());
-  const bool is_trusted = !is_of_run || arguments.trust_folder;
+  const bool is_trusted = arguments.trust_folder || !(is_of_run || is_stored(file));
   RunConfig config = read_run_config(file, settings, is_trusted ? ConfigSource::user : ConfigSource::run_folder);
   note_untrusted(config);
   return config;

@@ -12,9 +12,8 @@ namespace modular {
 bool is_run_folder(const Arguments& arguments);
 
 /// Reads arguments.config and arguments.settings. For a folder that is its config.toml, with train.dir the folder
-/// itself; the programs and
-/// libraries that it names are taken where arguments.trust_folder says so, and else named in a note. Throws
-/// ConfigError.
+/// itself. The programs and libraries that it names, or a config that modrun stored in the folder of a run or a search,
+/// are taken only with arguments.trust_folder, and otherwise named in a note. Throws ConfigError.
 RunConfig read_config_of(const Arguments& arguments);
 
 /// For a command on a trained model: unless --checkpoint names weights, sets model.checkpoint to the run's newest

@@ -47,11 +47,14 @@ nlohmann::json beginning(const RunConfig& config) {
 void check_wandb(const RunConfig& config) {
   if (config.metrics.wandb.empty()) return;
   // wandb would take the server from it to which it sends the user's key.
-  if (const fs::path settings = wandb_files(config) / "settings"; is_there(settings))
+  const fs::path folder = config.train.dir;
+  for (const fs::path& settings : {wandb_files(config) / "settings", folder / ".wandb"}) {
+    if (!is_there(settings)) continue;
     throw ConfigError(
         fmt::format("{} is there, which names settings of Weights & Biases: remove it, and set what you want "
                     "by the environment (WANDB_BASE_URL, say)",
                     settings.string()));
+  }
   try {
     PythonHelper(config.metrics.python, kProgram).ask(nlohmann::json::object());
   } catch (const std::runtime_error& error) {

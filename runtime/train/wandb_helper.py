@@ -32,6 +32,10 @@ def native(text):
 
 
 def import_wandb():
+    # wandb takes settings, the server's address among them, from the working directory, and runs git there.
+    if folder := os.environ.get("WANDB_DIR"):
+        os.environ["WANDB_DIR"] = os.path.abspath(folder)
+    os.chdir("/")
     try:
         import wandb
     except ImportError as error:

@@ -33,11 +33,11 @@ from disturb import MARK, Case, Program, Tool, Wrong, environment_of, where
 
 SHAPES = {"2x1": (2, 1), "3x1": (3, 1), "2x2": (2, 2), "3x2": (3, 2)}  # machines, ranks of each
 KINDS = [kind.split("/") for kind in """
-    loopback/modrun/kill namespaces/modrun/cut loopback/modrun/rejected namespaces/modrun/kill loopback/torchrun/kill namespaces/modrun/settings
+    loopback/modrun/kill namespaces/modrun/cut loopback/modrun/rejected loopback/torchrun/kill namespaces/modrun/kill namespaces/modrun/settings
     loopback/modrun/kill namespaces/modrun/rejected loopback/torchrun/rejected namespaces/torchrun/cut loopback/modrun/settings
     loopback/modrun/kill loopback/torchrun/settings namespaces/torchrun/kill""".split()]  # in this order, again and again
 UP, DOWN = "master hub up", ["down", "nomaster"]  # states of a machine's port at the hub
-LOST, JOIN, REJOIN = 6, 7, 30  # seconds: --node-timeout, --join-timeout, --rejoin-timeout
+LOST, JOIN, REJOIN = 5, 7, 30  # seconds: --node-timeout, --join-timeout, --rejoin-timeout
 NAMED_WITHIN, ENDED_WITHIN, REJECTED_WITHIN = 5.0, 30.0, 15.0  # seconds, on a machine that has other work
 OTHER_SETTINGS = ["optim.lr=2e-3", "train.steps=41", "train.seed=7", "model.config.n_layer=5", "checkpoint.every=9", "data.paths=['other']"]
 
@@ -145,13 +145,13 @@ class Job(Case):
         return rf"({self.hosts[node]} \(rank{f' {first}' if first == last else f's {first} to {last}'}\){store}) ({signs})"
 
     def expect_named(self, victim, read):
-        """The others name the machine in time. `read` says how much of each output came before. A machine whose ranks are done need not."""
+        """The others name the machine in time. `read` says what of each output is of earlier losses. A machine whose ranks are done need not."""
         lost = self.names(victim, "is gone|has not answered|has shown no sign of life") + rf"|^modrun: waiting for nodes? ([\d, ]+, )?{victim}\b"
         pattern, silent = re.compile(lost + "|^modrun: cannot reach node 0's launcher" * (victim == 0), re.MULTILINE), self.others(victim)
-        deadline = time.monotonic() + NAMED_WITHIN
-        while silent := [node for node in silent if not pattern.search(self.nodes[node].output()[read.get(node, 0):])]:
-            if self.has_ended(silent) or time.monotonic() > deadline:
-                break
+        is_over, deadline = False, time.monotonic() + NAMED_WITHIN
+        while silent and not is_over:
+            is_over = self.has_ended(silent) or time.monotonic() > deadline
+            silent = [node for node in silent if not pattern.search(self.nodes[node].output()[read.get(node, 0):])]
             time.sleep(0.05)
         if silent and not (self.is_done() and not any(self.nodes[node].ranks() for node in silent)):
             raise Wrong(f"nodes {silent} do not name node {victim} within {NAMED_WITHIN:.0f} s, or end without doing so")
@@ -172,9 +172,9 @@ class Job(Case):
 
 
 def lose(job, rng, whole, cause, victim):
-    """Loses one machine of a job; where that may restart, perhaps another one later."""
+    """Loses a machine of a job, and perhaps another one after a restart."""
     begin, of_torchrun = job.begin(rng), job.launcher == "torchrun"
-    for _ in range(rng.randint(1, 2) if job.restarts else 1):
+    for _ in range(rng.randint(1, 2) if job.restarts and cause == "kill" else 1):
         if of_torchrun:  # its own start does not count
             job.advance()
             while not job.has_ended(job.nodes) and not all(len(program.ranks()) == job.ranks for program in job.nodes.values()):
@@ -187,8 +187,8 @@ def lose(job, rng, whole, cause, victim):
             break
         files = [pathlib.Path(f"/proc/{rank}/fd").glob("*") for program in job.nodes.values() for rank in program.ranks().values()]
         joined = all(sum("/socket:" in os.path.realpath(file) for file in of_rank) > 1 for of_rank in files)  # to the store, twice
-        read, since, at = {node: len(program.output()) for node, program in job.nodes.items()}, time.monotonic(), where(job)
-        began = any(program.ranks() for program in job.nodes.values())
+        read = {node: max(0, program.output().rfind("starting the ranks again")) for node, program in job.nodes.items()}
+        since, at, began = time.monotonic(), where(job), any(program.ranks() for program in job.nodes.values())
         job.tool.say(f"{cause} of node {victim} {at}")
         job.lost.add(victim)
         job.kill(victim) if cause == "kill" else job.network.ip(f"{job.network.port}{victim} {rng.choice(DOWN)}")
@@ -197,10 +197,9 @@ def lose(job, rng, whole, cause, victim):
             return job.tool.count("before all ranks have joined, for which the others wait")
         job.tool.count(at)
         job.expect_named(victim, read)
-        if of_torchrun and job.is_done():
-            return None  # its agents wait for each other at their end
         if not job.restarts:
-            if 0 in job.statuses(job.nodes, since + ENDED_WITHIN).values() and not job.is_done():
+            agents_wait = of_torchrun and job.is_done()  # for each other, at their end
+            if not agents_wait and 0 in job.statuses(job.nodes, since + ENDED_WITHIN).values() and not job.is_done():
                 raise Wrong("a machine ends with status 0, and the run is not done")
             return None
         if cause == "cut":
@@ -302,7 +301,7 @@ def main():
             place, launcher, cause = kinds[number % len(kinds)]
             rng = random.Random(f"{arguments.seed}/{place}/{launcher}/{cause}/{number}")
             shape, restarts = rng.choice(arguments.shapes.split(",")), rng.choice([0, 3]) * (launcher == "modrun" and CAUSES[cause] is lose)
-            victim, whole = number // len(kinds) % SHAPES[shape][0], undisturbed(tool, shape)
+            victim, whole = (number + number // len(kinds)) % SHAPES[shape][0], undisturbed(tool, shape)
             job = Job(tool, shape, folder / f"case-{number}", launcher, network if place == "namespaces" else None, restarts)
             name = f"case {number}, {place}, {launcher}, {restarts} restarts, {shape}, {cause} of node {victim}"
             tool.say(name)

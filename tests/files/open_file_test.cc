@@ -126,6 +126,15 @@ TEST_F(OpenFiles, WhatIsNotRegularIsNamedAndNotWaitedFor) {
   EXPECT_THAT(read_error(link("zero", "/dev/zero"), Links::followed), HasSubstr("zero is a device"));
 }
 
+TEST_F(OpenFiles, AFileWithAnotherNameIsNotWritten) {
+  const fs::path file = folder_.write("run/run.lock", "outside");
+  fs::create_hard_link(file, path("other"));
+  const std::string error = message_of<std::runtime_error>([&] { open_to_write(file, O_CREAT | O_TRUNC); });
+  EXPECT_THAT(error, HasSubstr("has 2 names (hard links)"));
+  EXPECT_EQ(read_file(path("other")), "outside");
+  EXPECT_EQ(read_file(file), "outside");
+}
+
 TEST_F(OpenFiles, FilesOfTheUsersOwnMayBeLinks) {
   const fs::path data = link("data.txt", secret_);
   EXPECT_EQ(read_file(data, kMostTextBytes, Links::followed), "secret");

@@ -116,7 +116,8 @@ TEST_F(NodesTest, ALauncherThatIsKilledIsNamedByAllOthersWhicheverItIs) {
       EXPECT_NE(ended.status, 0);
       if (rank == victim) continue;
       EXPECT_TRUE(has(ended, fmt::format("modrun: node {} (", victim))) << ended.output;
-      EXPECT_TRUE(has(ended, " is gone: its launcher ended without a word; the job was stopped")) << ended.output;
+      EXPECT_TRUE(has(ended, " is gone: its launcher ended without reporting why; the job was stopped"))
+          << ended.output;
     }
   }
 }
@@ -201,6 +202,49 @@ TEST_F(NodesTest, ALauncherThatIsInterruptedBeforeAllHaveJoinedEndsTheOthers) {
   const Ended ended = end(first);
   EXPECT_EQ(ended.status, 2);
   EXPECT_TRUE(has(ended, "was stopped by SIGINT")) << ended.output;
+}
+
+TEST_F(NodesTest, ALauncherThatIsInterruptedWhileItsRanksDoNotSaveEndsTheOthers) {
+  nodes_ = 3;
+  std::vector<Started> launchers;
+  for (int rank = 0; rank < 3; ++rank) launchers.push_back(node(rank, "hang", "-1"));
+  await_output(launchers[0], "is up");
+  kill(launchers[1].pid, SIGTERM);
+  for (size_t rank = 0; rank < 3; ++rank) {
+    const Ended ended = end(launchers[rank]);
+    EXPECT_NE(ended.status, 0);
+    EXPECT_LT(ended.seconds, 30.0);
+    if (rank != 1) {
+      EXPECT_TRUE(has(ended, "modrun: node 1 (")) << ended.output;
+    }
+  }
+}
+
+TEST_F(NodesTest, AMachineThatIsLostWhileRanksSaveAfterASignalIsNamed) {
+  nodes_ = 3;
+  std::vector<Started> launchers;
+  for (int rank = 0; rank < 3; ++rank) launchers.push_back(node(rank, "ignore-term", "-1"));
+  await_output(launchers[0], "ignores it");
+  kill(launchers[1].pid, SIGTERM);
+  await_output(launchers[1], "passed on");
+  kill(launchers[2].pid, SIGKILL);
+  for (size_t rank = 0; rank < 3; ++rank) {
+    const Ended ended = end(launchers[rank]);
+    EXPECT_NE(ended.status, 0);
+    EXPECT_LT(ended.seconds, 30.0);
+    if (rank != 2) {
+      EXPECT_TRUE(has(ended, "modrun: node 2 (")) << ended.output;
+    }
+  }
+}
+
+TEST_F(NodesTest, AMachineWithoutAFolderForLogsEndsTheOthersWithItsSentence) {
+  const Started first = node(0, "work", "0"), second = node(1, "work", "0", {"--log-dir", "/proc/none"});
+  for (const Started& launcher : {first, second}) {
+    const Ended ended = end(launcher);
+    EXPECT_EQ(ended.status, 2);
+    EXPECT_TRUE(has(ended, "the logs' folder cannot be made: /proc/none")) << ended.output;
+  }
 }
 
 TEST_F(NodesTest, StrangersAtTheMasterPortChangeNothing) {

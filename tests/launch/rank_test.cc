@@ -57,6 +57,13 @@ TEST_F(FrozenRankTest, NeverBeforeItBeatsOrWhereTheSettingIsZero) {
   EXPECT_FALSE(rank_.frozen());
 }
 
+TEST_F(FrozenRankTest, NotForTheTimeBeforeItsFirstBeat) {
+  for (int look = 0; look < 100; ++look) rank_.look(milliseconds(1000));
+  write_status(1, 5);
+  rank_.look(milliseconds(500));
+  EXPECT_FALSE(rank_.frozen());
+}
+
 TEST_F(FrozenRankTest, NotForTheTimeInWhichTheLauncherItselfWasStopped) {
   write_status(7, 5);
   rank_.look(milliseconds(500));

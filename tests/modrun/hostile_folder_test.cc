@@ -207,6 +207,19 @@ TEST_F(HostileFolder, FoldersThatAreLinksAreErrorsThatNameThem) {
     }
 }
 
+TEST_F(HostileFolder, ACheckpointThatIsListedByAPathIsAnError) {
+  const fs::path outside = folder_.path() / "outside";
+  fs::create_directories(outside);
+  fs::copy(run_folder("whole") / "checkpoints", outside, fs::copy_options::recursive);
+  const std::string name = bytes_of(outside / "latest").substr(0, 13);
+  for (const std::string& listed : {"../../../outside/" + name, (outside / name).string(), "./" + name}) {
+    folder_.write("runs/whole/checkpoints/latest", listed + "\n");
+    const Finished ended = modrun({"eval", run_folder("whole").string()});
+    EXPECT_NE(ended.status, 0) << listed;
+    EXPECT_THAT(ended.output, HasSubstr("which is not there")) << listed;
+  }
+}
+
 TEST_F(HostileFolder, TheLinkToTheBestCheckpointLeadsToOneNextToIt) {
   copy_run();
   EXPECT_EQ(expect_contained("best").status, 0);

@@ -45,6 +45,24 @@ class TrustFolder : public ModrunTest {
   fs::path program_;
 };
 
+TEST_F(TrustFolder, AConfigThatModrunStoredIsAFoldersAlsoWithoutItsManifest) {
+  name_in_folder("metrics", "python", program_.string());
+  name_in_folder("metrics", "wandb", "project");
+  const std::string config = bytes_of(run_folder("run") / "config.toml");
+  fs::remove(run_folder("run") / "data.manifest");
+  folder_.write("study/trials.jsonl", "");
+  folder_.write("study/best.toml", config);
+  folder_.write("study/pareto/0001.toml", config);
+  for (const fs::path& stored : {run_folder("run") / "config.toml", folder_.path() / "study/best.toml",
+                                 folder_.path() / "study/pareto/0001.toml"}) {
+    modrun({"train", stored.string(), "--set", "train.dir=" + run_folder("other").string(), "--overwrite"});
+    EXPECT_FALSE(fs::exists(executed())) << stored;
+  }
+  modrun({"train", (folder_.path() / "study/best.toml").string(), "--trust-folder", "--set",
+          "train.dir=" + run_folder("other").string(), "--overwrite"});
+  EXPECT_TRUE(fs::exists(executed()));
+}
+
 TEST_F(TrustFolder, NoCommandRunsWhatTheFolderNames) {
   for (const auto& [section, key] : {std::pair("sample", "python"), {"metrics", "python"}, {"parallel", "backend"}})
     name_in_folder(section, key, program_.string());
