@@ -131,9 +131,8 @@ void Coordinator::on_hello(Peer& peer, const Json& hello) {
     if (is_waiting) {
       heard_.insert(node);
       reject_all(why);
-    } else {
-      reject(peer, why);
     }
+    reject(peer, why);
   };
   for (const auto& [flag, key, ours] : {std::tuple("--nnodes", "nodes", options_.nodes),
                                         std::tuple("--nproc-per-node", "ranks", options_.ranks_per_node),
@@ -315,7 +314,8 @@ void Coordinator::finish(bool well) {
 
 void Coordinator::reject_all(const std::string& why) {
   for (Peer& peer : peers_) {
-    if (peer.node) heard_.insert(*peer.node);
+    if (!peer.node) continue;  // it hears with its hello
+    heard_.insert(*peer.node);
     reject(peer, why);
   }
   rejection_ = why;

@@ -122,15 +122,18 @@ TEST_F(NodesTest, ALauncherThatIsKilledIsNamedByAllOthersWhicheverItIs) {
   }
 }
 
-TEST_F(NodesTest, AMachineThatIsLostBeforeTheOthersHaveJoinedIsNamed) {
+TEST_F(NodesTest, AMachineThatIsLostBeforeAllHaveJoinedIsNamedByTheOthersAndByThoseThatComeLater) {
   nodes_ = 3;
   const Started first = node(0, "work", "0"), second = node(1, "work", "0");
   await_output(first, "waiting for node 2 of 3");
   kill(second.pid, SIGKILL);
-  const Ended ended = end(first);
+  await_output(first, "modrun: node 1 (");
+  const Ended late = end(node(2, "work", "0")), ended = end(first);
   end(second);
   EXPECT_EQ(ended.status, 1);
-  EXPECT_TRUE(has(ended, "modrun: node 1 (")) << ended.output;
+  EXPECT_EQ(late.status, 2);
+  EXPECT_LT(late.seconds, 10.0);
+  EXPECT_TRUE(has(late, "modrun: node 1 (")) << late.output;
 }
 
 TEST_F(NodesTest, WithRestartsALostMachineComesBackWhicheverItIs) {
