@@ -174,6 +174,7 @@ void Coordinator::drop_closed() {
   }
   for (const Peer& peer : closed) {
     if (!peer.node || peer.leaving || phase_ == Phase::ending) continue;
+    heard_.insert(*peer.node);  // it is not waited for
     const std::string what = fmt::format("{} is gone: {}", name_of(peer), peer.connection.why_closed());
     if (phase_ == Phase::stopping || (phase_ == Phase::gathering && restarts_ > 0))
       give({{"order", "notice"}, {"text", fmt::format("modrun: {}\n", what)}});
