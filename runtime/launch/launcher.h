@@ -35,7 +35,7 @@ struct LaunchCommandLine {
   bool given = false;             // whether a launcher flag was there
   std::vector<std::string> rest;  // from the first argument on that is none
 
-  /// False for a world of one that nobody has to watch.
+  /// False for a world of one that needs no watching.
   bool needs_launcher() const {
     return given && (options.world_size() > 1 || options.max_restarts > 0 || !options.log_folder.empty());
   }

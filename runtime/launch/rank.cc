@@ -26,7 +26,7 @@ constexpr size_t kLastLines = 20;
 
 // A process that is continued sooner was not meant to stop.
 constexpr auto kStopped = std::chrono::seconds(1);
-// The launcher itself may have been stopped: what happened meanwhile does not count.
+// The launcher itself may have been stopped: what happened in that time does not count.
 constexpr auto kLongestLook = std::chrono::seconds(1);
 
 int64_t now_in_nanoseconds() {

@@ -1,4 +1,5 @@
-// The signals of whoever watches ranks, read one after the other rather than handled amid other work.
+// The signals of the process that watches ranks, read one after the other rather than handled in the middle of other
+// work.
 #pragma once
 
 #include <signal.h>

@@ -43,7 +43,7 @@ c10d::TCPStoreOptions loopback_store(uint16_t port) {
 
 Store connect_store(const Environment& environment, std::chrono::milliseconds timeout, bool may_host) {
   const bool hosts = may_host && environment.rank == 0 && !environment.launcher_hosts_store;
-  // Whatever name the machine has in MASTER_ADDR, as srun and mpirun give it: nobody else is to be listened to.
+  // Whatever name the machine has in MASTER_ADDR, as srun and mpirun give it: only this machine may connect.
   const bool is_local = environment.one_machine() && !environment.launcher_hosts_store;
   const std::string address = is_local ? "127.0.0.1" : environment.master_addr;
   auto options = hosts && is_local ? loopback_store(environment.master_port) : c10d::TCPStoreOptions();

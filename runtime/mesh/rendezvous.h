@@ -19,7 +19,7 @@ using ProcessGroup = c10::intrusive_ptr<c10d::ProcessGroup>;
 using Store = c10::intrusive_ptr<c10d::Store>;
 
 /// Options of a store that this process hosts on `port` (0: one that the system chooses, which is then in the options),
-/// for processes of this machine alone: c10d would listen on all interfaces, and asks nobody who he is. Throws
+/// for processes of this machine alone: c10d would listen on all interfaces, and does not authenticate. Throws
 /// std::runtime_error where the port cannot be had.
 c10d::TCPStoreOptions loopback_store(uint16_t port);
 
