@@ -1,13 +1,50 @@
 """Conversations as a tokenizer's chat template writes them, in the way of transformers' apply_chat_template: a text, and the places in it that the assistant wrote. Precedes tokenizer_helper.py in one program."""
 
+import contextlib
 import json
 import os
 import re
+import resource
+import signal
 import sys
 
 MARKED = re.compile(r"\{\%-?\s*generation\s*-?\%\}")
 REASONING = ("reasoning_content", "thinking", "reasoning")
 SAFE_JINJA = (3, 1, 6)  # earlier ones let templates, which are programs of others, out of their sandbox
+# What a template may take, which is a program of somebody else.
+SECONDS = 10
+MORE_MEMORY = 4 << 30
+MOST_CHARACTERS = 64 << 20
+
+
+class TooLong(BaseException):
+    """Not an Exception, which Jinja catches while it compiles a template."""
+
+
+@contextlib.contextmanager
+def bounded():
+    """Reads or renders a template within SECONDS and MORE_MEMORY. Signals arrive in the main thread, which must be the caller's."""
+
+    def interrupt(*_):
+        raise TooLong
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    with open("/proc/self/statm") as file:
+        most = int(file.read().split()[0]) * resource.getpagesize() + MORE_MEMORY
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        if soft == resource.RLIM_INFINITY or most < soft:
+            resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+        signal.setitimer(signal.ITIMER_REAL, SECONDS, 1)  # again each second, where an interrupt gets lost
+        yield
+    except TooLong:
+        raise ValueError(f"the chat template takes more than {SECONDS} s: it may never end") from None
+    except MemoryError:
+        raise ValueError(f"the chat template takes more than {MORE_MEMORY >> 30} GiB of memory") from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def environment(written):
@@ -63,7 +100,9 @@ class ChatTemplate:
         self.named = named
         self.is_marked = MARKED.search(source) is not None
         self.parts, self.places = [], []
-        self.template = environment(self.tell).from_string(source)
+        made = environment(self.tell)
+        with bounded():
+            self.template = made.from_string(source)
 
     def tell(self, text):
         begin = sum(map(len, self.parts))
@@ -71,10 +110,14 @@ class ChatTemplate:
 
     def render(self, messages, asks):
         """The text, with what an assistant's turn begins with where it `asks` for one."""
-        self.parts, self.places = [], []
-        for part in self.template.generate(messages=messages, tools=None, documents=None, add_generation_prompt=asks, **self.named):
-            self.parts.append(part)
-        return "".join(self.parts)
+        self.parts, self.places, characters = [], [], 0
+        with bounded():
+            for part in self.template.generate(messages=messages, tools=None, documents=None, add_generation_prompt=asks, **self.named):
+                characters += len(part)
+                if characters > MOST_CHARACTERS:
+                    raise ValueError(f"the chat template writes more than {MOST_CHARACTERS >> 20} Mi characters")
+                self.parts.append(part)
+            return "".join(self.parts)
 
     def prompt(self, messages):
         return self.render(list(map(seen_message, messages)), True)
