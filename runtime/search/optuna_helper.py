@@ -80,7 +80,10 @@ def main():
     if sampler not in SAMPLERS:
         return answer({"error": f'search.sampler is "{sampler}": with Optuna it must be one of {", ".join(SAMPLERS)}'})
     answer({})
-    asked = json.loads(sys.stdin.readline())
+    line = sys.stdin.readline()
+    if not line:  # the study could not be opened
+        return
+    asked = json.loads(line)
     try:
         study, unfinished = begin(optuna, asked)
     except Exception as error:  # of the storage, say

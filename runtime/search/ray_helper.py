@@ -164,9 +164,12 @@ def begin(tune, asked):
             running[was["trial"]] = was
         elif "trial" in message:
             del running[message["trial"]]
-    with open(asked["journal"] + ".new", "w") as file:
+    written = asked["journal"] + ".new"
+    if os.path.lexists(written):  # of a search that was killed, or a link that somebody else made
+        os.unlink(written)
+    with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644), "w") as file:
         file.writelines(kept)
-    os.replace(asked["journal"] + ".new", asked["journal"])
+    os.replace(written, asked["journal"])
     journal = open(asked["journal"], "a")
     for ended in asked["ended"]:  # what was written down and not told
         if running.pop(ended["trial"], None):
@@ -193,7 +196,10 @@ def main():
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
     answer({})
-    asked = json.loads(sys.stdin.readline())
+    line = sys.stdin.readline()
+    if not line:  # the study could not be opened
+        return
+    asked = json.loads(line)
     try:
         state, unfinished, journal = begin(tune, asked)
     except ValueError as error:

@@ -27,8 +27,15 @@ constexpr std::array<std::string_view, 13> kKeys = {
     "backend", "sampler",   "pruner",    "storage",           "study", "python", "trials", "seed",
     "dir",     "objective", "direction", "objective_command", "space"};
 
-/// Those that name what is run.
-constexpr std::array<std::string_view, 2> kPrograms = {"objective_command", "python"};
+/// A key that names what lies outside the folder of a run.
+struct OfUser {
+  std::string_view key, names, use;
+};
+constexpr std::array<OfUser, 5> kOfUser = {{{"objective_command", "a program", "run"},
+                                            {"python", "a program", "run"},
+                                            {"storage", "a database", "opened"},
+                                            {"study", "a study in a database", "opened"},
+                                            {"dir", "a folder", "written to"}}};
 
 /// Backends, and the pruners of those that have some.
 const std::map<std::string, std::vector<std::string>> kPruners = {
@@ -205,6 +212,13 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
     set_here[key] = where;
   }
 
+  if (source == ConfigSource::run_folder)
+    for (const auto& [key, named, use] : kOfUser)
+      if (const auto* node = search->get(key); node && !set_here.contains(key))
+        refuse(where_of(file, *node), fmt::format("search.{} names {}, and what the folder of a run names is not {}: "
+                                                  "give it by --set, or add --trust-folder",
+                                                  key, named, use));
+
   SearchConfig config;
   std::vector<std::string> names, directions;
   std::string where_of_directions = file.string();
@@ -213,11 +227,6 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
     const auto set = set_here.find(key);
     const std::string where = set != set_here.end() ? set->second : where_of(file, node);
     std::string expected;
-    if (source == ConfigSource::run_folder && set == set_here.end() &&
-        std::ranges::find(kPrograms, key) != kPrograms.end())
-      refuse(where, fmt::format("search.{} names a program, and what the folder of a run names is not run: give it by "
-                                "--set, or add --trust-folder",
-                                key));
     int64_t seed = 0;
     std::string dir;
     if (key == "backend") {
@@ -294,6 +303,10 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
     config.trials = config.trials == 0 ? size : std::min(config.trials, size);
   }
   if (config.trials == 0) config.trials = kUsualTrials;
+  if (config.trials > most_trials(names.size()))
+    refuse(file.string(), fmt::format("search.trials is {}{}: a study with {} objective{} has at most {} trials",
+                                      config.trials, config.backend == "grid" ? " on this grid" : "", names.size(),
+                                      names.size() == 1 ? "" : "s", most_trials(names.size())));
   return config;
 }
 

@@ -36,13 +36,16 @@ struct SearchConfig {
 
 /// Reads [search] of `file`, then those of `settings` ("a.b=c") that begin with "search.". Throws ConfigError with the
 /// place in one sentence where it is missing, or what it says cannot be, and where a file of a run's folder names a
-/// program. `known` are the keys that a run has.
+/// program, a database or the study's folder. `known` are the keys that a run has.
 SearchConfig read_search_config(const std::filesystem::path& file, const std::vector<std::string>& settings,
                                 const std::vector<std::string>& known, ConfigSource source = ConfigSource::user);
 
 /// What an objective may be beside the metrics: of the run's end.
 inline constexpr std::array<std::string_view, 4> kRunObjectives = {"samples_per_second", "tokens_per_second",
                                                                    "memory_peak", "seconds"};
+
+/// Of a study. Trials of several objectives are compared pair by pair.
+constexpr int64_t most_trials(size_t objectives) { return objectives > 1 ? 10'000 : 100'000; }
 
 /// The objective that search.objective_command prints.
 inline constexpr const char* kCommandObjective = "command";

@@ -1,13 +1,16 @@
 #include "runtime/search/study.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 
 #include "runtime/checkpoint/atomic_folder.h"
@@ -21,6 +24,7 @@ namespace modular {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
 OrderedJson to_json(const Trial& trial, const std::vector<Objective>& objectives) {
@@ -35,7 +39,7 @@ OrderedJson to_json(const Trial& trial, const std::vector<Objective>& objectives
   return json;
 }
 
-Trial trial_from(const OrderedJson& json, const std::vector<Objective>& objectives) {
+Trial trial_from(const Json& json, const std::vector<Objective>& objectives) {
   Trial trial{.number = json.at("trial"),
               .failure = json.value("failure", ""),
               .pruned = json.value("pruned", false),
@@ -62,11 +66,12 @@ bool is_before(const Trial& trial, const Trial& other, const Objective& objectiv
   return trial.number < other.number && !is_better(other.values[0], trial.values[0], objective);
 }
 
-/// What is wrong with a trial's settings, or nothing.
+/// What is wrong with a trial's settings, which are by key, or nothing.
 std::string problem_of(const Trial& trial, const std::vector<Dimension>& space) {
   for (const Dimension& dimension : space) {
-    const auto setting = std::ranges::find(trial.settings, dimension.key, &TrialSettings::value_type::first);
-    if (setting == trial.settings.end()) return fmt::format("it has no {}", dimension.key);
+    const auto setting = std::ranges::lower_bound(trial.settings, dimension.key, {}, &TrialSettings::value_type::first);
+    if (setting == trial.settings.end() || setting->first != dimension.key)
+      return fmt::format("it has no {}", dimension.key);
     const char* const text = setting->second.c_str();
     char* end = nullptr;
     if (dimension.choices.empty() && (!std::isfinite(std::strtod(text, &end)) || end == text || *end != '\0'))
@@ -79,15 +84,20 @@ std::string problem_of(const Trial& trial, const std::vector<Dimension>& space) 
 std::vector<Trial> read_trials(LineReader& lines, const fs::path& file, const std::vector<Objective>& objectives,
                                std::string& kept) {
   std::vector<Trial> trials;
+  std::set<int64_t> numbers;
   std::string line;
   for (int64_t number = 2; lines.next(line); ++number) {
     if (lines.is_cut_off()) break;  // a line that was cut off: that trial has not ended
+    if (std::ssize(trials) == most_trials(objectives.size()))
+      throw ConfigError(
+          fmt::format("{}:{}: has more than {} trials, the most that a study with {} objective{} may have",
+                      file.string(), number, trials.size(), objectives.size(), objectives.size() == 1 ? "" : "s"));
     try {
-      Trial trial = trial_from(OrderedJson::parse(line), objectives);
-      if (std::ranges::find(trials, trial.number, &Trial::number) != trials.end())
+      Trial trial = trial_from(Json::parse(line), objectives);
+      if (!numbers.insert(trial.number).second)
         throw ConfigError(fmt::format("{}:{}: has trial {} again", file.string(), number, trial.number));
       trials.push_back(std::move(trial));
-    } catch (const OrderedJson::exception& error) {
+    } catch (const Json::exception& error) {
       throw ConfigError(fmt::format("{}:{}: is no trial of this study ({}): restore the file, or remove the line",
                                     file.string(), number, json_problem(error)));
     }
@@ -108,6 +118,31 @@ std::vector<Trial> take_up(const fs::path& file, const fs::path& folder, const s
                     "settings beside them: name another search.dir, or search what it did",
                     folder.string()));
   return read_trials(lines, file, objectives, head);
+}
+
+/// SQLite deletes the file that the end of a journal names, which journals of several databases have and Optuna's have
+/// not.
+void check_names_no_other(const fs::path& journal) {
+  constexpr std::array<unsigned char, 8> kEndOfName = {0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7};
+  const OpenFile file = open_to_read(journal);
+  std::array<unsigned char, 8> end{};
+  const off_t size = ::lseek(file.get(), 0, SEEK_END);
+  if (size < std::ssize(end)) return;
+  if (::pread(file.get(), end.data(), end.size(), size - std::ssize(end)) != std::ssize(end))
+    throw std::runtime_error(fmt::format("{} cannot be read: {}", journal.string(), std::strerror(errno)));
+  if (end == kEndOfName)
+    throw ConfigError(
+        fmt::format("{} names another file, which SQLite would delete, and Optuna writes no such journal: remove the "
+                    "journal, or name another search.dir",
+                    journal.string()));
+}
+
+/// Validates the files that the helpers of backends, or SQLite, find by their names and open by themselves.
+void check_files_of_helpers(const fs::path& folder) {
+  for (const char* made :
+       {"study.db", "study.db-journal", "study.db-wal", "study.db-shm", "ray.jsonl", "ray.jsonl.new"})
+    if (is_there(folder / made)) open_to_read(folder / made);
+  if (is_there(folder / "study.db-journal")) check_names_no_other(folder / "study.db-journal");
 }
 
 }  // namespace
@@ -141,8 +176,12 @@ StudyRecord read_study(const fs::path& folder) {
   if (!lines.next(line)) throw ConfigError(fmt::format("{} is empty: restore the file", file.string()));
   StudyRecord record;
   try {
-    record.config = searched(OrderedJson::parse(line).at("study").dump());
-  } catch (const OrderedJson::exception& error) {
+    const Json parsed = parse_json(line);
+    if (parsed.is_discarded())
+      throw ConfigError(
+          fmt::format("{}:1: does not say what is searched ({}): restore the file", file.string(), json_problem(line)));
+    record.config = searched(parsed.at("study").dump());
+  } catch (const Json::exception& error) {
     throw ConfigError(
         fmt::format("{}:1: does not say what is searched ({}): restore the file", file.string(), json_problem(error)));
   }
@@ -165,13 +204,12 @@ Study::Study(const SearchConfig& config, const std::string& base, bool resumes, 
     throw ConfigError(
         fmt::format("{} holds a study: go on with it by --resume, or name another search.dir", config.dir.string()));
   if (!has_study && resumes) throw ConfigError(fmt::format("{} holds no study to resume", config.dir.string()));
-  for (const char* of_another : {"trials", "best.toml", "pareto", "study.db", "ray.jsonl"})
+  for (const char* of_another : {"trials", "best.toml", "pareto", "study.db", "study.db-journal", "ray.jsonl"})
     if (!has_study && is_there(config.dir / of_another))
       throw ConfigError(fmt::format("{} is of another study: move it away, or name another search.dir",
                                     (config.dir / of_another).string()));
   for (const char* made : {"trials", "pareto"}) check_no_links({config.dir, made});
-  for (const char* made : {"study.db", "ray.jsonl"})
-    if (is_there(config.dir / made)) open_to_read(config.dir / made);  // which helpers open by themselves
+  check_files_of_helpers(config.dir);
   fs::create_directories(config.dir / "trials");
   lock_.emplace(config.dir);
   std::string kept = OrderedJson{{"study", OrderedJson::parse(identity_of(config))}, {"config", base}}.dump() + "\n";
@@ -205,14 +243,11 @@ void Study::write_winners() const {
     return;
   }
   fs::create_directories(config_.dir / "pareto");
-  std::vector<fs::path> files;
-  for (const Trial* trial : pareto()) {
-    files.push_back(config_.dir / "pareto" / fmt::format("{:04}.toml", trial->number));
-    write(*trial, files.back());
-  }
+  std::set<fs::path> files;
+  for (const Trial* trial : pareto())
+    write(*trial, *files.insert(config_.dir / "pareto" / fmt::format("{:04}.toml", trial->number)).first);
   for (const auto& entry : fs::directory_iterator(config_.dir / "pareto"))
-    if (entry.path().extension() == ".toml" && std::ranges::find(files, entry.path()) == files.end())
-      fs::remove(entry.path());  // beaten since
+    if (entry.path().extension() == ".toml" && !files.contains(entry.path())) fs::remove(entry.path());  // beaten since
 }
 
 }  // namespace modular

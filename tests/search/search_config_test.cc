@@ -9,6 +9,7 @@
 namespace modular {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -132,6 +133,31 @@ TEST_F(Search, AGridIsWholeUnlessFewerTrialsAreAskedFor) {
   EXPECT_EQ(read(grid, {"search.trials=70"}).trials, 24);
   EXPECT_EQ(read("[search.space]\noptim.lr = [1e-5]").trials, 20);
   EXPECT_THAT(read("[search.space]\noptim.lr = [1e-5, 3.0]").space[0].choices, ElementsAre("1e-05", "3.0"));
+}
+
+TEST_F(Search, MayHaveSoManyTrials) {
+  const std::string space = "[search.space]\noptim.lr = {low = 1, high = 1000000}\n";
+  EXPECT_EQ(read(space, {"search.trials=100000"}).trials, 100'000);
+  EXPECT_THAT(refusal(space, {"search.trials=100001"}),
+              HasSubstr("search.trials is 100001: a study with 1 objective has at most 100000 trials"));
+  EXPECT_THAT(refusal("[search]\nobjective = ['seconds', 'memory_peak']\n" + space, {"search.trials=10001"}),
+              HasSubstr("a study with 2 objectives has at most 10000 trials"));
+  EXPECT_THAT(refusal("[search]\nbackend = 'grid'\n" + space), HasSubstr("search.trials is 1000000 on this grid"));
+}
+
+TEST_F(Search, AFolderOfARunNamesNoProgramDatabaseOrFolder) {
+  for (const auto& [key, names] : {std::pair("storage", "a database, and what the folder of a run names is not opened"),
+                                   {"study", "a study in a database, and"},
+                                   {"dir", "a folder, and what the folder of a run names is not written to"},
+                                   {"python", "a program, and what the folder of a run names is not run"}}) {
+    const auto file = folder_.write("config.toml", std::string("[search]\nbackend = 'optuna'\n") + key +
+                                                       " = 'mysql://there/a'\n[search.space]\noptim.lr = [1, 2]\n");
+    EXPECT_THAT(message_of<ConfigError>([&] { read_search_config(file, {}, kKnown, ConfigSource::run_folder); }),
+                AllOf(HasSubstr("config.toml:3:"), HasSubstr(std::string("search.") + key + " names " + names),
+                      HasSubstr("give it by --set, or add --trust-folder")));
+    const std::vector<std::string> mine = {std::string("search.") + key + "='mine'", "search.storage='sqlite:///mine'"};
+    EXPECT_EQ(read_search_config(file, mine, kKnown, ConfigSource::run_folder).storage, "sqlite:///mine");
+  }
 }
 
 TEST_F(Search, OfTheCommandLineIsNamedAsItWasWritten) {

@@ -76,6 +76,76 @@ TEST(Study, LinksInItsFolderAreErrors) {
               HasSubstr("trials/0000 is a symbolic link to "));
 }
 
+TEST(Study, FilesOfItsHelpersThatLeadElsewhereAreErrors) {
+  const TemporaryFolder folder;
+  const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
+  Study(config, kBase, /*resumes=*/false);
+  const auto outside = folder.write("outside", "mine");
+  for (const char* name :
+       {"study.db", "study.db-journal", "study.db-wal", "study.db-shm", "ray.jsonl", "ray.jsonl.new"}) {
+    std::filesystem::create_symlink(outside, config.dir / name);
+    EXPECT_THAT(message_of<std::runtime_error>([&] { Study(config, kBase, /*resumes=*/true); }),
+                HasSubstr(std::string(name) + " is a symbolic link to "));
+    std::filesystem::remove(config.dir / name);
+  }
+}
+
+// SQLite deletes the file of that name once it has rolled back the journal.
+TEST(Study, AJournalOfSQLiteThatNamesAnotherFileIsAnError) {
+  const TemporaryFolder folder;
+  const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
+  Study(config, kBase, /*resumes=*/false);
+  const std::string magic = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7";
+  folder.write("study/study.db-journal", magic + std::string(600, '\0'));
+  EXPECT_EQ(Study(config, kBase, /*resumes=*/true).trials().size(), 0u) << "as Optuna leaves it when it is killed";
+  folder.write("study/study.db-journal", magic + std::string(600, '\0') + "/home/me/thesis" + magic);
+  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, kBase, /*resumes=*/true); }),
+              HasSubstr("study/study.db-journal names another file, which SQLite would delete"));
+}
+
+/// A study's file with so many trials.
+void write_trials(const SearchConfig& config, int64_t count) {
+  std::ofstream out(config.dir / "trials.jsonl", std::ios::app);
+  for (int64_t number = 0; number < count; ++number)
+    out << R"({"trial":)" << number
+        << R"(,"settings":{"optim.lr":"0.1"},"values":{"held_out_loss":1,"seconds":1},"seconds":1})" << '\n';
+}
+
+TEST(Study, AsManyTrialsAsItMayHaveAreReadInSecondsAndOneMoreIsAnError) {
+  for (const std::vector<Objective>& objectives :
+       {std::vector<Objective>{{"held_out_loss", true}}, {{"held_out_loss", true}, {"seconds", true}}}) {
+    const TemporaryFolder folder;
+    const SearchConfig config = config_in(folder.path(), objectives);
+    Study(config, kBase, /*resumes=*/false);
+    const int64_t most = most_trials(objectives.size());
+    write_trials(config, most);
+    const StudyRecord record = read_study(config.dir);
+    EXPECT_EQ(std::ssize(record.trials), most);
+    if (objectives.size() > 1) EXPECT_EQ(std::ssize(unbeaten_trials(record.trials, objectives)), most);
+    write_trials(config, 1);
+    EXPECT_THAT(message_of<ConfigError>([&] { read_study(config.dir); }),
+                HasSubstr("trials.jsonl:" + std::to_string(most + 2) + ": has more than " + std::to_string(most)));
+  }
+}
+
+TEST(Study, ATrialWithManySettingsIsReadInSeconds) {
+  const TemporaryFolder folder;
+  const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
+  Study(config, kBase, /*resumes=*/false);
+  std::ofstream out(config.dir / "trials.jsonl", std::ios::app);
+  out << R"({"trial":0,"settings":{)";
+  for (int key = 0; key < 200'000; ++key) out << '"' << key << R"(":"1",)";
+  out << R"("optim.lr":"0.1"},"values":{"held_out_loss":1},"seconds":1})" << '\n' << std::flush;
+  EXPECT_EQ(read_study(config.dir).trials.at(0).settings.size(), 200'001u);
+}
+
+TEST(Study, AFirstLineThatNestsDeeplyIsAnError) {
+  const TemporaryFolder folder;
+  folder.write("trials.jsonl", R"({"study":)" + std::string(1 << 20, '[') + std::string(1 << 20, ']') + "}\n");
+  EXPECT_THAT(message_of<ConfigError>([&] { read_study(folder.path()); }),
+              HasSubstr("trials.jsonl:1: does not say what is searched"));
+}
+
 TEST(Study, OfSeveralObjectivesThoseRemainThatNoOtherBeats) {
   const TemporaryFolder folder;
   Study study(config_in(folder.path(), {{"held_out_loss", true}, {"samples_per_second", false}}), kBase, false);
