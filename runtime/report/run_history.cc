@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "runtime/checkpoint/json_text.h"
@@ -18,7 +20,10 @@ namespace modular {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
+
+constexpr int kDeepest = 100;         // levels of a line
+constexpr size_t kMostSeries = 1000;  // of a run's steps or evaluations; each line that comes again looks at all
 
 void flatten(const std::string& prefix, const toml::table& table, std::map<std::string, std::string>& settings) {
   for (const auto& [key, value] : table) {
@@ -63,40 +68,78 @@ std::optional<int64_t> integer_at(const Json& line, const char* name) {
   return found->get<int64_t>();
 }
 
-Series& named(std::vector<Series>& all, const std::string& name) {
-  const auto found = std::ranges::find(all, name, &Series::name);
-  return found != all.end() ? *found : all.emplace_back(Series{.name = name});
+/// Series in the order in which they came, found by their names.
+class NamedSeries {
+ public:
+  explicit NamedSeries(std::vector<Series>& all) : all_(all) {}
+
+  Series& operator[](const std::string& name) {
+    const auto [found, is_new] = places_.emplace(name, all_.size());
+    if (is_new && all_.size() == kMostSeries)
+      throw std::runtime_error(fmt::format("the run has more than {} numbers with different names", kMostSeries));
+    return is_new ? all_.emplace_back(Series{.name = name}) : all_[found->second];
+  }
+
+ private:
+  std::vector<Series>& all_;
+  std::unordered_map<std::string, size_t> places_;
+};
+
+/// Whether a line of metrics.jsonl is JSON, which becomes `line`; `keys` are those of its objects, as they come.
+bool parse_line(const std::string& text, Json& line, std::vector<std::string>& keys) {
+  bool too_deep = false;
+  keys.clear();
+  const auto look = [&](int depth, Json::parse_event_t event, const Json& parsed) {
+    if (event == Json::parse_event_t::key) keys.push_back(parsed.get<std::string>());
+    return !(too_deep = too_deep || depth > kDeepest);
+  };
+  line = Json::parse(text, look, /*allow_exceptions=*/false);
+  return !too_deep && !line.is_discarded();
 }
 
 void forget_from(int64_t step, std::vector<Series>& all) {
   for (Series& series : all) series.forget_from(step);
 }
 
+/// Adds the numbers of an object whose keys are among `keys`, in their order. "set" is the name of a training set.
+void add_numbers(int64_t step, const Json& object, const std::vector<std::string>& keys, NamedSeries& all) {
+  std::set<std::string_view> added;
+  for (const std::string& name : keys) {
+    const auto found = object.find(name);
+    if (name != "step" && name != "set" && found != object.end() && added.insert(name).second)
+      all[name].add(step, number_of(name, *found));
+  }
+}
+
 /// Takes up the lines of metrics.jsonl one after the other. Each throws std::runtime_error that says what is wrong.
 class Reader {
  public:
-  explicit Reader(RunHistory& run) : run_(run) {}
+  explicit Reader(RunHistory& run) : run_(run), steps_(run.steps), evaluations_(run.evaluations) {}
 
-  void read(const Json& line) {
+  /// `keys` are those of the line, in its order.
+  void read(const Json& line, const std::vector<std::string>& keys) {
     if (!line.is_object()) throw std::runtime_error("it is no object");
     constexpr int64_t kMostSteps = int64_t{1} << 53;  // up to which JavaScript counts
     const auto step = integer_at(line, "step");
     if (!step || *step < 0 || *step > kMostSteps) throw std::runtime_error("it has no step");
     const std::string event = text_at(line, "event");
-    if (event.empty()) read_step(*step, line);
+    if (event.empty()) read_step(*step, line, keys);
     if (event == "start") read_start(*step, line);
-    if (event == "evaluation") read_evaluation(*step, line);
+    if (event == "evaluation") read_evaluation(*step, line, keys);
     if (event == "rollback") read_rollback(*step, line);
-    if (event == "sample") run_.samples.push_back({*step, text_at(line, "text")});
+    if (event == "sample") samples_.emplace(*step, text_at(line, "text"));
     if (event == "end") read_end(line);
   }
 
+  void finish() {
+    for (auto& [step, text] : samples_) run_.samples.push_back({step, std::move(text)});
+  }
+
  private:
-  void read_step(int64_t step, const Json& line) {
+  void read_step(int64_t step, const Json& line, const std::vector<std::string>& keys) {
     if (step <= last_step_) forget(step);
     last_step_ = step;
-    for (const auto& [name, value] : line.items())
-      if (name != "step") named(run_.steps, name).add(step, number_of(name, value));
+    add_numbers(step, line, keys, steps_);
     const double seconds = number_at(line, "seconds"),
                  waiting = line.contains("data_wait") ? number_at(line, "data_wait") : 0.0;
     run_.time.computing += seconds - waiting;
@@ -116,13 +159,13 @@ class Reader {
     forget(step + 1);
   }
 
-  void read_evaluation(int64_t step, const Json& line) {
+  void read_evaluation(int64_t step, const Json& line, const std::vector<std::string>& keys) {
     forget_from(step, run_.evaluations);
-    named(run_.evaluations, "held_out_loss").add(step, number_at(line, "held_out_loss"));
+    evaluations_["held_out_loss"].add(step, number_at(line, "held_out_loss"));
     const auto metrics = line.find("metrics");
     if (metrics == line.end()) return;
     if (!metrics->is_object()) throw std::runtime_error("metrics is no object");
-    for (const auto& [name, value] : metrics->items()) named(run_.evaluations, name).add(step, number_of(name, value));
+    add_numbers(step, *metrics, keys, evaluations_);
   }
 
   void read_rollback(int64_t step, const Json& line) {
@@ -143,11 +186,13 @@ class Reader {
   void forget(int64_t step) {
     forget_from(step, run_.steps);
     forget_from(step, run_.evaluations);
-    std::erase_if(run_.samples, [&](const Note& sample) { return sample.step >= step; });
+    samples_.erase(samples_.lower_bound(step), samples_.end());
     last_step_ = std::min(last_step_, step - 1);
   }
 
   RunHistory& run_;
+  NamedSeries steps_, evaluations_;
+  std::multimap<int64_t, std::string> samples_;  // by step
   int64_t last_step_ = 0;
   double of_part_ = 0.0;  // seconds of the steps since the last start or end
 };
@@ -165,17 +210,20 @@ RunHistory read_run_history(const fs::path& folder) {
   LineReader lines(file);
   Reader reader(run);
   std::string text;
+  std::vector<std::string> keys;
+  Json line;
   for (int64_t number = 1; lines.next(text); ++number) {
-    const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (line.is_discarded() && lines.is_cut_off()) break;  // it is being written
+    const bool is_json = parse_line(text, line, keys);
+    if (!is_json && lines.is_cut_off()) break;  // it is being written
     try {
-      if (line.is_discarded()) throw std::runtime_error(json_problem(text));
-      reader.read(line);
+      if (!is_json) throw std::runtime_error(json_problem(text));
+      reader.read(line, keys);
     } catch (const std::runtime_error& error) {
       throw DataError(fmt::format("{}:{}: is no line of a run's metrics ({}): restore the file, or remove the line",
                                   file.string(), number, error.what()));
     }
   }
+  reader.finish();
   return run;
 }
 

@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 #include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/checkpoint/json_text.h"
 #include "runtime/files/line_reader.h"
 #include "runtime/files/open_file.h"
 
@@ -24,7 +25,7 @@ using Json = nlohmann::ordered_json;
 
 /// Whether a line of a run that continues after `step` is kept. The last line may be cut off.
 bool is_kept(const std::string& line, int64_t step) {
-  const auto json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto json = parse_json(line);
   if (!json.is_object()) return false;
   const auto found = json.find("step");
   return found == json.end() || (found->is_number_integer() && found->get<int64_t>() <= step);
@@ -117,25 +118,25 @@ void MetricsFile::write(const std::string& line) {
 }
 
 void forget_after(int64_t step, std::vector<Evaluation>& evaluations) {
-  std::erase_if(evaluations, [&](const Evaluation& evaluation) { return evaluation.step > step; });
+  while (!evaluations.empty() && evaluations.back().step > step) evaluations.pop_back();
 }
 
 std::vector<Evaluation> read_evaluations(const std::filesystem::path& path) {
   std::vector<Evaluation> evaluations;
   auto lines = lines_of(path);
   for (std::string line; lines && lines->next(line);) {
-    const auto json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto json = parse_json(line);
     if (!json.is_object()) continue;
-    const auto event = json.value("event", Json());
+    const auto event = json.value("event", nlohmann::json());
     const auto step = json.find("step"), loss = json.find("held_out_loss"), targets = json.find("targets");
-    if (step == json.end() || !step->is_number()) continue;
+    if (step == json.end() || !step->is_number_integer()) continue;
     if (event == "rollback") forget_after(step->get<int64_t>(), evaluations);
     if (event != "evaluation" || loss == json.end() || !loss->is_number()) continue;
     Evaluation& evaluation = evaluations.emplace_back();
     evaluation.step = step->get<int64_t>();
     evaluation.loss = loss->get<double>();
-    if (targets != json.end() && targets->is_number()) evaluation.targets = targets->get<int64_t>();
-    const auto metrics = json.value("metrics", Json::object());
+    if (targets != json.end() && targets->is_number_integer()) evaluation.targets = targets->get<int64_t>();
+    const auto metrics = json.value("metrics", nlohmann::json::object());
     for (const auto& [name, value] : metrics.items())
       if (value.is_number()) evaluation.metrics.emplace_back(name, value.get<double>());
   }
@@ -145,9 +146,9 @@ std::vector<Evaluation> read_evaluations(const std::filesystem::path& path) {
 bool has_ended(const std::filesystem::path& path, int64_t step) {
   auto lines = lines_of(path);
   for (std::string line; lines && lines->next(line);) {
-    const auto json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (json.is_object() && json.value("event", Json()) == "end" && json.value("step", Json()) == step &&
-        !json.contains("stopped_by"))
+    const auto json = parse_json(line);
+    if (json.is_object() && json.value("event", nlohmann::json()) == "end" &&
+        json.value("step", nlohmann::json()) == step && !json.contains("stopped_by"))
       return true;
   }
   return false;

@@ -147,6 +147,36 @@ TEST_F(History, LinesThatAreNoneAreNamed) {
   EXPECT_THAT(problem(std::string(100000, '[') + "\n"), HasSubstr(":1: "));
 }
 
+TEST_F(History, NumbersKeepTheirOrderAndTheNameOfATrainingSetIsNone) {
+  const RunHistory run = read(R"({"step":1,"loss":1,"grad_norm":2,"set":"web","seconds":3,"loss":4})"
+                              "\n"
+                              R"({"event":"evaluation","step":1,"held_out_loss":1,"metrics":{"ndcg":2,"accuracy":3}})"
+                              "\n");
+  const auto names = [](const std::vector<Series>& all) {
+    std::vector<std::string> result;
+    for (const Series& series : all) result.push_back(series.name);
+    return result;
+  };
+  EXPECT_THAT(names(run.steps), ElementsAre("loss", "grad_norm", "seconds"));
+  EXPECT_THAT(run.of_steps("loss")->values, ElementsAre(4.0)) << "the last of several";
+  EXPECT_THAT(names(run.evaluations), ElementsAre("held_out_loss", "ndcg", "accuracy"));
+}
+
+TEST_F(History, ALineWithManyKeysIsReadInSecondsOrAnError) {
+  std::string keys;
+  for (int key = 0; key < 300'000; ++key) keys += fmt::format(",\"{}\":1", key);
+  EXPECT_TRUE(read("{\"event\":\"other\",\"step\":1" + keys + "}\n").steps.empty());
+  EXPECT_THAT(problem("{\"step\":1" + keys + "}\n"),
+              HasSubstr(":1: is no line of a run's metrics (the run has more than 1000 numbers with different names)"));
+}
+
+TEST_F(History, SamplesThatComeAgainManyTimesAreReadInSeconds) {
+  std::string lines;
+  for (int i = 0; i < 100'000; ++i)
+    lines += "{\"event\":\"sample\",\"step\":1,\"text\":\"\"}\n{\"event\":\"rollback\",\"step\":1}\n";
+  EXPECT_EQ(read(lines).samples.size(), 100'000u);
+}
+
 TEST_F(History, AConfigThatIsNoTomlIsNamed) {
   folder_.write("config.toml", "[optim]\nlr = \n");
   EXPECT_THAT([&] { read(step(1, "1")); },
