@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -169,7 +168,8 @@ std::optional<Order> Member::next() {
   if (orders_.empty()) return std::nullopt;
   Order order = std::move(orders_.front());
   orders_.erase(orders_.begin());
-  round_ = std::max(round_, order.round);
+  using Kind = Order::Kind;
+  if (order.kind == Kind::prepare || order.kind == Kind::start || order.kind == Kind::stop) round_ = order.round;
   return order;
 }
 

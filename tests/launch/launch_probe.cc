@@ -58,6 +58,11 @@ const std::map<std::string, std::function<void()>> kWays = {
        if (std::string(std::getenv("TORCHELASTIC_RESTART_COUNT")) == "0")
          for (;;) pause();
      }},
+    {"hang-twice",
+     [] {
+       if (std::stoi(std::getenv("TORCHELASTIC_RESTART_COUNT")) < 2)
+         for (;;) pause();
+     }},
     {"stop", [] { raise(SIGSTOP); }},
     {"throw-once",
      [] {

@@ -154,6 +154,24 @@ TEST_F(NodesTest, WithRestartsALostMachineComesBackWhicheverItIs) {
   }
 }
 
+TEST_F(NodesTest, NodeZeroMayBeLostAfterAnotherOneHasComeBack) {
+  restarts_ = {"--max-restarts", "2"};
+  std::vector<Started> launchers = {node(0, "hang-twice", "-1"), node(1, "hang-twice", "-1")};
+  await_output(launchers[0], "is up");
+  kill(launchers[1].pid, SIGKILL);
+  end(launchers[1]);
+  launchers[1] = node(1, "hang-twice", "-1");
+  await_output(launchers[1], "starting the ranks again (1 of 2 times)");
+  kill(launchers[0].pid, SIGKILL);
+  end(launchers[0]);
+  launchers[0] = node(0, "hang-twice", "-1");
+  for (const Started& launcher : launchers) {
+    const Ended ended = end(launcher);
+    EXPECT_EQ(ended.status, 0) << ended.output;
+    EXPECT_TRUE(has(ended, "starting the ranks again (2 of 2 times)")) << ended.output;
+  }
+}
+
 TEST_F(NodesTest, ALostMachineThatDoesNotComeBackEndsTheJob) {
   restarts_ = {"--max-restarts", "1", "--rejoin-timeout", "1"};
   const Started first = node(0, "hang", "-1"), second = node(1, "hang", "-1");
