@@ -14,7 +14,7 @@ SAFE_JINJA = (3, 1, 6)  # earlier ones let templates, which are programs of othe
 # What a template may take, which is a program of somebody else.
 SECONDS = 10
 MORE_MEMORY = 4 << 30
-MOST_CHARACTERS = 64 << 20
+MOST_CHARACTERS = 16 << 20
 
 
 class TooLong(BaseException):

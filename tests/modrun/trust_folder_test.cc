@@ -3,14 +3,15 @@
 #include <gmock/gmock.h>
 
 #include "tests/modrun/modrun_process.h"
+#include "tests/support/programs.h"
 
 namespace modular {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using Words = std::vector<std::string>;
 
 class TrustFolder : public ModrunTest {
@@ -164,6 +165,40 @@ TEST_F(TrustFolder, ASearchOfAFolderRunsNoCommandOfIt) {
   EXPECT_FALSE(fs::exists(executed()));
   modrun({"search", config, "--trust-folder", "--set", "train.steps=1", "--set", "checkpoint.every=-1"});
   EXPECT_TRUE(fs::exists(executed()));
+}
+
+TEST_F(TrustFolder, AChatTemplateHasBoundedMemoryAndOutput) {
+  folder_.write("runs/run/tokenizer/tokenizer.json",
+                R"({"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}})");
+  const std::vector<std::pair<std::string, std::string>> templates = {
+      {"{{ ('a' * 8000000000) | length }}", "the chat template takes more than 4 GiB of memory"},
+      {"{% for i in range(99999) %}{{ 'a' * 1000 }}{% endfor %}",
+       "the chat template writes more than 16 Mi characters"},
+  };
+  for (const auto& [written, problem] : templates) {
+    folder_.write("runs/run/tokenizer/chat_template.jinja", written);
+    const auto run = on_folder(
+        "sample", with(with_tokenizer(), {"--chat", "--prompt", "a", "--set", "sample.python=" PARITY_PYTHON}));
+    EXPECT_NE(run.status, 0) << run.output;
+    EXPECT_THAT(run.output, HasSubstr(problem));
+  }
+}
+
+TEST_F(TrustFolder, AChatTemplateThatDoesNotEndIsAnError) {
+  const fs::path project = fs::path(TRAINING_DOCUMENT).parent_path().parent_path();
+  const std::string program =
+      "import sys; sys.path.insert(0, '" + (project / "runtime/tokenizer").string() +
+      "')\n"
+      "import chat_template; chat_template.SECONDS = 0.2\n"
+      "loops = ''.join('{% for i' + str(n) + ' in range(99999) %}' for n in range(9)) + '{% endfor %}' * 9\n"
+      "for source in (loops, '{{ 3 ** (10 ** 9) }}'):\n"  // the second one while it is compiled
+      "    try: chat_template.ChatTemplate(source, {}).prompt([])\n"
+      "    except ValueError as error: print(error)\n";
+  const auto ended = testing::end_of_program(testing::start_program({PARITY_PYTHON, "-c", program}, folder_.path()));
+  EXPECT_EQ(ended.status, 0) << ended.output;
+  EXPECT_THAT(ended.lines, ::testing::ElementsAre("the chat template takes more than 0.2 s: it may never end",
+                                                  "the chat template takes more than 0.2 s: it may never end"))
+      << ended.output;
 }
 
 TEST_F(TrustFolder, AModuleInTheWorkingDirectoryIsNotImported) {
