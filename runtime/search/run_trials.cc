@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -74,9 +75,15 @@ class Trials {
   bool is_ending() const { return interrupted_by_ || !broken_.empty(); }
   int64_t unbegun() const { return config_.trials - static_cast<int64_t>(study_.trials().size() + running_.size()); }
 
-  bool has(int64_t number) const {
-    return std::ranges::find(study_.trials(), number, &Trial::number) != study_.trials().end() ||
-           std::ranges::any_of(running_, [&](const Running& one) { return one.trial.number == number; });
+  /// The least number that no trial has.
+  int64_t free_number() const {
+    std::set<int64_t> taken;
+    for (const Trial& trial : study_.trials()) taken.insert(trial.number);
+    for (const Running& one : running_) taken.insert(one.trial.number);
+    int64_t number = 0;
+    for (const int64_t one : taken)
+      if (one == number) ++number;
+    return number;
   }
 
   void begin_next() {
@@ -84,7 +91,7 @@ class Trials {
     if (backend_) {
       std::tie(next.trial.number, next.trial.settings) = backend_->next();
     } else {
-      while (has(next.trial.number)) ++next.trial.number;
+      next.trial.number = free_number();
       next.trial.settings = settings_of(config_, next.trial.number);
     }
     const auto is_taken = [&](const Running& one) { return one.place == next.place; };
