@@ -20,7 +20,7 @@ namespace modular {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using JsonValue = nlohmann::json;
 
 constexpr int kDeepest = 100;         // levels of a line
 constexpr size_t kMostSeries = 1000;  // of a run's steps or evaluations; each line that comes again looks at all
@@ -42,26 +42,26 @@ std::map<std::string, std::string> read_settings(const fs::path& file) {
 }
 
 /// A number of a line; JSON has null for those that are not finite. Throws std::runtime_error where it is none.
-double number_of(const std::string& name, const Json& value) {
+double number_of(const std::string& name, const JsonValue& value) {
   if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
   if (!value.is_number()) throw std::runtime_error(name + " is no number");
   return value.get<double>();
 }
 
-double number_at(const Json& line, const char* name) {
+double number_at(const JsonValue& line, const char* name) {
   const auto found = line.find(name);
   if (found == line.end()) throw std::runtime_error(fmt::format("it has no {}", name));
   return number_of(name, *found);
 }
 
-std::string text_at(const Json& line, const char* name) {
+std::string text_at(const JsonValue& line, const char* name) {
   const auto found = line.find(name);
   if (found == line.end()) return {};
   if (!found->is_string()) throw std::runtime_error(fmt::format("{} is no text", name));
   return found->get<std::string>();
 }
 
-std::optional<int64_t> integer_at(const Json& line, const char* name) {
+std::optional<int64_t> integer_at(const JsonValue& line, const char* name) {
   const auto found = line.find(name);
   if (found == line.end()) return std::nullopt;
   if (!found->is_number_integer()) throw std::runtime_error(fmt::format("{} is no integer", name));
@@ -86,14 +86,14 @@ class NamedSeries {
 };
 
 /// Whether a line of metrics.jsonl is JSON, which becomes `line`; `keys` are those of its objects, as they come.
-bool parse_line(const std::string& text, Json& line, std::vector<std::string>& keys) {
+bool parse_line(const std::string& text, JsonValue& line, std::vector<std::string>& keys) {
   bool too_deep = false;
   keys.clear();
-  const auto look = [&](int depth, Json::parse_event_t event, const Json& parsed) {
-    if (event == Json::parse_event_t::key) keys.push_back(parsed.get<std::string>());
+  const auto look = [&](int depth, JsonValue::parse_event_t event, const JsonValue& parsed) {
+    if (event == JsonValue::parse_event_t::key) keys.push_back(parsed.get<std::string>());
     return !(too_deep = too_deep || depth > kDeepest);
   };
-  line = Json::parse(text, look, /*allow_exceptions=*/false);
+  line = JsonValue::parse(text, look, /*allow_exceptions=*/false);
   return !too_deep && !line.is_discarded();
 }
 
@@ -102,7 +102,7 @@ void forget_from(int64_t step, std::vector<Series>& all) {
 }
 
 /// Adds the numbers of an object whose keys are among `keys`, in their order. "set" is the name of a training set.
-void add_numbers(int64_t step, const Json& object, const std::vector<std::string>& keys, NamedSeries& all) {
+void add_numbers(int64_t step, const JsonValue& object, const std::vector<std::string>& keys, NamedSeries& all) {
   std::set<std::string_view> added;
   for (const std::string& name : keys) {
     const auto found = object.find(name);
@@ -117,7 +117,7 @@ class Reader {
   explicit Reader(RunHistory& run) : run_(run), steps_(run.steps), evaluations_(run.evaluations) {}
 
   /// `keys` are those of the line, in its order.
-  void read(const Json& line, const std::vector<std::string>& keys) {
+  void read(const JsonValue& line, const std::vector<std::string>& keys) {
     if (!line.is_object()) throw std::runtime_error("it is no object");
     constexpr int64_t kMostSteps = int64_t{1} << 53;  // up to which JavaScript counts
     const auto step = integer_at(line, "step");
@@ -136,7 +136,7 @@ class Reader {
   }
 
  private:
-  void read_step(int64_t step, const Json& line, const std::vector<std::string>& keys) {
+  void read_step(int64_t step, const JsonValue& line, const std::vector<std::string>& keys) {
     if (step <= last_step_) forget(step);
     last_step_ = step;
     add_numbers(step, line, keys, steps_);
@@ -147,7 +147,7 @@ class Reader {
     of_part_ += seconds;
   }
 
-  void read_start(int64_t step, const Json& line) {
+  void read_start(int64_t step, const JsonValue& line) {
     run_.ranks = integer_at(line, "ranks");
     run_.parameters = integer_at(line, "parameters");
     run_.mesh = text_at(line, "mesh");
@@ -159,7 +159,7 @@ class Reader {
     forget(step + 1);
   }
 
-  void read_evaluation(int64_t step, const Json& line, const std::vector<std::string>& keys) {
+  void read_evaluation(int64_t step, const JsonValue& line, const std::vector<std::string>& keys) {
     forget_from(step, run_.evaluations);
     evaluations_["held_out_loss"].add(step, number_at(line, "held_out_loss"));
     const auto metrics = line.find("metrics");
@@ -168,14 +168,14 @@ class Reader {
     add_numbers(step, *metrics, keys, evaluations_);
   }
 
-  void read_rollback(int64_t step, const Json& line) {
+  void read_rollback(int64_t step, const JsonValue& line) {
     const auto failed = integer_at(line, "failed_step");
     run_.events.push_back(
         {step, fmt::format("rolled back to step {}", step) + (failed ? fmt::format(" from step {}", *failed) : "")});
     forget(step + 1);
   }
 
-  void read_end(const Json& line) {
+  void read_end(const JsonValue& line) {
     run_.has_ended = true;
     run_.stopped_by = text_at(line, "stopped_by");
     run_.time.between += std::max(number_at(line, "seconds") - of_part_, 0.0);
@@ -211,7 +211,7 @@ RunHistory read_run_history(const fs::path& folder) {
   Reader reader(run);
   std::string text;
   std::vector<std::string> keys;
-  Json line;
+  JsonValue line;
   for (int64_t number = 1; lines.next(text); ++number) {
     const bool is_json = parse_line(text, line, keys);
     if (!is_json && lines.is_cut_off()) break;  // it is being written
