@@ -29,7 +29,7 @@ bool is_made_in(const fs::path& parent, const fs::path& name) {
          (name == kBest && parent == "checkpoints") || parent == "row-groups";
 }
 
-/// What checkpoints/best leads to, where that is a name next to it.
+/// The target of checkpoints/best, where that is a name next to it.
 fs::path best_of(const fs::path& link) {
   std::error_code error;
   const fs::path target = fs::read_symlink(link, error);

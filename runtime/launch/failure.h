@@ -28,7 +28,7 @@ std::optional<FailureReport> read_failure(const std::string& file);
 /// Ends this process as a rank that failed for the reason `why`: reported, and without unwinding.
 [[noreturn]] void end_rank(const std::string& why);
 
-/// What an error of the file system says, after the paths that it is about.
+/// The message of an error of the file system, after the paths that it is about.
 std::string sentence_of(const std::filesystem::filesystem_error& error);
 
 /// Runs `body` as a rank's whole work and returns its value. An exception that leaves `body` ends the process at once

@@ -12,8 +12,8 @@ namespace modular {
 
 class Helper {
  public:
-  /// Starts `command`, found on PATH, with `variables` ("NAME=value") beside those of this process; what it writes to
-  /// its error stream is shown as it is. Throws std::runtime_error where it cannot be started.
+  /// Starts `command`, found on PATH, with `variables` ("NAME=value") in addition to those of this process; what it
+  /// writes to its error stream is shown as it is. Throws std::runtime_error where it cannot be started.
   explicit Helper(const std::vector<std::string>& command, const std::vector<std::string>& variables = {});
   /// Ends it: by the end of its input, or else by a signal.
   ~Helper();
