@@ -34,11 +34,11 @@ std::string lock_text(int file) {
   return {text.data(), size > 0 ? static_cast<size_t>(size) : 0};
 }
 
-/// The file, locked. Throws where another process has it.
-OpenFile lock(const fs::path& folder, int flags) {
+/// The file, locked by LOCK_EX or LOCK_SH. Throws where another process has it.
+OpenFile lock(const fs::path& folder, int flags, int operation) {
   const fs::path path = folder / kLockName;
   OpenFile file = open_to_write(path, flags);
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return file;
+  if (::flock(file.get(), operation | LOCK_NB) == 0) return file;
   const int error = errno;
   const std::string holder = lock_text(file.get());
   if (error != EWOULDBLOCK)
@@ -75,7 +75,7 @@ std::string time_now() {
 
 }  // namespace
 
-FolderLock::FolderLock(const fs::path& folder) : path_(folder / kLockName), file_(lock(folder, O_CREAT)) {
+FolderLock::FolderLock(const fs::path& folder) : path_(folder / kLockName), file_(lock(folder, O_CREAT, LOCK_EX)) {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   holder_ = fmt::format("process {} on {}, since {}", ::getpid(), host.data(), time_now());
@@ -89,7 +89,8 @@ std::string FolderLock::told() const {
 }
 
 void FolderLock::check(const fs::path& folder) {
-  if (is_there(folder / kLockName)) lock(folder, 0);
+  // Shared, as the launchers of several machines look at the same time.
+  if (is_there(folder / kLockName)) lock(folder, 0, LOCK_SH);
 }
 
 void FolderLock::check_held() const {
