@@ -83,6 +83,7 @@ ResolvedSettings resolved_settings(int64_t ranks, RunConfig config, const std::v
   if (ranks == 1) return settings;
   const fs::path checkpoint = config.model.checkpoint, schedule = config.parallel.schedule,
                  backend = config.parallel.backend;
+  const bool all_read_weights = reads_weights && !config.first_reads();
   const bool has_schedule = is_schedule_file(config.parallel.schedule), has_library = config.has_backend_library();
   // A machine may have these under another path.
   for (std::string* path : {&config.train.dir, &config.model.checkpoint, &config.model.tokenizer, &config.sample.python,
@@ -90,7 +91,8 @@ ResolvedSettings resolved_settings(int64_t ranks, RunConfig config, const std::v
     path->clear();
   config.data.paths.clear();
   for (SetSettings& set : config.data.sets) set.paths.clear();
-  config.data.partitions = 0;  // which a run that is resumed reads from its folder, on rank 0 alone
+  config.checkpoint.shared = true;  // check_shared() knows what to advise
+  config.data.partitions = 0;       // which a run that is resumed reads from its folder, on rank 0 alone
   if (has_schedule) config.parallel.schedule = "a file";
   if (has_library) config.parallel.backend = "a library";
 
@@ -105,8 +107,7 @@ ResolvedSettings resolved_settings(int64_t ranks, RunConfig config, const std::v
       for (const DataFile& file : *list) files.push_back(file.path);
     add_files(settings, set.name.empty() ? "data.paths" : fmt::format("data.sets.{}.paths", set.name), files);
   }
-  if (!checkpoint.empty() && reads_weights && !config.first_reads())
-    add_files(settings, "model.checkpoint", weight_files(checkpoint));
+  if (!checkpoint.empty() && all_read_weights) add_files(settings, "model.checkpoint", weight_files(checkpoint));
   if (has_schedule) add_files(settings, "parallel.schedule", {schedule});
   if (has_library) add_files(settings, "parallel.backend", {backend});
   settings.emplace_back("libtorch", libtorch());
