@@ -10,6 +10,7 @@
 #include <optional>
 #include <stdexcept>
 #include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <utility>
 
 #include "runtime/mesh/print.h"
@@ -46,6 +47,15 @@ bool keeps_store(const Environment& environment) {
          (environment.launcher_hosts_store ? is_on_first_machine : environment.rank == 0);
 }
 
+/// Where ranks meet: the job's store, in which a rejected rank leaves its sentence, and the part of it for this
+/// meeting.
+struct Meeting {
+  const Store& job;
+  Store own;
+  const Environment& environment;
+  milliseconds timeout;
+};
+
 /// Counts this rank among those that know how the meeting ended. One that keeps the store waits for the others.
 void leave(const Store& store, const Environment& environment, milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;
@@ -55,15 +65,16 @@ void leave(const Store& store, const Environment& environment, milliseconds time
 }
 
 /// Throws where a rank was rejected.
-void check_rejected(const Store& store, const Environment& environment) {
-  const auto why = value_of(store, kRejected);
+void check_rejected(const Meeting& meeting) {
+  const auto why = value_of(meeting.job, kRejected);
   if (!why) return;
-  leave(store, environment, kHearing);
+  leave(meeting.job, meeting.environment, kHearing);
   throw std::runtime_error(*why);
 }
 
 /// Waits for `key`. Throws if a rank is rejected, or naming the ranks that have not come.
-void await(const Store& store, const Environment& environment, const std::string& key, milliseconds timeout) {
+void await(const Meeting& meeting, const std::string& key) {
+  const auto& [job, store, environment, timeout] = meeting;
   const auto begin = Clock::now(), deadline = begin + timeout;
   bool is_reported = environment.rank != 0;
   const auto missing = [&] {
@@ -75,7 +86,7 @@ void await(const Store& store, const Environment& environment, const std::string
   // c10d's own wait reports each second on the terminal, and hears of nothing else.
   const milliseconds longest = std::max(kLongestPause, milliseconds(environment.world_size));
   for (milliseconds pause(1); !store->check({key}); pause = std::min(2 * pause, longest)) {
-    check_rejected(store, environment);
+    check_rejected(meeting);
     std::this_thread::sleep_for(pause);
     if (Clock::now() - begin > kLongWait && !std::exchange(is_reported, true))
       print_to(stderr, "rank 0 waits for {} to join the job\n", missing());
@@ -118,22 +129,27 @@ std::string host_name() {
   return name;
 }
 
-void agree(const Store& store, const Environment& environment, const ResolvedSettings& settings, milliseconds timeout) {
+Store agree(const Store& job, const Environment& environment, const ResolvedSettings& settings, milliseconds timeout) {
   try {
+    // A process that makes several meshes meets the others as often: nothing of one meeting counts in the next.
+    const int64_t number = job->add(fmt::format("meetings of rank {}", environment.rank), 1);
+    const Store store = c10::make_intrusive<c10d::PrefixStore>(fmt::format("mesh_{}", number), job);
+    const Meeting meeting = {job, store, environment, timeout};
     store->set(here(environment.rank), bytes_of(host_name()));
     if (environment.rank == 0) {
       const Json own = {{"host", host_name()}, {"settings", settings}};
       store->set(kSettings, bytes_of(own.dump(-1, ' ', false, Json::error_handler_t::replace)));
     } else {
-      await(store, environment, kSettings, timeout);
+      await(meeting, kSettings);
       const std::string sentence = difference(environment, settings, value_of(store, kSettings).value_or(""));
       if (!sentence.empty()) store->compareSet(kDifference, {}, bytes_of(sentence));
     }
-    await(store, environment, arrive(store, kMet, environment.world_size), timeout);
+    await(meeting, arrive(store, kMet, environment.world_size));
     if (const auto sentence = value_of(store, kDifference)) {
-      leave(store, environment, kHearing);
+      leave(job, environment, kHearing);
       throw std::runtime_error(*sentence);
     }
+    return store;
   } catch (const c10::Error& error) {
     throw std::runtime_error(fmt::format("rank {} has lost the job's store at {}:{}: {}", environment.rank,
                                          environment.master_addr, environment.master_port,

@@ -88,12 +88,12 @@ Mesh::Mesh(const Environment& environment, const MeshShape& shape, const MeshOpt
   if (!group_maker) {
     set_phase("joining the job");
     begin_heartbeat(options.frozen_after);
-    store_ = connect_store(environment, options.rendezvous_timeout);
+    const Store job = connect_store(environment, options.rendezvous_timeout);
     watch_ = MachineWatch::start(environment, options.on_lost_machine);
     ResolvedSettings settings = {{"the mesh", shape.describe()},
                                  {"the device", at::DeviceTypeName(device_.type(), /*lower_case=*/true)}};
     settings.insert(settings.end(), options.settings.begin(), options.settings.end());
-    agree(store_, environment, settings, options.rendezvous_timeout);
+    store_ = agree(job, environment, settings, options.rendezvous_timeout);
     // NCCL takes one rank a GPU.
     if (device_.is_cuda() && !options.make_backend)
       claim_device(store_, cuda_library().name_of(device_), environment.rank);

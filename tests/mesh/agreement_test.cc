@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <functional>
@@ -86,11 +87,21 @@ TEST_F(AgreementTest, RanksThatDoNotComeAreNamed) {
   EXPECT_EQ(errors[1], "rank 1 has waited 1 s for ranks 2, 3 to join the job");
 }
 
+TEST_F(AgreementTest, ALaterMeetingWaitsForAllRanksAgain) {
+  const auto errors = run(2, 2, [](const Environment& environment) {
+    agree_on(environment, {{"the mesh", "dp_shard 2"}});
+    if (environment.rank == 0) agree_on(environment, {{"the mesh", "tp 2"}}, std::chrono::seconds(1));
+  });
+  EXPECT_EQ(errors[0], "rank 0 has waited 1 s for rank 1 to join the job");
+  EXPECT_EQ(errors[1], "");
+}
+
 TEST_F(AgreementTest, AStoreThatHoldsSomethingElseIsAnError) {
   const auto errors = run(2, 2, [&](const Environment& environment) {
     if (environment.rank == 0) {
       const std::string text = "{\"settings\":7}";
-      const Store store = connect_store(environment, std::chrono::minutes(1));
+      const Store store =
+          c10::make_intrusive<c10d::PrefixStore>("mesh_1", connect_store(environment, std::chrono::minutes(1)));
       store->set("settings of rank 0", std::vector<uint8_t>(text.begin(), text.end()));
       store->set("rank 0 is here", std::vector<uint8_t>{1});
       arrive(store, "met", 2);
