@@ -36,7 +36,7 @@ std::vector<int64_t> cardinalities_of(const nlohmann::json& fields) {
 
 using Values = Form::Values;
 
-std::vector<Form> forms_of(const Task& task, const ModelConfig& model) {
+std::vector<Form> forms_of(const Task& task, const ModelConfig& model, bool real_labels) {
   const bool images = task.reads != Task::Reads::tokens, tokens = task.reads != Task::Reads::images;
   // Language models that see images have any number of them in a row.
   const bool image_each_row = task.labels == Task::Labels::each_row;
@@ -59,7 +59,7 @@ std::vector<Form> forms_of(const Task& task, const ModelConfig& model) {
   Form labels = {.name = "labels", .dimensions = {"batch"}, .below = task.label_count, .may_ignore = true};
   if (task.labels == Task::Labels::each_token) labels.dimensions.push_back("seq");
   if (task.texts == kAnyTexts) labels.values = Values::either;
-  if (const std::string problem = problem_of(model); !problem.empty()) {
+  if (!problem_of(model, real_labels).empty()) {
     labels.may_have = "labels";
     labels.values = Values::either;
     labels.as_numbers = true;
@@ -158,17 +158,24 @@ void check_texts(const std::string& path, const ModelConfig& model, int64_t text
         task.texts == kAnyTexts ? "at least 1" : std::to_string(task.texts)));
 }
 
-/// Of labels that are numbers, one for each label of the config.
-void check_label_count(const std::string& path, const ModelConfig& model, int64_t labels) {
+/// Of labels that are numbers, one for each label of the config, or of the file's own.
+void check_label_count(const std::string& path, const ModelConfig& model, const std::optional<LabelMap>& map,
+                       int64_t labels) {
   const int64_t wanted = config_integer(fields_as_json(*model.config), "num_labels");
-  if (labels != wanted)
+  if (labels != (map ? map->size() : wanted))
     throw std::runtime_error(fmt::format(
         "{}: \"labels\" has {} numbers a row, and num_labels of the model's config is {}: write equal numbers of them",
         path, labels, wanted));
 }
 
+bool has_real_labels(const SafetensorsFile& file) {
+  const auto labels = file.tensors().find("labels");
+  return labels != file.tensors().end() && at::isFloatingType(labels->second.dtype);
+}
+
 /// Those of `forms` that the file holds, checked by its header alone.
-std::vector<Form> forms_in(const SafetensorsFile& file, const ModelConfig& model, const std::vector<Form>& forms) {
+std::vector<Form> forms_in(const SafetensorsFile& file, const ModelConfig& model, const std::optional<LabelMap>& map,
+                           const std::vector<Form>& forms) {
   const std::string path = file.path().string(), reads = what_is_read(model, forms);
   std::map<std::string_view, std::pair<int64_t, std::string_view>> sizes;  // of a dimension, and who has it
   std::vector<Form> held;
@@ -203,16 +210,17 @@ std::vector<Form> forms_in(const SafetensorsFile& file, const ModelConfig& model
   }
   check_features(file, model);
   check_texts(path, model, sizes.contains("texts") ? sizes.at("texts").first : 1);
-  if (sizes.contains("labels")) check_label_count(path, model, sizes.at("labels").first);
+  if (sizes.contains("labels")) check_label_count(path, model, map, sizes.at("labels").first);
   for (const auto& [name, header] : file.tensors())
     if (std::ranges::find(held, name, &Form::name) == held.end())
       throw std::runtime_error(fmt::format("{} holds \"{}\": {}", path, name, reads));
   return held;
 }
 
-at::Tensor converted(const at::Tensor& tensor, const Form& form) {
+at::Tensor converted(const at::Tensor& tensor, const Form& form, const std::optional<LabelMap>& map) {
   const bool is_number = form.as_numbers || (form.values == Values::either && tensor.is_floating_point());
-  return tensor.to(is_number ? at::kFloat : at::kLong);
+  const at::Tensor values = tensor.to(is_number ? at::kFloat : at::kLong);
+  return map && form.name == "labels" ? map->apply(values) : values;
 }
 
 void check_tables(const std::string& path, const std::vector<Form>& held,
@@ -275,13 +283,14 @@ at::Tensor made_labels(const Task& task, const Batch& batch, int64_t texts) {
   return labels;
 }
 
-std::string problem_of(const ModelConfig& model) {
+std::string problem_of(const ModelConfig& model, bool real_labels) {
   const Task& task = task_of(model);
   if (task.labels != Task::Labels::each_row || task.label_count != "num_labels") return {};
   const nlohmann::json fields = fields_as_json(*model.config);
   const auto given = fields.find("problem_type");
   const std::string problem = given != fields.end() && given->is_string()   ? given->get<std::string>()
                               : fields.value("num_labels", int64_t{2}) == 1 ? "regression"
+                              : real_labels                                 ? "multi_label_classification"
                                                                             : "";
   return problem == "single_label_classification" ? "" : problem;
 }
@@ -322,9 +331,10 @@ Batch rows_of(Batch batch, const ModelConfig& model, int64_t first, int64_t coun
 }
 
 Batch read_examples(const SafetensorsFile& file, const ModelConfig& model) {
-  const std::vector<Form> held = forms_in(file, model, forms_of(task_of(model), model));
+  const std::optional<LabelMap> map = LabelMap::of(file.path(), model);
+  const std::vector<Form> held = forms_in(file, model, map, forms_of(task_of(model), model, has_real_labels(file)));
   std::map<std::string_view, at::Tensor> tensors;
-  for (const Form& form : held) tensors[form.name] = converted(file.tensor(form.name), form).clone();
+  for (const Form& form : held) tensors[form.name] = converted(file.tensor(form.name), form, map).clone();
   check_tables(file.path().string(), held, tensors, model);
   Batch batch = batch_of(tensors, held);
   const Task& task = task_of(model);
@@ -337,13 +347,17 @@ Batch read_examples(const SafetensorsFile& file, const ModelConfig& model) {
 Examples::Examples(const std::vector<std::filesystem::path>& paths, const ModelConfig& model, Labels labels)
     : model_(model) {
   const Task& task = task_of(model);
-  std::vector<Form> forms = forms_of(task, model);
+  std::vector<Form> forms;
   for (const std::filesystem::path& path : paths) {
     const SafetensorsFile& file = files_.emplace_back(path, Links::followed);
+    if (forms.empty()) forms = forms_of(task, model, labels_are_numbers());
+    const bool same_folder =
+        !label_maps_.empty() && path.parent_path() == files_[files_.size() - 2].path().parent_path();
+    label_maps_.push_back(same_folder ? label_maps_.back() : LabelMap::of(path, model));
     for (Form& form : forms)
       form.required = form.required ||
                       (form.name == "labels" && labels == Labels::needed && !makes_labels(task, texts_of(task, file)));
-    forms_in(file, model, forms);
+    forms_in(file, model, label_maps_.back(), forms);
     const int64_t rows = file.tensors().begin()->second.shape[0];
     for (const auto& [name, header] : file.tensors()) {
       if (header.shape[0] != rows)
@@ -390,13 +404,15 @@ size_t Examples::file_of(int64_t row) const {
 Batch Examples::read(std::span<const int64_t> rows) const {
   const Task& task = task_of(model_);
   for (const int64_t row : rows) files_[file_of(row)].check_size();
-  const std::vector<Form> held = forms_in(files_.front(), model_, forms_of(task, model_));
+  const std::vector<Form> held =
+      forms_in(files_.front(), model_, label_maps_.front(), forms_of(task, model_, labels_are_numbers()));
   std::map<std::string_view, at::Tensor> tensors;
   for (const Form& form : held) {
     std::vector<at::Tensor> values;
     for (const int64_t row : rows) {
       const size_t file = file_of(row);
-      values.push_back(converted(files_[file].tensor(form.name)[row - begin_[file]], form));  // files may differ
+      values.push_back(converted(files_[file].tensor(form.name)[row - begin_[file]], form,
+                                 label_maps_[file]));  // files may differ
     }
     tensors[form.name] = at::stack(values);
   }
@@ -425,10 +441,11 @@ void Examples::check_labels(double low, double high, bool whole) const {
 }
 
 void Examples::check_ids() const {
-  const std::vector<Form> forms = forms_of(task_of(model_), model_);
+  const std::vector<Form> forms = forms_of(task_of(model_), model_, labels_are_numbers());
   bool has_labels = false, has_targets = false;
-  for (const SafetensorsFile& file : files_)
-    for (const Form& form : forms_in(file, model_, forms)) {
+  for (size_t number = 0; number < files_.size(); ++number) {
+    const SafetensorsFile& file = files_[number];
+    for (const Form& form : forms_in(file, model_, label_maps_[number], forms)) {
       if (form.values == Values::numbers) continue;
       const at::Tensor stored = file.tensor(form.name);
       if (stored.numel() == 0) continue;
@@ -437,11 +454,12 @@ void Examples::check_ids() const {
       // Some rows at a time, as ids are widened: a narrow type cannot be compared with a number that it does not hold.
       const int64_t rows = std::max<int64_t>(1, kCheckedIds * stored.size(0) / stored.numel());
       for (const at::Tensor& some : stored.split(rows)) {
-        const at::Tensor ids = converted(some, form);
+        const at::Tensor ids = converted(some, form, label_maps_[number]);
         check_tables(file.path().string(), {form}, {{form.name, ids}}, model_);
         has_targets = has_targets || (labels && ids.ne(kIgnoredTarget).any().item<bool>());
       }
     }
+  }
   if (has_labels && !has_targets)
     throw std::runtime_error(
         fmt::format("{}: all labels are {}, which is no target: write the labels that are to be learned",

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "runtime/checkpoint/label_table.h"
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/model/tensors.h"
@@ -24,15 +26,17 @@ at::Tensor made_labels(const Task& task, const Batch& batch, int64_t texts);
 /// Whether a task's samples are sessions, of items with their features.
 bool is_of_sessions(const Task& task);
 
-/// The problem of a classifier of rows: transformers' problem_type, "regression" where there is one label and none is
-/// given; empty for classes, and for entries that are no such classifiers.
-std::string problem_of(const ModelConfig& model);
+/// The problem of a classifier of rows: transformers' problem_type; where none is given, "regression" of one label, and
+/// "multi_label_classification" of several whose data are floating-point numbers, as transformers infers it. Empty for
+/// classes, and for entries that are not such classifiers.
+std::string problem_of(const ModelConfig& model, bool real_labels = false);
 
 /// The samples of a batch: its rows, or fewer where each has several texts, labels set.
 int64_t samples_of(const Batch& batch);
 
 /// All examples of `file`, rows first, checked against what the model's task and config ask for: shapes that fit one
-/// another, ids below the sizes of their tables. Throws std::runtime_error in one sentence where they do not.
+/// another, ids below the sizes of their tables. Labels are numbered as the model does. Throws std::runtime_error in
+/// one sentence where they do not.
 Batch read_examples(const SafetensorsFile& file, const ModelConfig& model);
 
 /// Samples [first, first + count) of a batch: of each tensor, and of images in texts those whose placeholders
@@ -77,7 +81,8 @@ class Examples {
 
   ModelConfig model_;
   std::vector<SafetensorsFile> files_;
-  std::vector<int64_t> begin_ = {0};  // where each file's rows begin, and last the number of all
+  std::vector<std::optional<LabelMap>> label_maps_;  // of each file
+  std::vector<int64_t> begin_ = {0};                 // where each file's rows begin, and last the number of all
 };
 
 }  // namespace modular

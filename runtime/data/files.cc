@@ -46,6 +46,31 @@ DataFile inspect(const fs::path& given, const std::string& name) {
   return {path, status.st_size};
 }
 
+/// A path in one line; begins with a backslash where that changes it.
+std::string manifest_line(int64_t bytes, const std::string& path) {
+  std::string line = std::to_string(bytes) + ' ';
+  for (const char c : path) {
+    const size_t kind = std::string_view("\n\r\\").find(c);
+    if (kind == std::string_view::npos) {
+      line += c;
+      continue;
+    }
+    if (!line.starts_with('\\')) line.insert(0, 1, '\\');
+    line.append(1, '\\').append(1, "nr\\"[kind]);
+  }
+  return line + '\n';
+}
+
+std::string unescaped(const std::string& line) {
+  std::string plain;
+  for (size_t at = 0; at < line.size(); ++at) {
+    const bool escapes = line[at] == '\\' && at + 1 < line.size();
+    const char c = line[at += escapes];
+    plain += !escapes ? c : c == 'n' ? '\n' : c == 'r' ? '\r' : c;
+  }
+  return plain;
+}
+
 struct ManifestLine {
   int64_t bytes = 0;
   fs::path path;
@@ -56,6 +81,7 @@ std::vector<ManifestLine> read_manifest(const fs::path& manifest, Links links) t
   std::vector<ManifestLine> lines;
   for (std::string line; in.next(line);) {
     ManifestLine entry;
+    if (line.starts_with('\\')) line = unescaped(line.substr(1));
     const auto [rest, error] = std::from_chars(line.data(), line.data() + line.size(), entry.bytes);
     if (error != std::errc() || *rest != ' ')
       throw DataError(manifest.string() + ":" + std::to_string(lines.size() + 1) + ": expected `<bytes> <path>`");
@@ -79,7 +105,31 @@ bool has_suffix(const fs::path& path, const std::vector<std::string>& suffixes) 
          std::ranges::any_of(suffixes, [&](const auto& suffix) { return path.native().ends_with(suffix); });
 }
 
+/// Throws where a folder is not data itself: one that `modrun prepare` has not completed, or above those that it wrote.
+void check_folder(const fs::path& folder) {
+  const bool is_partial = fs::is_regular_file(folder / kPrepareOptions) && !fs::exists(folder / kPreparedManifest);
+  if (is_partial)
+    throw DataError(folder.string() +
+                    ": its preparation was interrupted: give the same `modrun prepare` command "
+                    "again, which completes it");
+  std::vector<std::string> prepared;
+  std::error_code error;
+  for (fs::recursive_directory_iterator entries(folder, error), end; !error && entries != end; entries.increment(error))
+    if (entries->path().filename() == kPrepareOptions && !fs::exists(entries->path().parent_path() / kPreparedManifest))
+      check_folder(entries->path().parent_path());
+    else if (entries->path().filename() == kPreparedManifest)
+      prepared.push_back(entries->path().parent_path().string());
+  if (prepared.empty()) return;
+  std::ranges::sort(prepared);
+  constexpr size_t kShown = 5;
+  std::string names;
+  for (size_t i = 0; i < std::min(kShown, prepared.size()); ++i) names += (i > 0 ? ", " : "") + prepared[i];
+  throw DataError(folder.string() + ": is not prepared data but holds folders of it: name these in data.paths, " +
+                  names + (prepared.size() > kShown ? " and others" : ""));
+}
+
 void add_folder(const fs::path& folder, const DataOptions& options, std::vector<DataFile>& files) {
+  check_folder(folder);
   std::error_code error;
   fs::recursive_directory_iterator entries(folder, error);
   const TokenFormat* const format = find_token_format(options.format);
@@ -113,8 +163,9 @@ void add_path(const fs::path& path, const DataOptions& options, std::vector<Data
 
 bool is_held_out(const DataFile& file, size_t index, const DataOptions& options) {
   if (options.held_out_every > 0 && (index + 1) % static_cast<size_t>(options.held_out_every) == 0) return true;
-  return std::ranges::any_of(options.held_out,
-                             [&](const auto& pattern) { return fnmatch(pattern.c_str(), file.path.c_str(), 0) == 0; });
+  return std::ranges::any_of(options.held_out, [&](const auto& pattern) {
+    return pattern == file.path || fnmatch(pattern.c_str(), file.path.c_str(), 0) == 0;
+  });
 }
 
 }  // namespace
@@ -128,13 +179,13 @@ std::string unknown_data_format(const std::string& format) {
   return "data.format is \"" + format + "\": it must be one of " + known + ", examples, parquet and images";
 }
 
-DataFiles find_data_files(const DataOptions& options, bool others) {
+DataFiles find_data_files(const DataOptions& options, const NeededFiles& needed) {
   if (const std::string unknown = unknown_data_format(options.format); !unknown.empty()) throw DataError(unknown);
   if (options.paths.empty()) throw DataError("data.paths is empty: name files, folders or globs to train on");
 
   std::vector<DataFile> found;
   for (const auto& path : options.paths) {
-    if (is_glob(path)) {
+    if (is_glob(path) && !is_there(path)) {
       for (const auto& match : expand_glob(path)) add_path(match, options, found);
     } else {
       add_path(path, options, found);
@@ -143,16 +194,21 @@ DataFiles find_data_files(const DataOptions& options, bool others) {
   std::ranges::sort(found, {}, [](const DataFile& file) -> const std::string& { return file.path.native(); });
   const auto repeated = std::ranges::unique(found, {}, &DataFile::path);
   found.erase(repeated.begin(), repeated.end());
+  if (found.empty())
+    throw DataError("data.paths: there is no file in " + options.paths.front() +
+                    ": check data.paths and data.suffixes");
+  const fs::path first = found.front().path;
   if (options.format != "examples" && options.format != "parquet" &&
       options.format != "images")  // where an empty file is one that was cut off
     std::erase_if(found, [](const DataFile& file) { return file.tokens() == 0; });
+  if (found.empty()) throw DataError("data.paths: " + first.string() + " is empty: give files that hold data");
 
   DataFiles files;
   for (size_t i = 0; i < found.size(); ++i)
     (is_held_out(found[i], i, options) ? files.held_out : files.training).push_back(std::move(found[i]));
-  if (files.training.empty())
-    throw DataError("data.paths: no file is left to train on: check data.suffixes and data.held_out");
-  if (!others && files.held_out.empty() && (options.held_out_every > 0 || !options.held_out.empty()))
+  if (needed.training && files.training.empty())
+    throw DataError("data.paths: no file is left to train on, as all are held out: check data.held_out");
+  if (needed.held_out && files.held_out.empty() && (options.held_out_every > 0 || !options.held_out.empty()))
     throw DataError(
         "data.held_out: no file is held out: the patterns match none, or there are fewer than data.held_out_every "
         "files");
@@ -162,7 +218,7 @@ DataFiles find_data_files(const DataOptions& options, bool others) {
 std::string format_manifest(const DataFiles& files) {
   std::string text;
   for (const auto* list : {&files.training, &files.held_out})
-    for (const auto& file : *list) text += std::to_string(file.bytes) + ' ' + fs::absolute(file.path).native() + '\n';
+    for (const auto& file : *list) text += manifest_line(file.bytes, fs::absolute(file.path).native());
   return text;
 }
 

@@ -17,8 +17,8 @@ class DataError : public std::runtime_error {
 
 /// The manifest of a folder that `modrun prepare` wrote: which of its files are data. A folder with one is read by it.
 inline constexpr const char* kPreparedManifest = "prepared.manifest";
-/// And the number of each label of its examples that is a name, as JSON.
-inline constexpr const char* kLabelNames = "labels.json";
+/// In it from the beginning: of what it is prepared, and how.
+inline constexpr const char* kPrepareOptions = "prepare.json";
 
 struct DataOptions {
   // "bytes": any file, a token is a byte; one of token_formats(); "examples": safetensors files whose rows are examples
@@ -56,13 +56,18 @@ struct DataFiles {
   std::vector<DataFile> training, held_out;
 };
 
-/// Finds and checks the files that `options` names, ordered by path. Throws DataError where one is missing, unreadable,
-/// cut off or unlike its manifest, or where nothing is left to train on. So it does where files are to be held out and
-/// none is, unless there are `others` that may hold out some.
-DataFiles find_data_files(const DataOptions& options, bool others = false);
+struct NeededFiles {
+  bool held_out = true;  // some, where files are to be held out
+  bool training = true;  // some to train on
+};
 
-/// A manifest: sizes and paths, a file a line, `<bytes> <absolute path>`. Given as a path, it is replaced by its files
-/// and refuses one whose size has changed.
+/// Finds and checks the files that `options` names, ordered by path. Throws DataError where one is missing, unreadable,
+/// cut off or unlike its manifest, or where none is found that is `needed`.
+DataFiles find_data_files(const DataOptions& options, const NeededFiles& needed = {});
+
+/// A manifest: sizes and paths, a file a line, `<bytes> <absolute path>`; a line whose path has line breaks or
+/// backslashes begins with a backslash, and has \n, \r and \\ for these, as sha256sum writes them. Given as a path,
+/// it is replaced by its files. It is an error where the size of one has changed.
 std::string format_manifest(const DataFiles& files);
 
 /// Throws DataError naming the first file that is not as `manifest` says; the two may order files differently.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <ranges>
 #include <set>
 #include <thread>
 #include <utility>
@@ -30,14 +31,14 @@ std::vector<std::string> image_classes(const std::vector<DataFile>& files) {
   return {names.begin(), names.end()};
 }
 
-ImageSamples::ImageSamples(std::vector<DataFile> files, const std::vector<std::string>& classes, ImageShape shape)
+ImageSamples::ImageSamples(std::vector<DataFile> files, const std::map<std::string, int64_t>& classes, ImageShape shape)
     : files_(std::move(files)), shape_(std::move(shape)) {
   for (const DataFile& file : files_) {
-    const auto found = std::ranges::lower_bound(classes, class_of(file));
-    if (found == classes.end() || *found != class_of(file))
-      throw DataError(
-          fmt::format("{}: its folder is none of the classes {}", file.path.string(), fmt::join(classes, ", ")));
-    labels_.push_back(found - classes.begin());
+    const auto found = classes.find(class_of(file));
+    if (found == classes.end())
+      throw DataError(fmt::format("{}: its folder is none of the classes {}", file.path.string(),
+                                  fmt::join(std::views::keys(classes), ", ")));
+    labels_.push_back(found->second);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,13 +20,13 @@ struct ImageShape {
   std::vector<double> mean = {0.5}, std = {0.5};
 };
 
-/// The names of the folders that hold `files`, sorted: image i of folder c is of the class that c is in this list.
+/// The names of the folders that hold `files`, sorted.
 std::vector<std::string> image_classes(const std::vector<DataFile>& files);
 
 class ImageSamples final : public Samples {
  public:
-  /// Of `files`, whose folders are among `classes`. Throws DataError where one is not.
-  ImageSamples(std::vector<DataFile> files, const std::vector<std::string>& classes, ImageShape shape);
+  /// Of `files`, whose folders are among `classes`, with their labels. Throws DataError where one is not.
+  ImageSamples(std::vector<DataFile> files, const std::map<std::string, int64_t>& classes, ImageShape shape);
 
   int64_t count() const override { return static_cast<int64_t>(files_.size()); }
   int64_t tokens() const override { return 1; }

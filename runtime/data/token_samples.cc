@@ -35,10 +35,10 @@ Batch TokenSamples::read(std::span<const SamplePlace> places, int64_t rows) cons
     stream_.read(begin, tokens);
     std::vector<int64_t> text;  // before some are masked
     if (packing_) text.assign(tokens.begin(), tokens.end());
-    const auto [lowest, highest] = std::ranges::minmax(tokens);
-    if (lowest < 0 || highest >= vocab_size_)
-      throw DataError("the data holds token " + std::to_string(lowest < 0 ? lowest : highest) +
-                      " but model.config.vocab_size is " + std::to_string(vocab_size_) +
+    const auto wrong = std::ranges::find_if(tokens, [&](int64_t token) { return token < 0 || token >= vocab_size_; });
+    if (wrong != tokens.end())
+      throw DataError(stream_.file_of(begin + (wrong - tokens.begin())).path.string() + ": holds token " +
+                      std::to_string(*wrong) + " but model.config.vocab_size is " + std::to_string(vocab_size_) +
                       ": use a model with a larger vocabulary, or other data");
     if (masking_)
       mask_tokens(tokens, labels, *masking_, vocab_size_, mixed(seed_) + static_cast<uint64_t>(places[row].position));

@@ -91,6 +91,10 @@ std::vector<int64_t> TokenStream::file_begins(int64_t begin, int64_t end) const 
   return places;
 }
 
+const DataFile& TokenStream::file_of(int64_t token) const {
+  return files_[static_cast<size_t>(std::ranges::upper_bound(begin_, token) - begin_.begin()) - 1];
+}
+
 void TokenStream::read(int64_t begin, std::span<int64_t> out) const {
   assert(begin >= 0 && begin + static_cast<int64_t>(out.size()) <= size());
   auto index = static_cast<size_t>(std::ranges::upper_bound(begin_, begin) - begin_.begin()) - 1;

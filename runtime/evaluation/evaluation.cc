@@ -121,6 +121,7 @@ Evaluation evaluate_samples(ParallelModel& model, const ModelConfig& network, co
         fmt::format("the loss on held-out files is {}: the weights, or what they compute, are no "
                     "finite numbers; use an older checkpoint",
                     std::abs(total.loss)));  // whose sign says nothing
+  if (total.targets == 0) return total;      // on all ranks
   total.metrics = predictions.values(total.loss, model.mesh());
   // What follows from them is to be the same on all ranks, whose processors may round otherwise.
   std::vector<double> values = {total.loss};

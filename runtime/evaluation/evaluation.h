@@ -13,8 +13,8 @@ namespace modular {
 
 /// The mean loss over the first `samples` samples of the source's order (0: all of them), and metrics of what the same
 /// forwards predict, in the order in which they were asked for: each of each sample once, and the same on every mesh
-/// but for what rounding makes of a logit; the same to the bit on all ranks. Throws std::runtime_error where the loss
-/// is not finite. Collective.
+/// but for what rounding makes of a logit; the same to the bit on all ranks. Without any target there are none. Throws
+/// std::runtime_error where the loss is not finite. Collective.
 Evaluation evaluate_samples(ParallelModel& model, const ModelConfig& network, const BatchSource& source,
                             int64_t samples, const std::vector<Metric>& metrics);
 

@@ -84,6 +84,8 @@ const std::vector<MetricKind>& metric_kinds() {
       {.name = "ndcg", .of = Of::ranks, .takes_cutoff = true},
       {.name = "pearson", .of = Of::numbers},
       {.name = "spearman", .of = Of::numbers},
+      {.name = "mse", .of = Of::numbers, .less_is_better = true},
+      {.name = "mae", .of = Of::numbers, .less_is_better = true},
   };
   return kinds;
 }

@@ -1,11 +1,17 @@
 #include "runtime/evaluation/number_pairs.h"
 
+#include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <utility>
 
 #include "runtime/model/tensors.h"
 
 namespace modular {
 namespace {
+
+constexpr std::pair<std::string_view, double (*)(const at::Tensor&, const at::Tensor&)> kKinds[] = {
+    {"pearson", pearson}, {"spearman", spearman}, {"mse", mean_squared_error}, {"mae", mean_absolute_error}};
 
 /// From 1: [numbers] float64.
 at::Tensor ranks_of(const at::Tensor& numbers) {
@@ -29,6 +35,14 @@ double spearman(const at::Tensor& a, const at::Tensor& b) {
   return a.numel() == 0 ? 0.0 : pearson(ranks_of(a), ranks_of(b));
 }
 
+double mean_squared_error(const at::Tensor& said, const at::Tensor& right) {
+  return said.numel() == 0 ? 0.0 : (said - right).square().mean().item<double>();
+}
+
+double mean_absolute_error(const at::Tensor& said, const at::Tensor& right) {
+  return said.numel() == 0 ? 0.0 : (said - right).abs().mean().item<double>();
+}
+
 void NumberPairs::add(const at::Tensor& said, const at::Tensor& right, const at::Tensor& samples) {
   rows_.add(at::cat({said.to(at::kDouble), right.to(at::kDouble).to(said.device())}, 1), samples);
 }
@@ -40,8 +54,10 @@ std::vector<double> NumberPairs::values(const std::vector<Metric>& metrics, cons
   if (all.numel() == 0) return values;
   const at::Tensor counted = halves[1].ne(kIgnoredTarget);
   const at::Tensor said = halves[0].masked_select(counted), right = halves[1].masked_select(counted);
-  for (size_t i = 0; i < metrics.size(); ++i)
-    values[i] = metrics[i].kind->name == "pearson" ? pearson(said, right) : spearman(said, right);
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    const auto kind = std::ranges::find(kKinds, metrics[i].kind->name, [](const auto& one) { return one.first; });
+    values[i] = kind->second(said, right);
+  }
   return values;
 }
 

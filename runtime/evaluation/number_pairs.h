@@ -24,6 +24,9 @@ class NumberPairs {
   GatheredRows rows_;  // said and right: [rows, 2 * numbers]
 };
 
+/// The mean squared error of the numbers, and the mean absolute one; 0 of none.
+double mean_squared_error(const at::Tensor& said, const at::Tensor& right);
+double mean_absolute_error(const at::Tensor& said, const at::Tensor& right);
 /// Pearson's correlation of two rows of as many numbers; 0 where all of one are equal.
 double pearson(const at::Tensor& a, const at::Tensor& b);
 /// Spearman's: that of the numbers' ranks, of which equal numbers have the mean.

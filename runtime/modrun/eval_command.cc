@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "runtime/data/token_check.h"
 #include "runtime/evaluation/evaluation.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/trained_model.h"
 #include "runtime/train/held_out.h"
+#include "runtime/train/label_names.h"
 #include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
 #include "runtime/train/resolved_settings.h"
@@ -19,13 +21,14 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
   const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, place.world_size));
   check_reading(trained->config);
   check_targets(trained->config);
-  auto sets = find_data_sets(trained->config);
+  auto sets = find_data_sets(trained->config, /*trains=*/false);
   choose_sentence_loss(trained->config, sets);
+  infer_problem(trained->config, sets);
   for (const DataSet& set : sets) prepare_samples(trained->config, set, Split::held_out, /*seed=*/0);
   if (std::ranges::none_of(sets, &DataSet::holds_out))
     throw ConfigError(
         "no file is held out: set data.held_out_every, data.held_out or data.held_out_part to say what to evaluate "
-        "on");
+        "on, for all of data.paths data.held_out=[\"*\"]");
   trained->config.batch_shape(trained->mesh, 0);
 
   PreparedCommand command;
@@ -33,12 +36,20 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
   command.options = trained->config.mesh_options();
   command.options.settings = resolved_settings(place.world_size, trained->config, sets);
   command.note = unknown_keys_note(trained->config.network);
+  command.before_ranks = [trained, sets] {
+    for (const DataSet& set : sets)
+      if (!set.has_parquet() && !set.has_examples() && !set.has_images())
+        check_tokens(set.options.held_out_part > 0.0 ? set.files.training : set.files.held_out,
+                     vocab_size(trained->config.network));
+  };
   command.run = [=](Mesh& mesh) {
     const auto& config = trained->config;
     const auto model = load_model(config, mesh);
     const auto result = evaluate_sets(*model, config, sets, open_sets(config, sets, Split::held_out, /*seed=*/0),
                                       config.batch_shape(mesh.shape(), data_parallel_rank(mesh)));
-    if (mesh.rank() == 0) {
+    if (mesh.rank() == 0 && result.targets == 0) {
+      print_result("no held-out loss and no metric: all labels are {}, which is no target\n", kIgnoredTarget);
+    } else if (mesh.rank() == 0) {
       print_result("held-out loss {:.6f} {} over {} {}s, with {}\n", result.loss, loss_unit(config.network),
                    result.targets, target_name(config.network), config.model.checkpoint);
       for (const auto& [name, value] : result.metrics) print_result("{} {:.6f}\n", name, value);

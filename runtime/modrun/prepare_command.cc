@@ -2,7 +2,10 @@
 
 #include <chrono>
 
+#include "runtime/checkpoint/json_text.h"
+#include "runtime/checkpoint/label_table.h"
 #include "runtime/checkpoint/tokenizer_files.h"
+#include "runtime/files/open_file.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
@@ -24,6 +27,34 @@ std::filesystem::path tokenizer_of(const Arguments& arguments, const RunConfig& 
       config.model.checkpoint.empty() ? std::filesystem::path() : tokenizer_of_weights(config.model.checkpoint);
   if (of_weights.empty()) throw ConfigError("there is no tokenizer: name its folder by --tokenizer");
   return of_weights;
+}
+
+/// Takes the labels of the model's folder: that of the weights, or else of the tokenizer.
+void take_labels(const RunConfig& config, PrepareOptions& options) {
+  const bool is_asked = config.origins.contains("model.config.num_labels");
+  const auto asked = model_count(config.network, "num_labels");
+  if (is_asked) options.num_labels = asked;
+  std::filesystem::path folder = config.model.checkpoint;
+  bool has_head = !folder.empty() && config.network.named.empty();
+  if (!folder.empty()) {
+    options.labels = LabelTable::of(config.network);
+  } else {
+    folder = options.tokenizer;
+    const auto file = folder / "config.json";
+    if (!std::filesystem::is_regular_file(file) || !asked) return;
+    const nlohmann::json keys = parse_json(read_file(file, kMostTextBytes, Links::followed));
+    const auto names = keys.find("id2label");
+    if (!keys.is_object() || names == keys.end() || !names->is_object()) return;
+    const auto count = static_cast<int64_t>(names->size());
+    if (is_asked && count != *asked) return;
+    options.labels = LabelTable(keys, count);
+    has_head = keys.value("architectures", nlohmann::json()) ==
+               nlohmann::json{std::string(config.network.entry->architecture)};
+  }
+  if (has_head)
+    options.labels_of = folder.string();
+  else if (!options.labels.has_names())
+    options.labels = {};  // of a head that is to be another
 }
 
 /// Shows how far a program is, once a second and at the end.
@@ -64,6 +95,7 @@ std::string summary(const Prepared& prepared, const RunConfig& config, const std
   if (prepared.without_targets > 0)
     text +=
         fmt::format(", of which {} teach nothing, as no id of their answer is among these", prepared.without_targets);
+  if (!prepared.note.empty()) text += "\n" + prepared.note;
   text += fmt::format("\nmodrun train --set model.entry={} --set data.format={} --set {}", config.model.entry,
                       running ? "tokens" : "examples", shell_word(fmt::format("data.paths=[{}]", toml_value(&folder))));
   if (!config.model.checkpoint.empty())
@@ -76,7 +108,8 @@ std::string summary(const Prepared& prepared, const RunConfig& config, const std
     text += fmt::format(" --set model.config.pad_token_id={}", *prepared.padding);
   if (running && prepared.mask && config.network.entry->task == "masked-lm")
     text += fmt::format(" --set data.mask_token={}", *prepared.mask);
-  if (!prepared.classes.empty()) text += fmt::format(" --set model.config.num_labels={}", prepared.classes.size());
+  if (prepared.labels > 0) text += fmt::format(" --set model.config.num_labels={}", prepared.labels);
+  if (!prepared.plan.problem.empty()) text += fmt::format(" --set model.config.problem_type={}", prepared.plan.problem);
   return text;
 }
 
@@ -100,6 +133,7 @@ void prepare_data(const Arguments& arguments) {
                                   config.network.entry->architecture, *positions));
   if (!config.model.checkpoint.empty() || config.origins.contains("model.config.vocab_size"))
     options.vocabulary = vocab_size(config.network);
+  take_labels(config, options);
   const Prepared prepared = prepare(options, config.network, Progress());
   if (prepared.was_complete)
     print_to(stdout, "{} is complete: nothing is left to prepare\n", asked.out.string());

@@ -10,7 +10,6 @@
 #include "runtime/plan/run_plan.h"
 #include "runtime/train/deterministic.h"
 #include "runtime/train/job_mark.h"
-#include "runtime/train/label_names.h"
 #include "runtime/train/machine_memory.h"
 #include "runtime/train/model_checks.h"
 #include "runtime/train/partitions.h"
@@ -45,7 +44,6 @@ void add_line(std::string& text, const std::string& line) {
 
 PreparedCommand prepare_train(const Arguments& arguments, const Environment& place) {
   auto config = read_config_of(arguments);
-  name_labels(config);
   fit_memory(config, place.world_size);
   const RunRequest request = request_of(arguments, config.train.dir, place);
   auto run = std::make_shared<Run>(prepare_run(std::move(config), request, place.world_size));

@@ -6,12 +6,14 @@
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/modrun/run_config.h"
+#include "runtime/train/label_names.h"
 
 namespace modular {
 
 TrainedModel prepare_model(const Arguments& arguments, int64_t world_size) {
   TrainedModel model{read_config_of(arguments), {}};
   choose_weights(model.config, arguments);
+  take_label_names(model.config);
   model.mesh = model.config.mesh_shape(world_size);
   const auto& network = model.config.network;
   const auto refusal =

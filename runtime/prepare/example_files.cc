@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
 
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/files.h"
@@ -42,6 +45,81 @@ void for_each_label(const json& labels, Visitor&& visit) {
     else
       visit(label);
 }
+
+/// How many labels names are numbered for: those of the model, or of a new head. 0 where labels are numbers.
+int64_t label_count(const ExampleShape& shape) {
+  if (shape.named.numbers.empty()) return 0;
+  int64_t count = 0;
+  for (const auto& [name, number] : shape.named.numbers) count = std::max(count, number + 1);
+  return static_cast<int64_t>(shape.named.numbers.size()) > shape.model.count() ? count
+                                                                                : std::max(count, shape.model.count());
+}
+
+/// What the labels of all rows are.
+class LabelKinds {
+ public:
+  explicit LabelKinds(const RowPlan& plan) : plan_(plan) {}
+
+  /// Throws DataError where the label of a row does not go with those before.
+  void add(const json& label) {
+    const bool are_numbers =
+        !plan_.problem.empty() && !(label.is_array() && label.empty() ? has_names_ : holds_name(label));
+    if (are_numbers && plan_.form != Form::words) add_length(label.is_array() ? static_cast<int64_t>(label.size()) : 0);
+    for_each_label(json::array({label}), [&](const json& one) {
+      has_names_ = has_names_ || one.is_string();
+      any_real_ = any_real_ || one.is_number_float();
+      any_number_ = any_number_ || one.is_number();
+      if (!one.is_number_float()) names_.insert(name_of(one));
+    });
+    if (has_names_ && (any_real_ || (any_number_ && !plan_.problem.empty())))
+      throw DataError(fmt::format("\"{}\" holds both names and numbers{}: write one of the two", plan_.columns.back(),
+                                  plan_.problem.empty() ? " that are no integers" : ""));
+  }
+
+  /// Throws DataError where names are numbers that are scores.
+  bool has_names() const {
+    const bool are_scores =
+        plan_.infers_problem && std::ranges::all_of(names_, is_decimal) &&
+        std::ranges::any_of(names_, [](const std::string& name) { return name.find('.') != name.npos; });
+    if (has_names_ && are_scores)
+      throw DataError(
+          fmt::format("the labels of \"{}\" are numbers like {}: for scores add {}; if they are names of classes, add "
+                      "--set model.config.problem_type=single_label_classification",
+                      plan_.columns.back(), *names_.begin(), kForScores));
+    return has_names_;
+  }
+
+  bool any_real() const { return any_real_; }
+  const std::set<std::string>& names() const { return names_; }
+  int64_t numbers() const { return has_names_ ? 0 : length_.value_or(0); }
+
+ private:
+  static bool holds_name(const json& label) {
+    return label.is_array() && std::ranges::any_of(label, [](const json& one) { return one.is_string(); });
+  }
+
+  static bool is_decimal(const std::string& text) {
+    double value = 0.0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size();
+  }
+
+  void add_length(int64_t length) {
+    const auto shown_length = [&](int64_t one) {
+      if (one > 0) return fmt::format("lists of {}", one);
+      return std::string(plan_.problem == "regression" ? "single numbers" : "empty lists");
+    };
+    if (length_ && *length_ != length)
+      throw DataError(fmt::format("\"{}\" holds {} and {}: write as many numbers in each row, one for each label",
+                                  plan_.columns.back(), shown_length(*length_), shown_length(length)));
+    length_ = length;
+  }
+
+  const RowPlan& plan_;
+  bool has_names_ = false, any_real_ = false, any_number_ = false;
+  std::set<std::string> names_;
+  std::optional<int64_t> length_;
+};
 
 /// Pads lists of numbers to [lists, length].
 template <class Number>
@@ -92,10 +170,12 @@ class ExampleTensors {
     if (plan_.form == Form::conversation) return of_ids(of_assistant(), kNone);
     if (plan_.form == Form::words) return of_ids(of_first_ids(), kNone);
     if (!plan_.has_label) return {};
+    if (plan_.problem == "multi_label_classification" && !shape_.named.numbers.empty()) return of_label_sets();
     if (shape_.real_labels) {
       std::vector<float> scores;
-      for (const json& label : rows_.labels) scores.push_back(label.get<float>());
-      return at::tensor(scores, at::kFloat);
+      for_each_label(rows_.labels, [&](const json& label) { scores.push_back(label.get<float>()); });
+      const at::Tensor all = at::tensor(scores, at::kFloat);
+      return shape_.numbers > 0 ? all.view({-1, shape_.numbers}) : all;
     }
     std::vector<int64_t> ids;
     for (const json& label : rows_.labels) ids.push_back(number_of(label));
@@ -103,7 +183,16 @@ class ExampleTensors {
   }
 
   int64_t number_of(const json& label) const {
-    return shape_.classes.empty() ? label.get<int64_t>() : shape_.classes.at(name_of(label));
+    return shape_.named.numbers.empty() ? label.get<int64_t>() : shape_.named.numbers.at(name_of(label));
+  }
+
+  /// [rows, labels]: 1 for each label of a row.
+  at::Tensor of_label_sets() const {
+    at::Tensor sets = at::zeros({static_cast<int64_t>(rows_.labels.size()), label_count(shape_)}, at::kFloat);
+    auto values = sets.accessor<float, 2>();
+    for (int64_t row = 0; row < sets.size(0); ++row)
+      for (const json& label : rows_.labels[static_cast<size_t>(row)]) values[row][number_of(label)] = 1.0F;
+    return sets;
   }
 
   std::vector<int32_t> after_prompts() const {
@@ -141,29 +230,33 @@ class ExampleTensors {
 
 }  // namespace
 
-ExampleShape shape_of(const std::vector<fs::path>& files, const RowPlan& plan, const RowLength& length) {
-  ExampleShape shape;
-  bool has_names = false;
-  std::map<std::string, int64_t> names;
+ExampleShape shape_of(const std::vector<fs::path>& files, const RowPlan& plan, const RowLength& length,
+                      const LabelTable& model) {
+  ExampleShape shape{.model = model};
+  LabelKinds kinds(plan);
   for (const fs::path& file : files) {
     const Rows rows = read_rows(file);
     shape.ids = std::max(shape.ids, longest_of(rows.lengths));
     shape.targets = std::max(shape.targets, longest_of(rows.target_lengths));
-    for_each_label(rows.labels, [&](const json& label) {
-      has_names = has_names || label.is_string();
-      shape.real_labels = shape.real_labels || label.is_number_float();
-      if (!label.is_number_float()) names.emplace(name_of(label), 0);
-    });
+    for (const json& label : rows.labels) kinds.add(label);
   }
-  if (has_names && shape.real_labels)
-    throw DataError(fmt::format("\"{}\" holds both names and numbers that are no integers: write one of the two",
-                                plan.columns.back()));
   shape.ids = padded_length(shape.ids, length);
   shape.targets = padded_length(shape.targets, length);
-  if (!has_names) return shape;
-  for (int64_t number = 0; auto& [name, id] : names) id = number++;
-  shape.classes = std::move(names);
+  shape.real_labels = !plan.problem.empty() || kinds.any_real();
+  shape.numbers = kinds.numbers();
+  if (plan.problem == "multi_label_classification" && !kinds.has_names() && shape.numbers == 0)
+    throw DataError(
+        fmt::format("\"{}\" holds empty lists alone: write the labels that rows have", plan.columns.back()));
+  if (kinds.has_names()) shape.named = number_labels(kinds.names(), model);
   return shape;
+}
+
+std::vector<std::string> label_names(const ExampleShape& shape) {
+  std::vector<std::string> names(static_cast<size_t>(label_count(shape)));
+  for (size_t number = 0; number < names.size(); ++number)
+    names[number] = number < shape.model.names().size() ? shape.model.names()[number] : fmt::format("LABEL_{}", number);
+  for (const auto& [name, number] : shape.named.numbers) names[static_cast<size_t>(number)] = name;
+  return names;
 }
 
 void write_examples(const fs::path& path, const Rows& rows, const RowPlan& plan, const ExampleShape& shape) {

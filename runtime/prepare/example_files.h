@@ -3,11 +3,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "runtime/checkpoint/label_table.h"
 #include "runtime/prepare/row_plan.h"
 #include "runtime/prepare/rows.h"
 
@@ -15,17 +14,24 @@ namespace modular {
 
 /// What all files of examples have in common.
 struct ExampleShape {
-  int64_t ids = 0, targets = 0;            // of each text
-  std::map<std::string, int64_t> classes;  // the number of each label that is a name; empty where labels are numbers
+  int64_t ids = 0, targets = 0;  // of each text
+  NumberedLabels named;          // labels that are names; empty where they are numbers
+  LabelTable model;              // by which they are numbered
+  int64_t numbers = 0;           // of the list that is a row's label; 0 where it is not a list of numbers
   bool real_labels = false;
   int64_t padding = 0;
   bool pads_left = false;
 };
 
-/// Reads the files of rows for their longest ones and their labels. Lengths are multiples of 8, unless that is more
-/// than the model's positions, or as asked. Throws DataError where labels are both names and numbers that are no
-/// integers.
-ExampleShape shape_of(const std::vector<std::filesystem::path>& files, const RowPlan& plan, const RowLength& length);
+/// Reads the files of rows for their longest ones and their labels, whose names are numbered as `model` does. Lengths
+/// are multiples of 8, unless that is more than the model's positions, or as asked. Throws DataError where labels are
+/// of several kinds: names and numbers that are not integers, or lists of several lengths.
+ExampleShape shape_of(const std::vector<std::filesystem::path>& files, const RowPlan& plan, const RowLength& length,
+                      const LabelTable& model);
+
+/// The name of each label by its number, those of `shape.model` that the data does not have too; empty where labels are
+/// numbers.
+std::vector<std::string> label_names(const ExampleShape& shape);
 
 /// Writes a file of examples in place of one that is there.
 void write_examples(const std::filesystem::path& path, const Rows& rows, const RowPlan& plan,

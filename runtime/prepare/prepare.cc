@@ -39,6 +39,8 @@ json manifest_of(const PrepareOptions& options, const ModelConfig& model, const 
                    {"token_type_ids", plan.has_types},
                    {"shard_bytes", options.reading.piece_bytes},
                    {"sources", json::array()}};
+  if (plan.has_label && options.labels.has_names()) manifest["labels"] = options.labels.names();
+  if (!plan.problem.empty()) manifest["problem"] = plan.problem;
   for (const Source& source : sources)
     manifest["sources"].push_back(
         {{"path", source.path.string()}, {"bytes", source.bytes}, {"modified", source.modified}});
@@ -163,7 +165,16 @@ std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork
     if (prepared.ids == 0) refuse_empty();
     return files;
   }
-  ExampleShape shape = shape_of(files, prepared.plan, options.length);
+  ExampleShape shape = shape_of(files, prepared.plan, options.length, options.labels);
+  const std::vector<std::string> names = label_names(shape);
+  const bool has_scores = prepared.plan.problem == "regression" && prepared.plan.has_label;
+  prepared.labels = !names.empty()      ? static_cast<int64_t>(names.size())
+                    : shape.numbers > 0 ? shape.numbers
+                                        : has_scores;
+  if (options.num_labels && (has_scores || shape.numbers > 0) && prepared.labels != *options.num_labels)
+    throw ConfigError(fmt::format("\"{}\" has {} numbers a row, and model.config.num_labels is {}: set it to {}",
+                                  prepared.plan.columns.back(), prepared.labels, *options.num_labels, prepared.labels));
+  if (!options.labels_of.empty()) prepared.note = labels_note(shape.named, options.labels, options.labels_of);
   shape.padding = tokenizer.padding().value_or(tokenizer.end_of_text().value_or(0));
   shape.pads_left = tokenizer.pads_left();
   for (size_t shard = 0; shard < shards; ++shard) {
@@ -179,10 +190,11 @@ std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork
         fmt::format("no answer has an id within the first {} of its example, so that there is nothing to learn: raise "
                     "--seq-len",
                     shape.ids));
-  if (!shape.classes.empty()) write_file(parts.front().parent_path() / kLabelNames, json(shape.classes).dump(2) + "\n");
+  json numbers = json::object();
+  for (size_t number = 0; number < names.size(); ++number) numbers[names[number]] = number;
+  if (!names.empty()) write_file(parts.front().parent_path() / kLabelNames, numbers.dump(2) + "\n");
   prepared.length = shape.ids;
   prepared.padding = shape.padding;
-  prepared.classes = std::move(shape.classes);
   return parts;
 }
 

@@ -10,11 +10,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "runtime/checkpoint/label_table.h"
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/prepare/row_plan.h"
 #include "runtime/prepare/rows.h"
@@ -29,6 +29,9 @@ struct PrepareOptions {
   RowLength length;
   std::filesystem::path tokenizer;    // a folder with tokenizer.json or a .model file, or such a file
   std::optional<int64_t> vocabulary;  // ids that the model has, where that is known
+  LabelTable labels;                  // of the model, where its folder is known
+  std::string labels_of;              // that folder, where its head has been trained for them
+  std::optional<int64_t> num_labels;  // as asked for
   int64_t jobs = 2;                   // threads, each with a process for its tokenizer
   std::filesystem::path out;
 };
@@ -48,7 +51,8 @@ struct Prepared {
   int64_t vocabulary = 0;                // of the tokenizer
   std::optional<int64_t> padding;        // the id that examples are padded with
   std::optional<int64_t> mask;           // the tokenizer's id in place of what is to be predicted
-  std::map<std::string, int64_t> classes;
+  int64_t labels = 0;  // of a classifier, as names or as numbers of each row; 0 where neither is known
+  std::string note;    // what is to be known of how labels are numbered
 };
 
 /// Prepares what is not done yet. The same sources and options give the same bytes, for any number of jobs and however

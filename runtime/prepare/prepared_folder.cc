@@ -20,8 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kManifest = "prepare.json";
-
 /// A model of SentencePiece with what says how it is used, without other files of ids.
 std::map<std::string, std::string> with_model(const fs::path& model) {
   auto files = tokenizer_files(fs::absolute(model).parent_path());
@@ -79,7 +77,7 @@ std::string difference(const json& was, const json& is) {
 
 PreparedFolder::PreparedFolder(fs::path out, const json& manifest, const fs::path& tokenizer) : out_(std::move(out)) {
   const auto wanted = wanted_tokenizer(tokenizer);
-  complete_ = fs::exists(out_ / kManifest);
+  complete_ = fs::exists(out_ / kPrepareOptions);
   if (!complete_ && fs::exists(out_) && !(fs::is_directory(out_) && fs::is_empty(out_)))
     throw ConfigError(fmt::format("{} exists already, and holds no prepared data: name a new folder", out_.string()));
   const fs::path place = folder();
@@ -88,13 +86,13 @@ PreparedFolder::PreparedFolder(fs::path out, const json& manifest, const fs::pat
     fs::create_directory(place / kTokenizerFolder);
     fs::create_directory(work());
     for (const auto& [name, contents] : wanted) write_file(place / kTokenizerFolder / name, contents);
-    write_file(place / kManifest, manifest.dump(2) + "\n");  // last: what has it is begun
+    write_file(place / kPrepareOptions, manifest.dump(2) + "\n");  // last: what has it is begun
   };
-  if (!fs::exists(place / kManifest)) {
+  if (!fs::exists(place / kPrepareOptions)) {
     begin();
     return;
   }
-  const json begun = parse_json(read_file(place / kManifest));
+  const json begun = parse_json(read_file(place / kPrepareOptions));
   std::string other = begun.is_object() ? difference(begun, manifest) : "by another program";
   if (other.empty() && tokenizer_files(place / kTokenizerFolder) != wanted) other = "with another tokenizer";
   if (!other.empty() && !complete_ && !has_shards(place, work())) {

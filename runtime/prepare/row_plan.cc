@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/checkpoint/examples.h"
 #include "runtime/model/tasks.h"
 #include "runtime/parallel/config_integers.h"
 
@@ -78,7 +79,9 @@ RowPlan plan_rows(const ModelConfig& model, const AskedColumns& asked) {
   if (!asked.label.empty()) plan.columns.push_back(asked.label);
   if (plan.form == RowPlan::Form::continuation || plan.form == RowPlan::Form::source) plan.texts = 2;
   plan.has_label = plan.columns.size() > plan.texts;
-  plan.labels_may_be_real = entry.task == "sentence-embedding";
+  plan.problem = problem_of(model);
+  plan.infers_problem = plan.has_label && problem_of(model, /*real_labels=*/true) != plan.problem;
+  plan.labels_may_be_real = entry.task == "sentence-embedding" || plan.problem == "regression";
   const ConfigIntegers integers = config_integers(*model.config);
   const auto types = integers.find("type_vocab_size");
   const bool encoded_together =

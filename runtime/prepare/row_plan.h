@@ -2,11 +2,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/checkpoint/model_config.h"
 
 namespace modular {
+
+/// What to add to a command whose labels are scores.
+inline constexpr std::string_view kForScores = "--set model.config.problem_type=regression";
 
 /// The columns that the command line names.
 struct AskedColumns {
@@ -32,6 +36,8 @@ struct RowPlan {
   size_t texts = 1;                  // how many of them are texts
   bool has_label = false;
   bool labels_may_be_real = false;  // scores
+  std::string problem;              // of a classifier of rows (problem_of())
+  bool infers_problem = false;      // as there is no problem_type
   bool has_types = false;           // the model reads which text of a pair a token is of
 
   /// Texts of a row that have ids of their own, apart from a target.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <functional>
 
 #include "runtime/checkpoint/json_text.h"
@@ -64,20 +65,57 @@ std::optional<Number> number_of(const std::string& text) {
 json untyped_label(const std::string& text, bool may_be_real) {
   const auto integer = number_of<int64_t>(text);
   if (integer && std::to_string(*integer) == text) return *integer;  // "007" is a name
-  if (const auto real = number_of<double>(text); may_be_real && real) return *real;
+  if (const auto real = number_of<double>(text); may_be_real && real && std::isfinite(*real)) return *real;
   return text;
+}
+
+/// A classifier's label that is a number or a list: of scores, or of a row's labels.
+json numeric_label(const PieceRecords& piece, const Record& record, const RowPlan& plan, const json& value) {
+  const bool is_score = plan.problem == "regression";
+  json label = value;
+  if (value.is_string() && !piece.source->kind->typed) {
+    const std::string& text = value.get_ref<const std::string&>();
+    const auto number = number_of<double>(text);
+    if (number) label = *number;
+    if (text.starts_with('[')) label = parse_json(text);
+  }
+  const auto is_number = [](const json& one) {
+    return one.is_boolean() || (one.is_number() && std::isfinite(one.get<double>()));
+  };
+  const auto is_one = [&](const json& one) {
+    const double number = !is_number(one) ? -1.0 : one.is_boolean() ? one.get<bool>() : one.get<double>();
+    return number == 0.0 || number == 1.0;
+  };
+  const auto all_are = [&](auto&& kind) { return label.is_array() && std::ranges::all_of(label, kind); };
+  const bool fits =
+      is_score ? is_number(label) || (all_are(is_number) && !label.empty()) : all_are(is_text) || all_are(is_one);
+  if (!fits)
+    refuse(piece, record,
+           fmt::format("its label, \"{}\", is {}, and the problem of the model is {}: write {}", plan.columns.back(),
+                       shown(value), plan.problem,
+                       is_score ? "a finite number, or a list of them"
+                                : "a list of names, or a list with 0 or 1 for each label"));
+  if (label.is_boolean()) label = label.get<bool>() ? 1 : 0;
+  if (label.is_array())
+    for (json& one : label)
+      if (one.is_boolean()) one = one.get<bool>() ? 1 : 0;
+  return label;
 }
 
 json label_of(const PieceRecords& piece, const Record& record, const RowPlan& plan, const json& value) {
   const std::string& column = plan.columns.back();
   if (value.is_null() || (value.is_string() && value.get_ref<const std::string&>().empty()))
     refuse(piece, record, fmt::format("its label, \"{}\", is missing", column));
+  if (!plan.problem.empty()) return numeric_label(piece, record, plan, value);
   if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
   const bool fits = value.is_number_integer() || is_text(value) || (value.is_number() && plan.labels_may_be_real);
   if (!fits)
     refuse(piece, record,
-           fmt::format("its label, \"{}\", is {}: write {}", column, shown(value),
-                       plan.labels_may_be_real ? "a number or a name" : "an integer or a name"));
+           fmt::format("its label, \"{}\", is {}: write {}{}", column, shown(value),
+                       plan.labels_may_be_real ? "a number or a name" : "an integer or a name",
+                       plan.infers_problem ? fmt::format("; for scores {}, for several labels a row {}", kForScores,
+                                                         "--set model.config.problem_type=multi_label_classification")
+                                           : ""));
   const bool untyped = value.is_string() && !piece.source->kind->typed;
   return untyped ? untyped_label(value.get<std::string>(), plan.labels_may_be_real) : value;
 }

@@ -161,6 +161,8 @@ class Reader {
 
   void read_evaluation(int64_t step, const JsonValue& line, const std::vector<std::string>& keys) {
     forget_from(step, run_.evaluations);
+    // An evaluation without targets has neither a loss nor metrics.
+    if (integer_at(line, "targets") == 0 && !line.contains("held_out_loss")) return;
     evaluations_["held_out_loss"].add(step, number_at(line, "held_out_loss"));
     const auto metrics = line.find("metrics");
     if (metrics == line.end()) return;

@@ -21,8 +21,8 @@ BestEvaluation::BestEvaluation(std::string name)
 
 bool BestEvaluation::add(const Evaluation& evaluation) {
   const auto found = std::ranges::find(evaluation.metrics, name_, &std::pair<std::string, double>::first);
-  TORCH_INTERNAL_ASSERT(name_ == "loss" || found != evaluation.metrics.end(), "an evaluation without ", name_);
   if (evaluation.targets == 0) return false;
+  TORCH_INTERNAL_ASSERT(name_ == "loss" || found != evaluation.metrics.end(), "an evaluation without ", name_);
   // A perplexity may be larger than any number, whose logarithm tells it from others.
   const bool is_of_loss = found == evaluation.metrics.end() || name_ == "perplexity";
   const double value = is_of_loss ? evaluation.loss : found->second;

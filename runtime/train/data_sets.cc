@@ -13,12 +13,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-DataSet find_set(const RunConfig& config, const SetSettings& settings) {
+DataSet find_set(const RunConfig& config, const SetSettings& settings, bool trains) {
   DataSet set{settings.name, settings.weight, settings.loss, config.data, {}};
   set.options.paths = settings.paths;
   set.options.format = settings.format.value_or(config.data.format);
   try {
-    set.files = find_data_files(set.options, /*others=*/true);
+    set.files = find_data_files(set.options, {.held_out = false, .training = trains});
   } catch (const DataError& error) {
     throw DataError(fmt::format("data.sets.{}: {}", set.name, error.what()));
   }
@@ -45,10 +45,10 @@ std::vector<std::string> DataSet::image_classes() const {
   return modular::image_classes(all);
 }
 
-std::vector<DataSet> find_data_sets(const RunConfig& config) {
-  if (config.data.sets.empty()) return {{{}, 1.0, {}, config.data, find_data_files(config.data)}};
+std::vector<DataSet> find_data_sets(const RunConfig& config, bool trains) {
+  if (config.data.sets.empty()) return {{{}, 1.0, {}, config.data, find_data_files(config.data, {.training = trains})}};
   std::vector<DataSet> sets;
-  for (const SetSettings& settings : config.data.sets) sets.push_back(find_set(config, settings));
+  for (const SetSettings& settings : config.data.sets) sets.push_back(find_set(config, settings, trains));
   const bool asked = config.data.held_out_every > 0 || !config.data.held_out.empty();
   if (asked && std::ranges::none_of(sets, &DataSet::holds_out))
     throw DataError(

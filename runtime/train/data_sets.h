@@ -24,9 +24,9 @@ struct DataSet {
   std::vector<std::string> image_classes() const;
 };
 
-/// The sets of data.sets, or that of data.paths. Throws DataError as find_data_files does, and where a file that one
-/// set learns from is held out of another.
-std::vector<DataSet> find_data_sets(const RunConfig& config);
+/// The sets of data.sets, or that of data.paths; only what is held out matters where nothing `trains` on them. Throws
+/// DataError as find_data_files does, and where a file that one set learns from is held out of another.
+std::vector<DataSet> find_data_sets(const RunConfig& config, bool trains = true);
 
 /// The files of all sets, each once.
 DataFiles files_of(const std::vector<DataSet>& sets);

@@ -36,13 +36,15 @@ Evaluation evaluate_sets(ParallelModel& model, const RunConfig& config, const st
     const auto targets = static_cast<double>(one.targets);
     all.targets += one.targets;
     all.loss += one.loss * targets;
+    if (one.targets == 0) continue;
     of_sets.emplace_back(fmt::format("held_out_loss/{}", sets[set].name), one.loss);
     for (size_t i = 0; i < metrics.size(); ++i) {
       sums[i] += one.metrics[i].second * targets;
       of_sets.emplace_back(fmt::format("{}/{}", metrics[i].name, sets[set].name), one.metrics[i].second);
     }
   }
-  const auto targets = static_cast<double>(std::max<int64_t>(all.targets, 1));
+  if (all.targets == 0) return all;
+  const auto targets = static_cast<double>(all.targets);
   all.loss /= targets;
   for (size_t i = 0; i < metrics.size(); ++i)
     if (is_told_of_all_sets(metrics[i], config.network))

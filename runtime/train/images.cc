@@ -1,6 +1,7 @@
 #include "runtime/train/images.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 #include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/examples.h"
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/checkpoint/label_table.h"
 #include "runtime/files/open_file.h"
 #include "runtime/model/tasks.h"
 
@@ -56,6 +58,24 @@ ImageShape image_shape(const RunConfig& config) {
   return shape;
 }
 
+std::map<std::string, int64_t> image_labels(const RunConfig& config, const DataSet& set) {
+  const LabelTable model = LabelTable::of(config.network);
+  const std::vector<std::string> classes = set.image_classes();
+  if (!model.has_names()) return number_labels({classes.begin(), classes.end()}, model).numbers;
+  std::map<std::string, int64_t> labels;
+  for (const std::string& name : classes) {
+    const auto number = model.find(name);
+    const auto in_any_case = number ? number : model.find_in_any_case(name);
+    if (!in_any_case)
+      throw ConfigError(
+          fmt::format("the images of data.paths have a folder {}, which is not a label of the model: it "
+                      "has {}",
+                      name, fmt::join(model.names(), ", ")));
+    labels[name] = *in_any_case;
+  }
+  return labels;
+}
+
 void check_images(const RunConfig& config, const DataSet& set) {
   if (!set.has_images()) return;
   const Entry& entry = *config.network.entry;
@@ -75,7 +95,9 @@ void check_images(const RunConfig& config, const DataSet& set) {
         "data.held_out_part would hold out the images of the last classes: set data.held_out_every or data.held_out");
   const auto classes = static_cast<int64_t>(set.image_classes().size());
   const int64_t labels = fields_as_json(*config.network.config).value("num_labels", int64_t{0});
-  if (labels != classes)
+  const bool are_named = LabelTable::of(config.network).has_names() && classes <= labels;
+  if (are_named) image_labels(config, set);
+  if (labels != classes && !are_named)
     throw ConfigError(
         fmt::format("the images of data.paths are in {} folders, which are classes, and num_labels of the "
                     "model's config is {}: set model.config.num_labels to {}",

@@ -16,6 +16,7 @@
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/files/line_reader.h"
 #include "runtime/files/open_file.h"
+#include "runtime/model/tensors.h"
 
 namespace modular {
 
@@ -72,6 +73,7 @@ void MetricsFile::step(const StepMetrics& metrics) {
             {"data_wait", metrics.data_wait},
             {"samples", metrics.samples},
             {"memory_peak", metrics.memory_peak}};
+  if (!metrics.has_targets) json.erase("loss");
   if (metrics.router_loss) json["router_loss"] = *metrics.router_loss;
   if (metrics.expert_load) json["expert_load"] = *metrics.expert_load;
   if (!metrics.set.empty()) json["set"] = metrics.set;
@@ -84,6 +86,7 @@ void MetricsFile::evaluation(const Evaluation& evaluation) {
             {"step", evaluation.step},
             {"held_out_loss", evaluation.loss},
             {"targets", evaluation.targets}};
+  if (evaluation.targets == 0) json.erase("held_out_loss");
   for (const auto& [name, value] : evaluation.metrics) json["metrics"][name] = value;
   write(json.dump());
 }
@@ -131,10 +134,11 @@ std::vector<Evaluation> read_evaluations(const std::filesystem::path& path) {
     const auto step = json.find("step"), loss = json.find("held_out_loss"), targets = json.find("targets");
     if (step == json.end() || !step->is_number_integer()) continue;
     if (event == "rollback") forget_after(step->get<int64_t>(), evaluations);
-    if (event != "evaluation" || loss == json.end() || !loss->is_number()) continue;
+    const bool has_loss = loss != json.end() && loss->is_number(), has_none = targets != json.end() && *targets == 0;
+    if (event != "evaluation" || (!has_loss && !has_none)) continue;
     Evaluation& evaluation = evaluations.emplace_back();
     evaluation.step = step->get<int64_t>();
-    evaluation.loss = loss->get<double>();
+    if (has_loss) evaluation.loss = loss->get<double>();
     if (targets != json.end() && targets->is_number_integer()) evaluation.targets = targets->get<int64_t>();
     const auto metrics = json.value("metrics", nlohmann::json::object());
     for (const auto& [name, value] : metrics.items())
@@ -189,14 +193,16 @@ std::string format_step(const StepMetrics& metrics, int64_t steps, const StepSum
                              static_cast<double>(since_line.tokens) / since_line.seconds, samples_per_second)
                : fmt::format("{:.1f} examples/s", samples_per_second);
   return fmt::format(
-      "step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}  {}  data wait {:.0f} %  {:.2f} GiB{}  eta {}",
-      metrics.step, fmt::formatted_size("{}", steps), steps, metrics.loss, metrics.grad_norm, metrics.lr, rate,
+      "step {:>{}}/{}  loss {}  grad norm {:.3f}  lr {:.2e}  {}  data wait {:.0f} %  {:.2f} GiB{}  eta {}",
+      metrics.step, fmt::formatted_size("{}", steps), steps,
+      metrics.has_targets ? fmt::format("{:.4f}", metrics.loss) : "none", metrics.grad_norm, metrics.lr, rate,
       100.0 * since_line.data_wait / since_line.seconds, gibibytes(metrics.memory_peak),
       metrics.mfu ? fmt::format("  mfu {:.1f} %", *metrics.mfu * 100.0) : "",
       duration(samples_left / samples_per_second));
 }
 
 std::string format_evaluation(const Evaluation& evaluation, std::string_view loss_unit) {
+  if (evaluation.targets == 0) return fmt::format("no held-out loss, as all labels are {}", kIgnoredTarget);
   std::string text = fmt::format("held-out loss {:.4f} {}", evaluation.loss, loss_unit);
   for (const auto& [name, value] : evaluation.metrics) text += fmt::format(", {} {:.4f}", name, value);
   return text;

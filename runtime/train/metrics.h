@@ -17,6 +17,7 @@ namespace modular {
 struct StepMetrics {
   int64_t step = 0;                                // counted from 1
   double loss = 0.0;                               // nats per token
+  bool has_targets = true;                         // without them there is no loss
   double grad_norm = 0.0;                          // before clipping
   std::optional<double> router_loss, expert_load;  // as StepResult has them; of models with experts
   double lr = 0.0;
@@ -98,7 +99,8 @@ struct StepSums {
 /// text, `has_text` is false and a token is an example.
 std::string format_step(const StepMetrics& metrics, int64_t steps, const StepSums& since_line, bool has_text);
 
-/// "held-out loss 1.2345 nats a row, accuracy 0.9100". `loss_unit` as loss_unit() says (samples.h).
+/// "held-out loss 1.2345 nats a row, accuracy 0.9100", or that there is none. `loss_unit` as loss_unit() says
+/// (samples.h).
 std::string format_evaluation(const Evaluation& evaluation, std::string_view loss_unit);
 
 /// The lines on the terminal at the end of a run of `steps` steps. `loss_unit` as loss_unit() says (samples.h).

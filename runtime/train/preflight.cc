@@ -13,6 +13,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/stored_tensors.h"
+#include "runtime/data/token_check.h"
 #include "runtime/files/open_file.h"
 #include "runtime/files/run_path.h"
 #include "runtime/parallel/meta_construction.h"
@@ -21,6 +22,7 @@
 #include "runtime/train/deterministic.h"
 #include "runtime/train/folder_lock.h"
 #include "runtime/train/images.h"
+#include "runtime/train/label_names.h"
 #include "runtime/train/model_checks.h"
 #include "runtime/train/packing_refusal.h"
 #include "runtime/train/parquet_samples.h"
@@ -127,6 +129,11 @@ std::string check_continued(RunConfig& config, int64_t samples) {
              length(before), length(config), config.optim.schedule, config.train.steps);
 }
 
+/// Adds a line to a text, unless it is empty.
+void add_line(std::string& text, const std::string& line) {
+  if (!line.empty()) text.append(text.empty() ? "" : "\n").append(line);
+}
+
 /// Throws where a file or a folder of a run is something else, before anything is written.
 void check_files(const fs::path& folder) {
   for (const char* name : {"config.toml", "data.manifest", "metrics.jsonl", "run.job", "wandb.id"})
@@ -228,6 +235,8 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   run.config.train.batch_size = settings.batch_shape(run.mesh, 0).global();
 
   run.sets = find_data_sets(settings);
+  add_line(run.note, infer_problem(run.config, run.sets));
+  add_line(run.note, name_labels(run.config, run.sets));
   choose_sentence_loss(run.config, run.sets);
   refuse_if(checkpoint_best_refusal(settings));
   int64_t samples = 0;
@@ -260,7 +269,7 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
     throw ConfigError("--overwrite would remove model.checkpoint, which is in train.dir: choose another train.dir");
   if (request.resume) {
     run.checkpoint = checkpoint_to_resume(settings, request.checkpoint, request.rank);
-    run.note = check_continued(run.config, samples);
+    add_line(run.note, check_continued(run.config, samples));
     check_manifest(fs::path(settings.train.dir) / "data.manifest", files_of(run.sets));
   } else if (!request.follows && !settings.model.checkpoint.empty() && reads_weights(settings)) {
     check_weights(settings.model.checkpoint, settings.network, Head::may_be_new);
@@ -284,6 +293,8 @@ void check_examples(const Run& run) {
   for (const DataSet& set : run.sets)
     for (const auto* files : {&set.files.training, &set.files.held_out}) {
       if (set.has_parquet() && !files->empty()) check_rows(run.config, ParquetSamples(*files, run.config.network));
+      if (!set.has_parquet() && !set.has_examples() && !set.has_images())
+        check_tokens(*files, vocab_size(run.config.network));
       if (set.has_examples() && !files->empty()) {
         const ExampleSamples samples(*files, run.config.network);
         samples.examples().check_ids();

@@ -31,7 +31,7 @@ struct Run {
   MeshShape mesh;
   std::vector<DataSet> sets;
   std::filesystem::path checkpoint;  // that is resumed; empty when the run starts again
-  std::string note;                  // what a run that goes on with other settings should know; may be empty
+  std::string note;                  // lines for a user to know before it starts; may be empty
 
   /// Whether train.dir is this process's too. Elsewhere nothing is asked of it: rank 0 says whether the run goes on.
   bool has_folder() const { return config.checkpoint.shared || request.rank == 0; }

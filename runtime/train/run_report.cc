@@ -38,7 +38,6 @@ void RunReport::step(const StepMetrics& metrics) {
   if (events_ || wandb_) {
     const double seconds = metrics.seconds;
     std::vector<Scalar> scalars = {
-        {"loss", metrics.loss},
         {"grad_norm", metrics.grad_norm},
         {"lr", metrics.lr},
         {"tokens_per_second", static_cast<double>(metrics.tokens) / seconds},
@@ -46,6 +45,7 @@ void RunReport::step(const StepMetrics& metrics) {
         {"data_wait", metrics.data_wait},
         {"memory_peak", static_cast<double>(metrics.memory_peak)},
     };
+    if (metrics.has_targets) scalars.insert(scalars.begin(), {"loss", metrics.loss});
     if (metrics.router_loss) scalars.push_back({"router_loss", *metrics.router_loss});
     if (metrics.expert_load) scalars.push_back({"expert_load", *metrics.expert_load});
     tell(metrics.step, scalars);
@@ -74,7 +74,7 @@ void RunReport::rollback(int64_t failed, int64_t step) {
 
 void RunReport::evaluation(const Evaluation& evaluation) {
   file_.evaluation(evaluation);
-  if (events_ || wandb_) {
+  if ((events_ || wandb_) && evaluation.targets > 0) {
     std::vector<Scalar> scalars = {{"held_out_loss", evaluation.loss}};
     for (const auto& [name, value] : evaluation.metrics) scalars.push_back({name, value});
     tell(evaluation.step, scalars);
@@ -101,6 +101,7 @@ void RunReport::end(int signal) {
   if (summary_.steps == 0 && (signal != 0 || has_ended(metrics_path(config_), summary_.step))) return;
   summary_.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
   if (signal != 0) summary_.stopped_by = fmt::format("SIG{}", sigabbrev_np(signal));
+  std::erase_if(evaluations_, [](const Evaluation& evaluation) { return evaluation.targets == 0; });
   if (!evaluations_.empty()) {
     summary_.last = evaluations_.back();
     summary_.best = *std::ranges::min_element(evaluations_, {}, &Evaluation::loss);

@@ -48,7 +48,7 @@ std::unique_ptr<Samples> all_samples(const RunConfig& config, const DataSet& set
     const bool has_labels = rows->has_labels();
     return has_labels ? std::move(rows) : hide_items(std::move(rows), config, split, seed);
   }
-  if (set.has_images()) return std::make_unique<ImageSamples>(files, set.image_classes(), image_shape(config));
+  if (set.has_images()) return std::make_unique<ImageSamples>(files, image_labels(config, set), image_shape(config));
   std::optional<Packing> packing = config.packing();
   if (packing) packing->first_position = first_position(config.network);
   return std::make_unique<TokenSamples>(TokenStream(files), config.train.seq_len, vocab_size(config.network),

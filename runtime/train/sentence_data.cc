@@ -17,9 +17,10 @@ bool embeds_sentences(const RunConfig& config) { return find_task(config.network
 void choose_sentence_loss(RunConfig& config, std::vector<DataSet>& sets) {
   if (!embeds_sentences(config) || !config.sentences.loss.empty()) return;
   for (DataSet& set : sets) {
-    if (!set.has_examples() || set.files.training.empty()) continue;
+    const auto& files = set.files.training.empty() ? set.files.held_out : set.files.training;
+    if (!set.has_examples() || files.empty()) continue;
     if (set.loss.empty()) {
-      const ExampleSamples samples(set.files.training, config.network);
+      const ExampleSamples samples(files, config.network);
       const Examples& examples = samples.examples();
       set.loss = sentence_loss_of({}, examples.texts(), examples.labels_are_numbers()).name;
     }

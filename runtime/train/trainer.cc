@@ -327,6 +327,7 @@ class Trainer {
     } else if (result.target_count > 0) {
       model_.move_router_biases();
     } else {
+      metrics.has_targets = false;
       print("step {} has no target, as all of its labels are {}: nothing was learned from it\n", step_ + 1,
             kIgnoredTarget);
     }

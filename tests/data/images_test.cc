@@ -68,15 +68,16 @@ TEST(Images, AreSamplesOfTheClassThatTheirFolderIs) {
     files.push_back({.path = folder() / name, .bytes = static_cast<int64_t>(fs::file_size(folder() / name))});
   const std::vector<std::string> classes = image_classes(files);
   EXPECT_EQ(classes, (std::vector<std::string>{"cat", "dog", "owl"}));
-  const ImageSamples samples(files, classes, {.height = 32, .width = 24, .mean = {0.5, 0.4, 0.3}, .std = {0.25}});
+  const ImageSamples samples(files, {{"cat", 2}, {"dog", 0}, {"owl", 1}},
+                             {.height = 32, .width = 24, .mean = {0.5, 0.4, 0.3}, .std = {0.25}});
   EXPECT_EQ(samples.count(), 6);
   const std::vector<SamplePlace> places = {{5, 0}, {0, 1}, {3, 2}};
   const Batch batch = samples.read(places, 4);
-  EXPECT_TRUE(at::equal(batch.labels, at::tensor({2, 0, 1, -100}, at::kLong)));
+  EXPECT_TRUE(at::equal(batch.labels, at::tensor({1, 2, 0, -100}, at::kLong)));
   ASSERT_EQ(batch.pixel_values.sizes(), (at::IntArrayRef{4, 3, 32, 24}));
   const at::Tensor pixels = resized(read_image(files[5].path, 3), 32, 24).to(at::kFloat) / 255.0;
   EXPECT_TRUE(at::allclose(batch.pixel_values[0][1], (pixels[1] - 0.4) / 0.25));
-  EXPECT_THAT(message_of<DataError>([&] { ImageSamples(files, {"cat", "dog"}, {}); }),
+  EXPECT_THAT(message_of<DataError>([&] { ImageSamples(files, {{"cat", 0}, {"dog", 1}}, {}); }),
               HasSubstr("its folder is none of the classes cat, dog"));
 }
 

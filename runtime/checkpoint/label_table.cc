@@ -1,0 +1,210 @@
+#include "runtime/checkpoint/label_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "runtime/checkpoint/config_json.h"
+#include "runtime/checkpoint/json_text.h"
+#include "runtime/files/open_file.h"
+#include "runtime/model/tasks.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::string_view kUnnamed = "LABEL_";
+constexpr int64_t kMostLabels = 1 << 20;
+
+/// The whole of a text as a number of a label.
+std::optional<int64_t> label_number(std::string_view text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 0 || number >= kMostLabels) return {};
+  return number;
+}
+
+/// The number that a name like LABEL_3 says.
+std::optional<int64_t> number_in_name(std::string_view name) {
+  if (!name.starts_with(kUnnamed)) return {};
+  const auto number = label_number(name.substr(kUnnamed.size()));
+  return number && std::to_string(*number) == name.substr(kUnnamed.size()) ? number : std::nullopt;
+}
+
+std::string in_lower_case(std::string name) {
+  std::ranges::transform(name, name.begin(), [](char c) { return 'A' <= c && c <= 'Z' ? c - 'A' + 'a' : c; });
+  return name;
+}
+
+std::string text_of_name(const json& name) { return name.is_string() ? name.get<std::string>() : name.dump(); }
+
+std::string quoted(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 8;
+  std::vector<std::string> some;
+  for (const std::string& name : names)
+    if (some.size() < kShown) some.push_back(shown(json(name)));
+  return fmt::format("{}{}", fmt::join(some, ", "), names.size() > kShown ? ", …" : "");
+}
+
+}  // namespace
+
+std::map<std::string, int64_t> read_labels(const fs::path& file) {
+  const json labels = parse_json(read_file(file, kMostTextBytes, Links::followed));
+  const auto is_number = [](const json& one) {
+    return one.is_number_integer() && one.get<int64_t>() >= 0 && one.get<int64_t>() < kMostLabels;
+  };
+  if (!labels.is_object() || !std::ranges::all_of(labels, is_number))
+    throw ConfigError(fmt::format("{} does not hold names with numbers: prepare the data again", file.string()));
+  return labels.get<std::map<std::string, int64_t>>();
+}
+
+LabelTable::LabelTable(const json& config, int64_t count) {
+  for (int64_t number = 0; number < count; ++number) names_.push_back(fmt::format("{}{}", kUnnamed, number));
+  if (const auto names = config.find("id2label"); names != config.end() && names->is_object())
+    for (const auto& [key, name] : names->items())
+      if (const auto number = label_number(key); number && *number < count)
+        names_[static_cast<size_t>(*number)] = text_of_name(name);
+  for (int64_t number = 0; number < count; ++number) numbers_[names_[static_cast<size_t>(number)]].insert(number);
+  if (const auto numbers = config.find("label2id"); numbers != config.end() && numbers->is_object())
+    for (const auto& [name, value] : numbers->items())
+      if (const auto number = label_number(text_of_name(value)); number && *number < count)
+        numbers_[name].insert(*number);
+}
+
+LabelTable LabelTable::of(const ModelConfig& model) {
+  if (find_task(model.entry->task)->label_count != "num_labels") return {};
+  json config = json::parse(model.other_keys);
+  const auto count = fields_as_json(*model.config).value("num_labels", int64_t{0});
+  if (const auto names = config.find("id2label"); names != config.end() && static_cast<int64_t>(names->size()) != count)
+    config = json::object();
+  return {config, count};
+}
+
+bool LabelTable::has_names() const {
+  for (size_t number = 0; number < names_.size(); ++number)
+    if (number_in_name(names_[number]) != static_cast<int64_t>(number)) return true;
+  return std::ranges::any_of(numbers_, [](const auto& one) { return !number_in_name(one.first); });
+}
+
+std::optional<int64_t> LabelTable::find(const std::string& name) const {
+  const auto found = numbers_.find(name);
+  if (found == numbers_.end()) return {};
+  if (found->second.size() > 1)
+    throw ConfigError(fmt::format(
+        "the model's config.json numbers the label {} in two ways, {}: make id2label and label2id agree there",
+        shown(json(name)), fmt::join(found->second, " and ")));
+  return *found->second.begin();
+}
+
+std::optional<int64_t> LabelTable::find_in_any_case(const std::string& name) const {
+  std::set<int64_t> found;
+  for (const auto& [one, numbers] : numbers_)
+    if (in_lower_case(one) == in_lower_case(name)) found.insert(numbers.begin(), numbers.end());
+  return found.size() == 1 ? std::optional(*found.begin()) : std::nullopt;
+}
+
+NumberedLabels number_labels(const std::set<std::string>& names, const LabelTable& model) {
+  if (std::ranges::all_of(names, [](const std::string& name) { return number_in_name(name).has_value(); }) &&
+      !model.has_names()) {
+    NumberedLabels labels;
+    for (const std::string& name : names) labels.numbers[name] = *number_in_name(name);
+    return labels;
+  }
+  NumberedLabels labels;
+  std::set<int64_t> taken;
+  if (static_cast<int64_t>(names.size()) <= model.count()) {
+    for (const std::string& name : names)
+      if (const auto number = model.find(name); number && taken.insert(*number).second) labels.numbers[name] = *number;
+    for (const std::string& name : names) {
+      const auto number = labels.numbers.contains(name) ? std::nullopt : model.find_in_any_case(name);
+      if (!number || !taken.insert(*number).second) continue;
+      labels.numbers[name] = *number;
+      labels.respelled.push_back(name);
+    }
+  }
+  int64_t next = 0;
+  for (const std::string& name : names) {
+    if (labels.numbers.contains(name)) continue;
+    while (!taken.insert(next).second) ++next;
+    labels.numbers[name] = next;
+    labels.others.push_back(name);
+  }
+  return labels;
+}
+
+std::string labels_note(const NumberedLabels& labels, const LabelTable& model, const std::string& folder) {
+  const auto name = [&](int64_t number) { return shown(json(model.names()[static_cast<size_t>(number)])); };
+  if (labels.others.empty() && labels.respelled.empty()) return {};
+  if (static_cast<int64_t>(labels.numbers.size()) > model.count())
+    return fmt::format(
+        "labels: the data has {} and {} has {}: they are numbered in sorted order, for a head that is initialized",
+        labels.numbers.size(), folder, model.count());
+  std::string text;
+  if (!labels.respelled.empty()) {
+    const std::string& first = labels.respelled.front();
+    text = fmt::format("labels: {} is taken to be {} of {}, number {}{}", shown(json(first)),
+                       name(labels.numbers.at(first)), folder, labels.numbers.at(first),
+                       labels.respelled.size() > 1 ? ", and others in the same way" : "");
+  }
+  if (labels.others.empty()) return text;
+  const std::string& first = labels.others.front();
+  const int64_t number = labels.numbers.at(first);
+  if (!text.empty()) text += '\n';
+  if (!model.has_names())
+    return text + fmt::format(
+                      "labels: {} has no names for its labels: {} are numbered in sorted order, from {}. If its "
+                      "head was trained with other numbers, write those into its id2label and label2id",
+                      folder, quoted(labels.others), number);
+  return text + fmt::format("labels: {} are not labels of {}, which has {}: {} takes the row of {}, number {}{}",
+                            quoted(labels.others), folder, quoted(model.names()), shown(json(first)), name(number),
+                            number, labels.others.size() > 1 ? ", and the others the next ones" : "");
+}
+
+std::optional<LabelMap> LabelMap::of(const fs::path& file, const ModelConfig& model) {
+  const fs::path path = file.parent_path() / kLabelNames;
+  if (find_task(model.entry->task)->label_count != "num_labels" || !fs::is_regular_file(path)) return {};
+  const LabelTable table = LabelTable::of(model);
+  if (!table.has_names()) return {};
+  LabelMap map;
+  map.file_ = path, map.model_ = table;
+  const std::map<std::string, int64_t> labels = read_labels(path);
+  int64_t size = 0;
+  for (const auto& [name, number] : labels) size = std::max(size, number + 1);
+  map.names_.resize(static_cast<size_t>(size));
+  map.numbers_ = at::full({size}, -1, at::kLong);
+  bool is_same = size == table.count();
+  for (const auto& [name, number] : labels) {
+    auto found = table.find(name);
+    if (!found) found = table.find_in_any_case(name);
+    map.names_[static_cast<size_t>(number)] = name;
+    map.numbers_[number] = found.value_or(-1);
+    is_same = is_same && found == number;
+  }
+  if (is_same) return {};
+  return map;
+}
+
+at::Tensor LabelMap::apply(const at::Tensor& labels) const {
+  const at::Tensor missing = numbers_.lt(0);
+  const bool by_label = labels.is_floating_point();
+  const at::Tensor known = by_label ? at::Tensor() : labels.ge(0).logical_and(labels.lt(size()));
+  const at::Tensor used = by_label ? labels.gt(0).reshape({-1, size()}).any(0)
+                                   : labels.masked_select(known).bincount(/*weights=*/{}, size()).gt(0);
+  if (const at::Tensor wrong = used.logical_and(missing).nonzero().flatten(); wrong.numel() > 0)
+    throw std::runtime_error(
+        fmt::format("{}: {} is not a label of the model, which has {}: give data with these labels", file_.string(),
+                    shown(json(names_[static_cast<size_t>(wrong[0].item<int64_t>())])), quoted(model_.names())));
+  if (!by_label)
+    return at::where(known, numbers_.index_select(0, labels.clamp(0, size() - 1).flatten()).view_as(labels), labels);
+  const at::Tensor kept = missing.logical_not().nonzero().flatten();
+  std::vector<int64_t> shape = labels.sizes().vec();
+  shape.back() = model_.count();
+  return at::zeros(shape, labels.options())
+      .index_copy(-1, numbers_.index_select(0, kept), labels.index_select(-1, kept));
+}
+
+}  // namespace modular
