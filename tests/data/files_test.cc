@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
+#include "runtime/data/token_check.h"
 #include "runtime/data/token_file.h"
 #include "runtime/data/token_stream.h"
 #include "tests/data/temporary_folder.h"
@@ -11,6 +14,7 @@
 namespace modular {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -56,12 +60,98 @@ TEST(DataFiles, WhatCannotBeUsedIsRefusedByName) {
   EXPECT_EQ(refusal({.paths = {folder.path() / "gone.txt"}}),
             (folder.path() / "gone.txt").string() + ": No such file or directory");
   EXPECT_THAT(refusal({.paths = {folder.path() / "*.gone"}}), HasSubstr("nothing matches"));
-  EXPECT_THAT(refusal({.paths = {folder.path()}}), HasSubstr("no file is left"));
+  EXPECT_THAT(refusal({.paths = {folder.path()}}), HasSubstr("there is no file in " + folder.path().string()));
   EXPECT_THAT(refusal({.paths = {}}), HasSubstr("data.paths is empty"));
   EXPECT_THAT(refusal({.format = "arrow", .paths = {folder.path()}}),
               HasSubstr("it must be one of bytes, tokens, nanogpt, llm.c, megatron, examples, parquet and images"));
   folder.write("one.h", "1");
   EXPECT_THAT(refusal({.paths = {folder.path()}, .held_out = {"*/other.h"}}), HasSubstr("no file is held out"));
+  EXPECT_THAT(refusal({.paths = {folder.path()}, .held_out = {"*"}}), HasSubstr("as all are held out"));
+  const auto empty = folder.write("nothing.txt", "");
+  EXPECT_THAT(refusal({.paths = {empty}}), HasSubstr(empty.string() + " is empty: "));
+}
+
+TEST(DataFiles, NeedNoTrainingFilesWhereNothingIsTrained) {
+  TemporaryFolder folder;
+  const auto test = folder.write("test.txt", "text");
+  const auto files = find_data_files({.paths = {test}, .held_out = {"*"}}, {.training = false});
+  EXPECT_TRUE(files.training.empty());
+  EXPECT_THAT(names(files.held_out), ElementsAre("test.txt"));
+}
+
+/// Names that are patterns too, or that lines cannot hold as they are.
+constexpr std::array kNames = {"\u00fc [1].txt", "what?.txt", "a*b.txt", "two\nlines.txt", "\\n.txt", "end\r"};
+
+TEST(DataFiles, AreThoseOfTheNameThatIsGivenWhereItIsAPatternToo) {
+  for (const char* const name : kNames) {
+    TemporaryFolder folder;
+    const auto file = folder.write(name, "text");
+    folder.write("what!.txt", "another"), folder.write("axb.txt", "another"), folder.write("\u00fc 1.txt", "another");
+    EXPECT_THAT(names(find_data_files({.paths = {file}}).training), ElementsAre(name));
+    EXPECT_THAT(names(find_data_files({.paths = {folder.path()}, .held_out = {file}}).held_out), Contains(name));
+  }
+}
+
+TEST(Manifest, KeepsNamesWithLineBreaks) {
+  TemporaryFolder folder;
+  for (const char* const name : kNames) folder.write(std::string("data/") + name, "text");
+  const DataOptions options{.paths = {folder.path() / "data"}};
+  const auto files = find_data_files(options);
+  EXPECT_EQ(files.training.size(), kNames.size());
+  const auto manifest = folder.write("data.manifest", format_manifest(files));
+  check_manifest(manifest, files);
+  EXPECT_EQ(names(find_data_files({.paths = {manifest}}).training), names(files.training));
+}
+
+TEST(DataFiles, OfFoldersThatWerePreparedAreNamed) {
+  TemporaryFolder folder;
+  for (const char* const name : {"a", "deep/b"}) {
+    folder.write(std::string(name) + "/prepare.json", "{}");
+    folder.write(std::string(name) + "/part-00000.safetensors", "x");
+    folder.write(std::string(name) + "/prepared.manifest", "1 part-00000.safetensors\n");
+  }
+  folder.write("c.partial/prepare.json", "{}");
+  folder.write("c.partial/part-00000.tokens", "x");
+  const auto refusal = [&](const std::filesystem::path& path, const char* format) {
+    return message_of<DataError>([&] { find_data_files({.format = format, .paths = {path}}); });
+  };
+  const std::string interrupted = (folder.path() / "c.partial").string() + ": its preparation was interrupted";
+  for (const char* const format : {"bytes", "tokens", "examples"}) {
+    EXPECT_THAT(refusal(folder.path(), format), HasSubstr(interrupted));
+    EXPECT_THAT(refusal(folder.path() / "*", format), HasSubstr(interrupted));
+    EXPECT_THAT(refusal(folder.path() / "c.partial", format), HasSubstr(interrupted));
+  }
+  std::filesystem::remove_all(folder.path() / "c.partial");
+  EXPECT_THAT(refusal(folder.path(), "examples"),
+              HasSubstr("holds folders of it: name these in data.paths, " + (folder.path() / "a").string() + ", " +
+                        (folder.path() / "deep/b").string()));
+  EXPECT_THAT(names(find_data_files({.format = "examples", .paths = {folder.path() / "a"}}).training),
+              ElementsAre("part-00000.safetensors"));
+}
+
+TEST(CheckTokens, NamesTheFileWithAnIdThatTheModelLacks) {
+  TemporaryFolder folder;
+  constexpr int64_t kTokens = 3'000'000;
+  const auto write = [&](const char* name, int64_t highest, int64_t place) {
+    std::vector<int64_t> tokens(kTokens, 5);
+    tokens[static_cast<size_t>(place)] = highest;
+    write_token_file(folder.path() / name, tokens);
+  };
+  for (const int64_t highest : {200, 40'000, 70'000})
+    for (const int64_t place : {int64_t{0}, kTokens / 2, kTokens - 1}) {
+      write("a.tokens", highest - 1, place);
+      write("b.tokens", highest, place);
+      const auto files = find_data_files({.format = "tokens", .paths = {folder.path()}}).training;
+      check_tokens(files, highest + 1);
+      EXPECT_EQ(message_of<DataError>([&] { check_tokens(files, highest); }),
+                (folder.path() / "b.tokens").string() + ": holds token " + std::to_string(highest) +
+                    " but model.config.vocab_size is " + std::to_string(highest) +
+                    ": use a model with a larger vocabulary, or other data");
+      if (place > 0) check_tokens(files, highest, /*most_bytes=*/1);
+    }
+  folder.write("c.bin", std::string("\xff\xff\xff\xff\xff\xff\xff\xff", 8));
+  const DataFile negative{.path = folder.path() / "c.bin", .bytes = 8, .token_bytes = 8};
+  EXPECT_THAT(message_of<DataError>([&] { check_tokens({negative}, 100); }), HasSubstr("holds token -1 but"));
 }
 
 TEST(TokenFile, HoldsIdsOfEveryWidth) {

@@ -113,6 +113,49 @@ TEST_F(Examples, ClassifierLearnsAlikeOnEveryMeshAndResumed) {
   EXPECT_THAT(eval.output, HasSubstr("over 8 rows"));
 }
 
+TEST_F(Examples, WithoutATargetHaveNoLossNoMetricAndNoPlaceAmongTheBest) {
+  Tensors rows = parities();
+  const at::Tensor none = at::arange(kRows).remainder(2).eq(0).logical_or_(at::arange(kRows).ge(kRows * 3 / 4));
+  rows.back().second.masked_fill_(none, -100);
+  write("a.safetensors", rows);
+  Words more = kBert;
+  more.insert(more.end(), {"--set", "data.held_out_part=0.25", "--set", "train.batch_size=1", "--set", "train.steps=12",
+                           "--set", "eval.every=2", "--set", "eval.patience=1", "--set", "checkpoint.best=accuracy"});
+  const auto run = train("run", options("BertForSequenceClassification", more));
+  ASSERT_EQ(run.status, 0) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("no held-out loss, as all labels are -100 after step 2"));
+  EXPECT_THAT(run.output, HasSubstr("has no target, as all of its labels are -100"));
+  const auto all = steps("run");
+  EXPECT_EQ(all.size(), 12u) << "patience is for evaluations with a target";
+  const auto lacks_loss = std::ranges::count_if(all, [](const auto& step) { return !step.contains("loss"); });
+  EXPECT_GT(lacks_loss, 0);
+  EXPECT_LT(lacks_loss, 12);
+  for (const auto& evaluation : events("run", "evaluation"))
+    EXPECT_TRUE(!evaluation.contains("held_out_loss") && !evaluation.contains("metrics")) << evaluation;
+  EXPECT_FALSE(std::filesystem::exists(run_folder("run") / "checkpoints/best"));
+  const auto eval = modrun({"eval", run_folder("run").string()});
+  EXPECT_EQ(eval.status, 0) << eval.output;
+  EXPECT_THAT(eval.output, HasSubstr("no held-out loss and no metric: all labels are -100"));
+}
+
+TEST_F(Examples, AreEvaluatedWithoutAnyToTrainOn) {
+  write("a.safetensors", parities());
+  const auto run = train("run", options("BertForSequenceClassification", kBert));
+  ASSERT_EQ(run.status, 0) << run.output;
+  const auto test = folder_.path() / "test [1].safetensors";
+  write_safetensors(test, parities());
+  const auto eval = modrun({"eval", run_folder("run").string(), "--set", "data.paths=['" + test.string() + "']",
+                            "--set", "data.held_out=['*']", "--set", "eval.samples=0"});
+  ASSERT_EQ(eval.status, 0) << eval.output;
+  const auto outputs = folder_.path() / "out.safetensors";
+  const auto forward = modrun({"forward", "--checkpoint", (run_folder("run") / "checkpoints").string(), "--inputs",
+                               test.string(), "--outputs", outputs.string()});
+  ASSERT_EQ(forward.status, 0) << forward.output;
+  const size_t at = eval.output.find("held-out loss ");
+  ASSERT_NE(at, std::string::npos) << eval.output;
+  EXPECT_NEAR(std::stod(eval.output.substr(at + 14)), SafetensorsFile(outputs).tensor("loss").item<double>(), 1e-5);
+}
+
 TEST_F(Examples, PaddingThatAStepDoesNotNeedIsLeftOutAlikeOnEveryMesh) {
   constexpr int64_t kLong = 60;
   const at::Tensor mask = at::arange(kLong).unsqueeze(0).lt(at::randint(3, 30, {kRows, 1}, at::kLong));

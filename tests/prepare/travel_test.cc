@@ -112,17 +112,18 @@ TEST_F(Travel, ATokenizerWithMoreIdsThanTheModelIsNotTrainedWith) {
   EXPECT_FALSE(fs::exists(run_));
 }
 
-TEST_F(Travel, LabelsThatTheModelHasNotOrThatAreNumberedInTwoWaysAreRefused) {
+TEST_F(Travel, MoreLabelsThanTheModelHasAreRefused) {
   const Words options = {"--tokenizer", tokenizer("wordpiece"), "--entry", "BertForSequenceClassification", "--label",
                          "label"};
   ASSERT_EQ(prepare(with({texts(".jsonl")}, options)).status, 0);
   const auto few = modrun(training(with(kClassifier, {"model.config.num_labels=2"})));
   EXPECT_EQ(few.status, 2);
   EXPECT_THAT(few.output, HasSubstr("labels.json names 3 labels, and model.config.num_labels is 2: set it to 3"));
-  ASSERT_EQ(prepare(with({folder_.write("b.csv", "text,label\na,pos\nb,neg\n").string()}, options), "other").status, 0);
+  ASSERT_EQ(prepare(with({folder_.write("b.csv", "text,label\na,fourth\nb,neg\n").string()}, options), "other").status,
+            0);
   const auto two = modrun(training(with(kClassifier, {"data.paths=['" + out() + "', '" + out("other") + "']"})));
   EXPECT_EQ(two.status, 2);
-  EXPECT_THAT(two.output, HasSubstr("number labels in two ways"));
+  EXPECT_THAT(two.output, HasSubstr("the sets of data name 4 labels, and model.config.num_labels is 3: set it to 4"));
 }
 
 TEST_F(Travel, TheCommandThatPrepareEndsWithTrains) {

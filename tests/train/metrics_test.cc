@@ -106,6 +106,27 @@ TEST(MetricsFile, EvaluationsAreReadBackWhateverElseIsThere) {
   EXPECT_EQ(read[1].targets, 100);
 }
 
+TEST(MetricsFile, HasNoLossWithoutTargets) {
+  TemporaryFolder folder;
+  const auto path = folder.path() / "metrics.jsonl";
+  StepMetrics step = kStep;
+  step.has_targets = false;
+  MetricsFile file(path, 0);
+  file.step(step);
+  file.evaluation({.step = 3});
+  const auto written = lines(path);
+  EXPECT_FALSE(written[0].contains("loss"));
+  EXPECT_FALSE(written[1].contains("held_out_loss"));
+  EXPECT_EQ(written[1]["targets"], 0);
+  const auto read = read_evaluations(path);
+  ASSERT_EQ(read.size(), 1u) << "a run that is resumed has made this evaluation";
+  EXPECT_EQ(read[0].targets, 0);
+  StepSums sums;
+  sums.add(step);
+  EXPECT_NE(format_step(step, 3, sums, /*has_text=*/true).find("loss none  grad norm"), std::string::npos);
+  EXPECT_EQ(format_evaluation(read[0], "nats a row"), "no held-out loss, as all labels are -100");
+}
+
 TEST(FormatStep, RatesAreOfTheStepsSinceTheLastLine) {
   StepSums sums;
   sums.add(kStep);
