@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "runtime/checkpoint/safetensors.h"
 #include "tests/modrun/modrun_process.h"
 
