@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "runtime/data/token_check.h"
 #include "runtime/evaluation/evaluation.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
@@ -36,12 +35,7 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
   command.options = trained->config.mesh_options();
   command.options.settings = resolved_settings(place.world_size, trained->config, sets);
   command.note = unknown_keys_note(trained->config.network);
-  command.before_ranks = [trained, sets] {
-    for (const DataSet& set : sets)
-      if (!set.has_parquet() && !set.has_examples() && !set.has_images())
-        check_tokens(set.options.held_out_part > 0.0 ? set.files.training : set.files.held_out,
-                     vocab_size(trained->config.network));
-  };
+  command.before_ranks = [trained, sets] { check_examples(trained->config, sets, /*trains=*/false); };
   command.run = [=](Mesh& mesh) {
     const auto& config = trained->config;
     const auto model = load_model(config, mesh);

@@ -62,7 +62,7 @@ PreparedCommand prepare_train(const Arguments& arguments, const Environment& pla
   command.before_ranks = [run, ranks = place.local_world_size] {
     check_machine_memory(run->config, run->mesh, ranks, machine_memory());
     check_run_folder(*run);
-    check_examples(*run);
+    check_examples(run->config, run->sets);
     check_wandb(run->config);
     check_tokenizer(run->config);
     // What writes the sample at the end is not found missing then.

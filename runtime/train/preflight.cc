@@ -289,16 +289,18 @@ static void check_rows(const RunConfig& config, const ParquetSamples& samples) {
                     samples.longest().input, config.network.entry->architecture, *longest));
 }
 
-void check_examples(const Run& run) {
-  for (const DataSet& set : run.sets)
+void check_examples(const RunConfig& config, const std::vector<DataSet>& sets, bool trains) {
+  for (const DataSet& set : sets)
     for (const auto* files : {&set.files.training, &set.files.held_out}) {
-      if (set.has_parquet() && !files->empty()) check_rows(run.config, ParquetSamples(*files, run.config.network));
-      if (!set.has_parquet() && !set.has_examples() && !set.has_images())
-        check_tokens(*files, vocab_size(run.config.network));
-      if (set.has_examples() && !files->empty()) {
-        const ExampleSamples samples(*files, run.config.network);
+      if (files->empty() || (!trains && files == &set.files.training && set.options.held_out_part == 0.0)) continue;
+      if (set.has_parquet()) {
+        check_rows(config, ParquetSamples(*files, config.network));
+      } else if (set.has_examples()) {
+        const ExampleSamples samples(*files, config.network);
         samples.examples().check_ids();
-        check_label_values(run.config, set, samples.examples());
+        check_label_values(config, set, samples.examples());
+      } else if (!set.has_images()) {
+        check_tokens(*files, vocab_size(config.network));
       }
     }
 }

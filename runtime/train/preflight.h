@@ -60,9 +60,10 @@ void check_weights(const std::filesystem::path& folder, const ModelConfig& model
 /// reads them, that one and a launcher, if they are on its machine.
 bool reads_weights(const RunConfig& config);
 
-/// Throws DataError or std::runtime_error where an id of an example has no place in the model. Reads all examples;
-/// asked once a job, too.
-void check_examples(const Run& run);
+/// Throws DataError or std::runtime_error where an id of an example or of a token file has no place in the model; where
+/// nothing `trains`, of those that are held out. Reads all examples, and of token files what check_tokens() does; asked
+/// once a job, too.
+void check_examples(const RunConfig& config, const std::vector<DataSet>& sets, bool trains = true);
 
 /// The samples of a set as open_samples gives them, checked to be no longer than the model's positions.
 std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const DataSet& set, Split split, int64_t seed);

@@ -24,7 +24,7 @@ from transformers import PreTrainedTokenizerFast
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 torch.set_num_threads(1)
-MODRUN = sys.argv[1]
+MODRUN = pathlib.Path(sys.argv[1]).resolve()
 WORDS = "good bad film dog fox the lazy quick brown jumps over that was".split()
 TEXTS = sorted({" ".join(random.Random(i).choices(WORDS, k=1 + i % 6)) for i in range(90)})
 SMALL = dict(vocab_size=32, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, pad_token_id=0, initializer_range=0.5)
@@ -62,7 +62,13 @@ def edit_config(folder, **keys):
 def folder_of(name, entry, config, labels=None, **keys):
     """A folder of that class whose labels are called so; returns its model."""
     torch.manual_seed(3)
-    made = getattr(transformers, entry)(config)
+    made = getattr(transformers, entry)(config).eval()
+    # Where the head has a bias, one by which all classes are likely.
+    bias = [value for key, value in made.named_parameters() if key in ("classifier.bias", "classifier.out_proj.bias")]
+    if labels and bias and "ForSequence" in entry:
+        ids = tokenizer(name)
+        with torch.no_grad():
+            bias[0] -= torch.cat([made(**ids(text, return_tensors="pt")).logits for text in TEXTS]).mean(0)
     made.save_pretrained(name)
     tokenizer(name)
     if labels:
@@ -79,8 +85,8 @@ def write(path, rows):
             file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
-def prepare(source, out, *arguments):
-    return modrun("prepare", source, "--out", out, "--label", "label", "--python", sys.executable, *arguments)
+def prepare(source, out, *arguments, fails=False):
+    return modrun("prepare", source, "--out", out, "--label", "label", "--python", sys.executable, *arguments, fails=fails)
 
 
 def evaluate(folder, entry, data, **more):
@@ -171,7 +177,7 @@ def other_names_are_said():
         data__held_out=["*"]), fails=True)
     assert '"sideways" is not a label of the model, which has "up", "down"' in text, text
     edit_config("qwen2", label2id={"up": 1, "down": 0})
-    text = modrun("prepare", "fewer.csv", "--out", "two-ways", "--label", "label", "--checkpoint", "qwen2", *entry, fails=True)
+    text = prepare("fewer.csv", "two-ways", "--checkpoint", "qwen2", *entry, fails=True)
     assert 'numbers the label "down" in two ways, 0 and 1' in text, text
 
 
@@ -244,21 +250,18 @@ def scores_and_several_labels_are_trained_on():
             assert abs(values[metric] - float(number)) < 2e-5 * max(1.0, abs(float(number))), (entry, metric, values, number)
     # The same scores without a problem_type are neither classes nor rejected without a word.
     for source in ("s.csv", "s.jsonl"):
-        text = modrun("prepare", source, "--out", "unsaid", "--label", "label", "--tokenizer", "plain", "--entry",
-                      "BertForSequenceClassification", fails=True)
+        text = prepare(source, f"unsaid-{source}", "--tokenizer", "plain", "--entry", "BertForSequenceClassification", fails=True)
         assert "--set model.config.problem_type=regression" in text, text
     printed = prepare("s.csv", "named", "--tokenizer", "plain", "--entry", "BertForSequenceClassification",
                       *settings(model__config__problem_type="single_label_classification"))
     assert json.load(open("named/labels.json"))["3"] >= 0
-    for label, reason in [("nan", "a finite number"), ([1, "x"], "a finite number"), ([], "a finite number")]:
+    for number, (label, reason) in enumerate([("nan", "a finite number"), ([1, "x"], "a finite number"), ([], "a finite number")]):
         write("bad.jsonl", [dict(text="good", label=label)])
-        text = modrun("prepare", "bad.jsonl", "--out", "bad", "--label", "label", "--checkpoint", "BertForSequenceClassification-model",
-                      "--entry", "BertForSequenceClassification", fails=True)
+        text = prepare("bad.jsonl", f"bad-{number}", "--checkpoint", "BertForSequenceClassification-model", "--entry", "BertForSequenceClassification", fails=True)
         assert "bad.jsonl:1" in text and reason in text, text
-    for labels, reason in [([[1, 0], [1, 0, 1]], "lists of 2 and lists of 3"), ([[0, 2]], "a list of names"), ([["a"], [0, 1]], "both names and numbers")]:
+    for number, (labels, reason) in enumerate([([[1, 0], [1, 0, 1]], "lists of 2 and lists of 3"), ([[0, 2]], "a list of names"), ([["a"], [0, 1]], "both names and numbers")]):
         write("bad.jsonl", [dict(text="good", label=label) for label in labels])
-        text = modrun("prepare", "bad.jsonl", "--out", "bad", "--label", "label", "--checkpoint", "Qwen3ForSequenceClassification-model",
-                      "--entry", "Qwen3ForSequenceClassification", fails=True)
+        text = prepare("bad.jsonl", f"odd-{number}", "--checkpoint", "Qwen3ForSequenceClassification-model", "--entry", "Qwen3ForSequenceClassification", fails=True)
         assert reason in text, text
 
 
