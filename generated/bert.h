@@ -284,7 +284,7 @@ class BertModelImpl : public Module {
 };
 TORCH_MODULE(BertModel);
 
-/// The base model as an embedding of sentences: the mean over their tokens (Reimers & Gurevych, Sentence-BERT).
+/// The base model as an embedding of sentences (Reimers & Gurevych, Sentence-BERT).
 class BertForSentenceEmbeddingImpl : public Module {
  public:
   explicit BertForSentenceEmbeddingImpl(const BertConfig& config)
@@ -298,7 +298,7 @@ class BertForSentenceEmbeddingImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
+    Tensor pooled = sentence_embeddings(hidden_states, batch);
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = sentence_loss(pooled, batch.labels);
@@ -340,7 +340,7 @@ class BertForSentencePairClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(pair_features(mean_pooling(hidden_states, batch.attention_mask)));
+    Tensor logits = classifier(pair_features(sentence_embeddings(hidden_states, batch)));
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);

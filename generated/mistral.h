@@ -231,6 +231,67 @@ class MistralModelImpl : public Module {
 };
 TORCH_MODULE(MistralModel);
 
+/// The base model as an embedding of sentences (Reimers & Gurevych, Sentence-BERT).
+class MistralForSentenceEmbeddingImpl : public Module {
+ public:
+  explicit MistralForSentenceEmbeddingImpl(const MistralConfig& config)
+      : config(config),
+        embed_tokens(
+            register_module("embed_tokens", embedding(config.vocab_size, config.hidden_size, config.pad_token_id))),
+        layers(register_module("layers", ModuleListOf<MistralDecoderLayer>())),
+        norm(register_module("norm", MistralRMSNorm(config.hidden_size, config.rms_norm_eps))) {
+    for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
+      layers->push_back(MistralDecoderLayer(config, layer));
+  }
+
+  /// Token embeddings: [batch, seq, hidden].
+  Tensor embed(const Tensor& input_ids) { return tp::embedding(embed_tokens, input_ids); }
+
+  /// Which keys each query sees, as causal_mask returns it.
+  AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, config.sliding_window.value_or(0)); }
+
+  /// Rotary tables for the batch's positions, in the embeddings' type.
+  RotaryTables rotary_positions(const Batch& batch, at::ScalarType type) {
+    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, position_ids(batch),
+                         type);
+  }
+
+  Outputs forward(const Batch& batch) {
+    return fsdp::unit(*this, &MistralForSentenceEmbeddingImpl::forward_unit, batch);
+  }
+
+  Outputs forward_unit(const Batch& batch) {
+    Tensor hidden_states = inherited_forward(batch);
+    if (!pp::is_last()) return pp::pass_on(hidden_states);
+    Tensor pooled = sentence_embeddings(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = sentence_loss(pooled, batch.labels);
+      outputs.token_count = sentence_count(pooled, batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = pooled;
+    return outputs;
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  MistralConfig config;
+  nn::Embedding embed_tokens;
+  ModuleListOf<MistralDecoderLayer> layers;
+  MistralRMSNorm norm;
+
+ private:
+  Tensor inherited_forward(const Batch& batch) {
+    Tensor hidden_states = pp::is_first() ? embed(batch.input_ids) : pp::received();
+    const RotaryTables rotary_embeddings = rotary_positions(batch, hidden_states.scalar_type());
+    const AttentionMask mask = attention_mask(batch);
+    for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states, rotary_embeddings, mask);
+    if (!pp::is_last()) return hidden_states;
+    return norm(hidden_states);
+  }
+};
+TORCH_MODULE(MistralForSentenceEmbedding);
+
 /// Predicts the next token.
 class MistralForCausalLMImpl : public Module {
  public:
@@ -350,6 +411,37 @@ class MistralForTokenClassificationImpl : public Module {
   nn::Dropout dropout;
 };
 TORCH_MODULE(MistralForTokenClassification);
+
+// The parallel plan of MistralForSentenceEmbedding.
+inline const Plan mistral_for_sentence_embedding_plan = {
+    .units = {"layers.*"},
+    .tensor_splits =
+        {
+            {"embed_tokens.weight", 0},
+            {"layers.*.self_attn.q_proj.weight", 0},
+            {"layers.*.self_attn.k_proj.weight", 0},
+            {"layers.*.self_attn.v_proj.weight", 0},
+            {"layers.*.self_attn.o_proj.weight", 1},
+            {"layers.*.mlp.gate_proj.weight", 0},
+            {"layers.*.mlp.up_proj.weight", 0},
+            {"layers.*.mlp.down_proj.weight", 1},
+        },
+    .ties = {},
+    .split_list = "layers",
+    .first = {"embed_tokens"},
+    .last = {"norm"},
+    .divides =
+        {
+            {"vocab_size", "tp"},
+            {"num_attention_heads", "tp"},
+            {"num_key_value_heads", "tp"},
+            {"intermediate_size", "tp"},
+        },
+};
+
+inline const bool mistral_for_sentence_embedding_registered =
+    register_entry<MistralForSentenceEmbedding, MistralConfig>("mistral", "MistralModel", "sentence-embedding",
+                                                               "mistral", mistral_for_sentence_embedding_plan);
 
 // The parallel plan of MistralForCausalLM.
 inline const Plan mistral_for_causal_lm_plan = {

@@ -368,7 +368,7 @@ class ModernBertForTokenClassificationImpl : public Module {
 };
 TORCH_MODULE(ModernBertForTokenClassification);
 
-/// The base model as an embedding of sentences: the mean over their tokens.
+/// The base model as an embedding of sentences.
 class ModernBertForSentenceEmbeddingImpl : public Module {
  public:
   explicit ModernBertForSentenceEmbeddingImpl(const ModernBertConfig& config)
@@ -392,7 +392,7 @@ class ModernBertForSentenceEmbeddingImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
+    Tensor pooled = sentence_embeddings(hidden_states, batch);
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = sentence_loss(pooled, batch.labels);

@@ -330,7 +330,7 @@ class MPNetForSentenceEmbeddingImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
+    Tensor pooled = sentence_embeddings(hidden_states, batch);
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = sentence_loss(pooled, batch.labels);
@@ -382,7 +382,7 @@ class MPNetForSentencePairClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(pair_features(mean_pooling(hidden_states, batch.attention_mask)));
+    Tensor logits = classifier(pair_features(sentence_embeddings(hidden_states, batch)));
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);

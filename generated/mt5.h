@@ -565,7 +565,7 @@ class MT5ForConditionalGenerationImpl : public Module {
 };
 TORCH_MODULE(MT5ForConditionalGeneration);
 
-/// The encoder as an embedding of sentences: the mean over their tokens (Reimers & Gurevych, Sentence-BERT).
+/// The encoder as an embedding of sentences (Reimers & Gurevych, Sentence-BERT).
 class MT5ForSentenceEmbeddingImpl : public Module {
  public:
   explicit MT5ForSentenceEmbeddingImpl(const MT5Config& config)
@@ -578,7 +578,7 @@ class MT5ForSentenceEmbeddingImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
+    Tensor pooled = sentence_embeddings(hidden_states, batch);
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = sentence_loss(pooled, batch.labels);

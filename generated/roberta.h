@@ -294,7 +294,7 @@ class RobertaPoolerImpl : public Module {
 };
 TORCH_MODULE(RobertaPooler);
 
-/// The base model as an embedding of sentences: the mean over their tokens (Reimers & Gurevych, Sentence-ROBERTA).
+/// The base model as an embedding of sentences (Reimers & Gurevych, Sentence-ROBERTA).
 class RobertaForSentenceEmbeddingImpl : public Module {
  public:
   explicit RobertaForSentenceEmbeddingImpl(const RobertaConfig& config)
@@ -310,7 +310,7 @@ class RobertaForSentenceEmbeddingImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
+    Tensor pooled = sentence_embeddings(hidden_states, batch);
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = sentence_loss(pooled, batch.labels);
@@ -352,7 +352,7 @@ class RobertaForSentencePairClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(pair_features(mean_pooling(hidden_states, batch.attention_mask)));
+    Tensor logits = classifier(pair_features(sentence_embeddings(hidden_states, batch)));
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);

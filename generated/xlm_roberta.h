@@ -293,7 +293,7 @@ class XLMRobertaPoolerImpl : public Module {
 };
 TORCH_MODULE(XLMRobertaPooler);
 
-/// The base model as an embedding of sentences: the mean over their tokens (Reimers & Gurevych, Sentence-XLM_ROBERTA).
+/// The base model as an embedding of sentences (Reimers & Gurevych, Sentence-XLM_ROBERTA).
 class XLMRobertaForSentenceEmbeddingImpl : public Module {
  public:
   explicit XLMRobertaForSentenceEmbeddingImpl(const XLMRobertaConfig& config)
@@ -309,7 +309,7 @@ class XLMRobertaForSentenceEmbeddingImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
+    Tensor pooled = sentence_embeddings(hidden_states, batch);
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = sentence_loss(pooled, batch.labels);
@@ -351,7 +351,7 @@ class XLMRobertaForSentencePairClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(pair_features(mean_pooling(hidden_states, batch.attention_mask)));
+    Tensor logits = classifier(pair_features(sentence_embeddings(hidden_states, batch)));
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);

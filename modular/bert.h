@@ -353,14 +353,14 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT BertForTokenClassificationIm
   Tensor features(const Tensor& hidden_states, const Batch&) { return dropout(hidden_states); }
 };
 
-/// The base model as an embedding of sentences: the mean over their tokens (Reimers & Gurevych, Sentence-BERT).
+/// The base model as an embedding of sentences (Reimers & Gurevych, Sentence-BERT).
 class MODEL_ENTRY("sentence-embedding", "BertModel") FSDP_UNIT BertForSentenceEmbeddingImpl : public BertModelImpl {
  public:
   explicit BertForSentenceEmbeddingImpl(const BertConfig& config) : BertModelImpl(config, /*add_pooling_layer=*/true) {}
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = BertModelImpl::forward(batch);
-    Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
+    Tensor pooled = sentence_embeddings(hidden_states, batch);
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = sentence_loss(pooled, batch.labels);
@@ -382,7 +382,7 @@ class MODEL_ENTRY("sentence-pair-classification") FSDP_UNIT BertForSentencePairC
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = BertModelImpl::forward(batch);
-    Tensor logits = classifier(pair_features(mean_pooling(hidden_states, batch.attention_mask)));
+    Tensor logits = classifier(pair_features(sentence_embeddings(hidden_states, batch)));
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);

@@ -269,4 +269,22 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT LlamaForTokenClassificationI
   nn::Dropout dropout;
 };
 
+/// The base model as an embedding of sentences (Reimers & Gurevych, Sentence-BERT).
+class MODEL_ENTRY("sentence-embedding", "LlamaModel") FSDP_UNIT LlamaForSentenceEmbeddingImpl : public LlamaModelImpl {
+ public:
+  explicit LlamaForSentenceEmbeddingImpl(const LlamaConfig& config) : LlamaModelImpl(config) {}
+
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = LlamaModelImpl::forward(batch);
+    Tensor pooled = sentence_embeddings(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = sentence_loss(pooled, batch.labels);
+      outputs.token_count = sentence_count(pooled, batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = pooled;
+    return outputs;
+  }
+};
+
 }  // namespace modular::llama

@@ -25,4 +25,19 @@ using MistralForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
 using MistralForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;
 using MistralForTokenClassification MODEL_ENTRY("token-classification") = llama::LlamaForTokenClassification;
 
+/// The base model as an embedding of sentences (Reimers & Gurevych, Sentence-BERT).
+struct MODEL_ENTRY("sentence-embedding", "MistralModel") FSDP_UNIT MistralForSentenceEmbeddingImpl : MistralModelImpl {
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = MistralModelImpl::forward(batch);
+    Tensor pooled = sentence_embeddings(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = sentence_loss(pooled, batch.labels);
+      outputs.token_count = sentence_count(pooled, batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = pooled;
+    return outputs;
+  }
+};
+
 }  // namespace modular::mistral

@@ -286,12 +286,12 @@ struct MODEL_ENTRY("token-classification") ModernBertForTokenClassificationImpl
   Tensor features(const Tensor& hidden_states, const Batch&) { return dropout(head(hidden_states)); }
 };
 
-/// The base model as an embedding of sentences: the mean over their tokens.
+/// The base model as an embedding of sentences.
 struct MODEL_ENTRY("sentence-embedding", "ModernBertModel") FSDP_UNIT ModernBertForSentenceEmbeddingImpl
     : ModernBertModelImpl {
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = ModernBertModelImpl::forward(batch);
-    Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
+    Tensor pooled = sentence_embeddings(hidden_states, batch);
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = sentence_loss(pooled, batch.labels);

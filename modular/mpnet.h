@@ -136,7 +136,7 @@ struct MODEL_ENTRY("sentence-embedding", "MPNetModel") FSDP_UNIT MPNetForSentenc
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = MPNetModelImpl::forward(batch);
-    Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
+    Tensor pooled = sentence_embeddings(hidden_states, batch);
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = sentence_loss(pooled, batch.labels);
@@ -155,7 +155,7 @@ struct MODEL_ENTRY("sentence-pair-classification") FSDP_UNIT MPNetForSentencePai
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = MPNetModelImpl::forward(batch);
-    Tensor logits = classifier(pair_features(mean_pooling(hidden_states, batch.attention_mask)));
+    Tensor logits = classifier(pair_features(sentence_embeddings(hidden_states, batch)));
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);

@@ -61,4 +61,19 @@ using Qwen2ForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
 using Qwen2ForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;
 using Qwen2ForTokenClassification MODEL_ENTRY("token-classification") = llama::LlamaForTokenClassification;
 
+/// The base model as an embedding of sentences (Reimers & Gurevych, Sentence-BERT).
+struct MODEL_ENTRY("sentence-embedding", "Qwen2Model") FSDP_UNIT Qwen2ForSentenceEmbeddingImpl : Qwen2ModelImpl {
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = Qwen2ModelImpl::forward(batch);
+    Tensor pooled = sentence_embeddings(hidden_states, batch);
+    Outputs outputs;
+    if (batch.labels.defined()) {
+      outputs.loss_sum = sentence_loss(pooled, batch.labels);
+      outputs.token_count = sentence_count(pooled, batch.labels);
+    }
+    if (batch.want_logits) outputs.logits = pooled;
+    return outputs;
+  }
+};
+
 }  // namespace modular::qwen2

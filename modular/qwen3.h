@@ -31,5 +31,6 @@ struct Qwen3AttentionImpl : llama::LlamaAttentionImpl {
 using Qwen3ForCausalLM MODEL_ENTRY("causal-lm") = qwen2::Its<llama::LlamaForCausalLM>;
 using Qwen3ForSequenceClassification MODEL_ENTRY("sequence-classification") = qwen2::Qwen2ForSequenceClassification;
 using Qwen3ForTokenClassification MODEL_ENTRY("token-classification") = qwen2::Qwen2ForTokenClassification;
+using Qwen3ForSentenceEmbedding MODEL_ENTRY("sentence-embedding", "Qwen3Model") = qwen2::Qwen2ForSentenceEmbedding;
 
 }  // namespace modular::qwen3

@@ -558,7 +558,7 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT T5ForTokenClassificationImpl
   PP_LAST nn::Linear classifier;
 };
 
-/// The encoder as an embedding of sentences: the mean over their tokens (Reimers & Gurevych, Sentence-BERT).
+/// The encoder as an embedding of sentences (Reimers & Gurevych, Sentence-BERT).
 class MODEL_ENTRY("sentence-embedding", "T5EncoderModel") FSDP_UNIT T5ForSentenceEmbeddingImpl
     : public T5EncoderModelImpl {
  public:
@@ -566,7 +566,7 @@ class MODEL_ENTRY("sentence-embedding", "T5EncoderModel") FSDP_UNIT T5ForSentenc
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = T5EncoderModelImpl::forward(batch);
-    Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
+    Tensor pooled = sentence_embeddings(hidden_states, batch);
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = sentence_loss(pooled, batch.labels);

@@ -6,6 +6,7 @@
 #include "runtime/model/cache.h"            // IWYU pragma: export
 #include "runtime/model/config.h"           // IWYU pragma: export
 #include "runtime/model/dp.h"               // IWYU pragma: export
+#include "runtime/model/embedding_head.h"   // IWYU pragma: export
 #include "runtime/model/experts.h"          // IWYU pragma: export
 #include "runtime/model/fsdp.h"             // IWYU pragma: export
 #include "runtime/model/functions.h"        // IWYU pragma: export

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "runtime/model/config.h"
+#include "runtime/model/embedding_head.h"
 #include "runtime/model/module.h"
 #include "runtime/model/plan.h"
 #include "runtime/model/stored_as.h"
+#include "runtime/model/tasks.h"
 
 namespace modular {
 
@@ -38,20 +40,69 @@ inline std::vector<Entry>& entries() {
   return registered;
 }
 
+/// Where an entry for sentences has its EmbeddingHead.
+inline constexpr const char* kEmbeddingLayers = "embedding_layers";
+
+namespace detail {
+
+template <class Holder, class Config>
+void make_plainly(Entry& entry) {
+  entry.make_config = [] { return std::make_unique<ConfigOf<Config>>(); };
+  entry.make = [](const AnyConfig& config) {
+    Holder holder(dynamic_cast<const ConfigOf<Config>&>(config).value);
+    return Model{holder.ptr(), [module = holder.ptr()](const Batch& batch) { return module->forward(batch); }};
+  };
+}
+
+/// The config, the plan and the models of an entry for sentences have an EmbeddingHead in addition.
+template <class Holder, class Config>
+void make_with_embedding_head(Entry& entry, bool keeps_size) {
+  using Its = ConfigOf<EmbeddingConfig<Config>>;
+  static const Plan plan = [&] {
+    Plan with_head = *entry.plan;
+    with_head.last.push_back(kEmbeddingLayers);
+    return with_head;
+  }();
+  entry.plan = &plan;
+  entry.make_config = [keeps_size] {
+    auto config = std::make_unique<Its>();
+    config->value.keeps_size = keeps_size;
+    return config;
+  };
+  entry.make = [](const AnyConfig& any) {
+    const EmbeddingConfig<Config>& config = dynamic_cast<const Its&>(any).value;
+    Holder holder(static_cast<const Config&>(config));
+    EmbeddingHead head(config.head, config.hidden_states_size());
+    holder->register_module(kEmbeddingLayers, head);
+    return Model{holder.ptr(), [module = holder.ptr(), head = head.ptr()](const Batch& batch) {
+                   Batch read = batch;
+                   read.embedding_head = head.get();
+                   return module->forward(read);
+                 }};
+  };
+}
+
+}  // namespace detail
+
 /// Registers entry class `Holder`, built from `Config`. Its value only gives a static initializer something to
 /// initialize.
 template <class Holder, class Config>
 bool register_entry(std::string_view family, std::string_view architecture, std::string_view task,
                     std::string_view model_type, const Plan& plan) {
-  std::vector<StoredAs> stored_as;
-  if constexpr (requires { Config::stored_as(); }) stored_as = Config::stored_as();
-  entries().push_back({family, architecture, task, model_type, &plan, std::move(stored_as),
-                       [] { return std::make_unique<ConfigOf<Config>>(); },
-                       [](const AnyConfig& config) {
-                         Holder holder(dynamic_cast<const ConfigOf<Config>&>(config).value);
-                         return Model{holder.ptr(),
-                                      [module = holder.ptr()](const Batch& batch) { return module->forward(batch); }};
-                       }});
+  Entry entry{family, architecture, task, model_type, &plan, {}, {}, {}};
+  if constexpr (requires { Config::stored_as(); }) entry.stored_as = Config::stored_as();
+  constexpr bool has_size =
+      requires(Config config) { config.hidden_size; } || requires(Config config) { config.d_model; };
+  const Task* const known = find_task(task);
+  if constexpr (has_size) {
+    if (known && known->texts != 1)
+      detail::make_with_embedding_head<Holder, Config>(entry, known->texts != kAnyTexts);
+    else
+      detail::make_plainly<Holder, Config>(entry);
+  } else {
+    detail::make_plainly<Holder, Config>(entry);
+  }
+  entries().push_back(std::move(entry));
   return true;
 }
 

@@ -14,6 +14,8 @@ namespace modular {
 /// libtorch's tensor.
 using at::Tensor;
 
+class EmbeddingHeadImpl;
+
 /// A target that counts for nothing in the loss.
 inline constexpr int64_t kIgnoredTarget = -100;
 
@@ -35,6 +37,7 @@ struct Batch {
   Tensor samples;                 // [batch] int64: the place of each row in the run's order, which dropout follows;
                                   // 0 … batch - 1 when not given
   bool want_logits = false;
+  EmbeddingHeadImpl* embedding_head = nullptr;  // of an entry for sentences, which reads it by sentence_embeddings()
 
   /// The tensor that rows and positions are counted by: the tokens, or the images where there are none.
   const Tensor& leading() const { return input_ids.defined() ? input_ids : pixel_values; }

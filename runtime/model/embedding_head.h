@@ -1,0 +1,288 @@
+// How the hidden states of a text become its embedding: pooling and layers after it, which are modules of Sentence
+// Transformers (Reimers & Gurevych) and no part of a model of transformers.
+#pragma once
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/model/config.h"
+#include "runtime/model/functions.h"
+#include "runtime/model/init.h"
+
+namespace modular {
+
+namespace detail {
+
+/// Which positions are not padding, as `like` counts: [batch, seq].
+inline Tensor token_mask(const Tensor& hidden_states, const Tensor& padding, at::ScalarType like) {
+  if (padding.defined()) return padding.ne(0).to(like);
+  return at::ones({hidden_states.size(0), hidden_states.size(1)}, hidden_states.options().dtype(like));
+}
+
+/// The hidden states at one position of each row: [batch, hidden].
+inline Tensor at_positions(const Tensor& hidden_states, const Tensor& positions) {
+  const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+  return hidden_states.flatten(0, 1).index_select(0, positions + at::arange(batch, positions.options()) * seq);
+}
+
+inline Tensor first_positions(const Tensor& hidden_states, const Tensor& padding) {
+  return token_mask(hidden_states, padding, at::kInt).argmax(1);
+}
+
+inline Tensor first_token(const Tensor& hidden_states, const Tensor& padding) {
+  if (!padding.defined()) return hidden_states.select(1, 0);
+  return at_positions(hidden_states, first_positions(hidden_states, padding));
+}
+
+inline Tensor last_token(const Tensor& hidden_states, const Tensor& padding) {
+  const Tensor tokens = token_mask(hidden_states, padding, at::kInt);
+  const Tensor last = hidden_states.size(1) - 1 - tokens.flip(1).argmax(1);
+  return at_positions(hidden_states, last) * tokens.any(1, /*keepdim=*/true);  // 0 for a row of padding
+}
+
+inline Tensor largest(const Tensor& hidden_states, const Tensor& padding) {
+  const Tensor none = token_mask(hidden_states, padding, at::kBool).logical_not();
+  const Tensor found =
+      std::get<0>(hidden_states.masked_fill(none.unsqueeze(-1), -std::numeric_limits<float>::infinity()).max(1));
+  return found.masked_fill(none.all(1, /*keepdim=*/true), 0.0);  // of a row of padding
+}
+
+/// The sum over positions by their `weights` [batch, seq], over `divisor` [batch].
+inline Tensor weighted_sum(const Tensor& hidden_states, const Tensor& weights, const Tensor& divisor) {
+  const Tensor sum = (hidden_states * weights.unsqueeze(-1)).sum(1) / divisor.unsqueeze(-1);
+  return sum.to(hidden_states.scalar_type());
+}
+
+inline Tensor mean_over_root(const Tensor& hidden_states, const Tensor& padding) {
+  const Tensor tokens = token_mask(hidden_states, padding, plain::wide(hidden_states.scalar_type()));
+  return weighted_sum(hidden_states, tokens, tokens.sum(1).clamp_min(1e-9).sqrt());
+}
+
+inline Tensor mean_by_place(const Tensor& hidden_states, const Tensor& padding) {
+  const Tensor tokens = token_mask(hidden_states, padding, plain::wide(hidden_states.scalar_type()));
+  const Tensor place = at::arange(1, tokens.size(1) + 1, tokens.options()).unsqueeze(0) -
+                       first_positions(hidden_states, padding).unsqueeze(1);
+  const Tensor weights = tokens * place;
+  return weighted_sum(hidden_states, weights, weights.sum(1).clamp_min(1e-9));
+}
+
+/// A way of pooling, by the name that Sentence Transformers gives it: [batch, seq, hidden] as [batch, hidden].
+struct Pooling {
+  std::string_view name;
+  Tensor (*pool)(const Tensor& hidden_states, const Tensor& padding);
+};
+
+inline constexpr std::array kPoolings = {
+    Pooling{"cls", first_token},      Pooling{"max", largest},
+    Pooling{"mean", mean_pooling},    Pooling{"mean_sqrt_len_tokens", mean_over_root},
+    Pooling{"lasttoken", last_token}, Pooling{"weightedmean", mean_by_place},
+};
+
+/// What a dense layer after pooling applies to its product.
+struct DenseActivation {
+  std::string_view name;
+  Tensor (*apply)(const Tensor& x);
+};
+
+inline constexpr std::array kDenseActivations = {
+    DenseActivation{"identity", [](const Tensor& x) { return x; }},
+    DenseActivation{"tanh", [](const Tensor& x) { return at::tanh(x); }},
+    DenseActivation{"relu", [](const Tensor& x) { return at::relu(x); }},
+    DenseActivation{"gelu", [](const Tensor& x) { return at::gelu(x); }},
+    DenseActivation{"silu", [](const Tensor& x) { return at::silu(x); }},
+    DenseActivation{"sigmoid", [](const Tensor& x) { return at::sigmoid(x); }},
+};
+
+/// The row of a table that is called so, or null.
+template <class Table>
+const typename Table::value_type* find_named(const Table& table, std::string_view name) {
+  for (const auto& row : table)
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+template <class Table>
+std::string names_of(const Table& table) {
+  std::string names;
+  for (const auto& row : table) names.append(names.empty() ? "" : ", ").append(row.name);
+  return names;
+}
+
+inline std::vector<std::string_view> split(std::string_view text, char by) {
+  std::vector<std::string_view> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(by, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+}  // namespace detail
+
+/// A layer that an embedding goes through after pooling.
+struct EmbeddingLayer {
+  int64_t features = 0;  // of a dense layer's output; 0: embeddings become of length 1
+  std::string activation = "identity";
+  bool has_bias = true;
+
+  bool is_dense() const { return features > 0; }
+};
+
+/// The fields of a config that say how an entry for sentences makes an embedding of hidden states.
+struct EmbeddingHeadConfig {
+  std::string pooling = "mean";               // several with "+" between them give vectors that follow one another
+  std::vector<std::string> embedding_layers;  // after pooling: "normalize", "dense SIZE ACTIVATION" with or without
+                                              // "no-bias"
+
+  template <class Visitor>
+  void fields(Visitor&& visit) {
+    visit("pooling", pooling);
+    visit("embedding_layers", embedding_layers);
+  }
+
+  std::vector<std::string_view> poolings() const { return detail::split(pooling, '+'); }
+
+  /// The layers as they are written. Throws ConfigError where one is not known.
+  std::vector<EmbeddingLayer> layers() const {
+    std::vector<EmbeddingLayer> read;
+    for (const std::string& text : embedding_layers) {
+      const std::vector<std::string_view> words = detail::split(text, ' ');
+      EmbeddingLayer layer;
+      if (text != "normalize") {
+        const bool complete = words.size() == 3 || (words.size() == 4 && words[3] == "no-bias");
+        const auto end = complete ? words[1].data() + words[1].size() : nullptr;
+        if (!complete || words[0] != "dense" || std::from_chars(words[1].data(), end, layer.features).ptr != end ||
+            layer.features < 1 || !detail::find_named(detail::kDenseActivations, words[2]))
+          throw ConfigError("embedding_layers has \"" + text +
+                            "\": write \"normalize\", or \"dense\", a size and an activation, as in \"dense 512 tanh\" "
+                            "or \"dense 512 tanh no-bias\"; the activations are " +
+                            detail::names_of(detail::kDenseActivations));
+        layer.activation = words[2];
+        layer.has_bias = words.size() == 3;
+      }
+      read.push_back(std::move(layer));
+    }
+    return read;
+  }
+
+  /// The size of an embedding. Throws ConfigError where a field is not known.
+  int64_t embedding_size(int64_t hidden_size) const {
+    int64_t size = 0;
+    for (const std::string_view name : poolings()) {
+      if (!detail::find_named(detail::kPoolings, name))
+        throw ConfigError("pooling is \"" + pooling + "\": write one of " + detail::names_of(detail::kPoolings) +
+                          ", or several with \"+\" between them");
+      size += hidden_size;
+    }
+    for (const EmbeddingLayer& layer : layers())
+      if (layer.is_dense()) size = layer.features;
+    return size;
+  }
+};
+
+/// The config of a family with these fields, for its entries whose samples are texts.
+template <class Config>
+struct EmbeddingConfig : Config {
+  EmbeddingHeadConfig head;
+  bool keeps_size = false;  // whether what reads the embeddings has been made for the size of hidden states
+
+  int64_t hidden_states_size() const {
+    if constexpr (requires { Config::hidden_size; })
+      return Config::hidden_size;
+    else
+      return Config::d_model;
+  }
+
+  void finish() {
+    if constexpr (requires { Config::finish(); }) Config::finish();
+    const int64_t size = head.embedding_size(hidden_states_size());
+    if (keeps_size && size != hidden_states_size())
+      throw ConfigError("pooling and embedding_layers give embeddings of " + std::to_string(size) +
+                        " features, and a classifier of pairs reads " + std::to_string(hidden_states_size()) +
+                        ": leave out what changes the size");
+  }
+
+  template <class Visitor>
+  void fields(Visitor&& visit) {
+    Config::fields(visit);
+    head.fields(visit);
+  }
+};
+
+/// A linear layer after pooling, and what is applied to its product.
+class EmbeddingDenseImpl : public Module {
+ public:
+  EmbeddingDenseImpl(int64_t in_features, const EmbeddingLayer& layer)
+      : linear(register_module("linear", modular::linear(in_features, layer.features, layer.has_bias))),
+        apply_(detail::find_named(detail::kDenseActivations, layer.activation)->apply) {}
+
+  Tensor forward(const Tensor& x) { return apply_(linear(x)); }
+
+  /// As torch initializes a linear layer.
+  void reset_parameters() override {
+    const double limit = 1.0 / std::sqrt(static_cast<double>(linear->options.in_features()));
+    init::uniform_(linear->weight, -limit, limit);
+    init::uniform_(linear->bias, -limit, limit);
+  }
+
+  nn::Linear linear;
+
+ private:
+  Tensor (*apply_)(const Tensor&);
+};
+TORCH_MODULE(EmbeddingDense);
+
+/// Pooling and the layers after it, of which the dense ones are modules that are called by their place among all. The
+/// runtime registers it in an entry for sentences, and has each Batch that this reads point to it.
+class EmbeddingHeadImpl : public Module {
+ public:
+  EmbeddingHeadImpl(const EmbeddingHeadConfig& config, int64_t hidden_size) {
+    int64_t size = 0;
+    for (const std::string_view name : config.poolings()) {
+      pools_.push_back(detail::find_named(detail::kPoolings, name)->pool);
+      size += hidden_size;
+    }
+    for (const EmbeddingLayer& layer : config.layers()) {
+      EmbeddingDense dense{nullptr};
+      if (layer.is_dense())
+        dense =
+            register_module(std::to_string(layers_.size()), EmbeddingDense(std::exchange(size, layer.features), layer));
+      layers_.push_back(std::move(dense));
+    }
+  }
+
+  /// - hidden_states [batch, seq, hidden]
+  /// - padding [batch, seq] int64 or bool, 0 for padding, or undefined
+  /// - returns [batch, size]
+  Tensor forward(const Tensor& hidden_states, const Tensor& padding) {
+    std::vector<Tensor> pooled;
+    for (const auto pool : pools_) pooled.push_back(pool(hidden_states, padding));
+    Tensor embeddings = pooled.size() == 1 ? pooled[0] : at::cat(pooled, -1);
+    for (EmbeddingDense& dense : layers_)
+      embeddings = dense.is_empty() ? embeddings / embeddings.norm(2, {-1}, /*keepdim=*/true).clamp_min(1e-12)
+                                    : dense(embeddings);
+    return embeddings;
+  }
+
+ private:
+  std::vector<Tensor (*)(const Tensor&, const Tensor&)> pools_;
+  std::vector<EmbeddingDense> layers_;  // empty: embeddings become of length 1
+};
+TORCH_MODULE(EmbeddingHead);
+
+/// The embedding of each row, as the config's `pooling` and `embedding_layers` say; of a model that the runtime has not
+/// made, the mean of the positions that are not padding.
+/// - hidden_states [batch, seq, hidden]
+/// - returns [batch, size]
+inline Tensor sentence_embeddings(const Tensor& hidden_states, const Batch& batch) {
+  return batch.embedding_head ? batch.embedding_head->forward(hidden_states, batch.attention_mask)
+                              : mean_pooling(hidden_states, batch.attention_mask);
+}
+
+}  // namespace modular
