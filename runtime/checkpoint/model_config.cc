@@ -11,7 +11,9 @@
 #include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/config_values.h"
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/checkpoint/sentence_transformers.h"
 #include "runtime/files/open_file.h"
+#include "runtime/model/tasks.h"
 
 namespace modular {
 namespace {
@@ -187,6 +189,29 @@ LoraOptions lora_of_json(const json& object, const std::string& where) {
                   where, kLoraKey, shown(object)));
 }
 
+/// The entry that a folder is of, whose config.json alone would name `entry`. A decoder's base model embeds texts where
+/// the folder says so.
+const Entry& entry_of_folder(const Entry& entry, const json& object, const std::filesystem::path& folder) {
+  const auto of_task = [&](std::string_view task) {
+    return std::ranges::find_if(entries(),
+                                [&](const Entry& one) { return one.family == entry.family && one.task == task; });
+  };
+  const bool has_modules = !folder.empty() && has_sentence_modules(folder);
+  if (has_modules && find_task(entry.task)->texts == 1)
+    if (const auto found = of_task("sentence-embedding"); found != entries().end()) return *found;
+  if (!has_modules && !object.contains("pooling") && entry.task == "sentence-embedding")
+    if (const auto found = of_task("causal-lm"); found != entries().end()) return *found;
+  return entry;
+}
+
+/// Sets in `object`, a config.json, what the files of Sentence Transformers say.
+void set_embedding_head(json& object, AnyConfig& config, const std::filesystem::path& folder) {
+  const json fields = fields_as_json(config);
+  if (!fields.contains("pooling") || !fields.contains("embedding_layers")) return;
+  if (std::optional<EmbeddingHeadConfig> head = read_embedding_head(folder))
+    head->fields([&](const char* name, const auto& value) { object[name] = value; });
+}
+
 std::string text_of(const std::filesystem::path& path) {
   constexpr int64_t kMostBytes = int64_t{16} << 20;
   try {
@@ -194,6 +219,41 @@ std::string text_of(const std::filesystem::path& path) {
   } catch (const std::runtime_error& error) {
     throw ConfigError(error.what());
   }
+}
+
+/// parse_config(), of what else the files of Sentence Transformers in `folder` say, where one is given.
+ModelConfig parse_with(const std::filesystem::path& folder, std::string_view text, const std::string& where,
+                       const Entry* as) {
+  const std::string plain = with_named_special_floats(text);
+  json object = parse_json(plain);
+  if (object.is_discarded()) throw ConfigError(fmt::format("{} is not JSON: {}", where, json_problem(plain)));
+  if (!object.is_object()) throw ConfigError(fmt::format("{} is not a JSON object", where));
+  refuse_quantized(object, where);
+
+  ModelConfig model;
+  model.source = where;
+  model.entry = &find_entry(object, where);
+  model.named = named_architecture(object, where);
+  if (as && as->family == model.entry->family)
+    model.entry = as;
+  else if (!as)
+    model.entry = &entry_of_folder(*model.entry, object, folder);
+  if (model.named == model.entry->architecture) model.named.clear();
+  model.config = model.entry->make_config();
+  std::erase_if(object.get_ref<json::object_t&>(), [](const auto& item) { return is_of_a_file(item.first); });
+  std::optional<LoraOptions> lora;
+  if (const auto found = object.find(kLoraKey); found != object.end()) {
+    lora = lora_of_json(*found, where);
+    object.erase(found);
+  }
+  count_labels(*model.config, object);
+  if (!folder.empty()) set_embedding_head(object, *model.config, folder);
+  take_fields(*model.config, object, where);
+  finish_config(*model.config, where);
+  collect_unknown(object, fields_as_json(*model.config), "", model.unknown_keys);
+  model.other_keys = object.dump();
+  if (lora) adapt(model, *lora);
+  return model;
 }
 
 }  // namespace
@@ -210,44 +270,19 @@ ModelConfig without_adapters(ModelConfig model) {
 }
 
 ModelConfig parse_config(std::string_view text, const std::string& where, const Entry* as) {
-  const std::string plain = with_named_special_floats(text);
-  json object = parse_json(plain);
-  if (object.is_discarded()) throw ConfigError(fmt::format("{} is not JSON: {}", where, json_problem(plain)));
-  if (!object.is_object()) throw ConfigError(fmt::format("{} is not a JSON object", where));
-  refuse_quantized(object, where);
-
-  ModelConfig model;
-  model.source = where;
-  model.entry = &find_entry(object, where);
-  model.named = named_architecture(object, where);
-  if (as && as->family == model.entry->family) model.entry = as;
-  if (model.named == model.entry->architecture) model.named.clear();
-  model.config = model.entry->make_config();
-  std::erase_if(object.get_ref<json::object_t&>(), [](const auto& item) { return is_of_a_file(item.first); });
-  std::optional<LoraOptions> lora;
-  if (const auto found = object.find(kLoraKey); found != object.end()) {
-    lora = lora_of_json(*found, where);
-    object.erase(found);
-  }
-  count_labels(*model.config, object);
-  take_fields(*model.config, object, where);
-  finish_config(*model.config, where);
-  collect_unknown(object, fields_as_json(*model.config), "", model.unknown_keys);
-  model.other_keys = object.dump();
-  if (lora) adapt(model, *lora);
-  return model;
+  return parse_with({}, text, where, as);
 }
 
 ModelConfig read_config(const std::filesystem::path& folder, const Entry* as) {
   const auto path = folder / "config.json";
   if (!is_there(path))
     throw ConfigError(fmt::format("{} cannot be read: name a folder that holds a model's config.json", path.string()));
-  ModelConfig model = parse_config(text_of(path), path.string(), as);
+  const bool is_checkpoint = std::filesystem::exists(folder / "checkpoint.json");
+  ModelConfig model = parse_with(is_checkpoint ? std::filesystem::path() : folder, text_of(path), path.string(), as);
   // A checkpoint's parameters in full, taken out of it: its adapters are merged into them.
   const bool has_weights = std::filesystem::exists(folder / "model.safetensors") ||
                            std::filesystem::exists(folder / "model.safetensors.index.json");
-  return has_weights && !std::filesystem::exists(folder / "checkpoint.json") ? without_adapters(std::move(model))
-                                                                             : model;
+  return has_weights && !is_checkpoint ? without_adapters(std::move(model)) : model;
 }
 
 std::string format_config(const ModelConfig& model, std::string_view dtype) {

@@ -15,6 +15,7 @@
 #include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/further_layers.h"
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/checkpoint/sentence_transformers.h"
 #include "runtime/checkpoint/stored_names.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/files/open_file.h"
@@ -81,6 +82,18 @@ StoredTensors open_folder(const fs::path& folder) {
   return tensors;
 }
 
+/// The tensors of a Hugging Face folder, of Sentence Transformers' dense layers too where the model has an
+/// EmbeddingHead.
+StoredTensors open_folder(const fs::path& folder, const ModelConfig& model) {
+  StoredTensors tensors = open_folder(folder);
+  if (find_task(model.entry->task)->texts == 1) return tensors;
+  for (const auto& [prefix, path] : dense_weights(folder)) {
+    const auto file = std::make_shared<const SafetensorsFile>(path);
+    for (const auto& [name, header] : file->tensors()) tensors[prefix + name] = whole_tensor(file, name);
+  }
+  return tensors;
+}
+
 /// The first component of a tensor's path.
 std::string_view head(std::string_view name) { return name.substr(0, name.find('.')); }
 
@@ -117,7 +130,7 @@ bool same_values(const StoredTensor& one, const StoredTensor& other) {
 class Matcher {
  public:
   Matcher(const fs::path& folder, const ModelConfig& model)
-      : folder_(folder), model_(model), stored_(open_folder(folder)), names_(stored_) {}
+      : folder_(folder), model_(model), stored_(open_folder(folder, model)), names_(stored_) {}
 
   /// The parameter as the file holds it under the model's name `alias`; nothing where it does not. Throws where only
   /// some of its pieces are there, or shapes differ.
@@ -219,6 +232,7 @@ StoredTensors match(const fs::path& folder, const ModelConfig& model, Head head 
                     std::vector<std::string>* fresh = nullptr) {
   const bool may_have_other_labels =
       head == Head::may_be_new && find_task(model.entry->task)->label_count == "num_labels";
+  const bool may_have_new_layers = head == Head::may_be_new;
   if (model.named.empty()) head = Head::stored;
   Matcher matcher(folder, model);
   StoredTensors matched;
@@ -243,7 +257,8 @@ StoredTensors match(const fs::path& folder, const ModelConfig& model, Head head 
     if (source) {
       if (parameter.tensor.is_floating_point()) refuse_integers(parameter.name, *source);
       matched[parameter.name] = *std::move(source);
-    } else if (head == Head::may_be_new && !matcher.is_body(parameter.name)) {
+    } else if ((head == Head::may_be_new && !matcher.is_body(parameter.name)) ||
+               (may_have_new_layers && lies_in(kEmbeddingLayers, parameter.name))) {
       if (fresh) fresh->push_back(parameter.name);
     } else {
       missing.push_back(fmt::format("\"{}\" {}", parameter.name, shape_text(parameter.global_shape)));
@@ -292,6 +307,8 @@ std::vector<std::string> new_parameters(const fs::path& folder, const ModelConfi
 std::string new_head_note(const fs::path& folder, const ModelConfig& model) {
   const std::vector<std::string> fresh = new_parameters(folder, model);
   if (fresh.empty()) return {};
+  if (std::ranges::all_of(fresh, [](const std::string& name) { return lies_in(kEmbeddingLayers, name); }))
+    return fmt::format("{} has no such layers after pooling; initialized: {}", folder.string(), fmt::join(fresh, ", "));
   if (model.named.empty())
     return fmt::format("{} is of another number of labels; initialized: {}", folder.string(), fmt::join(fresh, ", "));
   return fmt::format("{} holds a {}: what {} has in addition is initialized: {}", folder.string(), model.named,

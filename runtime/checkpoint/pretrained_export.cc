@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -66,31 +67,55 @@ std::vector<std::vector<ExportedTensor>> plan_files(const Entry& entry, const st
 
 void write_pretrained(const StoredTensors& stored, const ModelConfig& model, const fs::path& folder,
                       const ExportOptions& options) {
-  const std::vector<ModelParameter> parameters = model_parameters(without_adapters(model));
+  const std::vector<DenseWeights> dense = dense_weights_of(model, folder);
+  const auto is_of = [](const DenseWeights& layer) {
+    return [&layer](const ModelParameter& parameter) { return parameter.name.starts_with(layer.prefix); };
+  };
+  std::vector<ModelParameter> parameters = model_parameters(without_adapters(model)), of_layers;
+  for (const DenseWeights& layer : dense) {
+    std::ranges::copy_if(parameters, std::back_inserter(of_layers), is_of(layer));
+    std::erase_if(parameters, is_of(layer));
+  }
+  const auto write = [&](const fs::path& path, const std::vector<ExportedTensor>& tensors) {
+    std::vector<SafetensorsWriter::Tensor> headers;
+    for (const ExportedTensor& tensor : tensors)
+      headers.push_back({tensor.piece.name, tensor.type(options.dtype), tensor.piece.file_shape});
+    auto writer = SafetensorsWriter::create(path, headers, {{"format", "pt"}});
+    int64_t bytes = 0;
+    for (const ExportedTensor& tensor : tensors) {
+      const auto& [parameter, piece] = tensor;
+      const at::Tensor values = at::empty(piece.shape, at::TensorOptions().dtype(tensor.type(options.dtype)));
+      read_merged_box(parameter->name, stored, model.lora.get(), piece.offset, values);
+      writer.write(piece.name, values.view(piece.file_shape));
+      bytes += static_cast<int64_t>(values.nbytes());
+    }
+    writer.close();
+    return bytes;
+  };
   const auto files = plan_files(*model.entry, parameters, options.dtype, options.max_shard_bytes);
   json weight_map = json::object();
   int64_t total = 0;
   for (size_t index = 0; index < files.size(); ++index) {
     const std::string name =
         files.size() == 1 ? kPretrainedFile : fmt::format("model-{:05}-of-{:05}.safetensors", index + 1, files.size());
-    std::vector<SafetensorsWriter::Tensor> headers;
-    for (const ExportedTensor& tensor : files[index])
-      headers.push_back({tensor.piece.name, tensor.type(options.dtype), tensor.piece.file_shape});
-    auto writer = SafetensorsWriter::create(folder / name, headers, {{"format", "pt"}});
-    for (const ExportedTensor& tensor : files[index]) {
-      const auto& [parameter, piece] = tensor;
-      const at::Tensor values = at::empty(piece.shape, at::TensorOptions().dtype(tensor.type(options.dtype)));
-      read_merged_box(parameter->name, stored, model.lora.get(), piece.offset, values);
-      writer.write(piece.name, values.view(piece.file_shape));
-      weight_map[piece.name] = name;
-      total += static_cast<int64_t>(values.nbytes());
-    }
-    writer.close();
+    total += write(folder / name, files[index]);
+    for (const ExportedTensor& tensor : files[index]) weight_map[tensor.piece.name] = name;
   }
   if (files.size() > 1)
     write_file(folder / kPretrainedIndex,
                json{{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}}.dump(2) + "\n");
   write_sentence_transformers(model, folder);
+  for (const DenseWeights& layer : dense) {
+    std::vector<ExportedTensor> tensors;
+    for (const ModelParameter& parameter : of_layers) {
+      if (!is_of(layer)(parameter)) continue;
+      const std::vector<int64_t>& shape = parameter.global_shape;
+      tensors.push_back(
+          {&parameter,
+           {parameter.name.substr(layer.prefix.size()), std::vector<int64_t>(shape.size(), 0), shape, shape}});
+    }
+    write(layer.file, tensors);
+  }
 }
 
 void export_pretrained(const fs::path& path, const fs::path& folder, const ExportOptions& options) {
@@ -101,7 +126,7 @@ void export_pretrained(const fs::path& path, const fs::path& folder, const Expor
   refuse_existing(folder);
   const fs::path partial = begin_folder(folder);
   write_pretrained(stored, model, partial, options);
-  write_file(partial / "config.json", format_config(without_adapters(model), dtype));
+  write_file(partial / "config.json", without_embedding_head(format_config(without_adapters(model), dtype)));
   if (const fs::path tokenizer = tokenizer_of_weights(source); !tokenizer.empty()) copy_tokenizer(tokenizer, partial);
   publish_folder(folder);
 }

@@ -1,35 +1,307 @@
 #include "runtime/checkpoint/sentence_transformers.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/config_json.h"
+#include "runtime/checkpoint/json_text.h"
+#include "runtime/files/open_file.h"
+#include "runtime/files/run_path.h"
 #include "runtime/model/tasks.h"
 
 namespace modular {
+namespace {
 
-void write_sentence_transformers(const ModelConfig& model, const std::filesystem::path& folder) {
-  using nlohmann::json;
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kModules = "modules.json";
+constexpr std::string_view kPackage = "sentence_transformers.";
+
+/// The older keys of a pooling's settings, in the order in which vectors follow one another, which all releases read.
+constexpr std::array<std::pair<const char*, std::string_view>, 6> kPoolingKeys = {{
+    {"pooling_mode_cls_token", "cls"},
+    {"pooling_mode_max_tokens", "max"},
+    {"pooling_mode_mean_tokens", "mean"},
+    {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens"},
+    {"pooling_mode_weightedmean_tokens", "weightedmean"},
+    {"pooling_mode_lasttoken", "lasttoken"},
+}};
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kActivations = {{
+    {"torch.nn.modules.linear.Identity", "identity"},
+    {"torch.nn.modules.activation.Tanh", "tanh"},
+    {"torch.nn.modules.activation.ReLU", "relu"},
+    {"torch.nn.modules.activation.GELU", "gelu"},
+    {"torch.nn.modules.activation.SiLU", "silu"},
+    {"torch.nn.modules.activation.Sigmoid", "sigmoid"},
+}};
+
+json read_object(const fs::path& path, bool is_list = false) {
+  std::string text;
+  try {
+    text = read_file(path, int64_t{16} << 20);
+  } catch (const std::runtime_error& error) {
+    throw ConfigError(error.what());
+  }
+  const json value = parse_json(text);
+  if (value.is_discarded()) throw ConfigError(fmt::format("{} is not JSON: {}", path.string(), json_problem(text)));
+  if (is_list ? !value.is_array() : !value.is_object())
+    throw ConfigError(fmt::format("{} is not a JSON {}", path.string(), is_list ? "list" : "object"));
+  return value;
+}
+
+/// A row of modules.json.
+struct SentenceModule {
+  std::string type;  // the class's name, without its package where that is Sentence Transformers
+  std::string path;  // of its files, in the folder
+
+  json settings(const fs::path& folder) const {
+    const fs::path file = folder / path / "config.json";
+    return is_there(file) ? read_object(file) : json::object();
+  }
+};
+
+std::vector<SentenceModule> read_modules(const fs::path& folder) {
+  const fs::path file = folder / kModules;
+  std::vector<SentenceModule> modules;
+  for (const json& row : read_object(file, /*is_list=*/true)) {
+    const auto text = [&](const char* key) {
+      if (!row.is_object() || !row.contains(key) || !row[key].is_string())
+        throw ConfigError(fmt::format("{} has {}, in which \"{}\" is not a string", file.string(), shown(row), key));
+      return row[key].get<std::string>();
+    };
+    SentenceModule module{text("type"), text("path")};
+    const fs::path place = fs::path(module.path).lexically_normal();
+    if (place.is_absolute() || (!place.empty() && *place.begin() == ".."))
+      throw ConfigError(
+          fmt::format("{} names the path {} for a module: write one of the folder", file.string(), shown(row["path"])));
+    try {
+      check_no_links({folder, place});
+    } catch (const std::runtime_error& error) {
+      throw ConfigError(error.what());
+    }
+    if (module.type.starts_with(kPackage)) module.type = module.type.substr(module.type.rfind('.') + 1);
+    modules.push_back(std::move(module));
+  }
+  return modules;
+}
+
+/// Throws where a key of a module's settings is there and not the only value that is supported.
+void need(const json& settings, const char* key, const json& supported, const fs::path& file, std::string_view why) {
+  if (settings.contains(key) && settings[key] != supported)
+    throw ConfigError(fmt::format("{}: \"{}\" is {}, {}, which is not supported: write {}", file.string(), key,
+                                  shown(settings[key]), why, shown(supported)));
+}
+
+std::string read_pooling(const json& settings, const fs::path& file) {
+  need(settings, "include_prompt", true, file, "which leaves a prompt's tokens out");
+  std::vector<std::string> modes;
+  if (const auto named = settings.find("pooling_mode"); named != settings.end()) {
+    for (const json& mode : named->is_array() ? *named : json::array({*named})) {
+      if (!mode.is_string() || !detail::find_named(detail::kPoolings, mode.get_ref<const std::string&>()))
+        throw ConfigError(fmt::format("{}: \"pooling_mode\" is {}: write one of {}, or a list of them", file.string(),
+                                      shown(*named), detail::names_of(detail::kPoolings)));
+      modes.push_back(mode);
+    }
+  } else {
+    for (const auto& [key, mode] : kPoolingKeys) {
+      if (settings.contains(key) && !settings[key].is_boolean())
+        throw ConfigError(
+            fmt::format("{}: \"{}\" is {}: write true or false", file.string(), key, shown(settings[key])));
+      if (settings.value(key, false)) modes.emplace_back(mode);
+    }
+    for (const auto& [key, value] : settings.items())
+      if (key.starts_with("pooling_mode_") &&
+          std::ranges::none_of(kPoolingKeys, [&](const auto& known) { return known.first == key; }))
+        throw ConfigError(fmt::format("{}: \"{}\" is a way of pooling that is not known", file.string(), key));
+  }
+  return modes.empty() ? "mean" : fmt::format("{}", fmt::join(modes, "+"));
+}
+
+std::string read_dense(const json& settings, const fs::path& file) {
+  need(settings, "module_input_name", "sentence_embedding", file, "what the layer reads");
+  need(settings, "module_output_name", "sentence_embedding", file, "what the layer makes");
+  need(settings, "use_residual", false, file, "which adds what the layer reads");
+  const json size = settings.value("out_features", json()), bias = settings.value("bias", json(true));
+  if (!size.is_number_integer() || size < 1)
+    throw ConfigError(
+        fmt::format("{}: \"out_features\" is {}: write the size of the layer's output", file.string(), shown(size)));
+  if (!bias.is_boolean())
+    throw ConfigError(fmt::format("{}: \"bias\" is {}: write true or false", file.string(), shown(bias)));
+  const json name = settings.value("activation_function", json(kActivations[1].first));
+  const std::string type = name.is_string() ? name.get<std::string>() : std::string();
+  const auto* const found = std::ranges::find(kActivations, type, [](const auto& row) { return row.first; });
+  if (found == kActivations.end()) {
+    std::vector<std::string_view> known;
+    for (const auto& [of_torch, ours] : kActivations) known.push_back(of_torch);
+    throw ConfigError(fmt::format("{}: \"activation_function\" is {}, which is not supported: write one of {}",
+                                  file.string(), shown(name), fmt::join(known, ", ")));
+  }
+  return fmt::format("dense {} {}{}", size.get<int64_t>(), found->second, bias.get<bool>() ? "" : " no-bias");
+}
+
+std::string parameter_prefix(size_t layer) { return fmt::format("{}.{}.", kEmbeddingLayers, layer); }
+
+/// The modules after pooling. Throws where there are others than what is supported, or they are in another order.
+std::vector<SentenceModule> layers_of(const std::vector<SentenceModule>& modules, const fs::path& folder) {
+  const std::string where = (folder / kModules).string();
+  for (const SentenceModule& module : modules)
+    if (module.type != "Transformer" && module.type != "Pooling" && module.type != "Dense" &&
+        module.type != "Normalize")
+      throw ConfigError(fmt::format(
+          "{} has the module \"{}\"{}, which is not supported: Transformer, Pooling, Dense and Normalize are", where,
+          module.type, module.path.empty() ? "" : fmt::format(" in {}", module.path)));
+  if (modules.size() < 2 || modules[0].type != "Transformer" || modules[1].type != "Pooling" ||
+      std::any_of(modules.begin() + 2, modules.end(), [](const SentenceModule& module) {
+        return module.type == "Transformer" || module.type == "Pooling";
+      })) {
+    std::vector<std::string_view> types;
+    for (const SentenceModule& module : modules) types.push_back(module.type);
+    throw ConfigError(
+        fmt::format("{} lists {}: a Transformer, a Pooling, and then any number of Dense and Normalize are supported",
+                    where, types.empty() ? "no modules" : fmt::format("{}", fmt::join(types, ", "))));
+  }
+  if (!modules[0].path.empty() && modules[0].path != ".")
+    throw ConfigError(fmt::format(
+        "{} keeps the Transformer in {}, and it is read from the folder itself: move its files there and write \"\"",
+        where, modules[0].path));
+  return {modules.begin() + 2, modules.end()};
+}
+
+/// A module as it is written.
+struct WrittenModule {
+  const char* type;
+  json settings;
+};
+
+bool embeds_texts(const ModelConfig& model) {
   const Task* const task = find_task(model.entry->task);
-  if (!task || task->texts == 1) return;
-  const json fields = fields_as_json(*model.config);
-  const json width = fields.contains("hidden_size") ? fields["hidden_size"] : fields.value("d_model", json());
-  const auto module = [](int number, const char* path, const char* type) {
-    return json{{"idx", number},
-                {"name", std::to_string(number)},
-                {"path", path},
-                {"type", std::string("sentence_transformers.models.") + type}};
-  };
-  std::filesystem::create_directories(folder / "1_Pooling");
-  write_file(folder / "1_Pooling" / "config.json", json{{"word_embedding_dimension", width},
-                                                        {"pooling_mode_cls_token", false},
-                                                        {"pooling_mode_mean_tokens", true},
-                                                        {"pooling_mode_max_tokens", false},
-                                                        {"pooling_mode_mean_sqrt_len_tokens", false}}
-                                                           .dump(2) +
-                                                       "\n");
-  write_file(folder / "modules.json",
-             json::array({module(0, "", "Transformer"), module(1, "1_Pooling", "Pooling")}).dump(2) + "\n");
+  return task && task->texts != 1;
+}
+
+EmbeddingHeadConfig head_of(const json& fields) { return {fields.at("pooling"), fields.at("embedding_layers")}; }
+
+json pooling_settings(const EmbeddingHeadConfig& head, int64_t hidden_size) {
+  json older = {{"word_embedding_dimension", hidden_size}, {"include_prompt", true}};
+  const std::vector<std::string_view> modes = head.poolings();
+  std::vector<std::string_view> in_order;
+  for (const auto& [key, mode] : kPoolingKeys) {
+    const bool is_used = std::ranges::find(modes, mode) != modes.end();
+    if (is_used) in_order.push_back(mode);
+    older[key] = is_used;
+  }
+  if (in_order == modes) return older;
+  return {{"embedding_dimension", hidden_size}, {"pooling_mode", modes}, {"include_prompt", true}};
+}
+
+std::vector<WrittenModule> written_modules(const json& fields) {
+  const EmbeddingHeadConfig head = head_of(fields);
+  const int64_t hidden_size = fields.contains("hidden_size") ? fields["hidden_size"] : fields.at("d_model");
+  std::vector<WrittenModule> modules = {{"Transformer", json()}, {"Pooling", pooling_settings(head, hidden_size)}};
+  auto size = static_cast<int64_t>(head.poolings().size()) * hidden_size;
+  for (const EmbeddingLayer& layer : head.layers()) {
+    if (!layer.is_dense()) {
+      modules.push_back({"Normalize", json()});
+      continue;
+    }
+    const auto* const activation =
+        std::ranges::find_if(kActivations, [&](const auto& row) { return row.second == layer.activation; });
+    modules.push_back({"Dense",
+                       {{"in_features", std::exchange(size, layer.features)},
+                        {"out_features", layer.features},
+                        {"bias", layer.has_bias},
+                        {"activation_function", activation->first}}});
+  }
+  return modules;
+}
+
+std::string path_of(size_t number, std::string_view type) {
+  return number == 0 ? std::string() : fmt::format("{}_{}", number, type);
+}
+
+}  // namespace
+
+bool has_sentence_modules(const fs::path& folder) {
+  if (!is_there(folder / kModules)) return false;
+  return std::ranges::any_of(read_modules(folder),
+                             [](const SentenceModule& module) { return module.type == "Pooling"; });
+}
+
+std::optional<EmbeddingHeadConfig> read_embedding_head(const fs::path& folder) {
+  if (!is_there(folder / kModules)) return {};
+  const std::vector<SentenceModule> modules = read_modules(folder);
+  const std::vector<SentenceModule> layers = layers_of(modules, folder);
+  EmbeddingHeadConfig head;
+  head.pooling = read_pooling(modules[1].settings(folder), folder / modules[1].path / "config.json");
+  for (const SentenceModule& module : layers) {
+    const fs::path file = folder / module.path / "config.json";
+    const json settings = module.settings(folder);
+    if (module.type == "Dense") {
+      head.embedding_layers.push_back(read_dense(settings, file));
+      continue;
+    }
+    need(settings, "module_input_name", "sentence_embedding", file, "what is normalized");
+    need(settings, "module_output_name", "sentence_embedding", file, "what normalization makes");
+    head.embedding_layers.emplace_back("normalize");
+  }
+  return head;
+}
+
+std::vector<DenseWeights> dense_weights(const fs::path& folder) {
+  if (!is_there(folder / kModules)) return {};
+  std::vector<DenseWeights> weights;
+  const std::vector<SentenceModule> layers = layers_of(read_modules(folder), folder);
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    if (layers[layer].type != "Dense") continue;
+    const fs::path file = folder / layers[layer].path / "model.safetensors";
+    if (!is_there(file))
+      throw ConfigError(fmt::format(
+          "{} is not there{}: load the folder with Sentence Transformers and save it, which writes that file",
+          file.string(),
+          is_there(folder / layers[layer].path / "pytorch_model.bin") ? ", and pytorch_model.bin is not read" : ""));
+    weights.push_back({parameter_prefix(layer), file});
+  }
+  return weights;
+}
+
+std::vector<DenseWeights> dense_weights_of(const ModelConfig& model, const fs::path& folder) {
+  if (!embeds_texts(model)) return {};
+  std::vector<DenseWeights> weights;
+  const std::vector<EmbeddingLayer> layers = head_of(fields_as_json(*model.config)).layers();
+  for (size_t layer = 0; layer < layers.size(); ++layer)
+    if (layers[layer].is_dense())
+      weights.push_back({parameter_prefix(layer), folder / path_of(layer + 2, "Dense") / "model.safetensors"});
+  return weights;
+}
+
+void write_sentence_transformers(const ModelConfig& model, const fs::path& folder) {
+  if (!embeds_texts(model)) return;
+  json list = json::array();
+  const std::vector<WrittenModule> modules = written_modules(fields_as_json(*model.config));
+  for (size_t number = 0; number < modules.size(); ++number) {
+    const auto& [type, settings] = modules[number];
+    const std::string path = path_of(number, type);
+    list.push_back({{"idx", number},
+                    {"name", std::to_string(number)},
+                    {"path", path},
+                    {"type", fmt::format("{}models.{}", kPackage, type)}});
+    if (settings.is_null()) continue;
+    fs::create_directories(folder / path);
+    write_file(folder / path / "config.json", settings.dump(2) + "\n");
+  }
+  write_file(folder / kModules, list.dump(2) + "\n");
+}
+
+std::string without_embedding_head(std::string_view config_json) {
+  json object = json::parse(config_json);
+  EmbeddingHeadConfig().fields([&](const char* name, const auto&) { object.erase(name); });
+  return object.dump(2) + "\n";
 }
 
 }  // namespace modular

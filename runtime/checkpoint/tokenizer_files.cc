@@ -20,19 +20,13 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 /// As transformers names them, of all kinds of tokenizers. The first few have the ids.
-constexpr std::array kNames = {"tokenizer.json",
-                               "tokenizer.model",
-                               "spiece.model",
-                               "spm.model",
-                               "sentencepiece.bpe.model",
-                               "vocab.txt",
-                               "vocab.json",
-                               "merges.txt",
-                               "tokenizer_config.json",
-                               "special_tokens_map.json",
-                               "added_tokens.json",
+constexpr std::array kNames = {"tokenizer.json", "tokenizer.model", "spiece.model", "spm.model",
+                               "sentencepiece.bpe.model", "vocab.txt", "vocab.json", "merges.txt",
+                               "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
                                "chat_template.jinja",
-                               "generation_config.json"};  // says by which ids texts end
+                               "generation_config.json",  // says by which ids texts end
+                               // Of Sentence Transformers: how long texts may be, and their prompts.
+                               "sentence_bert_config.json", "config_sentence_transformers.json"};
 constexpr size_t kWithIds = 7;
 
 json read_object(const fs::path& path) {

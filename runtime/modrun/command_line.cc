@@ -99,6 +99,11 @@ void add_prepare_options(CLI::App* command, Arguments& arguments) {
   command->add_option("--label", prepare.label, "the column with labels, or of seq2seq with target texts");
   command->add_option("--prompt", prepare.prompt,
                       "causal-lm: the column with what comes before the text and is not learned");
+  command
+      ->add_option("--prompt-names", prepare.prompt_names,
+                   "sentence-embedding: which prompt of config_sentence_transformers.json is put before the texts of "
+                   "each column, e.g. query,document; one for all; the default one when not given")
+      ->delimiter(',');
   command->add_option("--chat", prepare.chat,
                       "causal-lm: the column with lists of messages, of which the assistant's are learned, in place of "
                       "--text");

@@ -21,7 +21,7 @@ struct AdviseArguments {
 
 /// What `modrun prepare` is asked for.
 struct PrepareArguments {
-  std::vector<std::string> sources, texts;
+  std::vector<std::string> sources, texts, prompt_names;
   std::string entry, label, prompt, chat, documents = "files", python = "python3";
   std::filesystem::path tokenizer, out;
   std::optional<int64_t> seq_len;

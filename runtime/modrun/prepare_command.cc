@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "runtime/checkpoint/json_text.h"
@@ -10,6 +11,7 @@
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
 #include "runtime/prepare/prepare.h"
+#include "runtime/prepare/sentence_settings.h"
 #include "runtime/train/config_field.h"
 #include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
@@ -120,6 +122,10 @@ void prepare_data(const Arguments& arguments) {
   Arguments of_model = arguments;
   if (!asked.entry.empty()) of_model.settings.push_back("model.entry=" + asked.entry);
   const RunConfig config = read_config_of(of_model);
+  const bool embeds = config.network.entry->task == "sentence-embedding";
+  if (!embeds && !asked.prompt_names.empty())
+    throw ConfigError(fmt::format("--prompt-names is for sentence-embedding, and {} is for {}: leave it out",
+                                  config.network.entry->architecture, config.network.entry->task));
   PrepareOptions options{.sources = asked.sources,
                          .columns = {asked.texts, asked.label, asked.prompt, asked.chat},
                          .reading = {asked.documents == "lines", asked.shard_bytes, asked.python, !asked.chat.empty()},
@@ -128,12 +134,23 @@ void prepare_data(const Arguments& arguments) {
                          .vocabulary = {},
                          .jobs = asked.jobs,
                          .out = asked.out};
-  if (const auto& [seq_len, positions] = options.length; seq_len && positions && *seq_len > *positions)
-    throw ConfigError(fmt::format("--seq-len is {}, and {} has positions for {}: give at most that", *seq_len,
-                                  config.network.entry->architecture, *positions));
+  if (const RowLength& length = options.length; length.asked && length.positions && *length.asked > *length.positions)
+    throw ConfigError(fmt::format("--seq-len is {}, and {} has positions for {}: give at most that", *length.asked,
+                                  config.network.entry->architecture, *length.positions));
+  std::string note;
+  if (embeds) {
+    const std::filesystem::path folder =
+        is_directory(options.tokenizer) ? options.tokenizer : absolute(options.tokenizer).parent_path();
+    SentenceSettings settings = read_sentence_settings(
+        folder, asked.prompt_names, std::max<size_t>(asked.texts.size(), 1), options.length.positions);
+    options.columns.prompts = std::move(settings.prompts);
+    options.length.usual = settings.longest;
+    note = std::move(settings.note);
+  }
   if (!config.model.checkpoint.empty() || config.origins.contains("model.config.vocab_size"))
     options.vocabulary = vocab_size(config.network);
   take_labels(config, options);
+  if (!note.empty()) print_to(stdout, "{}\n", note);
   const Prepared prepared = prepare(options, config.network, Progress());
   if (prepared.was_complete)
     print_to(stdout, "{} is complete: nothing is left to prepare\n", asked.out.string());

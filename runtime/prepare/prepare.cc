@@ -36,6 +36,8 @@ json manifest_of(const PrepareOptions& options, const ModelConfig& model, const 
                    {"documents", options.reading.lines ? "lines" : "files"},
                    {"seq_len", optional(options.length.asked)},
                    {"positions", optional(options.length.positions)},
+                   {"longest", optional(options.length.usual)},
+                   {"prompts", plan.prompts.empty() ? json() : json(plan.prompts)},
                    {"token_type_ids", plan.has_types},
                    {"shard_bytes", options.reading.piece_bytes},
                    {"sources", json::array()}};

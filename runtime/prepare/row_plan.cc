@@ -73,6 +73,7 @@ RowPlan plan_rows(const ModelConfig& model, const AskedColumns& asked) {
   RowPlan plan;
   plan.columns = asked.texts.empty() ? std::vector<std::string>{"text"} : asked.texts;
   plan.texts = plan.columns.size();
+  plan.prompts = asked.prompts;
   plan.form = form_of(entry, asked, plan.texts);
   check(entry, plan, asked, needs_of(plan.form));
   if (plan.form == RowPlan::Form::continuation) plan.columns.insert(plan.columns.begin(), asked.prompt);

@@ -14,9 +14,10 @@ inline constexpr std::string_view kForScores = "--set model.config.problem_type=
 
 /// The columns that the command line names.
 struct AskedColumns {
-  std::vector<std::string> texts;  // "text" when empty
-  std::string label, prompt;       // none when empty
-  std::string chat;                // with lists of messages, in place of texts; none when empty
+  std::vector<std::string> texts;         // "text" when empty
+  std::string label, prompt;              // none when empty
+  std::string chat;                       // with lists of messages, in place of texts; none when empty
+  std::vector<std::string> prompts = {};  // what is put before the texts of each column; nothing when empty
 };
 
 struct RowPlan {
@@ -34,6 +35,7 @@ struct RowPlan {
   std::vector<std::string> columns;  // which are read: the texts, in `continuation` after the prompt, in `source`
                                      // before the target; then the label, where there is one
   size_t texts = 1;                  // how many of them are texts
+  std::vector<std::string> prompts;  // before the texts of each column; nothing when empty
   bool has_label = false;
   bool labels_may_be_real = false;  // scores
   std::string problem;              // of a classifier of rows (problem_of())

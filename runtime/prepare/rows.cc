@@ -151,6 +151,12 @@ json column_of(std::span<const Row> rows, size_t column) {
   return texts;
 }
 
+/// A text of the column with the prompt before it.
+json with_prompt(const RowPlan& plan, const Row& row, size_t column) {
+  if (column >= plan.prompts.size() || plan.prompts[column].empty()) return row.value(column);
+  return plan.prompts[column] + row.value(column).get_ref<const std::string&>();
+}
+
 void check_length(const Row& row, int64_t ids, const RowLength& length) {
   if (!length.asked && length.positions && ids > *length.positions)
     refuse(*row.piece, *row.record,
@@ -244,17 +250,19 @@ class Encoder {
   void add_several(std::span<const Row> batch) {
     json texts = json::array();
     for (const Row& row : batch)
-      for (size_t text = 0; text < plan_.texts; ++text) texts.push_back(row.value(text));
-    const EncodedTexts encoded = tokenizer_.encode({.texts = std::move(texts), .longest = length_.asked});
+      for (size_t text = 0; text < plan_.texts; ++text) texts.push_back(with_prompt(plan_, row, text));
+    const EncodedTexts encoded = tokenizer_.encode({.texts = std::move(texts), .longest = length_.truncated()});
     append(rows_.ids, encoded.ids);
     append(rows_.lengths, encoded.lengths);
   }
 
   void add_texts(std::span<const Row> batch) {
-    const EncodedTexts encoded = tokenizer_.encode({.texts = column_of(batch, 0),
+    json texts = json::array();
+    for (const Row& row : batch) texts.push_back(with_prompt(plan_, row, 0));
+    const EncodedTexts encoded = tokenizer_.encode({.texts = std::move(texts),
                                                     .pairs = plan_.form == Form::pair ? column_of(batch, 1) : json(),
                                                     .words = plan_.form == Form::words,
-                                                    .longest = length_.asked,
+                                                    .longest = length_.truncated(),
                                                     .wants_types = plan_.has_types,
                                                     .wants_words = plan_.form == Form::words});
     append(rows_.ids, encoded.ids);

@@ -15,8 +15,11 @@ namespace modular {
 
 /// How long rows may be.
 struct RowLength {
-  std::optional<int64_t> asked;      // longer ones are truncated
-  std::optional<int64_t> positions;  // longer ones are refused, where none is asked
+  std::optional<int64_t> asked;       // longer ones are truncated
+  std::optional<int64_t> positions;   // longer ones are refused, where none is asked
+  std::optional<int64_t> usual = {};  // longer ones are truncated, where none is asked
+
+  std::optional<int64_t> truncated() const { return asked ? asked : usual; }
 };
 
 /// Rows, one after the other.

@@ -53,11 +53,22 @@ class Opened:
         self.pad = None if pad is None else self.tokenizer.token_to_id(pad)
         self.eos, self.mask = (self.tokenizer.token_to_id(named[name].content) if name in named else None for name in ("eos_token", "mask_token"))
         self.folder, self.config, self.named, self.template = folder, config, {name: token.content for name, token in named.items()}, None
+        if read_json(os.path.join(folder, "sentence_bert_config.json")).get("do_lower_case"):
+            self.lower()
         self.pads_left = config.get("padding_side", padding.get("direction", "right")) == "left"
         self.truncates = config.get("truncation_side", "right")
         self.gives_types = "token_type_ids" in config.get("model_input_names", ["token_type_ids"])
         self.longest = None
         self.encode_batch = getattr(self.tokenizer, "encode_batch_fast", self.tokenizer.encode_batch)
+
+    def lower(self):
+        """As Sentence Transformers makes texts lower-case, before the tokenizer's own normalizer."""
+        from tokenizers import normalizers
+
+        own = self.tokenizer.normalizer
+        known = json.loads(self.tokenizer.to_str())["normalizer"] or {}
+        if "Lowercase" not in [part["type"] for part in [known, *known.get("normalizers", [])] if part]:
+            self.tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), *([own] if own else [])])
 
     def token(self, value):
         if isinstance(value, dict):

@@ -1,0 +1,107 @@
+#include "runtime/prepare/sentence_settings.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "runtime/checkpoint/json_text.h"
+#include "runtime/files/open_file.h"
+#include "runtime/model/config.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int64_t kNoLength = 1'000'000'000;  // transformers writes a larger one for a tokenizer that has none
+
+/// A file's object, or an empty one where it is not there.
+json settings_in(const fs::path& path) {
+  if (!is_there(path)) return json::object();
+  const json object = parse_json(read_file(path, int64_t{64} << 20));
+  if (!object.is_object()) throw ConfigError(fmt::format("{} is not a JSON object", path.string()));
+  return object;
+}
+
+std::optional<int64_t> length_in(const json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number() || *found < 1 || *found >= kNoLength) return {};
+  return found->get<int64_t>();
+}
+
+/// The prompts of a folder by their names.
+struct Prompts {
+  fs::path file;
+  json texts = json::object();
+  std::string usual;  // the name of the default one; empty for none
+
+  explicit Prompts(const fs::path& folder) : file(folder / "config_sentence_transformers.json") {
+    const json settings = settings_in(file);
+    if (settings.contains("prompts") && !settings["prompts"].is_null()) texts = settings["prompts"];
+    if (!texts.is_object() || !std::ranges::all_of(texts, [](const json& text) { return text.is_string(); }))
+      throw ConfigError(
+          fmt::format("{}: \"prompts\" is {}: write an object of texts by their names", file.string(), shown(texts)));
+    const json name = settings.value("default_prompt_name", json());
+    if (!name.is_null() && !name.is_string())
+      throw ConfigError(fmt::format("{}: \"default_prompt_name\" is {}: write a name of \"prompts\", or null",
+                                    file.string(), shown(name)));
+    if (name.is_string()) usual = name;
+  }
+
+  std::string text(const std::string& name) const {
+    if (name.empty()) return {};
+    if (texts.contains(name)) return texts[name];
+    std::vector<std::string> known;
+    for (const auto& [one, text] : texts.items()) known.push_back(one);
+    throw ConfigError(fmt::format("{} has no prompt \"{}\": {}", file.string(), name,
+                                  known.empty() ? "it has none" : fmt::format("it has {}", fmt::join(known, ", "))));
+  }
+};
+
+std::string note_of(const std::vector<std::string>& prompts, const Prompts& known, const SentenceSettings& settings) {
+  std::string note;
+  const bool has_any = std::ranges::any_of(known.texts, [](const json& text) { return text != ""; });
+  if (!std::ranges::all_of(prompts, &std::string::empty))
+    note = fmt::format("prompts before the texts: {}", json(prompts).dump());
+  else if (has_any)
+    note = fmt::format("no prompt is put before the texts; {} has some, which --prompt-names chooses",
+                       known.file.string());
+  if (settings.longest) note += fmt::format("{}texts are cut to {} ids", note.empty() ? "" : "; ", *settings.longest);
+  return note;
+}
+
+}  // namespace
+
+SentenceSettings read_sentence_settings(const fs::path& folder, const std::vector<std::string>& names, size_t columns,
+                                        std::optional<int64_t> positions) {
+  if (names.size() > 1 && names.size() != columns)
+    throw ConfigError(
+        fmt::format("--prompt-names has {} names, and --text names {} columns: write one name for all, or "
+                    "one each, in which \"\" is no prompt",
+                    names.size(), columns));
+  const Prompts known(folder);
+  SentenceSettings settings;
+  for (size_t column = 0; column < columns; ++column)
+    settings.prompts.push_back(known.text(names.empty() ? known.usual : names[names.size() == 1 ? 0 : column]));
+  const json transformer = settings_in(folder / "sentence_bert_config.json");
+  if (is_there(known.file) || !transformer.empty()) {
+    settings.longest = length_in(transformer, "max_seq_length");
+    if (!settings.longest)
+      settings.longest = length_in(settings_in(folder / "tokenizer_config.json"), "model_max_length");
+    if (positions) settings.longest = std::min(settings.longest.value_or(*positions), *positions);
+  }
+  const json lowers = transformer.value("do_lower_case", json(false));
+  if (lowers == true && !is_there(folder / "tokenizer.json"))
+    throw ConfigError(
+        fmt::format("{}: \"do_lower_case\" is true, which is supported with tokenizer.json alone: write "
+                    "it by AutoTokenizer.from_pretrained(…).save_pretrained(…)",
+                    (folder / "sentence_bert_config.json").string()));
+  settings.note = note_of(settings.prompts, known, settings);
+  if (std::ranges::all_of(settings.prompts, &std::string::empty)) settings.prompts.clear();
+  return settings;
+}
+
+}  // namespace modular

@@ -1,0 +1,176 @@
+// What modules.json and its files say of an embedding, as older and newer releases of Sentence Transformers write them,
+// and what of them is not supported.
+#include "runtime/checkpoint/sentence_transformers.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "generated/bert.h"
+#include "generated/qwen3.h"
+#include "tests/data/temporary_folder.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+json module(const std::string& type, const std::string& path) {
+  return {{"idx", 0}, {"name", "0"}, {"path", path}, {"type", type}};
+}
+
+const std::string kOlder = "sentence_transformers.models.";
+
+class SentenceModules : public testing::Test {
+ protected:
+  SentenceModules() {
+    modules_ = {module(kOlder + "Transformer", ""), module(kOlder + "Pooling", "1_Pooling")};
+    write("1_Pooling/config.json", {{"word_embedding_dimension", 32}, {"pooling_mode_cls_token", true}});
+  }
+
+  void write(const std::string& name, const json& value) const {
+    fs::create_directories((folder_.path() / name).parent_path());
+    folder_.write(name, value.dump());
+  }
+
+  EmbeddingHeadConfig read() const {
+    write("modules.json", modules_);
+    return read_embedding_head(folder_.path()).value();
+  }
+
+  std::string pooling(const json& settings) const {
+    write("1_Pooling/config.json", settings);
+    return read().pooling;
+  }
+
+  std::string refusal() const {
+    return message_of<ConfigError>([&] { read(); });
+  }
+  std::string refusal_of_pooling(const json& settings) const {
+    return message_of<ConfigError>([&] { pooling(settings); });
+  }
+  /// With a Dense of these settings, which are complete without them.
+  std::string refusal_of_dense(const json& settings) {
+    json complete = {{"in_features", 32}, {"out_features", 8}};
+    complete.update(settings);
+    write("2_Dense/config.json", complete);
+    modules_.push_back(module(kOlder + "Dense", "2_Dense"));
+    const std::string found = refusal();
+    modules_.erase(modules_.size() - 1);
+    return found;
+  }
+  std::string refusal_with(const json& third) {
+    modules_.push_back(third);
+    const std::string found = refusal();
+    modules_.erase(modules_.size() - 1);
+    return found;
+  }
+
+  TemporaryFolder folder_;
+  json modules_;
+};
+
+TEST_F(SentenceModules, PoolsAsTheSettingsOfEveryReleaseSay) {
+  EXPECT_EQ(pooling({{"pooling_mode_cls_token", true}, {"pooling_mode_mean_tokens", false}}), "cls");
+  EXPECT_EQ(pooling({{"pooling_mode_mean_tokens", true}, {"pooling_mode_max_tokens", true}}), "max+mean");
+  EXPECT_EQ(pooling({{"pooling_mode_lasttoken", true}, {"pooling_mode_weightedmean_tokens", true}}),
+            "weightedmean+lasttoken");
+  EXPECT_EQ(pooling({{"pooling_mode_mean_tokens", false}}), "mean");
+  EXPECT_EQ(pooling({{"pooling_mode", "lasttoken"}, {"embedding_dimension", 32}}), "lasttoken");
+  EXPECT_EQ(pooling({{"pooling_mode", {"mean", "cls"}}, {"pooling_mode_max_tokens", true}}), "mean+cls");
+  EXPECT_EQ(pooling({{"pooling_mode", {"mean_sqrt_len_tokens"}}, {"include_prompt", true}}), "mean_sqrt_len_tokens");
+}
+
+TEST_F(SentenceModules, LayersAreThoseThatModulesNameInTheirOrder) {
+  EXPECT_THAT(read().embedding_layers, IsEmpty());
+  write("head/config.json", {{"in_features", 32}, {"out_features", 8}});
+  write("other/config.json", {{"in_features", 8},
+                              {"out_features", 4},
+                              {"bias", false},
+                              {"activation_function", "torch.nn.modules.linear.Identity"}});
+  modules_.push_back(module("sentence_transformers.base.modules.normalize.Normalize", "norm"));
+  modules_.push_back(module("sentence_transformers.base.modules.dense.Dense", "head"));
+  modules_.push_back(module(kOlder + "Dense", "other"));
+  EXPECT_THAT(read().embedding_layers, ElementsAre("normalize", "dense 8 tanh", "dense 4 identity no-bias"));
+  EXPECT_THAT(message_of<ConfigError>([&] { dense_weights(folder_.path()); }),
+              HasSubstr("head/model.safetensors is not there: load the folder with Sentence Transformers and save it"));
+  folder_.write("head/pytorch_model.bin", "");
+  EXPECT_THAT(message_of<ConfigError>([&] { dense_weights(folder_.path()); }),
+              HasSubstr("is not there, and pytorch_model.bin is not read: load the folder"));
+}
+
+TEST_F(SentenceModules, WhatIsNotSupportedIsRefusedByItsFile) {
+  for (const char* type : {"LayerNorm", "CNN", "LSTM", "WordEmbeddings", "Router", "StaticEmbedding", "Dropout",
+                           "WeightedLayerPooling", "SpladePooling"})
+    EXPECT_THAT(refusal_with(module(kOlder + type, "2_It")),
+                HasSubstr(std::string("modules.json has the module \"") + type + "\" in 2_It, which is not supported"));
+  EXPECT_THAT(refusal_with(module("custom_st.Transformer", "")),
+              HasSubstr("modules.json has the module \"custom_st.Transformer\", which is not supported"));
+  EXPECT_THAT(refusal_with(module(kOlder + "Pooling", "2_Pooling")),
+              HasSubstr("modules.json lists Transformer, Pooling, Pooling: a Transformer, a Pooling, and then"));
+  EXPECT_THAT(refusal_with(module(kOlder + "Dense", "../elsewhere")),
+              HasSubstr("names the path \"../elsewhere\" for a module: write one of the folder"));
+  EXPECT_THAT(refusal_with({{"type", 3}}), HasSubstr("in which \"type\" is not a string"));
+
+  EXPECT_THAT(refusal_of_pooling({{"include_prompt", false}}),
+              HasSubstr("1_Pooling/config.json: \"include_prompt\" is false, which leaves a prompt's tokens out, which "
+                        "is not supported: write true"));
+  EXPECT_THAT(refusal_of_pooling({{"pooling_mode", "first"}}),
+              HasSubstr("\"pooling_mode\" is \"first\": write one of cls, max, mean"));
+  EXPECT_THAT(refusal_of_pooling({{"pooling_mode", {3}}}), HasSubstr("\"pooling_mode\" is [3]"));
+  EXPECT_THAT(refusal_of_pooling({{"pooling_mode_cls_token", 1}}), HasSubstr("is 1: write true or false"));
+  EXPECT_THAT(refusal_of_pooling({{"pooling_mode_entropy", true}}),
+              HasSubstr("\"pooling_mode_entropy\" is a way of pooling that is not known"));
+  EXPECT_EQ(pooling({{"pooling_mode", "mean"}}), "mean");
+
+  EXPECT_THAT(refusal_of_dense({{"activation_function", "my.Swiglu"}}),
+              HasSubstr("2_Dense/config.json: \"activation_function\" is \"my.Swiglu\", which is not supported: write "
+                        "one of torch.nn.modules.linear.Identity, "));
+  EXPECT_THAT(refusal_of_dense({{"use_residual", true}}), HasSubstr("\"use_residual\" is true"));
+  EXPECT_THAT(refusal_of_dense({{"module_input_name", "token_embeddings"}}), HasSubstr("\"module_input_name\""));
+  EXPECT_THAT(refusal_of_dense({{"out_features", 0}}), HasSubstr("\"out_features\" is 0: write the size"));
+
+  modules_[0]["path"] = "0_Transformer";
+  EXPECT_THAT(refusal(), HasSubstr("keeps the Transformer in 0_Transformer, and it is read from the folder itself"));
+  modules_ = json::object();
+  EXPECT_THAT(refusal(), HasSubstr("modules.json is not a JSON list"));
+}
+
+TEST_F(SentenceModules, AFolderThatEmbedsIsReadAsAnEntryForSentences) {
+  write("config.json", {{"architectures", {"Qwen3ForCausalLM"}}, {"model_type", "qwen3"}});
+  EXPECT_EQ(read_config(folder_.path()).entry->architecture, "Qwen3ForCausalLM");
+  write("modules.json", modules_);
+  const ModelConfig model = read_config(folder_.path());
+  EXPECT_EQ(model.entry->architecture, "Qwen3Model");
+  // A checkpoint's config says by itself what it embeds; a plain folder of a decoder's base model is a decoder.
+  const std::string written = format_config(model, "float32");
+  const ModelConfig again = parse_config(written, "config.json");
+  EXPECT_EQ(again.entry->architecture, "Qwen3Model");
+  EXPECT_EQ(json::parse(format_config(again, "float32"))["pooling"], "cls");
+  EXPECT_EQ(parse_config(without_embedding_head(written), "config.json").entry->architecture, "Qwen3ForCausalLM");
+  write("config.json", {{"architectures", {"BertModel"}}, {"model_type", "bert"}});
+  EXPECT_EQ(json::parse(format_config(read_config(folder_.path()), "float32"))["pooling"], "cls");
+}
+
+TEST_F(SentenceModules, FieldsThatMakeNoEmbeddingAreRefused) {
+  const auto refused = [](json fields) {
+    fields.update({{"architectures", {"BertModel"}}});
+    return message_of<ConfigError>([&] { parse_config(fields.dump(), "config.json"); });
+  };
+  EXPECT_THAT(refused({{"pooling", "first"}}), HasSubstr("pooling is \"first\": write one of cls, max, mean, "));
+  EXPECT_THAT(refused({{"pooling", "cls+"}}), HasSubstr("pooling is \"cls+\""));
+  for (const char* layer : {"dense", "dense 0 tanh", "dense 8", "dense 8x tanh", "dense 8 softmax", "dense 8 tanh bias",
+                            "normalise", "", "dense 99999999999999999999 tanh"})
+    EXPECT_THAT(refused({{"embedding_layers", {layer}}}),
+                HasSubstr(std::string("embedding_layers has \"") + layer + "\": write \"normalize\", or \"dense\""));
+  json pairs = {{"architectures", {"BertForSentencePairClassification"}}, {"model_type", "bert"}, {"pooling", "cls+max"}};
+  EXPECT_THAT(message_of<ConfigError>([&] { parse_config(pairs.dump(), "config.json"); }),
+              HasSubstr("give embeddings of 1536 features, and a classifier of pairs reads 768"));
+}
+
+}  // namespace
+}  // namespace modular

@@ -1,0 +1,82 @@
+// Folders that Sentence Transformers wrote are embedded, trained and exported as that library does: sentence_folders.py
+// makes them, and says what it finds.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include "runtime/checkpoint/safetensors.h"
+#include "tests/modrun/modrun_process.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+constexpr double kTolerance = 1e-5;
+
+class SentenceFolders : public testing::Test {
+ protected:
+  /// What `sentence_folders.py make` made; tests write nothing there.
+  static fs::path made() { return SENTENCE_FOLDERS; }
+
+  static std::vector<std::string> cases() {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(made())) names.push_back(entry.path().filename());
+    std::ranges::sort(names);
+    EXPECT_GE(names.size(), 10u);
+    return names;
+  }
+
+  static at::Tensor embeddings(const fs::path& file) { return SafetensorsFile(file).tensor("embeddings").clone(); }
+
+  static void expect_near(const at::Tensor& found, const at::Tensor& wanted, const std::string& what) {
+    ASSERT_EQ(found.sizes(), wanted.sizes()) << what;
+    EXPECT_LE((found - wanted).abs().max().item<double>(), kTolerance) << what;
+  }
+
+  Finished predict(const std::string& name, const fs::path& weights, const fs::path& outputs) const {
+    return modrun({"predict", "--checkpoint", weights.string(), "--inputs", (made() / name / "in.safetensors").string(),
+                   "--outputs", outputs.string()});
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(SentenceFolders, AreEmbeddedAsByTheLibrary) {
+  for (const std::string& name : cases()) {
+    const fs::path outputs = folder_.path() / (name + ".safetensors");
+    const auto run = predict(name, made() / name / "model", outputs);
+    ASSERT_EQ(run.status, 0) << name << "\n" << run.output;
+    expect_near(embeddings(outputs), embeddings(made() / name / "embeddings.safetensors"), name);
+  }
+}
+
+// A step of SGD: gradients of the pooling, of the layers after it and of what is below.
+TEST_F(SentenceFolders, LearnAndAreExportedAsByTheLibrary) {
+  for (const std::string& name : cases()) {
+    const fs::path place = folder_.path() / name, run = folder_.path() / "runs" / name;
+    fs::create_directories(place);
+    fs::copy_file(made() / name / "in.safetensors", place / "in.safetensors");
+    Words words = {"train"};
+    for (const std::string& setting :
+         {"train.dir=" + run.string(), "model.checkpoint=" + (made() / name / "model").string(),
+          "data.paths=['" + (made() / name / "pairs.safetensors").string() + "']", std::string("data.format=examples"),
+          std::string("train.batch_size=6"), std::string("train.steps=1"), std::string("optim.name=sgd"),
+          std::string("optim.lr=0.05"), std::string("optim.schedule=constant"), std::string("optim.max_grad_norm=0"),
+          std::string("optim.weight_decay=0"), std::string("eval.samples=0")})
+      words.insert(words.end(), {"--set", setting});
+    const auto trained = modrun(words);
+    ASSERT_EQ(trained.status, 0) << name << "\n" << trained.output;
+    const auto run_again = predict(name, run / "checkpoints", place / "predicted.safetensors");
+    ASSERT_EQ(run_again.status, 0) << name << "\n" << run_again.output;
+    expect_near(embeddings(place / "predicted.safetensors"), embeddings(made() / name / "trained.safetensors"), name);
+    const auto exported = modrun({"export", (run / "checkpoints").string(), (place / "exported").string()});
+    ASSERT_EQ(exported.status, 0) << name << "\n" << exported.output;
+  }
+  const std::string check =
+      "'" PARITY_PYTHON "' '" SENTENCE_FOLDERS_PROGRAM "' check '" + folder_.path().string() + "' 2>&1";
+  EXPECT_EQ(std::system(check.c_str()), 0);
+}
+
+}  // namespace
+}  // namespace modular
