@@ -167,7 +167,8 @@ TEST_F(SentenceModules, FieldsThatMakeNoEmbeddingAreRefused) {
                             "normalise", "", "dense 99999999999999999999 tanh"})
     EXPECT_THAT(refused({{"embedding_layers", {layer}}}),
                 HasSubstr(std::string("embedding_layers has \"") + layer + "\": write \"normalize\", or \"dense\""));
-  json pairs = {{"architectures", {"BertForSentencePairClassification"}}, {"model_type", "bert"}, {"pooling", "cls+max"}};
+  json pairs = {
+      {"architectures", {"BertForSentencePairClassification"}}, {"model_type", "bert"}, {"pooling", "cls+max"}};
   EXPECT_THAT(message_of<ConfigError>([&] { parse_config(pairs.dump(), "config.json"); }),
               HasSubstr("give embeddings of 1536 features, and a classifier of pairs reads 768"));
 }

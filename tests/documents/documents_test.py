@@ -57,6 +57,7 @@ GROUPS = [
     ("", {
         "modrun --nproc-per-node 2 train --set model.checkpoint=mpnet-base --set model.entry=MPNetModel --set data.format=examples --set 'data.paths=[\"pairs\"]' --set train.batch_size=64 --set train.steps=500 --set sentences.scale=20 --set train.dir=runs/pairs": SHORT,
         "modrun export runs/pairs/checkpoints out": "",
+        "modrun train --set model.checkpoint=bert-base --set model.entry=BertModel --set model.config.pooling=cls --set 'model.config.embedding_layers=[\"dense 256 tanh\", \"normalize\"]' --set data.format=examples --set 'data.paths=[\"pairs\"]'": f"{SHORT} {EXAMPLES}pooled",
     }),
     (f"printf '#include <\\nnamespace \\n' > questions.txt && modrun train presets/demo.toml{SHORT} --set train.dir=runs/a", {
         "modrun sample runs/a --prompts questions.txt": " --set sample.tokens=4",

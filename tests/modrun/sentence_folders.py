@@ -5,6 +5,7 @@ usage: sentence_folders.py make FOLDER
 
 make writes for each case FOLDER/<case>/: model/, in.safetensors (input_ids, attention_mask), embeddings.safetensors (what the model embeds them as),
 pairs.safetensors (samples of two texts) and trained.safetensors (embeddings of in.safetensors after a step of SGD at RATE of MultipleNegativesRankingLoss).
+FOLDER/texts/ has model/, rows.jsonl of texts and, for each way of giving prompts, the ids of both columns.
 check has the library read FOLDER/<case>/exported and compares what it embeds with FOLDER/<case>/predicted.safetensors.
 """
 
@@ -20,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import losses
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 WORDS, RATE = 40, 0.05
@@ -145,6 +146,31 @@ def make(name, case, root, number):
         save_file({"embeddings": embed(model, inputs)}, place / "trained.safetensors")
 
 
+WAYS = {"usual": ("to: ", "to: "), "both": ("ask ", ""), "none": ("", "")}
+
+
+def make_texts(root):
+    """A folder as releases before 6 wrote it, whose texts are made lower-case, cut, and follow prompts."""
+    model = root / "texts" / "model"
+    backbone("bert").save_pretrained(model)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "to", ":", "ask", "a", "b", "c", "d", "e", "f", "A", "B"]
+    of_words = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
+    of_words.pre_tokenizer = pre_tokenizers.Whitespace()
+    of_words.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    special = dict(unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]")
+    PreTrainedTokenizerFast(tokenizer_object=of_words, **special).save_pretrained(model)
+    SentenceTransformer(modules=[Transformer(str(model)), Pooling(32)], device="cpu").save(str(model), create_model_card=False)
+    (model / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 9, "do_lower_case": True}))
+    prompts = {"prompts": {"query": "ask ", "document": "", "usual": "to: "}, "default_prompt_name": "usual"}
+    (model / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    rows = [("a B c", "d E"), ("A", " b  a "), ("a b c d e f a b c d", "B B B B B B B B B B B B"), ("x é f", "A")]
+    (root / "texts" / "rows.jsonl").write_text("".join(json.dumps({"question": one, "answer": other}) + "\n" for one, other in rows))
+    library = SentenceTransformer(str(model), device="cpu")
+    for way, texts in WAYS.items():
+        columns = [library.preprocess([row[column] for row in rows], prompt=prompt) for column, prompt in enumerate(texts)]
+        save_file({f"{key}{column}": columns[column][key].int() for column in (0, 1) for key in ("input_ids", "attention_mask")}, root / "texts" / f"{way}.safetensors")
+
+
 def check(name, root):
     place = root / name
     if not (place / "exported").exists():
@@ -166,5 +192,6 @@ if __name__ == "__main__":
     root = pathlib.Path(sys.argv[2])
     if sys.argv[1] == "make":
         shutil.rmtree(root, ignore_errors=True)
+        make_texts(root)
     for number, (name, case) in enumerate(CASES.items()):
         make(name, case, root, number) if sys.argv[1] == "make" else check(name, root)

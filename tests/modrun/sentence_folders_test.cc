@@ -21,7 +21,8 @@ class SentenceFolders : public testing::Test {
 
   static std::vector<std::string> cases() {
     std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(made())) names.push_back(entry.path().filename());
+    for (const auto& entry : fs::directory_iterator(made()))
+      if (fs::exists(entry.path() / "in.safetensors")) names.push_back(entry.path().filename());
     std::ranges::sort(names);
     EXPECT_GE(names.size(), 10u);
     return names;
@@ -76,6 +77,36 @@ TEST_F(SentenceFolders, LearnAndAreExportedAsByTheLibrary) {
   const std::string check =
       "'" PARITY_PYTHON "' '" SENTENCE_FOLDERS_PROGRAM "' check '" + folder_.path().string() + "' 2>&1";
   EXPECT_EQ(std::system(check.c_str()), 0);
+}
+
+// Prompts, the length that texts are cut to, and lower case.
+TEST_F(SentenceFolders, TextsBecomeTheIdsOfTheLibrary) {
+  const fs::path texts = made() / "texts";
+  const Words prepare = {"prepare",      (texts / "rows.jsonl").string(),
+                         "--checkpoint", (texts / "model").string(),
+                         "--text",       "question,answer",
+                         "--python",     PARITY_PYTHON};
+  const std::vector<std::pair<std::string, Words>> ways = {
+      {"usual", {}}, {"both", {"--prompt-names", "query,document"}}, {"none", {"--prompt-names", "document"}}};
+  for (const auto& [way, names] : ways) {
+    const fs::path out = folder_.path() / way;
+    const auto run = modrun(with(with(prepare, {"--out", out.string()}), names));
+    ASSERT_EQ(run.status, 0) << run.output;
+    EXPECT_THAT(run.output, testing::HasSubstr("texts are cut to 9 ids"));
+    const SafetensorsFile found(out / "part-00000.safetensors"), wanted(texts / (way + ".safetensors"));
+    for (const std::string key : {"input_ids", "attention_mask"})
+      for (int64_t column = 0; column < 2; ++column) {
+        const at::Tensor ids = found.tensor(key).to(at::kInt).select(1, column);
+        const at::Tensor theirs = wanted.tensor(key + std::to_string(column));
+        const at::Tensor padded = at::constant_pad_nd(theirs, {0, ids.size(1) - theirs.size(1)});
+        EXPECT_TRUE(at::equal(ids, padded)) << way << " " << key << "\n" << ids << "\n" << padded;
+      }
+    EXPECT_TRUE(fs::exists(out / "tokenizer" / "config_sentence_transformers.json"));
+  }
+  const auto refused = modrun(with(prepare, {"--out", (folder_.path() / "no").string(), "--prompt-names", "passage"}));
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.output, testing::HasSubstr("config_sentence_transformers.json has no prompt \"passage\": it has "
+                                                 "document, query, usual"));
 }
 
 }  // namespace

@@ -2,7 +2,7 @@ import json
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import LlamaConfig, LlamaForCausalLM, LlamaForSequenceClassification, LlamaForTokenClassification
+from transformers import LlamaConfig, LlamaForCausalLM, LlamaForSequenceClassification, LlamaForTokenClassification, LlamaModel
 
 from oracle import ROPE, SMALL_DECODER, Case, Family, classifiers, encoder_tokens, tokens
 
@@ -29,6 +29,7 @@ FAMILY = Family(
     models=[LlamaForCausalLM, LlamaForSequenceClassification, LlamaForTokenClassification],
     small=SMALL_DECODER,
     cases={
+        "sentences": Case(LlamaModel, encoder_tokens(padding="right", labels="pairs"), meshes=True, pooling="mean"),  # a key that says what it is for
         **classifiers(LlamaForSequenceClassification, LlamaForTokenClassification, meshes=True),
         "several-labels": Case(
             LlamaForSequenceClassification, encoder_tokens(padding="left", labels="sets"), num_labels=5, pad_token_id=0,

@@ -1,6 +1,6 @@
-from transformers import MistralConfig, MistralForCausalLM, MistralForSequenceClassification, MistralForTokenClassification
+from transformers import MistralConfig, MistralForCausalLM, MistralForSequenceClassification, MistralForTokenClassification, MistralModel
 
-from oracle import ROPE, SMALL_DECODER, Case, Family, classifiers, tokens
+from oracle import ROPE, SMALL_DECODER, Case, Family, classifiers, encoder_tokens, tokens
 
 FAMILY = Family(
     config=MistralConfig,
@@ -8,6 +8,7 @@ FAMILY = Family(
     small=SMALL_DECODER,
     cases={
         **classifiers(MistralForSequenceClassification, MistralForTokenClassification),
+        "sentences": Case(MistralModel, encoder_tokens(padding="left", labels="pairs"), meshes=True, pooling="mean"),  # a key that says what it is for
         "window": Case(sliding_window=7),
         "window-padded-left": Case(sliding_window=7, batch=tokens(padding="left"), meshes=True),
         "window-padded-right": Case(sliding_window=5, batch=tokens(padding="right")),

@@ -1,6 +1,6 @@
-from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2ForSequenceClassification, Qwen2ForTokenClassification
+from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2ForSequenceClassification, Qwen2ForTokenClassification, Qwen2Model
 
-from oracle import ROPE, SMALL_DECODER, Case, Family, classifiers, tokens
+from oracle import ROPE, SMALL_DECODER, Case, Family, classifiers, encoder_tokens, tokens
 
 WINDOW = dict(use_sliding_window=True, sliding_window=7, max_window_layers=1)
 
@@ -10,6 +10,7 @@ FAMILY = Family(
     small=SMALL_DECODER,
     cases={
         **classifiers(Qwen2ForSequenceClassification, Qwen2ForTokenClassification),
+        "sentences": Case(Qwen2Model, encoder_tokens(padding="left", labels="pairs"), meshes=True, pooling="mean"),  # a key that says what it is for
         "plain": Case(meshes=True),
         "window": Case(**WINDOW),
         "window-padded-left": Case(batch=tokens(padding="left"), meshes=True, **WINDOW),

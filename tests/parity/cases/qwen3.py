@@ -1,6 +1,6 @@
-from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification, Qwen3ForTokenClassification
+from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification, Qwen3ForTokenClassification, Qwen3Model
 
-from oracle import ROPE, SMALL_DECODER, Case, Family, classifiers, tokens
+from oracle import ROPE, SMALL_DECODER, Case, Family, classifiers, encoder_tokens, tokens
 
 WINDOW = dict(use_sliding_window=True, sliding_window=7, max_window_layers=1)
 
@@ -10,6 +10,7 @@ FAMILY = Family(
     small=SMALL_DECODER,
     cases={
         **classifiers(Qwen3ForSequenceClassification, Qwen3ForTokenClassification),
+        "sentences": Case(Qwen3Model, encoder_tokens(padding="right", labels="pairs"), meshes=True, pooling="mean"),  # a key that says what it is for
         "plain": Case(meshes=True),
         "biases": Case(attention_bias=True, head_dim=16, meshes=True, export=True),
         "window-padded-left": Case(batch=tokens(padding="left"), meshes=True, **WINDOW),

@@ -201,7 +201,7 @@ class MODEL_ENTRY("sentence-embedding") FSDP_UNIT EncoderForSentencesImpl : publ
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = model(batch);
-    const Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
+    const Tensor pooled = sentence_embeddings(hidden_states, batch);
     Outputs outputs;
     if (batch.labels.defined()) {
       outputs.loss_sum = sentence_loss(pooled, batch.labels);
@@ -224,7 +224,7 @@ class MODEL_ENTRY("sentence-pair-classification") FSDP_UNIT EncoderForSentencePa
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = model(batch);
-    const Tensor pooled = mean_pooling(hidden_states, batch.attention_mask);
+    const Tensor pooled = sentence_embeddings(hidden_states, batch);
     Tensor logits = classifier(pair_features(pooled));
     Outputs outputs;
     if (batch.labels.defined()) {
