@@ -238,6 +238,7 @@ ModelConfig parse_with(const std::filesystem::path& folder, std::string_view tex
     model.entry = as;
   else if (!as)
     model.entry = &entry_of_folder(*model.entry, object, folder);
+  if (model.named.empty()) model.named = kNoClass;
   if (model.named == model.entry->architecture) model.named.clear();
   model.config = model.entry->make_config();
   std::erase_if(object.get_ref<json::object_t&>(), [](const auto& item) { return is_of_a_file(item.first); });

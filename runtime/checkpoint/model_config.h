@@ -12,6 +12,9 @@
 
 namespace modular {
 
+/// ModelConfig::named where config.json names no class.
+inline constexpr const char* kNoClass = "model of no named class";
+
 /// Which model, with which settings, and what else its config.json said.
 struct ModelConfig {
   const Entry* entry = nullptr;
@@ -19,7 +22,7 @@ struct ModelConfig {
   std::shared_ptr<AnyConfig> config;         // finished
   std::string other_keys = "{}";             // JSON object of the keys that no field has; written back at export
   std::vector<std::string> unknown_keys;     // those of them that may matter, to be reported once
-  std::string named;                         // the class that config.json names, where it is another than the entry's
+  std::string named;                         // the class that config.json names, where not the entry's; or kNoClass
   std::shared_ptr<const AdaptedEntry> lora;  // where layers have adapters; `entry` is then its
 };
 

@@ -10,16 +10,14 @@
 #include <set>
 #include <stdexcept>
 
-#include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/checkpoint_files.h"
 #include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/further_layers.h"
-#include "runtime/checkpoint/json_text.h"
+#include "runtime/checkpoint/model_body.h"
+#include "runtime/checkpoint/pretrained_files.h"
 #include "runtime/checkpoint/sentence_transformers.h"
 #include "runtime/checkpoint/stored_names.h"
 #include "runtime/checkpoint/stored_tensors.h"
-#include "runtime/files/open_file.h"
-#include "runtime/files/run_path.h"
 #include "runtime/model/tasks.h"
 #include "runtime/parallel/parameter_table.h"
 
@@ -29,69 +27,36 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// What old checkpoints hold beside parameters: buffers that are computed again, copies of T5's table, and a bias that
-/// it never used.
-constexpr std::array<std::string_view, 9> kIgnoredEndings = {"rotary_emb.inv_freq",
+/// What old checkpoints hold in addition to parameters: buffers that are computed again, and a bias that T5 never used.
+constexpr std::array<std::string_view, 7> kIgnoredEndings = {"rotary_emb.inv_freq",
                                                              ".attn.bias",
                                                              ".attn.masked_bias",
                                                              "embeddings.position_ids",
                                                              ".attention.bias",
                                                              ".attention.masked_bias",
-                                                             "encoder.embed_tokens.weight",
-                                                             "decoder.embed_tokens.weight",
                                                              "EncDecAttention.relative_attention_bias.weight"};
 
-StoredTensor whole_tensor(const std::shared_ptr<const SafetensorsFile>& file, const std::string& name) {
-  const std::vector<int64_t>& shape = file->tensors().find(name)->second.shape;
-  return {shape, {{file, name, std::vector<int64_t>(shape.size(), 0), shape}}};
+/// T5's one table of embeddings, and the names under which files hold copies of it, or it alone.
+constexpr std::string_view kSharedTable = "shared.weight";
+constexpr std::string_view kTableCopies[] = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
+
+/// The names of T5's copies of the parameter, for the stacks that the model has.
+std::vector<std::string> copies_of(const Plan& plan, const std::string& name) {
+  std::vector<std::string> copies;
+  if (name != kSharedTable && !name.ends_with("." + std::string(kSharedTable))) return copies;
+  const std::string prefix = name.substr(0, name.size() - kSharedTable.size());
+  for (const std::string_view copy : kTableCopies) {
+    const std::string stack = prefix + std::string(copy.substr(0, copy.find('.') + 1));
+    if (std::ranges::any_of(plan.units, [&](std::string_view unit) { return unit.starts_with(stack); }))
+      copies.push_back(prefix + std::string(copy));
+  }
+  return copies;
 }
 
-/// The tensors of a Hugging Face folder under the names that its files give them.
-StoredTensors open_folder(const fs::path& folder) {
-  StoredTensors tensors;
-  if (fs::exists(folder / kPretrainedIndex)) {
-    const json index = parse_json(read_file(folder / kPretrainedIndex));
-    if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
-      throw std::runtime_error(fmt::format("{} has no weight_map", (folder / kPretrainedIndex).string()));
-    std::map<fs::path, std::shared_ptr<const SafetensorsFile>> files;
-    for (const auto& [name, file_name] : index["weight_map"].items()) {
-      if (!file_name.is_string())
-        throw std::runtime_error(
-            fmt::format("{} names no file for \"{}\"", (folder / kPretrainedIndex).string(), name));
-      const fs::path place = fs::path(file_name.get<std::string>()).lexically_normal();
-      if (place.empty() || place.is_absolute() || *place.begin() == "..")
-        throw std::runtime_error(fmt::format("{} names the file {} for \"{}\": write one of the checkpoint's folder",
-                                             (folder / kPretrainedIndex).string(), shown(file_name), name));
-      auto& file = files[place];
-      if (!file) {
-        check_no_links({folder, place.parent_path()});
-        file = std::make_shared<const SafetensorsFile>(folder / place);
-      }
-      if (!file->tensors().contains(name))
-        throw std::runtime_error(
-            fmt::format("{} has no \"{}\", which {} says it has", file->path().string(), name, kPretrainedIndex));
-      tensors[name] = whole_tensor(file, name);
-    }
-    return tensors;
-  }
-  if (!fs::exists(folder / kPretrainedFile))
-    throw std::runtime_error(fmt::format("{} holds neither {} nor {}: convert the checkpoint to safetensors",
-                                         folder.string(), kPretrainedFile, kPretrainedIndex));
-  const auto file = std::make_shared<const SafetensorsFile>(folder / kPretrainedFile);
-  for (const auto& [name, header] : file->tensors()) tensors[name] = whole_tensor(file, name);
-  return tensors;
-}
-
-/// The tensors of a Hugging Face folder, of Sentence Transformers' dense layers too where the model has an
-/// EmbeddingHead.
-StoredTensors open_folder(const fs::path& folder, const ModelConfig& model) {
-  StoredTensors tensors = open_folder(folder);
-  if (find_task(model.entry->task)->texts == 1) return tensors;
-  for (const auto& [prefix, path] : dense_weights(folder)) {
-    const auto file = std::make_shared<const SafetensorsFile>(path);
-    for (const auto& [name, header] : file->tensors()) tensors[prefix + name] = whole_tensor(file, name);
-  }
-  return tensors;
+/// Whether no entry of the model's task computes with the parameter: embeddings of sentences are made of the hidden
+/// states of all tokens, whatever pooler the base model has.
+bool is_unused(const Entry& entry, std::string_view name) {
+  return entry.task.starts_with("sentence-") && name.starts_with("pooler.");
 }
 
 /// The first component of a tensor's path.
@@ -130,15 +95,16 @@ bool same_values(const StoredTensor& one, const StoredTensor& other) {
 class Matcher {
  public:
   Matcher(const fs::path& folder, const ModelConfig& model)
-      : folder_(folder), model_(model), stored_(open_folder(folder, model)), names_(stored_) {}
+      : folder_(folder), model_(model), stored_(open_pretrained_files(folder, model)), names_(stored_), body_(model) {}
 
   /// The parameter as the file holds it under the model's name `alias`; nothing where it does not. Throws where only
   /// some of its pieces are there, or shapes differ.
   std::optional<StoredTensor> find(const std::string& alias, const std::vector<int64_t>& shape) {
-    if (!names_.find(alias).empty()) return take({{alias, std::vector<int64_t>(shape.size(), 0), shape, shape}}, shape);
+    if (!names_.find(alias).empty())
+      return take(alias, {{alias, std::vector<int64_t>(shape.size(), 0), shape, shape}}, shape);
     std::optional<StoredTensor> found;
     for (const auto& pieces : readable_pieces(*model_.entry, alias, shape))
-      if (!found) found = take(pieces, shape);
+      if (!found) found = take(alias, pieces, shape);
     return found;
   }
 
@@ -155,43 +121,40 @@ class Matcher {
     return true;
   }
 
-  /// Throws where the folder holds what find() has not taken, of another class what is part of the body.
-  void refuse_others(Head head) const {
-    std::vector<std::string> unexpected;
+  /// What the folder holds and find() has not taken: heads and poolers that the model's class does not have. Throws
+  /// where it is of the model's body. Call it after find() for all parameters.
+  std::vector<std::string> others(const std::vector<ModelParameter>& parameters) {
+    for (const ModelParameter& parameter : parameters)
+      for (const std::string& alias : parameter.names) body_.add(alias, alias);
+    std::vector<std::string> ignored, unexpected;
     const FurtherLayers further(model_);
     for (const auto& [name, tensor] : stored_) {
-      const bool ignored =
-          std::ranges::any_of(kIgnoredEndings, [&](std::string_view ending) { return name.ends_with(ending); }) ||
-          further.hold(name);
-      if (!ignored && !used_.contains(name) && (head == Head::stored || is_body(name)))
-        unexpected.push_back(fmt::format("\"{}\" {}", name, shape_text(tensor.shape)));
+      const bool is_computed =
+          std::ranges::any_of(kIgnoredEndings, [&](std::string_view ending) { return name.ends_with(ending); });
+      if (is_computed || used_.contains(name) || further.hold(name)) continue;
+      if (body_.holds_in_file(name))
+        unexpected.push_back(fmt::format("\"{}\" {}", tensor.boxes.front().key, shape_text(tensor.shape)));
+      else
+        ignored.push_back(tensor.boxes.front().key);
     }
     if (!unexpected.empty())
       throw std::runtime_error(fmt::format(
           "{} holds {}{}, which the {} of its config.json does not have", folder_.string(), unexpected[0],
           unexpected.size() > 1 ? fmt::format(" and {} more", unexpected.size() - 1) : "", model_.entry->architecture));
+    return ignored;
   }
 
-  /// Whether the model's or a file's name is that of a layer or an embedding.
-  bool is_body(std::string_view name) const {
-    const size_t dot = name.find('.');
-    const std::string_view stripped = dot == std::string_view::npos ? name : name.substr(dot + 1);
-    const auto holds = [&](std::string_view pattern) {
-      const size_t end = pattern.find('.');
-      const std::string_view inner = end == std::string_view::npos ? pattern : pattern.substr(end + 1);
-      return lies_in(pattern, name) || lies_in(pattern, stripped) || (inner != pattern && lies_in(inner, name));
-    };
-    const Plan& plan = *model_.entry->plan;
-    return std::ranges::any_of(plan.units, holds) || std::ranges::any_of(plan.first, holds) ||
-           (plan.first_tower && std::ranges::any_of(plan.first_tower->first, holds));
-  }
+  /// Whether the model's name is that of a layer or an embedding.
+  bool is_body(std::string_view name) const { return body_.holds(name); }
 
   /// The name that a file gives the first piece of a tensor that find() returned.
   static const std::string& name_of(const StoredTensor& tensor) { return tensor.boxes.front().key; }
 
  private:
-  std::optional<StoredTensor> take(const std::vector<StoredPiece>& pieces, const std::vector<int64_t>& shape) {
+  std::optional<StoredTensor> take(const std::string& alias, const std::vector<StoredPiece>& pieces,
+                                   const std::vector<int64_t>& shape) {
     StoredTensor found{shape, {}};
+    std::vector<std::string> taken;
     std::string missing;
     for (const StoredPiece& piece : pieces) {
       const std::string name = names_.find(piece.name);
@@ -202,15 +165,20 @@ class Matcher {
       const StoredTensor& tensor = stored_.at(name);
       if (tensor.shape != piece.file_shape)
         throw std::runtime_error(fmt::format("{}: \"{}\" is {} and the {} of its config.json has {}", folder_.string(),
-                                             name, shape_text(tensor.shape), model_.entry->architecture,
+                                             tensor.boxes[0].key, shape_text(tensor.shape), model_.entry->architecture,
                                              shape_text(piece.file_shape)));
-      found.boxes.push_back({tensor.boxes[0].file, name, piece.offset, piece.shape, piece.part, piece.parts});
+      taken.push_back(name);
+      found.boxes.push_back(
+          {tensor.boxes[0].file, tensor.boxes[0].key, piece.offset, piece.shape, piece.part, piece.parts});
     }
     if (found.boxes.empty()) return {};
     if (!missing.empty())
       throw std::runtime_error(
           fmt::format("{} lacks \"{}\", though it holds \"{}\"", folder_.string(), missing, name_of(found)));
-    for (const StoredBox& box : found.boxes) used_.insert({box.key, use_of(box.key, box.part, box.parts)});
+    for (size_t i = 0; i < taken.size(); ++i) {
+      used_.insert({taken[i], use_of(taken[i], pieces[i].part, pieces[i].parts)});
+      body_.add(alias, taken[i]);
+    }
     return found;
   }
 
@@ -223,13 +191,39 @@ class Matcher {
   const ModelConfig& model_;
   StoredTensors stored_;
   Names names_;
+  ModelBody body_;
   std::set<std::string> used_;
 };
 
-/// The folder's tensors under the model's names. Throws where they are not the model's. Parameters of a new head are
-/// left out, and named in `fresh` where that is given.
+/// In what a folder and a model differ without being of two models.
+struct Differences {
+  std::vector<std::string> fresh;    // parameters of a new head
+  std::vector<std::string> unused;   // parameters that the folder lacks and the model's class does not compute with
+  std::vector<std::string> ignored;  // what the folder has for other heads
+};
+
+/// The file's tensor of a parameter, by any of its names. Throws where it has several that differ.
+std::optional<StoredTensor> find_tied(const fs::path& folder, const Plan& plan, Matcher& matcher,
+                                      const ModelParameter& parameter) {
+  std::optional<StoredTensor> source;
+  const auto look_for = [&](const std::string& name, std::string_view otherwise) {
+    std::optional<StoredTensor> tensor = matcher.find(name, parameter.global_shape);
+    if (!tensor) return;
+    if (source && !same_values(*source, *tensor))
+      throw std::runtime_error(fmt::format("{}: \"{}\" and \"{}\" differ{}", folder.string(), Matcher::name_of(*source),
+                                           Matcher::name_of(*tensor), otherwise));
+    if (!source) source = std::move(tensor);
+  };
+  for (const std::string& alias : parameter.names)
+    look_for(alias, " though the config ties them: write \"tie_word_embeddings\": false into config.json");
+  for (const std::string& copy : copies_of(plan, parameter.name)) look_for(copy, ": the model has one table for both");
+  return source;
+}
+
+/// The folder's tensors under the model's names. Throws where they are not the model's. Parameters that it may lack are
+/// left out, and named in `differences` where that is given.
 StoredTensors match(const fs::path& folder, const ModelConfig& model, Head head = Head::stored,
-                    std::vector<std::string>* fresh = nullptr) {
+                    Differences* differences = nullptr) {
   const bool may_have_other_labels =
       head == Head::may_be_new && find_task(model.entry->task)->label_count == "num_labels";
   const bool may_have_new_layers = head == Head::may_be_new;
@@ -237,29 +231,22 @@ StoredTensors match(const fs::path& folder, const ModelConfig& model, Head head 
   Matcher matcher(folder, model);
   StoredTensors matched;
   std::vector<std::string> missing;
-  for (const ModelParameter& parameter : model_parameters(model)) {
+  Differences found;
+  const std::vector<ModelParameter> parameters = model_parameters(model);
+  for (const ModelParameter& parameter : parameters) {
     if (may_have_other_labels && !matcher.is_body(parameter.name) &&
         matcher.leave_other_rows(parameter.name, parameter.global_shape)) {
-      if (fresh) fresh->push_back(parameter.name);
+      found.fresh.push_back(parameter.name);
       continue;
     }
-    std::optional<StoredTensor> source;
-    for (const std::string& alias : parameter.names) {
-      std::optional<StoredTensor> tensor = matcher.find(alias, parameter.global_shape);
-      if (!tensor) continue;
-      if (source && !same_values(*source, *tensor))
-        throw std::runtime_error(
-            fmt::format("{}: \"{}\" and \"{}\" differ though the config ties them: write "
-                        "\"tie_word_embeddings\": false into config.json",
-                        folder.string(), Matcher::name_of(*source), Matcher::name_of(*tensor)));
-      source = std::move(tensor);
-    }
-    if (source) {
+    if (std::optional<StoredTensor> source = find_tied(folder, *model.entry->plan, matcher, parameter)) {
       if (parameter.tensor.is_floating_point()) refuse_integers(parameter.name, *source);
       matched[parameter.name] = *std::move(source);
+    } else if (is_unused(*model.entry, parameter.name)) {
+      found.unused.push_back(parameter.name);
     } else if ((head == Head::may_be_new && !matcher.is_body(parameter.name)) ||
                (may_have_new_layers && lies_in(kEmbeddingLayers, parameter.name))) {
-      if (fresh) fresh->push_back(parameter.name);
+      found.fresh.push_back(parameter.name);
     } else {
       missing.push_back(fmt::format("\"{}\" {}", parameter.name, shape_text(parameter.global_shape)));
     }
@@ -270,7 +257,8 @@ StoredTensors match(const fs::path& folder, const ModelConfig& model, Head head 
         missing.size() > 1 ? fmt::format(" and {} more", missing.size() - 1) : "", model.entry->architecture));
   if (matched.empty())
     throw std::runtime_error(fmt::format("{} holds no parameter of {}", folder.string(), model.entry->architecture));
-  matcher.refuse_others(head);
+  found.ignored = matcher.others(parameters);
+  if (differences) *differences = std::move(found);
   return matched;
 }
 
@@ -299,21 +287,42 @@ std::optional<std::string> broken_tie(const fs::path& folder, const ModelConfig&
 }  // namespace
 
 std::vector<std::string> new_parameters(const fs::path& folder, const ModelConfig& model) {
-  std::vector<std::string> fresh;
-  match(folder, without_adapters(model), Head::may_be_new, &fresh);
-  return fresh;
+  Differences differences;
+  match(folder, without_adapters(model), Head::may_be_new, &differences);
+  return differences.fresh;
 }
 
-std::string new_head_note(const fs::path& folder, const ModelConfig& model) {
-  const std::vector<std::string> fresh = new_parameters(folder, model);
-  if (fresh.empty()) return {};
-  if (std::ranges::all_of(fresh, [](const std::string& name) { return lies_in(kEmbeddingLayers, name); }))
-    return fmt::format("{} has no such layers after pooling; initialized: {}", folder.string(), fmt::join(fresh, ", "));
-  if (model.named.empty())
-    return fmt::format("{} is of another number of labels; initialized: {}", folder.string(), fmt::join(fresh, ", "));
-  return fmt::format("{} holds a {}: what {} has in addition is initialized: {}", folder.string(), model.named,
-                     model.entry->architecture, fmt::join(fresh, ", "));
+std::string weights_note(const fs::path& folder, const ModelConfig& model, Head head) {
+  if (!find_checkpoint(folder).empty()) return {};
+  Differences differences;
+  match(folder, without_adapters(model), head, &differences);
+  const auto list = [](std::span<const std::string> names) {
+    constexpr size_t kNamed = 6;
+    const auto first = names.first(std::min(names.size(), kNamed));
+    return fmt::format("{}{}", fmt::join(first, ", "),
+                       names.size() > kNamed ? fmt::format(" and {} more", names.size() - kNamed) : "");
+  };
+  std::vector<std::string> lines;
+  const std::string_view architecture = model.entry->architecture;
+  const auto is_of_embedding = [](const std::string& name) { return lies_in(kEmbeddingLayers, name); };
+  if (const auto& fresh = differences.fresh; !fresh.empty())
+    lines.push_back(
+        std::ranges::all_of(fresh, is_of_embedding)
+            ? fmt::format("{} has no such layers after pooling; initialized: {}", folder.string(), fmt::join(fresh, ", "))
+        : model.named.empty()
+            ? fmt::format("{} is of another number of labels; initialized: {}", folder.string(), fmt::join(fresh, ", "))
+            : fmt::format("{} holds a {}: what {} has in addition is initialized: {}", folder.string(), model.named,
+                          architecture, fmt::join(fresh, ", ")));
+  if (head == Head::may_be_new && !differences.unused.empty())
+    lines.push_back(fmt::format("{} lacks {}, which {} does not compute with: initialized", folder.string(),
+                                list(differences.unused), architecture));
+  if (!differences.ignored.empty())
+    lines.push_back(fmt::format("{} holds {}, which {} does not have: ignored", folder.string(),
+                                list(differences.ignored), architecture));
+  return fmt::format("{}", fmt::join(lines, "\n"));
 }
+
+bool may_be_missing(const ModelConfig& model, std::string_view parameter) { return is_unused(*model.entry, parameter); }
 
 ModelConfig as_stored(const ModelConfig& model, const fs::path& folder, Head head) {
   if (!model.lora || read_config(folder).lora) return model;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/checkpoint/checkpoint.h"
@@ -30,16 +31,21 @@ ModelConfig as_stored(const ModelConfig& model, const std::filesystem::path& fol
 /// as not tied, as transformers reads it.
 ModelConfig read_pretrained_config(const std::filesystem::path& folder, const Entry* as = nullptr);
 
-/// Says in one sentence why the folder's tensors are not the model's (missing, unexpected or mis-shaped), or nothing.
-/// Reads headers only. Adds or strips the base model's prefix; tied tensors may be absent.
+/// Says in one sentence why the folder's tensors are not the model's (missing, unexpected in its layers, embeddings and
+/// other modules, or mis-shaped), or nothing. Reads headers only. Adds or strips the base model's prefix; tied tensors
+/// may be absent.
 std::string pretrained_refusal(const std::filesystem::path& folder, const ModelConfig& model, Head head = Head::stored);
 
 /// The parameters that the folder of another class lacks and the model has, but for adapters.
 std::vector<std::string> new_parameters(const std::filesystem::path& folder, const ModelConfig& model);
 
-/// A sentence that names the parameters that the folder of another class lacks, for a program to report once: they keep
-/// their initial values. Empty where there are none.
-std::string new_head_note(const std::filesystem::path& folder, const ModelConfig& model);
+/// For a program to report once, a line each: the parameters that a Hugging Face folder lacks, which keep their initial
+/// values; and the heads and poolers that it has and the model's class does not, which are ignored. Empty where there
+/// are neither, and for checkpoints.
+std::string weights_note(const std::filesystem::path& folder, const ModelConfig& model, Head head);
+
+/// Whether a folder may lack the parameter whatever class it is of, as no entry of the model's class computes with it.
+bool may_be_missing(const ModelConfig& model, std::string_view parameter);
 
 /// The parameters of a checkpoint, of the latest in a folder of them, or of a Hugging Face folder (float32, bfloat16 or
 /// float16). Throws std::runtime_error in one sentence where they are not the model's.

@@ -1,3 +1,4 @@
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +14,8 @@
 #include "runtime/checkpoint/stored_names.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/checkpoint/tokenizer_files.h"
+#include "runtime/parallel/initialization.h"
+#include "runtime/parallel/meta_construction.h"
 
 namespace modular {
 namespace {
@@ -63,6 +66,22 @@ std::vector<std::vector<ExportedTensor>> plan_files(const Entry& entry, const st
   return files;
 }
 
+/// What a run with the default seed would begin with.
+at::Tensor initial_values(const ModelConfig& model, const std::string& name) {
+  const Model built = build_on_meta(*model.entry, *model.config);
+  const ParameterTable table = parameter_table(*built.module, *model.entry->plan, *model.config, /*stages=*/{});
+  const auto found = std::ranges::find(table.parameters, name, &ModelParameter::name);
+  TORCH_INTERNAL_ASSERT(found != table.parameters.end(), name);
+  const std::vector<int64_t>& shape = found->global_shape;
+  const std::vector<int64_t> begin(shape.size(), 0);
+  ShardedParameter whole{.name = name, .names = {name}, .global_shape = shape, .boxes = {{begin, begin, shape}}};
+  whole.local = at::empty(shape, at::kFloat);
+  BoxInitializer initializer(/*seed=*/0);
+  initializer.add(found->tensor, whole);
+  initializer.run(*built.module);
+  return whole.local;
+}
+
 }  // namespace
 
 void write_pretrained(const StoredTensors& stored, const ModelConfig& model, const fs::path& folder,
@@ -72,6 +91,9 @@ void write_pretrained(const StoredTensors& stored, const ModelConfig& model, con
     return [&layer](const ModelParameter& parameter) { return parameter.name.starts_with(layer.prefix); };
   };
   std::vector<ModelParameter> parameters = model_parameters(without_adapters(model)), of_layers;
+  std::erase_if(parameters, [&](const ModelParameter& parameter) {
+    return may_be_missing(model, parameter.name) && !stored.contains(parameter.name);
+  });
   for (const DenseWeights& layer : dense) {
     std::ranges::copy_if(parameters, std::back_inserter(of_layers), is_of(layer));
     std::erase_if(parameters, is_of(layer));
@@ -144,8 +166,11 @@ void import_pretrained(const fs::path& folder, const fs::path& checkpoint) {
     headers.push_back({parameter.name, at::kFloat, parameter.global_shape});
   }
   auto writer = SafetensorsWriter::create(partial / rank_file_name(0), headers, box_metadata(boxes));
-  for (const auto& tensor : headers)
-    writer.write(tensor.name, read_whole(tensor.name, stored.at(tensor.name), tensor.dtype));
+  for (const auto& tensor : headers) {
+    const auto found = stored.find(tensor.name);
+    writer.write(tensor.name, found == stored.end() ? initial_values(model, tensor.name)
+                                                    : read_whole(tensor.name, found->second, tensor.dtype));
+  }
   writer.close();
   write_file(partial / "config.json", format_config(model, "float32"));
   write_index(partial, TrainingState(), MeshShape(), /*ranks=*/1);

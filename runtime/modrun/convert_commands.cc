@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
+#include "runtime/modrun/run_config.h"
 
 namespace modular {
 
@@ -34,7 +35,8 @@ void export_checkpoint(const Arguments& arguments) {
 
 void import_checkpoint(const Arguments& arguments) {
   import_pretrained(arguments.source, arguments.target);
-  if (const auto note = unknown_keys_note(read_config(arguments.source)); !note.empty()) print_result("{}\n", note);
+  const auto note = model_note(read_pretrained_config(arguments.source), arguments.source);
+  if (!note.empty()) print_result("{}\n", note);
   print_result("{} is now the checkpoint {}\n", arguments.source.string(), arguments.target.string());
 }
 

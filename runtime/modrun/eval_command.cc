@@ -5,6 +5,7 @@
 #include "runtime/evaluation/evaluation.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
+#include "runtime/modrun/run_config.h"
 #include "runtime/modrun/trained_model.h"
 #include "runtime/train/held_out.h"
 #include "runtime/train/label_names.h"
@@ -34,8 +35,8 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
   command.mesh = trained->mesh;
   command.options = trained->config.mesh_options();
   command.options.settings = resolved_settings(place.world_size, trained->config, sets);
-  command.note = unknown_keys_note(trained->config.network);
   command.before_ranks = [trained, sets] { check_examples(trained->config, sets, /*trains=*/false); };
+  command.note = model_note(trained->config.network, trained->config.model.checkpoint);
   command.run = [=](Mesh& mesh) {
     const auto& config = trained->config;
     const auto model = load_model(config, mesh);

@@ -12,7 +12,6 @@
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/files/open_file.h"
 #include "runtime/mesh/collectives.h"
-#include "runtime/mesh/print.h"
 
 namespace modular {
 namespace {
@@ -69,8 +68,6 @@ std::string forward_refusal(const ForwardOptions& options, const MeshShape& shap
 
 void run_forward(const ForwardOptions& options, Mesh& mesh) {
   const Source source = open_source(options);
-  if (const std::string note = unknown_keys_note(source.model); mesh.rank() == 0 && !note.empty())
-    print_to(stderr, "{}\n", note);
   Batch batch = checked_batch(options, source.model);
   check_rows(options, batch, mesh.shape());
   const int64_t dp_rank =

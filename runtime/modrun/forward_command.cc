@@ -23,9 +23,9 @@ PreparedCommand prepare_forward(const Arguments& arguments, const Environment& p
   command.options.settings = resolved_settings(place.world_size, config, {});
   add_files(command.options.settings, "--inputs", {arguments.inputs});
   command.options.settings.emplace_back("--gradients", arguments.gradients ? "true" : "false");
-  command.note = unknown_keys_note(config.network);
   const auto refusal = forward_refusal(options, command.mesh);
   if (!refusal.empty()) throw ConfigError(refusal);
+  command.note = model_note(config.network, arguments.checkpoint);
   command.run = [options](Mesh& mesh) {
     run_forward(options, mesh);
     return 0;

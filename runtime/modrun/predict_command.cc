@@ -14,6 +14,7 @@
 #include "runtime/mesh/print.h"
 #include "runtime/mesh/status.h"
 #include "runtime/modrun/commands.h"
+#include "runtime/modrun/run_config.h"
 #include "runtime/modrun/trained_model.h"
 #include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
@@ -127,7 +128,7 @@ PreparedCommand prepare_predict(const Arguments& arguments, const Environment& p
   command.options.settings = resolved_settings(place.world_size, trained->config, {});
   add_files(command.options.settings, "--inputs", {arguments.inputs});
   command.options.settings.emplace_back("--batch-size", std::to_string(arguments.batch_size));
-  command.note = unknown_keys_note(network);
+  command.note = model_note(network, trained->config.model.checkpoint);
   command.run = [=](Mesh& mesh) {
     predict(trained->config, *examples, arguments.batch_size, arguments.outputs, mesh);
     return 0;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/pretrained.h"
 #include "runtime/files/open_file.h"
 #include "runtime/mesh/environment.h"
 #include "runtime/mesh/print.h"
@@ -68,6 +69,13 @@ void choose_weights(RunConfig& config, const Arguments& arguments) {
     throw ConfigError(fmt::format("{} holds no checkpoint: train first, or name weights with --checkpoint",
                                   config.checkpoints().string()));
   check_weights(config.model.checkpoint, config.network);
+}
+
+std::string model_note(const ModelConfig& network, const fs::path& weights) {
+  std::string note = unknown_keys_note(network);
+  const std::string others = weights_note(weights, network, Head::stored);
+  if (!note.empty() && !others.empty()) note += "\n";
+  return note + others;
 }
 
 }  // namespace modular

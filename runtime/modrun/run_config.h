@@ -20,4 +20,8 @@ RunConfig read_config_of(const Arguments& arguments);
 /// checkpoint, where it has one; checks that the weights fit. Throws ConfigError where there are none.
 void choose_weights(RunConfig& config, const Arguments& arguments);
 
+/// What is worth knowing of weights that a command uses as they are, a line each: keys of config.json that no field
+/// has, and tensors that the model's class does not have.
+std::string model_note(const ModelConfig& network, const std::filesystem::path& weights);
+
 }  // namespace modular

@@ -6,6 +6,7 @@
 #include "runtime/mesh/status.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/prompts.h"
+#include "runtime/modrun/run_config.h"
 #include "runtime/modrun/trained_model.h"
 #include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
@@ -82,7 +83,7 @@ PreparedCommand prepare_sample(const Arguments& arguments, const Environment& pl
   command.options = trained->config.mesh_options();
   command.options.settings = resolved_settings(place.world_size, trained->config, {});
   command.options.settings.emplace_back("the prompts", nlohmann::json(prompts->ids).dump());
-  command.note = unknown_keys_note(trained->config.network);
+  command.note = model_note(config.network, config.model.checkpoint);
   command.run = [trained, tokenizer, prompts](Mesh& mesh) {
     const auto& config = trained->config;
     const auto model = load_model(config, mesh);

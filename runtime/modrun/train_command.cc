@@ -56,7 +56,7 @@ PreparedCommand prepare_train(const Arguments& arguments, const Environment& pla
   if (const auto& weights = run->config.model.checkpoint;
       !weights.empty() && run->checkpoint.empty() && reads_weights(run->config) && find_checkpoint(weights).empty()) {
     check_new_head(run->config);
-    add_line(command.note, new_head_note(weights, run->config.network));
+    add_line(command.note, weights_note(weights, run->config.network, Head::may_be_new));
   }
   add_line(command.note, run->note);
   command.before_ranks = [run, ranks = place.local_world_size] {

@@ -374,8 +374,9 @@ TEST(Pretrained, TensorsThatAreNotTheModelsAreRefusedByName) {
   };
   EXPECT_EQ(refusal(model, [](Tensors& t) { t.erase("model.norm.weight"); }),
             " lacks \"model.norm.weight\" [8], which the LlamaForCausalLM of its config.json has");
-  EXPECT_EQ(refusal(model, [](Tensors& t) { t["score.weight"] = at::ones({2, 8}); }),
-            " holds \"score.weight\" [2, 8], which the LlamaForCausalLM of its config.json does not have");
+  EXPECT_EQ(refusal(model, [](Tensors& t) { t["lm_head.bias"] = at::ones({2, 8}); }),
+            " holds \"lm_head.bias\" [2, 8], which the LlamaForCausalLM of its config.json does not have");
+  EXPECT_EQ(refusal(model, [](Tensors& t) { t["score.weight"] = at::ones({2, 8}); }), "");
   EXPECT_EQ(refusal(model, [](Tensors& t) { t["model.norm.weight"] = at::ones({9}); }),
             ": \"model.norm.weight\" is [9] and the LlamaForCausalLM of its config.json has [8]");
   EXPECT_EQ(refusal(model, [](Tensors& t) { t["model.norm.weight"] = at::ones({8}, at::kInt); }),

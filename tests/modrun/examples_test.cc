@@ -437,5 +437,40 @@ TEST_F(Examples, ClassifierStartsFromABaseModelWithANewHead) {
               HasSubstr("is of another number of labels; initialized: classifier.weight, classifier.bias"));
 }
 
+// As files of older releases have it.
+TEST_F(Examples, HeadsThatTheClassDoesNotHaveAreIgnoredAndNamedOnce) {
+  write("all.safetensors", with(padded_ids(), "labels", at::ones({kRows, kSeq}, at::kLong)));
+  const Words entry = options("BertForMaskedLM", kBert);
+  ASSERT_EQ(train("base", entry).status, 0);
+  const auto exported = folder_.path() / "exported";
+  ASSERT_EQ(modrun({"export", (run_folder("base") / "checkpoints").string(), exported.string()}).status, 0);
+  Tensors tensors;
+  {
+    const SafetensorsFile file(exported / "model.safetensors");
+    for (const auto& [name, header] : file.tensors()) tensors.emplace_back(name, file.tensor(name).clone());
+  }
+  tensors.emplace_back("cls.seq_relationship.weight", at::ones({2, 32}));
+  std::filesystem::remove(exported / "model.safetensors");
+  write_safetensors(exported / "model.safetensors", tensors);
+
+  const std::string weights = exported.string(), data = (folder() / "all.safetensors").string();
+  const auto runs = [&](const Words& words) {
+    const auto run = modrun(words);
+    EXPECT_EQ(run.status, 0) << run.output;
+    const std::string note =
+        weights + " holds cls.seq_relationship.weight, which BertForMaskedLM does not have: ignored\n";
+    const size_t found = run.output.find(note);
+    EXPECT_NE(found, std::string::npos) << run.output;
+    EXPECT_EQ(run.output.find("seq_relationship", found + note.size()), std::string::npos) << run.output;
+  };
+  runs(training("again", modular::with(entry, {"--set", "model.checkpoint=" + weights}), {"--nproc-per-node", "2"}));
+  runs({"forward", "--checkpoint", weights, "--inputs", data, "--outputs",
+        (folder_.path() / "out.safetensors").string()});
+  runs(modular::with({"predict", "--checkpoint", weights, "--inputs", data, "--outputs",
+                      (folder_.path() / "predicted.safetensors").string()},
+                     {"--set", "model.entry=BertForMaskedLM", "--set", "train.dir=none"}));
+  runs({"import", weights, (folder_.path() / "imported").string()});
+}
+
 }  // namespace
 }  // namespace modular
