@@ -102,7 +102,7 @@ void refuse_if(const std::string& refusal) {
 void read_folder(const Input&) {
   const ModelConfig model = read_pretrained_config(".");
   refuse_if(pretrained_refusal(".", model, Head::may_be_new));
-  new_head_note(".", model);
+  weights_note(".", model, Head::may_be_new);
   refuse_if(pretrained_refusal(".", model));
   std::vector<TensorBox> boxes = whole_boxes();
   if (config_difference(model, tiny_model()).empty()) load_parameters(".", model, boxes);
