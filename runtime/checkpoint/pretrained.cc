@@ -36,6 +36,12 @@ constexpr std::array<std::string_view, 7> kIgnoredEndings = {"rotary_emb.inv_fre
                                                              ".attention.masked_bias",
                                                              "EncDecAttention.relative_attention_bias.weight"};
 
+bool is_computed_again(std::string_view name, const StoredTensor& tensor) {
+  // What attention adds to its features has one dimension; masks have more.
+  if (name.ends_with(".bias") && tensor.shape.size() == 1) return false;
+  return std::ranges::any_of(kIgnoredEndings, [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
 /// T5's one table of embeddings, and the names under which files hold copies of it, or it alone.
 constexpr std::string_view kSharedTable = "shared.weight";
 constexpr std::string_view kTableCopies[] = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
@@ -129,9 +135,7 @@ class Matcher {
     std::vector<std::string> ignored, unexpected;
     const FurtherLayers further(model_);
     for (const auto& [name, tensor] : stored_) {
-      const bool is_computed =
-          std::ranges::any_of(kIgnoredEndings, [&](std::string_view ending) { return name.ends_with(ending); });
-      if (is_computed || used_.contains(name) || further.hold(name)) continue;
+      if (is_computed_again(name, tensor) || used_.contains(name) || further.hold(name)) continue;
       if (body_.holds_in_file(name))
         unexpected.push_back(fmt::format("\"{}\" {}", tensor.boxes.front().key, shape_text(tensor.shape)));
       else
