@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
@@ -11,9 +10,9 @@
 #include <vector>
 
 #include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/checkpoint/peft_names.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/checkpoint/stored_names.h"
 #include "runtime/checkpoint/tokenizer_files.h"
 
 namespace modular {
@@ -22,51 +21,15 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// What a PEFT file calls each tensor of a model that it wraps.
-constexpr std::string_view kPeftPrefix = "base_model.model.";
-
-/// PEFT's names of the tasks for which it has a class of its own.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kPeftTasks = {{
-    {"causal-lm", "CAUSAL_LM"},
-    {"seq2seq", "SEQ_2_SEQ_LM"},
-    {"sequence-classification", "SEQ_CLS"},
-    {"token-classification", "TOKEN_CLS"},
-    {"sentence-embedding", "FEATURE_EXTRACTION"},
-}};
-
-/// Models of which transformers calls modules otherwise than the tensors of its files, so that PEFT would not find
-/// them.
-constexpr std::array<std::string_view, 3> kRenamedModels = {"llava", "dinov2", "vit"};
-
-/// Models of which PEFT takes layers of these names for those of experts, and drops them.
-constexpr std::array<std::string_view, 3> kFusedModels = {"deepseek_v2", "deepseek_v3", "qwen3_moe"};
-constexpr std::array<std::string_view, 3> kFusedLayers = {".gate_proj", ".up_proj", ".down_proj"};
-
-void refuse_renamed(const AdaptedEntry& lora) {
-  const std::string_view type = lora.base->model_type;
-  if (std::ranges::find(kRenamedModels, type) != kRenamedModels.end())
-    throw std::runtime_error(
-        fmt::format("the modules of {} have other names in transformers than in its files, so that PEFT would not find "
-                    "them: export the merged weights",
-                    lora.base->architecture));
-  if (std::ranges::find(kFusedModels, type) == kFusedModels.end()) return;
-  for (const AdaptedLayer& layer : lora.layers)
-    if (std::ranges::any_of(kFusedLayers, [&](std::string_view name) { return layer.name.ends_with(name); }))
-      throw std::runtime_error(
-          fmt::format("PEFT takes {} of {} for a part of fused experts, and drops its adapter: export the merged "
-                      "weights",
-                      layer.name, lora.base->architecture));
-}
-
 /// The path of the module of transformers that has the parameter, of which `shape` is the whole.
 std::string module_of(const Entry& entry, const std::string& parameter, const std::vector<int64_t>& shape) {
-  const std::vector<StoredPiece> pieces = stored_pieces(entry, parameter, shape);
-  if (pieces.size() != 1 || pieces[0].parts != 1 || pieces[0].file_shape != shape)
+  std::string module = peft_module_of(entry, parameter, shape);
+  if (module.empty())
     throw std::runtime_error(
         fmt::format("transformers has \"{}\" of {} in other pieces than this model, so that PEFT could not add to it: "
                     "export the merged weights",
                     parameter, entry.architecture));
-  return pieces[0].name.substr(0, pieces[0].name.rfind('.'));
+  return module;
 }
 
 /// The name that a PEFT file has for each parameter that it holds.
@@ -112,18 +75,16 @@ AdapterNames adapter_names(const ModelConfig& model, const std::vector<ModelPara
 
 std::string adapter_config(const ModelConfig& model, const AdapterNames& names, const std::string& base_model) {
   const LoraOptions& options = model.lora->options;
-  const auto task =
-      std::ranges::find(kPeftTasks, model.entry->task, &std::pair<std::string_view, std::string_view>::first);
+  const std::string_view task = peft_task_of(model.entry->task);
   // Of a classifier that says so PEFT takes the head to be trained, and looks for it under one of two names.
   const auto is_head = [](const std::string& module) {
     const std::string_view name = std::string_view(module).substr(module.rfind('.') + 1);
     return name == "score" || name == "classifier";
   };
-  const bool is_plain =
-      task == kPeftTasks.end() || (task->second.ends_with("_CLS") && std::ranges::none_of(names.trained, is_head));
+  const bool is_plain = task.empty() || (task.ends_with("_CLS") && std::ranges::none_of(names.trained, is_head));
   const json config = {
       {"peft_type", "LORA"},
-      {"task_type", is_plain ? json() : json(task->second)},
+      {"task_type", is_plain ? json() : json(task)},
       {"base_model_name_or_path", base_model},
       {"r", options.rank},
       {"lora_alpha", options.alpha},
@@ -159,7 +120,8 @@ void export_adapters(const fs::path& checkpoint, const fs::path& folder, const s
   if (!model.lora)
     throw std::runtime_error(
         fmt::format("{} holds no adapters: leave --adapter out, or train with lora.layers", checkpoint.string()));
-  refuse_renamed(*model.lora);
+  if (const std::string error = peft_names_error(*model.lora); !error.empty())
+    throw std::runtime_error(error + ": export the merged weights");
   const StoredTensors stored = open_parameters(checkpoint, model);
   const std::vector<ModelParameter> parameters = model_parameters(model);
   const AdapterNames names = adapter_names(model, parameters);
@@ -167,11 +129,11 @@ void export_adapters(const fs::path& checkpoint, const fs::path& folder, const s
   const fs::path partial = begin_folder(folder);
   std::vector<SafetensorsWriter::Tensor> headers;
   for (const auto& [name, parameter] : names.tensors) headers.push_back({name, at::kFloat, parameter->global_shape});
-  auto writer = SafetensorsWriter::create(partial / "adapter_model.safetensors", headers, {{"format", "pt"}});
+  auto writer = SafetensorsWriter::create(partial / kPeftWeights, headers, {{"format", "pt"}});
   for (const auto& [name, parameter] : names.tensors)
     writer.write(name, read_whole(parameter->name, stored.at(parameter->name), at::kFloat));
   writer.close();
-  write_file(partial / "adapter_config.json", adapter_config(model, names, base_model));
+  write_file(partial / kPeftConfig, adapter_config(model, names, base_model));
   if (const fs::path tokenizer = tokenizer_of_weights(checkpoint); !tokenizer.empty())
     copy_tokenizer(tokenizer, partial);
   publish_folder(folder);

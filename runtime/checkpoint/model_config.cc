@@ -11,6 +11,7 @@
 #include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/config_values.h"
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/checkpoint/peft_folder.h"
 #include "runtime/checkpoint/sentence_transformers.h"
 #include "runtime/files/open_file.h"
 #include "runtime/model/tasks.h"
@@ -274,7 +275,8 @@ ModelConfig parse_config(std::string_view text, const std::string& where, const 
   return parse_with({}, text, where, as);
 }
 
-ModelConfig read_config(const std::filesystem::path& folder, const Entry* as) {
+ModelConfig read_config(const std::filesystem::path& folder, const Entry* as, const std::filesystem::path& base) {
+  if (is_peft_folder(folder)) return read_peft_config(folder, as, base);
   const auto path = folder / "config.json";
   if (!is_there(path))
     throw ConfigError(fmt::format("{} cannot be read: name a folder that holds a model's config.json", path.string()));

@@ -1,8 +1,10 @@
 // A model's config.json: read into the family's config, and written back.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +26,9 @@ struct ModelConfig {
   std::vector<std::string> unknown_keys;     // those of them that may matter, to be reported once
   std::string named;                         // the class that config.json names, where not the entry's; or kNoClass
   std::shared_ptr<const AdaptedEntry> lora;  // where layers have adapters; `entry` is then its
+  std::filesystem::path base;                // of a PEFT folder: the folder of the weights that its adapters belong to
+  // Its token tables may have more rows than those of the weights that are loaded; by this seed the rows are drawn.
+  std::optional<uint64_t> added_rows_seed;
 };
 
 /// Gives adapters to a model that has none. In a checkpoint's config.json the key "lora" says so. Throws ConfigError as
@@ -39,8 +44,10 @@ ModelConfig without_adapters(ModelConfig model);
 /// With `as`, an entry of the same family, the config is read for that one, whatever class it names.
 ModelConfig parse_config(std::string_view json, const std::string& where, const Entry* as = nullptr);
 
-/// parse_config of `folder`/config.json.
-ModelConfig read_config(const std::filesystem::path& folder, const Entry* as = nullptr);
+/// parse_config of `folder`/config.json. Of a PEFT folder read_peft_config, with `base` as the folder of its base
+/// model.
+ModelConfig read_config(const std::filesystem::path& folder, const Entry* as = nullptr,
+                        const std::filesystem::path& base = {});
 
 /// config.json of a model as transformers 5 reads it, with the other keys kept and `dtype` ("float32", "bfloat16",
 /// "float16").

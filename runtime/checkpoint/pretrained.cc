@@ -10,10 +10,12 @@
 #include <set>
 #include <stdexcept>
 
+#include "runtime/checkpoint/added_rows.h"
 #include "runtime/checkpoint/checkpoint_files.h"
 #include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/further_layers.h"
 #include "runtime/checkpoint/model_body.h"
+#include "runtime/checkpoint/peft_folder.h"
 #include "runtime/checkpoint/pretrained_files.h"
 #include "runtime/checkpoint/sentence_transformers.h"
 #include "runtime/checkpoint/stored_names.h"
@@ -291,15 +293,16 @@ std::optional<std::string> broken_tie(const fs::path& folder, const ModelConfig&
 }  // namespace
 
 std::vector<std::string> new_parameters(const fs::path& folder, const ModelConfig& model) {
+  if (is_peft_folder(folder)) return {};
   Differences differences;
-  match(folder, without_adapters(model), Head::may_be_new, &differences);
+  match(folder, as_stored(without_adapters(model), folder, Head::may_be_new), Head::may_be_new, &differences);
   return differences.fresh;
 }
 
 std::string weights_note(const fs::path& folder, const ModelConfig& model, Head head) {
-  if (!find_checkpoint(folder).empty()) return {};
+  if (!find_checkpoint(folder).empty() || is_peft_folder(folder)) return {};
   Differences differences;
-  match(folder, without_adapters(model), head, &differences);
+  match(folder, as_stored(without_adapters(model), folder, head), head, &differences);
   const auto list = [](std::span<const std::string> names) {
     constexpr size_t kNamed = 6;
     const auto first = names.first(std::min(names.size(), kNamed));
@@ -328,18 +331,22 @@ std::string weights_note(const fs::path& folder, const ModelConfig& model, Head 
 
 bool may_be_missing(const ModelConfig& model, std::string_view parameter) { return is_unused(*model.entry, parameter); }
 
-ModelConfig as_stored(const ModelConfig& model, const fs::path& folder, Head head) {
-  if (!model.lora || read_config(folder).lora) return model;
+ModelConfig as_stored(const ModelConfig& grown, const fs::path& folder, Head head) {
+  if (!grown.lora && !grown.added_rows_seed) return grown;
+  const ModelConfig there = read_config(folder, nullptr, grown.base);
+  const ModelConfig model = grown.added_rows_seed ? with_vocabulary_rows(grown, vocabulary_rows(there)) : grown;
+  if (!model.lora || there.lora) return model;
   if (head == Head::may_be_new) return without_adapters(model);
   throw ConfigError(fmt::format(
       "{} holds no adapters, which lora.layers asks for: leave it out (--set 'lora.layers=[]')", folder.string()));
 }
 
-ModelConfig read_pretrained_config(const fs::path& folder, const Entry* as) {
-  ModelConfig model = read_config(folder, as);
+ModelConfig read_pretrained_config(const fs::path& source, const Entry* as, const fs::path& base) {
+  ModelConfig model = read_config(source, as, base);
+  const fs::path& folder = model.base.empty() ? source : model.base;
   const bool has_tensors = fs::exists(folder / kPretrainedFile) || fs::exists(folder / kPretrainedIndex);
   if (fs::exists(folder / "checkpoint.json") || !has_tensors) return model;
-  if (const auto flag = broken_tie(folder, model)) {
+  if (const auto flag = broken_tie(folder, without_adapters(model))) {
     // After finish(): what follows from the config's own flag stays.
     json values = json::object({{*flag, false}});
     take_fields(*model.config, values, folder.string());
@@ -349,7 +356,7 @@ ModelConfig read_pretrained_config(const fs::path& folder, const Entry* as) {
 
 std::string pretrained_refusal(const fs::path& folder, const ModelConfig& model, Head head) {
   try {
-    match(folder, as_stored(model, folder, head), head);
+    open_parameters(folder, model, head);
     return {};
   } catch (const std::runtime_error& error) {
     return error.what();
@@ -358,11 +365,14 @@ std::string pretrained_refusal(const fs::path& folder, const ModelConfig& model,
 
 StoredTensors open_parameters(const fs::path& folder, const ModelConfig& model, Head head) {
   const fs::path checkpoint = find_checkpoint(folder);
-  if (checkpoint.empty()) return match(folder, as_stored(model, folder, head), head);
-  StoredTensors stored = open_checkpoint(checkpoint).tensors;
-  if (const auto refusal = parameter_refusal(stored, as_stored(model, checkpoint, head), checkpoint.string());
+  const ModelConfig there = as_stored(model, checkpoint.empty() ? folder : checkpoint, head);
+  StoredTensors stored = !checkpoint.empty()      ? open_checkpoint(checkpoint).tensors
+                         : is_peft_folder(folder) ? open_peft(folder, there)
+                                                  : match(folder, there, head);
+  if (const auto refusal = checkpoint.empty() ? std::string() : parameter_refusal(stored, there, checkpoint.string());
       !refusal.empty())
     throw std::runtime_error(refusal);
+  if (model.added_rows_seed) add_rows(stored, model, vocabulary_rows(there));
   return stored;
 }
 

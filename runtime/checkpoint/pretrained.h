@@ -24,12 +24,14 @@ enum class Head {
               // the rows of a classifier that has another number of labels; and all adapters
 };
 
-/// `model` as a checkpoint or a Hugging Face folder holds it: without adapters where it may lack them and does.
+/// `model` as a checkpoint, a Hugging Face folder or a PEFT folder holds it: without adapters where it may lack them
+/// and does, and with the folder's rows where model.added_rows_seed allows others.
 ModelConfig as_stored(const ModelConfig& model, const std::filesystem::path& folder, Head head);
 
 /// read_config of `folder`. A Hugging Face folder that holds both of two tied tensors with values that differ is read
 /// as not tied, as transformers reads it.
-ModelConfig read_pretrained_config(const std::filesystem::path& folder, const Entry* as = nullptr);
+ModelConfig read_pretrained_config(const std::filesystem::path& folder, const Entry* as = nullptr,
+                                   const std::filesystem::path& base = {});
 
 /// Says in one sentence why the folder's tensors are not the model's (missing, unexpected in its layers, embeddings and
 /// other modules, or mis-shaped), or nothing. Reads headers only. Adds or strips the base model's prefix; tied tensors
@@ -75,10 +77,12 @@ void write_pretrained(const StoredTensors& stored, const ModelConfig& model, con
 /// folder appears only when it is complete. Throws std::runtime_error where it is already there, or where the tensors
 /// are not those of the config.json beside them.
 void export_pretrained(const std::filesystem::path& checkpoint, const std::filesystem::path& folder,
-                       const ExportOptions& options);
+                       const ExportOptions& options, const std::filesystem::path& base = {});
 
-/// Writes a Hugging Face folder as a checkpoint of step 0, without optimizer state, one tensor in memory at a time. Its
-/// folder "tokenizer" holds the tokenizer's files, where there are any.
-void import_pretrained(const std::filesystem::path& folder, const std::filesystem::path& checkpoint);
+/// Writes a Hugging Face folder, or a PEFT folder with the weights of its `base`, as a checkpoint of step 0, without
+/// optimizer state, one tensor in memory at a time. Its folder "tokenizer" holds the tokenizer's files, where there are
+/// any.
+void import_pretrained(const std::filesystem::path& folder, const std::filesystem::path& checkpoint,
+                       const std::filesystem::path& base = {});
 
 }  // namespace modular

@@ -140,21 +140,23 @@ void write_pretrained(const StoredTensors& stored, const ModelConfig& model, con
   }
 }
 
-void export_pretrained(const fs::path& path, const fs::path& folder, const ExportOptions& options) {
+void export_pretrained(const fs::path& path, const fs::path& folder, const ExportOptions& options,
+                       const fs::path& base) {
   const fs::path checkpoint = find_checkpoint(path), source = checkpoint.empty() ? path : checkpoint;
-  const ModelConfig model = read_pretrained_config(source);
+  const ModelConfig model = read_pretrained_config(source, nullptr, base);
   const std::string_view dtype = dtype_name(options.dtype);
   const StoredTensors stored = open_parameters(source, model);
   refuse_existing(folder);
   const fs::path partial = begin_folder(folder);
   write_pretrained(stored, model, partial, options);
   write_file(partial / "config.json", without_embedding_head(format_config(without_adapters(model), dtype)));
-  if (const fs::path tokenizer = tokenizer_of_weights(source); !tokenizer.empty()) copy_tokenizer(tokenizer, partial);
+  if (const fs::path tokenizer = tokenizer_of_weights(source, model.base); !tokenizer.empty())
+    copy_tokenizer(tokenizer, partial);
   publish_folder(folder);
 }
 
-void import_pretrained(const fs::path& folder, const fs::path& checkpoint) {
-  const ModelConfig model = read_pretrained_config(folder);
+void import_pretrained(const fs::path& folder, const fs::path& checkpoint, const fs::path& base) {
+  const ModelConfig model = read_pretrained_config(folder, nullptr, base);
   const StoredTensors stored = open_parameters(folder, model);
   refuse_existing(checkpoint);
   const fs::path partial = begin_folder(checkpoint);
@@ -174,9 +176,10 @@ void import_pretrained(const fs::path& folder, const fs::path& checkpoint) {
   writer.close();
   write_file(partial / "config.json", format_config(model, "float32"));
   write_index(partial, TrainingState(), MeshShape(), /*ranks=*/1);
-  if (has_tokenizer(folder)) {
+  const fs::path tokenizer = has_tokenizer(folder) ? folder : model.base;
+  if (!tokenizer.empty() && has_tokenizer(tokenizer)) {
     fs::create_directory(partial / kTokenizerFolder);
-    copy_tokenizer(folder, partial / kTokenizerFolder);
+    copy_tokenizer(tokenizer, partial / kTokenizerFolder);
   }
   publish_folder(checkpoint);
 }

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,15 +16,17 @@
 
 namespace modular {
 
-/// tensor[offset, offset + shape), stored in `file` as `key`.
+/// tensor[offset, offset + shape), stored in `file` as `key`, or computed.
 struct StoredBox {
   std::shared_ptr<const SafetensorsFile> file;
   std::string key;
   std::vector<int64_t> offset;
   std::vector<int64_t> shape;
   int64_t part = 0, parts = 1;  // which of equal parts of what is stored the box is, along its first dimension
+  std::function<at::Tensor()> computed = {};  // instead of a file's
 
   at::Tensor values() const {
+    if (computed) return computed();
     const at::Tensor stored = file->tensor(key);
     return parts == 1 ? stored : stored.chunk(parts, 0)[static_cast<size_t>(part)];
   }

@@ -11,6 +11,7 @@
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/checkpoint/peft_folder.h"
 #include "runtime/files/open_file.h"
 
 namespace modular {
@@ -64,13 +65,16 @@ void copy_tokenizer(const fs::path& from, const fs::path& to) {
   for (const auto& [name, contents] : tokenizer_files(from)) write_file(to / name, contents);
 }
 
-fs::path tokenizer_of_weights(const fs::path& weights) {
+fs::path tokenizer_of_weights(const fs::path& weights, const fs::path& base) {
   const fs::path found = find_checkpoint(weights), folder = found.empty() ? weights : found;
   std::vector<fs::path> places = {folder, folder / kTokenizerFolder};
   const fs::path of_run = fs::absolute(folder).lexically_normal().parent_path();
   if (!found.empty() && of_run.filename() == "checkpoints") places.push_back(of_run.parent_path() / kTokenizerFolder);
   for (const fs::path& place : places)
     if (has_tokenizer(place)) return place;
+  if (is_peft_folder(folder))
+    if (const fs::path of_base = peft_base(folder, base); !is_peft_folder(of_base))
+      return tokenizer_of_weights(of_base);
   return {};
 }
 

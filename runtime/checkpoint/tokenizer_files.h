@@ -28,8 +28,10 @@ std::filesystem::path sentencepiece_model(const std::filesystem::path& folder);
 void copy_tokenizer(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// The folder with the tokenizer of these weights, a checkpoint, a folder of them or a Hugging Face folder: itself, its
-/// folder "tokenizer", or that of the run which the checkpoint is of. Empty where there is none.
-std::filesystem::path tokenizer_of_weights(const std::filesystem::path& weights);
+/// folder "tokenizer", or that of the run which the checkpoint is of; of a PEFT folder without one that of its base
+/// model, in `base` or where the folder says. Empty where there is none.
+std::filesystem::path tokenizer_of_weights(const std::filesystem::path& weights,
+                                           const std::filesystem::path& base = {});
 
 /// One more than the largest id of tokenizer.json and tokenizer_config.json. 0 where the folder has no tokenizer.json.
 /// Throws std::runtime_error where that is no tokenizer's.

@@ -223,7 +223,10 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   forward->add_flag("--gradients", arguments.gradients, "also write gradients.<parameter>, of the mean loss");
 
   auto* export_command = app.add_subcommand("export", "Write a checkpoint as a Hugging Face folder");
-  export_command->add_option("CHECKPOINT", arguments.source, "a checkpoint, or a folder of checkpoints")->required();
+  export_command
+      ->add_option("CHECKPOINT", arguments.source,
+                   "a checkpoint, a folder of checkpoints, or a PEFT folder, which is merged into its base")
+      ->required();
   export_command->add_option("FOLDER", arguments.target, "Hugging Face folder to write")->required();
   export_command->add_option("--dtype", arguments.dtype, "float32, bfloat16 or float16")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}))
@@ -232,15 +235,18 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   export_command->add_flag("--adapter", arguments.adapter,
                            "of a run with lora.layers: the adapters alone, as PEFT reads them, not merged");
   export_command->add_option("--base", arguments.base_model,
-                             "of --adapter: the name or folder of the model that they are added to");
+                             "of --adapter: the name or folder of the model that they are added to; of a PEFT folder: "
+                             "the folder of its base, in place of the one that it names");
   export_command
       ->add_option("--max-shard-size", arguments.max_shard_bytes, "a larger model becomes several files, e.g. 5GB")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
       ->capture_default_str();
 
   auto* import_command = app.add_subcommand("import", "Write a Hugging Face folder as a checkpoint");
-  import_command->add_option("FOLDER", arguments.source, "Hugging Face folder")->required();
+  import_command->add_option("FOLDER", arguments.source, "Hugging Face folder, or PEFT folder")->required();
   import_command->add_option("CHECKPOINT", arguments.target, "checkpoint to write")->required();
+  import_command->add_option("--base", arguments.base_model,
+                             "of a PEFT folder: the folder of its base, in place of the one that it names");
 
   add_prepare_options(app.add_subcommand("prepare", "Turn texts into data to train on, with a tokenizer"), arguments);
 

@@ -55,7 +55,7 @@ struct Arguments {
   std::filesystem::path source, target;          // export, import
   std::string dtype = "float32";                 // export
   bool adapter = false;                          // export
-  std::string base_model;                        // export --adapter
+  std::string base_model;                        // export --adapter, and of PEFT folders
   uint64_t max_shard_bytes = uint64_t{5} << 30;  // export
   int64_t ranks = 0;                             // plan, bench; 0: those of the launcher's flags, or 2
   bool json = false;                             // entries

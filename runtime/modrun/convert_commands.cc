@@ -2,6 +2,7 @@
 
 #include "runtime/checkpoint/adapters.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/peft_folder.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
@@ -10,10 +11,15 @@
 namespace modular {
 
 void export_checkpoint(const Arguments& arguments) {
-  const auto checkpoint = find_checkpoint(arguments.source);
+  const bool is_peft = is_peft_folder(arguments.source);
+  const auto checkpoint = is_peft ? arguments.source : find_checkpoint(arguments.source);
   if (checkpoint.empty())
     throw ConfigError(
         fmt::format("{}: holds no checkpoint: name one, e.g. runs/demo/checkpoints", arguments.source.string()));
+  if (is_peft && arguments.adapter)
+    throw ConfigError(
+        fmt::format("{} is a PEFT folder already: leave --adapter out to merge its adapters into the base",
+                    arguments.source.string()));
   if (arguments.adapter) {
     if (arguments.dtype != "float32")
       throw ConfigError(
@@ -24,19 +30,23 @@ void export_checkpoint(const Arguments& arguments) {
     print_result("the adapters of {} are now the PEFT folder {}\n", checkpoint.string(), arguments.target.string());
     return;
   }
-  if (!arguments.base_model.empty()) throw ConfigError("--base is of --adapter: leave it out");
+  if (!arguments.base_model.empty() && !is_peft)
+    throw ConfigError("--base is of --adapter, and of PEFT folders: leave it out");
   ExportOptions options;
   if (arguments.dtype == "bfloat16") options.dtype = at::kBFloat16;
   if (arguments.dtype == "float16") options.dtype = at::kHalf;
   options.max_shard_bytes = static_cast<int64_t>(arguments.max_shard_bytes);
-  export_pretrained(checkpoint, arguments.target, options);
+  export_pretrained(checkpoint, arguments.target, options, arguments.base_model);
   print_result("{} is now the Hugging Face folder {}\n", checkpoint.string(), arguments.target.string());
 }
 
 void import_checkpoint(const Arguments& arguments) {
-  import_pretrained(arguments.source, arguments.target);
-  const auto note = model_note(read_pretrained_config(arguments.source), arguments.source);
-  if (!note.empty()) print_result("{}\n", note);
+  if (!arguments.base_model.empty() && !is_peft_folder(arguments.source))
+    throw ConfigError(
+        fmt::format("--base is of a PEFT folder, which {} is not: leave it out", arguments.source.string()));
+  import_pretrained(arguments.source, arguments.target, arguments.base_model);
+  const ModelConfig model = read_pretrained_config(arguments.source, nullptr, arguments.base_model);
+  if (const auto note = model_note(model, arguments.source); !note.empty()) print_result("{}\n", note);
   print_result("{} is now the checkpoint {}\n", arguments.source.string(), arguments.target.string());
 }
 

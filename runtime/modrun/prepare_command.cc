@@ -25,8 +25,9 @@ constexpr double kMega = 1e6;
 /// The tokenizer that is asked for, or the one of the weights.
 std::filesystem::path tokenizer_of(const Arguments& arguments, const RunConfig& config) {
   if (!arguments.prepare.tokenizer.empty()) return arguments.prepare.tokenizer;
-  const auto of_weights =
-      config.model.checkpoint.empty() ? std::filesystem::path() : tokenizer_of_weights(config.model.checkpoint);
+  const auto of_weights = config.model.checkpoint.empty()
+                              ? std::filesystem::path()
+                              : tokenizer_of_weights(config.model.checkpoint, config.network.base);
   if (of_weights.empty()) throw ConfigError("there is no tokenizer: name its folder by --tokenizer");
   return of_weights;
 }
@@ -106,6 +107,10 @@ std::string summary(const Prepared& prepared, const RunConfig& config, const std
     text += fmt::format(" --set model.config.vocab_size={}", config.origins.contains("model.config.vocab_size")
                                                                  ? vocab_size(config.network)
                                                                  : prepared.vocabulary);
+  if (config.model.resize_embeddings) text += " --set model.resize_embeddings=true";
+  if (config.model.pad_vocab_to_multiple_of > 0)
+    text += fmt::format(" --set model.pad_vocab_to_multiple_of={}", config.model.pad_vocab_to_multiple_of);
+  if (!config.model.base.empty()) text += fmt::format(" --set {}", shell_word("model.base=" + config.model.base));
   if (prepared.padding && pads_otherwise(config, *prepared.padding))
     text += fmt::format(" --set model.config.pad_token_id={}", *prepared.padding);
   if (running && prepared.mask && config.network.entry->task == "masked-lm")
@@ -132,6 +137,7 @@ void prepare_data(const Arguments& arguments) {
                          .length = {asked.seq_len, longest_sequence(config.network)},
                          .tokenizer = tokenizer_of(arguments, config),
                          .vocabulary = {},
+                         .adds_rows = !config.model.checkpoint.empty(),
                          .jobs = asked.jobs,
                          .out = asked.out};
   if (const RowLength& length = options.length; length.asked && length.positions && *length.asked > *length.positions)
@@ -147,7 +153,9 @@ void prepare_data(const Arguments& arguments) {
     options.length.usual = settings.longest;
     note = std::move(settings.note);
   }
-  if (!config.model.checkpoint.empty() || config.origins.contains("model.config.vocab_size"))
+  // With model.resize_embeddings the model gets rows for all ids, unless their number is given.
+  const bool is_given = config.origins.contains("model.config.vocab_size") && !config.model.resize_embeddings;
+  if (is_given || (!config.model.checkpoint.empty() && !config.model.resize_embeddings))
     options.vocabulary = vocab_size(config.network);
   take_labels(config, options);
   if (!note.empty()) print_to(stdout, "{}\n", note);

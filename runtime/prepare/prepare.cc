@@ -148,11 +148,11 @@ class ShardWork {
 
 void check_vocabulary(const PrepareOptions& options, const ModelConfig& model, const Tokenizer& tokenizer) {
   if (!options.vocabulary || tokenizer.vocabulary() <= *options.vocabulary) return;
-  throw ConfigError(
-      fmt::format("{} has ids up to {}, and {} reads ids below {}: take the model's own tokenizer, or set "
-                  "model.config.vocab_size to {}",
-                  options.tokenizer.string(), tokenizer.vocabulary() - 1, model.entry->architecture,
-                  *options.vocabulary, tokenizer.vocabulary()));
+  throw ConfigError(fmt::format(
+      "{} has ids up to {}, and {} reads ids below {}: take the model's own tokenizer, or {}",
+      options.tokenizer.string(), tokenizer.vocabulary() - 1, model.entry->architecture, *options.vocabulary,
+      options.adds_rows ? "add rows with --set model.resize_embeddings=true"
+                        : fmt::format("set model.config.vocab_size to {}", tokenizer.vocabulary())));
 }
 
 [[noreturn]] void refuse_empty() { throw DataError("the sources hold no row: name files with at least one text"); }

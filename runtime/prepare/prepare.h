@@ -32,6 +32,7 @@ struct PrepareOptions {
   LabelTable labels;                  // of the model, where its folder is known
   std::string labels_of;              // that folder, where its head has been trained for them
   std::optional<int64_t> num_labels;  // as asked for
+  bool adds_rows = false;             // whether model.resize_embeddings could give the model more ids
   int64_t jobs = 2;                   // threads, each with a process for its tokenizer
   std::filesystem::path out;
 };

@@ -40,17 +40,25 @@ struct FieldRule {
 constexpr double kMostSteps = 0x1p53, kMostSamples = 0x1p24, kMostTokens = 0x1p30, kMostMinutes = 525'600;  // a year
 
 struct ModelSection {
-  std::string entry, checkpoint, tokenizer, readers = "all";
+  std::string entry, checkpoint, base, tokenizer, readers = "all";
+  bool resize_embeddings = false;
+  int64_t pad_vocab_to_multiple_of = 0;
 
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("entry", entry, "the model's class or family: modrun entries lists them");
-    visit("checkpoint", checkpoint, "start from these weights: a checkpoint or a Hugging Face folder");
+    visit("checkpoint", checkpoint, "start from these weights: a checkpoint, a Hugging Face folder or a PEFT folder");
+    visit("base", base,
+          "of a PEFT folder: the folder of its base model; what its adapter_config.json names when empty");
     visit(
         "tokenizer", tokenizer,
         "folder of the tokenizer that the data's ids are of, which is kept with the model: that beside the data, or of "
         "the checkpoint, when empty");
     visit("readers", readers, "which ranks read these weights: all, or the first, which hands them to the others");
+    visit("resize_embeddings", resize_embeddings,
+          "add rows to these weights' token tables and heads, up to the tokenizer's ids or model.config.vocab_size");
+    visit("pad_vocab_to_multiple_of", pad_vocab_to_multiple_of,
+          "resize_embeddings: add rows up to a multiple of this; 0: not", 0, kMostTokens);
   }
 };
 

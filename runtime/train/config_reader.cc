@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cctype>
 #include <iterator>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
+#include "runtime/checkpoint/added_rows.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/config_values.h"
 #include "runtime/checkpoint/json_text.h"
@@ -18,6 +20,7 @@
 #include "runtime/train/config_checks.h"
 #include "runtime/train/config_field.h"
 #include "runtime/train/config_refusal.h"
+#include "runtime/train/resize_embeddings.h"
 #include "runtime/train/set_settings.h"
 #include "runtime/train/toml_text.h"
 #include "runtime/train/toml_values.h"
@@ -200,7 +203,7 @@ const Entry& entry_named(const std::string& name, const std::string& where) {
 }
 
 void choose_model(RunConfig& config, const fs::path& file) {
-  const auto& [entry, checkpoint, tokenizer, readers] = config.model;
+  const auto& [entry, checkpoint, base] = std::tie(config.model.entry, config.model.checkpoint, config.model.base);
   const auto origin = config.origins.find("model.entry");
   const auto where = origin != config.origins.end() ? origin->second : file.empty() ? "--set" : file.string();
   if (!checkpoint.empty()) {
@@ -210,7 +213,11 @@ void choose_model(RunConfig& config, const fs::path& file) {
     // A run that has saved itself no longer needs the weights that it began from.
     if (const auto own = find_checkpoint(config.checkpoints()); !fs::exists(source) && !own.empty()) source = own;
     // The first rank alone would know whether the weights are tied: where only it reads them, config.json says so.
-    config.network = config.first_reads() ? read_config(source, wanted) : read_pretrained_config(source, wanted);
+    config.network =
+        config.first_reads() ? read_config(source, wanted, base) : read_pretrained_config(source, wanted, base);
+    if (const auto set = config.origins.find("model.base");
+        !base.empty() && config.network.base.empty() && set != config.origins.end() && set->second.starts_with("--set"))
+      refuse(set->second, fmt::format("model.base is of a PEFT folder, which {} is not: leave it out", checkpoint));
     if (wanted && wanted->architecture != config.network.entry->architecture)
       refuse(where, fmt::format("model.entry is {} but model.checkpoint holds a {}: leave one of the two out", entry,
                                 config.network.entry->architecture));
@@ -361,6 +368,7 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
     throw ConfigError(fmt::format("model.checkpoint \"{}\" cannot be looked for: {}",
                                   shortened(config.model.checkpoint, 500), error.code().message()));
   }
+  const int64_t stored_rows = vocabulary_rows(config.network);
   const auto of_entry = model_fields(*config.network.config);
   known.insert(known.end(), of_entry.begin(), of_entry.end());
   for (const auto* assignment : of_model) {
@@ -374,12 +382,14 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
     refuse(origin_of_error(error.what(), of_model, config.model.entry), error.what());
   }
   choose_adapters(config);
+  resize_embeddings(config, stored_rows);
   choose_length(config);
   check_together(config);
   check_optimizer_settings(config);
 
   make_absolute("train.dir", config.train.dir);
   if (!config.model.checkpoint.empty()) make_absolute("model.checkpoint", config.model.checkpoint);
+  if (!config.model.base.empty()) make_absolute("model.base", config.model.base);
   if (!config.model.tokenizer.empty()) make_absolute("model.tokenizer", config.model.tokenizer);
   for (auto& path : config.data.paths) make_absolute("data.paths", path);
   for (auto& set : config.data.sets)

@@ -27,6 +27,7 @@
 #include "runtime/train/packing_refusal.h"
 #include "runtime/train/parquet_samples.h"
 #include "runtime/train/partitions.h"
+#include "runtime/train/resize_embeddings.h"
 #include "runtime/train/samples.h"
 #include "runtime/train/sentence_data.h"
 
@@ -213,6 +214,7 @@ MeshShape check_settings(const RunConfig& settings, int64_t world_size) {
     refuse_setting(settings, key, sentence);
   if (settings.train.deterministic) refuse_if(deterministic_refusal());
   refuse_if(ParallelModel::refusal(*settings.network.entry, *settings.network.config, mesh, parallel.pipeline));
+  check_resized(settings);
   check_reading(settings);
   check_targets(settings);
   if (const auto [key, sentence] = packing_refusal(settings); !sentence.empty())

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "runtime/checkpoint/added_rows.h"
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/tokenizer_files.h"
 #include "runtime/tokenizer/tokenizer.h"
-#include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
 
 namespace modular {
@@ -46,13 +46,20 @@ fs::path tokenizer_of_run(const RunConfig& config) {
   if (!config.model.tokenizer.empty()) return named_tokenizer(config);
   if (reads_bytes(config)) return {};
   if (const fs::path of_data = tokenizer_of_data(config); !of_data.empty()) return of_data;
-  return config.model.checkpoint.empty() ? fs::path() : tokenizer_of_weights(config.model.checkpoint);
+  return config.model.checkpoint.empty() ? fs::path()
+                                         : tokenizer_of_weights(config.model.checkpoint, config.network.base);
+}
+
+int64_t vocabulary_of_run(const RunConfig& config) {
+  const fs::path folder = tokenizer_of_run(config);
+  if (folder.empty()) return reads_bytes(config) ? 256 : 0;
+  return vocabulary_of(folder);
 }
 
 fs::path tokenizer_of_trained(const RunConfig& config) {
   const fs::path& weights = config.model.checkpoint;
   if (config.model.tokenizer.empty() && !reads_bytes(config) && !weights.empty())
-    if (const fs::path own = tokenizer_of_weights(weights); !own.empty()) return own;
+    if (const fs::path own = tokenizer_of_weights(weights, config.network.base); !own.empty()) return own;
   return tokenizer_of_run(config);
 }
 
@@ -61,11 +68,14 @@ void check_tokenizer(const RunConfig& config) {
   // Weights may come with a tokenizer that has further ids, for images say; the data's own ids are checked in any case.
   if (folder.empty() || (config.model.tokenizer.empty() && folder != tokenizer_of_data(config))) return;
   const int64_t vocabulary = vocabulary_of(folder);
-  if (vocabulary > vocab_size(config.network))
-    throw ConfigError(
-        fmt::format("the tokenizer in {} has ids up to {}, and model.config.vocab_size is {}: take the model's own "
-                    "tokenizer, or set model.config.vocab_size to {}",
-                    folder.string(), vocabulary - 1, vocab_size(config.network), vocabulary));
+  const int64_t rows = vocabulary_rows(config.network);
+  if (rows == 0 || vocabulary <= rows) return;
+  const std::string key = "model.config." + vocabulary_field(config.network);
+  const bool are_given = config.model.checkpoint.empty() || config.model.resize_embeddings;
+  throw ConfigError(fmt::format(
+      "the tokenizer in {} has ids up to {}, and {} is {}: take the model's own tokenizer, or {}", folder.string(),
+      vocabulary - 1, key, rows,
+      are_given ? fmt::format("set {} to {}", key, vocabulary) : "add rows with model.resize_embeddings = true"));
 }
 
 void keep_tokenizer(const RunConfig& config, bool resumed) {

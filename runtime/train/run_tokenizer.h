@@ -1,6 +1,7 @@
 // Which tokenizer a run's ids are of, and where it is kept.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 
 #include "runtime/train/config.h"
@@ -14,6 +15,9 @@ std::filesystem::path tokenizer_of_run(const RunConfig& config);
 
 /// The same for a model that is trained: the tokenizer of its weights before that of the data.
 std::filesystem::path tokenizer_of_trained(const RunConfig& config);
+
+/// One more than the largest id of tokenizer_of_run, or of bytes; 0 where neither is known.
+int64_t vocabulary_of_run(const RunConfig& config);
 
 /// Throws ConfigError where the tokenizer of model.tokenizer or of the data has ids that the model has not.
 void check_tokenizer(const RunConfig& config);

@@ -1,0 +1,302 @@
+#include "runtime/checkpoint/peft_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "runtime/checkpoint/added_rows.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/peft_names.h"
+#include "runtime/checkpoint/peft_options.h"
+#include "runtime/checkpoint/pretrained.h"
+#include "runtime/files/open_file.h"
+#include "runtime/model/tasks.h"
+#include "runtime/parallel/config_integers.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The tensors of adapter_model.safetensors, by their names without PEFT's prefix.
+class PeftTensors {
+ public:
+  explicit PeftTensors(const fs::path& folder) : path_(folder / kPeftWeights) {
+    if (!is_there(path_))
+      throw ConfigError(
+          fmt::format("{} is not there: save the adapter as safetensors (safe_serialization=True)", path_.string()));
+    const auto file = std::make_shared<const SafetensorsFile>(path_);
+    for (const auto& [name, header] : file->tensors()) {
+      if (!name.starts_with(kPeftPrefix))
+        throw ConfigError(fmt::format("{} holds \"{}\": the names of PEFT's tensors begin with \"{}\"", path_.string(),
+                                      name, kPeftPrefix));
+      const std::string path = name.substr(kPeftPrefix.size());
+      tensors_[path] = {header.shape, {{file, name, std::vector<int64_t>(header.shape.size(), 0), header.shape}}};
+      prefixes_.insert(path.substr(0, path.find('.')));
+    }
+  }
+
+  const fs::path& path() const { return path_; }
+
+  /// The tensor of that name, which may lack the base model's prefix or have one; null where there is none.
+  const StoredTensor* find(const std::string& name) {
+    std::vector<std::string> names = {name};
+    if (const size_t dot = name.find('.'); dot != std::string::npos) names.push_back(name.substr(dot + 1));
+    for (const std::string& prefix : prefixes_) names.push_back(fmt::format("{}.{}", prefix, name));
+    for (const std::string& candidate : names)
+      if (const auto found = tensors_.find(candidate); found != tensors_.end()) {
+        used_.insert(candidate);
+        return &found->second;
+      }
+    return nullptr;
+  }
+
+  void check_all_used(const Entry& entry) const {
+    for (const auto& [name, tensor] : tensors_)
+      if (!used_.contains(name))
+        throw ConfigError(
+            fmt::format("{} holds \"{}{}\" {}, which is neither an adapter of a linear layer of {} nor a "
+                        "parameter of it: merge the adapter into its base with PEFT (merge_and_unload)",
+                        path_.string(), kPeftPrefix, name, shape_text(tensor.shape), entry.architecture));
+  }
+
+ private:
+  fs::path path_;
+  StoredTensors tensors_;
+  std::set<std::string> prefixes_, used_;
+};
+
+/// What a folder holds of a model.
+struct PeftContents {
+  struct Layer {
+    std::string name, module;  // of the model here, and of transformers
+    StoredTensor a, b;
+  };
+  std::vector<Layer> layers;
+  StoredTensors replaced;              // parameters of the base
+  std::vector<std::string> trained;    // paths of modules, which have all of them that modules_to_save names
+  std::vector<std::string> untrained;  // the others of `replaced`
+};
+
+/// The path of the module among `names` that has the parameter; empty where none has it.
+std::string saved_module(const std::string& parameter, const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    for (size_t at = parameter.find(name); at != std::string::npos; at = parameter.find(name, at + 1)) {
+      const size_t end = at + name.size();
+      if ((at == 0 || parameter[at - 1] == '.') && end < parameter.size() && parameter[end] == '.')
+        return parameter.substr(0, end);
+    }
+  return {};
+}
+
+/// A parameter of the base that the folder holds itself; null where it does not.
+const StoredTensor* saved_parameter(PeftTensors& tensors, const Entry& entry, const ModelParameter& parameter) {
+  const StoredTensor* found = nullptr;
+  for (const std::string& name : parameter.names) {
+    const std::string module = peft_module_of(entry, name, parameter.global_shape);
+    const StoredTensor* const saved = tensors.find(module + name.substr(name.rfind('.')));
+    if (saved && found &&
+        (saved->shape != found->shape ||
+         !read_whole(name, *saved, at::kFloat).equal(read_whole(name, *found, at::kFloat))))
+      throw ConfigError(
+          fmt::format("{}: \"{}\" and \"{}\" differ, though the base ties them: merge the adapter into "
+                      "its base with PEFT (merge_and_unload)",
+                      tensors.path().string(), parameter.name, name));
+    if (saved) found = saved;
+  }
+  return found;
+}
+
+PeftContents contents_of(PeftTensors& tensors, const ModelConfig& base, const PeftOptions& options) {
+  PeftContents contents;
+  for (const ModelParameter& parameter : model_parameters(base)) {
+    const std::string module = peft_module_of(*base.entry, parameter.name, parameter.global_shape);
+    if (module.empty()) continue;
+    const std::string last = parameter.name.substr(parameter.name.rfind('.') + 1);
+    if (last == "weight" && parameter.global_shape.size() == 2) {
+      const StoredTensor* const a = tensors.find(module + ".lora_A.weight");
+      const StoredTensor* const b = tensors.find(module + ".lora_B.weight");
+      if (!a != !b)
+        throw ConfigError(
+            fmt::format("{} has only one of the two matrices of {}'s adapter", tensors.path().string(), module));
+      if (a) {
+        if (a->shape.size() != 2)
+          throw ConfigError(
+              fmt::format("{}: A of {} is {}, and no matrix", tensors.path().string(), module, shape_text(a->shape)));
+        contents.layers.push_back({parameter.name.substr(0, parameter.name.rfind('.')), module, *a, *b});
+      }
+    }
+    if (const StoredTensor* const saved = saved_parameter(tensors, *base.entry, parameter))
+      contents.replaced[parameter.name] = *saved;
+    else
+      continue;
+    const std::string trained = saved_module(parameter.name, options.modules_to_save);
+    if (trained.empty()) {
+      contents.untrained.push_back(parameter.name);
+      continue;
+    }
+    if (parameter.names.size() > 1)
+      throw ConfigError(fmt::format(
+          "{}: \"modules_to_save\" names {}, which is also \"{}\", and PEFT changes one of the two alone: merge the "
+          "adapter into its base with PEFT (merge_and_unload)",
+          options.where, trained, parameter.names[1]));
+    if (std::ranges::find(contents.trained, trained) == contents.trained.end()) contents.trained.push_back(trained);
+  }
+  tensors.check_all_used(*base.entry);
+  if (contents.layers.empty())
+    throw ConfigError(
+        fmt::format("{} holds no adapter of a linear layer of {}", tensors.path().string(), base.entry->architecture));
+  return contents;
+}
+
+/// Gives the base as many labels and ids as the folder's own heads and tables are for.
+void fit_rows(ModelConfig& base, PeftTensors& tensors) {
+  const bool has_labels = find_task(base.entry->task)->label_count == "num_labels";
+  const int64_t ids = vocabulary_rows(base);
+  for (const ModelParameter& parameter : model_parameters(base)) {
+    const std::string module = peft_module_of(*base.entry, parameter.name, parameter.global_shape);
+    const StoredTensor* const saved = module.empty() ? nullptr : saved_parameter(tensors, *base.entry, parameter);
+    if (!saved || saved->shape.empty() || saved->shape.size() != parameter.global_shape.size() ||
+        saved->shape[0] == parameter.global_shape[0] || saved->shape[0] < 1)
+      continue;
+    if (parameter.global_shape[0] == ids && saved->shape[0] > ids) {
+      base = with_vocabulary_rows(base, saved->shape[0]);
+      return fit_rows(base, tensors);
+    }
+    if (!has_labels || parameter.global_shape[0] != config_integers(*base.config).at("num_labels")) continue;
+    base.config = base.config->clone();
+    set_config_integer(*base.config, "num_labels", saved->shape[0]);
+    return fit_rows(base, tensors);
+  }
+}
+
+/// The entry of the base's family that adapter_config.json means.
+const Entry& entry_of(const ModelConfig& base, const PeftOptions& options) {
+  if (options.task.empty() || base.entry->task == options.task) return *base.entry;
+  for (const Entry& entry : entries())
+    if (entry.family == base.entry->family && entry.task == options.task) return entry;
+  throw ConfigError(fmt::format("{}: \"task_type\" is \"{}\", and this program has no such model of the family {}",
+                                options.where, peft_task_of(options.task), base.entry->family));
+}
+
+fs::path with_weights(const fs::path& base) {
+  const fs::path checkpoint = find_checkpoint(base);
+  return checkpoint.empty() ? base : checkpoint;
+}
+
+/// Adapts the model, by the names that adapter_config.json has for the layers where these are all of them and no more.
+void adapt_as_stored(ModelConfig& model, const PeftContents& contents, const PeftOptions& options) {
+  LoraOptions lora = options.lora;
+  lora.trained = contents.trained;
+  const auto has_layers = [&] {
+    return std::ranges::equal(model.lora->layers, contents.layers, {}, &AdaptedLayer::name, &PeftContents::Layer::name);
+  };
+  if (!lora.layers.empty()) {
+    ModelConfig by_name = model;
+    try {
+      adapt(by_name, lora);
+      std::swap(model, by_name);
+      if (has_layers()) return;
+      std::swap(model, by_name);
+    } catch (const ConfigError&) {
+      // The names are of PEFT's own kind; those of the layers follow.
+    }
+  }
+  lora.layers.clear();
+  for (const PeftContents::Layer& layer : contents.layers) lora.layers.push_back(layer.name);
+  adapt(model, lora);
+  if (!has_layers())
+    throw ConfigError(fmt::format("{}: \"target_modules\" are other layers than {} has linear ones", options.where,
+                                  model.entry->architecture));
+}
+
+}  // namespace
+
+bool is_peft_folder(const fs::path& folder) {
+  return is_there(folder / kPeftConfig) && !is_there(folder / "checkpoint.json");
+}
+
+fs::path peft_base(const fs::path& folder, const fs::path& given) {
+  if (!given.empty()) return given;
+  const PeftOptions options = read_peft_options(folder);
+  // PEFT takes a relative path from the working directory.
+  for (const fs::path& base : {fs::path(options.base), folder / options.base}) {
+    std::error_code error;
+    if (!options.base.empty() && fs::is_directory(base, error)) return base;
+  }
+  throw ConfigError(fmt::format(
+      "{}: \"base_model_name_or_path\" is \"{}\", which is no folder on this machine: download that model and name its "
+      "folder with --set model.base=FOLDER, or --base FOLDER of `modrun export` and `import`",
+      options.where, options.base));
+}
+
+ModelConfig read_peft_config(const fs::path& folder, const Entry* as, const fs::path& given) {
+  const PeftOptions options = read_peft_options(folder);
+  const fs::path base = with_weights(peft_base(folder, given));
+  if (is_peft_folder(base))
+    throw ConfigError(fmt::format("{}: the base is {}, itself a folder of adapters: merge these with `modrun export`",
+                                  options.where, base.string()));
+  ModelConfig model = read_config(base);
+  if (const Entry* const entry = as ? as : &entry_of(model, options); entry != model.entry)
+    model = read_config(base, entry);
+  if (model.lora)
+    throw ConfigError(fmt::format("{}: the base, {}, has adapters itself: merge these with `modrun export`",
+                                  options.where, base.string()));
+  PeftTensors tensors(folder);
+  fit_rows(model, tensors);
+  PeftOptions fitted = options;
+  const PeftContents contents = contents_of(tensors, model, options);
+  std::vector<std::pair<std::string, int64_t>> ranks;
+  for (const PeftContents::Layer& layer : contents.layers) ranks.emplace_back(layer.module, layer.a.shape[0]);
+  set_rank_and_alpha(fitted, ranks);
+  adapt_as_stored(model, contents, fitted);
+  if (const std::string error = peft_names_error(*model.lora); !error.empty())
+    throw ConfigError(
+        fmt::format("{}: {}: merge the adapter into its base with PEFT (merge_and_unload)", options.where, error));
+  model.base = base;
+  return model;
+}
+
+StoredTensors open_peft(const fs::path& folder, const ModelConfig& model) {
+  PeftTensors tensors(folder);
+  const PeftContents contents = contents_of(tensors, without_adapters(model), read_peft_options(folder));
+  ModelConfig base = without_adapters(model);
+  base.base.clear();
+  if (vocabulary_rows(base) > 0) base = with_vocabulary_rows(base, vocabulary_rows(read_config(model.base)));
+  StoredTensors stored = open_parameters(model.base, base, Head::may_be_new);
+  for (const std::string& name : contents.untrained) {
+    const auto of_base = stored.find(name);
+    const StoredTensor& own = contents.replaced.at(name);
+    if (of_base == stored.end() || of_base->second.shape != own.shape ||
+        !read_whole(name, of_base->second, at::kFloat).equal(read_whole(name, own, at::kFloat)))
+      throw std::runtime_error(fmt::format(
+          "{} holds \"{}\", which is not that of {} and which \"modules_to_save\" of {} does not name: merge "
+          "the adapter into its base with PEFT (merge_and_unload)",
+          tensors.path().string(), name, model.base.string(), kPeftConfig));
+  }
+  for (const auto& [name, tensor] : contents.replaced) stored[name] = tensor;
+  for (const PeftContents::Layer& layer : contents.layers) {
+    const AdaptedLayer names{.name = layer.name};
+    stored[names.a()] = layer.a, stored[names.b()] = layer.b;
+  }
+  for (const ModelParameter& parameter : model_parameters(model)) {
+    const auto found = stored.find(parameter.name);
+    if (found == stored.end())
+      throw std::runtime_error(fmt::format("neither {} nor {} holds \"{}\" of {}", tensors.path().string(),
+                                           model.base.string(), parameter.name, model.entry->architecture));
+    if (found->second.shape != parameter.global_shape)
+      throw std::runtime_error(fmt::format("{}: \"{}\" is {}, and {} has {}", tensors.path().string(), parameter.name,
+                                           shape_text(found->second.shape), model.entry->architecture,
+                                           shape_text(parameter.global_shape)));
+    if (parameter.tensor.is_floating_point()) refuse_integers(parameter.name, found->second);
+  }
+  return stored;
+}
+
+}  // namespace modular

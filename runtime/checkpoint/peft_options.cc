@@ -1,0 +1,176 @@
+#include "runtime/checkpoint/peft_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "runtime/checkpoint/json_text.h"
+#include "runtime/checkpoint/peft_names.h"
+#include "runtime/files/open_file.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// Keys that say how adapters were made or are kept, and nothing of what they compute: which layers there are, and
+/// their ranks, adapter_model.safetensors says. Any other key has to be absent, null, false or empty.
+constexpr std::array kOtherKeys = {
+    "auto_mapping",        "base_model_name_or_path",
+    "corda_config",        "ensure_weight_tying",
+    "eva_config",          "exclude_modules",
+    "fan_in_fan_out",  // of GPT-2's layers, whatever it says
+    "inference_mode",      "layers_pattern",
+    "layers_to_transform", "loftq_config",
+    "lora_alpha",          "lora_dropout",
+    "lora_ga_config",      "megatron_config",
+    "megatron_core",       "modules_to_save",
+    "peft_type",           "peft_version",
+    "qalora_group_size",   "r",
+    "rank_pattern",        "revision",
+    "runtime_config",      "target_modules",
+    "task_type",           "use_rslora",
+    "alpha_pattern",
+};
+
+/// Ways to draw A and B that leave the base as it is.
+constexpr std::array kPlainStarts = {"gaussian", "eva", "orthogonal"};
+
+bool is_neutral(const json& value) { return value.is_null() || value == false || value.empty() || value == "none"; }
+
+class PeftReader {
+ public:
+  PeftReader(const json& object, std::string where) : object_(object), where_(std::move(where)) {}
+
+  [[noreturn]] void reject(const std::string& key, const std::string& what) const {
+    throw ConfigError(fmt::format("{}: \"{}\" is {}: {}", where_, key, shown(value(key)), what));
+  }
+
+  json value(const std::string& key) const { return object_.value(key, json()); }
+
+  double number(const std::string& key, double otherwise, double least, double below) const {
+    const json found = value(key);
+    if (found.is_null()) return otherwise;
+    if (!found.is_number() || !(found.get<double>() >= least && found.get<double>() < below))
+      reject(key, fmt::format("write a number of at least {} and less than {}", least, below));
+    return found.get<double>();
+  }
+
+  std::string text(const std::string& key) const {
+    const json found = value(key);
+    if (!found.is_null() && !found.is_string()) reject(key, "write a string");
+    return found.is_null() ? std::string() : found.get<std::string>();
+  }
+
+  std::vector<std::string> texts(const std::string& key) const {
+    const json found = value(key);
+    if (found.is_null()) return {};
+    if (!found.is_array() || !std::ranges::all_of(found, [](const json& one) { return one.is_string(); }))
+      reject(key, "write a list of names");
+    return found.get<std::vector<std::string>>();
+  }
+
+ private:
+  const json& object_;
+  std::string where_;
+};
+
+/// Whether PEFT means the module by that key of a pattern: its path, or the end of it.
+bool means(const std::string& key, const std::string& module) {
+  if (key.starts_with('^')) return module == key.substr(1);
+  return module == key || module.ends_with("." + key);
+}
+
+void check_keys(const PeftReader& reader, const json& object) {
+  if (reader.value("peft_type") != "LORA") reader.reject("peft_type", "only adapters of the type \"LORA\" can be read");
+  for (const auto& [key, value] : object.items()) {
+    if (std::ranges::find(kOtherKeys, key) != kOtherKeys.end() || is_neutral(value)) continue;
+    if (key == "init_lora_weights") {
+      if (value.is_boolean() || std::ranges::find(kPlainStarts, value) != kPlainStarts.end()) continue;
+      reader.reject(key,
+                    "it changes the base's weights, which cannot be read: convert the adapter with PEFT "
+                    "(path_initial_model_for_weight_conversion)");
+    }
+    reader.reject(key, "adapters with it cannot be read: merge the adapter into its base with PEFT (merge_and_unload)");
+  }
+}
+
+}  // namespace
+
+PeftOptions read_peft_options(const fs::path& folder) {
+  constexpr int64_t kMostBytes = int64_t{16} << 20;
+  const fs::path path = folder / kPeftConfig;
+  std::string text;
+  try {
+    text = read_file(path, kMostBytes);
+  } catch (const std::runtime_error& error) {
+    throw ConfigError(error.what());
+  }
+  const json object = parse_json(text);
+  if (!object.is_object()) throw ConfigError(fmt::format("{} is no JSON object", path.string()));
+  const PeftReader reader(object, path.string());
+  check_keys(reader, object);
+  PeftOptions options;
+  options.where = path.string();
+  options.base = reader.text("base_model_name_or_path");
+  options.modules_to_save = reader.texts("modules_to_save");
+  std::erase(options.modules_to_save, "");
+  options.lora.alpha = reader.number("lora_alpha", 8.0, 1e-300, 1e300);
+  options.lora.dropout = reader.number("lora_dropout", 0.0, 0.0, 1.0);
+  if (reader.value("target_modules").is_array()) options.lora.layers = reader.texts("target_modules");
+  if (reader.value("target_modules") == "all-linear") options.lora.layers = {"all-linear"};
+  std::erase(options.lora.layers, "");
+  const json by_root = reader.value("use_rslora");
+  if (!by_root.is_null() && !by_root.is_boolean()) reader.reject("use_rslora", "write true or false");
+  options.by_root = by_root == true;
+  if (const std::string task = reader.text("task_type"); !task.empty()) {
+    options.task = task_of_peft(task);
+    if (options.task.empty()) reader.reject("task_type", "this program has no models for it");
+  }
+  const json alphas = reader.value("alpha_pattern");
+  if (!alphas.is_null() && !alphas.is_object()) reader.reject("alpha_pattern", "write an object of numbers by layer");
+  for (const auto& [key, value] : alphas.items()) {
+    if (!value.is_number()) reader.reject("alpha_pattern", "write an object of numbers by layer");
+    const bool is_path = std::ranges::all_of(key.starts_with('^') ? key.substr(1) : key, [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
+    });
+    if (!is_path)
+      reader.reject("alpha_pattern", fmt::format("\"{}\" is a regular expression: write the paths of layers", key));
+    options.alphas[key] = value.get<double>();
+  }
+  return options;
+}
+
+void set_rank_and_alpha(PeftOptions& options, const std::vector<std::pair<std::string, int64_t>>& ranks) {
+  std::optional<double> scaling;
+  options.lora.rank = ranks.at(0).second;
+  for (const auto& [module, rank] : ranks) {
+    if (rank != options.lora.rank || rank < 1)
+      throw ConfigError(fmt::format(
+          "{}: \"rank_pattern\" gives {} the rank {} and {} the rank {}: one rank for all layers can be read",
+          options.where, ranks[0].first, options.lora.rank, module, rank));
+    std::optional<double> own;
+    for (const auto& [key, value] : options.alphas) {
+      if (!means(key, module)) continue;
+      if (own.value_or(value) != value)
+        throw ConfigError(fmt::format("{}: \"alpha_pattern\" has several values for {}", options.where, module));
+      own = value;
+    }
+    const double alpha = own.value_or(options.lora.alpha);
+    if (scaling && *scaling != alpha)
+      throw ConfigError(
+          fmt::format("{}: \"alpha_pattern\" gives {} the alpha {} and {} {}: one alpha for all layers can be read",
+                      options.where, ranks[0].first, *scaling, module, alpha));
+    scaling = alpha;
+  }
+  const double rank = static_cast<double>(options.lora.rank);
+  options.lora.alpha = options.by_root ? *scaling * std::sqrt(rank) : *scaling;
+}
+
+}  // namespace modular

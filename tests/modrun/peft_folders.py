@@ -1,0 +1,90 @@
+"""Has PEFT write small models and their adapters, and compares what modrun made of them.
+
+usage: peft_folders.py write OUT | peft_folders.py check OUT CASE…
+
+`write` makes OUT/CASE for each of CASES: base, adapter, examples/a.safetensors, and expected.safetensors with the logits, and with the logits after two steps of SGD. `check` compares OUT/CASE/merged (a
+folder for transformers), OUT/CASE/outputs.safetensors (logits) and OUT/CASE/trained (a PEFT folder, after these steps; not of all cases).
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+import transformers
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import load_file, save_file
+
+RATE = 0.2
+ROWS, LENGTH, VOCABULARY = 6, 10, 256
+LLAMA = transformers.LlamaConfig(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, pad_token_id=0)
+BERT = transformers.BertConfig(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, hidden_dropout_prob=0, attention_probs_dropout_prob=0)
+ROBERTA = transformers.RobertaConfig(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=32, hidden_dropout_prob=0, attention_probs_dropout_prob=0)
+GPT2 = transformers.GPT2Config(vocab_size=VOCABULARY, n_positions=32, n_embd=32, n_layer=2, n_head=4, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
+T5 = transformers.T5Config(vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, dropout_rate=0, decoder_start_token_id=0)
+
+# The class of the base, its config, the class that PEFT wraps, the arguments of LoraConfig, and labels.
+CASES = {
+    "llama": ("LlamaForCausalLM", LLAMA, "LlamaForCausalLM", dict(task_type="CAUSAL_LM", r=4, lora_alpha=6, use_rslora=True, target_modules=["q_proj", "v_proj"]), None),
+    "layers": ("LlamaForCausalLM", LLAMA, "LlamaForCausalLM", dict(r=3, lora_alpha=5, target_modules=["up_proj", "down_proj"], layers_to_transform=[1], alpha_pattern={"mlp.up_proj": 7, "down_proj": 7}), None),
+    "pattern": ("LlamaForCausalLM", LLAMA, "LlamaForSequenceClassification", dict(task_type="SEQ_CLS", target_modules=r".*\.self_attn\.[qk]_proj", r=2), 3),
+    "bert": ("BertForSequenceClassification", BERT, "BertForSequenceClassification", dict(task_type="SEQ_CLS", r=4, target_modules=["query", "value"]), 3),
+    "roberta": ("RobertaForMaskedLM", ROBERTA, "RobertaForTokenClassification", dict(task_type="TOKEN_CLS", r=4, lora_alpha=3, target_modules=["query", "dense"]), 5),
+    "gpt2": ("GPT2LMHeadModel", GPT2, "GPT2LMHeadModel", dict(task_type="CAUSAL_LM", r=4, target_modules="all-linear"), None),
+    "t5": ("T5ForConditionalGeneration", T5, "T5ForConditionalGeneration", dict(task_type="SEQ_2_SEQ_LM", r=4, target_modules=["q", "v", "wo"]), None),
+}
+
+
+def load_base(case):
+    name, labels = CASES[case][2], CASES[case][4]
+    return getattr(transformers, name).from_pretrained(OUT / case / "base", **(dict(num_labels=labels) if labels else {}))
+
+
+def write(case):
+    base_class, config, wrapped_class, options, labels = CASES[case]
+    torch.manual_seed(len(case))
+    getattr(transformers, base_class)(config).save_pretrained(OUT / case / "base")
+    model = get_peft_model(load_base(case), LoraConfig(init_lora_weights=False, **options)).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_" in name:
+                parameter.mul_(0.3)
+    model.save_pretrained(OUT / case / "adapter")
+    ids = torch.randint(3, VOCABULARY, (ROWS, LENGTH))
+    by_row = wrapped_class.endswith("SequenceClassification")
+    batch = {"input_ids": ids, "labels": ids.clone() if not labels else torch.randint(labels, (ROWS,) if by_row else (ROWS, LENGTH))}
+    (OUT / case / "examples").mkdir()
+    save_file(batch, OUT / case / "examples/a.safetensors")
+    expected = {"logits": model(**batch).logits.detach()}
+    optimizer = torch.optim.SGD([parameter for parameter in model.parameters() if parameter.requires_grad], lr=RATE)
+    for _ in range(2):
+        model(**batch).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    expected["later"] = model(**batch).logits.detach()
+    save_file(expected, OUT / case / "expected.safetensors")
+
+
+def check(case):
+    batch, expected = load_file(OUT / case / "examples/a.safetensors"), load_file(OUT / case / "expected.safetensors")
+
+    def differ(found, key, what):
+        difference = (found - expected[key]).abs().max().item() / max(1.0, expected[key].abs().max().item())
+        if found.shape != expected[key].shape or not difference <= 1e-5:
+            sys.exit(f"{case}: {what} differs by {difference}")
+
+    if torch.allclose(expected["logits"], expected["later"], atol=1e-3) or torch.allclose(expected["logits"], load_base(case)(**batch).logits, atol=1e-3):
+        sys.exit(f"{case}: nothing is compared")
+    with torch.no_grad():
+        differ(load_file(OUT / case / "outputs.safetensors")["logits"], "logits", "modrun forward")
+        differ(getattr(transformers, CASES[case][2]).from_pretrained(OUT / case / "merged")(**batch).logits, "logits", "the merged model")
+        if (OUT / case / "trained").exists():
+            differ(PeftModel.from_pretrained(load_base(case), OUT / case / "trained").eval()(**batch).logits, "later", "the trained adapter")
+
+
+OUT = Path(sys.argv[2])
+if sys.argv[1] == "write":
+    for case in CASES:
+        write(case)
+else:
+    for case in sys.argv[3:]:
+        check(case)

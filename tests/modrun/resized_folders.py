@@ -1,0 +1,116 @@
+"""Writes small models whose tokenizers have more ids than their tables have rows, and checks them after modrun has added rows.
+
+usage: resized_folders.py write OUT | resized_folders.py check OUT CASE…
+
+OUT/CASE is the folder of each case, OUT/CASE-data its examples, OUT/CASE-grown what modrun exported. The new rows are compared with the distribution that the old rows give: transformers' resize_token_embeddings
+says whether it is the mean alone, and rows that are drawn lie at the distances from the mean that the chi-squared distribution allows.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+IDS = 157  # of every tokenizer
+CASES = {
+    "llama": ("LlamaForCausalLM", transformers.LlamaConfig(vocab_size=150, hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4, tie_word_embeddings=False), 157),
+    "few": ("LlamaForCausalLM", transformers.LlamaConfig(vocab_size=30, hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4, tie_word_embeddings=True), 160),
+    "gpt2": ("GPT2LMHeadModel", transformers.GPT2Config(vocab_size=150, n_positions=32, n_embd=32, n_layer=1, n_head=4, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0), 160),
+    "bert": ("BertForMaskedLM", transformers.BertConfig(vocab_size=150, hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4, hidden_dropout_prob=0, attention_probs_dropout_prob=0), 157),
+    "roberta": ("RobertaForMaskedLM", transformers.RobertaConfig(vocab_size=150, hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4, max_position_embeddings=32), 157),
+    "t5": ("T5ForConditionalGeneration", transformers.T5Config(vocab_size=150, d_model=32, d_kv=8, d_ff=48, num_layers=1, num_heads=4, dropout_rate=0, decoder_start_token_id=0, tie_word_embeddings=False), 157),
+    "clip": ("CLIPModel", transformers.CLIPConfig(text_config=dict(vocab_size=150, hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4, max_position_embeddings=16, eos_token_id=2), vision_config=dict(hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4, image_size=16, patch_size=8), projection_dim=16), 157),
+}
+
+
+def write(case):
+    name, config, _ = CASES[case]
+    torch.manual_seed(3)
+    model = getattr(transformers, name)(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.05 + 0.01)
+        if case == "roberta":
+            model.get_input_embeddings().weight[:, 5] = 0.3  # a singular covariance
+    model.save_pretrained(OUT / case)
+    tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, **{f"w{i}": i for i in range(1, IDS)}}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.save(str(OUT / case / "tokenizer.json"))
+    ids = torch.randint(3, IDS, (6, 8))
+    ids[:, -1] = 2
+    batch = {"input_ids": ids}
+    if case == "clip":
+        batch |= {"pixel_values": torch.randn(6, 3, 16, 16), "labels": torch.arange(6)}
+    else:
+        batch["labels"] = ids.clone()
+    (OUT / f"{case}-data").mkdir()
+    save_file(batch, OUT / f"{case}-data/a.safetensors")
+
+
+def rows_of(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def is_drawn(before):
+    """Whether transformers draws further rows of this table, rather than taking the mean."""
+    old, new = torch.nn.Embedding.from_pretrained(before), torch.nn.Embedding(before.shape[0] + 4, before.shape[1])
+    transformers.PreTrainedModel._init_added_embeddings_weights_with_mean(None, old, new, before.shape[0], 4)
+    return not torch.equal(new.weight[-1], new.weight[-2])
+
+
+def check(case):
+    name, config, rows = CASES[case]
+    old, new = rows_of(OUT / case), rows_of(OUT / f"{case}-grown")
+    said = json.loads((OUT / f"{case}-grown/config.json").read_text())
+    if said.get("text_config", said)["vocab_size"] != rows:
+        sys.exit(f"{case}: config.json has another number of ids than {rows}")
+    model = getattr(transformers, name).from_pretrained(OUT / f"{case}-grown").eval()
+    if model.get_input_embeddings().weight.shape[0] != rows:
+        sys.exit(f"{case}: transformers reads another table")
+    grown = 0
+    for key, before in old.items():
+        after = new[key] if key in new else None
+        if after is None:
+            continue  # tied, and left out
+        if not torch.equal(after[: len(before)] if before.dim() else after, before):
+            sys.exit(f"{case}: {key} has changed")
+        if after.shape == before.shape:
+            continue
+        grown += 1
+        added, table = after[len(before) :].double(), before.double()
+        mean = table.mean(0)
+        if len(after) != rows or not torch.allclose(added, mean.expand_as(added), atol=2e-5):
+            sys.exit(f"{case}: {key} has rows far from the mean")
+        if before.dim() == 1:
+            continue
+        if not is_drawn(before):
+            if not torch.allclose(added, mean.expand_as(added), atol=1e-8):
+                sys.exit(f"{case}: {key} has other rows than the mean")
+            continue
+        covariance = 1e-9 * (table - mean).T @ (table - mean) / len(table)
+        distances = ((added - mean) @ torch.linalg.inv(covariance) * (added - mean)).sum(1)  # chi-squared
+        freedom = before.shape[1]
+        if not (distances > 0.25 * freedom).all() or not (distances < 3 * freedom).all():
+            sys.exit(f"{case}: {key} has rows at the squared distances {distances.tolist()} where {freedom} are expected")
+    if grown != {"llama": 2, "t5": 2, "bert": 2, "roberta": 2}.get(case, 1):
+        sys.exit(f"{case}: {grown} tensors have grown")
+    batch = load_file(OUT / f"{case}-data/a.safetensors")
+    if case != "clip":
+        with torch.no_grad():
+            expected = model(**batch).logits
+        found = load_file(OUT / f"{case}-outputs.safetensors")["logits"]
+        if found.shape != expected.shape or not torch.allclose(found, expected, atol=1e-5):
+            sys.exit(f"{case}: other logits")
+
+
+OUT = Path(sys.argv[2])
+if sys.argv[1] == "write":
+    for case in CASES:
+        write(case)
+else:
+    for case in sys.argv[3:]:
+        check(case)
