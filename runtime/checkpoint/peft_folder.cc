@@ -195,7 +195,8 @@ void adapt_as_stored(ModelConfig& model, const PeftContents& contents, const Pef
   LoraOptions lora = options.lora;
   lora.trained = contents.trained;
   const auto has_layers = [&] {
-    return std::ranges::equal(model.lora->layers, contents.layers, {}, &AdaptedLayer::name, &PeftContents::Layer::name);
+    return std::ranges::is_permutation(model.lora->layers, contents.layers, {}, &AdaptedLayer::name,
+                                       &PeftContents::Layer::name);
   };
   if (!lora.layers.empty()) {
     ModelConfig by_name = model;
