@@ -86,8 +86,8 @@ ResolvedSettings resolved_settings(int64_t ranks, RunConfig config, const std::v
   const bool all_read_weights = reads_weights && !config.first_reads();
   const bool has_schedule = is_schedule_file(config.parallel.schedule), has_library = config.has_backend_library();
   // A machine may have these under another path.
-  for (std::string* path : {&config.train.dir, &config.model.checkpoint, &config.model.tokenizer, &config.sample.python,
-                            &config.metrics.python})
+  for (std::string* path : {&config.train.dir, &config.model.checkpoint, &config.model.base, &config.model.tokenizer,
+                            &config.sample.python, &config.metrics.python})
     path->clear();
   config.data.paths.clear();
   for (SetSettings& set : config.data.sets) set.paths.clear();

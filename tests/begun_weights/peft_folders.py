@@ -1,9 +1,9 @@
 """Has PEFT write small models and their adapters, and compares what modrun made of them.
 
-usage: peft_folders.py write OUT | peft_folders.py check OUT CASE…
+usage: peft_folders.py WRITTEN OUT CASE…
 
-`write` makes OUT/CASE for each of CASES: base, adapter, examples/a.safetensors, and expected.safetensors with the logits, and with the logits after two steps of SGD. `check` compares OUT/CASE/merged (a
-folder for transformers), OUT/CASE/outputs.safetensors (logits) and OUT/CASE/trained (a PEFT folder, after these steps; not of all cases).
+WRITTEN/CASE has base, adapter, examples/a.safetensors, and expected.safetensors with the logits, and with those after two steps of SGD. OUT/CASE has what modrun made: merged (a folder for transformers),
+outputs.safetensors (logits) and of some cases trained (a PEFT folder, after these steps).
 """
 
 import sys
@@ -34,26 +34,26 @@ CASES = {
 }
 
 
-def load_base(case):
+def load_base(folder, case):
     name, labels = CASES[case][2], CASES[case][4]
-    return getattr(transformers, name).from_pretrained(OUT / case / "base", **(dict(num_labels=labels) if labels else {}))
+    return getattr(transformers, name).from_pretrained(folder / "base", **(dict(num_labels=labels, ignore_mismatched_sizes=True) if labels else {}))
 
 
-def write(case):
+def write(folder, case):
     base_class, config, wrapped_class, options, labels = CASES[case]
     torch.manual_seed(len(case))
-    getattr(transformers, base_class)(config).save_pretrained(OUT / case / "base")
-    model = get_peft_model(load_base(case), LoraConfig(init_lora_weights=False, **options)).eval()
+    getattr(transformers, base_class)(config).save_pretrained(folder / "base")
+    model = get_peft_model(load_base(folder, case), LoraConfig(init_lora_weights=False, **options)).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "lora_" in name:
                 parameter.mul_(0.3)
-    model.save_pretrained(OUT / case / "adapter")
+    model.save_pretrained(folder / "adapter")
     ids = torch.randint(3, VOCABULARY, (ROWS, LENGTH))
     by_row = wrapped_class.endswith("SequenceClassification")
     batch = {"input_ids": ids, "labels": ids.clone() if not labels else torch.randint(labels, (ROWS,) if by_row else (ROWS, LENGTH))}
-    (OUT / case / "examples").mkdir()
-    save_file(batch, OUT / case / "examples/a.safetensors")
+    (folder / "examples").mkdir()
+    save_file(batch, folder / "examples/a.safetensors")
     expected = {"logits": model(**batch).logits.detach()}
     optimizer = torch.optim.SGD([parameter for parameter in model.parameters() if parameter.requires_grad], lr=RATE)
     for _ in range(2):
@@ -61,30 +61,32 @@ def write(case):
         optimizer.step()
         optimizer.zero_grad()
     expected["later"] = model(**batch).logits.detach()
-    save_file(expected, OUT / case / "expected.safetensors")
+    save_file(expected, folder / "expected.safetensors")
 
 
-def check(case):
-    batch, expected = load_file(OUT / case / "examples/a.safetensors"), load_file(OUT / case / "expected.safetensors")
+def check(folder, made, case):
+    batch, expected = load_file(folder / "examples/a.safetensors"), load_file(folder / "expected.safetensors")
 
     def differ(found, key, what):
         difference = (found - expected[key]).abs().max().item() / max(1.0, expected[key].abs().max().item())
         if found.shape != expected[key].shape or not difference <= 1e-5:
             sys.exit(f"{case}: {what} differs by {difference}")
 
-    if torch.allclose(expected["logits"], expected["later"], atol=1e-3) or torch.allclose(expected["logits"], load_base(case)(**batch).logits, atol=1e-3):
+    if torch.allclose(expected["logits"], expected["later"], atol=1e-3) or torch.allclose(expected["logits"], load_base(folder, case)(**batch).logits, atol=1e-3):
         sys.exit(f"{case}: nothing is compared")
     with torch.no_grad():
-        differ(load_file(OUT / case / "outputs.safetensors")["logits"], "logits", "modrun forward")
-        differ(getattr(transformers, CASES[case][2]).from_pretrained(OUT / case / "merged")(**batch).logits, "logits", "the merged model")
-        if (OUT / case / "trained").exists():
-            differ(PeftModel.from_pretrained(load_base(case), OUT / case / "trained").eval()(**batch).logits, "later", "the trained adapter")
+        differ(load_file(made / "outputs.safetensors")["logits"], "logits", "modrun forward")
+        differ(getattr(transformers, CASES[case][2]).from_pretrained(made / "merged")(**batch).logits, "logits", "the merged model")
+        if (made / "trained").exists():
+            differ(PeftModel.from_pretrained(load_base(folder, case), made / "trained").eval()(**batch).logits, "later", "the trained adapter")
 
 
-OUT = Path(sys.argv[2])
-if sys.argv[1] == "write":
+
+def write_all(out):
     for case in CASES:
-        write(case)
-else:
-    for case in sys.argv[3:]:
-        check(case)
+        write(out / case, case)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[3:]:
+        check(Path(sys.argv[1]) / name, Path(sys.argv[2]) / name, name)

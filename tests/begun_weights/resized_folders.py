@@ -1,8 +1,8 @@
 """Writes small models whose tokenizers have more ids than their tables have rows, and checks them after modrun has added rows.
 
-usage: resized_folders.py write OUT | resized_folders.py check OUT CASE…
+usage: resized_folders.py WRITTEN OUT CASE…
 
-OUT/CASE is the folder of each case, OUT/CASE-data its examples, OUT/CASE-grown what modrun exported. The new rows are compared with the distribution that the old rows give: transformers' resize_token_embeddings
+WRITTEN/CASE is the folder of each case, WRITTEN/CASE-data its examples, OUT/CASE-grown what modrun exported. The new rows are compared with the distribution that the old rows give: transformers' resize_token_embeddings
 says whether it is the mean alone, and rows that are drawn lie at the distances from the mean that the chi-squared distribution allows.
 """
 
@@ -27,7 +27,7 @@ CASES = {
 }
 
 
-def write(case):
+def write(out, case):
     name, config, _ = CASES[case]
     torch.manual_seed(3)
     model = getattr(transformers, name)(config)
@@ -36,10 +36,10 @@ def write(case):
             parameter.add_(torch.randn_like(parameter) * 0.05 + 0.01)
         if case == "roberta":
             model.get_input_embeddings().weight[:, 5] = 0.3  # a singular covariance
-    model.save_pretrained(OUT / case)
+    model.save_pretrained(out / case)
     tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, **{f"w{i}": i for i in range(1, IDS)}}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.save(str(OUT / case / "tokenizer.json"))
+    tokenizer.save(str(out / case / "tokenizer.json"))
     ids = torch.randint(3, IDS, (6, 8))
     ids[:, -1] = 2
     batch = {"input_ids": ids}
@@ -47,8 +47,8 @@ def write(case):
         batch |= {"pixel_values": torch.randn(6, 3, 16, 16), "labels": torch.arange(6)}
     else:
         batch["labels"] = ids.clone()
-    (OUT / f"{case}-data").mkdir()
-    save_file(batch, OUT / f"{case}-data/a.safetensors")
+    (out / f"{case}-data").mkdir()
+    save_file(batch, out / f"{case}-data/a.safetensors")
 
 
 def rows_of(folder):
@@ -62,13 +62,13 @@ def is_drawn(before):
     return not torch.equal(new.weight[-1], new.weight[-2])
 
 
-def check(case):
+def check(written, out, case):
     name, config, rows = CASES[case]
-    old, new = rows_of(OUT / case), rows_of(OUT / f"{case}-grown")
-    said = json.loads((OUT / f"{case}-grown/config.json").read_text())
+    old, new = rows_of(written / case), rows_of(out / f"{case}-grown")
+    said = json.loads((out / f"{case}-grown/config.json").read_text())
     if said.get("text_config", said)["vocab_size"] != rows:
         sys.exit(f"{case}: config.json has another number of ids than {rows}")
-    model = getattr(transformers, name).from_pretrained(OUT / f"{case}-grown").eval()
+    model = getattr(transformers, name).from_pretrained(out / f"{case}-grown").eval()
     if model.get_input_embeddings().weight.shape[0] != rows:
         sys.exit(f"{case}: transformers reads another table")
     grown = 0
@@ -98,19 +98,21 @@ def check(case):
             sys.exit(f"{case}: {key} has rows at the squared distances {distances.tolist()} where {freedom} are expected")
     if grown != {"llama": 2, "t5": 2, "bert": 2, "roberta": 2}.get(case, 1):
         sys.exit(f"{case}: {grown} tensors have grown")
-    batch = load_file(OUT / f"{case}-data/a.safetensors")
+    batch = load_file(written / f"{case}-data/a.safetensors")
     if case != "clip":
         with torch.no_grad():
             expected = model(**batch).logits
-        found = load_file(OUT / f"{case}-outputs.safetensors")["logits"]
+        found = load_file(out / f"{case}-outputs.safetensors")["logits"]
         if found.shape != expected.shape or not torch.allclose(found, expected, atol=1e-5):
             sys.exit(f"{case}: other logits")
 
 
-OUT = Path(sys.argv[2])
-if sys.argv[1] == "write":
+
+def write_all(out):
     for case in CASES:
-        write(case)
-else:
-    for case in sys.argv[3:]:
-        check(case)
+        write(out, case)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[3:]:
+        check(Path(sys.argv[1]), Path(sys.argv[2]), name)

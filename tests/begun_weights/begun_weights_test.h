@@ -1,0 +1,58 @@
+// Runs modrun with the folders that generate.py has written, into a folder of each test's own.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/modrun/modrun_process.h"
+
+namespace modular {
+
+class BegunWeights : public testing::Test {
+ protected:
+  using Words = std::vector<std::string>;
+
+  /// `kind`: the folder of generate.py, and `checker` the script that compares what is in out_ with it.
+  BegunWeights(const char* kind, std::string checker)
+      : written_(std::filesystem::path(BEGUN_WEIGHTS) / kind), checker_(std::move(checker)) {}
+
+  std::filesystem::path written(const std::string& name) const { return written_ / name; }
+  std::filesystem::path out(const std::string& name) const { return out_.path() / name; }
+
+  static std::string text_of(const std::filesystem::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    EXPECT_TRUE(in) << path;
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  static Words settings(const Words& values) {
+    Words words;
+    for (const std::string& value : values) words.insert(words.end(), {"--set", value});
+    return words;
+  }
+
+  static void expect_done(const Words& arguments) {
+    const Finished done = modrun(arguments);
+    EXPECT_EQ(done.status, 0) << done.output;
+  }
+
+  void check(const Words& cases) const {
+    std::string command = PARITY_PYTHON " " + checker_ + " '" + written_.string() + "' '" + out_.path().string() + "'";
+    for (const std::string& name : cases) command += " " + name;
+    const std::filesystem::path log = out("python.log");
+    EXPECT_EQ(std::system((command + " > " + log.string() + " 2>&1").c_str()), 0) << text_of(log);
+  }
+
+  TemporaryFolder out_;
+
+ private:
+  std::filesystem::path written_;
+  std::string checker_;
+};
+
+}  // namespace modular

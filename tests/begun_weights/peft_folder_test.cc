@@ -1,0 +1,131 @@
+// Folders of PEFT as weights: computed with, merged, imported, trained and written back as PEFT computes and trains
+// them, and what cannot be read said by its key.
+#include <gmock/gmock.h>
+
+#include "runtime/checkpoint/safetensors.h"
+#include "tests/begun_weights/begun_weights_test.h"
+
+namespace modular {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class PeftFolder : public BegunWeights {
+ protected:
+  PeftFolder() : BegunWeights("peft", PEFT_FOLDERS) {}
+
+  fs::path adapter_of(const std::string& name) const { return written(name) / "adapter"; }
+  std::string examples_of(const std::string& name) const { return written(name) / "examples/a.safetensors"; }
+
+  /// Two steps of gradient descent on all examples of the case, from its adapter or what `weights` says.
+  Words training(const std::string& name, const Words& more = {}) const {
+    return with({"train"}, settings(with({"train.dir=" + (out(name) / "run").string(),
+                                          "model.checkpoint=" + adapter_of(name).string(), "data.format=examples",
+                                          "data.paths=['" + (written(name) / "examples").string() + "']",
+                                          "eval.samples=0", "train.batch_size=6", "train.steps=2", "optim.name=sgd",
+                                          "optim.momentum=0", "optim.lr=0.2", "optim.schedule=constant",
+                                          "optim.warmup_steps=0", "optim.weight_decay=0", "optim.max_grad_norm=0"},
+                                         more)));
+  }
+
+  /// What modrun says of the adapter "llama" with another value in adapter_config.json.
+  std::string message_with(const std::string& key, const nlohmann::json& value) const {
+    const fs::path changed = out("changed");
+    fs::remove_all(changed);
+    fs::copy(adapter_of("llama"), changed);
+    auto config = nlohmann::json::parse(text_of(changed / "adapter_config.json"));
+    config[key] = value;
+    std::ofstream(changed / "adapter_config.json") << config;
+    const Finished run = modrun({"import", changed.string(), out("imported").string()});
+    EXPECT_NE(run.status, 0) << key;
+    EXPECT_FALSE(fs::exists(out("imported"))) << key;
+    return run.output;
+  }
+};
+
+TEST_F(PeftFolder, IsComputedMergedAndTrainedAsInPeft) {
+  const std::map<std::string, Words> meshes = {
+      {"llama", {"parallel.tp=2"}}, {"bert", {}}, {"gpt2", {"parallel.dp_shard=2"}}, {"t5", {}}};
+  Words names;
+  for (const char* name : {"llama", "layers", "pattern", "bert", "roberta", "gpt2", "t5"}) {
+    names.emplace_back(name);
+    fs::create_directory(out(name));
+    expect_done({"forward", "--checkpoint", adapter_of(name).string(), "--inputs", examples_of(name), "--outputs",
+                 (out(name) / "outputs.safetensors").string()});
+    expect_done({"export", adapter_of(name).string(), (out(name) / "merged").string()});
+    if (!meshes.contains(name)) continue;
+    const Words& mesh = meshes.at(name);
+    expect_done(with(mesh.empty() ? Words{} : Words{"--nproc-per-node", "2"}, training(name, mesh)));
+    expect_done({"export", (out(name) / "run/checkpoints").string(), (out(name) / "trained").string(), "--adapter",
+                 "--base", (written(name) / "base").string()});
+  }
+  check(names);
+}
+
+TEST_F(PeftFolder, GoesOnWithoutTheFolderAndIsWrittenBackAsItWas) {
+  const fs::path adapter = out("adapter");
+  fs::copy(adapter_of("pattern"), adapter);
+  expect_done({"import", adapter.string(), out("imported").string()});
+  expect_done({"export", out("imported").string(), out("from-import").string()});
+  expect_done({"export", adapter.string(), out("merged").string()});
+  for (const char* file : {"model.safetensors", "config.json"})
+    EXPECT_EQ(text_of(out("from-import") / file), text_of(out("merged") / file)) << file;
+  expect_done({"export", out("imported").string(), out("back").string(), "--adapter", "--base", "base"});
+  const SafetensorsFile before(adapter / "adapter_model.safetensors"), after(out("back") / "adapter_model.safetensors");
+  EXPECT_EQ(before.tensors().size(), after.tensors().size());
+  for (const auto& [name, header] : before.tensors())
+    EXPECT_TRUE(before.tensor(name).equal(after.tensor(name))) << name;
+  expect_done(training("pattern", {"train.steps=1", "model.checkpoint=" + adapter.string()}));
+  fs::remove_all(adapter);
+  expect_done({"train", (out("pattern") / "run").string(), "--resume", "--set", "train.steps=2"});
+  expect_done({"predict", "--checkpoint", adapter_of("pattern").string(), "--inputs", examples_of("pattern"),
+               "--outputs", out("predicted.safetensors").string()});
+  expect_done({"sample", "--checkpoint", adapter_of("gpt2").string(), "--prompt", "a", "--set", "sample.tokens=4",
+               "--set", "train.seq_len=16"});
+}
+
+TEST_F(PeftFolder, FindsItsBaseWhereTheUserSays) {
+  const fs::path lost = out("lost"), outputs = out("outputs.safetensors"), base = written("layers") / "base";
+  fs::copy(adapter_of("layers"), lost);
+  auto config = nlohmann::json::parse(text_of(lost / "adapter_config.json"));
+  config["base_model_name_or_path"] = "someone/llama";
+  std::ofstream(lost / "adapter_config.json") << config;
+  const Words forward = {"forward",   "--checkpoint",  lost.string(), "--inputs", examples_of("layers"),
+                         "--outputs", outputs.string()};
+  const Finished run = modrun(forward);
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.output, HasSubstr("\"base_model_name_or_path\" is \"someone/llama\", which is no folder on this "
+                                    "machine: download that model and name its folder with --set model.base=FOLDER"));
+  expect_done(with(forward, {"--set", "model.base=" + base.string()}));
+  const SafetensorsFile expected(written("layers") / "expected.safetensors"), found(outputs);
+  EXPECT_TRUE(at::allclose(found.tensor("logits"), expected.tensor("logits"), 1e-4, 1e-5));
+  expect_done({"export", lost.string(), out("merged").string(), "--base", base.string()});
+  expect_done({"import", lost.string(), out("imported").string(), "--base", base.string()});
+}
+
+TEST_F(PeftFolder, WhatNoModelHereIsNamesItsKey) {
+  const std::vector<std::pair<std::string, nlohmann::json>> changes = {
+      {"peft_type", "LOHA"},
+      {"use_dora", true},
+      {"bias", "all"},
+      {"init_lora_weights", "pissa"},
+      {"task_type", "QUESTION_ANS"},
+      {"layer_replication", {{0, 1}}},
+      {"trainable_token_indices", {1, 2}},
+      {"target_parameters", {"experts.weight"}},
+      {"lora_bias", true},
+      {"a_key_of_tomorrow", "on"},
+      {"alpha_pattern", {{"layers.0.self_attn.q_proj", 9}}},
+      {"alpha_pattern", {{"(a+)+", 9}}},
+      {"lora_alpha", "many"},
+      {"lora_dropout", 1},
+      {"modules_to_save", 3},
+      {"use_rslora", "yes"},
+      {"base_model_name_or_path", 7}};
+  for (const auto& [key, value] : changes)
+    EXPECT_THAT(message_with(key, value), HasSubstr("adapter_config.json: \"" + key + "\"")) << value;
+}
+
+}  // namespace
+}  // namespace modular
