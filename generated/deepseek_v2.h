@@ -408,8 +408,7 @@ class DeepseekV2ModelImpl : public Module {
 
   /// In float32, whatever the embeddings' type: positions turn features in it.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType) {
-    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, position_ids(batch),
-                         at::kFloat);
+    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, batch, at::kFloat);
   }
 
   Tensor forward(const Batch& batch) {

@@ -260,7 +260,7 @@ class Gemma3ModelImpl : public Module {
 
   /// Rotary tables of one kind of layers for the batch's positions, in the embeddings' type.
   RotaryTables rotary_positions(const RopeParameters& rope, const Batch& batch, at::ScalarType type) {
-    return rotary_tables(rope, *config.head_dim, config.max_position_embeddings, position_ids(batch), type);
+    return rotary_tables(rope, *config.head_dim, config.max_position_embeddings, batch, type);
   }
 
   Tensor forward(const Batch& batch) {

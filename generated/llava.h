@@ -458,8 +458,7 @@ class LlavaTextModelImpl : public Module {
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType type) {
-    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, position_ids(batch),
-                         type);
+    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, batch, type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }

@@ -230,8 +230,8 @@ class ModernBertModelImpl : public Module {
   }
 
   RotaryTables rotary_embeddings(const RopeParameters& rope, const Batch& batch, at::ScalarType type) {
-    return rotary_tables(rope, config.hidden_size / config.num_attention_heads, config.max_position_embeddings,
-                         position_ids(batch), type);
+    return rotary_tables(rope, config.hidden_size / config.num_attention_heads, config.max_position_embeddings, batch,
+                         type);
   }
 
   Tensor forward(const Batch& batch) {
@@ -381,8 +381,8 @@ class ModernBertForSentenceEmbeddingImpl : public Module {
   }
 
   RotaryTables rotary_embeddings(const RopeParameters& rope, const Batch& batch, at::ScalarType type) {
-    return rotary_tables(rope, config.hidden_size / config.num_attention_heads, config.max_position_embeddings,
-                         position_ids(batch), type);
+    return rotary_tables(rope, config.hidden_size / config.num_attention_heads, config.max_position_embeddings, batch,
+                         type);
   }
 
   Outputs forward(const Batch& batch) {

@@ -233,8 +233,7 @@ class Olmo2ModelImpl : public Module {
 
   /// In float32, so that rotation is computed in that.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType /*type*/) {
-    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, position_ids(batch),
-                         at::kFloat);
+    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, batch, at::kFloat);
   }
 
   Tensor forward(const Batch& batch) {

@@ -340,8 +340,7 @@ class Qwen3MoeModelImpl : public Module {
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType type) {
-    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, position_ids(batch),
-                         type);
+    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, batch, type);
   }
 
   Tensor forward(const Batch& batch) {

@@ -43,7 +43,7 @@ struct Gemma3AttentionImpl : gemma2::Gemma2AttentionImpl {
 struct Gemma3ModelImpl : gemma2::Gemma2ModelImpl {
   /// Rotary tables of one kind of layers for the batch's positions, in the embeddings' type.
   RotaryTables rotary_positions(const RopeParameters& rope, const Batch& batch, at::ScalarType type) {
-    return rotary_tables(rope, *config.head_dim, config.max_position_embeddings, position_ids(batch), type);
+    return rotary_tables(rope, *config.head_dim, config.max_position_embeddings, batch, type);
   }
 
   Tensor forward(const Batch& batch) {

@@ -116,8 +116,7 @@ class RopeCheck {
           "{}: \"partial_rotary_factor\" is {}: write a share of the {} features of a head that is an even number",
           where, share, head_dim_));
     try {
-      for (const int64_t seq : {int64_t{1}, 2 * positions_ + 1})
-        rotary_frequencies(rope, head_dim_, positions_, seq, at::kCPU);
+      rotary_frequencies(rope, head_dim_, positions_, at::tensor({int64_t{1}, 2 * positions_ + 1}, at::kLong));
     } catch (const ConfigError& error) {
       throw ConfigError(fmt::format("{}: {}", where, error.what()));
     }

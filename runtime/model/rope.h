@@ -6,6 +6,7 @@
 #include <numbers>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "runtime/model/cache.h"
 #include "runtime/model/config.h"
@@ -19,7 +20,7 @@ using RotaryTables = std::pair<Tensor, Tensor>;
 
 /// Radians per position of each pair of features, and what cosine and sine are multiplied by.
 struct RotaryFrequencies {
-  Tensor by_pair;  // [rotated / 2] float32
+  Tensor by_pair;  // [rotated / 2] float32, or [..., rotated / 2] where they depend on the sequence's length
   double scale = 1.0;
 };
 
@@ -40,7 +41,7 @@ template <class T>
 const T& rope_setting(const RopeParameters& rope, std::string_view name, const std::optional<T>& value) {
   if (value) return *value;
   throw ConfigError("rope_parameters of rope_type \"" + rope.rope_type + "\" need \"" + std::string(name) +
-                    "\": write it beside rope_type");
+                    "\": write it next to rope_type");
 }
 
 /// How much attention's scores are stretched for contexts that are `factor` times longer.
@@ -79,20 +80,33 @@ inline RotaryFrequencies yarn_frequencies(const RopeParameters& rope, int64_t di
 
 /// Ding et al., LongRoPE: a searched factor for each pair, another list of them for sequences longer than the original.
 inline RotaryFrequencies longrope_frequencies(const RopeParameters& rope, int64_t dim, int64_t max_position_embeddings,
-                                              const Tensor& exponents, int64_t seq) {
+                                              const Tensor& exponents, const Tensor& lengths) {
   const int64_t original = rope.original_max_position_embeddings.value_or(max_position_embeddings);
-  const bool is_long = seq > original;
-  const auto& factors = is_long ? rope_setting(rope, "long_factor", rope.long_factor)
-                                : rope_setting(rope, "short_factor", rope.short_factor);
-  if (static_cast<int64_t>(factors.size()) != dim / 2)
-    throw ConfigError(std::string(is_long ? "long_factor" : "short_factor") + " of rope_parameters has " +
-                      std::to_string(factors.size()) + " numbers: write " + std::to_string(dim / 2) +
-                      ", one for each pair of a head's rotated features");
+  const auto of = [&](const char* name, const std::optional<std::vector<double>>& given) -> Tensor {
+    const std::vector<double>& factors = rope_setting(rope, name, given);
+    if (static_cast<int64_t>(factors.size()) != dim / 2)
+      throw ConfigError(std::string(name) + " of rope_parameters has " + std::to_string(factors.size()) +
+                        " numbers: write " + std::to_string(dim / 2) +
+                        ", one for each pair of a head's rotated features");
+    const Tensor by_pair = at::tensor(at::ArrayRef<double>(factors)).to(exponents.options());
+    return 1.0 / (by_pair * at::pow(rope.rope_theta, exponents));
+  };
   const double factor =
       rope.factor.value_or(static_cast<double>(max_position_embeddings) / static_cast<double>(original));
   const double scale = factor <= 1.0 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(original)));
-  const Tensor by_pair = at::tensor(at::ArrayRef<double>(factors)).to(exponents.options());
-  return {1.0 / (by_pair * at::pow(rope.rope_theta, exponents)), rope.attention_factor.value_or(scale)};
+  const Tensor by_pair = at::where(lengths.unsqueeze(-1) > original, of("long_factor", rope.long_factor),
+                                   of("short_factor", rope.short_factor));
+  return {by_pair, rope.attention_factor.value_or(scale)};
+}
+
+/// NTK-aware: the base grows with the sequence once that is longer than the model was trained for.
+inline Tensor dynamic_frequencies(const RopeParameters& rope, int64_t dim, int64_t max_position_embeddings,
+                                  const Tensor& exponents, const Tensor& lengths) {
+  const double factor = rope_setting(rope, "factor", rope.factor);
+  const auto longest = static_cast<double>(max_position_embeddings);
+  const Tensor growth = lengths.clamp_min(max_position_embeddings).to(at::kDouble) * (factor / longest) - (factor - 1);
+  const Tensor base = growth.pow(static_cast<double>(dim) / static_cast<double>(dim - 2)) * rope.rope_theta;
+  return 1.0 / at::pow(base.to(at::kFloat).unsqueeze(-1), exponents);
 }
 
 /// Llama 3.1: long wavelengths are interpolated, short ones kept, and between the two blended by wavelength.
@@ -107,25 +121,48 @@ inline Tensor llama3_frequencies(const RopeParameters& rope, int64_t max_positio
   return (1 - kept) * frequencies / factor + kept * frequencies;
 }
 
+/// Whether frequencies depend on the sequence's length.
+inline bool depends_on_length(const RopeParameters& rope) {
+  return rope.rope_type == "dynamic" || rope.rope_type == "longrope";
+}
+
+/// The length of each token's sequence, without padding: the document's where a row holds several.
+/// - positions [batch or 1, seq] int64
+/// - returns [batch or 1, seq or 1] int64
+inline Tensor sequence_lengths(const Batch& batch, const Tensor& positions) {
+  Tensor ends = positions + 1;
+  const Tensor& mask = batch.attention_mask;
+  if (bound.cache) return ends.amax(-1, /*keepdim=*/true);  // positions there leave padding out
+  if (mask.defined() && !batch.documents.defined() && !batch.position_ids.defined())
+    return mask.to(at::kLong).sum(-1, /*keepdim=*/true);
+  if (mask.defined()) ends = ends.masked_fill(mask.eq(0), 0);
+  if (!batch.documents.defined()) return ends.amax(-1, /*keepdim=*/true);
+  const Tensor& documents = batch.documents;
+  const Tensor number = std::get<1>(at::_unique(documents, /*sorted=*/true, /*return_inverse=*/true));
+  const Tensor row = at::arange(documents.size(0), documents.options()).unsqueeze(-1);
+  const Tensor of_row = (number + row * documents.numel()).flatten();  // each row has documents of its own
+  const Tensor key = std::get<1>(at::_unique(of_row, /*sorted=*/true, /*return_inverse=*/true));
+  return at::zeros_like(key)
+      .scatter_reduce(0, key, ends.expand_as(documents).flatten(), "amax")
+      .index_select(0, key)
+      .view_as(documents);
+}
+
 }  // namespace detail
 
-/// Frequencies for sequences of `seq` positions. Throws ConfigError where the settings lack what their kind needs.
+/// Frequencies for sequences of `lengths` tokens. Throws ConfigError where the settings lack what their kind needs.
+/// - lengths [...] int64
 inline RotaryFrequencies rotary_frequencies(const RopeParameters& rope, int64_t head_dim,
-                                            int64_t max_position_embeddings, int64_t seq, const at::Device& device) {
+                                            int64_t max_position_embeddings, const Tensor& lengths) {
   const auto dim = static_cast<int64_t>(static_cast<double>(head_dim) * rope.partial_rotary_factor.value_or(1.0));
-  const Tensor exponents = at::arange(0, dim, 2, at::TensorOptions().dtype(at::kFloat).device(device)) / dim;
+  const Tensor exponents = at::arange(0, dim, 2, lengths.options().dtype(at::kFloat)) / dim;
   const auto of_base = [&](double base) -> Tensor { return 1.0 / at::pow(base, exponents); };
   const std::string& type = rope.rope_type;
   if (type == "default") return {of_base(rope.rope_theta)};
   if (type == "linear") return {of_base(rope.rope_theta) / detail::rope_setting(rope, "factor", rope.factor)};
-  if (type == "dynamic") {  // NTK-aware: the base grows with the sequence
-    const double factor = detail::rope_setting(rope, "factor", rope.factor);
-    const auto longest = static_cast<double>(max_position_embeddings);
-    const double growth = factor * std::max(static_cast<double>(seq), longest) / longest - (factor - 1);
-    return {of_base(rope.rope_theta * std::pow(growth, static_cast<double>(dim) / static_cast<double>(dim - 2)))};
-  }
+  if (type == "dynamic") return {detail::dynamic_frequencies(rope, dim, max_position_embeddings, exponents, lengths)};
   if (type == "yarn") return detail::yarn_frequencies(rope, dim, max_position_embeddings, of_base(rope.rope_theta));
-  if (type == "longrope") return detail::longrope_frequencies(rope, dim, max_position_embeddings, exponents, seq);
+  if (type == "longrope") return detail::longrope_frequencies(rope, dim, max_position_embeddings, exponents, lengths);
   if (type == "llama3") return {detail::llama3_frequencies(rope, max_position_embeddings, of_base(rope.rope_theta))};
   throw ConfigError("rope_type is \"" + type + "\": write default, linear, dynamic, yarn, longrope or llama3");
 }
@@ -139,24 +176,22 @@ inline double rotary_attention_scale(const RopeParameters& rope) {
   return magnitude * magnitude;
 }
 
-/// The tables by which rotary() turns queries and keys at `positions`, computed in float32 and returned in `type`.
-/// Throws ConfigError where the settings lack what their kind needs. Where frequencies depend on the sequence's length,
-/// a cache whose keys were turned by others is spoiled.
-/// - positions [batch or 1, seq] int64
+/// The tables by which rotary() turns queries and keys of a batch at their position_ids(), computed in float32 and
+/// returned in `type`. Throws ConfigError where the settings lack what their kind needs. Where frequencies depend on a
+/// sequence's length, that is the row's without padding, or the document's, whatever else is in the batch: so they do
+/// not depend on how rows are batched or on the mesh. A cache whose keys were turned by other frequencies is spoiled.
 /// - returns [batch or 1, seq, rotated]: cosine and sine
 inline RotaryTables rotary_tables(const RopeParameters& rope, int64_t head_dim, int64_t max_position_embeddings,
-                                  const Tensor& positions, at::ScalarType type) {
-  const bool depends_on_length = rope.rope_type == "dynamic" || rope.rope_type == "longrope";
-  const int64_t seq = depends_on_length ? positions.max().item<int64_t>() + 1 : positions.size(-1);
-  const auto frequencies = [&](int64_t length) {
-    return rotary_frequencies(rope, head_dim, max_position_embeddings, length, positions.device());
+                                  const Batch& batch, at::ScalarType type) {
+  const Tensor positions = position_ids(batch);
+  const auto frequencies = [&](const Tensor& lengths) {
+    return rotary_frequencies(rope, head_dim, max_position_embeddings, lengths);
   };
-  const auto [by_pair, scale] = frequencies(seq);
-  if (depends_on_length && cache::seen() > 0 && !at::equal(by_pair, frequencies(cache::seen()).by_pair)) cache::spoil();
-  if (depends_on_length && bound.cache && bound.cache->padding().defined()) {
-    const int64_t shortest = std::get<0>(positions.max(-1)).min().item<int64_t>() + 1;
-    if (!at::equal(by_pair, frequencies(shortest).by_pair)) cache::spoil();
-  }
+  const bool by_length = detail::depends_on_length(rope) && !positions.is_meta();  // there, tensors have no values
+  const Tensor lengths = by_length ? detail::sequence_lengths(batch, positions) : at::ones({1, 1}, positions.options());
+  const auto [by_pair, scale] = frequencies(lengths);
+  if (by_length && cache::seen() > 0 && !at::equal(by_pair, frequencies(lengths - positions.size(-1)).by_pair))
+    cache::spoil();
   const Tensor angles = positions.unsqueeze(-1).to(at::kFloat) * by_pair;
   const Tensor doubled = at::cat({angles, angles}, -1);
   return {(doubled.cos() * scale).to(type), (doubled.sin() * scale).to(type)};

@@ -29,6 +29,15 @@ void add_paths(const std::string& name, bool with_stars, std::vector<std::string
   }
 }
 
+/// Whether positions are computed, for sequences of any length, instead of looked up.
+bool has_rotary_positions(AnyConfig& config) {
+  bool has = false;
+  config.fields(FieldVisitor([&](std::string_view, const ConfigValue& field) {
+    has = has || std::holds_alternative<RopeParameters*>(field) || std::holds_alternative<LayerRopeParameters*>(field);
+  }));
+  return has;
+}
+
 /// Refuses a path that means none of the parameters, with the nearest of those that do.
 void check_pattern(const RunConfig& config, const char* key, const std::string& pattern,
                    const std::vector<ModelParameter>& parameters) {
@@ -85,8 +94,21 @@ int64_t first_position(const ModelConfig& model) {
 std::optional<int64_t> longest_sequence(const ModelConfig& model) {
   auto positions = model_count(model, "max_position_embeddings");
   if (!positions) positions = model_count(model, "n_positions");
-  if (!positions) return {};
+  if (!positions || has_rotary_positions(*model.config)) return {};
+  const Model built = build_on_meta(*model.entry, *model.config);
+  const auto is_table = [&](const auto& parameter) {
+    return parameter.value().dim() > 1 && parameter.value().size(0) == *positions;
+  };
+  if (std::ranges::none_of(built.module->named_parameters(), is_table)) return {};
   return *positions - first_position(model);
+}
+
+std::string advice_on_positions(const RunConfig& config) {
+  const char* const key = model_count(config.network, "n_positions") ? "n_positions" : "max_position_embeddings";
+  return fmt::format("write shorter ones{}",
+                     config.model.checkpoint.empty()
+                         ? fmt::format(", or raise model.config.{}, which makes another model", key)
+                         : ", as the checkpoint has learned no more positions");
 }
 
 void check_reading(const RunConfig& config) {
@@ -103,7 +125,7 @@ void check_reading(const RunConfig& config) {
   const auto positions = *model_count(config.network, name);
   refuse("train.seq_len",
          fmt::format("train.seq_len ({}) must not exceed model.config.{} ({}){}", config.train.seq_len, name, positions,
-                     *longest == positions ? ""
+                     *longest == positions ? ", as its positions are a table of learned ones"
                                            : fmt::format(" less {}, as positions begin after that "
                                                          "of padding",
                                                          positions - *longest)));

@@ -18,8 +18,12 @@ int64_t vocab_size(const ModelConfig& model);
 /// What the model counts positions from: 0, or in RoBERTa and similar models the place after padding's.
 int64_t first_position(const ModelConfig& model);
 
-/// The most tokens that the model has positions for; nothing where it sets no limit.
+/// The most tokens that the model has positions for: a table of learned ones has an end. Nothing where there is none:
+/// rotary positions go on beyond max_position_embeddings, as in transformers, and relative ones have no end.
 std::optional<int64_t> longest_sequence(const ModelConfig& model);
+
+/// What to do about rows that are longer than that.
+std::string advice_on_positions(const RunConfig& config);
 
 /// Throws ConfigError where the model cannot read what data and train say: its vocabulary has no place for bytes, or
 /// its positions end before train.seq_len.

@@ -186,10 +186,9 @@ std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const DataSet&
   const auto shape = examples.examples().row_shape("input_ids");
   const auto longest = longest_sequence(config.network);
   if (!shape.empty() && longest && shape.back() > *longest)
-    throw ConfigError(
-        fmt::format("the examples of data.paths have {} tokens, and {} has positions for {}: write shorter "
-                    "ones, or raise model.config.max_position_embeddings",
-                    shape.back(), config.network.entry->architecture, *longest));
+    throw ConfigError(fmt::format("the examples of data.paths have {} tokens, and {} has positions for {}: {}",
+                                  shape.back(), config.network.entry->architecture, *longest,
+                                  advice_on_positions(config)));
   check_images_of(config.network, examples);
   check_sentence_data(config, set, examples.examples());
   return samples;
@@ -285,10 +284,9 @@ static void check_rows(const RunConfig& config, const ParquetSamples& samples) {
   samples.measure();
   const auto longest = longest_sequence(config.network);
   if (longest && samples.longest().input > *longest)
-    throw ConfigError(
-        fmt::format("a row of data.paths has {} tokens, and {} has positions for {}: write shorter ones, or raise "
-                    "model.config.max_position_embeddings",
-                    samples.longest().input, config.network.entry->architecture, *longest));
+    throw ConfigError(fmt::format("a row of data.paths has {} tokens, and {} has positions for {}: {}",
+                                  samples.longest().input, config.network.entry->architecture, *longest,
+                                  advice_on_positions(config)));
 }
 
 void check_examples(const RunConfig& config, const std::vector<DataSet>& sets, bool trains) {

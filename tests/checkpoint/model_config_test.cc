@@ -148,7 +148,7 @@ TEST(ModelConfig, RefusesWrongValues) {
   EXPECT_NE(refusal({{"hidden_act", "swash"}}).find("config.json: \"hidden_act\": unknown activation \"swash\""),
             std::string::npos);
   EXPECT_EQ(refusal({{"rope_scaling", {{"type", "linear"}}}}),
-            "config.json: rope_parameters of rope_type \"linear\" need \"factor\": write it beside rope_type");
+            "config.json: rope_parameters of rope_type \"linear\" need \"factor\": write it next to rope_type");
   EXPECT_EQ(refusal({{"rope_scaling", {{"type", "round"}, {"factor", 2}}}}),
             "config.json: rope_type is \"round\": write default, linear, dynamic, yarn, longrope or llama3");
   EXPECT_EQ(refusal({{"rope_scaling", {{"type", "su"}, {"short_factor", {1.0}}, {"long_factor", {2.0}}}}}),

@@ -210,8 +210,9 @@ TEST(Cache, TablesThatChangeWithTheLengthSpoilIt) {
     cache::Cache cache;
     const Installed installed(cache);
     const auto go_on = [&](int64_t size) {
-      const at::Tensor positions = at::arange(cache.seen(), cache.seen() + size, at::kLong).unsqueeze(0);
-      rotary_tables(rope, /*head_dim=*/8, /*max_position_embeddings=*/6, positions, at::kFloat);
+      Batch batch;
+      batch.input_ids = at::zeros({1, size}, at::kLong);
+      rotary_tables(rope, /*head_dim=*/8, /*max_position_embeddings=*/6, batch, at::kFloat);
       cache.advance(size);
     };
     go_on(5), go_on(1);

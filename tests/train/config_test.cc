@@ -138,16 +138,18 @@ TEST_F(RunConfigTest, WrongTypesAndValuesAreLocated) {
 TEST_F(RunConfigTest, ModelsOwnConfigIsCheckedWithTheRun) {
   EXPECT_THAT(setting_refusal("model.config.num_key_value_heads=5"),
               HasSubstr("num_attention_heads must be a multiple of num_key_value_heads"));
-  const auto reading_refusal = [&](const std::string& setting) {
-    const auto config = read("model.entry = 'llama'", {setting});
+  const auto reading_refusal = [&](const std::string& setting, const std::string& entry = "llama") {
+    const auto config = read("model.entry = '" + entry + "'", {setting});
     return message_of<ConfigError>([&] { check_reading(config); });
   };
   EXPECT_EQ(
       reading_refusal("model.config.vocab_size=100"),
       "--set model.config.vocab_size=100: model.config.vocab_size must be at least 256 to read bytes, but is 100");
-  EXPECT_EQ(
-      reading_refusal("train.seq_len=4096"),
-      "--set train.seq_len=4096: train.seq_len (4096) must not exceed model.config.max_position_embeddings (2048)");
+  EXPECT_EQ(reading_refusal("train.seq_len=4096", "gpt2"),
+            "--set train.seq_len=4096: train.seq_len (4096) must not exceed model.config.n_positions (1024), as its "
+            "positions "
+            "are a table of learned ones");
+  EXPECT_NO_THROW(check_reading(read("model.entry = 'llama'", {"train.seq_len=4096"}))) << "rotary positions";
 }
 
 TEST_F(RunConfigTest, SettingsOfRoutersAreForExpertsAndBiasesThatAreThere) {

@@ -181,8 +181,8 @@ Application rotary_tables(Drawing& draw) {
                      [](const Arguments& a) {
                        modular::Batch given;
                        given.input_ids = a[3].elements[0].tensor;
-                       const auto tables = modular::rotary_tables({}, a[1].integer(), a[2].integer(),
-                                                                  modular::position_ids(given), at::kDouble);
+                       const auto tables =
+                           modular::rotary_tables({}, a[1].integer(), a[2].integer(), given, at::kDouble);
                        return std::vector{tables.first, tables.second};
                      });
 }

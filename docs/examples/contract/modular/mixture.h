@@ -118,9 +118,8 @@ class MixtureModelImpl : public decoder::DecoderModelImpl {
 
   Tensor forward(const Batch& batch) {
     Tensor hidden_states = embed_tokens(batch.input_ids);
-    const RotaryTables rotary_embeddings =
-        rotary_tables(config.rope_parameters, config.head_dim, config.max_position_embeddings, position_ids(batch),
-                      hidden_states.scalar_type());
+    const RotaryTables rotary_embeddings = rotary_tables(
+        config.rope_parameters, config.head_dim, config.max_position_embeddings, batch, hidden_states.scalar_type());
     const AttentionMask mask = causal_mask(batch, /*window=*/0);
     for (auto& layer : *layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);
     return norm(hidden_states);
