@@ -44,6 +44,14 @@ std::vector<std::vector<int64_t>> documents_of(const std::vector<int64_t>& row, 
 
 StepResult evaluate(ParallelModel& model, const Batch& batch) { return model.evaluate(std::span(&batch, 1)); }
 
+/// A Llama whose rotary frequencies depend on a document's length.
+std::unique_ptr<AnyConfig> dynamic_llama() {
+  auto config = testing::tiny_config(testing::entry_of("LlamaForCausalLM"), {{"max_position_embeddings", int64_t{6}}});
+  auto& rope = dynamic_cast<ConfigOf<llama::LlamaConfig>&>(*config).value.rope_parameters;
+  rope.rope_type = "dynamic", rope.factor = 4.0, rope.rope_theta = 100.0;
+  return config;
+}
+
 class PackedRows : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(PackedRows, HaveTheLossOfTheirDocumentsAlone) {
@@ -53,8 +61,10 @@ TEST_P(PackedRows, HaveTheLossOfTheirDocumentsAlone) {
   for (const auto& [name, text] : {std::pair("a", first), std::pair("b", second), std::pair("c", third)})
     folder.write(name, text);
   const std::string all = first + second + third;
-  const Entry& entry = testing::entry_of(GetParam());
-  const auto config = testing::tiny_config(entry, entry.family == "gpt2" ? kOfGpt2 : testing::Fields());
+  const bool is_dynamic = GetParam() == "dynamic";
+  const Entry& entry = testing::entry_of(is_dynamic ? "LlamaForCausalLM" : GetParam());
+  const auto config =
+      is_dynamic ? dynamic_llama() : testing::tiny_config(entry, entry.family == "gpt2" ? kOfGpt2 : testing::Fields());
   Mesh alone({}, {}, {.device = at::kCPU});
   ParallelModel model(entry, *config, alone, {}, /*seed=*/11);
 
@@ -91,7 +101,7 @@ TEST_P(PackedRows, HaveTheLossOfTheirDocumentsAlone) {
   EXPECT_EQ(documents, 11);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, PackedRows, ::testing::Values("LlamaForCausalLM", "GPT2LMHeadModel"),
+INSTANTIATE_TEST_SUITE_P(Families, PackedRows, ::testing::Values("LlamaForCausalLM", "GPT2LMHeadModel", "dynamic"),
                          [](const auto& info) { return info.param; });
 
 TEST(PackedRows, OfModelsThatCountPositionsFromPaddingsHaveTheLossOfTheirDocumentsAlone) {
