@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "runtime/files/open_file.h"
@@ -51,18 +52,11 @@ FailureReport describe(const std::exception_ptr& exception) {
     report.consequence = true;
     if (const std::string machine = silent_machine(); !machine.empty())
       report.message = fmt::format("{} is gone: {}", machine, report.message);
-  } catch (const c10::DistError& error) {
-    // c10d's own, of a thread that watches NCCL say: like the above, what another rank's end brings about.
-    report.message = error.what_without_backtrace();
-    report.place = place_in(error.what());
-    report.consequence = true;
-  } catch (const c10::Error& error) {
-    report.message = error.what_without_backtrace();
-    report.place = place_in(error.what());
-  } catch (const std::filesystem::filesystem_error& error) {
-    report.message = sentence_of(error);
   } catch (const std::exception& error) {
-    report.message = error.what();
+    report.message = message_of(error);
+    report.place = place_in(error.what());
+    // c10d's own, of a thread that watches NCCL say: like the above, what another rank's end brings about.
+    report.consequence = dynamic_cast<const c10::DistError*>(&error) != nullptr;
   } catch (...) {
     report.message = "an exception of an unknown type";
   }
@@ -151,12 +145,15 @@ void end_rank(const std::string& why) {
   end_with({.message = why, .phase = status.phase, .waiting = status.waiting, .nanoseconds = now()});
 }
 
-std::string sentence_of(const std::filesystem::filesystem_error& error) {
+std::string message_of(const std::exception& error) {
+  if (const auto* const of_torch = dynamic_cast<const c10::Error*>(&error)) return of_torch->what_without_backtrace();
+  const auto* const of_files = dynamic_cast<const std::filesystem::filesystem_error*>(&error);
+  if (!of_files) return error.what();
   constexpr size_t kLongest = 500;  // a path that is too long for the file system may have any length
-  std::string paths = error.path1().string();
-  if (!error.path2().empty()) paths += ", " + error.path2().string();
+  std::string paths = of_files->path1().string();
+  if (!of_files->path2().empty()) paths += ", " + of_files->path2().string();
   if (paths.size() > kLongest) paths = paths.substr(0, kLongest) + "…";
-  return fmt::format("{}: {}", paths, error.code().message());
+  return fmt::format("{}: {}", paths, of_files->code().message());
 }
 
 int run_rank(const std::function<int()>& body) {

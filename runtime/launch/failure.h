@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
@@ -28,8 +28,9 @@ std::optional<FailureReport> read_failure(const std::string& file);
 /// Ends this process as a rank that failed for the reason `why`: reported, and without unwinding.
 [[noreturn]] void end_rank(const std::string& why);
 
-/// The message of an error of the file system, after the paths that it is about.
-std::string sentence_of(const std::filesystem::filesystem_error& error);
+/// An exception's message for a user: of libtorch's errors without the stack, of those of the file system the cause
+/// after the paths that they are about, and else what().
+std::string message_of(const std::exception& error);
 
 /// Runs `body` as a rank's whole work and returns its value. An exception that leaves `body` ends the process at once
 /// with status 1, without unwinding, since destructors of process groups wait for peers; it is written to the file that

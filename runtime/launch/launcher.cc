@@ -1,6 +1,5 @@
 #include "runtime/launch/launcher.h"
 
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <sched.h>
 
@@ -39,9 +38,9 @@ std::string open_log_folder(Job& job) {
   try {
     job.folder.emplace(job.options.log_folder);
   } catch (const fs::filesystem_error& error) {
-    return fmt::format("the logs' folder cannot be made: {}", sentence_of(error));
+    return fmt::format("the logs' folder cannot be made: {}", message_of(error));
   } catch (const std::runtime_error& error) {
-    return error.what();
+    return message_of(error);
   }
   return {};
 }
@@ -76,12 +75,8 @@ std::string check_while_hearing(Job& job, const std::function<void()>& check) {
   }
   try {
     checked.get();
-  } catch (const c10::Error& error) {
-    return error.what_without_backtrace();
-  } catch (const fs::filesystem_error& error) {
-    return sentence_of(error);
   } catch (const std::exception& error) {
-    return error.what();
+    return message_of(error);
   }
   return {};
 }
@@ -119,10 +114,8 @@ int run_on_machines(Job& job, const std::vector<std::string>& command, const std
           attempt_of_order.emplace(job, order.attempt,
                                    Meeting{job.options.master_addr, order.store_port, order.prefix, order.job});
           status = attempt_of_order->run(command);
-        } catch (const fs::filesystem_error& error) {
-          return reject(sentence_of(error));
         } catch (const std::runtime_error& error) {  // a rank cannot be started
-          return reject(error.what());
+          return reject(message_of(error));
         }
         const Attempt& attempt = *attempt_of_order;
         lost = attempt.coordinator_lost();
@@ -182,7 +175,7 @@ int launch(const LaunchOptions& options, const std::vector<std::string>& command
     print_to(stderr, "modrun: stopped by SIG{}\n", sigabbrev_np(interrupted.signal));
     return 128 + interrupted.signal;
   } catch (const std::runtime_error& error) {
-    print_to(stderr, "modrun: {}\n", error.what());
+    print_to(stderr, "modrun: {}\n", message_of(error));
     return kCannotStart;
   }
 }
@@ -196,7 +189,7 @@ void report_rejection(LaunchOptions options, const std::string& why) {
     job.leave(kOthersJoin);
   } catch (const InterruptedJob&) {
   } catch (const std::runtime_error& error) {
-    print_to(stderr, "modrun: the other machines cannot be notified: {}\n", error.what());
+    print_to(stderr, "modrun: the other machines cannot be notified: {}\n", message_of(error));
   }
 }
 

@@ -117,12 +117,8 @@ Start start(const std::vector<std::string>& words) {
       if (knows && result.command.before_ranks) result.command.before_ranks();
       if (!result.command.note.empty()) print_result("{}\n", result.command.note);
     }
-  } catch (const c10::Error& error) {
-    result.status = reject(error.what_without_backtrace(), result);
-  } catch (const std::filesystem::filesystem_error& error) {
-    result.status = reject(sentence_of(error), result);
   } catch (const std::exception& error) {
-    result.status = reject(error.what(), result);
+    result.status = reject(message_of(error), result);
   }
   return result;
 }
