@@ -60,6 +60,8 @@ ParallelOptions options_of(const Run& run) {
   return options;
 }
 
+constexpr const char* kSkipped = "skipped_steps";  // of a checkpoint's state; none were where it is missing
+
 class Trainer {
  public:
   /// `lock` is null on ranks that do not hold the folder.
@@ -136,6 +138,7 @@ class Trainer {
     finish_save();
     write_sample();
     end_report(/*signal=*/0);
+    report_skipped_steps();
     return 0;
   }
 
@@ -155,6 +158,19 @@ class Trainer {
     finish_save();
     end_report(signal);
     return signal;
+  }
+
+  /// A run that has trained on less than half of its steps has failed, though its checkpoints are there. Counted are
+  /// all steps of the run, those before it was resumed too.
+  void report_skipped_steps() const {
+    if (skipped_ == 0) return;
+    const std::string counts =
+        fmt::format("{} of {} steps were skipped, as their loss or gradient was not finite", skipped_, step_);
+    if (2 * skipped_ <= step_) return print("{} (train.on_nonfinite)\n", counts);
+    throw std::runtime_error(
+        fmt::format("{}: more than half, so the run has failed; lower optim.lr, lengthen optim.warmup_steps, or set "
+                    "optim.max_grad_norm",
+                    counts));
   }
 
   void end_report(int signal) {
@@ -191,6 +207,7 @@ class Trainer {
     step_ = state.step;
     newest_ = checkpoint;
     optimizer_.set_steps(saved_number(checkpoint, state, "optimizer_steps"));
+    skipped_ = state.values.contains(kSkipped) ? saved_number(checkpoint, state, kSkipped) : 0;
     best_.read(state.values);
     const bool is_gone = mesh_.rank() == 0 && !config_.checkpoint.best.empty() && best_.step() &&
                          !fs::exists(checkpoint_of_step(config_.checkpoints(), *best_.step()) / "checkpoint.json");
@@ -239,6 +256,7 @@ class Trainer {
       state.values["steps of " + run_.sets[set].name] = std::to_string(position_.sets[set].steps);
     }
     state.values["optimizer_steps"] = std::to_string(optimizer_.steps());
+    if (skipped_ > 0) state.values[kSkipped] = std::to_string(skipped_);
     state.values["config"] = format_toml(config_);
     best_.write(state.values);
     if (!config_.checkpoint.best.empty()) state.best_step = best_.step();
@@ -426,8 +444,10 @@ class Trainer {
     for (const auto& parameter : model_.parameters())
       if (parameter.local.numel() > 0) spoiled.add_(parameter.local.isfinite().all().logical_not());
     const bool weights = any_rank(mesh_.control(), spoiled.item<int>() != 0, "weights that are not finite");
-    if (!weights && config_.train.on_nonfinite == "skip")
+    if (!weights && config_.train.on_nonfinite == "skip") {
+      ++skipped_;
       return print("step {} is skipped: its loss is {} and its gradient's norm {}\n", step_ + 1, loss, norm);
+    }
     finish_save();
     throw std::runtime_error(
         fmt::format("step {}: the loss is {} and the gradient's norm {}: {}", step_ + 1, loss, norm,
@@ -484,7 +504,8 @@ class Trainer {
   ReadAhead reading_{[this](const DataPosition& position) { return read(position); }};  // the next step's
   Clock::time_point saved_at_ = Clock::now();                                           // or begun
 
-  int64_t step_ = 0;  // done so far
+  int64_t step_ = 0;     // done so far
+  int64_t skipped_ = 0;  // of them, by train.on_nonfinite
   DataPosition position_;
   fs::path newest_;                                   // the checkpoint that was taken up or written last
   bool said_to_wait_ = false;                         // that checkpoints are due faster than they are written

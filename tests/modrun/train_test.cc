@@ -227,8 +227,34 @@ TEST_F(Train, AStepWithoutFiniteNumbersEndsTheRunOrIsSkipped) {
   skipping.insert(skipping.end(),
                   {"--set", "train.on_nonfinite=skip", "--set", "eval.samples=0", "--set", "data.held_out_every=0"});
   const auto skipped = train("skipped", skipping);
-  EXPECT_EQ(skipped.status, 0) << skipped.output;
+  EXPECT_EQ(skipped.status, 1) << skipped.output;
   EXPECT_THAT(skipped.output, HasSubstr("step 2 is skipped"));
+  EXPECT_THAT(skipped.output, HasSubstr("9 of 10 steps were skipped"));
+  EXPECT_EQ(steps("skipped").size(), 10U) << "to the end";
+  EXPECT_TRUE(std::filesystem::exists(run_folder("skipped") / "checkpoints/step-00000010")) << "it is kept";
+  skipping.emplace_back("--resume");
+  EXPECT_EQ(train("skipped", skipping).status, 1) << "nothing is left to train";
+}
+
+TEST_F(Train, ARunFailsWhereMoreThanHalfOfItsStepsAreSkippedThoseBeforeAResumeCounted) {
+  const auto run = [&](const std::string& name, int until, const std::string& rate, bool resumes) {
+    std::vector<std::string> words =
+        set({"optim.lr=" + rate, "train.steps=" + std::to_string(until), "optim.warmup_steps=0",
+             "optim.schedule=constant", "eval.samples=0", "train.on_nonfinite=skip", "data.held_out_every=0"});
+    if (resumes) words.emplace_back("--resume");
+    return train(name, words);
+  };
+  EXPECT_EQ(run("two", 2, "1e30", false).status, 0) << "1 of 2";
+  EXPECT_EQ(run("three", 3, "1e30", false).status, 1) << "2 of 3";
+  const auto fine = run("parts", 4, "1e-3", false);
+  EXPECT_EQ(fine.status, 0) << fine.output;
+  EXPECT_THAT(fine.output, testing::Not(HasSubstr("skipped")));
+  const auto half = run("parts", 10, "1e30", true);  // its first step makes the weights huge
+  EXPECT_EQ(half.status, 0) << half.output;
+  EXPECT_THAT(half.output, HasSubstr("5 of 10 steps were skipped"));
+  const auto more = run("parts", 11, "1e30", true);
+  EXPECT_EQ(more.status, 1) << more.output;
+  EXPECT_THAT(more.output, HasSubstr("6 of 11 steps were skipped"));
 }
 
 TEST_F(Train, SettingsOutsideOfWhatThereIsAreRefusedByName) {
