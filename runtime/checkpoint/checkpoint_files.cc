@@ -129,12 +129,15 @@ void write_index(const fs::path& folder, const TrainingState& state, const MeshS
 
 CheckpointIndex open_checkpoint(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kIndexName;
-  const json index = parse_json(read_file(path, kMostIndexBytes));
+  const std::string text = read_file(path, kMostIndexBytes);
+  const json index = parse_json(text);
   CheckpointIndex opened;
   std::map<std::string, std::shared_ptr<const SafetensorsFile>> files;
   std::map<std::string, json> boxes_in;  // by file, as it describes them itself
   try {
-    if (!index.is_object()) throw std::runtime_error(fmt::format("{} is damaged: it is no JSON object", path.string()));
+    if (!index.is_object())
+      throw std::runtime_error(fmt::format("{} is damaged: it is not a JSON object{}", path.string(),
+                                           index.is_discarded() ? fmt::format(" ({})", json_problem(text)) : ""));
     if (index.at("format") != kFormat) refuse_format(path, index);
     opened.state.step = sizes_of(json::array({index.at("step")})).front();
     opened.state.values = index.at("state").get<std::map<std::string, std::string>>();

@@ -7,8 +7,8 @@
 
 namespace modular {
 
-/// The value that `text` holds; a discarded one where it is no JSON, or nests so deeply that who walks it would run out
-/// of stack.
+/// The value that `text` holds; a discarded one where it is not JSON, nests so deeply that those who traverse it would
+/// run out of stack, or has so many values that it would take far more memory than its bytes.
 nlohmann::json parse_json(std::string_view text);
 
 /// Whether files of text can hold it.

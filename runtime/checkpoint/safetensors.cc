@@ -123,8 +123,11 @@ Header parse_header(const fs::path& path, std::string_view file) {
   if (file.size() - kLengthBytes < length)
     refuse(path, fmt::format("is cut off: its header needs {} bytes and the file has {}", kLengthBytes + length,
                              file.size()));
-  const json parsed = parse_json(file.substr(kLengthBytes, length));
-  if (!parsed.is_object()) refuse(path, "is not a safetensors file: its header is not a JSON object");
+  const std::string_view text = file.substr(kLengthBytes, length);
+  const json parsed = parse_json(text);
+  if (!parsed.is_object())
+    refuse(path, fmt::format("is not a safetensors file: its header is not a JSON object{}",
+                             parsed.is_discarded() ? fmt::format(" ({})", json_problem(text)) : ""));
 
   Header header;
   header.data_begin = kLengthBytes + length;

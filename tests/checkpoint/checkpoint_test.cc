@@ -313,7 +313,7 @@ TEST(Checkpoint, AnIndexThatPutsBoxesElsewhereIsRefused) {
   EXPECT_EQ(refusal_of([](nlohmann::json&) {}), "");
   for (size_t i = 0; i < changes.size(); ++i) EXPECT_NE(refusal_of(changes[i]), "") << "change " << i;
   std::ofstream(path) << std::string(300000, '[');
-  EXPECT_NE(checkpoint_refusal(path.parent_path(), tiny_llama()).find("it is no JSON object"), std::string::npos);
+  EXPECT_NE(checkpoint_refusal(path.parent_path(), tiny_llama()).find("it is not a JSON object"), std::string::npos);
 }
 
 TEST(Checkpoint, APointerToNothingIsRefused) {
