@@ -126,7 +126,8 @@ void export_adapters(const fs::path& checkpoint, const fs::path& folder, const s
   const std::vector<ModelParameter> parameters = model_parameters(model);
   const AdapterNames names = adapter_names(model, parameters);
   refuse_existing(folder);
-  const fs::path partial = begin_folder(folder);
+  NewFolder exported(folder);
+  const fs::path& partial = exported.partial();
   std::vector<SafetensorsWriter::Tensor> headers;
   for (const auto& [name, parameter] : names.tensors) headers.push_back({name, at::kFloat, parameter->global_shape});
   auto writer = SafetensorsWriter::create(partial / kPeftWeights, headers, {{"format", "pt"}});
@@ -136,7 +137,7 @@ void export_adapters(const fs::path& checkpoint, const fs::path& folder, const s
   write_file(partial / kPeftConfig, adapter_config(model, names, base_model));
   if (const fs::path tokenizer = tokenizer_of_weights(checkpoint); !tokenizer.empty())
     copy_tokenizer(tokenizer, partial);
-  publish_folder(folder);
+  exported.publish();
 }
 
 }  // namespace modular

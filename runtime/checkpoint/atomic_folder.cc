@@ -92,6 +92,18 @@ void publish_folder(const fs::path& folder) {
   store_entries(final.parent_path());
 }
 
+NewFolder::NewFolder(fs::path folder) : folder_(std::move(folder)), partial_(begin_folder(folder_)) {}
+
+NewFolder::~NewFolder() {
+  std::error_code ignored;  // the error that is on its way says more
+  if (!is_published_) fs::remove_all(partial_, ignored);
+}
+
+void NewFolder::publish() {
+  publish_folder(folder_);
+  is_published_ = true;
+}
+
 fs::path published_folder(const fs::path& folder) {
   const fs::path replaced = replaced_folder(folder);
   return !fs::exists(folder) && fs::exists(replaced) ? replaced : folder;

@@ -26,6 +26,27 @@ std::filesystem::path begin_folder(const std::filesystem::path& folder);
 /// where the file system cannot exchange names (NFS) in two, between which published_folder() still finds the old one.
 void publish_folder(const std::filesystem::path& folder);
 
+/// A folder that is written in one go, by a program that has no use for a part of it: what is not published, as the
+/// disk was full, say, is removed with the error that ended it.
+class NewFolder {
+ public:
+  /// As begin_folder().
+  explicit NewFolder(std::filesystem::path folder);
+  ~NewFolder();
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+  /// Where its files are written.
+  const std::filesystem::path& partial() const { return partial_; }
+
+  /// As publish_folder().
+  void publish();
+
+ private:
+  std::filesystem::path folder_, partial_;
+  bool is_published_ = false;
+};
+
 /// Where the published `folder` is: under its name, or beside it where its replacement was interrupted.
 std::filesystem::path published_folder(const std::filesystem::path& folder);
 

@@ -115,7 +115,13 @@ void CheckpointSaver::work() {
       begin_folder(checkpoint);
       break;
     case Stage::writing:
-      write_files(partial);
+      try {
+        write_files(partial);
+      } catch (...) {  // on a full disk it would take what is left
+        std::error_code ignored;
+        fs::remove(partial / rank_file_name(mesh_.rank()), ignored);
+        throw;
+      }
       break;
     case Stage::completing:
       if (!first) break;

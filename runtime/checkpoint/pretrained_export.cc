@@ -147,19 +147,21 @@ void export_pretrained(const fs::path& path, const fs::path& folder, const Expor
   const std::string_view dtype = dtype_name(options.dtype);
   const StoredTensors stored = open_parameters(source, model);
   refuse_existing(folder);
-  const fs::path partial = begin_folder(folder);
+  NewFolder exported(folder);
+  const fs::path& partial = exported.partial();
   write_pretrained(stored, model, partial, options);
   write_file(partial / "config.json", without_embedding_head(format_config(without_adapters(model), dtype)));
   if (const fs::path tokenizer = tokenizer_of_weights(source, model.base); !tokenizer.empty())
     copy_tokenizer(tokenizer, partial);
-  publish_folder(folder);
+  exported.publish();
 }
 
 void import_pretrained(const fs::path& folder, const fs::path& checkpoint, const fs::path& base) {
   const ModelConfig model = read_pretrained_config(folder, nullptr, base);
   const StoredTensors stored = open_parameters(folder, model);
   refuse_existing(checkpoint);
-  const fs::path partial = begin_folder(checkpoint);
+  NewFolder imported(checkpoint);
+  const fs::path& partial = imported.partial();
   std::vector<TensorBox> boxes;
   std::vector<SafetensorsWriter::Tensor> headers;
   for (const ModelParameter& parameter : model_parameters(model)) {
@@ -181,7 +183,7 @@ void import_pretrained(const fs::path& folder, const fs::path& checkpoint, const
     fs::create_directory(partial / kTokenizerFolder);
     copy_tokenizer(tokenizer, partial / kTokenizerFolder);
   }
-  publish_folder(checkpoint);
+  imported.publish();
 }
 
 }  // namespace modular

@@ -61,15 +61,13 @@ void write(SafetensorsWriter& writer, const Predictions& predictions, const Turn
   }
 }
 
-void predict(const RunConfig& config, const Examples& examples, int64_t batch_size, const fs::path& outputs,
-             Mesh& mesh) {
+void predict_into(const fs::path& partial, const RunConfig& config, const Examples& examples, int64_t batch_size,
+                  Mesh& mesh) {
   const auto model = load_model(config, mesh);
   const int64_t dp_size = mesh.size(Axis::dp_replicate) * mesh.size(Axis::dp_shard), dp_rank = data_parallel_rank(mesh);
   const int64_t all = examples.size();
   const int64_t batch = std::min(batch_size, (all + dp_size - 1) / dp_size);
   const int64_t turns = (all + batch * dp_size - 1) / (batch * dp_size);
-  fs::path partial = outputs;
-  partial += ".partial";
   std::optional<SafetensorsWriter> writer;
   auto said = Clock::now();
   for (int64_t number = 0; number < turns; ++number) {
@@ -97,10 +95,22 @@ void predict(const RunConfig& config, const Examples& examples, int64_t batch_si
   }
   if (writer) writer->close();
   barrier(mesh.control(), "the predictions");
-  if (mesh.rank() == 0) {
-    fs::rename(partial, outputs);
-    print_to(stdout, "{} samples are predicted in {}\n", all, outputs.string());
+}
+
+void predict(const RunConfig& config, const Examples& examples, int64_t batch_size, const fs::path& outputs,
+             Mesh& mesh) {
+  fs::path partial = outputs;
+  partial += ".partial";
+  try {
+    predict_into(partial, config, examples, batch_size, mesh);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(partial, ignored);  // on a full disk it would take what is left
+    throw;
   }
+  if (mesh.rank() != 0) return;
+  fs::rename(partial, outputs);
+  print_to(stdout, "{} samples are predicted in {}\n", examples.size(), outputs.string());
 }
 
 }  // namespace

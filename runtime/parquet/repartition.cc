@@ -26,18 +26,13 @@ void repartition(const std::vector<fs::path>& files, int64_t rows, const fs::pat
                       "folders of their own",
                       file.string(), file.filename().string()));
   const ParquetLibrary& library = parquet_library();
-  const fs::path partial = begin_folder(out);
-  try {
-    size_t count = 0;
-    for (const fs::path& file : files) {
-      library.cut(file, partial / file.filename(), rows);
-      done(++count);
-    }
-  } catch (...) {
-    remove_folder(partial);
-    throw;
+  NewFolder cut(out);
+  size_t count = 0;
+  for (const fs::path& file : files) {
+    library.cut(file, cut.partial() / file.filename(), rows);
+    done(++count);
   }
-  publish_folder(out);
+  cut.publish();
 }
 
 int64_t row_groups(std::span<const int64_t> rows_of_files, int64_t rows) {

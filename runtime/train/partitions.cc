@@ -94,13 +94,13 @@ std::vector<std::string> cut_row_groups(const RunConfig& config, const std::vect
     if (!size) throw ConfigError("data.repartition: the files have changed since they were looked at: start again");
     const fs::path folder = folder_of(config, set);
     fs::create_directories(folder.parent_path());
-    const fs::path partial = begin_folder(folder);
+    NewFolder cut(folder);
     // Numbers, as files of several folders may have one name.
     for (size_t file = 0; file < set.files.training.size(); ++file)
-      parquet_library().cut(set.files.training[file].path.string(), partial / fmt::format("{:06}.parquet", file),
+      parquet_library().cut(set.files.training[file].path.string(), cut.partial() / fmt::format("{:06}.parquet", file),
                             *size);
-    write_file(partial / kSources, sources_of(config, set));
-    publish_folder(folder);
+    write_file(cut.partial() / kSources, sources_of(config, set));
+    cut.publish();
     warnings.push_back(fmt::format(
         "data.repartition: {} row groups are no multiple of {} data-parallel ranks: the rows are cut into {} "
         "groups of {} in {}",

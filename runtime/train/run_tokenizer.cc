@@ -87,8 +87,9 @@ void keep_tokenizer(const RunConfig& config, bool resumed) {
     fs::remove_all(kept);  // of the run that this one replaces
     return;
   }
-  copy_tokenizer(folder, begin_folder(kept));
-  publish_folder(kept);
+  NewFolder copied(kept);
+  copy_tokenizer(folder, copied.partial());
+  copied.publish();
 }
 
 }  // namespace modular
