@@ -185,6 +185,7 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
   check_pruner(config, search);
   const std::vector<std::string> gpus = gpus_of(config, ranks, workers);
 
+  check_study_folder(search, !arguments.resume.empty());  // before Python is started for it
   std::optional<PythonBackend> backend;
   if (search.backend == "optuna" || search.backend == "ray") backend.emplace(search);
   config.train.dir.clear();

@@ -216,4 +216,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    serve(main)

@@ -196,18 +196,22 @@ StudyRecord read_study(const fs::path& folder) {
   return record;
 }
 
-Study::Study(const SearchConfig& config, const std::string& base, bool resumes, std::vector<std::string> programs)
-    : config_(config), programs_(std::move(programs)) {
-  const fs::path file = config.dir / "trials.jsonl";
-  const bool has_study = is_there(file);
+void check_study_folder(const SearchConfig& config, bool resumes) {
+  const bool has_study = is_there(config.dir / "trials.jsonl");
   if (has_study && !resumes)
     throw ConfigError(
-        fmt::format("{} holds a study: go on with it by --resume, or name another search.dir", config.dir.string()));
+        fmt::format("{} holds a study: continue it by --resume, or name another search.dir", config.dir.string()));
   if (!has_study && resumes) throw ConfigError(fmt::format("{} holds no study to resume", config.dir.string()));
   for (const char* of_another : {"trials", "best.toml", "pareto", "study.db", "study.db-journal", "ray.jsonl"})
     if (!has_study && is_there(config.dir / of_another))
       throw ConfigError(fmt::format("{} is of another study: move it away, or name another search.dir",
                                     (config.dir / of_another).string()));
+}
+
+Study::Study(const SearchConfig& config, const std::string& base, bool resumes, std::vector<std::string> programs)
+    : config_(config), programs_(std::move(programs)) {
+  const fs::path file = config.dir / "trials.jsonl";
+  check_study_folder(config, resumes);
   for (const char* made : {"trials", "pareto"}) check_no_links({config.dir, made});
   check_files_of_helpers(config.dir);
   fs::create_directories(config.dir / "trials");

@@ -44,6 +44,10 @@ struct StudyRecord {
 /// Throws ConfigError with file:line where a line is none of a study.
 StudyRecord read_study(const std::filesystem::path& folder);
 
+/// Throws ConfigError where the study in config.dir cannot be begun, or with `resumes` continued, as the folder holds
+/// another or none. Changes nothing: for a look before anything is started for the study.
+void check_study_folder(const SearchConfig& config, bool resumes);
+
 class Study {
  public:
   /// Begins the study in config.dir, or goes on with it, and holds the folder for this process. `base` are the settings

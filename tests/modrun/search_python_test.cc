@@ -175,6 +175,26 @@ TEST_F(SearchPython, AHelperThatDiesEndsTheSearchAndWhatWasFoundIsKept) {
   EXPECT_EQ(std::vector(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(before.size())), before);
 }
 
+// A study that is there already, whoever finds it: modrun by its folder, or the library when it is asked for values.
+TEST_F(SearchPython, AStudyThatIsThereIsOneMessageAndNoTraceback) {
+  for (const char* name : {"optuna", "ray"}) {
+    fs::remove_all(study());
+    const std::string text = backend(name, "random", 1) + kSpace;
+    ASSERT_EQ(search(text).status, 0);
+    const auto again = search(text);
+    EXPECT_EQ(again.status, 2);
+    EXPECT_EQ(again.output,
+              "modrun: " + study().string() + " holds a study: continue it by --resume, or name another search.dir\n");
+  }
+  const std::string shared = backend("optuna", "random", 1) + "study = 'shared'\nstorage = 'sqlite:///" +
+                             (folder_.path() / "shared.db").string() + "'\n[search.space]\ntrain.batch_size = ";
+  ASSERT_EQ(search(shared + "[4, 8]\n", {"--set", "search.dir=" + (folder_.path() / "one").string()}).status, 0);
+  const auto other = search(shared + "[4, 6]\n", {"--set", "search.dir=" + (folder_.path() / "two").string()});
+  EXPECT_EQ(other.status, 1) << other.output;
+  EXPECT_THAT(other.output, HasSubstr("modrun: optuna, which drew the values, cannot go on: ValueError: "));
+  EXPECT_THAT(other.output, ::testing::Not(HasSubstr("Traceback")));
+}
+
 TEST_F(SearchPython, SeveralMachinesShareAStudyOfOptuna) {
   const std::string database = "sqlite:///" + (folder_.path() / "shared.db").string();
   const std::string text = backend("optuna", "random", 3) + "study = 'shared'\nstorage = '" + database + "'\n" + kSpace;

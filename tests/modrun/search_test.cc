@@ -50,7 +50,7 @@ TEST_F(SearchCommand, GoesOnAfterAKillWithWhatItWouldHaveDrawn) {
   kill_after_two_trials(config(std::string("trials = 5\n") + kSpace));
   const auto refused = search(std::string("trials = 5\n") + kSpace);
   EXPECT_EQ(refused.status, 2) << refused.output;
-  EXPECT_THAT(refused.output, HasSubstr("go on with it by --resume"));
+  EXPECT_THAT(refused.output, HasSubstr("continue it by --resume"));
   const auto run = search(std::string("trials = 5\n") + kSpace, {"--resume"});
   ASSERT_EQ(run.status, 0) << run.output;
   const auto all = trials();

@@ -229,7 +229,7 @@ TEST(Study, OfAnotherSpaceOrThatIsThereAlreadyIsRefused) {
   SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
   EXPECT_THAT(message_of<ConfigError>([&] { Study(config, kBase, true); }), HasSubstr("holds no study to resume"));
   Study(config, kBase, false);
-  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, kBase, false); }), HasSubstr("go on with it by --resume"));
+  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, kBase, false); }), HasSubstr("continue it by --resume"));
   EXPECT_THAT(message_of<ConfigError>([&] { Study(config, kBase + "seed = 2\n", true); }),
               HasSubstr("with other settings beside them"));
   config.space[0].choices.emplace_back("0.2");
