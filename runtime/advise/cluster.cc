@@ -57,7 +57,8 @@ std::string refusal_of(const Cluster& cluster) {
     const bool matters = cluster.devices() > 1 || std::string_view(option) != "--link";
     const bool crosses = cluster.nodes > 1 || std::string_view(option) != "--between";
     if (matters && crosses && !(value > 0.0))
-      return fmt::format("{} is not given: say it, e.g. {} {}", option, option, example);
+      return fmt::format("{} is not given: say it, e.g. {} {}, or name the device by --device", option, option,
+                         example);
   }
   if (!(cluster.attained > 0.0 && cluster.attained <= 1.0))
     return fmt::format("--attained is {}: give the share of --flops that large products reach, above 0 and at most 1",

@@ -1,14 +1,22 @@
 // `modrun advise`: which mesh to train a run on.
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 
 #include "runtime/advise/advice.h"
 #include "runtime/advise/report.h"
+#include "runtime/mesh/cuda_library.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
+#include "runtime/train/known_devices.h"
+#include "runtime/train/machine_memory.h"
+#include "runtime/train/matrix_rate.h"
 #include "runtime/train/preflight.h"
 
 namespace modular {
@@ -25,25 +33,106 @@ void set_speed(double& speed, const char* option, const std::string& text) {
   speed = *read;
 }
 
-Cluster cluster_of(const AdviseArguments& given, int64_t peak_flops_of_config) {
+constexpr int64_t kUsualDevices = 8;     // of a machine
+constexpr double kOfDataSheet = 0.5;     // the share of a peak that large matmuls reach
+constexpr double kOfMeasuredPeak = 0.8;  // which is that of large matmuls itself
+// Bytes that go from one rank of a CPU to another one are copied into the system and out of it, and added.
+constexpr double kCopiesOfALink = 4.0;
+
+/// Bytes per second that all cores read and write, measured by copies of tensors that no cache holds.
+double copy_rate() {
+  constexpr int kTimes = 3;
+  const at::Tensor from = at::ones({int64_t{16} << 20}), to = at::zeros_like(from);
+  double least = std::numeric_limits<double>::infinity();
+  for (int time = 0; time < kTimes; ++time) {
+    const auto begin = std::chrono::steady_clock::now();
+    to.copy_(from);
+    least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return 2.0 * static_cast<double>(from.nbytes()) / least;
+}
+
+void use(Cluster& cluster, const KnownDevice& device, bool bf16) {
+  cluster.memory = device.memory;
+  cluster.link = device.link;
+  cluster.between = device.between;
+  cluster.memory_speed = device.memory_speed;
+  cluster.flops = bf16 ? device.bf16 : device.fp32;
+}
+
+/// The ranks of a machine like this one share its cores and its memory.
+void use_cpu(Cluster& cluster, bool bf16) {
+  const auto ranks = static_cast<double>(std::max<int64_t>(cluster.per_node, 1));
+  cluster.memory = static_cast<double>(machine_memory()) / ranks;
+  cluster.flops = matrix_rate(bf16) / ranks;
+  cluster.memory_speed = copy_rate() / ranks;
+  cluster.link = *cluster.memory_speed / kCopiesOfALink;
+  cluster.attained = kOfMeasuredPeak;
+}
+
+/// The device of --device; or, where nothing is said of devices, what is here. Null is a CPU, nothing unknown.
+std::optional<const KnownDevice*> device_of(const AdviseArguments& given, bool has_peak) {
+  if (given.device == "cpu") return nullptr;
+  if (!given.device.empty()) {
+    if (const KnownDevice* const named = device_by_name(given.device)) return named;
+    throw ConfigError(
+        fmt::format("--device is \"{}\": write cpu, or one of {}; or leave it out, and give --memory, "
+                    "--flops, --link and --memory-speed of another device",
+                    given.device, names_of_known_devices()));
+  }
+  if (has_peak || given.flops || !given.memory.empty() || !given.link.empty() || !given.memory_speed.empty()) return {};
+  if (gpu_count() == 0) return nullptr;
+  const std::string make = cuda_library().make_of(at::Device(at::kCUDA, 0));
+  if (const KnownDevice* const here = device_by_make(make)) return here;
+  throw ConfigError(
+      fmt::format("no data sheet of {} is known: give --memory, --flops, --link and --memory-speed, or "
+                  "name a similar device by --device: {}",
+                  make, names_of_known_devices()));
+}
+
+Cluster cluster_of(const AdviseArguments& given, const RunConfig& config) {
+  const double peak_of_config = config.metrics.peak_tflops * 1e12;
+  const bool bf16 = config.parallel.bf16;
+  const auto device = device_of(given, peak_of_config > 0.0);
+  const bool is_cpu = device && !*device, is_named = !given.device.empty();
   Cluster cluster;
   cluster.nodes = given.nodes;
-  cluster.per_node = given.per_node;
-  const auto memory = bytes_of(given.memory);
-  if (!memory)
-    throw ConfigError(
-        fmt::format("--memory is \"{}\": give what a device holds with its unit: B, KB, MB, GB, TB, KiB, MiB, GiB or "
-                    "TiB, e.g. 80GiB",
-                    given.memory));
-  cluster.memory = static_cast<double>(*memory);
+  cluster.per_node = given.per_node.value_or(is_cpu ? 1 : device && !is_named ? gpu_count() : kUsualDevices);
+  if (is_cpu) use_cpu(cluster, bf16);
+  if (device && *device) {
+    if (!config.parallel.float8.empty() && (*device)->fp8 == 0.0)
+      throw ConfigError(
+          fmt::format("parallel.float8 is for devices with matmuls of eight bits, which {} does not have: "
+                      "leave it out, or name another --device",
+                      (*device)->name));
+    use(cluster, **device, bf16);
+  }
+  if (!given.memory.empty()) {
+    const auto memory = bytes_of(given.memory);
+    if (!memory)
+      throw ConfigError(
+          fmt::format("--memory is \"{}\": give what a device holds with its unit: B, KB, MB, GB, TB, KiB, MiB, GiB or "
+                      "TiB, e.g. 80GiB",
+                      given.memory));
+    cluster.memory = static_cast<double>(*memory);
+  }
   set_speed(cluster.link, "--link", given.link);
   set_speed(cluster.between, "--between", given.between);
   set_speed(cluster.host, "--host", given.host);
   if (!given.memory_speed.empty()) set_speed(cluster.memory_speed.emplace(), "--memory-speed", given.memory_speed);
-  cluster.flops = given.flops > 0.0 ? given.flops : static_cast<double>(peak_flops_of_config);
-  cluster.attained = given.attained;
+  if (peak_of_config > 0.0) cluster.flops = peak_of_config;
+  if (given.flops) cluster.flops = *given.flops;
+  if (given.flops || peak_of_config > 0.0 || !is_cpu) cluster.attained = kOfDataSheet;
+  if (given.attained) cluster.attained = *given.attained;
   cluster.reserve = given.reserve;
   cluster.cost = given.cost;
+  if (device)
+    print_to(stderr,
+             "{}, {}: {} of memory, {:.4g} TFLOP/s in {}, {:.4g} GB/s of its memory, {:.4g} GB/s to another one\n",
+             is_cpu ? "cpu" : (*device)->name,
+             is_cpu ? "measured here, of each rank" : fmt::format("by its data sheet ({})", (*device)->data_sheet),
+             in_words(cluster.memory), cluster.flops * 1e-12, bf16 ? "bfloat16" : "float32",
+             cluster.speed_of_memory() * 1e-9, cluster.link * 1e-9);
   return cluster;
 }
 
@@ -65,7 +154,7 @@ void show_advice(const Arguments& arguments) {
       samples += prepare_samples(config, set, Split::training, 0)->count();
     count_steps(config, samples);
   }
-  const Cluster cluster = cluster_of(given, static_cast<int64_t>(config.metrics.peak_tflops * 1e12));
+  const Cluster cluster = cluster_of(given, config);
   Advice advice = given.as_is ? assess(config, cluster) : advise(config, cluster, given.top);
   const std::string report = report_of(advice, config, cluster, given.format);
   const auto print_report = [&] {

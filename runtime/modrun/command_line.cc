@@ -6,6 +6,7 @@
 #include "runtime/launch/launcher.h"
 #include "runtime/mesh/print.h"
 #include "runtime/train/config_field.h"
+#include "runtime/train/known_devices.h"
 
 namespace modular {
 
@@ -62,18 +63,23 @@ void add_checkpoint_option(CLI::App* command, Arguments& arguments) {
 void add_advise_options(CLI::App* command, Arguments& arguments) {
   AdviseArguments& advise = arguments.advise;
   command->add_option("--nodes", advise.nodes, "machines")->capture_default_str();
-  command->add_option("--per-node", advise.per_node, "devices of each")->capture_default_str();
-  command->add_option("--memory", advise.memory, "what a device holds, e.g. 80GiB")->required();
+  command->add_option("--per-node", advise.per_node, "devices of each; those here where they are taken, else 8");
+  command->add_option("--device", advise.device,
+                      "cpu, or one whose data sheet is known: " + names_of_known_devices() +
+                          "; what is here when nothing is said of devices");
+  command->add_option("--memory", advise.memory, "what a device holds, e.g. 80GiB; --device's when not given");
   command->add_option("--link", advise.link, "from a device to another one of its machine, one way, e.g. 450GB/s");
   command->add_option("--between", advise.between,
                       "from a device to one of another machine, while all of a machine's do so, e.g. 25GB/s");
   command->add_option("--host", advise.host, "between a device and its host's memory")->capture_default_str();
-  command->add_option("--flops", advise.flops,
-                      "a device's peak, operations a second, e.g. 989e12; metrics.peak_tflops when not given");
-  command->add_option("--attained", advise.attained, "share of that peak which large products of matrices reach")
-      ->capture_default_str();
-  command->add_option("--memory-speed", advise.memory_speed,
-                      "of a device's own memory, e.g. 3.35TB/s; a byte for each 250 of --flops when not given");
+  command->add_option(
+      "--flops", advise.flops,
+      "a device's peak, operations per second, e.g. 989e12; metrics.peak_tflops or --device's when not given");
+  command->add_option("--attained", advise.attained,
+                      "share of that peak which large matmuls reach; 0.5 when not given, 0.8 of a measured peak");
+  command->add_option(
+      "--memory-speed", advise.memory_speed,
+      "of a device's own memory, e.g. 3.35TB/s; --device's when not given, or a byte for each 250 of --flops");
   command->add_option("--reserve", advise.reserve, "share of --memory that libraries and fragments take")
       ->capture_default_str();
   command->add_option("--cost", advise.cost, "of a device and an hour, in any currency");

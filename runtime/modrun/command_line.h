@@ -11,9 +11,11 @@ namespace modular {
 
 /// What `modrun advise` is told of machines, as it was written.
 struct AdviseArguments {
-  int64_t nodes = 1, per_node = 8, top = 5;
-  std::string memory, link, between, host = "25GB/s", memory_speed;
-  double flops = 0.0, attained = 0.5, reserve = 0.08, cost = 0.0;
+  int64_t nodes = 1, top = 5;
+  std::optional<int64_t> per_node;
+  std::string device, memory, link, between, host = "25GB/s", memory_speed;
+  std::optional<double> flops, attained;
+  double reserve = 0.08, cost = 0.0;
   std::string format = "text";
   bool as_is = false;         // the config's own mesh, instead of a search
   std::filesystem::path out;  // config to write; none when empty

@@ -4,33 +4,15 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <cctype>
 #include <initializer_list>
 
 #include "runtime/mesh/cuda_library.h"
 #include "runtime/train/config_field.h"
+#include "runtime/train/known_devices.h"
 
 namespace modular {
 
 namespace {
-
-struct Peak {
-  const char* name;
-  double bf16, fp32;
-};
-constexpr Peak kPeaks[] = {{"B200", 2.25e15, 75e12},  {"H200", 989e12, 67e12},  {"H100 PCIe", 756e12, 51e12},
-                           {"H100", 989e12, 67e12},   {"GH200", 989e12, 67e12}, {"A100", 312e12, 19.5e12},
-                           {"L40S", 362e12, 91.6e12}, {"L4", 121e12, 30.3e12}};
-
-/// Whether `name` has `words` in it, and no longer ones: an L40 is no L4.
-bool has_words(std::string_view name, std::string_view words) {
-  const auto is_of_a_word = [&](size_t place) {
-    return place < name.size() && std::isalnum(static_cast<unsigned char>(name[place])) != 0;
-  };
-  for (size_t at = name.find(words); at != name.npos; at = name.find(words, at + 1))
-    if (!is_of_a_word(at - 1) && !is_of_a_word(at + words.size())) return true;  // before the first: beyond the end
-  return false;
-}
 
 /// The first of these integers that the model's own config has; 0 where it has none of them.
 int64_t count_of(const ModelConfig& model, std::initializer_list<std::string_view> names) {
@@ -73,9 +55,9 @@ std::optional<double> flops_per_row(const ModelConfig& model, int64_t parameters
 }
 
 std::optional<double> peak_of_make(std::string_view make, bool bf16) {
-  for (const auto& peak : kPeaks)
-    if (has_words(make, peak.name)) return bf16 ? peak.bf16 : peak.fp32;
-  return {};
+  const KnownDevice* const device = device_by_make(make);
+  if (!device) return {};
+  return bf16 ? device->bf16 : device->fp32;
 }
 
 std::optional<double> device_peak(const at::Device& device, bool bf16) {

@@ -22,7 +22,7 @@ int64_t memory_peak(const at::Device& device);
 /// models whose config holds those of two towers: not all of their parameters meet the same positions.
 std::optional<double> flops_per_row(const ModelConfig& model, int64_t parameters, int64_t tokens);
 
-/// The peak of a GPU in operations per second for the type that is computed in, from NVIDIA's data sheets (dense), by
+/// The peak of a GPU in operations per second for the type that is computed in, by known_devices(), and by
 /// what its driver calls it, e.g. "NVIDIA H100 80GB HBM3"; nothing where it is not known.
 std::optional<double> peak_of_make(std::string_view make, bool bf16);
 

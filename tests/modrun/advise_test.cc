@@ -1,8 +1,10 @@
 // modrun advise: what it prints, that the config which it writes trains, and what it refuses.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <fstream>
 
+#include "runtime/train/known_devices.h"
 #include "tests/modrun/modrun_process.h"
 
 namespace modular {
@@ -10,6 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
+using Words = std::vector<std::string>;
 
 class Advise : public ModrunTest {
  protected:
@@ -49,6 +52,64 @@ TEST_F(Advise, TellsTheConfigsOwnMesh) {
                                                   "parallel.tp=2", "--set", "train.micro_batches=2"})
                                               .output);
   EXPECT_EQ(choice["memory"], plan["ranks"][0]["peak"]);
+}
+
+TEST_F(Advise, KnowsDevicesByTheirDataSheets) {
+  const auto advice = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> words = {"advise", config_.string(), "--per-node", "2", "--format", "json", "--as-is"};
+    const auto run = modrun(with(words, options));
+    EXPECT_EQ(run.status, 0) << run.output;
+    return run.output;
+  };
+  // The same as its figures, and a figure of one's own goes before the data sheet's.
+  for (const auto& [name, figures] : {std::pair("h100", Words{"--memory", "80GiB", "--link", "450GB/s", "--flops",
+                                                              "989e12", "--memory-speed", "3.35TB/s"}),
+                                      std::pair("a100", Words{"--memory", "80GiB", "--link", "300GB/s", "--flops",
+                                                              "312e12", "--memory-speed", "2039GB/s"}),
+                                      std::pair("mi300x", Words{"--memory", "192GiB", "--link", "448GB/s", "--flops",
+                                                                "1307.4e12", "--memory-speed", "5.3TB/s"})}) {
+    const Words bf16 = {"--set", "parallel.bf16=true"};
+    const std::string by_name = advice(with(bf16, {"--device", name}));
+    EXPECT_THAT(by_name, StartsWith(name + std::string(", by its data sheet (")));
+    const auto json = nlohmann::json::parse(by_name.substr(by_name.find('{')));
+    EXPECT_EQ(json, nlohmann::json::parse(advice(with(bf16, figures)))) << name;
+  }
+  EXPECT_THAT(advice({"--device", "b200", "--memory", "1GiB", "--set", "parallel.bf16=false"}),
+              StartsWith("b200, by its data sheet (NVIDIA DGX B200, 2024): 1.0 GiB of memory, 75 TFLOP/s in float32"));
+}
+
+TEST_F(Advise, TheDocumentHasTheTableOfDevices) {
+  const std::string document = bytes_of(ADVISE_DOCUMENT);
+  const auto cell = [](double value, double unit) { return value == 0.0 ? " " : fmt::format(" {:g} ", value / unit); };
+  for (const KnownDevice& device : known_devices())
+    EXPECT_THAT(document,
+                HasSubstr(fmt::format("| `{}` | {} |{}|{}|{}|{}|{}|{}|{}| {} |\n", device.name, device.make,
+                                      cell(device.memory, 0x1p30), cell(device.bf16, 1e12), cell(device.fp32, 1e12),
+                                      cell(device.fp8, 1e12), cell(device.memory_speed, 1e9), cell(device.link, 1e9),
+                                      cell(device.between, 1e9), device.data_sheet)));
+}
+
+TEST_F(Advise, MeasuresThisMachineWhereNothingIsSaidOfDevices) {
+  for (const std::vector<std::string>& options : {Words{}, Words{"--device", "cpu", "--per-node", "2"}}) {
+    const auto run = modrun(with({"advise", config_.string(), "--format", "json"}, options));
+    EXPECT_EQ(run.status, 0) << run.output;
+    if (!options.empty() || run.output.starts_with("cpu"))  // there may be a GPU
+      EXPECT_THAT(run.output, StartsWith("cpu, measured here, of each rank: "));
+  }
+}
+
+TEST_F(Advise, NamesTheDevicesThatItKnows) {
+  const auto refusal = [&](const std::vector<std::string>& options) {
+    const auto run = modrun(with({"advise", config_.string()}, options));
+    EXPECT_EQ(run.status, 2) << run.output;
+    return run.output;
+  };
+  EXPECT_THAT(refusal({"--device", "v100"}), HasSubstr("--device is \"v100\": write cpu, or one of a100, "));
+  EXPECT_THAT(refusal({"--flops", "1e12"}), HasSubstr("--memory is not given: say it, e.g. --memory 80GiB, or name the "
+                                                      "device by --device"));
+  EXPECT_THAT(refusal({"--device", "mi300x", "--nodes", "2"}), HasSubstr("--between is not given"));
+  EXPECT_THAT(refusal({"--device", "a100", "--set", "parallel.bf16=true", "--set", "parallel.float8=['model.layers']"}),
+              HasSubstr("matmuls of eight bits, which a100 does not have"));
 }
 
 TEST_F(Advise, RefusesInOneSentence) {

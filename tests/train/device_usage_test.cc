@@ -11,6 +11,7 @@
 #include "generated/llama.h"
 #include "generated/mixtral.h"
 #include "generated/vit.h"
+#include "runtime/train/known_devices.h"
 #include "runtime/train/parameter_counts.h"
 
 namespace modular {
@@ -56,6 +57,24 @@ TEST(Peaks, AreKnownByTheNamesThatDriversGive) {
   EXPECT_EQ(peak_of_make("NVIDIA L4", true), 121e12);
   EXPECT_EQ(peak_of_make("NVIDIA L40", true), std::nullopt) << "which is no L4";
   EXPECT_EQ(peak_of_make("", true), std::nullopt);
+}
+
+TEST(KnownDevices, AreFoundByTheNamesThatDriversGive) {
+  for (const auto& [make, name] :
+       {std::pair("NVIDIA A100-SXM4-80GB", "a100"), std::pair("NVIDIA A100-SXM4-40GB", "a100-40gb"),
+        std::pair("NVIDIA A100-PCIE-40GB", "a100-pcie-40gb"), std::pair("NVIDIA A100 80GB PCIe", "a100-pcie"),
+        std::pair("NVIDIA H100 80GB HBM3", "h100"), std::pair("NVIDIA H100 PCIe", "h100-pcie"),
+        std::pair("NVIDIA H100 NVL", "h100-nvl"), std::pair("NVIDIA H200", "h200"),
+        std::pair("NVIDIA GH200 480GB", "gh200"), std::pair("NVIDIA B200", "b200"),
+        std::pair("AMD Instinct MI300X OAM", "mi300x")}) {
+    ASSERT_NE(device_by_make(make), nullptr) << make;
+    EXPECT_EQ(device_by_make(make), device_by_name(name)) << make;
+  }
+  EXPECT_EQ(device_by_make("NVIDIA V100"), nullptr);
+  for (const KnownDevice& device : known_devices()) {
+    EXPECT_LT(device.fp32, device.bf16) << device.name;
+    if (device.fp8 > 0.0) EXPECT_NEAR(device.fp8 / device.bf16, 2.0, 0.03) << device.name;
+  }
 }
 
 TEST(ParameterCounts, TellWhatATokenIsMultipliedBy) {
