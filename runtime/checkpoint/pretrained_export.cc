@@ -181,7 +181,7 @@ void import_pretrained(const fs::path& folder, const fs::path& checkpoint, const
   const fs::path tokenizer = has_tokenizer(folder) ? folder : model.base;
   if (!tokenizer.empty() && has_tokenizer(tokenizer)) {
     fs::create_directory(partial / kTokenizerFolder);
-    copy_tokenizer(tokenizer, partial / kTokenizerFolder);
+    copy_tokenizer_with_class(tokenizer, partial / kTokenizerFolder);
   }
   imported.publish();
 }

@@ -30,6 +30,9 @@ constexpr std::array kNames = {"tokenizer.json", "tokenizer.model", "spiece.mode
                                "sentence_bert_config.json", "config_sentence_transformers.json"};
 constexpr size_t kWithIds = 7;
 
+// By these of config.json AutoTokenizer takes the tokenizer's class. A tokenizer's own folder has no others.
+constexpr std::array kClassKeys = {"model_type", "model_name", "tokenizer_class", "transformers_version"};
+
 json read_object(const fs::path& path) {
   json object = parse_json(read_file(path));
   if (!object.is_object()) throw std::runtime_error(fmt::format("{} is no JSON object", path.string()));
@@ -42,6 +45,19 @@ std::map<std::string, std::string> tokenizer_files(const fs::path& folder) {
   std::map<std::string, std::string> files;
   for (const char* name : kNames)
     if (is_there(folder / name)) files[name] = read_file(folder / name);
+  return files;
+}
+
+std::map<std::string, std::string> tokenizer_with_class(const fs::path& folder) {
+  auto files = tokenizer_files(folder);
+  if (!files.contains("tokenizer.json") || !is_there(folder / "config.json")) return files;
+  const json config = read_object(folder / "config.json");
+  json kept = json::object();
+  for (const char* key : kClassKeys)
+    if (const auto value = config.find(key); value != config.end() && value->is_string()) kept[key] = *value;
+  if (const auto encoder = config.find("encoder"); encoder != config.end() && encoder->is_object())
+    kept["encoder"] = {{"model_type", encoder->value("model_type", json())}};
+  if (!kept.empty()) files["config.json"] = kept.dump(2) + "\n";
   return files;
 }
 
@@ -63,6 +79,10 @@ void check_tokenizer_files(const fs::path& folder) {
 
 void copy_tokenizer(const fs::path& from, const fs::path& to) {
   for (const auto& [name, contents] : tokenizer_files(from)) write_file(to / name, contents);
+}
+
+void copy_tokenizer_with_class(const fs::path& from, const fs::path& to) {
+  for (const auto& [name, contents] : tokenizer_with_class(from)) write_file(to / name, contents);
 }
 
 fs::path tokenizer_of_weights(const fs::path& weights, const fs::path& base) {

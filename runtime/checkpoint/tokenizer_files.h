@@ -14,6 +14,10 @@ inline constexpr const char* kTokenizerFolder = "tokenizer";
 /// The tokenizer's files in a folder, which may hold others: their names and contents. Empty where there are none.
 std::map<std::string, std::string> tokenizer_files(const std::filesystem::path& folder);
 
+/// The same for a folder of the tokenizer's own: of the config.json beside a tokenizer.json, what says of which class
+/// of transformers the tokenizer is.
+std::map<std::string, std::string> tokenizer_with_class(const std::filesystem::path& folder);
+
 /// Whether a folder has any of them.
 bool has_tokenizer(const std::filesystem::path& folder);
 
@@ -26,6 +30,9 @@ std::filesystem::path sentencepiece_model(const std::filesystem::path& folder);
 
 /// Writes the tokenizer's files of a folder into another one, which is there.
 void copy_tokenizer(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// The same for tokenizer_with_class().
+void copy_tokenizer_with_class(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// The folder with the tokenizer of these weights, a checkpoint, a folder of them or a Hugging Face folder: itself, its
 /// folder "tokenizer", or that of the run which the checkpoint is of; of a PEFT folder without one that of its base

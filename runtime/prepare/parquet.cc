@@ -19,7 +19,7 @@ constexpr const char* kProgram =
 }  // namespace
 
 std::unique_ptr<PythonHelper> start_parquet(const std::string& python) try {
-  auto helper = std::make_unique<PythonHelper>(python, kProgram);
+  auto helper = std::make_unique<PythonHelper>(python, "pyarrow", kProgram);
   helper->ask(json::object());
   return helper;
 } catch (const std::runtime_error& error) {

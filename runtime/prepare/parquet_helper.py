@@ -8,6 +8,10 @@ import json
 import sys
 
 
+class Unsupported(Exception):
+    """A value that modrun does not read."""
+
+
 def answer(message):
     sys.stdout.write(json.dumps(message, allow_nan=False) + "\n")
     sys.stdout.flush()
@@ -18,10 +22,18 @@ def about(parquet, asked):
     if "group" not in asked:
         return {"groups": file.num_row_groups, "columns": file.schema_arrow.names}
     rows = file.read_row_group(asked["group"], columns=asked["columns"])
-    values = [rows.column(name).to_pylist() for name in asked["columns"]]
-    if asked["as_json"]:
-        values = [[json.dumps(value, allow_nan=False) for value in column] for column in values]
-    return {"rows": rows.num_rows, "values": values}
+    return {"rows": rows.num_rows, "values": [values(rows.column(name), name, asked) for name in asked["columns"]]}
+
+
+def values(column, name, asked):
+    """Of a column, or the JSON texts of these."""
+    listed, texts = column.to_pylist(), []
+    for row, value in enumerate(listed):
+        try:
+            texts.append(json.dumps(value, allow_nan=False))
+        except (TypeError, ValueError):
+            raise Unsupported(f'row {row + 1} of row group {asked["group"] + 1}: column "{name}" has values of {column.type}, and {value!r} is no text, number or list of these: write the column as text') from None
+    return texts if asked["as_json"] else listed
 
 
 def main():
@@ -29,11 +41,13 @@ def main():
     try:
         from pyarrow import parquet
     except ImportError as error:
-        return answer({"error": f"Python has no package {error.name}: {sys.executable} -m pip install pyarrow"})
+        return answer({"error": lacks(error.name or "pyarrow", "pyarrow")})
     answer({})
     for line in sys.stdin:
         try:
             answer(about(parquet, json.loads(line)))
+        except Unsupported as error:
+            answer({"error": str(error)})
         except Exception as error:  # of pyarrow, or a value that JSON cannot say
             answer({"error": f"{type(error).__name__}: {error}"})
 

@@ -37,7 +37,7 @@ std::map<std::string, std::string> wanted_tokenizer(const fs::path& tokenizer) {
   if (!is_folder && tokenizer.extension() == ".model") return with_model(tokenizer);
   if (!is_folder && tokenizer.extension() == ".json" && tokenizer.filename() != "tokenizer.json")
     return {{"tokenizer.json", read_file(tokenizer, kMostTextBytes, Links::followed)}};
-  auto files = tokenizer_files(is_folder ? tokenizer : fs::absolute(tokenizer).parent_path());
+  auto files = tokenizer_with_class(is_folder ? tokenizer : fs::absolute(tokenizer).parent_path());
   const bool is_read = files.contains("tokenizer.json") || (is_folder && !sentencepiece_model(tokenizer).empty());
   if (!is_read)
     throw ConfigError(
@@ -94,7 +94,7 @@ PreparedFolder::PreparedFolder(fs::path out, const json& manifest, const fs::pat
   }
   const json begun = parse_json(read_file(place / kPrepareOptions));
   std::string other = begun.is_object() ? difference(begun, manifest) : "by another program";
-  if (other.empty() && tokenizer_files(place / kTokenizerFolder) != wanted) other = "with another tokenizer";
+  if (other.empty() && tokenizer_with_class(place / kTokenizerFolder) != wanted) other = "with another tokenizer";
   if (!other.empty() && !complete_ && !has_shards(place, work())) {
     FolderLock::check(work());
     begin();  // nothing of it was done: it was refused, say

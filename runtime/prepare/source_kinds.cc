@@ -61,9 +61,40 @@ void read_text(const Source& source, const Piece& piece, RecordReader& reader, s
   add(read_bytes(source, piece.begin, piece.end), 0);
 }
 
+/// A line that is no JSON, with null in place of the numbers that pyarrow and Python's json read in addition to JSON's:
+/// NaN, Infinity, Inf and these with a minus sign.
+std::string without_nan(std::string_view line) {
+  std::string text;
+  bool quoted = false;
+  for (size_t at = 0; at < line.size();) {
+    const std::string_view rest = line.substr(at);
+    const size_t sign = rest.starts_with('-') ? 1 : 0;
+    const auto names = {"NaN", "Infinity", "Inf"};
+    const auto* const found = quoted ? names.end() : std::ranges::find_if(names, [&](std::string_view name) {
+      return rest.substr(sign).starts_with(name);
+    });
+    if (found != names.end()) {
+      text += "null";
+      at += sign + std::string_view(*found).size();
+      continue;
+    }
+    const size_t bytes = quoted && rest.starts_with('\\') && rest.size() > 1 ? 2 : 1;
+    quoted = quoted != rest.starts_with('"');
+    text += rest.substr(0, bytes);
+    at += bytes;
+  }
+  return text;
+}
+
 void read_json_lines(const Source& source, const Piece& piece, RecordReader& reader, std::vector<Record>& records) {
   for_each_line(source, piece, [&](std::string_view line, int64_t number) {
     json row = parse_json(line);
+    std::string replaced;
+    if (row.is_discarded()) {
+      replaced = without_nan(line);
+      row = parse_json(replaced);
+      if (!row.is_discarded()) line = replaced;
+    }
     Record record{{}, number};
     if (!row.is_object())
       throw DataError(fmt::format("{} is no JSON object{}", place_of(source, piece, record),

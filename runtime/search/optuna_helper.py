@@ -76,7 +76,7 @@ def main():
     try:
         import optuna
     except ImportError as error:
-        return answer({"error": f"Python has no package {error.name}: {sys.executable} -m pip install optuna"})
+        return answer({"error": lacks(error.name or "optuna", "optuna")})
     if sampler not in SAMPLERS:
         return answer({"error": f'search.sampler is "{sampler}": with Optuna it must be one of {", ".join(SAMPLERS)}'})
     answer({})

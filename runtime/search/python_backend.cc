@@ -30,7 +30,7 @@ Json to_json(const Trial& trial) {
 
 PythonHelper started(const SearchConfig& config) {
   try {
-    return PythonHelper(config.python, config.backend == "ray" ? kRayProgram : kOptunaProgram);
+    return PythonHelper(config.python, config.backend, config.backend == "ray" ? kRayProgram : kOptunaProgram);
   } catch (const std::runtime_error& error) {
     throw ConfigError(
         fmt::format("search.backend is {}, which runs in Python: {}: set search.python", config.backend, error.what()));

@@ -188,7 +188,7 @@ def main():
     try:
         from ray import tune
     except ImportError as error:
-        return answer({"error": f'Python has no package {error.name}: {sys.executable} -m pip install "ray[tune]"'})
+        return answer({"error": lacks(error.name or "ray", '"ray[tune]"')})
     if problem := problem_of(sampler):
         return answer({"error": problem})
     if sampler == "tpe":

@@ -122,6 +122,15 @@ class ChatTemplate:
     def prompt(self, messages):
         return self.render(list(map(seen_message, messages)), True)
 
+    def before(self, messages):
+        """What comes before an answer."""
+        try:
+            return self.render(messages, True)
+        except Exception as error:  # of templates that look at the first message
+            if messages:
+                raise
+            raise ValueError(f"it begins with the assistant, and the chat template does not write what comes before a first message ({error}), so that the message's place is not known: put {{% generation %}} and {{% endgeneration %}} around what the assistant writes in the template") from None
+
     def conversation(self, messages):
         """The text, and the places [begin, end) that the assistant wrote."""
         messages = list(map(seen_message, messages))
@@ -133,7 +142,7 @@ class ChatTemplate:
         places = []
         for at, message in enumerate(messages):
             if message["role"] == "assistant":
-                before, after = self.render(messages[:at], True), self.render(messages[: at + 1], False)
+                before, after = self.before(messages[:at]), self.render(messages[: at + 1], False)
                 if not after.startswith(before) or not text.startswith(after):
                     raise ValueError(f"the chat template writes what comes before the assistant's message {at + 1}, or that message, otherwise within the whole conversation, so that its place is not known: put {{% generation %}} and {{% endgeneration %}} around what the assistant writes in the template")
                 places.append((len(before), len(after)))

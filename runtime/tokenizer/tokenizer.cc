@@ -19,6 +19,9 @@ using nlohmann::json;
 
 constexpr const char* kProgram =
 #include "runtime/tokenizer/chat_template.inc"
+#include "runtime/tokenizer/fast_tokenizers.inc"
+#include "runtime/tokenizer/open_tokenizer.inc"
+#include "runtime/tokenizer/tokenizer_class.inc"
 #include "runtime/tokenizer/tokenizer_helper.inc"
     ;
 
@@ -31,7 +34,7 @@ std::string sentencepiece_program() {
 }
 
 JsonHelper started_in_python(const std::string& python) try {
-  const PythonCommand command(python, kProgram);
+  const PythonCommand command(python, "tokenizers", kProgram);
   return JsonHelper(command.words, command.variables);
 } catch (const std::runtime_error& error) {
   throw ConfigError(fmt::format("the tokenizer runs in Python: {}: name a Python that is there", error.what()));

@@ -15,7 +15,7 @@ import sys
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # each of prepare's jobs has a process of its own
 
-NAMED = ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"]
+CLEANED = [" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're"]
 
 
 def answer(message, *binary):
@@ -25,40 +25,22 @@ def answer(message, *binary):
     sys.stdout.buffer.flush()
 
 
-def read_json(path):
-    if not os.path.exists(path):
-        return {}
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
-
-
 class Opened:
-    """The tokenizer of a folder, with what tokenizer_config.json adds to tokenizer.json, as PreTrainedTokenizerFast adds it."""
+    """The tokenizer of a folder, as its texts are encoded."""
 
     def __init__(self, folder):
-        import tokenizers
-
-        self.added = tokenizers.AddedToken
-        self.tokenizer = tokenizers.Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
-        config = read_json(os.path.join(folder, "tokenizer_config.json"))
-        if "added_tokens_decoder" not in config:  # folders of older versions
-            config.update(read_json(os.path.join(folder, "special_tokens_map.json")))
-        padding = self.tokenizer.padding or {}
-        self.tokenizer.no_truncation()
-        self.tokenizer.no_padding()
-        self.tokenizer.encode_special_tokens = bool(config.get("split_special_tokens", False))
-        named = {name: self.token(config[name]) for name in NAMED if config.get(name) is not None}
-        self.add(config, named)
-        pad = str(named["pad_token"].content) if "pad_token" in named else padding.get("pad_token")
-        self.pad = None if pad is None else self.tokenizer.token_to_id(pad)
-        self.eos, self.mask = (self.tokenizer.token_to_id(named[name].content) if name in named else None for name in ("eos_token", "mask_token"))
-        self.folder, self.config, self.named, self.template = folder, config, {name: token.content for name, token in named.items()}, None
-        if read_json(os.path.join(folder, "sentence_bert_config.json")).get("do_lower_case"):
-            self.lower()
-        self.pads_left = config.get("padding_side", padding.get("direction", "right")) == "left"
-        self.truncates = config.get("truncation_side", "right")
-        self.gives_types = "token_type_ids" in config.get("model_input_names", ["token_type_ids"])
+        made = Making(folder)
+        self.folder, self.config, self.tokenizer, self.template = folder, made.config, made.tokenizer, None
+        self.named = {name: str(token) for name, token in made.named.items() if token is not None}
+        self.eos, self.pad, self.mask = (self.tokenizer.token_to_id(self.named[name]) if name in self.named else None for name in ("eos_token", "pad_token", "mask_token"))
+        self.tokenizer.encode_special_tokens = bool(self.config.get("split_special_tokens", False))
+        self.pads_left, self.gives_types = made.pads_left, made.gives_types
+        self.truncates = made.truncates
+        is_bpe = isinstance(self.tokenizer.model, made.models.BPE)
+        self.cleans_up = bool(self.config.get("clean_up_tokenization_spaces")) and (not is_bpe or bool(self.config.get("clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output")))
         self.longest = None
+        if read_json(folder, "sentence_bert_config.json").get("do_lower_case"):
+            self.lower()
         self.encode_batch = getattr(self.tokenizer, "encode_batch_fast", self.tokenizer.encode_batch)
 
     def lower(self):
@@ -69,31 +51,6 @@ class Opened:
         known = json.loads(self.tokenizer.to_str())["normalizer"] or {}
         if "Lowercase" not in [part["type"] for part in [known, *known.get("normalizers", [])] if part]:
             self.tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), *([own] if own else [])])
-
-    def token(self, value):
-        if isinstance(value, dict):
-            fields = {key: value[key] for key in ("content", "single_word", "lstrip", "rstrip", "normalized") if key in value}
-            return self.added(**fields, special=True)
-        return self.added(value, special=True)
-
-    def add(self, config, named):
-        known = {repr(token) for token in self.tokenizer.get_added_tokens_decoder().values()}
-        contents = {token.content for token in self.tokenizer.get_added_tokens_decoder().values()}
-        adds = []
-        for _, token in sorted(config.get("added_tokens_decoder", {}).items(), key=lambda item: int(item[0])):
-            token = self.added(**{key: value for key, value in token.items() if key != "__type"})
-            if repr(token) not in known:
-                adds.append(token)
-                contents.add(token.content)
-        further = config.get("extra_special_tokens") or config.get("additional_special_tokens") or []
-        further = list(further.values()) if isinstance(further, dict) else further
-        own = [config[key] for key in config if key.endswith("_token") and key not in NAMED and isinstance(config[key], str)]
-        for token in [*named.values(), *map(self.token, own + further)]:
-            if token.content not in contents:
-                adds.append(token)
-                contents.add(token.content)
-        if adds:
-            self.tokenizer.add_tokens(adds)
 
     def about(self):
         vocabulary = max(self.tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
@@ -132,6 +89,12 @@ class Opened:
             if "words" in asked["asks"]:
                 words.extend([-1 if word is None else word for word in encoding.word_ids])
         answer({"lengths": lengths}, ids.tobytes(), bytes(types), words.tobytes())
+
+    def decode(self, ids):
+        text = self.tokenizer.decode(ids, skip_special_tokens=True)
+        for spaced in CLEANED if self.cleans_up else []:
+            text = text.replace(spaced, spaced.strip())
+        return text
 
     def chat(self):
         self.template = self.template or ChatTemplate(template_source(self.folder, self.config), self.named)
@@ -187,7 +150,7 @@ def serve():
     try:
         opened = Opened(first["folder"])
     except ImportError as error:
-        return answer({"error": f"Python has no package {error.name}: {sys.executable} -m pip install tokenizers"})
+        return answer({"error": lacks(error.name or "tokenizers", "tokenizers")})
     except Exception as error:  # of the package, which has no kind of its own
         return answer({"error": f"the tokenizer in {first['folder']} cannot be read: {error}"})
     answer(opened.about())
@@ -201,7 +164,7 @@ def serve():
             elif "asked" in asked:
                 opened.encode_asked(asked["asked"])
             elif "decode" in asked:
-                answer({"text": opened.tokenizer.decode(asked["decode"], skip_special_tokens=True)})
+                answer({"text": opened.decode(asked["decode"])})
             else:
                 opened.encode(asked)
         except Exception as error:  # a text that the tokenizer has no id for, say

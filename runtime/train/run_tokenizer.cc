@@ -88,7 +88,7 @@ void keep_tokenizer(const RunConfig& config, bool resumed) {
     return;
   }
   NewFolder copied(kept);
-  copy_tokenizer(folder, copied.partial());
+  copy_tokenizer_with_class(folder, copied.partial());
   copied.publish();
 }
 

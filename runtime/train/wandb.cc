@@ -56,7 +56,7 @@ void check_wandb(const RunConfig& config) {
                     settings.string()));
   }
   try {
-    PythonHelper(config.metrics.python, kProgram).ask(nlohmann::json::object());
+    PythonHelper(config.metrics.python, "wandb", kProgram).ask(nlohmann::json::object());
   } catch (const std::runtime_error& error) {
     throw ConfigError(
         fmt::format("metrics.wandb asks for Weights & Biases, through the Python of metrics.python ({}): {}",
@@ -70,7 +70,7 @@ fs::path wandb_files(const RunConfig& config) { return fs::path(config.train.dir
 
 Wandb::Wandb(const RunConfig& config) {
   try {
-    helper_.emplace(config.metrics.python, kProgram);
+    helper_.emplace(config.metrics.python, "wandb", kProgram);
   } catch (const std::runtime_error& error) {
     print_to(stderr, "Weights & Biases gets nothing of this run, which goes on: {}\n", error.what());
     is_over_ = true;

@@ -39,7 +39,7 @@ def import_wandb():
     try:
         import wandb
     except ImportError as error:
-        raise RuntimeError(f"Python has no package {error.name}: {sys.executable} -m pip install wandb") from error
+        raise RuntimeError(lacks(error.name or "wandb", "wandb")) from error
     if wandb.setup().settings.mode in ("online", "shared", "run"):
         try:
             wandb.login()

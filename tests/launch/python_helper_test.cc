@@ -1,10 +1,12 @@
-// Helpers in Python import nothing from the working directory, which others may have written.
+// Helpers in Python import nothing from the working directory, which others may have written, and run in the first of
+// the usual Pythons that has their package.
 #include "runtime/launch/python_helper.h"
 
 #include <gmock/gmock.h>
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "tests/data/temporary_folder.h"
 
@@ -38,12 +40,32 @@ class PythonHelpers : public testing::Test {
     fs::current_path(folder_.path() / "work");
   }
   ~PythonHelpers() override {
-    unsetenv("PYTHONPATH");
+    for (const char* variable : {"PYTHONPATH", "VIRTUAL_ENV", "CONDA_PREFIX"}) unsetenv(variable);
+    setenv("PATH", path_.c_str(), /*overwrite=*/1);
     fs::current_path(before_);
   }
 
-  nlohmann::json answer() const { return PythonHelper(PYTHON, kProgram).ask(nlohmann::json::object()); }
+  nlohmann::json answer() const { return PythonHelper(PYTHON, "json", kProgram).ask(nlohmann::json::object()); }
 
+  /// An environment whose Python has the package "helpful" or not, and writes down that it was started.
+  std::string environment(const std::string& name, bool is_helpful) const {
+    const std::string packages = is_helpful ? (folder_.path() / "packages").string() : "";
+    const fs::path python =
+        folder_.write(name + "/bin/python3", "#!/bin/sh\necho " + name + " >>" + started() +
+                                                 "\nPYTHONPATH=" + packages + " exec " PYTHON " \"$@\"\n");
+    fs::permissions(python, fs::perms::owner_all);
+    return (folder_.path() / name).string();
+  }
+  std::string started() const { return (folder_.path() / "started").string(); }
+  std::string text_of_started() const {
+    std::ifstream in(started());
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  static nlohmann::json answer_of_any(const char* program = kProgram) {
+    return PythonHelper(kAnyPython, "helpful", program).ask(nlohmann::json::object());
+  }
+
+  const std::string path_ = std::getenv("PATH");
   const fs::path before_ = fs::current_path();
   const TemporaryFolder folder_;
 };
@@ -68,6 +90,62 @@ TEST_F(PythonHelpers, StartOthersThatDoNotEither) {
   const nlohmann::json found = answer();
   EXPECT_EQ(found["of_child"], found["json"]);
   EXPECT_FALSE(fs::exists("executed"));
+}
+
+TEST_F(PythonHelpers, RunInTheFirstPythonThatHasThePackage) {
+  const std::string bare = environment("bare", false), helpful = environment("helpful", true);
+  const std::string found = (folder_.path() / "packages/helpful.py").string();
+  setenv("VIRTUAL_ENV", helpful.c_str(), 1);
+  setenv("CONDA_PREFIX", bare.c_str(), 1);
+  EXPECT_EQ(answer_of_any()["helpful"], found);
+  EXPECT_EQ(text_of_started(), "helpful\n");
+  setenv("VIRTUAL_ENV", bare.c_str(), 1);
+  setenv("CONDA_PREFIX", helpful.c_str(), 1);
+  EXPECT_EQ(answer_of_any()["helpful"], found);
+  EXPECT_EQ(text_of_started(), "helpful\nbare\nhelpful\n");
+  // One that is named is the only one.
+  EXPECT_TRUE(
+      PythonHelper(bare + "/bin/python3", "helpful", kProgram).ask(nlohmann::json::object())["helpful"].is_null());
+}
+
+TEST_F(PythonHelpers, WithoutThePackageNameWhatWasTriedAndTheCommandThatInstallsIt) {
+  const std::string bare = environment("bare", false), other = environment("other", false);
+  setenv("VIRTUAL_ENV", bare.c_str(), 1);
+  setenv("CONDA_PREFIX", other.c_str(), 1);
+  constexpr const char* program = R"python(
+for line in sys.stdin:
+    print(json.dumps({"error": lacks("helpful")}), flush=True)
+)python";
+  try {
+    answer_of_any(program);
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    const std::string first = bare + "/bin/python3", second = other + "/bin/python3";
+    EXPECT_THAT(error.what(), testing::StartsWith("Python has no package helpful (tried " + first + ", " + second));
+    EXPECT_THAT(error.what(), testing::EndsWith("): " + first + " -m pip install helpful"));
+  }
+}
+
+TEST_F(PythonHelpers, AreLookedForInEnvironmentsThatAreActiveOrLibtorchsAndInPath) {
+  const std::string first = environment("first", true), second = environment("second", true);
+  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) unsetenv(variable);
+  const auto last = python_programs();
+  const std::string of_libtorch = fs::path(TORCH "/../../../../bin/python3").lexically_normal();
+  if (fs::exists(of_libtorch)) {
+    ASSERT_FALSE(last.empty());
+    EXPECT_EQ(last.front(), of_libtorch);
+  }
+  // Relative entries are of the working directory.
+  fs::create_directories("bin");
+  fs::copy_file(first + "/bin/python3", "bin/python3");
+  fs::copy_file(first + "/bin/python3", "python3");
+  setenv("VIRTUAL_ENV", ".", 1);
+  setenv("PATH", (":.:bin:" + second + "/bin:" + first + "/bin").c_str(), 1);
+  auto programs = python_programs();
+  ASSERT_FALSE(programs.empty());
+  EXPECT_EQ(programs.back(), second + "/bin/python3");
+  std::erase_if(programs, [&](const std::string& program) { return program == of_libtorch; });
+  EXPECT_EQ(programs.size(), 1);
 }
 
 }  // namespace

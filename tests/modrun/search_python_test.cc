@@ -143,10 +143,11 @@ TEST_F(SearchPython, WithoutRayOrASamplerThatItHasIsRefusedBeforeATrial) {
   EXPECT_THAT(sampler.output, HasSubstr("search.sampler is \"gp\": with Ray it must be one of random, tpe, hyperopt"));
   EXPECT_THAT(search(backend("optuna", "hyperopt", 2) + kSpace).output,
               HasSubstr("search.sampler is \"hyperopt\": with Optuna it must be one of tpe, random, nsga2, gp"));
-  const auto without = folder_.write("without", std::string("#!/bin/sh\nexec ") + PARITY_PYTHON +
-                                                    " -c 'import importlib.util as util, sys; find = util.find_spec\n"
-                                                    "util.find_spec = lambda name, *more: None if name == "
-                                                    "\"hyperopt\" else find(name, *more)\nexec(sys.argv[1])' \"$2\"\n");
+  const auto without =
+      folder_.write("without", std::string("#!/bin/sh\nexec ") + PARITY_PYTHON +
+                                   " -c 'import importlib.util as util, sys; find = util.find_spec\n"
+                                   "util.find_spec = lambda name, *more: None if name == "
+                                   "\"hyperopt\" else find(name, *more)\nexec(sys.argv.pop(1))' \"$2\" \"$3\"\n");
   fs::permissions(without, fs::perms::owner_all);
   const auto package = search("backend = 'ray'\nsampler = 'hyperopt'\npython = '" + without.string() + "'\n" + kSpace);
   EXPECT_EQ(package.status, 2) << package.output;

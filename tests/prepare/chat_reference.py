@@ -15,6 +15,7 @@ import reference
 BEGIN = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' }}"
 END = "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 BODY = "{{ message['content'] | default('') }}{{ message.get('tool_calls', []) | tojson if message.tool_calls }}{{ '<|im_end|>\\n' }}"
+SYSTEM = "{% if messages[0]['role'] != 'system' %}{{ '<|im_start|>system\\nBe brief.<|im_end|>\\n' }}{% endif %}"
 INSTRUCT = "{% if messages[0].role == 'system' %}{% set rest = messages[1:] %}{% else %}{% set rest = messages %}{% endif %}{% for message in rest %}{% if (message.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}{% if message.role == 'user' %}{{ bos_token + '[INST] ' + message.content.strip() + ' [/INST]' }}{% else %}TURN{% endif %}{% endfor %}"
 ANSWER = "{{ ' ' + message.content.strip() + ' ' + eos_token }}"
 
@@ -33,6 +34,9 @@ TEMPLATES = {
     "instruct-marked": ("byte-fallback", INSTRUCT.replace("TURN", "{% generation %}" + ANSWER + "{% endgeneration %}")),
     # Writes only the last answer's reasoning, as Qwen3's does.
     "forgetful": ("byte-level", BEGIN + "{% if loop.last %}{{ message.reasoning_content }}{% endif %}" + BODY + END),
+    # Writes a system text where the first message has none, as Qwen2's does.
+    "system": ("byte-level", SYSTEM + BEGIN + BODY + END),
+    "system-marked": ("byte-level", SYSTEM + BEGIN + marked(BODY) + END),
     "dated": ("byte-level", "{{ strftime_now('%d %b %Y') }}" + BEGIN + BODY + END),
     "broken": ("byte-level", "{% for message in messages %}"),
 }
@@ -71,6 +75,9 @@ def make(folder):
         path.write_text(json.dumps(config))
     rows = [{"messages": conversation} for conversation in CONVERSATIONS * 8]
     parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "chats.parquet")
+    # What begins with the assistant.
+    answers = [{"messages": conversation[-1:] + conversation} for conversation in CONVERSATIONS]
+    (folder / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers))
     (folder / "chats.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows + [{"messages": TOOLS}]))
 
 

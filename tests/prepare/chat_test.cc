@@ -19,7 +19,6 @@ class Chat : public PrepareCommand {
     return testing::end_of_program(
         testing::start_program(with({PARITY_PYTHON, CHAT_REFERENCE}, arguments), folder_.path()));
   }
-  static std::string chats(const std::string& suffix) { return (made() / ("chats" + suffix)).string(); }
 
   Finished prepare_chats(const std::string& source, const std::string& kind, const Words& more = {}) const {
     return prepare(
@@ -37,15 +36,18 @@ class Chat : public PrepareCommand {
 
 TEST_F(Chat, IdsAndTheAssistantsPlacesAreThoseOfTransformers) {
   // A template, the one that marks the same places, and the ids that a row is cut to.
-  const std::vector<std::array<std::string, 4>> cases = {{"chatml", "chatml-marked", ".jsonl", "0"},
-                                                         {"chatml-marked", "chatml-marked", ".jsonl", "0"},
-                                                         {"content-marked", "content-marked", ".jsonl", "24"},
-                                                         {"instruct", "instruct-marked", ".parquet", "0"},
-                                                         {"instruct-marked", "instruct-marked", ".parquet", "0"}};
-  for (const auto& [kind, marked, suffix, length] : cases) {
-    const auto run = prepare_chats(chats(suffix), kind, length == "0" ? Words{} : Words{"--seq-len", length});
+  const std::vector<std::array<std::string, 4>> cases = {{"chatml", "chatml-marked", "chats.jsonl", "0"},
+                                                         {"chatml-marked", "chatml-marked", "chats.jsonl", "0"},
+                                                         {"content-marked", "content-marked", "chats.jsonl", "24"},
+                                                         {"instruct", "instruct-marked", "chats.parquet", "0"},
+                                                         {"instruct-marked", "instruct-marked", "chats.parquet", "0"},
+                                                         {"system", "system-marked", "chats.jsonl", "0"},
+                                                         {"system-marked", "system-marked", "answers.jsonl", "0"}};
+  for (const auto& [kind, marked, source, length] : cases) {
+    const std::string path = (made() / source).string();
+    const auto run = prepare_chats(path, kind, length == "0" ? Words{} : Words{"--seq-len", length});
     ASSERT_EQ(run.status, 0) << kind << run.output;
-    const auto same = chat_reference({"check", out(), tokenizer(kind), tokenizer(marked), chats(suffix), length});
+    const auto same = chat_reference({"check", out(), tokenizer(kind), tokenizer(marked), path, length});
     EXPECT_EQ(same.status, 0) << kind << same.output;
     fs::remove_all(out());
   }
@@ -125,6 +127,12 @@ TEST_F(Chat, ARowThatTheTemplateCannotWriteIsRefusedByItsPlace) {
   EXPECT_THAT(refusal("{\"messages\": \"hello\"}\n", "chatml"),
               HasSubstr("a.jsonl:1: \"messages\" is \"hello\", and a list of messages like {\"role\": \"user\", "));
   EXPECT_THAT(refusal("{\"messages\": [{\"content\": \"a\"}]}\n", "chatml"), HasSubstr("and a list of messages like"));
+  // Which no mask of transformers allows either.
+  EXPECT_THAT(
+      refusal("{\"messages\": [{\"role\": \"assistant\", \"content\": \"b\"}]}\n", "system"),
+      AllOf(HasSubstr("a.jsonl:1: it begins with the assistant, and the chat template does not write what comes "
+                      "before a first message"),
+            HasSubstr("put {% generation %} and {% endgeneration %} around")));
   // The day would make other data of the same rows tomorrow.
   EXPECT_THAT(refusal(kRow, "dated"),
               HasSubstr("a.jsonl:1: the chat template cannot write it: UndefinedError: 'strftime_now' is undefined"));

@@ -10,6 +10,7 @@ import sys
 import chat_reference
 import reference
 import sentencepiece_models
+import tokenizer_folders
 
 
 def main(folder):
@@ -24,6 +25,7 @@ def main(folder):
     sentencepiece_models.make(part)
     reference.write_texts(part)
     chat_reference.make(part)
+    tokenizer_folders.main(part / "classes")
     part.rename(folder)
 
 
