@@ -270,7 +270,8 @@ class Encoder {
     append(rows_.types, encoded.types);
     append(rows_.words, encoded.words);
     if (plan_.form != Form::source) return;
-    const EncodedTexts targets = tokenizer_.encode({.texts = column_of(batch, 1), .longest = length_.asked});
+    const EncodedTexts targets =
+        tokenizer_.encode({.texts = column_of(batch, 1), .target = true, .longest = length_.asked});
     append(rows_.targets, targets.ids);
     append(rows_.target_lengths, targets.lengths);
   }

@@ -61,9 +61,9 @@ void read_text(const Source& source, const Piece& piece, RecordReader& reader, s
   add(read_bytes(source, piece.begin, piece.end), 0);
 }
 
-/// A line that is no JSON, with null in place of the numbers that pyarrow and Python's json read in addition to JSON's:
-/// NaN, Infinity, Inf and these with a minus sign.
-std::string without_nan(std::string_view line) {
+/// A line that is no JSON, with another value in place of the numbers that pyarrow reads in addition to JSON's: NaN,
+/// Infinity, Inf and these with a minus sign.
+std::string without_nan(std::string_view line, std::string_view value) {
   std::string text;
   bool quoted = false;
   for (size_t at = 0; at < line.size();) {
@@ -74,7 +74,7 @@ std::string without_nan(std::string_view line) {
       return rest.substr(sign).starts_with(name);
     });
     if (found != names.end()) {
-      text += "null";
+      text += value;
       at += sign + std::string_view(*found).size();
       continue;
     }
@@ -89,13 +89,16 @@ std::string without_nan(std::string_view line) {
 void read_json_lines(const Source& source, const Piece& piece, RecordReader& reader, std::vector<Record>& records) {
   for_each_line(source, piece, [&](std::string_view line, int64_t number) {
     json row = parse_json(line);
-    std::string replaced;
-    if (row.is_discarded()) {
-      replaced = without_nan(line);
-      row = parse_json(replaced);
-      if (!row.is_discarded()) line = replaced;
-    }
     Record record{{}, number};
+    std::string replaced;
+    if (row.is_discarded() && (row = parse_json(without_nan(line, "null"))).is_object()) {
+      const json other = parse_json(replaced = without_nan(line, "0"));
+      for (const std::string& column : reader.columns())
+        if (row.value(column, json()) != other.value(column, json()))
+          throw DataError(fmt::format("{}: \"{}\" has NaN or an infinite number: leave the row out",
+                                      place_of(source, piece, record), column));
+      line = replaced;
+    }
     if (!row.is_object())
       throw DataError(fmt::format("{} is no JSON object{}", place_of(source, piece, record),
                                   row.is_discarded() ? ": " + json_problem(line) : ""));

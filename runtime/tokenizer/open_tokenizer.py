@@ -1,4 +1,4 @@
-"""The tokenizer of a folder with tokenizer.json, with the ids that transformers' AutoTokenizer gives. Follows fast_tokenizers.py in one program."""
+"""The tokenizer of a folder with tokenizer.json, with the ids that transformers' AutoTokenizer gives. Follows fast_classes.py in one program."""
 
 import base64
 import json
@@ -192,8 +192,9 @@ class Making:
             self.read_vocabulary()
             try:
                 self.fast.build(self)
-            except (TypeError, AttributeError) as error:  # of the package, which takes lists of scores or numbered texts
-                raise ValueError(f"it is of the class {self.name}, and tokenizer.json has a vocabulary of another kind, {self.json.get('model', {}).get('type')} ({error}): {AS_IT_IS}") from None
+            except (TypeError, AttributeError, ValueError) as error:  # of the package, which takes lists of scores or numbered texts
+                kind = self.json.get("model", {}).get("type")
+                raise ValueError(f"it is of the class {self.name}, which cannot be built of tokenizer.json's {kind} vocabulary ({str(error).splitlines()[0]}): {AS_IT_IS}") from None
             if self.fast.before:
                 self.fast.before(self)
             if self.file.post_processor is not None:
@@ -215,6 +216,10 @@ class Making:
             self.tokenizer.add_tokens([self.added(text, special=True) for text in texts])
         if self.fast.around and not (is_bare and self.fast.bare_wins):
             self.fast.around(self)
+        self.around = self.around_target = self.tokenizer.post_processor
+        if self.fast.target:
+            self.fast.target(self)
+            self.around_target, self.tokenizer.post_processor = self.tokenizer.post_processor, self.around
 
     def read_vocabulary(self):
         model = self.json.get("model", {})

@@ -19,6 +19,7 @@ using nlohmann::json;
 
 constexpr const char* kProgram =
 #include "runtime/tokenizer/chat_template.inc"
+#include "runtime/tokenizer/fast_classes.inc"
 #include "runtime/tokenizer/fast_tokenizers.inc"
 #include "runtime/tokenizer/open_tokenizer.inc"
 #include "runtime/tokenizer/tokenizer_class.inc"
@@ -102,6 +103,7 @@ EncodedTexts Tokenizer::encode(const TextBatch& batch) {
                                    {"pairs", batch.pairs},
                                    {"words", batch.words},
                                    {"special", batch.special},
+                                   {"target", batch.target},
                                    {"longest", batch.longest ? json(*batch.longest) : json()},
                                    {"asks", asks}});
   EncodedTexts encoded;

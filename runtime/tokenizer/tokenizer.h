@@ -19,6 +19,7 @@ struct TextBatch {
   nlohmann::json pairs;  // the second text of each, encoded with it; null for none
   bool words = false;
   bool special = true;             // with the ids that the tokenizer puts around a text
+  bool target = false;             // what is to be written: with the code of that language, where texts have one
   std::optional<int64_t> longest;  // truncates to so many ids
   bool wants_types = false, wants_words = false;
 };

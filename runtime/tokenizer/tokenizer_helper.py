@@ -1,7 +1,7 @@
 """A tokenizer of Hugging Face's package tokenizers: a line of JSON in, a line of JSON out.
 
 The first line is {"folder": path}. It is answered with {"vocabulary", "eos", "pad", "mask", "pads_left", "closing", "gives_types"}, where ids that the tokenizer has not are null, or {"error": sentence}, as every line may be.
-{"texts": [text], "pairs": [text] or null, "words": bool, "special": bool, "longest": number or null, "asks": ["types", "words"]} is answered with {"lengths": [number]},
+{"texts": [text], "pairs": [text] or null, "words": bool, "special": bool, "target": bool, "longest": number or null, "asks": ["types", "words"]} is answered with {"lengths": [number]},
 and after that line the ids of all texts, 4 bytes each, and what else was asked for: a byte a token for types, 4 for the word it is of (-1: none). A text is a list of words where "words" is true.
 {"decode": [id]} is answered with {"text"}.
 {"chat": true} is answered with {}, or an error where conversations cannot be written. {"chats": [list of messages, as a text of JSON]} is answered as texts are, with a byte an id after the ids: 1 for what the assistant wrote; or with {"refused": row, "why": sentence}.
@@ -31,13 +31,14 @@ class Opened:
     def __init__(self, folder):
         made = Making(folder)
         self.folder, self.config, self.tokenizer, self.template = folder, made.config, made.tokenizer, None
-        self.named = {name: str(token) for name, token in made.named.items() if token is not None}
+        self.named = {name: str(token) for name, token in {**made.named, **made.own}.items() if token is not None}
         self.eos, self.pad, self.mask = (self.tokenizer.token_to_id(self.named[name]) if name in self.named else None for name in ("eos_token", "pad_token", "mask_token"))
         self.tokenizer.encode_special_tokens = bool(self.config.get("split_special_tokens", False))
         self.pads_left, self.gives_types = made.pads_left, made.gives_types
         self.truncates = made.truncates
         is_bpe = isinstance(self.tokenizer.model, made.models.BPE)
         self.cleans_up = bool(self.config.get("clean_up_tokenization_spaces")) and (not is_bpe or bool(self.config.get("clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output")))
+        self.around, self.around_target = made.around, made.around_target
         self.longest = None
         if read_json(folder, "sentence_bert_config.json").get("do_lower_case"):
             self.lower()
@@ -74,6 +75,7 @@ class Opened:
             self.tokenizer.enable_truncation(longest, stride=0, strategy="longest_first", direction=self.truncates)
 
     def encode(self, asked):
+        self.tokenizer.post_processor = self.around_target if asked["target"] else self.around
         self.truncate(asked["longest"])
         texts = asked["texts"] if asked["pairs"] is None else list(zip(asked["texts"], asked["pairs"]))
         # The faster one does not know of which word an id is.

@@ -211,7 +211,8 @@ def targets(out, tokenizer, source, text, target):
     given = read_rows(pathlib.Path(source))
     for name, column in [("input_ids", text), ("labels", target)]:
         tokenizer.padding_side = tokenizer.padding_side if name == "input_ids" else "right"
-        batch = tokenizer([row[column] for row in given], padding="longest", pad_to_multiple_of=8, return_tensors="np")
+        texts = {"text" if name == "input_ids" else "text_target": [row[column] for row in given]}
+        batch = tokenizer(**texts, padding="longest", pad_to_multiple_of=8, return_tensors="np")
         expected = batch["input_ids"] if name == "input_ids" else numpy.where(batch["attention_mask"] == 1, batch["input_ids"], -100)
         same_rows(found[name].astype(int), expected, name)
 

@@ -121,6 +121,35 @@ TEST_F(Refused, APythonWithoutThePackages) {
               HasSubstr("cannot start /no/such/python"));
 }
 
+TEST_F(Refused, AParquetColumnWithoutTextsIsNamed) {
+  const std::string source = (folder_.path() / "a.parquet").string();
+  const auto made = testing::end_of_program(testing::start_program(
+      {PARITY_PYTHON, "-c",
+       "import datetime, decimal, sys, pyarrow, pyarrow.parquet as parquet\n"
+       "day = datetime.datetime(2024, 1, 2)\n"
+       "rows = [{'text': 'a', 'when': None, 'day': day.date(), 'bytes': b'x', 'sum': decimal.Decimal('1.5'), 'score': "
+       "1.5}, {'text': 'b', 'when': day, 'day': day.date(), 'bytes': b'x', 'sum': decimal.Decimal('1.5'), 'score': "
+       "float('nan')}]\n"
+       "parquet.write_table(pyarrow.Table.from_pylist(rows), sys.argv[1])",
+       source},
+      folder_.path()));
+  ASSERT_EQ(made.status, 0) << made.output;
+  const auto refused = [&](const std::string& column, const Words& more = {}) {
+    return refusal_of(with({source, "--tokenizer", tokenizer("wordpiece"), "--text", column}, more));
+  };
+  const Words llama = {"--entry", "llama"};
+  EXPECT_THAT(
+      refused("when", llama),
+      HasSubstr("a.parquet cannot be read: row 2 of row group 1: column \"when\" has values of timestamp[us], and "
+                "datetime.datetime(2024, 1, 2, 0, 0) is no text, number or list of these: write the column as "
+                "text"));
+  EXPECT_THAT(refused("day", llama), HasSubstr("column \"day\" has values of date32[day]"));
+  EXPECT_THAT(refused("bytes", llama), HasSubstr("column \"bytes\" has values of binary"));
+  EXPECT_THAT(refused("sum", llama), HasSubstr("column \"sum\" has values of decimal128"));
+  EXPECT_THAT(refused("text", {"--entry", "BertForSequenceClassification", "--label", "score"}),
+              HasSubstr("row 2 of row group 1: column \"score\" has values of double, and nan is no text"));
+}
+
 TEST_F(Refused, ATokenizerThatIsNone) {
   const auto tokenizer = folder_.write("tok/tokenizer.json", "{\"model\":{}}").parent_path().string();
   const std::string source = folder_.write("a.txt", "x").string();

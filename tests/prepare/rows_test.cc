@@ -93,6 +93,45 @@ TEST_F(PrepareCommand, LabelsThatAreIntegersStay) {
   EXPECT_FALSE(files_of(out()).contains("labels.json"));
 }
 
+TEST_F(PrepareCommand, NumbersThatJsonHasNotAreReadAsPyarrowReadsThem) {
+  // pyarrow's own names, also within texts and keys, and what it takes for no number.
+  const std::vector<std::string> numbers = {"NaN", "-NaN", "Infinity",       "-Infinity",
+                                            "Inf", "-Inf", "[1, NaN, -Inf]", "{\"a\": NaN}"};
+  std::string rows, expected;
+  for (const std::string& number : numbers) {
+    const std::string text = "\"text\": \"NaN \\\"Inf\\\\ -Infinity " + std::to_string(rows.size()) + "\"";
+    rows += "{\"score\": " + number + ", \"NaN\": \"\\\\\", " + text + "}\n";
+    expected += "{" + text + "}\n";
+  }
+  const std::string source = folder_.write("a.jsonl", rows).string(),
+                    same = folder_.write("b.jsonl", expected).string();
+  const auto with_tokenizer = [&](const std::string& path, const std::string& name) {
+    return prepare({path, "--tokenizer", tokenizer("byte-level"), "--entry", "LlamaForCausalLM"}, name);
+  };
+  for (const auto& [path, name] : {std::pair(source, "a"), {same, "b"}}) {
+    const auto run = with_tokenizer(path, name);
+    ASSERT_EQ(run.status, 0) << run.output;
+  }
+  EXPECT_EQ(files_of(out("a")).at("part-00000.tokens"), files_of(out("b")).at("part-00000.tokens"));
+  const auto read = testing::end_of_program(
+      testing::start_program({PARITY_PYTHON, "-c",
+                              "import sys, pyarrow, pyarrow.json as json\n"
+                              "for line in open(sys.argv[1], 'rb'): json.read_json(pyarrow.BufferReader(line))",
+                              source},
+                             folder_.path()));
+  EXPECT_EQ(read.status, 0) << read.output;
+  const auto label = prepare(
+      {source, "--tokenizer", tokenizer("wordpiece"), "--entry", "BertForSequenceClassification", "--label", "score"});
+  EXPECT_EQ(label.status, 2);
+  EXPECT_THAT(label.output, HasSubstr("a.jsonl:1: \"score\" has NaN or an infinite number: leave the row out"));
+  for (const std::string number : {"nan", "NAN", "+Inf", "NaNs", "-", "Infinit", "NaN NaN"}) {
+    const auto refused = with_tokenizer(
+        folder_.write("c.jsonl", "{\"text\": \"x\"}\n{\"text\": \"x\", \"score\": " + number + "}\n").string(), "c");
+    EXPECT_EQ(refused.status, 2) << number;
+    EXPECT_THAT(refused.output, HasSubstr("c.jsonl:2 is no JSON object: "));
+  }
+}
+
 TEST_F(PrepareCommand, TextFilesAreADocumentEachOrALineEach) {
   folder_.write("texts/b.txt", "fox jumps\nover\n");
   folder_.write("texts/a.txt", "the quick\r\n\nbrown");

@@ -2,7 +2,7 @@
 
 generate.py has them written: OUT/texts.json, OUT/FOLDER and OUT/FOLDER.json with the ids of all texts, of pairs and of split texts.
 
-    tokenizer_folders.py classes SOURCES    fails unless the tables of SOURCES/tokenizer_class.py and fast_tokenizers.py are those of the installed transformers, if it is 5.23
+    tokenizer_folders.py classes SOURCES    fails unless the tables of SOURCES/tokenizer_class.py and fast_classes.py are those of the installed transformers, if it is 5.23
 """
 
 import copy
@@ -131,17 +131,17 @@ def classes(made):
         "FNetTokenizer": ({"vocab": made.scores(*ALBERT), **mapped}, {"cased": cased}),
         "FunnelTokenizer": ({"vocab": made.words("<pad>", "<unk>", "<cls>", "<sep>", "<mask>", "<s>", "</s>")}, {"cased": cased, "text": {"clean_text": False}}),
         "GemmaTokenizer": (gemma, {"added": added_elsewhere, "model-type": by_model_type("gemma2")}),
-        "GPT2Tokenizer": (gpt2, {"prefix": prefix, "older": older_files, "granite": by_model_type("granite", "GPT2Tokenizer"), "opt": by_model_type("opt"), "bos": {"add_bos_token": True}, "bloom": {"tokenizer_class": "BloomTokenizerFast"}}),
+        "GPT2Tokenizer": (gpt2, {"prefix": prefix, "older": older_files, "granite": by_model_type("granite", "GPT2Tokenizer"), "opt": by_model_type("opt"), "bos": {"add_bos_token": True}, "bloom": {"tokenizer_class": "BloomTokenizerFast"}, "mistral": mistral(True), "mistral-as-is": mistral(False)}),
         "GPTNeoXTokenizer": (made.bpe("bytes", "<|endoftext|>", "<|padding|>"), {"prefix": prefix, "post": with_post_processor, "no-padding": {"pad_token": None}}),
         "HerbertTokenizer": (made.bpe("ends", *FAIRSEQ, last=["<mask>"]), {}),
         "LasrTokenizer": ({**t5, **mapped}, {}),
         "LlamaTokenizer": (llama, {"legacy": {"legacy": True}, "prefix": no_prefix, "post": with_post_processor, "eos": {"add_eos_token": True}, "phi3": by_model_type("phi3", "LlamaTokenizer"), "older": older_files, "legacy-none": {"legacy": None}}),
         "LukeTokenizer": (made.bpe("bytes", *FAIRSEQ, last=["<mask>"]), {"prefix": prefix}),
-        "MBartTokenizer": (mbart, {"language": {"src_lang": "de_DE"}}),
-        "MBart50Tokenizer": ({"vocab": mbart["vocab"], **mapped}, {"language": {"src_lang": "de_DE"}}),
+        "MBartTokenizer": (mbart, {"language": {"src_lang": "de_DE"}, "target": {"tgt_lang": "de_DE"}}),
+        "MBart50Tokenizer": ({"vocab": mbart["vocab"], **mapped}, {"language": {"src_lang": "de_DE", "tgt_lang": "en_XX"}}),
         "MLukeTokenizer": ({"vocab": made.scores(*FAIRSEQ)}, {}),
         "MPNetTokenizer": ({"vocab": made.words("<s>", "<pad>", "</s>", "[UNK]", "<mask>")}, {"cased": cased, "accents": {"strip_accents": False}, "older": older_files}),
-        "NllbTokenizer": ({**made.bpe("pieces", *FAIRSEQ, last=["eng_Latn", "deu_Latn", "<mask>"]), **mapped}, {"language": {"src_lang": "deu_Latn"}, "older-order": {"legacy_behaviour": True}}),
+        "NllbTokenizer": ({**made.bpe("pieces", *FAIRSEQ, last=["eng_Latn", "deu_Latn", "<mask>"]), **mapped}, {"language": {"src_lang": "deu_Latn"}, "older-order": {"legacy_behaviour": True, "tgt_lang": "deu_Latn"}}),
         "NougatTokenizer": (made.bpe("bytes", *FAIRSEQ), {}),
         "OpenAIGPTTokenizer": (made.bpe("ends", "<unk>"), {}),
         "ParakeetTokenizer": ({"tokenizer_object": transformers.T5Tokenizer(**t5, **mapped)._tokenizer}, {}),
@@ -219,6 +219,18 @@ def with_post_processor(files):
     tokenizer["post_processor"] = {"type": "TemplateProcessing", "single": pair[:2], "pair": pair, "special_tokens": {first["content"]: {"id": first["content"], "ids": [first["id"]], "tokens": [first["content"]]}}}
 
 
+def mistral(fixed):
+    """A folder of Mistral's, of many ids, whose pattern transformers corrects where it says so."""
+
+    def change(files):
+        vocabulary = files["tokenizer.json"]["model"]["vocab"]
+        vocabulary.update({f"~{number}": len(vocabulary) + number for number in range(100000)})
+        files["tokenizer_config.json"].update(tokenizer_class="LlamaTokenizerFast", fix_mistral_regex=fixed)
+        files["config.json"] = {"model_type": "mistral", "transformers_version": "4.50.1"}
+
+    return change
+
+
 def folders(out):
     """Writes them; yields their names."""
     import transformers
@@ -240,7 +252,7 @@ def folders(out):
 
 
 def expected(folder, given):
-    from transformers import AutoTokenizer
+    from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
     one = tokenizer(given, padding=False)["input_ids"]
@@ -248,8 +260,10 @@ def expected(folder, given):
     pairs = tokenizer._tokenizer.encode_batch(list(zip(given[:60], given[60:120])))
     split = [text.split() for text in given[120:180]]
     words = tokenizer._tokenizer.encode_batch(split, is_pretokenized=True)
+    targets = PreTrainedTokenizerBase.__call__(tokenizer, text_target=given[180:240], padding=False)
     return {
         "ids": one,
+        "targets": targets["input_ids"],
         "pairs": [pair.ids for pair in pairs],
         "types": [pair.type_ids for pair in pairs],
         "split": split,
@@ -271,7 +285,7 @@ def check_classes(sources):
     if not transformers.__version__.startswith("5.23."):
         return
     own = {}
-    for name in ("tokenizer_class", "fast_tokenizers"):
+    for name in ("tokenizer_class", "fast_tokenizers", "fast_classes"):
         exec((sources / f"{name}.py").read_text(), own)
     assert set(own["WRONG_IN_FOLDERS"]) == auto.MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS
     assert set(own["WITHOUT_CONFIG"]) == set(auto.TOKENIZER_MAPPING_NAMES) - set(CONFIG_MAPPING.keys())

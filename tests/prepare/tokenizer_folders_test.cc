@@ -47,11 +47,13 @@ class TokenizerFolders : public PrepareCommand {
     const EncodedTexts pairs =
         tokenizer.encode({.texts = part(texts, 0, 60), .pairs = part(texts, 60, 120), .wants_types = true});
     const EncodedTexts words = tokenizer.encode({.texts = expected.at("split"), .words = true});
+    const EncodedTexts targets = tokenizer.encode({.texts = part(texts, 180, 240), .target = true});
     const auto id = [](const std::optional<int64_t>& value) { return value ? json(*value) : json(); };
     const json found = {{"ids", by_text(all.ids, all.lengths)},
                         {"pairs", by_text(pairs.ids, pairs.lengths)},
                         {"types", by_text(pairs.types, pairs.lengths)},
                         {"words", by_text(words.ids, words.lengths)},
+                        {"targets", by_text(targets.ids, targets.lengths)},
                         {"padding", id(tokenizer.padding())},
                         {"end", id(tokenizer.end_of_text())},
                         {"mask", id(tokenizer.mask())},
@@ -149,7 +151,7 @@ TEST_F(TokenizerFolders, AnOptionOrAClassThatCannotBeReadIsNamed) {
               HasSubstr("is of the class SiglipTokenizer"));
   EXPECT_THAT(
       refusal("BertTokenizer", {{"tokenizer_class", "T5Tokenizer"}}),
-      HasSubstr("it is of the class T5Tokenizer, and tokenizer.json has a vocabulary of another kind, WordPiece"));
+      HasSubstr("it is of the class T5Tokenizer, which cannot be built of tokenizer.json's WordPiece vocabulary"));
 }
 
 TEST_F(TokenizerFolders, ClassesAndModelTypesAreThoseOfTransformers) {
