@@ -33,6 +33,8 @@ constexpr size_t kWithIds = 7;
 // By these of config.json AutoTokenizer takes the tokenizer's class. A tokenizer's own folder has no others.
 constexpr std::array kClassKeys = {"model_type", "model_name", "tokenizer_class", "transformers_version"};
 
+constexpr const char* kTokenizerConfig = "tokenizer_config.json";
+
 json read_object(const fs::path& path) {
   json object = parse_json(read_file(path));
   if (!object.is_object()) throw std::runtime_error(fmt::format("{} is no JSON object", path.string()));
@@ -78,7 +80,16 @@ void check_tokenizer_files(const fs::path& folder) {
 }
 
 void copy_tokenizer(const fs::path& from, const fs::path& to) {
-  for (const auto& [name, contents] : tokenizer_files(from)) write_file(to / name, contents);
+  auto files = tokenizer_files(from);
+  if (files.contains("tokenizer.json") && !is_there(from / "config.json")) {
+    auto config = nlohmann::ordered_json::parse(files.contains(kTokenizerConfig) ? files[kTokenizerConfig] : "{}",
+                                                nullptr, /*allow_exceptions=*/false);
+    if (config.is_object() && config.value("tokenizer_class", json()).is_null()) {
+      config["tokenizer_class"] = "PreTrainedTokenizerFast";
+      files[kTokenizerConfig] = config.dump(2) + "\n";
+    }
+  }
+  for (const auto& [name, contents] : files) write_file(to / name, contents);
 }
 
 void copy_tokenizer_with_class(const fs::path& from, const fs::path& to) {

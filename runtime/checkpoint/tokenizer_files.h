@@ -28,7 +28,8 @@ void check_tokenizer_files(const std::filesystem::path& folder);
 /// The file with the model of SentencePiece in a folder, by the names that transformers gives them; empty for none.
 std::filesystem::path sentencepiece_model(const std::filesystem::path& folder);
 
-/// Writes the tokenizer's files of a folder into another one, which is there.
+/// Writes the tokenizer's files of a folder into another one, a model's, which is there. Where nothing names the
+/// tokenizer's class, tokenizer_config.json then does: AutoTokenizer would otherwise take the one of the model.
 void copy_tokenizer(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// The same for tokenizer_with_class().

@@ -1,6 +1,7 @@
 """The tokenizer of a folder with tokenizer.json, with the ids that transformers' AutoTokenizer gives. Follows fast_classes.py in one program."""
 
 import base64
+import functools
 import json
 import os
 import re
@@ -33,16 +34,15 @@ class Making:
         self.models, self.normalizers, self.pre_tokenizers, self.decoders = tokenizers.models, tokenizers.normalizers, tokenizers.pre_tokenizers, tokenizers.decoders
         self.regex = tokenizers.Regex
         path = os.path.join(folder, "tokenizer.json")
-        self.file, self.model = tokenizers.Tokenizer.from_file(path), read_json(folder, "config.json")
-        self.json, self.config = read_json(folder, "tokenizer.json"), read_json(folder, "tokenizer_config.json")
+        self.folder, self.file = folder, tokenizers.Tokenizer.from_file(path)
+        self.model, self.config = read_json(folder, "config.json"), read_json(folder, "tokenizer_config.json")
         self.check_config()
-        with open(path, encoding="utf-8") as file:
-            name = tokenizer_class(self.config, self.model, '"ByteLevel"' in file.read(), CLASSES)
+        name = tokenizer_class(self.config, self.model, self.is_byte_level, CLASSES)
         if name not in CLASSES:
             raise ValueError(f"it is of the class {name}, which is not supported: {AS_IT_IS}")
         self.fast, self.name = CLASSES[name], name
         self.truncates = self.config.get("truncation_side", (self.file.truncation or {}).get("direction", "right"))
-        self.read_tokens(folder)
+        self.read_tokens()
         self.read_options()
         self.read_special_tokens()
         self.build()
@@ -60,6 +60,15 @@ class Making:
 
     # Files
 
+    @functools.cached_property
+    def json(self):
+        """tokenizer.json, which is large."""
+        return read_json(self.folder, "tokenizer.json")
+
+    def is_byte_level(self):
+        with open(os.path.join(self.folder, "tokenizer.json"), encoding="utf-8") as file:
+            return '"ByteLevel"' in file.read()
+
     def token(self, value, where, special=None):
         """An AddedToken of a JSON object."""
         fields = {key: field for key, field in value.items() if key not in ("__type", "id") and not (special and key == "special")}
@@ -74,7 +83,7 @@ class Making:
             return self.token(value, f'"{key}" in tokenizer_config.json')
         return [self.convert(one, key) for one in value] if isinstance(value, list) else value
 
-    def read_tokens(self, folder):
+    def read_tokens(self):
         """What the files say of added and special tokens, in the order in which transformers lets one win over the other."""
         # transformers leaves out add_bos_token and add_eos_token where there is a tokenizer.json.
         config, self.decoder = {key: value for key, value in self.config.items() if key not in ("add_bos_token", "add_eos_token")}, {}
@@ -89,16 +98,16 @@ class Making:
                     raise ValueError(f'"added_tokens_decoder" in tokenizer_config.json has {json.dumps(token)}, and has to have objects')
                 self.decoder[int(id)] = self.token(token, '"added_tokens_decoder" in tokenizer_config.json')
         else:
-            self.read_older(folder, config)
+            self.read_older(config)
         by_text = {token.content: token for token in self.decoder.values()}
         self.config = {key: self.convert(value, key) for key, value in config.items() if key != "added_tokens_decoder"}
         for key in NAMED:
             if by_text and self.config.get(key) is not None:
                 self.config[key] = by_text.get(str(self.config[key]), self.config[key])
 
-    def read_older(self, folder, config):
+    def read_older(self, config):
         """Of folders whose tokenizer_config.json does not list the added tokens."""
-        for key, value in read_json(folder, "special_tokens_map.json").items():
+        for key, value in read_json(self.folder, "special_tokens_map.json").items():
             if isinstance(value, dict) and key != "extra_special_tokens":
                 value = self.token(value, f'"{key}" in special_tokens_map.json', special=True)
             elif isinstance(value, list) and key == "extra_special_tokens":
@@ -109,7 +118,7 @@ class Making:
         if isinstance(config.get("extra_special_tokens"), dict):
             self.own.update(config.pop("extra_special_tokens"))
         special = {str(config[key]) for key in NAMED if config.get(key)} | set(map(str, config.get("extra_special_tokens") or []))
-        for text, id in read_json(folder, "added_tokens.json").items():
+        for text, id in read_json(self.folder, "added_tokens.json").items():
             self.decoder[id] = self.added(text, rstrip=False, lstrip=False, normalized=text not in special, special=text in special)
         for token in self.json.get("added_tokens", []):
             self.decoder[token["id"]] = self.token(token, '"added_tokens" in tokenizer.json')

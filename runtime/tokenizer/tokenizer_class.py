@@ -156,7 +156,7 @@ def has_own_code(config):
 
 
 def tokenizer_class(config, model, is_byte_level, known):
-    """`config` is tokenizer_config.json, `model` config.json; `is_byte_level` says whether tokenizer.json is. `known` are the classes of fast_classes.py."""
+    """`config` is tokenizer_config.json, `model` config.json; is_byte_level() says whether tokenizer.json is. `known` are the classes of fast_classes.py."""
     named, model_type = config.get("tokenizer_class"), model.get("model_type") or None
     for value, key in ((named, "tokenizer_class in tokenizer_config.json"), (model.get("tokenizer_class"), "tokenizer_class in config.json"), (model_type, "model_type in config.json")):
         if value is not None and not isinstance(value, str):
@@ -164,7 +164,7 @@ def tokenizer_class(config, model, is_byte_level, known):
     asked, registered = named or model.get("tokenizer_class"), registered_class(model_type)
     is_wrong = model_type in WRONG_IN_FOLDERS or model.get("model_name") in WRONG_IN_FOLDERS
     if not has_own_code(config):
-        if asked and without_fast(asked) == "LlamaTokenizer" and not is_wrong and is_byte_level:
+        if asked and without_fast(asked) == "LlamaTokenizer" and not is_wrong and is_byte_level():
             return BACKEND
         if asked and registered and registered != without_fast(asked):
             return (registered != BACKEND and class_by_name(registered if is_wrong else asked, known)) or BACKEND

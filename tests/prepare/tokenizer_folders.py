@@ -293,7 +293,7 @@ def check_classes(sources):
         assert own["registered_class"](model_type) == (name and name.removesuffix("Fast")), model_type
     for model_type in CONFIG_MAPPING.keys():
         theirs = auto.TOKENIZER_MAPPING.get(CONFIG_MAPPING[model_type], TokenizersBackend)
-        found = own["tokenizer_class"]({}, {"model_type": model_type}, False, own["CLASSES"])
+        found = own["tokenizer_class"]({}, {"model_type": model_type}, lambda: False, own["CLASSES"])
         assert theirs is None or found == theirs.__name__, (model_type, found, theirs)
     names = {name for name in [*dir(transformers), *transformers.convert_slow_tokenizer.SLOW_TO_FAST_CONVERTERS] if name.endswith(("Tokenizer", "TokenizerFast"))}
     for name in {*names, *(name + "Fast" for name in names if not name.endswith("Fast"))}:
@@ -302,7 +302,8 @@ def check_classes(sources):
         if theirs is None or not issubclass(theirs, transformers.PreTrainedTokenizerBase):
             continue  # of none, or of something else that has such a name
         expected = theirs.__name__ if theirs.__name__ != "PythonBackend" else "TokenizersBackend"
-        assert found == expected or found is None and "Base" in expected or found == expected.removesuffix("Fast") in own["UNSUPPORTED"], (name, found, expected)
+        if "Base" not in expected:  # and of DPR's, which it finds depends on what was looked for before
+            assert found and found.removesuffix("Fast") == expected.removesuffix("Fast"), (name, found, expected)
         assert not (found in own["CLASSES"]) or issubclass(theirs, TokenizersBackend) or found == "TokenizersBackend", name
 
 

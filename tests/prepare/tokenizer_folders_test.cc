@@ -7,6 +7,7 @@
 #include <atomic>
 #include <thread>
 
+#include "runtime/checkpoint/tokenizer_files.h"
 #include "runtime/model/config.h"
 #include "tests/prepare/prepared.h"
 
@@ -123,6 +124,20 @@ TEST_F(TokenizerFolders, PrepareWritesTheseIds) {
   }
   const auto same = reference({"all", checks.dump()});
   EXPECT_EQ(same.status, 0) << same.output;
+}
+
+TEST_F(TokenizerFolders, WithoutAClassIsReadTheSameNextToAModelOfAnotherTokenizer) {
+  const fs::path from = folder_.path() / "from", to = folder_.path() / "to";
+  for (const fs::path& folder : {from, to}) fs::create_directory(folder);
+  json tokenizer = read(classes() / "BertTokenizer/tokenizer.json");
+  tokenizer["normalizer"] = nullptr;  // which BertTokenizer would not take
+  std::ofstream(from / "tokenizer.json") << tokenizer;
+  copy_tokenizer(from, to);
+  std::ofstream(to / "config.json") << json{{"model_type", "bert"}};
+  const std::string text = "Brown FOX naïve ÉCOLE";
+  const json ids = Tokenizer(from, PARITY_PYTHON).encode({.texts = {text}, .special = false}).ids;
+  EXPECT_EQ(json(Tokenizer(to, PARITY_PYTHON).encode({.texts = {text}, .special = false}).ids), ids);
+  EXPECT_EQ(json::parse(reference({"encode", to.string(), text}).last(0)), ids);
 }
 
 TEST_F(TokenizerFolders, AnOptionOrAClassThatCannotBeReadIsNamed) {
