@@ -8,6 +8,13 @@ import re
 
 # Of from_pretrained's own, which no folder that transformers wrote has.
 INTERNAL = ["vocab", "merges", "tokenizer_object", "tokenizer_file", "post_processor", "tokenizer_padding", "tokenizer_truncation", "gguf_file", "init_inputs", "model_specific_special_tokens", "_json_truncation", "_json_padding", "_spm_precompiled_charsmap"]
+# What keys of tokenizer_config.json have to be, or null.
+KINDS = {
+    **dict.fromkeys(["added_tokens_decoder"], ((dict,), "an object")),
+    **dict.fromkeys(["extra_special_tokens", "additional_special_tokens"], ((list, dict), "a list, or an object of names")),
+    **dict.fromkeys(["model_input_names", "fast_tokenizer_files"], ((list,), "a list")),
+    **dict.fromkeys(["split_special_tokens", "clean_up_tokenization_spaces", "fix_mistral_regex"], ((bool,), "true or false")),
+}
 
 
 def read_json(folder, name):
@@ -51,6 +58,9 @@ class Making:
         for key in INTERNAL:
             if self.config.get(key):
                 raise ValueError(f'"{key}" in tokenizer_config.json is not supported: leave it out')
+        for key, (kinds, words) in KINDS.items():
+            if not isinstance(self.config.get(key), (*kinds, type(None))):
+                raise ValueError(f'"{key}" in tokenizer_config.json is {json.dumps(self.config[key])}, and has to be {words}')
         for name in self.config.get("fast_tokenizer_files") or []:
             if name != "tokenizer.json":
                 raise ValueError(f'"fast_tokenizer_files" in tokenizer_config.json names {name}, and only tokenizer.json is read: leave it out')
@@ -71,7 +81,7 @@ class Making:
 
     def token(self, value, where, special=None):
         """An AddedToken of a JSON object."""
-        fields = {key: field for key, field in value.items() if key not in ("__type", "id") and not (special and key == "special")}
+        fields = {key: value[key] for key in ("content", "single_word", "lstrip", "rstrip", "normalized", "special") if key in value and not (special and key == "special")}
         try:
             return self.added(**fields, **({"special": True} if special else {}))
         except TypeError as error:
@@ -93,9 +103,9 @@ class Making:
         if isinstance(config.get("extra_special_tokens"), dict):
             self.own.update(config.pop("extra_special_tokens"))
         if "added_tokens_decoder" in config:
-            for id, token in config["added_tokens_decoder"].items():
-                if not isinstance(token, dict):
-                    raise ValueError(f'"added_tokens_decoder" in tokenizer_config.json has {json.dumps(token)}, and has to have objects')
+            for id, token in (config["added_tokens_decoder"] or {}).items():
+                if not isinstance(token, dict) or not id.isdecimal():
+                    raise ValueError(f'"added_tokens_decoder" in tokenizer_config.json has {json.dumps({id: token})}, and has to have objects by their ids')
                 self.decoder[int(id)] = self.token(token, '"added_tokens_decoder" in tokenizer_config.json')
         else:
             self.read_older(config)
@@ -108,6 +118,8 @@ class Making:
     def read_older(self, config):
         """Of folders whose tokenizer_config.json does not list the added tokens."""
         for key, value in read_json(self.folder, "special_tokens_map.json").items():
+            if key in KINDS and not isinstance(value, (*KINDS[key][0], type(None))):
+                raise ValueError(f'"{key}" in special_tokens_map.json is {json.dumps(value)}, and has to be {KINDS[key][1]}')
             if isinstance(value, dict) and key != "extra_special_tokens":
                 value = self.token(value, f'"{key}" in special_tokens_map.json', special=True)
             elif isinstance(value, list) and key == "extra_special_tokens":
@@ -119,6 +131,8 @@ class Making:
             self.own.update(config.pop("extra_special_tokens"))
         special = {str(config[key]) for key in NAMED if config.get(key)} | set(map(str, config.get("extra_special_tokens") or []))
         for text, id in read_json(self.folder, "added_tokens.json").items():
+            if type(id) is not int:
+                raise ValueError(f"added_tokens.json has {json.dumps({text: id})}, and has to have texts with their ids")
             self.decoder[id] = self.added(text, rstrip=False, lstrip=False, normalized=text not in special, special=text in special)
         for token in self.json.get("added_tokens", []):
             self.decoder[token["id"]] = self.token(token, '"added_tokens" in tokenizer.json')

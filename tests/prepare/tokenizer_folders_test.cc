@@ -152,6 +152,10 @@ TEST_F(TokenizerFolders, AnOptionOrAClassThatCannotBeReadIsNamed) {
               HasSubstr("\"vocab\" in tokenizer_config.json is not supported"));
   EXPECT_THAT(refusal("BertTokenizer", {{"padding_side", "both"}}),
               HasSubstr("\"padding_side\" in tokenizer_config.json is \"both\""));
+  EXPECT_THAT(refusal("BertTokenizer", {{"added_tokens_decoder", {{"one", "[CLS]"}}}}),
+              HasSubstr("\"added_tokens_decoder\" in tokenizer_config.json has {\"one\": \"[CLS]\"}"));
+  EXPECT_THAT(refusal("BertTokenizer", {{"extra_special_tokens", 3}}),
+              HasSubstr("\"extra_special_tokens\" in tokenizer_config.json is 3, and has to be a list"));
   EXPECT_THAT(refusal("WhisperTokenizer", {{"language", "english"}}),
               HasSubstr("\"language\" in tokenizer_config.json is not supported"));
   for (const char* name : {"LayoutLMv3Tokenizer", "SiglipTokenizer", "BertJapaneseTokenizer"})
