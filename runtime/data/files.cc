@@ -105,20 +105,29 @@ bool has_suffix(const fs::path& path, const std::vector<std::string>& suffixes) 
          std::ranges::any_of(suffixes, [&](const auto& suffix) { return path.native().ends_with(suffix); });
 }
 
+/// Whether `modrun prepare` has begun the folder, and not completed it.
+bool is_interrupted(const fs::path& folder) {
+  return fs::is_regular_file(folder / kPrepareOptions) && fs::is_directory(folder / kPrepareWork) &&
+         !fs::exists(folder / kPreparedManifest);
+}
+
 /// Throws where a folder is not data itself: one that `modrun prepare` has not completed, or above those that it wrote.
 void check_folder(const fs::path& folder) {
-  const bool is_partial = fs::is_regular_file(folder / kPrepareOptions) && !fs::exists(folder / kPreparedManifest);
-  if (is_partial)
-    throw DataError(folder.string() +
-                    ": its preparation was interrupted: give the same `modrun prepare` command "
-                    "again, which completes it");
+  const auto check_complete = [](const fs::path& one) {
+    if (is_interrupted(one))
+      throw DataError(one.string() +
+                      ": its preparation was interrupted: give the same `modrun prepare` command again, which "
+                      "completes it");
+  };
+  check_complete(folder);
   std::vector<std::string> prepared;
   std::error_code error;
-  for (fs::recursive_directory_iterator entries(folder, error), end; !error && entries != end; entries.increment(error))
-    if (entries->path().filename() == kPrepareOptions && !fs::exists(entries->path().parent_path() / kPreparedManifest))
-      check_folder(entries->path().parent_path());
-    else if (entries->path().filename() == kPreparedManifest)
-      prepared.push_back(entries->path().parent_path().string());
+  for (fs::recursive_directory_iterator entries(folder, error), end; !error && entries != end;
+       entries.increment(error)) {
+    const fs::path name = entries->path().filename();
+    if (name == kPrepareOptions) check_complete(entries->path().parent_path());
+    if (name == kPreparedManifest) prepared.push_back(entries->path().parent_path().string());
+  }
   if (prepared.empty()) return;
   std::ranges::sort(prepared);
   constexpr size_t kShown = 5;

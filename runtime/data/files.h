@@ -19,6 +19,8 @@ class DataError : public std::runtime_error {
 inline constexpr const char* kPreparedManifest = "prepared.manifest";
 /// In it from the beginning: of what it is prepared, and how.
 inline constexpr const char* kPrepareOptions = "prepare.json";
+/// In it until it is complete.
+inline constexpr const char* kPrepareWork = "work";
 
 struct DataOptions {
   // "bytes": any file, a token is a byte; one of token_formats(); "examples": safetensors files whose rows are examples

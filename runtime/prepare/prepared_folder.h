@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/data/files.h"
+
 namespace modular {
 
 class PreparedFolder {
@@ -18,7 +20,7 @@ class PreparedFolder {
   bool is_complete() const { return complete_; }
   std::filesystem::path tokenizer() const;
   /// Where shards that are not in their last form yet lie; not part of what is published.
-  std::filesystem::path work() const { return folder() / "work"; }
+  std::filesystem::path work() const { return folder() / kPrepareWork; }
   /// The file of a shard in its last form.
   std::filesystem::path part(size_t number, const std::string& suffix) const;
 

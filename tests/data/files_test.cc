@@ -112,6 +112,7 @@ TEST(DataFiles, OfFoldersThatWerePreparedAreNamed) {
   }
   folder.write("c.partial/prepare.json", "{}");
   folder.write("c.partial/part-00000.tokens", "x");
+  folder.write("c.partial/work/00001.safetensors", "x");
   const auto refusal = [&](const std::filesystem::path& path, const char* format) {
     return message_of<DataError>([&] { find_data_files({.format = format, .paths = {path}}); });
   };

@@ -172,6 +172,16 @@ def other_names_are_said():
     # A head of another size is a new one, whose rows no names are known of.
     more = trained("run-more", "qwen2", entry[1], ["more"], model__config__num_labels=3)
     assert json.load(open(f"{more[2]}/config.json"))["label2id"] == cases["more"][2]
+    # Data that has only some of its labels, and so numbers them otherwise, is evaluated with the run's.
+    rows = [dict(text=text, label=["left", "up"][i % 2]) for i, text in enumerate(TEXTS)]
+    write("some.csv", rows)
+    prepare("some.csv", "some", "--tokenizer", "plain", *entry)
+    assert json.load(open("some/labels.json")) == {"left": 0, "up": 1}
+    tokenizer(more[2])
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(more[2]).eval()
+    right = [answer == row["label"] for answer, row in zip(answers(model, made), rows)]
+    found = evaluate("run-more/checkpoints", entry[1], "some", model__config__num_labels=3)
+    assert abs(found["accuracy"] - sum(right) / len(right)) < 1e-6, (found, sum(right) / len(right))
     text = modrun("eval", "--checkpoint", "qwen2", *settings(
         train__dir="none", model__checkpoint="qwen2", model__entry=entry[1], data__format="examples", data__paths=["others"],
         data__held_out=["*"]), fails=True)
