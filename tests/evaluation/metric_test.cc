@@ -34,7 +34,7 @@ TEST(Metric, OthersAreRefusedWithThoseThatThereAre) {
             "\"perplexity\" is no metric of next-item: it has accuracy, f1, recall@20, mrr@20, ndcg@20");
   EXPECT_EQ(refusal("precision", "sentence-embedding"),
             "\"precision\" is no metric of sentence-embedding: it has recall@20, mrr@20, ndcg@20, pearson, "
-            "spearman");
+            "spearman, mse, mae");
   const auto refusal_of = [](const char* name, const char* problem) {
     try {
       find_metric(name, "sequence-classification", problem);
@@ -44,7 +44,7 @@ TEST(Metric, OthersAreRefusedWithThoseThatThereAre) {
     return std::string();
   };
   EXPECT_EQ(refusal_of("accuracy", "regression"),
-            "\"accuracy\" is no metric of sequence-classification: it has pearson, spearman");
+            "\"accuracy\" is no metric of sequence-classification: it has pearson, spearman, mse, mae");
   EXPECT_EQ(refusal_of("recall@3", "multi_label_classification"),
             "\"recall@3\" is no metric of sequence-classification: it has accuracy, f1");
   EXPECT_EQ(refusal_of("pearson", ""),
