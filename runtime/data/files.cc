@@ -218,9 +218,9 @@ DataFiles find_data_files(const DataOptions& options, const NeededFiles& needed)
   if (needed.training && files.training.empty())
     throw DataError("data.paths: no file is left to train on, as all are held out: check data.held_out");
   if (needed.held_out && files.held_out.empty() && (options.held_out_every > 0 || !options.held_out.empty()))
-    throw DataError(
-        "data.held_out: no file is held out: the patterns match none, or there are fewer than data.held_out_every "
-        "files");
+    throw DataError(std::string("data.held_out: no file is held out: the patterns match none, or there are fewer than "
+                                "data.held_out_every files") +
+                    (needed.training ? "" : "; to evaluate on all files, set data.held_out=[\"*\"]"));
   return files;
 }
 

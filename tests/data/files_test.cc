@@ -77,6 +77,8 @@ TEST(DataFiles, NeedNoTrainingFilesWhereNothingIsTrained) {
   const auto files = find_data_files({.paths = {test}, .held_out = {"*"}}, {.training = false});
   EXPECT_TRUE(files.training.empty());
   EXPECT_THAT(names(files.held_out), ElementsAre("test.txt"));
+  const auto none = [&] { find_data_files({.paths = {test}, .held_out_every = 4}, {.training = false}); };
+  EXPECT_THAT(message_of<DataError>(none), HasSubstr("to evaluate on all files, set data.held_out=[\"*\"]"));
 }
 
 /// Names that are patterns too, or that lines cannot hold as they are.
