@@ -190,8 +190,8 @@ LoraOptions lora_of_json(const json& object, const std::string& where) {
                   where, kLoraKey, shown(object)));
 }
 
-/// The entry that a folder is of, whose config.json alone would name `entry`. A decoder's base model embeds texts where
-/// the folder says so.
+/// The entry for a folder whose config.json names `entry`. The base model of a decoder is a sentence entry only if the
+/// folder has modules.json or `pooling`, and a causal LM otherwise.
 const Entry& entry_of_folder(const Entry& entry, const json& object, const std::filesystem::path& folder) {
   const auto of_task = [&](std::string_view task) {
     return std::ranges::find_if(entries(),
@@ -205,7 +205,7 @@ const Entry& entry_of_folder(const Entry& entry, const json& object, const std::
   return entry;
 }
 
-/// Sets in `object`, a config.json, what the files of Sentence Transformers say.
+/// Sets the fields of the embedding head in `object`, a config.json, from the files of Sentence Transformers.
 void set_embedding_head(json& object, AnyConfig& config, const std::filesystem::path& folder) {
   const json fields = fields_as_json(config);
   if (!fields.contains("pooling") || !fields.contains("embedding_layers")) return;
@@ -222,7 +222,7 @@ std::string text_of(const std::filesystem::path& path) {
   }
 }
 
-/// parse_config(), of what else the files of Sentence Transformers in `folder` say, where one is given.
+/// parse_config(), with the files of Sentence Transformers in `folder`, which may be empty.
 ModelConfig parse_with(const std::filesystem::path& folder, std::string_view text, const std::string& where,
                        const Entry* as) {
   const std::string plain = with_named_special_floats(text);

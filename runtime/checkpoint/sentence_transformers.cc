@@ -23,7 +23,7 @@ using nlohmann::json;
 constexpr const char* kModules = "modules.json";
 constexpr std::string_view kPackage = "sentence_transformers.";
 
-/// The older keys of a pooling's settings, in the order in which vectors follow one another, which all releases read.
+/// Boolean keys that all releases read, in their order of concatenation.
 constexpr std::array<std::pair<const char*, std::string_view>, 6> kPoolingKeys = {{
     {"pooling_mode_cls_token", "cls"},
     {"pooling_mode_max_tokens", "max"},
@@ -56,10 +56,10 @@ json read_object(const fs::path& path, bool is_list = false) {
   return value;
 }
 
-/// A row of modules.json.
+/// An element of modules.json.
 struct SentenceModule {
-  std::string type;  // the class's name, without its package where that is Sentence Transformers
-  std::string path;  // of its files, in the folder
+  std::string type;  // class name, without the package if that is Sentence Transformers
+  std::string path;  // relative to the folder
 
   json settings(const fs::path& folder) const {
     const fs::path file = folder / path / "config.json";
@@ -92,7 +92,7 @@ std::vector<SentenceModule> read_modules(const fs::path& folder) {
   return modules;
 }
 
-/// Throws where a key of a module's settings is there and not the only value that is supported.
+/// Throws if `key` is set to another value than the only supported one.
 void need(const json& settings, const char* key, const json& supported, const fs::path& file, std::string_view why) {
   if (settings.contains(key) && settings[key] != supported)
     throw ConfigError(fmt::format("{}: \"{}\" is {}, {}, which is not supported: write {}", file.string(), key,
@@ -148,7 +148,7 @@ std::string read_dense(const json& settings, const fs::path& file) {
 
 std::string parameter_prefix(size_t layer) { return fmt::format("{}.{}.", kEmbeddingLayers, layer); }
 
-/// The modules after pooling. Throws where there are others than what is supported, or they are in another order.
+/// The modules after pooling. Throws for an unsupported module or order.
 std::vector<SentenceModule> layers_of(const std::vector<SentenceModule>& modules, const fs::path& folder) {
   const std::string where = (folder / kModules).string();
   for (const SentenceModule& module : modules)
@@ -174,7 +174,7 @@ std::vector<SentenceModule> layers_of(const std::vector<SentenceModule>& modules
   return {modules.begin() + 2, modules.end()};
 }
 
-/// A module as it is written.
+/// A module to write.
 struct WrittenModule {
   const char* type;
   json settings;

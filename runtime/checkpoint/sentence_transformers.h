@@ -1,5 +1,5 @@
-// The files of Sentence Transformers in a Hugging Face folder: which modules make an embedding of hidden states
-// (modules.json), how they are set (1_Pooling/config.json, …), and the weights of those that have some.
+// Reads and writes the files of Sentence Transformers in a Hugging Face folder: the list of modules (modules.json),
+// their configs (1_Pooling/config.json, …) and the weights of dense layers.
 #pragma once
 
 #include <filesystem>
@@ -13,31 +13,30 @@
 
 namespace modular {
 
-/// Whether the folder's modules.json says that it embeds texts. Throws ConfigError where that file is not readable.
+/// Whether the folder has a modules.json with a Pooling. Throws ConfigError if that file cannot be read.
 bool has_sentence_modules(const std::filesystem::path& folder);
 
-/// What the folder's modules.json and the files that it names say; nothing where there is no modules.json. Throws
-/// ConfigError, which names the file, where a module or one of its settings is not supported.
+/// The config of the modules after the Transformer, or nothing without a modules.json. Throws ConfigError naming the
+/// file if a module or one of its settings is unsupported.
 std::optional<EmbeddingHeadConfig> read_embedding_head(const std::filesystem::path& folder);
 
-/// A dense layer's weights.
+/// Location of a dense layer's weights.
 struct DenseWeights {
-  std::string prefix;          // of the parameters' names: "embedding_layers.1."
-  std::filesystem::path file;  // in which they have no prefix
+  std::string prefix;  // of the parameter names, "embedding_layers.1.", which the file does not have
+  std::filesystem::path file;
 };
 
-/// Those that read_embedding_head() found.
+/// Dense layers of a folder, for read_embedding_head().
 std::vector<DenseWeights> dense_weights(const std::filesystem::path& folder);
 
-/// What dense_weights() says of a folder that write_sentence_transformers() writes into; empty where the model embeds
-/// no texts.
+/// Dense layers of a folder that write_sentence_transformers() writes; empty if the model is not a sentence entry.
 std::vector<DenseWeights> dense_weights_of(const ModelConfig& model, const std::filesystem::path& folder);
 
-/// Writes modules.json and the modules' settings into `folder` where the model embeds texts; else nothing. The folders
-/// of dense_weights_of() are there afterwards.
+/// Writes modules.json and the module configs into `folder`, and creates the folders of dense_weights_of(). Does
+/// nothing if the model is not a sentence entry.
 void write_sentence_transformers(const ModelConfig& model, const std::filesystem::path& folder);
 
-/// The text of a config.json without the fields that modules.json and its files say in its place.
+/// A config.json without the fields that modules.json and the module configs replace.
 std::string without_embedding_head(std::string_view config_json);
 
 }  // namespace modular

@@ -1,5 +1,5 @@
-// How the hidden states of a text become its embedding: pooling and layers after it, which are modules of Sentence
-// Transformers (Reimers & Gurevych) and no part of a model of transformers.
+// Computes sentence embeddings from hidden states: pooling and the layers after it, which are modules of Sentence
+// Transformers (Reimers & Gurevych) and not part of the models of transformers.
 #pragma once
 
 #include <array>
@@ -18,14 +18,14 @@ namespace modular {
 
 namespace detail {
 
-/// Which positions are not padding, as `like` counts: [batch, seq].
-inline Tensor token_mask(const Tensor& hidden_states, const Tensor& padding, at::ScalarType like) {
-  if (padding.defined()) return padding.ne(0).to(like);
-  return at::ones({hidden_states.size(0), hidden_states.size(1)}, hidden_states.options().dtype(like));
+/// The attention mask [batch, seq] as `dtype`; all ones where there is no padding.
+inline Tensor token_mask(const Tensor& hidden_states, const Tensor& padding, at::ScalarType dtype) {
+  if (padding.defined()) return padding.ne(0).to(dtype);
+  return at::ones({hidden_states.size(0), hidden_states.size(1)}, hidden_states.options().dtype(dtype));
 }
 
-/// The hidden states at one position of each row: [batch, hidden].
-inline Tensor at_positions(const Tensor& hidden_states, const Tensor& positions) {
+/// The hidden states at the given position of each row: [batch, hidden].
+inline Tensor gather_positions(const Tensor& hidden_states, const Tensor& positions) {
   const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
   return hidden_states.flatten(0, 1).index_select(0, positions + at::arange(batch, positions.options()) * seq);
 }
@@ -34,56 +34,59 @@ inline Tensor first_positions(const Tensor& hidden_states, const Tensor& padding
   return token_mask(hidden_states, padding, at::kInt).argmax(1);
 }
 
-inline Tensor first_token(const Tensor& hidden_states, const Tensor& padding) {
+inline Tensor cls_pooling(const Tensor& hidden_states, const Tensor& padding) {
   if (!padding.defined()) return hidden_states.select(1, 0);
-  return at_positions(hidden_states, first_positions(hidden_states, padding));
+  return gather_positions(hidden_states, first_positions(hidden_states, padding));
 }
 
-inline Tensor last_token(const Tensor& hidden_states, const Tensor& padding) {
+inline Tensor last_token_pooling(const Tensor& hidden_states, const Tensor& padding) {
   const Tensor tokens = token_mask(hidden_states, padding, at::kInt);
   const Tensor last = hidden_states.size(1) - 1 - tokens.flip(1).argmax(1);
-  return at_positions(hidden_states, last) * tokens.any(1, /*keepdim=*/true);  // 0 for a row of padding
+  return gather_positions(hidden_states, last) * tokens.any(1, /*keepdim=*/true);  // zero for a row that is all padding
 }
 
-inline Tensor largest(const Tensor& hidden_states, const Tensor& padding) {
+inline Tensor max_pooling(const Tensor& hidden_states, const Tensor& padding) {
   const Tensor none = token_mask(hidden_states, padding, at::kBool).logical_not();
   const Tensor found =
       std::get<0>(hidden_states.masked_fill(none.unsqueeze(-1), -std::numeric_limits<float>::infinity()).max(1));
-  return found.masked_fill(none.all(1, /*keepdim=*/true), 0.0);  // of a row of padding
+  return found.masked_fill(none.all(1, /*keepdim=*/true), 0.0);  // for a row that is all padding
 }
 
-/// The sum over positions by their `weights` [batch, seq], over `divisor` [batch].
+/// The sum over positions weighted by `weights` [batch, seq], divided by `divisor` [batch].
 inline Tensor weighted_sum(const Tensor& hidden_states, const Tensor& weights, const Tensor& divisor) {
   const Tensor sum = (hidden_states * weights.unsqueeze(-1)).sum(1) / divisor.unsqueeze(-1);
   return sum.to(hidden_states.scalar_type());
 }
 
-inline Tensor mean_over_root(const Tensor& hidden_states, const Tensor& padding) {
+inline Tensor mean_sqrt_len_pooling(const Tensor& hidden_states, const Tensor& padding) {
   const Tensor tokens = token_mask(hidden_states, padding, plain::wide(hidden_states.scalar_type()));
   return weighted_sum(hidden_states, tokens, tokens.sum(1).clamp_min(1e-9).sqrt());
 }
 
-inline Tensor mean_by_place(const Tensor& hidden_states, const Tensor& padding) {
+inline Tensor weighted_mean_pooling(const Tensor& hidden_states, const Tensor& padding) {
   const Tensor tokens = token_mask(hidden_states, padding, plain::wide(hidden_states.scalar_type()));
-  const Tensor place = at::arange(1, tokens.size(1) + 1, tokens.options()).unsqueeze(0) -
-                       first_positions(hidden_states, padding).unsqueeze(1);
-  const Tensor weights = tokens * place;
+  const Tensor position = at::arange(1, tokens.size(1) + 1, tokens.options()).unsqueeze(0) -
+                          first_positions(hidden_states, padding).unsqueeze(1);
+  const Tensor weights = tokens * position;
   return weighted_sum(hidden_states, weights, weights.sum(1).clamp_min(1e-9));
 }
 
-/// A way of pooling, by the name that Sentence Transformers gives it: [batch, seq, hidden] as [batch, hidden].
+/// A pooling mode under its name in Sentence Transformers: [batch, seq, hidden] to [batch, hidden].
 struct Pooling {
   std::string_view name;
   Tensor (*pool)(const Tensor& hidden_states, const Tensor& padding);
 };
 
 inline constexpr std::array kPoolings = {
-    Pooling{"cls", first_token},      Pooling{"max", largest},
-    Pooling{"mean", mean_pooling},    Pooling{"mean_sqrt_len_tokens", mean_over_root},
-    Pooling{"lasttoken", last_token}, Pooling{"weightedmean", mean_by_place},
+    Pooling{"cls", cls_pooling},
+    Pooling{"max", max_pooling},
+    Pooling{"mean", mean_pooling},
+    Pooling{"mean_sqrt_len_tokens", mean_sqrt_len_pooling},
+    Pooling{"lasttoken", last_token_pooling},
+    Pooling{"weightedmean", weighted_mean_pooling},
 };
 
-/// What a dense layer after pooling applies to its product.
+/// An activation function of dense layers after pooling.
 struct DenseActivation {
   std::string_view name;
   Tensor (*apply)(const Tensor& x);
@@ -98,7 +101,7 @@ inline constexpr std::array kDenseActivations = {
     DenseActivation{"sigmoid", [](const Tensor& x) { return at::sigmoid(x); }},
 };
 
-/// The row of a table that is called so, or null.
+/// The row of that name, or null.
 template <class Table>
 const typename Table::value_type* find_named(const Table& table, std::string_view name) {
   for (const auto& row : table)
@@ -125,18 +128,18 @@ inline std::vector<std::string_view> split(std::string_view text, char by) {
 
 }  // namespace detail
 
-/// A layer that an embedding goes through after pooling.
+/// A layer after pooling.
 struct EmbeddingLayer {
-  int64_t features = 0;  // of a dense layer's output; 0: embeddings become of length 1
+  int64_t features = 0;  // output size of a dense layer; 0: the layer normalizes to unit length
   std::string activation = "identity";
   bool has_bias = true;
 
   bool is_dense() const { return features > 0; }
 };
 
-/// The fields of a config that say how an entry for sentences makes an embedding of hidden states.
+/// Config fields of sentence entries: how embeddings are computed from hidden states.
 struct EmbeddingHeadConfig {
-  std::string pooling = "mean";               // several with "+" between them give vectors that follow one another
+  std::string pooling = "mean";               // a mode, or several joined by "+", which are concatenated
   std::vector<std::string> embedding_layers;  // after pooling: "normalize", "dense SIZE ACTIVATION" with or without
                                               // "no-bias"
 
@@ -148,7 +151,7 @@ struct EmbeddingHeadConfig {
 
   std::vector<std::string_view> poolings() const { return detail::split(pooling, '+'); }
 
-  /// The layers as they are written. Throws ConfigError where one is not known.
+  /// Parses embedding_layers. Throws ConfigError for an unknown layer.
   std::vector<EmbeddingLayer> layers() const {
     std::vector<EmbeddingLayer> read;
     for (const std::string& text : embedding_layers) {
@@ -171,7 +174,7 @@ struct EmbeddingHeadConfig {
     return read;
   }
 
-  /// The size of an embedding. Throws ConfigError where a field is not known.
+  /// The embedding size. Throws ConfigError for an unknown pooling mode or layer.
   int64_t embedding_size(int64_t hidden_size) const {
     int64_t size = 0;
     for (const std::string_view name : poolings()) {
@@ -186,11 +189,11 @@ struct EmbeddingHeadConfig {
   }
 };
 
-/// The config of a family with these fields, for its entries whose samples are texts.
+/// A family's config with these fields added, for its sentence entries.
 template <class Config>
 struct EmbeddingConfig : Config {
   EmbeddingHeadConfig head;
-  bool keeps_size = false;  // whether what reads the embeddings has been made for the size of hidden states
+  bool keeps_size = false;  // whether the embedding size must be the hidden size, which a classifier of pairs reads
 
   int64_t hidden_states_size() const {
     if constexpr (requires { Config::hidden_size; })
@@ -215,7 +218,7 @@ struct EmbeddingConfig : Config {
   }
 };
 
-/// A linear layer after pooling, and what is applied to its product.
+/// A linear layer and an activation function, after pooling.
 class EmbeddingDenseImpl : public Module {
  public:
   EmbeddingDenseImpl(int64_t in_features, const EmbeddingLayer& layer)
@@ -224,7 +227,7 @@ class EmbeddingDenseImpl : public Module {
 
   Tensor forward(const Tensor& x) { return apply_(linear(x)); }
 
-  /// As torch initializes a linear layer.
+  /// The same distributions as torch.nn.Linear.
   void reset_parameters() override {
     const double limit = 1.0 / std::sqrt(static_cast<double>(linear->options.in_features()));
     init::uniform_(linear->weight, -limit, limit);
@@ -238,8 +241,8 @@ class EmbeddingDenseImpl : public Module {
 };
 TORCH_MODULE(EmbeddingDense);
 
-/// Pooling and the layers after it, of which the dense ones are modules that are called by their place among all. The
-/// runtime registers it in an entry for sentences, and has each Batch that this reads point to it.
+/// Pooling and the layers after it. Dense layers are submodules named by their index in embedding_layers. The registry
+/// adds this module to each sentence entry and sets Batch::embedding_head to it.
 class EmbeddingHeadImpl : public Module {
  public:
   EmbeddingHeadImpl(const EmbeddingHeadConfig& config, int64_t hidden_size) {
@@ -272,12 +275,12 @@ class EmbeddingHeadImpl : public Module {
 
  private:
   std::vector<Tensor (*)(const Tensor&, const Tensor&)> pools_;
-  std::vector<EmbeddingDense> layers_;  // empty: embeddings become of length 1
+  std::vector<EmbeddingDense> layers_;  // an empty holder normalizes to unit length
 };
 TORCH_MODULE(EmbeddingHead);
 
-/// The embedding of each row, as the config's `pooling` and `embedding_layers` say; of a model that the runtime has not
-/// made, the mean of the positions that are not padding.
+/// Sentence embeddings, by `pooling` and `embedding_layers` of the config. Mean pooling where the model was not built
+/// by the registry.
 /// - hidden_states [batch, seq, hidden]
 /// - returns [batch, size]
 inline Tensor sentence_embeddings(const Tensor& hidden_states, const Batch& batch) {

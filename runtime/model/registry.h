@@ -40,13 +40,13 @@ inline std::vector<Entry>& entries() {
   return registered;
 }
 
-/// Where an entry for sentences has its EmbeddingHead.
+/// The name of the EmbeddingHead module of sentence entries.
 inline constexpr const char* kEmbeddingLayers = "embedding_layers";
 
 namespace detail {
 
 template <class Holder, class Config>
-void make_plainly(Entry& entry) {
+void set_factories(Entry& entry) {
   entry.make_config = [] { return std::make_unique<ConfigOf<Config>>(); };
   entry.make = [](const AnyConfig& config) {
     Holder holder(dynamic_cast<const ConfigOf<Config>&>(config).value);
@@ -54,9 +54,9 @@ void make_plainly(Entry& entry) {
   };
 }
 
-/// The config, the plan and the models of an entry for sentences have an EmbeddingHead in addition.
+/// Adds an EmbeddingHead to the config, the plan and the models of a sentence entry.
 template <class Holder, class Config>
-void make_with_embedding_head(Entry& entry, bool keeps_size) {
+void set_sentence_factories(Entry& entry, bool keeps_size) {
   using Its = ConfigOf<EmbeddingConfig<Config>>;
   static const Plan plan = [&] {
     Plan with_head = *entry.plan;
@@ -96,11 +96,11 @@ bool register_entry(std::string_view family, std::string_view architecture, std:
   const Task* const known = find_task(task);
   if constexpr (has_size) {
     if (known && known->texts != 1)
-      detail::make_with_embedding_head<Holder, Config>(entry, known->texts != kAnyTexts);
+      detail::set_sentence_factories<Holder, Config>(entry, known->texts != kAnyTexts);
     else
-      detail::make_plainly<Holder, Config>(entry);
+      detail::set_factories<Holder, Config>(entry);
   } else {
-    detail::make_plainly<Holder, Config>(entry);
+    detail::set_factories<Holder, Config>(entry);
   }
   entries().push_back(std::move(entry));
   return true;

@@ -37,7 +37,7 @@ struct Batch {
   Tensor samples;                 // [batch] int64: the place of each row in the run's order, which dropout follows;
                                   // 0 … batch - 1 when not given
   bool want_logits = false;
-  EmbeddingHeadImpl* embedding_head = nullptr;  // of an entry for sentences, which reads it by sentence_embeddings()
+  EmbeddingHeadImpl* embedding_head = nullptr;  // of sentence entries, set by the registry; see sentence_embeddings()
 
   /// The tensor that rows and positions are counted by: the tokens, or the images where there are none.
   const Tensor& leading() const { return input_ids.defined() ? input_ids : pixel_values; }

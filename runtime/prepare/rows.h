@@ -17,7 +17,7 @@ namespace modular {
 struct RowLength {
   std::optional<int64_t> asked;       // longer ones are truncated
   std::optional<int64_t> positions;   // longer ones are refused, where none is asked
-  std::optional<int64_t> usual = {};  // longer ones are truncated, where none is asked
+  std::optional<int64_t> usual = {};  // default truncation, where none is asked
 
   std::optional<int64_t> truncated() const { return asked ? asked : usual; }
 };

@@ -16,9 +16,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int64_t kNoLength = 1'000'000'000;  // transformers writes a larger one for a tokenizer that has none
+constexpr int64_t kNoLength = 1'000'000'000;  // transformers writes a larger number for "no maximum"
 
-/// A file's object, or an empty one where it is not there.
+/// The file's JSON object, or an empty one if there is no such file.
 json settings_in(const fs::path& path) {
   if (!is_there(path)) return json::object();
   const json object = parse_json(read_file(path, int64_t{64} << 20));
@@ -32,11 +32,11 @@ std::optional<int64_t> length_in(const json& object, const char* key) {
   return found->get<int64_t>();
 }
 
-/// The prompts of a folder by their names.
+/// The prompts of a folder by name.
 struct Prompts {
   fs::path file;
   json texts = json::object();
-  std::string usual;  // the name of the default one; empty for none
+  std::string usual;  // default prompt name, or empty
 
   explicit Prompts(const fs::path& folder) : file(folder / "config_sentence_transformers.json") {
     const json settings = settings_in(file);

@@ -1,4 +1,4 @@
-// What the files of Sentence Transformers say of how texts become ids: prompts before them, and how long they may be.
+// Reads the tokenization settings of Sentence Transformers: prompts and the maximum length.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,15 @@
 namespace modular {
 
 struct SentenceSettings {
-  std::vector<std::string> prompts;  // of each column of texts; empty where no column has one
-  std::optional<int64_t> longest;    // what ids of a text, of its prompt too, are cut to
-  std::string note;                  // for a program to print; empty where the folder says nothing
+  std::vector<std::string> prompts;  // one for each text column; empty if no column has one
+  std::optional<int64_t> longest;    // maximum number of ids of a text with its prompt
+  std::string note;                  // to be printed; empty if the folder has no such settings
 };
 
-/// Of a tokenizer's folder, for so many columns of texts. `names` are the prompts' names, one for all columns or one
-/// each, where "" is none; without names it is the default one that the folder names. Nothing is longer than
-/// `positions`. Throws ConfigError where a name is no prompt's, or a file is not what it should be.
+/// Reads a tokenizer's folder for `columns` text columns. `names` are prompt names, one for all columns or one for
+/// each;
+/// "" is no prompt. Without names the folder's default prompt is used. `longest` is at most `positions`. Throws
+/// ConfigError for an unknown name or an invalid file.
 SentenceSettings read_sentence_settings(const std::filesystem::path& folder, const std::vector<std::string>& names,
                                         size_t columns, std::optional<int64_t> positions);
 

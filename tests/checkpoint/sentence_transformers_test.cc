@@ -47,25 +47,25 @@ class SentenceModules : public testing::Test {
     return read().pooling;
   }
 
-  std::string refusal() const {
+  std::string error() const {
     return message_of<ConfigError>([&] { read(); });
   }
-  std::string refusal_of_pooling(const json& settings) const {
+  std::string error_of_pooling(const json& settings) const {
     return message_of<ConfigError>([&] { pooling(settings); });
   }
   /// With a Dense of these settings, which are complete without them.
-  std::string refusal_of_dense(const json& settings) {
+  std::string error_of_dense(const json& settings) {
     json complete = {{"in_features", 32}, {"out_features", 8}};
     complete.update(settings);
     write("2_Dense/config.json", complete);
     modules_.push_back(module(kOlder + "Dense", "2_Dense"));
-    const std::string found = refusal();
+    const std::string found = error();
     modules_.erase(modules_.size() - 1);
     return found;
   }
-  std::string refusal_with(const json& third) {
+  std::string error_with(const json& third) {
     modules_.push_back(third);
-    const std::string found = refusal();
+    const std::string found = error();
     modules_.erase(modules_.size() - 1);
     return found;
   }
@@ -103,41 +103,41 @@ TEST_F(SentenceModules, LayersAreThoseThatModulesNameInTheirOrder) {
               HasSubstr("is not there, and pytorch_model.bin is not read: load the folder"));
 }
 
-TEST_F(SentenceModules, WhatIsNotSupportedIsRefusedByItsFile) {
+TEST_F(SentenceModules, WhatIsNotSupportedIsAnErrorThatNamesItsFile) {
   for (const char* type : {"LayerNorm", "CNN", "LSTM", "WordEmbeddings", "Router", "StaticEmbedding", "Dropout",
                            "WeightedLayerPooling", "SpladePooling"})
-    EXPECT_THAT(refusal_with(module(kOlder + type, "2_It")),
+    EXPECT_THAT(error_with(module(kOlder + type, "2_It")),
                 HasSubstr(std::string("modules.json has the module \"") + type + "\" in 2_It, which is not supported"));
-  EXPECT_THAT(refusal_with(module("custom_st.Transformer", "")),
+  EXPECT_THAT(error_with(module("custom_st.Transformer", "")),
               HasSubstr("modules.json has the module \"custom_st.Transformer\", which is not supported"));
-  EXPECT_THAT(refusal_with(module(kOlder + "Pooling", "2_Pooling")),
+  EXPECT_THAT(error_with(module(kOlder + "Pooling", "2_Pooling")),
               HasSubstr("modules.json lists Transformer, Pooling, Pooling: a Transformer, a Pooling, and then"));
-  EXPECT_THAT(refusal_with(module(kOlder + "Dense", "../elsewhere")),
+  EXPECT_THAT(error_with(module(kOlder + "Dense", "../elsewhere")),
               HasSubstr("names the path \"../elsewhere\" for a module: write one of the folder"));
-  EXPECT_THAT(refusal_with({{"type", 3}}), HasSubstr("in which \"type\" is not a string"));
+  EXPECT_THAT(error_with({{"type", 3}}), HasSubstr("in which \"type\" is not a string"));
 
-  EXPECT_THAT(refusal_of_pooling({{"include_prompt", false}}),
+  EXPECT_THAT(error_of_pooling({{"include_prompt", false}}),
               HasSubstr("1_Pooling/config.json: \"include_prompt\" is false, which leaves a prompt's tokens out, which "
                         "is not supported: write true"));
-  EXPECT_THAT(refusal_of_pooling({{"pooling_mode", "first"}}),
+  EXPECT_THAT(error_of_pooling({{"pooling_mode", "first"}}),
               HasSubstr("\"pooling_mode\" is \"first\": write one of cls, max, mean"));
-  EXPECT_THAT(refusal_of_pooling({{"pooling_mode", {3}}}), HasSubstr("\"pooling_mode\" is [3]"));
-  EXPECT_THAT(refusal_of_pooling({{"pooling_mode_cls_token", 1}}), HasSubstr("is 1: write true or false"));
-  EXPECT_THAT(refusal_of_pooling({{"pooling_mode_entropy", true}}),
+  EXPECT_THAT(error_of_pooling({{"pooling_mode", {3}}}), HasSubstr("\"pooling_mode\" is [3]"));
+  EXPECT_THAT(error_of_pooling({{"pooling_mode_cls_token", 1}}), HasSubstr("is 1: write true or false"));
+  EXPECT_THAT(error_of_pooling({{"pooling_mode_entropy", true}}),
               HasSubstr("\"pooling_mode_entropy\" is a way of pooling that is not known"));
   EXPECT_EQ(pooling({{"pooling_mode", "mean"}}), "mean");
 
-  EXPECT_THAT(refusal_of_dense({{"activation_function", "my.Swiglu"}}),
+  EXPECT_THAT(error_of_dense({{"activation_function", "my.Swiglu"}}),
               HasSubstr("2_Dense/config.json: \"activation_function\" is \"my.Swiglu\", which is not supported: write "
                         "one of torch.nn.modules.linear.Identity, "));
-  EXPECT_THAT(refusal_of_dense({{"use_residual", true}}), HasSubstr("\"use_residual\" is true"));
-  EXPECT_THAT(refusal_of_dense({{"module_input_name", "token_embeddings"}}), HasSubstr("\"module_input_name\""));
-  EXPECT_THAT(refusal_of_dense({{"out_features", 0}}), HasSubstr("\"out_features\" is 0: write the size"));
+  EXPECT_THAT(error_of_dense({{"use_residual", true}}), HasSubstr("\"use_residual\" is true"));
+  EXPECT_THAT(error_of_dense({{"module_input_name", "token_embeddings"}}), HasSubstr("\"module_input_name\""));
+  EXPECT_THAT(error_of_dense({{"out_features", 0}}), HasSubstr("\"out_features\" is 0: write the size"));
 
   modules_[0]["path"] = "0_Transformer";
-  EXPECT_THAT(refusal(), HasSubstr("keeps the Transformer in 0_Transformer, and it is read from the folder itself"));
+  EXPECT_THAT(error(), HasSubstr("keeps the Transformer in 0_Transformer, and it is read from the folder itself"));
   modules_ = json::object();
-  EXPECT_THAT(refusal(), HasSubstr("modules.json is not a JSON list"));
+  EXPECT_THAT(error(), HasSubstr("modules.json is not a JSON list"));
 }
 
 TEST_F(SentenceModules, AFolderThatEmbedsIsReadAsAnEntryForSentences) {
@@ -156,16 +156,16 @@ TEST_F(SentenceModules, AFolderThatEmbedsIsReadAsAnEntryForSentences) {
   EXPECT_EQ(json::parse(format_config(read_config(folder_.path()), "float32"))["pooling"], "cls");
 }
 
-TEST_F(SentenceModules, FieldsThatMakeNoEmbeddingAreRefused) {
-  const auto refused = [](json fields) {
+TEST_F(SentenceModules, FieldsThatMakeNoEmbeddingAreErrors) {
+  const auto error_of = [](json fields) {
     fields.update({{"architectures", {"BertModel"}}});
     return message_of<ConfigError>([&] { parse_config(fields.dump(), "config.json"); });
   };
-  EXPECT_THAT(refused({{"pooling", "first"}}), HasSubstr("pooling is \"first\": write one of cls, max, mean, "));
-  EXPECT_THAT(refused({{"pooling", "cls+"}}), HasSubstr("pooling is \"cls+\""));
+  EXPECT_THAT(error_of({{"pooling", "first"}}), HasSubstr("pooling is \"first\": write one of cls, max, mean, "));
+  EXPECT_THAT(error_of({{"pooling", "cls+"}}), HasSubstr("pooling is \"cls+\""));
   for (const char* layer : {"dense", "dense 0 tanh", "dense 8", "dense 8x tanh", "dense 8 softmax", "dense 8 tanh bias",
                             "normalise", "", "dense 99999999999999999999 tanh"})
-    EXPECT_THAT(refused({{"embedding_layers", {layer}}}),
+    EXPECT_THAT(error_of({{"embedding_layers", {layer}}}),
                 HasSubstr(std::string("embedding_layers has \"") + layer + "\": write \"normalize\", or \"dense\""));
   json pairs = {
       {"architectures", {"BertForSentencePairClassification"}}, {"model_type", "bert"}, {"pooling", "cls+max"}};

@@ -103,9 +103,9 @@ TEST_F(SentenceFolders, TextsBecomeTheIdsOfTheLibrary) {
       }
     EXPECT_TRUE(fs::exists(out / "tokenizer" / "config_sentence_transformers.json"));
   }
-  const auto refused = modrun(with(prepare, {"--out", (folder_.path() / "no").string(), "--prompt-names", "passage"}));
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_THAT(refused.output, testing::HasSubstr("config_sentence_transformers.json has no prompt \"passage\": it has "
+  const auto unknown = modrun(with(prepare, {"--out", (folder_.path() / "no").string(), "--prompt-names", "passage"}));
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_THAT(unknown.output, testing::HasSubstr("config_sentence_transformers.json has no prompt \"passage\": it has "
                                                  "document, query, usual"));
 }
 
