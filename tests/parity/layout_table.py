@@ -163,7 +163,7 @@ LAYOUTS = {
     "mpnet-base": Layout("mpnet", "base", MPNetForMaskedLM, encoder_tokens(padding="right"), (pooler("mpnet."), positions("mpnet.")), **BERT),
     "all-mpnet-base-v2": sentences(MPNetModel, "mpnet", "base"),
     "ModernBERT-base": Layout("modernbert", "base", ModernBertForMaskedLM, encoder_tokens(padding="right")),
-    "modernbert-embed-base": Layout("modernbert", "base", ModernBertModel, SENTENCES),
+    "modernbert-embed-base": Layout("modernbert", "base", ModernBertModel, SENTENCES, config={"architectures": ["ModernBertModel"]}),
     # Decoders.
     "gpt2": Layout("gpt2", "small", GPT2LMHeadModel, tokens(), (unprefixed("transformer."), each_layer("h", **CAUSAL))),
     "distilgpt2": Layout(
