@@ -46,7 +46,8 @@ std::vector<std::string_view> embeddings_of(const Plan& plan) {
 
 }  // namespace
 
-ModelBody::ModelBody(const ModelConfig& model) : plan_(*model.entry->plan), has_class_of_file_(model.named.empty()) {}
+ModelBody::ModelBody(const ModelConfig& model)
+    : plan_(*model.entry->plan), is_of_another_class_(!model.named.empty() && model.named != kNoClass) {}
 
 bool ModelBody::holds(std::string_view name) const {
   const auto is_in = [&](std::string_view pattern) {
@@ -59,7 +60,7 @@ bool ModelBody::holds(std::string_view name) const {
 
 bool ModelBody::holds_in_file(const std::string& name) const {
   return holds(name) || std::ranges::any_of(paths_, [&](const std::string& path) { return name.starts_with(path); }) ||
-         (has_class_of_file_ && modules_.contains(module_of(name)));
+         (!is_of_another_class_ && modules_.contains(module_of(name)));
 }
 
 void ModelBody::add(const std::string& name, const std::string& file_name) {

@@ -9,8 +9,8 @@
 
 namespace modular {
 
-/// The layers and embeddings of a model. Where config.json names the model's class, every module that holds a parameter
-/// of the model counts too: a bias that a head does not have would change what it computes.
+/// The layers and embeddings of a model. Unless config.json names another class than the model's, every module that
+/// holds a parameter of the model counts too: a bias that a head does not have would change what it computes.
 class ModelBody {
  public:
   explicit ModelBody(const ModelConfig& model);
@@ -27,7 +27,7 @@ class ModelBody {
 
  private:
   const Plan& plan_;
-  bool has_class_of_file_;
+  bool is_of_another_class_;
   std::set<std::string> paths_;    // of layers and embeddings in the file, up to and with the dot
   std::set<std::string> modules_;  // that hold parameters of the model, in the file; empty for the root
 };

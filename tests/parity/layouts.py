@@ -75,6 +75,8 @@ def write(name, layout, folder):
         unexplained = {key for key in report[kind] if not key.startswith("pooler.")} if layout.lacks_pooler else report[kind]
         assert not unexplained, f"{name}: {kind} {unexplained}"
     entry = layout.head or layout.model
+    if layout.head:
+        _, report = entry.from_pretrained(folder, output_loading_info=True)
     batch = layout.batch(loaded.config)
     save_file(batch, folder / "batch.safetensors")
     # Buffers, and DeepSeek-V3's modules that predict further tokens, are ignored without a word.
