@@ -24,6 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr size_t kMostPrefixes = 16;  // that names are looked for under; models have a few
+
 /// The tensors of adapter_model.safetensors, by their names without PEFT's prefix.
 class PeftTensors {
  public:
@@ -38,7 +40,7 @@ class PeftTensors {
                                       name, kPeftPrefix));
       const std::string path = name.substr(kPeftPrefix.size());
       tensors_[path] = {header.shape, {{file, name, std::vector<int64_t>(header.shape.size(), 0), header.shape}}};
-      prefixes_.insert(path.substr(0, path.find('.')));
+      if (prefixes_.size() < kMostPrefixes) prefixes_.insert(path.substr(0, path.find('.')));
     }
   }
 
@@ -100,6 +102,7 @@ const StoredTensor* saved_parameter(PeftTensors& tensors, const Entry& entry, co
   const StoredTensor* found = nullptr;
   for (const std::string& name : parameter.names) {
     const std::string module = peft_module_of(entry, name, parameter.global_shape);
+    if (module.empty()) continue;
     const StoredTensor* const saved = tensors.find(module + name.substr(name.rfind('.')));
     if (saved && found &&
         (saved->shape != found->shape ||
@@ -126,9 +129,14 @@ PeftContents contents_of(PeftTensors& tensors, const ModelConfig& base, const Pe
         throw ConfigError(
             fmt::format("{} has only one of the two matrices of {}'s adapter", tensors.path().string(), module));
       if (a) {
-        if (a->shape.size() != 2)
-          throw ConfigError(
-              fmt::format("{}: A of {} is {}, and no matrix", tensors.path().string(), module, shape_text(a->shape)));
+        const std::vector<int64_t>& shape = parameter.global_shape;
+        const auto fits = [&](int64_t in, int64_t out) {
+          return a->shape == std::vector{a->shape[0], in} && b->shape == std::vector{out, a->shape[0]};
+        };
+        if (a->shape.size() != 2 || (!fits(shape[1], shape[0]) && !fits(shape[0], shape[1])))
+          throw ConfigError(fmt::format("{}: the adapter of {} has the matrices {} and {}, and its weight is {}",
+                                        tensors.path().string(), module, shape_text(a->shape), shape_text(b->shape),
+                                        shape_text(shape)));
         contents.layers.push_back({parameter.name.substr(0, parameter.name.rfind('.')), module, *a, *b});
       }
     }
@@ -159,20 +167,18 @@ PeftContents contents_of(PeftTensors& tensors, const ModelConfig& base, const Pe
 void fit_rows(ModelConfig& base, PeftTensors& tensors) {
   const bool has_labels = find_task(base.entry->task)->label_count == "num_labels";
   const int64_t ids = vocabulary_rows(base);
+  const ConfigIntegers integers = config_integers(*base.config);
+  const auto labels = integers.find("num_labels");
   for (const ModelParameter& parameter : model_parameters(base)) {
-    const std::string module = peft_module_of(*base.entry, parameter.name, parameter.global_shape);
-    const StoredTensor* const saved = module.empty() ? nullptr : saved_parameter(tensors, *base.entry, parameter);
-    if (!saved || saved->shape.empty() || saved->shape.size() != parameter.global_shape.size() ||
-        saved->shape[0] == parameter.global_shape[0] || saved->shape[0] < 1)
-      continue;
-    if (parameter.global_shape[0] == ids && saved->shape[0] > ids) {
-      base = with_vocabulary_rows(base, saved->shape[0]);
-      return fit_rows(base, tensors);
+    const StoredTensor* const saved = saved_parameter(tensors, *base.entry, parameter);
+    if (!saved || saved->shape.empty() || saved->shape.size() != parameter.global_shape.size()) continue;
+    const int64_t own = saved->shape[0], of_base = parameter.global_shape[0];
+    if (of_base == ids && own > ids) {
+      base = with_vocabulary_rows(base, own);
+    } else if (has_labels && labels != integers.end() && of_base == labels->second && own > 0 && own != of_base) {
+      base.config = base.config->clone();
+      set_config_integer(*base.config, "num_labels", own);
     }
-    if (!has_labels || parameter.global_shape[0] != config_integers(*base.config).at("num_labels")) continue;
-    base.config = base.config->clone();
-    set_config_integer(*base.config, "num_labels", saved->shape[0]);
-    return fit_rows(base, tensors);
   }
 }
 

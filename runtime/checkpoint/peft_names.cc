@@ -57,8 +57,10 @@ std::string peft_names_error(const AdaptedEntry& lora) {
 
 std::string peft_module_of(const Entry& entry, const std::string& parameter, const std::vector<int64_t>& shape) {
   const std::vector<StoredPiece> pieces = stored_pieces(entry, parameter, shape);
-  if (pieces.size() != 1 || pieces[0].parts != 1 || pieces[0].file_shape != shape) return {};
-  return pieces[0].name.substr(0, pieces[0].name.rfind('.'));
+  const size_t dot = pieces[0].name.rfind('.');
+  if (pieces.size() != 1 || pieces[0].parts != 1 || pieces[0].file_shape != shape || dot == std::string::npos)
+    return {};
+  return pieces[0].name.substr(0, dot);
 }
 
 }  // namespace modular

@@ -24,7 +24,7 @@ std::string_view task_of_peft(std::string_view peft_task);
 std::string peft_names_error(const AdaptedEntry& lora);
 
 /// The path of the module of transformers that has the parameter, of which `shape` is the whole; empty where
-/// transformers has it in other pieces.
+/// it belongs to the model itself, and where transformers has it in other pieces.
 std::string peft_module_of(const Entry& entry, const std::string& parameter, const std::vector<int64_t>& shape);
 
 }  // namespace modular
