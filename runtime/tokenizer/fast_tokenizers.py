@@ -1,373 +1,164 @@
-"""What transformers 5.23 builds the tokenizers of its classes of, in the package tokenizers, for a Making (open_tokenizer.py). Precedes fast_classes.py in one program."""
-
-NAMED = ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"]
-WORD = "▁"
-QWEN2 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-QWEN3_5 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-CLIP = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
-NOUGAT = "[\\(\\)\\[\\]\\{\\}]|([!\\\"#\\$%\\&'\\*\\+,\\-\\./:;<=>\\?\\\\\\^_`\\|\\~])\\1*"
-FIXED_MISTRAL = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-MBART = "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN".split()
-MBART50 = MBART + "af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF pt_XX sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI".split()
-ESMC = "<cls> <pad> <eos> <unk> L A G V S E R T I D P K Q N F Y M H W C X B U Z O . - | <mask>".split()
-
-CODE_LLAMA_OWN = {"prefix_token": "▁<PRE>", "middle_token": "▁<MID>", "suffix_token": "▁<SUF>", "eot_token": "▁<EOT>", "fill_token": "<FILL_ME>"}
-
-
-def template(single, pair, *names):
-    """{cls} is the text of cls_token, which `names` lists."""
-
-    def set_processor(making):
-        texts = {name: making.text(name) for name in names}
-        making.process(single.format(**texts), pair.format(**texts), [(texts[name], making.id(texts[name])) for name in dict.fromkeys(names)])
-
-    return set_processor
-
-
-def roberta(trim=None, prefix=None):
-    def set_processor(making):
-        sep, cls = making.text("sep"), making.text("cls")
-        making.tokenizer.post_processor = making.package.processors.RobertaProcessing(
-            (sep, making.id(sep)), (cls, making.id(cls)), making.options["trim_offsets"] if trim is None else trim, making.options["add_prefix_space"] if prefix is None else prefix
-        )
-
-    return set_processor
-
-
-def numbered(vocabulary):
-    """Of Unigram's lists too."""
-    return {token[0]: id for id, token in enumerate(vocabulary)} if isinstance(vocabulary, list) else vocabulary
-
-
-def wordpiece(making):
-    made = making.made(making.models.WordPiece(numbered(making.vocabulary), unk_token=making.text("unk")))
-    options = making.options
-    made.normalizer = making.normalizers.BertNormalizer(clean_text=options.get("clean_text", True), handle_chinese_chars=options["tokenize_chinese_chars"], strip_accents=options["strip_accents"], lowercase=options["do_lower_case"])
-    made.pre_tokenizer = making.pre_tokenizers.BertPreTokenizer()
-    made.decoder = making.decoders.WordPiece(prefix=options.get("wordpieces_prefix", "##"))
-
-
-def bpe(making, **more):
-    return making.made(making.models.BPE(vocab=numbered(making.vocabulary), merges=making.merges, dropout=None, **more))
-
-
-def byte_level(normalizer=None, digits=False, prefix=None):
-    def build(making):
-        made = bpe(making, continuing_subword_prefix="", end_of_word_suffix="", fuse_unk=False)
-        if normalizer:
-            made.normalizer = getattr(making.normalizers, normalizer)()
-        bytes_ = making.pre_tokenizers.ByteLevel(add_prefix_space=making.options["add_prefix_space"] if prefix is None else prefix)
-        made.pre_tokenizer = making.pre_tokenizers.Sequence([making.pre_tokenizers.Digits(individual_digits=True), bytes_]) if digits else bytes_
-        made.decoder = making.decoders.ByteLevel()
-
-    return build
-
-
-def split_bytes(pattern):
-    def build(making):
-        made = bpe(making, unk_token=None, continuing_subword_prefix="", end_of_word_suffix="", fuse_unk=False, byte_fallback=False)
-        pre = making.pre_tokenizers
-        made.decoder, made.normalizer = making.decoders.ByteLevel(), making.normalizers.NFC()
-        made.pre_tokenizer = pre.Sequence([pre.Split(making.regex(pattern), behavior="isolated", invert=False), pre.ByteLevel(add_prefix_space=bool(making.options["add_prefix_space"]), use_regex=False)])
-
-    return build
-
-
-def clip(making):
-    made, pre = bpe(making, continuing_subword_prefix="", end_of_word_suffix="</w>", fuse_unk=False, unk_token=making.text("unk")), making.pre_tokenizers
-    made.normalizer = making.normalize("NFC", (r"\s+", " "), "Lowercase")
-    made.pre_tokenizer = pre.Sequence([pre.Split(making.regex(CLIP), behavior="removed", invert=True), pre.ByteLevel(add_prefix_space=False)])
-    made.decoder = making.decoders.ByteLevel()
-
-
-def around_clip(making):
-    eos, bos = making.text("eos"), making.text("bos")
-    making.tokenizer.post_processor = making.package.processors.RobertaProcessing((eos, making.id(eos)), (bos, making.id(bos)), False, False)
-
-
-def bert_bpe(normalizer):
-    def build(making):
-        made = bpe(making, end_of_word_suffix="</w>", unk_token=making.text("unk"))
-        made.normalizer = making.normalizers.BertNormalizer(**normalizer)
-        made.pre_tokenizer, made.decoder = making.pre_tokenizers.BertPreTokenizer(), making.decoders.BPEDecoder(suffix="</w>")
-
-    return build
-
-
-def around_herbert(making):
-    making.tokenizer.post_processor = making.package.processors.BertProcessing((making.text("sep"), 2), (making.text("cls"), 0))
-
-
-def fallback_decoder(making, strips):
-    decoders = making.decoders
-    parts = [decoders.Replace(WORD, " "), decoders.ByteFallback(), decoders.Fuse()]
-    return decoders.Sequence(parts + [decoders.Strip(content=" ", left=1)] if strips else parts)
-
-
-def llama(making):
-    has_prefix, is_legacy = making.options["add_prefix_space"] is not False, making.options["legacy"]
-    made = bpe(making, fuse_unk=True, byte_fallback=True)
-    made.pre_tokenizer = making.pre_tokenizers.Metaspace(replacement=WORD, prepend_scheme=("always" if is_legacy else "first") if has_prefix else "never", split=False)
-    made.decoder = fallback_decoder(making, has_prefix)
-
-
-def code_llama(making):
-    has_prefix = making.options["add_prefix_space"] is not False
-    made = bpe(making, fuse_unk=True, byte_fallback=True, unk_token=making.text("unk"))
-    made.pre_tokenizer = making.pre_tokenizers.Metaspace(replacement=WORD, prepend_scheme="first" if has_prefix else "never", split=False)
-    made.decoder = fallback_decoder(making, True)
-
-
-def gemma(lower):
-    def build(making):
-        made = bpe(making, fuse_unk=True, unk_token=making.text("unk"), byte_fallback=True)
-        made.pre_tokenizer = making.pre_tokenizers.Split(pattern=" ", behavior="merged_with_previous", invert=False)
-        made.decoder = fallback_decoder(making, False)
-        made.normalizer = making.normalizers.Replace(" ", WORD)
-        if lower:
-            made.normalizer = making.normalizers.Sequence([making.normalizers.Lowercase(), made.normalizer])
-
-    return build
-
-
-def nougat(making):
-    made, pre = bpe(making, continuing_subword_prefix="", end_of_word_suffix="", fuse_unk=False), making.pre_tokenizers
-    made.normalizer = making.normalizers.NFKC()
-    splits = [pre.Split(pattern="SPL1T-TH1S-Pl3A5E", behavior="removed", invert=False), pre.Digits(individual_digits=True), pre.Split(pattern=NOUGAT, behavior="isolated", invert=False), pre.Split(pattern="\n", behavior="isolated", invert=False)]
-    made.pre_tokenizer = pre.Sequence([*splits, pre.ByteLevel(add_prefix_space=False)])
-    made.decoder = making.decoders.ByteLevel()
-
-
-def esmc(making):
-    making.vocabulary, making.merges = {token: id for id, token in enumerate(ESMC)}, []
-    making.made(making.models.BPE(making.vocabulary, merges=[], unk_token=making.text("unk")))
-
-
-def words(making, scheme="always", splits=True, punctuation=False):
-    """Words that begin with WORD, and how they become text again."""
-    pre, spaces = making.pre_tokenizers, {"replacement": WORD, "prepend_scheme": scheme}
-    parts = [pre.WhitespaceSplit()] * splits + [pre.Punctuation(behavior="isolated")] * punctuation + [pre.Metaspace(**spaces)]
-    making.tokenizer.pre_tokenizer = pre.Sequence(parts) if len(parts) > 1 else parts[0]
-    making.tokenizer.decoder = making.decoders.Metaspace(**spaces)
-
-
-def scheme(making, otherwise="never"):
-    return "always" if making.options["add_prefix_space"] else otherwise
-
-
-def word_bpe(normalizer, prefix="always"):
-    def build(making):
-        made = bpe(making, unk_token=making.text("unk"), fuse_unk=True, byte_fallback=False)
-        normalized = normalizer(making)
-        if normalized:
-            made.normalizer = normalized
-        words(making, prefix, splits=False)
-
-    return build
-
-
-def unigram(making, unknown, *normalizer, splits=True, prefix="always", **more):
-    made = making.made(making.models.Unigram(making.vocabulary, unk_id=unknown, **more))
-    normalizer = making.normalize(*normalizer)
-    if normalizer:
-        made.normalizer = normalizer
-    words(making, prefix, splits)
-
-
-def index_of(making, token, otherwise):
-    """Of a token without a score."""
-    return making.vocabulary.index((token, 0.0)) if (token, 0.0) in making.vocabulary else otherwise
-
-
-def first_of(making, token):
-    return next((id for id, (text, _) in enumerate(making.vocabulary) if text == token), 0)
-
-
-QUOTES = [("``", '"', "plain"), ("''", '"', "plain")]
-SPACES = (" {2,}", " ")
-LINES = (r"\s{2,}|[\n\r\t]", " ")
-
-
-def accents(making):
-    return ["NFKD", "StripAccents"] * (not making.options["keep_accents"]) + ["Lowercase"] * making.options["do_lower_case"] + ["map"]
-
-
-def albert(making):
-    unigram(making, 1, *QUOTES, *accents(making), prefix=scheme(making))
-
-
-def before_albert(making):
-    made, (cls, sep) = making.tokenizer, (making.text("cls"), making.text("sep"))
-    making.process("[CLS]:0 $A:0 [SEP]:0", "[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1", [("[CLS]", made.token_to_id(cls)), ("[SEP]", made.token_to_id(sep))])
-
-
-def rembert(making):
-    unigram(making, 2, *QUOTES, SPACES, *accents(making), splits=False, prefix=scheme(making))
-
-
-def xlnet(making):
-    unigram(making, making.options["unk_id"], *QUOTES, "NFKD", "StripAccents", *["Lowercase"] * making.options["do_lower_case"], "map")
-
-
-def big_bird(making):
-    unigram(making, index_of(making, making.text("unk"), 100), ("strip", False), (" {2,}", WORD), splits=False, prefix=scheme(making))
-
-
-def deberta_v2(making):
-    options = making.options
-    made = making.made(making.models.Unigram(making.vocabulary, unk_id=index_of(making, making.text("unk"), options["unk_id"])))
-    made.normalizer = making.normalize(*["Lowercase"] * options["do_lower_case"], LINES, "NFC", ("strip", True))
-    words(making, scheme(making, "first"), splits=False, punctuation=options["split_by_punct"])
-
-
-def pegasus(making):
-    unigram(making, making.vocabulary.index((making.text("unk"), 0.0), 1), *(["map", SPACES] if making.character_map else [("\\n", " "), SPACES]), splits=False)
-
-
-def mbart50(making):
-    vocabulary = [(str(token), float(score)) for token, score in making.vocabulary]
-    if not any(token in MBART50 for token, _ in vocabulary):
-        first = [(making.text(name), 0.0) for name in ("cls", "pad", "eos", "unk")]
-        vocabulary = first + vocabulary[3:] + [(code, 0.0) for code in MBART50] + [(making.text("mask"), 0.0)]
-    making.vocabulary = vocabulary
-    unigram(making, 3, "map", SPACES, splits=False)
-
-
-def charsmap_or_none(making):
-    return making.normalize("map", SPACES) if making.character_map else None
-
-
-def seamless(making):
-    return making.normalize((r"[\n\r\t]", " "), "NFKC", ("strip", True), (" +▁", WORD), ("^▁+$", ""), (" {2,}", WORD))
-
-
-def tipsv2(making):
-    made = bpe(making, fuse_unk=True, byte_fallback=True)
-    made.normalizer = making.normalize(*["Lowercase"] * making.options["do_lower_case"], "map") or making.normalizers.Sequence([])
-    words(making)
-
-
-def languages(before, after, marks="", key="src_lang"):
-    """Puts the language around a text, as `before` and `after` say: "eos" and "language"."""
-
-    def set_processor(making):
-        code = making.options[key] or making.options["src_lang"]
-        id = making.id(code if marks in code else marks + code + marks)
-        eos = making.text("eos")
-        tokens = {"language": (making.tokenizer.id_to_token(id), id), "eos": (eos, making.id(eos))}
-        prefix, suffix = [[tokens[name] for name in names(making)] for names in (before, after)]
-        texts = [[text for text, _ in part] for part in (prefix, suffix)]
-        making.process(texts[0] + ["$A"] + texts[1], texts[0] + ["$A", "$B"] + texts[1], prefix + suffix)
-
-    return set_processor
-
-
-def language_options(before, after, **options):
-    """Of a class that takes the languages that texts and targets are in."""
-    return {"around": languages(before, after), "target": languages(before, after, key="tgt_lang"), "options": {"tgt_lang": None, **options}}
-
-
-def nllb_before(making):
-    return [] if making.options["legacy_behaviour"] else ["language"]
-
-
-def nllb_after(making):
-    return ["eos", "language"] if making.options["legacy_behaviour"] else ["eos"]
-
-
-def only(*names):
-    return lambda making: names
-
-
-def around_whisper(making):
-    if making.options["language"] is not None:
-        raise ValueError('"language" in tokenizer_config.json is not supported: leave it out, or set "tokenizer_class" there to "TokenizersBackend"')
-    task = making.options["task"]
-    if task not in (None, "transcribe", "translate"):
-        raise ValueError(f'"task" in tokenizer_config.json is {task!r}, and has to be "transcribe" or "translate"')
-    ids = [making.id("<|startoftranscript|>")] + [making.id(f"<|{task}|>")] * (task is not None) + [making.id("<|notimestamps|>")] * (not making.options["predict_timestamps"])
-    texts = [making.tokenizer.id_to_token(id) for id in ids]
-    eos, before = making.text("eos"), " ".join(f"{text}:0" for text in texts)
-    making.process(f"{before} $A:0 {eos}:0", f"{before} $A:0 $B:1 {eos}:1", [(eos, making.id(eos)), *zip(texts, ids)])
-
-
-def around_splinter(making):
-    cls, sep, question = making.text("cls"), making.text("sep"), making.text("question")
-    second = f"{question} . {sep}:0 $B:1 {sep}:1" if not making.pads_left else f"{sep}:0 $B:1 {question} . {sep}:1"
-    making.process(f"{cls}:0 $A:0 {sep}:0", f"{cls}:0 $A:0 {second}", [(text, making.id(text)) for text in (cls, sep, question, ".")])
-
-
-def around_code_llama(making):
-    if making.named.get("bos_token") is None:
-        return making.process("$A:0", "$A:0 $B:1", [])
-    bos = making.text("bos")
-    making.process(f"{bos}:0 $A:0", f"{bos}:0 $A:0 {bos}:1 $B:1", [(bos, making.id(bos))])
-
-
-def around_t5(making):
-    making.process(["$A", "</s>"], ["$A", "</s>", "$B", "</s>"], [("</s>", making.id(making.text("eos")))])
-
-
-# Special tokens of classes, with those that older folders list in special_tokens_map.json.
-
-
-def t5_marks(making):
-    count, listed = making.options["extra_ids"], making.additional
-    marks = [f"<extra_id_{number}>" for number in range(count)]
-    found = [token for token in listed or [] if "<extra_id_" in str(token)]
-    if found and count > 0 and count != len(found):
-        raise ValueError(f'"extra_ids" is {count}, and "additional_special_tokens" in special_tokens_map.json lists {len(found)}: make them agree')
-    return listed if found else [*(listed or []), *marks]
-
-
-def listed_or(*tokens):
-    return lambda making: list(tokens) if making.additional is None else making.additional
-
-
-def with_listed(tokens, listed_first=False):
-    def extra(making):
-        more = [token for token in making.additional or [] if token not in tokens]
-        return more + tokens if listed_first else tokens + more
-
-    return extra
-
-
-def nllb_extra(making):
-    if making.additional is None and making.config.get("extra_special_tokens") is None:
-        raise ValueError('NllbTokenizer needs "extra_special_tokens" in tokenizer_config.json, the codes of its languages: let transformers write the folder again by AutoTokenizer.from_pretrained(…).save_pretrained(…)')
-    return making.additional
-
-
-def pegasus_extra(making):
-    sentence = making.options["mask_token_sent"]
-    first = [sentence] * (sentence is not None and sentence not in (making.additional or []))
-    return first + [f"<unk_{number}>" for number in range(2, making.options["offset"])]
-
-
-def code_llama_extra(making):
-    return (making.additional or []) + [token for token in CODE_LLAMA_OWN.values()]
-
-
-def luke_marks(making, prefix):
-    """The marks of entities, as options or the class name them."""
-    marks = [making.options["entity_token_1"], making.options["entity_token_2"]]
-    return [making.added(prefix + mark, lstrip=False, rstrip=False) if isinstance(mark, str) else mark for mark in marks]
-
-
-def luke_extra(prefix, *own):
-    def extra(making):
-        if making.options["task"] is not None:
-            raise ValueError('"task" in tokenizer_config.json encodes entities, which are not read: leave it out')
-        listed = [*(making.config.get("extra_special_tokens") or []), *(making.additional or [])]
-        tokens = listed + [mark for mark in luke_marks(making, prefix) if str(mark) not in set(map(str, listed))]
-        return tokens + [making.added(name, lstrip=False, rstrip=False, normalized=False, special=True) for name in own if name not in set(map(str, tokens))]
-
-    return extra
-
-
-def luke_own(prefix):
-    def own(making):
-        first, second = map(str, luke_marks(making, prefix))
-        return {"entity_1_token": first, "entity_2_token": second, "entity_unk_token": "[UNK]", "entity_pad_token": "[PAD]", "entity_mask_token": "[MASK]", "entity_mask2_token": "[MASK2]"}
-
-    return own
+"""The classes of transformers 5.23 whose tokenizers are of the package tokenizers. Most of them take no more than the vocabulary and the post-processor of tokenizer.json and build the rest by the options of tokenizer_config.json. Follows fast_parts.py in one program."""
+
+BERT = {"unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]", "cls_token": "[CLS]", "mask_token": "[MASK]"}
+FAIRSEQ = {"bos_token": "<s>", "eos_token": "</s>", "sep_token": "</s>", "cls_token": "<s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+ROBERTA = {**FAIRSEQ, "mask_token": "<mask>"}
+ALBERT = {"bos_token": "[CLS]", "eos_token": "[SEP]", "unk_token": "<unk>", "sep_token": "[SEP]", "pad_token": "<pad>", "cls_token": "[CLS]", "mask_token": "[MASK]"}
+GEMMA = {"unk_token": "<unk>", "bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>", "mask_token": "<mask>"}
+LLAMA = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+T5 = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+END = "<|endoftext|>"
+BERT_OPTIONS = {"do_lower_case": True, "tokenize_chinese_chars": True, "strip_accents": None}
+
+
+class Fast:
+    """A class of transformers. `build` makes the tokenizer of a Making, where tokenizer.json is not taken as it is; `around` then sets its post-processor, `before` one that tokenizer.json's replaces, `target` that of texts that are to be written."""
+
+    def __init__(self, build=None, around=None, before=None, *, target=None, named=None, own=None, options=None, extra=None, extra_wins=False, flags=None, pads="right", types=False, adds_again=None, bare_wins=False):
+        self.build, self.around, self.before, self.target = build, around, before, target
+        self.named, self.own = named or {}, own or (lambda making: {})  # texts of the special tokens, and of those with other names
+        self.options, self.flags = options or {}, flags or {}  # options by their defaults; of named tokens that are texts
+        self.extra, self.extra_wins = extra or (lambda making: making.additional), extra_wins  # further special tokens; over those of tokenizer_config.json
+        self.pads_left, self.gives_types = pads == "left", types
+        self.adds_again = adds_again  # the special tokens, by their "texts" or as the "tokens" that they are
+        self.bare_wins = bare_wins  # where tokenizer.json has no post-processor, over `around`
+
+
+LUKE_OPTIONS = {"task": None, "entity_token_1": "<ent>", "entity_token_2": "<ent2>"}
+PLAIN, MASK = {"lstrip": False, "rstrip": False}, {"mask_token": {"lstrip": True, "rstrip": False}}
+ALL_PLAIN = {name: PLAIN for name in NAMED} | MASK
+AROUND_BERT = template("{cls}:0 $A:0 {sep}:0", "{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1", "cls", "sep")
+TWO_SEPARATORS = template("{cls}:0 $A:0 {sep}:0", "{cls}:0 $A:0 {sep}:0 {sep}:0 $B:1 {sep}:1", "cls", "sep")
+PREFIX, NO_PREFIX = {"add_prefix_space": True}, {"add_prefix_space": False}
+BERT_CLASS = {"around": AROUND_BERT, "named": BERT, "options": BERT_OPTIONS}
+T5_CLASS = {"named": T5, "options": {"extra_ids": 100}, "extra": t5_marks}
+QWEN_CLASS = {"named": {"unk_token": END, "bos_token": None, "eos_token": END, "pad_token": END}, "options": {"add_prefix_space": None}}
+AROUND_XLM = template("{bos} $A {eos}", "{bos} $A {eos} {eos} $B {eos}", "bos", "eos")
+
+
+def lower_always(making):
+    making.options["do_lower_case"] = True
+    wordpiece(making)
+
+
+CLASSES = {
+    "TokenizersBackend": Fast(),
+    "ParakeetTokenizer": Fast(),
+    "AlbertTokenizer": Fast(albert, before=before_albert, named=ALBERT, options={"do_lower_case": True, "keep_accents": False, **PREFIX}),
+    "FNetTokenizer": Fast(named=ALBERT, types=True),
+    "BarthezTokenizer": Fast(lambda making: unigram(making, 3, LINES, "NFC", ("strip", True), splits=False, prefix=scheme(making)), named=ROBERTA, flags=MASK, options=PREFIX),
+    "BertTokenizer": Fast(wordpiece, types=True, **BERT_CLASS),
+    "DistilBertTokenizer": Fast(wordpiece, **BERT_CLASS),
+    "ConvBertTokenizer": Fast(types=True, around=AROUND_BERT, named=BERT),
+    "BigBirdTokenizer": Fast(big_bird, AROUND_BERT, named={**ROBERTA, "sep_token": "[SEP]", "mask_token": "[MASK]", "cls_token": "[CLS]"}, flags=ALL_PLAIN, options=PREFIX),
+    "BlenderbotTokenizer": Fast(byte_level(), named=ROBERTA, flags={"mask_token": {"lstrip": True, "rstrip": False, "normalized": False}}, options=PREFIX),
+    "CamembertTokenizer": Fast(
+        lambda making: unigram(making, first_of(making, making.text("unk")), "map", prefix=scheme(making)),
+        AROUND_XLM,
+        named=ROBERTA,
+        flags={"mask_token": {"lstrip": True, "special": True}},
+        options=PREFIX,
+        extra=listed_or("<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"),
+    ),
+    "CLIPTokenizer": Fast(clip, around_clip, named={"unk_token": END, "bos_token": "<|startoftext|>", "eos_token": END, "pad_token": END}),
+    "CodeGenTokenizer": Fast(
+        byte_level(),
+        before=lambda making: setattr(making.tokenizer, "post_processor", making.package.processors.ByteLevel(add_prefix_space=True, use_regex=True, trim_offsets=False)),
+        named={"unk_token": END, "bos_token": END, "eos_token": END, "pad_token": None},
+        options={**NO_PREFIX, "return_token_type_ids": False},
+    ),
+    "CodeLlamaTokenizer": Fast(
+        code_llama,
+        around_code_llama,
+        named=LLAMA,
+        own=lambda making: CODE_LLAMA_OWN,
+        options={"add_prefix_space": None},
+        extra=code_llama_extra,
+        pads="left",
+    ),
+    "CohereTokenizer": Fast(
+        byte_level("NFC", digits=True),
+        named={"unk_token": "<UNK>", "bos_token": "<BOS_TOKEN>", "eos_token": "<|END_OF_TURN_TOKEN|>", "pad_token": "<PAD>", "cls_token": "<CLS>", "sep_token": "<SEP>", "mask_token": "<MASK_TOKEN>"},
+        options=NO_PREFIX,
+        pads="left",
+        adds_again="tokens",
+    ),
+    "DebertaTokenizer": Fast(byte_level(), template("{cls} $A {sep}", "{cls} $A {sep} {sep} $B {sep}", "cls", "sep"), named={**BERT, "bos_token": "[CLS]", "eos_token": "[SEP]"}, options=NO_PREFIX, types=True),
+    "DebertaV2Tokenizer": Fast(deberta_v2, AROUND_BERT, named={**BERT, "bos_token": "[CLS]", "eos_token": "[SEP]"}, options={"do_lower_case": False, "split_by_punct": False, **PREFIX, "unk_id": 1}, types=True),
+    "EsmcTokenizer": Fast(esmc, template("{cls} $A {eos}", "$A:0 $B:1", "cls", "eos"), named={"unk_token": "<unk>", "cls_token": "<cls>", "pad_token": "<pad>", "mask_token": "<mask>", "eos_token": "<eos>", "bos_token": None}, own=lambda making: {"chain_break_token": "|"}),
+    "FunnelTokenizer": Fast(
+        wordpiece,
+        template("{cls}:2 $A:0 {sep}:0", "{cls}:2 $A:0 {sep}:0 $B:1 {sep}:1", "cls", "sep"),
+        named={"unk_token": "<unk>", "sep_token": "<sep>", "pad_token": "<pad>", "cls_token": "<cls>", "mask_token": "<mask>", "bos_token": "<s>", "eos_token": "</s>"},
+        options={**BERT_OPTIONS, "clean_text": True, "wordpieces_prefix": "##"},
+    ),
+    "GemmaTokenizer": Fast(gemma(lower=False), named=GEMMA, pads="left"),
+    "GPT2Tokenizer": Fast(byte_level(), named={"unk_token": END, "bos_token": END, "eos_token": END, "pad_token": None}, options=NO_PREFIX),
+    "GPTNeoXTokenizer": Fast(byte_level("NFC"), around=lambda making: making.process("$A:0", "$A:0 $B:1", []), named={"unk_token": END, "bos_token": END, "eos_token": END, "pad_token": "<|padding|>"}, options=NO_PREFIX),
+    "HerbertTokenizer": Fast(
+        bert_bpe({"lowercase": False, "strip_accents": False, "clean_text": True, "handle_chinese_chars": True}), around_herbert, named={"cls_token": "<s>", "unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>", "sep_token": "</s>"}
+    ),
+    "LasrTokenizer": Fast(lambda making: unigram(making, 3, "map"), around_t5, **T5_CLASS),
+    "LlamaTokenizer": Fast(llama, named=LLAMA, options={"legacy": False, "add_prefix_space": None}, pads="left"),
+    "LukeTokenizer": Fast(byte_level(), roberta(True, True), named=ROBERTA, own=luke_own(""), options={**NO_PREFIX, **LUKE_OPTIONS}, extra=luke_extra(""), extra_wins=True),
+    "MBartTokenizer": Fast(lambda making: unigram(making, 3), named=ROBERTA, flags=MASK, extra=with_listed(MBART), **language_options(only(), only("eos", "language"), src_lang="en_XX")),
+    "MBart50Tokenizer": Fast(
+        mbart50, named={name: text for name, text in ROBERTA.items() if name != "bos_token"}, flags=MASK, extra=with_listed(MBART50, listed_first=True), **language_options(only("language"), only("eos"), src_lang="en_XX")
+    ),
+    "MLukeTokenizer": Fast(
+        lambda making: unigram(making, 0, *QUOTES, splits=False),
+        TWO_SEPARATORS,
+        named=ROBERTA,
+        flags=MASK,
+        own=luke_own(WORD),
+        options=LUKE_OPTIONS,
+        extra=luke_extra(WORD, "[UNK]", "[PAD]", "[MASK]", "[MASK2]"),
+        extra_wins=True,
+        adds_again="tokens",
+    ),
+    "MPNetTokenizer": Fast(wordpiece, roberta(True, False), named={**ROBERTA, "unk_token": "[UNK]"}, flags=ALL_PLAIN, options=BERT_OPTIONS),
+    "NllbTokenizer": Fast(
+        word_bpe(charsmap_or_none),
+        named=ROBERTA,
+        flags={"mask_token": {"normalized": True, "lstrip": True, "special": True}},
+        extra=nllb_extra,
+        **language_options(nllb_before, nllb_after, src_lang="eng_Latn", legacy_behaviour=False),
+    ),
+    "NougatTokenizer": Fast(nougat, template("{bos}:0 $A:0 {eos}:0", "$A:0 $B:1", "eos", "bos"), named={**LLAMA, "pad_token": "<pad>"}),
+    "OpenAIGPTTokenizer": Fast(bert_bpe({"lowercase": True}), named={"unk_token": "<unk>"}),
+    "PegasusTokenizer": Fast(
+        pegasus, template("$A {eos}", "$A $B {eos}", "eos"), named={**T5, "mask_token": "<mask_2>"}, options={"mask_token_sent": "<mask_1>", "offset": 103}, extra=pegasus_extra
+    ),
+    "Qwen2Tokenizer": Fast(split_bytes(QWEN2), adds_again="texts", **QWEN_CLASS),
+    "Qwen3_5Tokenizer": Fast(split_bytes(QWEN3_5), **QWEN_CLASS),
+    "ReformerTokenizer": Fast(word_bpe(charsmap_or_none), named={"eos_token": "</s>", "unk_token": "<unk>"}, adds_again="tokens"),
+    "RemBertTokenizer": Fast(rembert, AROUND_BERT, named=ALBERT, options={"do_lower_case": False, "keep_accents": True, **PREFIX}, adds_again="tokens", bare_wins=True),
+    "RobertaTokenizer": Fast(byte_level(), roberta(), named=ROBERTA, options={**NO_PREFIX, "trim_offsets": True}),
+    "SeamlessM4TTokenizer": Fast(
+        word_bpe(seamless, "first"), languages(only("language"), only("eos"), marks="__"), target=languages(only("eos", "language"), only("eos"), marks="__", key="tgt_lang"), named=FAIRSEQ, options={"src_lang": "eng", "tgt_lang": "fra"}
+    ),
+    "Siglip2Tokenizer": Fast(gemma(lower=True), named=GEMMA, pads="left"),
+    "SplinterTokenizer": Fast(wordpiece, around_splinter, named=BERT, own=lambda making: {"question_token": "[QUESTION]"}, options=BERT_OPTIONS),
+    "T5Tokenizer": Fast(lambda making: unigram(making, 2, "map"), around_t5, **T5_CLASS),
+    "Tipsv2Tokenizer": Fast(tipsv2, named={"unk_token": "<unk>", "pad_token": "<pad>", "bos_token": None, "eos_token": None}, options={"do_lower_case": True}),
+    "VideoPrismTokenizer": Fast(lambda making: unigram(making, 2, "map"), **T5_CLASS),
+    "WhisperTokenizer": Fast(
+        byte_level(), around_whisper, named={"unk_token": END, "bos_token": END, "eos_token": END}, flags={name: {**PLAIN, "normalized": False, "special": True} for name in ("unk_token", "bos_token", "eos_token")}, options={**NO_PREFIX, "language": None, "task": None, "predict_timestamps": False}
+    ),
+    "XGLMTokenizer": Fast(
+        lambda making: unigram(making, 3, "map", SPACES, splits=False, prefix=scheme(making)), template("{eos} $A", "{eos} $A {eos} {eos} $B", "bos", "eos"), named=FAIRSEQ, options=PREFIX, extra=with_listed([f"<madeupword{number}>" for number in range(7)], listed_first=True)
+    ),
+    "XLMRobertaTokenizer": Fast(lambda making: unigram(making, 3, "map", prefix=scheme(making)), AROUND_XLM, named=ROBERTA, options=PREFIX),
+    "XLNetTokenizer": Fast(
+        xlnet,
+        template("$A:0 {sep}:0 {cls}:2", "$A:0 {sep}:0 $B:1 {sep}:1 {cls}:2", "sep", "cls"),
+        named={**LLAMA, "sep_token": "<sep>", "pad_token": "<pad>", "cls_token": "<cls>", "mask_token": "<mask>"},
+        flags=MASK,
+        options={"unk_id": 0, "do_lower_case": False},
+        extra=listed_or("<eop>", "<eod>"),
+        pads="left",
+    ),
+}
+for role, gives_types in (("ContextEncoder", True), ("QuestionEncoder", True), ("Reader", False)):
+    CLASSES[f"DPR{role}Tokenizer"] = Fast(lower_always, types=gives_types, **BERT_CLASS)  # which takes do_lower_case and drops it
+    CLASSES[f"DPR{role}TokenizerFast"] = Fast(around=AROUND_BERT, types=gives_types, named=BERT)

@@ -1,4 +1,4 @@
-"""The tokenizer of a folder with tokenizer.json, with the ids that transformers' AutoTokenizer gives. Follows fast_classes.py in one program."""
+"""The tokenizer of a folder with tokenizer.json, with the ids that transformers' AutoTokenizer gives. Follows fast_tokenizers.py in one program."""
 
 import base64
 import functools

@@ -17,9 +17,10 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+// In an order in which each finds what it needs when it is read.
 constexpr const char* kProgram =
 #include "runtime/tokenizer/chat_template.inc"
-#include "runtime/tokenizer/fast_classes.inc"
+#include "runtime/tokenizer/fast_parts.inc"
 #include "runtime/tokenizer/fast_tokenizers.inc"
 #include "runtime/tokenizer/open_tokenizer.inc"
 #include "runtime/tokenizer/tokenizer_class.inc"

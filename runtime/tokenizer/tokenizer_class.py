@@ -1,4 +1,4 @@
-"""Which class of transformers 5.23 AutoTokenizer takes for a folder, by the names in its tokenizer_config.json and config.json. Precedes fast_classes.py in one program."""
+"""Which class of transformers 5.23 AutoTokenizer takes for a folder, by the names in its tokenizer_config.json and config.json. In one program with fast_tokenizers.py, whose classes it is asked for."""
 
 BACKEND = "TokenizersBackend"
 AS_IT_IS = 'set "tokenizer_class" there to "TokenizersBackend", without "auto_map", to read tokenizer.json as it is'
@@ -156,7 +156,7 @@ def has_own_code(config):
 
 
 def tokenizer_class(config, model, is_byte_level, known):
-    """`config` is tokenizer_config.json, `model` config.json; is_byte_level() says whether tokenizer.json is. `known` are the classes of fast_classes.py."""
+    """`config` is tokenizer_config.json, `model` config.json; is_byte_level() says whether tokenizer.json is. `known` are the classes of fast_tokenizers.py."""
     named, model_type = config.get("tokenizer_class"), model.get("model_type") or None
     for value, key in ((named, "tokenizer_class in tokenizer_config.json"), (model.get("tokenizer_class"), "tokenizer_class in config.json"), (model_type, "model_type in config.json")):
         if value is not None and not isinstance(value, str):
