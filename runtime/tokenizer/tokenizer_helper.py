@@ -74,15 +74,17 @@ class Opened:
         else:
             self.tokenizer.enable_truncation(longest, stride=0, strategy="longest_first", direction=self.truncates)
 
-    def encode(self, asked):
+    def encodings(self, asked):
         self.tokenizer.post_processor = self.around_target if asked["target"] else self.around
         self.truncate(asked["longest"])
         texts = asked["texts"] if asked["pairs"] is None else list(zip(asked["texts"], asked["pairs"]))
         # The faster one does not know of which word an id is.
         encode_batch = self.tokenizer.encode_batch if "words" in asked["asks"] else self.encode_batch
-        encodings = encode_batch(texts, is_pretokenized=asked["words"], add_special_tokens=asked["special"])
+        return encode_batch(texts, is_pretokenized=asked["words"], add_special_tokens=asked["special"])
+
+    def encode(self, asked):
         ids, types, words, lengths = array.array("I"), bytearray(), array.array("i"), []
-        for encoding in encodings:
+        for encoding in self.encodings(asked):
             one = encoding.ids
             lengths.append(len(one))
             ids.extend(one)

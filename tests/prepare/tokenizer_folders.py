@@ -2,6 +2,7 @@
 
 generate.py has them written: OUT/texts.json, OUT/FOLDER and OUT/FOLDER.json with the ids of all texts, of pairs and of split texts.
 
+    tokenizer_folders.py same OUT SOURCES   fails unless the programs of SOURCES give the same for all folders, in one process
     tokenizer_folders.py classes SOURCES    fails unless the tables of SOURCES/tokenizer_class.py and fast_tokenizers.py are those of the installed transformers, if it is 5.23
 """
 
@@ -307,6 +308,34 @@ def check_classes(sources):
         assert not (found in own["CLASSES"]) or issubclass(theirs, TokenizersBackend) or found == "TokenizersBackend", name
 
 
+def same(out, sources):
+    own, wrong = {"__name__": "helper"}, []
+    for name in ("fast_parts", "fast_tokenizers", "open_tokenizer", "tokenizer_class", "chat_template", "tokenizer_helper"):
+        exec((sources / f"{name}.py").read_text(), own)
+    given = json.loads((out / "texts.json").read_text())
+    for path in sorted(path for path in out.iterdir() if path.is_dir()):
+        theirs = json.loads((out / f"{path.name}.json").read_text())
+        opened = own["Opened"](path)
+
+        def encoded(texts, **asked):
+            return opened.encodings({"texts": texts, "pairs": None, "words": False, "special": True, "target": False, "longest": None, "asks": [], **asked})
+
+        pairs = encoded(given[:60], pairs=given[60:120])
+        about = opened.about()
+        found = {
+            "ids": [one.ids for one in encoded(given)],
+            "pairs": [one.ids for one in pairs],
+            "types": [one.type_ids for one in pairs],
+            "words": [one.ids for one in encoded(theirs.pop("split"), words=True)],
+            "targets": [one.ids for one in encoded(given[180:240], target=True)],
+            **{key: about[name] for key, name in [("padding", "pad"), ("end", "eos"), *((key, key) for key in ("mask", "pads_left", "gives_types", "vocabulary"))]},
+        }
+        wrong += [f"{path.name}: {key}" for key in theirs if found[key] != theirs[key]]
+    if wrong:
+        sys.exit("\n".join(wrong))
+    print(len(list(out.iterdir())) // 2, "folders")
+
+
 def main(out):
     out.mkdir(parents=True)
     given = texts()
@@ -316,4 +345,4 @@ def main(out):
 
 
 if __name__ == "__main__":
-    {"classes": check_classes, "make": main}[sys.argv[1]](pathlib.Path(sys.argv[2]))
+    {"classes": check_classes, "make": main, "same": same}[sys.argv[1]](*map(pathlib.Path, sys.argv[2:]))
