@@ -107,6 +107,7 @@ def classes(made):
                 "added": added_elsewhere,
                 "older": older_files,
                 "bare-json": only_tokenizer_json,
+                "defaults": without_tokens,
                 "model-type": by_model_type("bert"),
                 "names": named_otherwise,
                 "backend": {"tokenizer_class": "PreTrainedTokenizerFast", **cased},
@@ -114,7 +115,7 @@ def classes(made):
                 "model-tokens": {"image_token": "<image>", "extra_special_tokens": {"start_token": "<|im_start|>"}},
             },
         ),
-        "BigBirdTokenizer": ({"vocab": made.scores("<pad>", "</s>", "<s>", "<unk>", "[CLS]", "[SEP]", "[MASK]")}, {"prefix": no_prefix, "older": older_files}),
+        "BigBirdTokenizer": ({"vocab": made.scores("<pad>", "</s>", "<s>", "<unk>", "[CLS]", "[SEP]", "[MASK]")}, {"prefix": no_prefix, "older": older_files, "defaults": without_tokens}),
         "BlenderbotTokenizer": (roberta, {"prefix": no_prefix}),
         "CamembertTokenizer": ({"vocab": made.scores("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED", "<s>", "</s>", last=["<mask>"]), **mapped}, {"prefix": no_prefix}),
         "CLIPTokenizer": (made.bpe("bytes_ends", last=["<|startoftext|>", "<|endoftext|>"]), {"added": added_elsewhere}),
@@ -132,7 +133,7 @@ def classes(made):
         "FNetTokenizer": ({"vocab": made.scores(*ALBERT), **mapped}, {"cased": cased}),
         "FunnelTokenizer": ({"vocab": made.words("<pad>", "<unk>", "<cls>", "<sep>", "<mask>", "<s>", "</s>")}, {"cased": cased, "text": {"clean_text": False}}),
         "GemmaTokenizer": (gemma, {"added": added_elsewhere, "model-type": by_model_type("gemma2")}),
-        "GPT2Tokenizer": (gpt2, {"prefix": prefix, "older": older_files, "granite": by_model_type("granite", "GPT2Tokenizer"), "opt": by_model_type("opt"), "bos": {"add_bos_token": True}, "bloom": {"tokenizer_class": "BloomTokenizerFast"}, "mistral": mistral(True), "mistral-as-is": mistral(False)}),
+        "GPT2Tokenizer": (gpt2, {"prefix": prefix, "older": older_files, "granite": by_model_type("granite", "GPT2Tokenizer"), "qwen2": by_model_type("qwen2", "GPT2Tokenizer"), "opt": by_model_type("opt"), "bos": {"add_bos_token": True}, "bloom": {"tokenizer_class": "BloomTokenizerFast"}, "mistral": mistral(True), "mistral-as-is": mistral(False)}),
         "GPTNeoXTokenizer": (made.bpe("bytes", "<|endoftext|>", "<|padding|>"), {"prefix": prefix, "post": with_post_processor, "no-padding": {"pad_token": None}}),
         "HerbertTokenizer": (made.bpe("ends", *FAIRSEQ, last=["<mask>"]), {}),
         "LasrTokenizer": ({**t5, **mapped}, {}),
@@ -141,7 +142,7 @@ def classes(made):
         "MBartTokenizer": (mbart, {"language": {"src_lang": "de_DE"}, "target": {"tgt_lang": "de_DE"}}),
         "MBart50Tokenizer": ({"vocab": mbart["vocab"], **mapped}, {"language": {"src_lang": "de_DE", "tgt_lang": "en_XX"}}),
         "MLukeTokenizer": ({"vocab": made.scores(*FAIRSEQ)}, {}),
-        "MPNetTokenizer": ({"vocab": made.words("<s>", "<pad>", "</s>", "[UNK]", "<mask>")}, {"cased": cased, "accents": {"strip_accents": False}, "older": older_files}),
+        "MPNetTokenizer": ({"vocab": made.words("<s>", "<pad>", "</s>", "[UNK]", "<mask>")}, {"cased": cased, "accents": {"strip_accents": False}, "older": older_files, "defaults": without_tokens}),
         "NllbTokenizer": ({**made.bpe("pieces", *FAIRSEQ, last=["eng_Latn", "deu_Latn", "<mask>"]), **mapped}, {"language": {"src_lang": "deu_Latn"}, "older-order": {"legacy_behaviour": True, "tgt_lang": "deu_Latn"}}),
         "NougatTokenizer": (made.bpe("bytes", *FAIRSEQ), {}),
         "OpenAIGPTTokenizer": (made.bpe("ends", "<unk>"), {}),
@@ -186,6 +187,12 @@ def older_files(files):
     size = len(tokenizer["model"]["vocab"]) + len(tokenizer["added_tokens"])
     files["added_tokens.json"] = {"<|added|>": size, "wordy": size + 1}
     config.pop("added_tokens_decoder", None)
+
+
+def without_tokens(files):
+    """The class's own."""
+    files["tokenizer.json"]["added_tokens"] = []
+    files["tokenizer_config.json"] = {"tokenizer_class": files["tokenizer_config.json"]["tokenizer_class"]}
 
 
 def only_tokenizer_json(files):
