@@ -77,6 +77,7 @@ fs::path sentencepiece_model(const fs::path& folder) {
 void check_tokenizer_files(const fs::path& folder) {
   for (const char* name : kNames)
     if (is_there(folder / name)) open_to_read(folder / name);
+  if (is_there(folder / "config.json")) open_to_read(folder / "config.json");
 }
 
 void copy_tokenizer(const fs::path& from, const fs::path& to) {
