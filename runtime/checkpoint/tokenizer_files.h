@@ -14,8 +14,8 @@ inline constexpr const char* kTokenizerFolder = "tokenizer";
 /// The tokenizer's files in a folder, which may hold others: their names and contents. Empty where there are none.
 std::map<std::string, std::string> tokenizer_files(const std::filesystem::path& folder);
 
-/// The same for a folder of the tokenizer's own: of the config.json beside a tokenizer.json, what says of which class
-/// of transformers the tokenizer is.
+/// The same for a folder of the tokenizer's own: of the config.json next to a tokenizer.json, the keys by which
+/// transformers takes the tokenizer's class.
 std::map<std::string, std::string> tokenizer_with_class(const std::filesystem::path& folder);
 
 /// Whether a folder has any of them.

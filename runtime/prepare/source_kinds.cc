@@ -61,7 +61,7 @@ void read_text(const Source& source, const Piece& piece, RecordReader& reader, s
   add(read_bytes(source, piece.begin, piece.end), 0);
 }
 
-/// A line that is no JSON, with another value in place of the numbers that pyarrow reads in addition to JSON's: NaN,
+/// A line that is not JSON, with another value in place of the numbers that pyarrow reads in addition to JSON's: NaN,
 /// Infinity, Inf and these with a minus sign.
 std::string without_nan(std::string_view line, std::string_view value) {
   std::string text;

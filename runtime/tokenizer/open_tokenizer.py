@@ -25,9 +25,9 @@ def read_json(folder, name):
         try:
             read = json.load(file)
         except ValueError as error:
-            raise ValueError(f"{name} is no JSON: {error}") from None
+            raise ValueError(f"{name} is not JSON: {error}") from None
     if not isinstance(read, dict):
-        raise ValueError(f"{name} is no JSON object")
+        raise ValueError(f"{name} is not a JSON object")
     return read
 
 

@@ -141,13 +141,13 @@ TEST_F(Refused, AParquetColumnWithoutTextsIsNamed) {
   EXPECT_THAT(
       refused("when", llama),
       HasSubstr("a.parquet cannot be read: row 2 of row group 1: column \"when\" has values of timestamp[us], and "
-                "datetime.datetime(2024, 1, 2, 0, 0) is no text, number or list of these: write the column as "
+                "datetime.datetime(2024, 1, 2, 0, 0) is not a text, a number or a list of these: write the column as "
                 "text"));
   EXPECT_THAT(refused("day", llama), HasSubstr("column \"day\" has values of date32[day]"));
   EXPECT_THAT(refused("bytes", llama), HasSubstr("column \"bytes\" has values of binary"));
   EXPECT_THAT(refused("sum", llama), HasSubstr("column \"sum\" has values of decimal128"));
   EXPECT_THAT(refused("text", {"--entry", "BertForSequenceClassification", "--label", "score"}),
-              HasSubstr("row 2 of row group 1: column \"score\" has values of double, and nan is no text"));
+              HasSubstr("row 2 of row group 1: column \"score\" has values of double, and nan is not a text"));
 }
 
 TEST_F(Refused, ATokenizerThatIsNone) {
