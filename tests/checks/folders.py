@@ -49,7 +49,11 @@ def folder_of(path):
 
 def main():
     project = pathlib.Path(sys.argv[1])
-    built = {"generator/build_config.h", "checks/build_identity.h", "runtime/search/drawn_values.inc", "runtime/search/optuna_helper.inc", "runtime/search/ray_helper.inc", "runtime/train/wandb_helper.inc", "runtime/tokenizer/chat_template.inc", "runtime/tokenizer/tokenizer_helper.inc", "runtime/prepare/parquet_helper.inc", *(f"runtime/report/{part}.inc" for part in ("style.css", "charts.js", "runs.js", "searches.js"))}
+    built = {"generator/build_config.h", "checks/build_identity.h"}
+    # The build turns X.py, and the report's X, into X.inc.
+    for source in [*project.glob("runtime/**/*.py"), *project.glob("runtime/report/*.js"), *project.glob("runtime/report/*.css")]:
+        included = source.with_suffix(".inc") if source.suffix == ".py" else pathlib.Path(f"{source}.inc")
+        built.add(included.relative_to(project).as_posix())
     wrong, seen = [], 0
     for top in sorted({folder.split("/")[0] for folder in MAY_INCLUDE}):
         for file in sorted((project / top).rglob("*")):
