@@ -24,7 +24,7 @@ from sentence_transformers.sentence_transformer.modules import Dense, Normalize,
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-WORDS, RATE = 40, 0.05
+WORDS, RATE = 40, 0.02
 SMALL = dict(vocab_size=WORDS, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=32)
 STILL = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, initializer_range=0.3)
 DECODER = SMALL | dict(num_key_value_heads=2, head_dim=8, initializer_range=0.3, pad_token_id=0)

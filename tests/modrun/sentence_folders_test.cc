@@ -63,7 +63,8 @@ TEST_F(SentenceFolders, LearnAndAreExportedAsByTheLibrary) {
          {"train.dir=" + run.string(), "model.checkpoint=" + (made() / name / "model").string(),
           "data.paths=['" + (made() / name / "pairs.safetensors").string() + "']", std::string("data.format=examples"),
           std::string("train.batch_size=6"), std::string("train.steps=1"), std::string("optim.name=sgd"),
-          std::string("optim.lr=0.05"), std::string("optim.schedule=constant"), std::string("optim.max_grad_norm=0"),
+          std::string("optim.lr=0.02"), std::string("optim.momentum=0"), std::string("optim.nesterov=false"),
+          std::string("optim.schedule=constant"), std::string("optim.max_grad_norm=0"),
           std::string("optim.weight_decay=0"), std::string("eval.samples=0")})
       words.insert(words.end(), {"--set", setting});
     const auto trained = modrun(words);
