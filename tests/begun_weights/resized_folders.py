@@ -35,7 +35,7 @@ def write(out, case):
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.05 + 0.01)
         if case == "roberta":
-            model.get_input_embeddings().weight[:, 5] = 0.3  # a singular covariance
+            model.get_input_embeddings().weight[:, 5] = 0.5  # a singular covariance
     model.save_pretrained(out / case)
     tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, **{f"w{i}": i for i in range(1, IDS)}}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -99,7 +99,7 @@ def check(written, out, case):
     if grown != {"llama": 2, "t5": 2, "bert": 2, "roberta": 2}.get(case, 1):
         sys.exit(f"{case}: {grown} tensors have grown")
     batch = load_file(written / f"{case}-data/a.safetensors")
-    if case != "clip":
+    if (out / f"{case}-outputs.safetensors").exists():
         with torch.no_grad():
             expected = model(**batch).logits
         found = load_file(out / f"{case}-outputs.safetensors")["logits"]

@@ -108,6 +108,56 @@ void read_folder(const Input&) {
   if (config_difference(model, tiny_model()).empty()) load_parameters(".", model, boxes);
 }
 
+constexpr std::array<std::string_view, 12> kAdapterKeys = {"peft_type",
+                                                           "LORA",
+                                                           "r",
+                                                           "lora_alpha",
+                                                           "alpha_pattern",
+                                                           "use_rslora",
+                                                           "target_modules",
+                                                           "modules_to_save",
+                                                           "lm_head.weight",
+                                                           "all-linear",
+                                                           "task_type",
+                                                           "base_model.model.lm_head.weight"};
+
+std::map<std::string, std::string> make_adapter_files() {
+  std::map<std::string, std::string> files = make_pretrained_files();
+  const std::string layer = "base_model.model.model.layers.0.self_attn.q_proj.lora_";
+  files["adapter/adapter_model.safetensors"] = safetensors_file(
+      {stored_bytes(layer + "A.weight", at::ones({2, 4})), stored_bytes(layer + "B.weight", at::ones({4, 2})),
+       stored_bytes("base_model.model.lm_head.weight", at::ones({6, 4}))});
+  files["adapter/adapter_config.json"] = json{
+      {"peft_type", "LORA"},
+      {"base_model_name_or_path", "."},
+      {"task_type", "CAUSAL_LM"},
+      {"r", 2},
+      {"lora_alpha", 4},
+      {"lora_dropout", 0.1},
+      {"alpha_pattern", {{"q_proj", 3}}},
+      {"target_modules", {"q_proj"}},
+      {"modules_to_save", {"lm_head"}}}.dump();
+  return files;
+}
+
+Input make_adapter(Random& random) {
+  static const std::map<std::string, std::string> valid = make_adapter_files();
+  Input input{valid, {}};
+  std::string& config = input.files.at("adapter/adapter_config.json");
+  std::string& weights = input.files.at("adapter/adapter_model.safetensors");
+  if (random.one_in(2))
+    config = mutated_json_text(json::parse(config), kAdapterKeys, random);
+  else
+    weights = mutated_safetensors_file(weights, kAdapterKeys, random);
+  return input;
+}
+
+/// As `modrun train` reads a model.checkpoint of PEFT.
+void read_adapter(const Input&) {
+  const ModelConfig model = read_pretrained_config("adapter");
+  refuse_if(pretrained_refusal("adapter", model, Head::may_be_new));
+}
+
 const Mesh& single_rank() {
   static const Mesh mesh(Environment{}, MeshShape{});
   return mesh;
@@ -150,6 +200,11 @@ std::vector<Reader> folder_readers() {
            make_folder,
            read_folder,
            {"config.json", "model-", "index.json", ". ", ".:", "./", "\".\""}},
+          {"adapter",
+           "PEFT folders: config and adapters together",
+           make_adapter,
+           read_adapter,
+           {"adapter_config.json", "adapter_model.safetensors", "config.json", "lora.layers"}},
           {"checkpoint", "folders of checkpoints", make_checkpoint, read_checkpoint, {"step-", "latest"}}};
 }
 
