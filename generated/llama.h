@@ -255,8 +255,7 @@ class LlamaForSentenceEmbeddingImpl : public Module {
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType type) {
-    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, position_ids(batch),
-                         type);
+    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, batch, type);
   }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &LlamaForSentenceEmbeddingImpl::forward_unit, batch); }

@@ -251,8 +251,7 @@ class MistralForSentenceEmbeddingImpl : public Module {
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType type) {
-    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, position_ids(batch),
-                         type);
+    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, batch, type);
   }
 
   Outputs forward(const Batch& batch) {

@@ -269,8 +269,7 @@ class Qwen2ForSentenceEmbeddingImpl : public Module {
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType type) {
-    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, position_ids(batch),
-                         type);
+    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, batch, type);
   }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &Qwen2ForSentenceEmbeddingImpl::forward_unit, batch); }

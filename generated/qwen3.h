@@ -236,8 +236,7 @@ class Qwen3ForSentenceEmbeddingImpl : public Module {
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType type) {
-    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, position_ids(batch),
-                         type);
+    return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, batch, type);
   }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &Qwen3ForSentenceEmbeddingImpl::forward_unit, batch); }
