@@ -33,7 +33,7 @@ ModelConfig as_stored(const ModelConfig& model, const std::filesystem::path& fol
 ModelConfig read_pretrained_config(const std::filesystem::path& folder, const Entry* as = nullptr,
                                    const std::filesystem::path& base = {});
 
-/// Says in one sentence why the folder's tensors are not the model's (missing, unexpected in its layers, embeddings and
+/// Says why the folder's tensors are not the model's (missing, unexpected in its layers, embeddings and
 /// other modules, or mis-shaped), or nothing. Reads headers only. Adds or strips the base model's prefix; tied tensors
 /// may be absent.
 std::string pretrained_refusal(const std::filesystem::path& folder, const ModelConfig& model, Head head = Head::stored);
