@@ -22,7 +22,7 @@ CASES = {
     "gpt2": ("GPT2LMHeadModel", transformers.GPT2Config(vocab_size=150, n_positions=32, n_embd=32, n_layer=1, n_head=4, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0), 160),
     "bert": ("BertForMaskedLM", transformers.BertConfig(vocab_size=150, hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4, hidden_dropout_prob=0, attention_probs_dropout_prob=0), 157),
     "roberta": ("RobertaForMaskedLM", transformers.RobertaConfig(vocab_size=150, hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4, max_position_embeddings=32), 157),
-    "t5": ("T5ForConditionalGeneration", transformers.T5Config(vocab_size=150, d_model=32, d_kv=8, d_ff=48, num_layers=1, num_heads=4, dropout_rate=0, decoder_start_token_id=0, tie_word_embeddings=False), 157),
+    "t5": ("T5ForConditionalGeneration", transformers.T5Config(vocab_size=150, d_model=32, d_kv=8, d_ff=48, num_layers=1, num_heads=4, dropout_rate=0, decoder_start_token_id=0), 157),
     "clip": ("CLIPModel", transformers.CLIPConfig(text_config=dict(vocab_size=150, hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4, max_position_embeddings=16, eos_token_id=2), vision_config=dict(hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4, image_size=16, patch_size=8), projection_dim=16), 157),
 }
 
@@ -83,7 +83,7 @@ def check(written, out, case):
         grown += 1
         added, table = after[len(before) :].double(), before.double()
         mean = table.mean(0)
-        if len(after) != rows or not torch.allclose(added, mean.expand_as(added), atol=2e-5):
+        if len(after) != rows or not torch.allclose(added, mean.expand_as(added), atol=2e-4 * table.std().item()):
             sys.exit(f"{case}: {key} has rows far from the mean")
         if before.dim() == 1:
             continue
@@ -96,7 +96,7 @@ def check(written, out, case):
         freedom = before.shape[1]
         if not (distances > 0.25 * freedom).all() or not (distances < 3 * freedom).all():
             sys.exit(f"{case}: {key} has rows at the squared distances {distances.tolist()} where {freedom} are expected")
-    if grown != {"llama": 2, "t5": 2, "bert": 2, "roberta": 2}.get(case, 1):
+    if grown != {"llama": 2, "bert": 2, "roberta": 2}.get(case, 1):
         sys.exit(f"{case}: {grown} tensors have grown")
     batch = load_file(written / f"{case}-data/a.safetensors")
     if (out / f"{case}-outputs.safetensors").exists():
