@@ -69,7 +69,7 @@ def check(written, out, case):
     if said.get("text_config", said)["vocab_size"] != rows:
         sys.exit(f"{case}: config.json has another number of ids than {rows}")
     model = getattr(transformers, name).from_pretrained(out / f"{case}-grown").eval()
-    if model.get_input_embeddings().weight.shape[0] != rows:
+    if getattr(model, "text_model", model).get_input_embeddings().weight.shape[0] != rows:
         sys.exit(f"{case}: transformers reads another table")
     grown = 0
     for key, before in old.items():
