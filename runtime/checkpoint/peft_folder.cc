@@ -237,10 +237,11 @@ fs::path peft_base(const fs::path& folder, const fs::path& given) {
     std::error_code error;
     if (!options.base.empty() && fs::is_directory(base, error)) return base;
   }
-  throw ConfigError(fmt::format(
-      "{}: \"base_model_name_or_path\" is \"{}\", which is no folder on this machine: download that model and name its "
-      "folder with --set model.base=FOLDER, or --base FOLDER of `modrun export` and `import`",
-      options.where, options.base));
+  throw ConfigError(
+      fmt::format("{}: \"base_model_name_or_path\" is \"{}\", which is not a folder on this machine: download that "
+                  "model and name its "
+                  "folder with --set model.base=FOLDER, or --base FOLDER of `modrun export` and `import`",
+                  options.where, options.base));
 }
 
 ModelConfig read_peft_config(const fs::path& folder, const Entry* as, const fs::path& given) {

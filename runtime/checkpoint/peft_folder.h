@@ -15,12 +15,12 @@ bool is_peft_folder(const std::filesystem::path& folder);
 /// Throws ConfigError where that is not on this machine.
 std::filesystem::path peft_base(const std::filesystem::path& folder, const std::filesystem::path& given = {});
 
-/// The base model with the folder's adapters, and with what was trained beside them in lora->options.trained; of the
+/// The base model with the folder's adapters, and with what was trained with them in lora->options.trained; of the
 /// class that adapter_config.json's task_type means, or of `as`. Reads headers only. Throws ConfigError that names the
 /// key of adapter_config.json, or the tensor, which no model here has.
 ModelConfig read_peft_config(const std::filesystem::path& folder, const Entry* as, const std::filesystem::path& base);
 
-/// The parameters of `model`, as read_peft_config has it: the base's, and in their place or beside them the folder's.
+/// The parameters of `model`, as read_peft_config has it: the base's, and in their place or in addition the folder's.
 /// Throws std::runtime_error where they are not the model's.
 StoredTensors open_peft(const std::filesystem::path& folder, const ModelConfig& model);
 

@@ -113,7 +113,7 @@ PeftOptions read_peft_options(const fs::path& folder) {
     throw ConfigError(error.what());
   }
   const json object = parse_json(text);
-  if (!object.is_object()) throw ConfigError(fmt::format("{} is no JSON object", path.string()));
+  if (!object.is_object()) throw ConfigError(fmt::format("{} is not a JSON object", path.string()));
   const PeftReader reader(object, path.string());
   check_keys(reader, object);
   PeftOptions options;

@@ -95,7 +95,7 @@ TEST_F(PeftFolder, FindsItsBaseWhereTheUserSays) {
                          "--outputs", outputs.string()};
   const Finished run = modrun(forward);
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.output, HasSubstr("\"base_model_name_or_path\" is \"someone/llama\", which is no folder on this "
+  EXPECT_THAT(run.output, HasSubstr("\"base_model_name_or_path\" is \"someone/llama\", which is not a folder on this "
                                     "machine: download that model and name its folder with --set model.base=FOLDER"));
   expect_done(with(forward, {"--set", "model.base=" + base.string()}));
   const SafetensorsFile expected(written("layers") / "expected.safetensors"), found(outputs);
