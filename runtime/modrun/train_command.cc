@@ -62,9 +62,9 @@ PreparedCommand prepare_train(const Arguments& arguments, const Environment& pla
   command.before_ranks = [run, ranks = place.local_world_size] {
     check_machine_memory(run->config, run->mesh, ranks, machine_memory());
     check_run_folder(*run);
+    check_tokenizer(run->config);  // first: of data with ids of another tokenizer it says why
     check_examples(run->config, run->sets);
     check_wandb(run->config);
-    check_tokenizer(run->config);
     // What writes the sample at the end is not found missing then.
     if (const auto& sample = run->config.sample; !sample.prompt.empty())
       if (const auto tokenizer = tokenizer_of_run(run->config); !tokenizer.empty())

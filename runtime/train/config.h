@@ -310,8 +310,8 @@ struct EvalSection {
     visit("every", every, "steps between evaluations on held-out files; 0 for one at the end only", 0, kMostSteps);
     visit("samples", samples, "held-out samples of an evaluation; 0 for all", 0, kMostSteps);
     visit("metrics", metrics,
-          "beside the loss: perplexity, accuracy, f1, recall@k, mrr@k, ndcg@k, pearson, spearman; those that are usual "
-          "for the model's "
+          "beside the loss: perplexity, accuracy, f1, recall@k, mrr@k, ndcg@k, pearson, spearman, mse, mae; those that "
+          "are usual for the model's "
           "task when empty");
     visit("patience", patience,
           "evaluations without a better one, by checkpoint.best or else the loss, after which a run ends; 0 for never",

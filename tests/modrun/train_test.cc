@@ -278,8 +278,8 @@ TEST_F(Train, MessagesShowWhatAKeyHoldsWithoutWhatATerminalObeys) {
   const auto unknown = modrun({"tra\x1b[31min"});
   EXPECT_THAT(unknown.output, testing::AllOf(HasSubstr("\"tra?[31min\""), testing::Not(HasSubstr("\x1b"))));
   const auto failed = train("failed", {"--set", "data.paths=['" + std::string(300, 'x') + "']"});
-  EXPECT_THAT(failed.output, testing::AllOf(HasSubstr("/labels.json: File name too long"),
-                                            testing::Not(HasSubstr("filesystem error"))));
+  EXPECT_THAT(failed.output,
+              testing::AllOf(HasSubstr(": File name too long"), testing::Not(HasSubstr("filesystem error"))));
 }
 
 TEST_F(Train, AFileLargerThanTheLimitIsAnErrorThatNamesIt) {
