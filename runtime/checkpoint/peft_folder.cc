@@ -26,6 +26,11 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostPrefixes = 16;  // that names are looked for under; models have a few
 
+/// What PEFT puts into names of tables and heads that it saves with their adapters: the module that it wraps or trains,
+/// and one that another has replaced.
+constexpr std::array<std::string_view, 2> kWrappers = {".modules_to_save.", ".base_layer."};
+constexpr std::string_view kReplaced = ".original_module.";
+
 /// The tensors of adapter_model.safetensors, by their names without PEFT's prefix.
 class PeftTensors {
  public:
@@ -38,7 +43,10 @@ class PeftTensors {
       if (!name.starts_with(kPeftPrefix))
         throw ConfigError(fmt::format("{} holds \"{}\": the names of PEFT's tensors begin with \"{}\"", path_.string(),
                                       name, kPeftPrefix));
-      const std::string path = name.substr(kPeftPrefix.size());
+      std::string path = name.substr(kPeftPrefix.size());
+      if (path.find(kReplaced) != std::string::npos) continue;
+      for (const std::string_view wrapper : kWrappers)
+        if (const size_t at = path.find(wrapper); at != std::string::npos) path.erase(at, wrapper.size() - 1);
       tensors_[path] = {header.shape, {{file, name, std::vector<int64_t>(header.shape.size(), 0), header.shape}}};
       if (prefixes_.size() < kMostPrefixes) prefixes_.insert(path.substr(0, path.find('.')));
     }

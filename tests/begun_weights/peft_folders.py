@@ -26,6 +26,8 @@ T5 = transformers.T5Config(vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=48, n
 CASES = {
     "llama": ("LlamaForCausalLM", LLAMA, "LlamaForCausalLM", dict(task_type="CAUSAL_LM", r=4, lora_alpha=6, use_rslora=True, target_modules=["q_proj", "v_proj"]), None),
     "layers": ("LlamaForCausalLM", LLAMA, "LlamaForCausalLM", dict(r=3, lora_alpha=5, target_modules=["up_proj", "down_proj"], layers_to_transform=[1], alpha_pattern={"mlp.up_proj": 7, "down_proj": 7}), None),
+    "rows": ("LlamaForCausalLM", LLAMA, "LlamaForCausalLM", dict(task_type="CAUSAL_LM", r=4, target_modules=["q_proj", "v_proj"], modules_to_save=["embed_tokens", "lm_head"]), None),
+    "head": ("LlamaForCausalLM", LLAMA, "LlamaForCausalLM", dict(task_type="CAUSAL_LM", r=4, target_modules=["lm_head", "o_proj"]), None),
     "pattern": ("LlamaForCausalLM", LLAMA, "LlamaForSequenceClassification", dict(task_type="SEQ_CLS", target_modules=r".*\.self_attn\.[qk]_proj", r=2), 3),
     "bert": ("BertForSequenceClassification", BERT, "BertForSequenceClassification", dict(task_type="SEQ_CLS", r=4, target_modules=["query", "value"]), 3),
     "roberta": ("RobertaForMaskedLM", ROBERTA, "RobertaForTokenClassification", dict(task_type="TOKEN_CLS", r=4, lora_alpha=3, target_modules=["query", "dense"]), 5),
@@ -34,9 +36,15 @@ CASES = {
 }
 
 
+ROWS_OF_CASE = {"rows": VOCABULARY + 9}  # of tables that have more rows than the base's
+
+
 def load_base(folder, case):
     name, labels = CASES[case][2], CASES[case][4]
-    return getattr(transformers, name).from_pretrained(folder / "base", **(dict(num_labels=labels, ignore_mismatched_sizes=True) if labels else {}))
+    model = getattr(transformers, name).from_pretrained(folder / "base", **(dict(num_labels=labels, ignore_mismatched_sizes=True) if labels else {}))
+    if case in ROWS_OF_CASE:
+        model.resize_token_embeddings(ROWS_OF_CASE[case])
+    return model
 
 
 def write(folder, case):
@@ -45,7 +53,7 @@ def write(folder, case):
     getattr(transformers, base_class)(config).save_pretrained(folder / "base")
     model = get_peft_model(load_base(folder, case), LoraConfig(init_lora_weights=False, **options)).eval()
     model.save_pretrained(folder / "adapter")
-    ids = torch.randint(3, VOCABULARY, (ROWS, LENGTH))
+    ids = torch.randint(3, ROWS_OF_CASE.get(case, VOCABULARY), (ROWS, LENGTH))
     by_row = wrapped_class.endswith("SequenceClassification")
     batch = {"input_ids": ids, "labels": ids.clone() if not labels else torch.randint(labels, (ROWS,) if by_row else (ROWS, LENGTH))}
     (folder / "examples").mkdir()
@@ -68,7 +76,7 @@ def check(folder, made, case):
         if found.shape != expected[key].shape or not difference <= 1e-5:
             sys.exit(f"{case}: {what} differs by {difference}")
 
-    if torch.allclose(expected["logits"], expected["later"], atol=1e-3) or torch.allclose(expected["logits"], load_base(folder, case)(**batch).logits, atol=1e-3):
+    if torch.allclose(expected["logits"], expected["later"], atol=1e-3) or torch.allclose(expected["logits"], load_base(folder, case).eval()(**batch).logits, atol=1e-3):
         sys.exit(f"{case}: nothing is compared")
     with torch.no_grad():
         differ(load_file(made / "outputs.safetensors")["logits"], "logits", "modrun forward")
