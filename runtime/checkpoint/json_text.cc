@@ -23,7 +23,6 @@ struct Bounds {
     values += is_value ? 1 : 0;
     return !too_deep && values <= most;
   }
-  bool are_kept() const { return !too_deep && values <= most; }
 
   size_t most, values = 0;
   bool too_deep = false;
@@ -71,13 +70,10 @@ bool is_within_a_character(char byte) { return (static_cast<unsigned char>(byte)
 }  // namespace
 
 json parse_json(std::string_view text) {
-  using Event = json::parse_event_t;
-  Bounds bounds(text);
-  const auto look = [&](int depth, Event event, json&) {
-    return bounds.see(depth, event == Event::value || event == Event::object_start || event == Event::array_start);
-  };
-  json value = json::parse(text, look, /*allow_exceptions=*/false);
-  return bounds.are_kept() ? value : json(json::value_t::discarded);
+  // Not by a callback of the parser, which looks through a whole array after each object in it.
+  ProblemFinder finder(text);
+  if (!json::sax_parse(text, &finder)) return json(json::value_t::discarded);
+  return json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
 bool is_utf8(const std::string& text) {

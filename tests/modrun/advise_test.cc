@@ -104,7 +104,7 @@ TEST_F(Advise, NamesTheDevicesThatItKnows) {
     EXPECT_EQ(run.status, 2) << run.output;
     return run.output;
   };
-  EXPECT_THAT(refusal({"--device", "v100"}), HasSubstr("--device is \"v100\": write cpu, or one of a100, "));
+  EXPECT_THAT(refusal({"--device", "v100"}), HasSubstr("--device is \"v100\": write cpu, or one of a100-40gb, "));
   EXPECT_THAT(refusal({"--flops", "1e12"}), HasSubstr("--memory is not given: say it, e.g. --memory 80GiB, or name the "
                                                       "device by --device"));
   EXPECT_THAT(refusal({"--device", "mi300x", "--nodes", "2"}), HasSubstr("--between is not given"));

@@ -45,7 +45,7 @@ TEST_F(FullDisk, LeavesNothingOfAnExport) {
                 .status,
             0);
   const std::string out = (disk / "out").string();
-  for (const Words& words : {Words{"export", checkpoints, out}, Words{"export", adapted.string(), out, "--adapter"},
+  for (const Words& words : {Words{"export", checkpoints, out}, Words{"export", adapted.string(), out, "--adapter", "--base", "base"},
                              Words{"import", exported.string(), out}}) {
     const auto run = modrun_between(mount, words, "ls -A " + disk.string());
     EXPECT_EQ(run.status, 2) << run.output;
