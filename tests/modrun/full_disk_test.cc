@@ -45,8 +45,9 @@ TEST_F(FullDisk, LeavesNothingOfAnExport) {
                 .status,
             0);
   const std::string out = (disk / "out").string();
-  for (const Words& words : {Words{"export", checkpoints, out}, Words{"export", adapted.string(), out, "--adapter", "--base", "base"},
-                             Words{"import", exported.string(), out}}) {
+  for (const Words& words :
+       {Words{"export", checkpoints, out}, Words{"export", adapted.string(), out, "--adapter", "--base", "base"},
+        Words{"import", exported.string(), out}}) {
     const auto run = modrun_between(mount, words, "ls -A " + disk.string());
     EXPECT_EQ(run.status, 2) << run.output;
     EXPECT_THAT(run.output, MatchesRegex("modrun: [^\n]*safetensors cannot be [^\n]*: No space left on device\n"))
