@@ -151,7 +151,8 @@ TEST(ModelConfig, RefusesWrongValues) {
             "config.json: rope_parameters of rope_type \"linear\" need \"factor\": write it next to rope_type");
   EXPECT_EQ(refusal({{"rope_scaling", {{"type", "round"}, {"factor", 2}}}}),
             "config.json: rope_type is \"round\": write default, linear, dynamic, yarn, longrope or llama3");
-  EXPECT_EQ(refusal({{"rope_scaling", {{"type", "su"}, {"short_factor", {1.0}}, {"long_factor", {2.0}}}}}),
+  EXPECT_EQ(refusal({{"rope_scaling",
+                      {{"type", "su"}, {"short_factor", {1.0}}, {"long_factor", std::vector<double>(64, 2.0)}}}}),
             "config.json: short_factor of rope_parameters has 1 numbers: write 64, one for each pair of a head's "
             "rotated features");
   EXPECT_NE(refusal({{"quantization_config", {{"bits", 4}}}}).find("use the unquantized checkpoint"),

@@ -112,8 +112,9 @@ TEST_F(Batches, TokenOutsideOfTheVocabularyIsRefused) {
   const TokenSamples samples(TokenStream(find_data_files({.paths = {folder_.path()}}).training), kSeqLen, 63);
   const BatchSource source(samples, {64, 1, 0, 1}, 1);
   EXPECT_EQ(message_of<DataError>([&] { source.at({0}); }),
-            ": holds token 63 but model.config.vocab_size is 63: use a model with a larger vocabulary, or other "
-            "data");
+            (folder_.path() / "text").string() +
+                ": holds token 63 but model.config.vocab_size is 63: use a model with a larger vocabulary, or other "
+                "data");
 }
 
 TEST_F(Batches, DataShorterThanASampleIsRefused) {

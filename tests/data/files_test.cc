@@ -121,9 +121,9 @@ TEST(DataFiles, OfFoldersThatWerePreparedAreNamed) {
   const std::string interrupted = (folder.path() / "c.partial").string() + ": its preparation was interrupted";
   for (const char* const format : {"bytes", "tokens", "examples"}) {
     EXPECT_THAT(refusal(folder.path(), format), HasSubstr(interrupted));
-    EXPECT_THAT(refusal(folder.path() / "*", format), HasSubstr(interrupted));
     EXPECT_THAT(refusal(folder.path() / "c.partial", format), HasSubstr(interrupted));
   }
+  EXPECT_THAT(refusal(folder.path() / "*", "examples"), HasSubstr(interrupted));
   std::filesystem::remove_all(folder.path() / "c.partial");
   EXPECT_THAT(refusal(folder.path(), "examples"),
               HasSubstr("holds folders of it: name these in data.paths, " + (folder.path() / "a").string() + ", " +
