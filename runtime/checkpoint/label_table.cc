@@ -108,13 +108,22 @@ std::optional<int64_t> LabelTable::find_in_any_case(const std::string& name) con
 }
 
 NumberedLabels number_labels(const std::set<std::string>& names, const LabelTable& model) {
-  if (std::ranges::all_of(names, [](const std::string& name) { return number_in_name(name).has_value(); }) &&
-      !model.has_names()) {
-    NumberedLabels labels;
-    for (const std::string& name : names) labels.numbers[name] = *number_in_name(name);
-    return labels;
-  }
   NumberedLabels labels;
+  if (!model.has_names()) {
+    if (std::ranges::all_of(names, [](const std::string& name) { return number_in_name(name).has_value(); })) {
+      for (const std::string& name : names) labels.numbers[name] = *number_in_name(name);
+      return labels;
+    }
+    // A head without names was trained with numbers, of which "10" is the tenth and not the second.
+    const auto number_of_head = [&](const std::string& name) {
+      const auto number = label_number(name);
+      return number && *number < model.count() && std::to_string(*number) == name;
+    };
+    if (std::ranges::all_of(names, number_of_head)) {
+      for (const std::string& name : names) labels.numbers[name] = *label_number(name);
+      return labels;
+    }
+  }
   std::set<int64_t> taken;
   if (static_cast<int64_t>(names.size()) <= model.count()) {
     for (const std::string& name : names)

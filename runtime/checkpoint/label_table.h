@@ -57,7 +57,7 @@ struct NumberedLabels {
 
 /// The model's numbers for its labels; for others the lowest that are left, in sorted order. Of more names than the
 /// model has labels, which takes a new head, all are numbered in sorted order; LABEL_0, LABEL_1, … always by what they
-/// say.
+/// say, and "0", "1", … where the model has a label of each number and no names.
 NumberedLabels number_labels(const std::set<std::string>& names, const LabelTable& model);
 
 /// A line that says where `labels` are not just those of `folder`, whose head is `model`'s; empty where they are.

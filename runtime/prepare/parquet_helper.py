@@ -32,7 +32,7 @@ def values(column, name, asked):
         try:
             texts.append(json.dumps(value, allow_nan=False))
         except (TypeError, ValueError):
-            raise Unsupported(f'row {row + 1} of row group {asked["group"] + 1}: column "{name}" has values of {column.type}, and {value!r} is not a text, a number or a list of these: write the column as text') from None
+            raise Unsupported(f'row {row + 1} of row group {asked["group"] + 1}: column "{name}" has values of {column.type}, and {value!r} is not a text, a number or a list of these: write the column as text, or as numbers') from None
     return texts if asked["as_json"] else listed
 
 

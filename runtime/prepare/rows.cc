@@ -80,7 +80,7 @@ json numeric_label(const PieceRecords& piece, const Record& record, const RowPla
     if (text.starts_with('[')) label = parse_json(text);
   }
   const auto is_number = [](const json& one) {
-    return one.is_boolean() || (one.is_number() && std::isfinite(one.get<double>()));
+    return one.is_boolean() || (one.is_number() && std::isfinite(one.get<float>()));
   };
   const auto is_one = [&](const json& one) {
     const double number = !is_number(one) ? -1.0 : one.is_boolean() ? one.get<bool>() : one.get<double>();

@@ -166,6 +166,12 @@ def other_names_are_said():
         printed = prepare(f"{name}.csv", name, "--checkpoint", "qwen2", *entry)
         assert json.load(open(f"{name}/labels.json")) == numbers
         assert (line in printed) if line else ("labels:" not in printed), printed
+    # A head without names was trained with numbers: what texts say of them counts, and not their order as texts.
+    folder_of("unnamed", "Qwen2ForSequenceClassification", transformers.Qwen2Config(**DECODER, num_labels=12))
+    digits = [str(i % 12) for i in range(len(TEXTS))]
+    write("digits.jsonl", [dict(text=text, label=label) for text, label in zip(TEXTS, digits)])
+    printed = prepare("digits.jsonl", "digits", "--checkpoint", "unnamed", *entry)
+    assert json.load(open("digits/labels.json")) == {str(i): i for i in range(12)} and "labels:" not in printed, printed
     said = trained("run-others", "qwen2", entry[1], ["others"])
     assert cases["others"][1] in said[1], said[1]
     assert json.load(open(f"{said[2]}/config.json"))["id2label"] == {"0": "up", "1": "sideways"}
@@ -265,7 +271,7 @@ def scores_and_several_labels_are_trained_on():
     printed = prepare("s.csv", "named", "--tokenizer", "plain", "--entry", "BertForSequenceClassification",
                       *settings(model__config__problem_type="single_label_classification"))
     assert json.load(open("named/labels.json"))["3"] >= 0
-    for number, (label, reason) in enumerate([("nan", "a finite number"), ([1, "x"], "a finite number"), ([], "a finite number")]):
+    for number, (label, reason) in enumerate([("nan", "a finite number"), (1e39, "a finite number"), ([1, "x"], "a finite number"), ([], "a finite number")]):
         write("bad.jsonl", [dict(text="good", label=label)])
         text = prepare("bad.jsonl", f"bad-{number}", "--checkpoint", "BertForSequenceClassification-model", "--entry", "BertForSequenceClassification", fails=True)
         assert "bad.jsonl:1" in text and reason in text, text
