@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/checkpoint/added_rows.h"
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/peft_names.h"
 #include "runtime/checkpoint/pretrained.h"
@@ -73,6 +74,25 @@ AdapterNames adapter_names(const ModelConfig& model, const std::vector<ModelPara
   return names;
 }
 
+/// Adds the tables and heads that have rows for more ids than those of the base: PEFT saves them for that, untrained.
+void add_grown_tables(AdapterNames& names, const ModelConfig& model, const std::vector<ModelParameter>& parameters,
+                      const fs::path& base) {
+  if (!fs::is_regular_file(base / "config.json") || vocabulary_rows(model) == 0) return;
+  const int64_t rows = vocabulary_rows(read_config(base, model.entry));
+  if (rows == vocabulary_rows(model)) return;
+  const std::vector<ModelParameter> of_base = model_parameters(with_vocabulary_rows(model, rows));
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const ModelParameter& parameter = parameters[i];
+    if (parameter.global_shape == of_base[i].global_shape) continue;
+    for (const std::string& name : parameter.names) {
+      const std::string module = module_of(*model.entry, name, parameter.global_shape);
+      if (!names.trained.contains(module))
+        names.tensors.emplace_back(fmt::format("{}{}{}", kPeftPrefix, module, name.substr(name.rfind('.'))),
+                                   &parameter);
+    }
+  }
+}
+
 std::string adapter_config(const ModelConfig& model, const AdapterNames& names, const std::string& base_model) {
   const LoraOptions& options = model.lora->options;
   const std::string_view task = peft_task_of(model.entry->task);
@@ -124,7 +144,8 @@ void export_adapters(const fs::path& checkpoint, const fs::path& folder, const s
     throw std::runtime_error(error + ": export the merged weights");
   const StoredTensors stored = open_parameters(checkpoint, model);
   const std::vector<ModelParameter> parameters = model_parameters(model);
-  const AdapterNames names = adapter_names(model, parameters);
+  AdapterNames names = adapter_names(model, parameters);
+  add_grown_tables(names, model, parameters, base_model);
   refuse_existing(folder);
   NewFolder exported(folder);
   const fs::path& partial = exported.partial();

@@ -171,6 +171,14 @@ PeftContents contents_of(PeftTensors& tensors, const ModelConfig& base, const Pe
   return contents;
 }
 
+/// Whether a tensor is that of the base, or begins with it: PEFT saves tables and heads that got rows for further ids.
+bool has_the_rows_of(const StoredTensor& own, const StoredTensor& base, const std::string& name) {
+  const bool has_rows = own.shape.size() == base.shape.size() && !own.shape.empty() && own.shape[0] >= base.shape[0];
+  if (!has_rows || !std::equal(own.shape.begin() + 1, own.shape.end(), base.shape.begin() + 1)) return false;
+  const at::Tensor values = read_whole(name, own, at::kFloat);
+  return values.narrow(0, 0, base.shape[0]).equal(read_whole(name, base, at::kFloat));
+}
+
 /// Gives the base as many labels and ids as the folder's own heads and tables are for.
 void fit_rows(ModelConfig& base, PeftTensors& tensors) {
   const bool has_labels = find_task(base.entry->task)->label_count == "num_labels";
@@ -289,8 +297,7 @@ StoredTensors open_peft(const fs::path& folder, const ModelConfig& model) {
   for (const std::string& name : contents.untrained) {
     const auto of_base = stored.find(name);
     const StoredTensor& own = contents.replaced.at(name);
-    if (of_base == stored.end() || of_base->second.shape != own.shape ||
-        !read_whole(name, of_base->second, at::kFloat).equal(read_whole(name, own, at::kFloat)))
+    if (of_base == stored.end() || !has_the_rows_of(own, of_base->second, name))
       throw std::runtime_error(fmt::format(
           "{} holds \"{}\", which is not that of {} and which \"modules_to_save\" of {} does not name: merge "
           "the adapter into its base with PEFT (merge_and_unload)",

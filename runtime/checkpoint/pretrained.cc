@@ -315,7 +315,8 @@ std::string weights_note(const fs::path& folder, const ModelConfig& model, Head 
   if (const auto& fresh = differences.fresh; !fresh.empty())
     lines.push_back(
         std::ranges::all_of(fresh, is_of_embedding)
-            ? fmt::format("{} has no such layers after pooling; initialized: {}", folder.string(), fmt::join(fresh, ", "))
+            ? fmt::format("{} has no such layers after pooling; initialized: {}", folder.string(),
+                          fmt::join(fresh, ", "))
         : model.named.empty()
             ? fmt::format("{} is of another number of labels; initialized: {}", folder.string(), fmt::join(fresh, ", "))
             : fmt::format("{} holds a {}: what {} has in addition is initialized: {}", folder.string(), model.named,
@@ -346,7 +347,11 @@ ModelConfig read_pretrained_config(const fs::path& source, const Entry* as, cons
   const fs::path& folder = model.base.empty() ? source : model.base;
   const bool has_tensors = fs::exists(folder / kPretrainedFile) || fs::exists(folder / kPretrainedIndex);
   if (fs::exists(folder / "checkpoint.json") || !has_tensors) return model;
-  if (const auto flag = broken_tie(folder, without_adapters(model))) {
+  ModelConfig of_folder = without_adapters(model);
+  // Adapters may come with tables that have more rows than the base's.
+  if (!model.base.empty() && vocabulary_rows(model) > 0)
+    of_folder = with_vocabulary_rows(of_folder, vocabulary_rows(read_config(folder)));
+  if (const auto flag = broken_tie(folder, of_folder)) {
     // After finish(): what follows from the config's own flag stays.
     json values = json::object({{*flag, false}});
     take_fields(*model.config, values, folder.string());

@@ -45,10 +45,15 @@ class PeftFolder : public BegunWeights {
 };
 
 TEST_F(PeftFolder, IsComputedMergedAndTrainedAsInPeft) {
-  const std::map<std::string, Words> meshes = {
-      {"llama", {"parallel.tp=2"}}, {"bert", {}}, {"gpt2", {"parallel.dp_shard=2"}}, {"t5", {}}};
+  const std::map<std::string, Words> meshes = {{"llama", {"parallel.tp=2"}},
+                                               {"bert", {}},
+                                               {"gpt2", {"parallel.dp_shard=2"}},
+                                               {"t5", {}},
+                                               {"saved", {}},
+                                               {"tied", {}}};
   Words names;
-  for (const char* name : {"llama", "layers", "rows", "head", "pattern", "bert", "roberta", "gpt2", "t5"}) {
+  for (const char* name :
+       {"llama", "layers", "rows", "head", "pattern", "bert", "roberta", "gpt2", "t5", "saved", "tied"}) {
     names.emplace_back(name);
     fs::create_directory(out(name));
     expect_done({"forward", "--checkpoint", adapter_of(name).string(), "--inputs", examples_of(name), "--outputs",

@@ -31,12 +31,15 @@ CASES = {
     "pattern": ("LlamaForCausalLM", LLAMA, "LlamaForSequenceClassification", dict(task_type="SEQ_CLS", target_modules=r".*\.self_attn\.[qk]_proj", r=2), 3),
     "bert": ("BertForSequenceClassification", BERT, "BertForSequenceClassification", dict(task_type="SEQ_CLS", r=4, target_modules=["query", "value"]), 3),
     "roberta": ("RobertaForMaskedLM", ROBERTA, "RobertaForTokenClassification", dict(task_type="TOKEN_CLS", r=4, lora_alpha=3, target_modules=["query", "dense"]), 5),
+    "saved": ("LlamaForCausalLM", LLAMA, "LlamaForCausalLM", dict(task_type="CAUSAL_LM", r=4, target_modules=["q_proj", "v_proj"]), None),
+    "tied": ("GPT2LMHeadModel", GPT2, "GPT2LMHeadModel", dict(task_type="CAUSAL_LM", r=4, target_modules=["c_attn"]), None),
     "gpt2": ("GPT2LMHeadModel", GPT2, "GPT2LMHeadModel", dict(task_type="CAUSAL_LM", r=4, target_modules="all-linear"), None),
     "t5": ("T5ForConditionalGeneration", T5, "T5ForConditionalGeneration", dict(task_type="SEQ_2_SEQ_LM", r=4, target_modules=["q", "v", "wo"]), None),
 }
 
 
-ROWS_OF_CASE = {"rows": VOCABULARY + 9}  # of tables that have more rows than the base's
+# Of tables that have more rows than the base's: trained, and only saved by PEFT because they have.
+ROWS_OF_CASE = {"rows": VOCABULARY + 9, "saved": VOCABULARY + 9, "tied": VOCABULARY + 8}
 
 
 def load_base(folder, case):
@@ -51,7 +54,12 @@ def write(folder, case):
     base_class, config, wrapped_class, options, labels = CASES[case]
     torch.manual_seed(len(case))
     getattr(transformers, base_class)(config).save_pretrained(folder / "base")
-    model = get_peft_model(load_base(folder, case), LoraConfig(init_lora_weights=False, **options)).eval()
+    base = load_base(folder, case)
+    if case in ROWS_OF_CASE:
+        with torch.no_grad():
+            for table in (base.get_input_embeddings(), base.get_output_embeddings()):
+                table.weight[VOCABULARY:] = torch.randn_like(table.weight[VOCABULARY:])  # rows that the adapter alone has
+    model = get_peft_model(base, LoraConfig(init_lora_weights=False, **options)).eval()
     model.save_pretrained(folder / "adapter")
     ids = torch.randint(3, ROWS_OF_CASE.get(case, VOCABULARY), (ROWS, LENGTH))
     by_row = wrapped_class.endswith("SequenceClassification")
