@@ -132,5 +132,47 @@ TEST_F(PeftFolder, WhatNoModelHereIsNamesItsKey) {
     EXPECT_THAT(message_with(key, value), HasSubstr("adapter_config.json: \"" + key + "\"")) << value;
 }
 
+TEST_F(PeftFolder, TensorsThatDoNotGoWithTheBaseAreErrors) {
+  using Tensors = std::map<std::string, at::Tensor>;
+  const std::string layer = "base_model.model.model.layers.0.self_attn.q_proj";
+  const auto message = [&](const std::string& name, const nlohmann::json& trained, const auto& change) {
+    const fs::path changed = out("changed");
+    fs::remove_all(changed);
+    fs::copy(adapter_of(name), changed);
+    auto config = nlohmann::json::parse(text_of(changed / "adapter_config.json"));
+    config["modules_to_save"] = trained;
+    std::ofstream(changed / "adapter_config.json") << config;
+    Tensors tensors;
+    {
+      const SafetensorsFile file(changed / "adapter_model.safetensors");
+      for (const auto& [key, header] : file.tensors()) tensors[key] = file.tensor(key).clone();
+    }
+    change(tensors);
+    fs::remove(changed / "adapter_model.safetensors");
+    write_safetensors(changed / "adapter_model.safetensors", {tensors.begin(), tensors.end()});
+    const Finished run = modrun({"import", changed.string(), out("imported").string()});
+    EXPECT_TRUE(run.status == 1 || run.status == 2) << run.status;
+    EXPECT_FALSE(fs::exists(out("imported")));
+    return run.output;
+  };
+  EXPECT_THAT(message("llama", nullptr, [&](Tensors& tensors) { tensors.erase(layer + ".lora_B.weight"); }),
+              HasSubstr("has only one of the two matrices of model.layers.0.self_attn.q_proj's adapter"));
+  EXPECT_THAT(message("llama", nullptr, [&](Tensors& tensors) { tensors["w"] = at::ones(2); }),
+              HasSubstr("holds \"w\": the names of PEFT's tensors begin with \"base_model.model.\""));
+  EXPECT_THAT(message("llama", nullptr, [&](Tensors& tensors) { tensors["base_model.model.w"] = at::ones(2); }),
+              HasSubstr("holds \"base_model.model.w\" [2], which is neither an adapter"));
+  EXPECT_THAT(
+      message("llama", nullptr, [&](Tensors& tensors) { tensors[layer + ".lora_A.weight"] = at::ones({4, 31}); }),
+      HasSubstr("the adapter of model.layers.0.self_attn.q_proj has the matrices [4, 31] and [32, 4]"));
+  // A table that no training changed is the base's.
+  const std::string table = "base_model.model.model.embed_tokens.weight";
+  const at::Tensor of_base =
+      SafetensorsFile(written("llama") / "base/model.safetensors").tensor("model.embed_tokens.weight").clone();
+  const auto with_table = [&](double more) {
+    return message("llama", nullptr, [&](Tensors& tensors) { tensors[table] = of_base + more; });
+  };
+  EXPECT_THAT(with_table(0.5), HasSubstr("holds \"model.embed_tokens.weight\", which is not that of"));
+}
+
 }  // namespace
 }  // namespace modular

@@ -7,11 +7,12 @@
 
 #include "runtime/checkpoint/safetensors.h"
 #include "tests/modrun/modrun_process.h"
+#include "tests/support/programs.h"
 
 namespace modular {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using Tensors = std::vector<std::pair<std::string, at::Tensor>>;
 using Words = std::vector<std::string>;
 
@@ -122,7 +123,8 @@ TEST_F(Examples, WithoutATargetHaveNoLossNoMetricAndNoPlaceAmongTheBest) {
   write("a.safetensors", rows);
   Words more = kBert;
   more.insert(more.end(), {"--set", "data.held_out_part=0.25", "--set", "train.batch_size=1", "--set", "train.steps=12",
-                           "--set", "eval.every=2", "--set", "eval.patience=1", "--set", "checkpoint.best=accuracy"});
+                           "--set", "eval.every=2", "--set", "eval.patience=1", "--set", "checkpoint.best=accuracy",
+                           "--set", "metrics.tensorboard=true"});
   const auto run = train("run", options("BertForSequenceClassification", more));
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_THAT(run.output, HasSubstr("no held-out loss, as all labels are -100 after step 2"));
@@ -135,6 +137,19 @@ TEST_F(Examples, WithoutATargetHaveNoLossNoMetricAndNoPlaceAmongTheBest) {
   for (const auto& evaluation : events("run", "evaluation"))
     EXPECT_TRUE(!evaluation.contains("held_out_loss") && !evaluation.contains("metrics")) << evaluation;
   EXPECT_FALSE(std::filesystem::exists(run_folder("run") / "checkpoints/best"));
+  EXPECT_FALSE(events("run", "end").at(0).contains("held_out_loss")) << "of the last evaluation, or the best";
+  EXPECT_THAT(run.output, ::testing::Not(HasSubstr("last held-out loss")));
+  const auto shown = testing::end_of_program(
+      testing::start_program({PYTHON, READ_EVENTS, (run_folder("run") / "tensorboard").string()}, folder_.path()));
+  EXPECT_EQ(shown.status, 0) << shown.output;
+  EXPECT_THAT(shown.output, ::testing::Not(HasSubstr("held_out_loss")));
+  EXPECT_EQ(std::ranges::count_if(
+                shown.lines, [](const std::string& line) { return nlohmann::json::parse(line).at("tag") == "loss"; }),
+            12 - lacks_loss);
+  more.insert(more.end(), {"--set", "checkpoint.best=loss", "--set", "train.steps=4"});
+  const auto by_loss = train("by-loss", options("BertForSequenceClassification", more));
+  EXPECT_EQ(by_loss.status, 0) << by_loss.output;
+  EXPECT_FALSE(std::filesystem::exists(run_folder("by-loss") / "checkpoints/best"));
   const auto eval = modrun({"eval", run_folder("run").string()});
   EXPECT_EQ(eval.status, 0) << eval.output;
   EXPECT_THAT(eval.output, HasSubstr("no held-out loss and no metric: all labels are -100"));

@@ -178,6 +178,12 @@ def other_names_are_said():
     # A head of another size is a new one, whose rows no names are known of.
     more = trained("run-more", "qwen2", entry[1], ["more"], model__config__num_labels=3)
     assert json.load(open(f"{more[2]}/config.json"))["label2id"] == cases["more"][2]
+    # A model whose labels have no names keeps the numbers of the data, also those that are in no order.
+    folder_of("nameless", entry[1], config)
+    write("two.csv", [dict(text=text, label=["down", "up"][i % 2]) for i, text in enumerate(TEXTS)])
+    prepare("two.csv", "two", "--checkpoint", "qwen2", *entry)
+    kept = trained("run-two", "nameless", entry[1], ["two"])
+    assert json.load(open(f"{kept[2]}/config.json"))["label2id"] == {"up": 0, "down": 1}
     # Data that has only some of its labels, and so numbers them otherwise, is evaluated with the run's.
     rows = [dict(text=text, label=["left", "up"][i % 2]) for i, text in enumerate(TEXTS)]
     write("some.csv", rows)
@@ -264,6 +270,12 @@ def scores_and_several_labels_are_trained_on():
             numbers = [(hits == expected).all(1).double().mean(), (2 * both / all_.clamp_min(1)).mean()]
         for metric, number in zip(metrics, numbers):
             assert abs(values[metric] - float(number)) < 2e-5 * max(1.0, abs(float(number))), (entry, metric, values, number)
+        if source.startswith("names"):
+            # The same of data whose labels are numbered in sorted order.
+            prepare(source, f"{out}-apart", "--tokenizer", "plain", "--entry", entry, *settings(model__config__problem_type=problem))
+            assert json.load(open(f"{out}-apart/labels.json")) == {"hot": 0, "new": 1, "odd": 2}
+            apart = evaluate(name, entry, f"{out}-apart", eval__metrics=metrics)
+            assert apart == values, (entry, apart, values)
     # The same scores without a problem_type are neither classes nor rejected without a word.
     for source in ("s.csv", "s.jsonl"):
         text = prepare(source, f"unsaid-{source}", "--tokenizer", "plain", "--entry", "BertForSequenceClassification", fails=True)

@@ -80,6 +80,18 @@ TEST_F(History, HasEveryNumberOfStepsAndEvaluations) {
   EXPECT_TRUE(run.events.empty());
 }
 
+TEST_F(History, StepsAndEvaluationsWithoutTargetsHaveNoLoss) {
+  const RunHistory run = read(start(0) + step(1, "4.5") + evaluation(1, 3.0) +
+                              "{\"step\":2,\"grad_norm\":0.0,\"seconds\":2.0,\"data_wait\":0.5}\n"
+                              "{\"event\":\"evaluation\",\"step\":2,\"targets\":0}\n" +
+                              step(3, "3.5"));
+  EXPECT_THAT(run.of_steps("loss")->steps, ElementsAre(1, 3));
+  EXPECT_THAT(run.of_steps("grad_norm")->steps, ElementsAre(2));
+  EXPECT_THAT(run.evaluations[0].steps, ElementsAre(1));
+  EXPECT_NE(problem(start(0) + "{\"event\":\"evaluation\",\"step\":2,\"targets\":8}\n"), "")
+      << "of 8 targets there is one";
+}
+
 TEST_F(History, StepsAfterARollbackReplaceThoseBefore) {
   const RunHistory run =
       read(start(0) + step(1, "1") + step(2, "2") + evaluation(2, 9.0) + step(3, "3") + evaluation(3, 8.0) +
