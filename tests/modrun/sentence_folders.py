@@ -69,6 +69,7 @@ CASES = {
     "qwen2-weighted-left": Case("qwen2", "weightedmean", left=True),
     "mistral-last": Case("mistral", "lasttoken", (Normalize,), old_form=True),
     "llama-last-max": Case("llama", ("lasttoken", "max"), (lambda: Dense(64, 8, activation_function=torch.nn.SiLU()),)),
+    "bert-normalize-dense": Case("bert", "mean", (Normalize, lambda: Dense(32, 8))),
 }
 OLD_KEYS = {"cls": "cls_token", "max": "max_tokens", "mean": "mean_tokens", "mean_sqrt_len_tokens": "mean_sqrt_len_tokens", "weightedmean": "weightedmean_tokens", "lasttoken": "lasttoken"}
 OLD_TYPES = "sentence_transformers.models."
