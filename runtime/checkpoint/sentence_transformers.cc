@@ -42,7 +42,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kActivati
     {"torch.nn.modules.activation.Sigmoid", "sigmoid"},
 }};
 
-json read_object(const fs::path& path, bool is_list = false) {
+json read_module_file(const fs::path& path, bool is_list = false) {
   std::string text;
   try {
     text = read_file(path, int64_t{16} << 20);
@@ -63,14 +63,14 @@ struct SentenceModule {
 
   json settings(const fs::path& folder) const {
     const fs::path file = folder / path / "config.json";
-    return is_there(file) ? read_object(file) : json::object();
+    return is_there(file) ? read_module_file(file) : json::object();
   }
 };
 
 std::vector<SentenceModule> read_modules(const fs::path& folder) {
   const fs::path file = folder / kModules;
   std::vector<SentenceModule> modules;
-  for (const json& row : read_object(file, /*is_list=*/true)) {
+  for (const json& row : read_module_file(file, /*is_list=*/true)) {
     const auto text = [&](const char* key) {
       if (!row.is_object() || !row.contains(key) || !row[key].is_string())
         throw ConfigError(fmt::format("{} has {}, in which \"{}\" is not a string", file.string(), shown(row), key));
