@@ -36,8 +36,15 @@ def names(text):
                 continue
             if found := DEFINITION.match(line):
                 kind, constant, function, parameters = found.groups()
-                types = re.sub(r"\s*\w+(,|$)", r"\1", parameters or "")  # overloads are no clash
-                yield kind or constant or f"{function}({types})"
+                if kind or constant:
+                    yield kind or constant
+                    continue
+                # Overloads do not clash, unless a call that leaves out default arguments fits both.
+                given = [one.strip() for one in (parameters or "").split(",")]
+                types = [re.sub(r"\s*\w+$", "", one.partition("=")[0].strip()) for one in given]
+                least = next((i for i, one in enumerate(given) if "=" in one), len(given))
+                for count in range(least, len(given) + 1):
+                    yield f"{function}({', '.join(types[:count])})"
 
 
 def main(project):
