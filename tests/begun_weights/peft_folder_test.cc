@@ -164,6 +164,12 @@ TEST_F(PeftFolder, TensorsThatDoNotGoWithTheBaseAreErrors) {
   EXPECT_THAT(
       message("llama", nullptr, [&](Tensors& tensors) { tensors[layer + ".lora_A.weight"] = at::ones({4, 31}); }),
       HasSubstr("the adapter of model.layers.0.self_attn.q_proj has the matrices [4, 31] and [32, 4]"));
+  EXPECT_THAT(message("gpt2", nullptr,
+                      [](Tensors& tensors) {
+                        tensors["base_model.model.transformer.wte.weight"] = at::ones({256, 32});
+                        tensors["base_model.model.lm_head.weight"] = at::zeros({256, 32});
+                      }),
+              HasSubstr("\"transformer.wte.weight\" and \"lm_head.weight\" differ, though the base ties them"));
   // A table that no training changed is the base's.
   const std::string table = "base_model.model.model.embed_tokens.weight";
   const at::Tensor of_base =
