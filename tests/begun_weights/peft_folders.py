@@ -58,7 +58,7 @@ def write(folder, case):
     if case in ROWS_OF_CASE:
         with torch.no_grad():
             for table in (base.get_input_embeddings(), base.get_output_embeddings()):
-                table.weight[VOCABULARY:] = torch.randn_like(table.weight[VOCABULARY:])  # rows that the adapter alone has
+                table.weight[VOCABULARY:] = 0.1 * torch.randn_like(table.weight[VOCABULARY:])  # rows that the adapter alone has
     model = get_peft_model(base, LoraConfig(init_lora_weights=False, **options)).eval()
     model.save_pretrained(folder / "adapter")
     ids = torch.randint(3, ROWS_OF_CASE.get(case, VOCABULARY), (ROWS, LENGTH))
