@@ -66,8 +66,8 @@ class OldRows {
   int64_t width_ = 1;
 };
 
-/// What a number of independent normal variables is multiplied by, to have the covariance; undefined where that is not
-/// positive definite. It is computed in float64, and compared as transformers' float32 would see it, so that no mesh's
+/// Cholesky factor, by which independent normal variables get the covariance; undefined if that is not positive
+/// definite. It is computed in float64, and compared as transformers' float32 would see it, so that no mesh's
 /// rounding decides.
 at::Tensor factor_of(const at::Tensor& covariance) {
   const auto [factor, info] = at::linalg_cholesky_ex(covariance);

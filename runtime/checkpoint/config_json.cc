@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/files/open_file.h"
 
 namespace modular {
 namespace {
@@ -323,6 +324,17 @@ std::string with_named_special_floats(std::string_view text) {
     at += length;
   }
   return result;
+}
+
+json parse_config_json(std::string_view text) { return parse_json(with_named_special_floats(text)); }
+
+std::string read_config_text(const std::filesystem::path& path) {
+  constexpr int64_t kMostBytes = int64_t{16} << 20;
+  try {
+    return read_file(path, kMostBytes);
+  } catch (const std::runtime_error& error) {
+    throw ConfigError(error.what());
+  }
 }
 
 void take_fields(AnyConfig& config, json& object, const std::string& where) { Reader(object, where).read_all(config); }

@@ -31,7 +31,7 @@ std::string before_first_index(std::string_view name) {
   return {};
 }
 
-/// What follows the components of `pattern` in `name`, which lies in it.
+/// Rest of `name`, which lies in `pattern`, after as many components as `pattern` has.
 std::string_view behind(std::string_view pattern, std::string_view name) {
   for (auto components = std::ranges::count(pattern, '.') + 1; components > 0; --components)
     name = name.find('.') == std::string_view::npos ? std::string_view() : without_first(name);

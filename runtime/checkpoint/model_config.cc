@@ -213,15 +213,6 @@ void set_embedding_head(json& object, AnyConfig& config, const std::filesystem::
     head->fields([&](const char* name, const auto& value) { object[name] = value; });
 }
 
-std::string text_of(const std::filesystem::path& path) {
-  constexpr int64_t kMostBytes = int64_t{16} << 20;
-  try {
-    return read_file(path, kMostBytes);
-  } catch (const std::runtime_error& error) {
-    throw ConfigError(error.what());
-  }
-}
-
 /// parse_config(), with the files of Sentence Transformers in `folder`, which may be empty.
 ModelConfig parse_with(const std::filesystem::path& folder, std::string_view text, const std::string& where,
                        const Entry* as) {
@@ -281,7 +272,8 @@ ModelConfig read_config(const std::filesystem::path& folder, const Entry* as, co
   if (!is_there(path))
     throw ConfigError(fmt::format("{} cannot be read: name a folder that holds a model's config.json", path.string()));
   const bool is_checkpoint = std::filesystem::exists(folder / "checkpoint.json");
-  ModelConfig model = parse_with(is_checkpoint ? std::filesystem::path() : folder, text_of(path), path.string(), as);
+  ModelConfig model =
+      parse_with(is_checkpoint ? std::filesystem::path() : folder, read_config_text(path), path.string(), as);
   // A checkpoint's parameters in full, taken out of it: its adapters are merged into them.
   const bool has_weights = std::filesystem::exists(folder / "model.safetensors") ||
                            std::filesystem::exists(folder / "model.safetensors.index.json");

@@ -82,7 +82,7 @@ class PeftTensors {
   std::set<std::string> prefixes_, used_;
 };
 
-/// What a folder holds of a model.
+/// Contents of a folder, matched with a model.
 struct PeftContents {
   struct Layer {
     std::string name, module;  // of the model here, and of transformers

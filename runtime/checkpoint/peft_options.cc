@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/checkpoint/peft_names.h"
-#include "runtime/files/open_file.h"
 
 namespace modular {
 namespace {
@@ -104,15 +104,8 @@ void check_keys(const PeftReader& reader, const json& object) {
 }  // namespace
 
 PeftOptions read_peft_options(const fs::path& folder) {
-  constexpr int64_t kMostBytes = int64_t{16} << 20;
   const fs::path path = folder / kPeftConfig;
-  std::string text;
-  try {
-    text = read_file(path, kMostBytes);
-  } catch (const std::runtime_error& error) {
-    throw ConfigError(error.what());
-  }
-  const json object = parse_json(text);
+  const json object = parse_json(read_config_text(path));
   if (!object.is_object()) throw ConfigError(fmt::format("{} is not a JSON object", path.string()));
   const PeftReader reader(object, path.string());
   check_keys(reader, object);

@@ -43,12 +43,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kActivati
 }};
 
 json read_module_file(const fs::path& path, bool is_list = false) {
-  std::string text;
-  try {
-    text = read_file(path, int64_t{16} << 20);
-  } catch (const std::runtime_error& error) {
-    throw ConfigError(error.what());
-  }
+  const std::string text = read_config_text(path);
   const json value = parse_json(text);
   if (value.is_discarded()) throw ConfigError(fmt::format("{} is not JSON: {}", path.string(), json_problem(text)));
   if (is_list ? !value.is_array() : !value.is_object())

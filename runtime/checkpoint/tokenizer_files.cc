@@ -37,7 +37,7 @@ constexpr std::array kClassKeys = {"model_type", "model_name", "tokenizer_class"
 constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 
 json read_object(const fs::path& path) {
-  json object = parse_json(with_named_special_floats(read_file(path)));
+  json object = parse_config_json(read_file(path));
   if (!object.is_object()) throw std::runtime_error(fmt::format("{} is no JSON object", path.string()));
   return object;
 }

@@ -4,7 +4,6 @@
 #include <chrono>
 
 #include "runtime/checkpoint/config_json.h"
-#include "runtime/checkpoint/json_text.h"
 #include "runtime/checkpoint/label_table.h"
 #include "runtime/checkpoint/tokenizer_files.h"
 #include "runtime/files/open_file.h"
@@ -46,7 +45,7 @@ void take_labels(const RunConfig& config, PrepareOptions& options) {
     folder = options.tokenizer;
     const auto file = folder / "config.json";
     if (!std::filesystem::is_regular_file(file) || !asked) return;
-    const nlohmann::json keys = parse_json(with_named_special_floats(read_file(file, kMostTextBytes, Links::followed)));
+    const nlohmann::json keys = parse_config_json(read_file(file, kMostTextBytes, Links::followed));
     const auto names = keys.find("id2label");
     if (!keys.is_object() || names == keys.end() || !names->is_object()) return;
     const auto count = static_cast<int64_t>(names->size());

@@ -8,7 +8,6 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/examples.h"
-#include "runtime/checkpoint/json_text.h"
 #include "runtime/checkpoint/label_table.h"
 #include "runtime/files/open_file.h"
 #include "runtime/train/config_field.h"
@@ -125,7 +124,7 @@ void take_label_names(RunConfig& config) {
   const fs::path checkpoint = find_checkpoint(config.model.checkpoint);
   const fs::path file = (checkpoint.empty() ? fs::path(config.model.checkpoint) : checkpoint) / "config.json";
   if (!is_there(file)) return;
-  const json stored = parse_json(with_named_special_floats(read_file(file)));
+  const json stored = parse_config_json(read_file(file));
   if (!stored.is_object()) return;
   json keys = json::parse(config.network.other_keys);
   for (const char* key : {"id2label", "label2id"}) {

@@ -45,7 +45,7 @@ std::vector<int64_t> TextIds::ends() const {
   if (const auto id = tokenizer_->end_of_text()) ids.push_back(*id);
   for (const char* name : {"generation_config.json", "config.json"}) {
     if (!is_there(folder_ / name)) continue;
-    const json config = parse_json(with_named_special_floats(read_file(folder_ / name)));
+    const json config = parse_config_json(read_file(folder_ / name));
     const json ends = config.is_object() ? config.value("eos_token_id", json()) : json();
     for (const json& id : ends.is_array() ? ends : json::array({ends}))
       if (id.is_number_integer()) ids.push_back(id.get<int64_t>());
